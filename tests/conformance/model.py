@@ -139,7 +139,7 @@ class Model:
             number, place = order[message.id]
             places.setdefault(number, []).append(place)
         for of_group in places.values():
-            assert of_group == list(range(len(of_group))), "a group is given from its front, in order, without gaps"
+            assert of_group == list(range(len(of_group))), "a group is received from its front, in order, without gaps"
 
     def _check_due(self, received: ReceiveResult, now_ms: int, given: list[Message]) -> None:
         """The promised due time may be too early, never too late."""

@@ -53,7 +53,7 @@ class Ledger:
             case _:
                 self.done[report.kind].add(report.id)
 
-    def kept(self, queue: str) -> set[str]:
+    def expected_ids(self, queue: str) -> set[str]:
         """Messages that must be in the queue: sent, and no process began to remove them."""
         return self.sent[queue].keys() - self.begun["deleting"] - self.begun["moving"]
 
@@ -70,7 +70,7 @@ def _run_and_kill(driver: Driver, seed: str, last: str, tag: str, ledger: Ledger
             ledger.enter(msgspec.json.decode(line, type=Report))
             if number == lines and not last:
                 child.kill()
-    assert child.returncode == -9, "the child ended by itself"
+    assert child.returncode == -9, "the child ended without a kill"
 
 
 def _queue(engine: Engine, clock: Clock, q: QueueRef) -> QueueFixture:
@@ -82,7 +82,7 @@ def _queue(engine: Engine, clock: Clock, q: QueueRef) -> QueueFixture:
 async def _check_messages(ledger: Ledger, standard: QueueFixture, moved: QueueFixture) -> None:
     """Acknowledged messages are there, deleted ones are not, none is there twice, and none was never sent."""
     in_standard, in_moved = [await _ids(queue) for queue in (standard, moved)]
-    assert ledger.kept(standard.q.id) <= in_standard <= ledger.sending[standard.q.id]
+    assert ledger.expected_ids(standard.q.id) <= in_standard <= ledger.sending[standard.q.id]
     assert not (in_standard | in_moved) & ledger.done["deleted"]
     assert ledger.done["moved"] <= in_moved <= ledger.begun["moving"]
     assert not in_standard & ledger.done["moved"]
@@ -92,7 +92,7 @@ async def _check_messages(ledger: Ledger, standard: QueueFixture, moved: QueueFi
 
 async def _check_fifo_messages(ledger: Ledger, fifo: QueueFixture) -> None:
     in_fifo = await _ids(fifo)
-    assert ledger.kept(fifo.q.id) <= in_fifo <= ledger.sending[fifo.q.id]
+    assert ledger.expected_ids(fifo.q.id) <= in_fifo <= ledger.sending[fifo.q.id]
     assert not in_fifo & ledger.done["deleted"]
     for peeked in await fifo.peek_all():
         assert ledger.sent[fifo.q.id].get(peeked.id, peeked.sequence) == peeked.sequence

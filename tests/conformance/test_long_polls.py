@@ -57,7 +57,7 @@ async def test_a_poll_ends_at_its_timeout(queue: QueueFixture) -> None:
     long_polls.stop()
     await longer
     await queue.send(b"one", group="g")
-    assert bodies(await queue.take()) == [b"one"], "who waits no more leases nothing"
+    assert bodies(await queue.take()) == [b"one"], "a cancelled poll leases nothing"
 
 
 async def test_a_stop_ends_only_the_polls_of_its_consumer(queue: QueueFixture) -> None:
@@ -67,4 +67,6 @@ async def test_a_stop_ends_only_the_polls_of_its_consumer(queue: QueueFixture) -
     assert [len(received.messages) for received in await asyncio.gather(*left)] == [0, 0]
     await queue.send(b"one", group="g")
     assert bodies((await asyncio.wait_for(stay[0], POLL_S)).messages) == [b"one"]
-    assert not (await asyncio.wait_for(_receive(queue, leaving), POLL_S / 2)).messages, "it waits no more"
+    assert not (await asyncio.wait_for(_receive(queue, leaving), POLL_S / 2)).messages, (
+        "a stopped consumer does not wait"
+    )

@@ -28,7 +28,7 @@ WAITS_MS = st.sampled_from([1, 999, 1_000, 10_000, 30_000, 299_999, 300_000])
 KEYS = st.sampled_from(["", "", "k", "l", "m"])
 
 
-class Opened:
+class OpenEngine:
     """An engine that stays open for all examples; each example has its own queue."""
 
     def __init__(self, runner: asyncio.Runner, driver: Driver) -> None:
@@ -49,7 +49,7 @@ class Opened:
 class Machine(RuleBasedStateMachine):
     """One queue and its model, step by step."""
 
-    def __init__(self, opened: Opened, fifo: bool, max_receives: int) -> None:
+    def __init__(self, opened: OpenEngine, fifo: bool, max_receives: int) -> None:
         super().__init__()
         self.opened = opened
         self.run = opened.runner.run
@@ -146,7 +146,7 @@ class Machine(RuleBasedStateMachine):
 def test_an_engine_does_what_the_model_does(driver: Driver, clock: Clock, fifo_queue: bool, max_receives: int) -> None:
     local = DRIVERS[driver.name].atomic_settle  # over a network, shrinking an example takes an hour
     with asyncio.Runner() as runner:
-        opened = Opened(runner, driver)
+        opened = OpenEngine(runner, driver)
         try:
             run_state_machine_as_test(
                 lambda: Machine(opened, fifo_queue, max_receives),  # type: ignore[arg-type]  # a factory is called as the class is

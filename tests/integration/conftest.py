@@ -10,12 +10,11 @@ import pytest
 from cns.limits import Quotas
 from cns_common.cassandra.session import CassandraAddress
 from cns_common.clock import Clock
-from tests.integration.cqs.door import Door, opened
-from tests.integration.cqs.sqs import Sqs, serving
+from tests.integration.cqs.door import Door, open_door
+from tests.integration.cqs.sqs import Sqs, open_sqs
 from tests.integration.cqs.sqs_wire import Wire
 from tests.integration.sns.cns_support import open_rig
-from tests.integration.sns.sns_door import SnsDoor
-from tests.integration.sns.sns_door import opened as opened_sns
+from tests.integration.sns.sns_door import SnsDoor, open_sns_door
 from tests.keyspace import keyspace
 from tests.own_redis import OwnRedis
 
@@ -41,13 +40,13 @@ def recreate_wait_s() -> int:
 
 @pytest.fixture
 async def sqs(tmp_path: Path, recreate_wait_s: int) -> AsyncIterator[Sqs]:
-    async with serving(tmp_path, Clock(), recreate_wait_s=recreate_wait_s) as sqs:
+    async with open_sqs(tmp_path, Clock(), recreate_wait_s=recreate_wait_s) as sqs:
         yield sqs
 
 
 @pytest.fixture
 async def door(sqs: Sqs) -> AsyncIterator[Door]:
-    async with opened(sqs) as door:
+    async with open_door(sqs) as door:
         yield door
 
 
@@ -60,5 +59,5 @@ def wire(request: pytest.FixtureRequest, door: Door) -> Wire:
 @pytest.fixture
 async def sns(tmp_path: Path) -> AsyncIterator[SnsDoor]:
     """A notification service over embedded stores, behind its door."""
-    async with open_rig(tmp_path, Clock(), Quotas()) as rig, opened_sns(rig) as door:
+    async with open_rig(tmp_path, Clock(), Quotas()) as rig, open_sns_door(rig) as door:
         yield door

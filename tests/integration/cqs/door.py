@@ -180,7 +180,7 @@ class Door(HttpDoor):
 
 
 @asynccontextmanager
-async def opened(sqs: Sqs, *, enforced: bool = True, log_calls: bool = False) -> AsyncIterator[Door]:
+async def open_door(sqs: Sqs, *, enforced: bool = True, log_calls: bool = False) -> AsyncIterator[Door]:
     """The interface of this queue service on a free port. Not `enforced`, it accepts any credentials."""
     front = FrontDoor(
         {
@@ -193,12 +193,12 @@ async def opened(sqs: Sqs, *, enforced: bool = True, log_calls: bool = False) ->
         body_bytes_max=BODY_BYTES_MAX,
         log_calls=log_calls,
     )
-    async with listening(front) as port:
+    async with listen_on_free_port(front) as port:
         yield Door(sqs, front, port)
 
 
 @asynccontextmanager
-async def listening(front: FrontDoor, table: ConnectionTable | None = None) -> AsyncIterator[int]:
+async def listen_on_free_port(front: FrontDoor, table: ConnectionTable | None = None) -> AsyncIterator[int]:
     """The interface on a free port. `table` has its connections; time limits are checked only by a sweep."""
     if table is None:
         table = ConnectionTable(ConnectionLimits())

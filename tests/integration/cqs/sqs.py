@@ -158,7 +158,7 @@ class Sqs:
 
 
 @asynccontextmanager
-async def serving(directory: Path, clock: Clock, *, recreate_wait_s: int = RECREATE_WAIT_S) -> AsyncIterator[Sqs]:
+async def open_sqs(directory: Path, clock: Clock, *, recreate_wait_s: int = RECREATE_WAIT_S) -> AsyncIterator[Sqs]:
     database = Database(directory, clock)
     store = EmbeddedQueueStore(database)
     engine = WatchedEngine(database, clock)

@@ -53,7 +53,7 @@ async def test_a_lane_that_keeps_a_pace(
     await worker.put(jobs.ENDPOINT_JOBS, EndpointJob("n", TOPIC.arn, arns), MESSAGES, MESSAGES)
     kill = kill_at(monkeypatch, point, count)
     await worker.run_until_done()
-    assert kill.left <= 0, "the point was not passed"
+    assert kill.left <= 0, "the kill point was not reached"
     assert worker.endpoints.got == {endpoint(0): MESSAGES + twice}
     assert worker.references() == leaks
 
@@ -71,7 +71,7 @@ async def test_a_failed_delivery_of_a_lane(
     await worker.put(jobs.ENDPOINT_JOBS, EndpointJob("n", TOPIC.arn, arns), 1)
     kill = kill_at(monkeypatch, point, 1)
     await worker.run_until_done()
-    assert kill.left <= 0, "the point was not passed"
+    assert kill.left <= 0, "the kill point was not reached"
     assert not answers
     assert worker.endpoints.got == {endpoint(0): 1}
     assert worker.references() == leaks
@@ -88,7 +88,7 @@ async def test_a_lane_whose_head_waits_for_a_probe(
     await worker.put(jobs.ENDPOINT_JOBS, EndpointJob("n", TOPIC.arn, arns), MESSAGES, MESSAGES)
     kill = kill_at(monkeypatch, point, 1)
     await worker.run_process()
-    assert kill.left == 0, "the point was not passed"
+    assert kill.left == 0, "the kill point was not reached"
     assert worker.endpoints.got == {endpoint(0): 0}
     assert await worker.port.depth(jobs.LANES) == MESSAGES - 1
     await worker.run_until_done()

@@ -48,7 +48,7 @@ async def test_a_fan_out(
     await worker.put(jobs.PUBLISH_JOBS, PublishJob("n", TOPIC.arn), 1)
     kill = kill_at(monkeypatch, point, page)
     await worker.run_until_done()
-    assert kill.left <= 0, "the point was not passed"
+    assert kill.left <= 0, "the kill point was not reached"
     assert worker.endpoints.got == dict.fromkeys([endpoint(number) for number in range(len(arns))], 1)
     assert 0 <= worker.references() <= leaks
 
@@ -77,7 +77,7 @@ async def test_a_job_with_several_targets(
     await worker.put(jobs.ENDPOINT_JOBS, EndpointJob("n", TOPIC.arn, arns), 1)
     kill = kill_at(monkeypatch, point, count)
     await worker.run_until_done()
-    assert kill.left <= 0, "the point was not passed"
+    assert kill.left <= 0, "the kill point was not reached"
     assert set(worker.endpoints.got) == set(names.values())
     assert {name for name, url in names.items() if worker.endpoints.got[url] > 1} <= twice
     assert 0 <= worker.references() <= leaks
@@ -93,7 +93,7 @@ async def test_a_dead_letter_of_a_killed_worker(
     await worker.put(jobs.ENDPOINT_JOBS, EndpointJob("n", TOPIC.arn, arns, notification()), 0)
     kill = kill_at(monkeypatch, point, 1)
     await worker.run_until_done()
-    assert kill.left <= 0, "the point was not passed"
+    assert kill.left <= 0, "the kill point was not reached"
     assert worker.endpoints.dead_letters[endpoint(0)] == (1 if point == kill_points.JOB_SETTLED else 2)
 
 
@@ -104,5 +104,5 @@ async def test_a_confirmation(worker: CrashingWorker, monkeypatch: pytest.Monkey
     await worker.put(jobs.ENDPOINT_JOBS, job, 0)
     kill = kill_at(monkeypatch, point, 1)
     await worker.run_until_done()
-    assert kill.left <= 0, "the point was not passed"
+    assert kill.left <= 0, "the kill point was not reached"
     assert worker.endpoints.got[endpoint(0)] == (2 if point == kill_points.JOB_DELIVERED else 1)

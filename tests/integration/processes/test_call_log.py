@@ -9,7 +9,7 @@ import structlog
 from structlog.testing import LogCapture
 
 from cns_common.aws import front_door as front
-from tests.integration.cqs.door import STRANGER, opened
+from tests.integration.cqs.door import STRANGER, open_door
 from tests.integration.cqs.sqs import ACCOUNT, OTHER_ACCOUNT, Sqs
 
 
@@ -23,7 +23,7 @@ def captured(monkeypatch: pytest.MonkeyPatch) -> LogCapture:
 
 
 async def test_each_call_is_logged_at_debug(sqs: Sqs, captured: LogCapture) -> None:
-    async with opened(sqs, log_calls=True) as door:
+    async with open_door(sqs, log_calls=True) as door:
         url = await door.queue("q")
         reply = await door.query("SendMessage", {"QueueUrl": url, "MessageBody": "x"})
         await door.json("SendMessage", key=STRANGER, QueueUrl=url, MessageBody="x")
@@ -48,7 +48,7 @@ async def test_each_call_is_logged_at_debug(sqs: Sqs, captured: LogCapture) -> N
 
 
 async def test_no_call_is_logged_above_debug(sqs: Sqs, captured: LogCapture) -> None:
-    async with opened(sqs) as door:
+    async with open_door(sqs) as door:
         await door.json("ListQueues")
         await door.query("GetQueueUrl", {"QueueName": "absent"})
     assert captured.entries == []

@@ -11,8 +11,8 @@ from cns_backend.store_client import StoreClient
 from cns_backend.store_host import StoreHost
 from cns_common.configuration.settings import Settings
 from cns_server.health import judge_health
-from tests.integration.cqs.door import opened
-from tests.integration.cqs.sqs import serving
+from tests.integration.cqs.door import open_door
+from tests.integration.cqs.sqs import open_sqs
 from tests.machine_clocks import MachineClocks
 
 HOUR_NS = 3_600 * 1_000_000_000
@@ -35,7 +35,7 @@ def settings(tmp_path: Path, machine: MachineClocks, monkeypatch: pytest.MonkeyP
 async def test_signatures_are_checked_by_the_present_wall_clock(
     tmp_path: Path, machine: MachineClocks, by_ns: int
 ) -> None:
-    async with serving(tmp_path, machine.clock()) as sqs, opened(sqs) as door:
+    async with open_sqs(tmp_path, machine.clock()) as sqs, open_door(sqs) as door:
         before_ms = machine.wall_ns // 1_000_000
         machine.step(by_ns)
         now: dict[str, Any] = {"at_ms": machine.wall_ns // 1_000_000}
@@ -44,7 +44,7 @@ async def test_signatures_are_checked_by_the_present_wall_clock(
 
 
 async def test_the_test_clock_does_not_move_signatures(tmp_path: Path, machine: MachineClocks) -> None:
-    async with serving(tmp_path, machine.clock(test=True)) as sqs, opened(sqs) as door:
+    async with open_sqs(tmp_path, machine.clock(test=True)) as sqs, open_door(sqs) as door:
         sqs.clock.advance(3_600_000)
         assert (await door.query("ListQueues", at_ms=machine.wall_ns // 1_000_000)).status == 200
 

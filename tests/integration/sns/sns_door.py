@@ -17,7 +17,7 @@ from cns_common.aws.auth.authentication import Authenticator
 from cns_common.aws.front_door import FrontDoor, Service
 from cns_common.aws.protocol.models import load_service
 from tests.integration.cqs import door
-from tests.integration.cqs.door import BODY_BYTES_MAX, FORM, HttpDoor, Reply, listening
+from tests.integration.cqs.door import BODY_BYTES_MAX, FORM, HttpDoor, Reply, listen_on_free_port
 from tests.integration.sns.cns_support import ACCOUNT, OTHER, REGION, Rig
 from tests.protocol.support import botocore_model
 
@@ -123,7 +123,7 @@ def refused(reply: Reply) -> Refusal:
 
 
 @asynccontextmanager
-async def opened(rig: Rig) -> AsyncIterator[SnsDoor]:
+async def open_sns_door(rig: Rig) -> AsyncIterator[SnsDoor]:
     """The HTTP interface of this notification service on a free port."""
     front = FrontDoor(
         {
@@ -134,5 +134,5 @@ async def opened(rig: Rig) -> AsyncIterator[SnsDoor]:
         public_url="",
         body_bytes_max=BODY_BYTES_MAX,
     )
-    async with listening(front) as port:
+    async with listen_on_free_port(front) as port:
         yield SnsDoor(rig, front, port)

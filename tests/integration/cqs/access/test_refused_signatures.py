@@ -25,7 +25,7 @@ def date_of(at_ms: int) -> str:
     return datetime.fromtimestamp(at_ms // 1000, UTC).strftime("%Y%m%dT%H%M%SZ")
 
 
-class Asked:
+class BothProtocols:
     """One call in AWS JSON and in AWS Query, with the same headers."""
 
     def __init__(self, door: Door, **headers: str) -> None:
@@ -84,16 +84,16 @@ INCOMPLETE: dict[str, tuple[str, str]] = {
 )
 async def test_incomplete(door: Door, authorization: str, text: str) -> None:
     date = date_of(door.sqs.clock.wall_ms())
-    await Asked(door, authorization=authorization, x_amz_date=date).incomplete(text)
+    await BothProtocols(door, authorization=authorization, x_amz_date=date).incomplete(text)
 
 
 @spec("refused.date-malformed", "refused.no-date")
 async def test_invalid_dates(door: Door) -> None:
     claim = f"AWS4-HMAC-SHA256 Credential=a/b/c/d/e, SignedHeaders={NAMES}, Signature=ab"
-    await Asked(door, authorization=claim, x_amz_date="201").incomplete(
+    await BothProtocols(door, authorization=claim, x_amz_date="201").incomplete(
         "Date must be in ISO-8601 'basic format'. Got '201'. See http://en.wikipedia.org/wiki/ISO_8601"
     )
-    await Asked(door, authorization=claim).incomplete(
+    await BothProtocols(door, authorization=claim).incomplete(
         f"Authorization header requires existence of either a 'X-Amz-Date' or a 'Date' header. Authorization={claim}"
     )
 
@@ -128,7 +128,7 @@ async def test_scopes(door: Door, scope: str, text: str) -> None:
     date = date_of(door.sqs.clock.wall_ms())
     in_scope, told = (part.format(day=date[:8], date=date) for part in (scope, text))
     claim = f"AWS4-HMAC-SHA256 Credential={OWNER.key_id}/{in_scope}, SignedHeaders={NAMES}, Signature=ab"
-    await Asked(door, authorization=claim, x_amz_date=date).mismatched(told)
+    await BothProtocols(door, authorization=claim, x_amz_date=date).mismatched(told)
 
 
 @spec("refused.host-unsigned")
@@ -136,7 +136,7 @@ async def test_the_host_is_not_signed(door: Door) -> None:
     date = date_of(door.sqs.clock.wall_ms())
     claim = "AWS4-HMAC-SHA256 Credential=a/b/c/d/e, SignedHeaders=x-amz-date;x-amz-target, Signature=ab"
     text = "'Host' or ':authority' must be a 'SignedHeader' in the AWS Authorization."
-    await Asked(door, authorization=claim, x_amz_date=date).mismatched(text)
+    await BothProtocols(door, authorization=claim, x_amz_date=date).mismatched(text)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from typing import Any
 from cns_common.clock import Clock
 from cqs.engines.contract import PeekedMessage
 from tests.integration.cqs.engines.sqs_model import VisibleQueue
-from tests.integration.cqs.sqs import ACCOUNT, Sqs, serving
+from tests.integration.cqs.sqs import ACCOUNT, Sqs, open_sqs
 
 PAGE = 1_000
 
@@ -34,7 +34,7 @@ class Service:
 
     def __init__(self, directory: Path) -> None:
         self._runner = asyncio.Runner()
-        self._serving = serving(directory, StillClock())
+        self._serving = open_sqs(directory, StillClock())
         self.sqs: Sqs = self.run(self._serving.__aenter__())
 
     def run(self, call: Coroutine[Any, Any, Any]) -> Any:

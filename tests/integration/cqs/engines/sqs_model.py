@@ -75,7 +75,7 @@ class VisibleQueue(Model):
         visible = [kept for (kept,) in self.available(now_ms)]
         fresh = {kept.id: kept.visible_at_ms for kept in visible if not self.is_spent(kept)}
         spent = {kept.id for kept in visible if self.is_spent(kept)}
-        assert moved <= spent, "only what was received as often as it may be is moved"
+        assert moved <= spent, "only spent messages are moved"
         self._check_number([message.id for message in given], set(fresh), want, whole=whole)
         if len(given) < want and whole:
             assert moved == spent
@@ -90,18 +90,18 @@ class VisibleQueue(Model):
         )
         for run in runs:
             ours = [message.id for message in given if message.id in run.fresh]
-            assert ours == run.fresh[: len(ours)], "a group is given from its front, in order, without gaps"
+            assert ours == run.fresh[: len(ours)], "a group is received from its front, in order, without gaps"
             gone = moved & {*run.before, *run.after}
             if ours or (len(given) < want and whole):
                 assert gone >= set(run.before), "nothing overtakes a spent message"
-            assert ours == run.fresh or not gone & set(run.after), "nothing is moved from behind what stays"
+            assert ours == run.fresh or not gone & set(run.after), "no message is moved from behind one that stays"
             moved = moved - gone
-        assert not moved, "only what was received as often as it may be is moved"
+        assert not moved, "only spent messages are moved"
 
     @staticmethod
     def _check_number(given: list[str], fresh: set[str], want: int, *, whole: bool) -> None:
         assert len(set(given)) == len(given), "no message comes twice in one answer"
-        assert set(given) <= fresh, "what is given out is visible, and not spent"
+        assert set(given) <= fresh, "received messages are visible and not spent"
         most = min(want, len(fresh))
         assert most >= len(given) >= (most if whole else min(most, 1))
 

@@ -18,7 +18,9 @@ from tests.own_redis import OwnRedis
 
 
 @asynccontextmanager
-async def opened(place: CassandraAddress, url: str, clock: Clock) -> AsyncIterator[tuple[ClusterEngine, Cassandra]]:
+async def open_with_session(
+    place: CassandraAddress, url: str, clock: Clock
+) -> AsyncIterator[tuple[ClusterEngine, Cassandra]]:
     cassandra = await Cassandra.open(place)
     try:
         async with open_engine(cassandra, url, clock) as engine:
@@ -29,7 +31,7 @@ async def opened(place: CassandraAddress, url: str, clock: Clock) -> AsyncIterat
 
 async def test_statements_of_each_operation(cassandra_address: CassandraAddress, own_redis: OwnRedis) -> None:
     clock = Clock()
-    async with opened(cassandra_address, own_redis.url, clock) as (engine, cassandra):
+    async with open_with_session(cassandra_address, own_redis.url, clock) as (engine, cassandra):
         queue = QueueFixture(engine, clock)
         await queue.send(*numbered(30))  # the bucket is open, and the cache is filled
         await queue.take(1)
@@ -51,7 +53,7 @@ async def test_statements_of_each_operation(cassandra_address: CassandraAddress,
 
 async def test_a_lost_cache_loses_no_message(cassandra_address: CassandraAddress, own_redis: OwnRedis) -> None:
     clock = Clock()
-    async with opened(cassandra_address, own_redis.url, clock) as (engine, _):
+    async with open_with_session(cassandra_address, own_redis.url, clock) as (engine, _):
         queue = QueueFixture(engine, clock)
         await queue.send(*numbered(20))
         held, *others = await queue.take(5)
@@ -67,7 +69,7 @@ async def test_a_lost_cache_loses_no_message(cassandra_address: CassandraAddress
 
 async def test_concurrent_first_sends_open_one_bucket(cassandra_address: CassandraAddress, own_redis: OwnRedis) -> None:
     clock = Clock()
-    async with opened(cassandra_address, own_redis.url, clock) as (engine, cassandra):
+    async with open_with_session(cassandra_address, own_redis.url, clock) as (engine, cassandra):
         queue = QueueFixture(engine, clock)
         before = cassandra.statements
         await asyncio.gather(*[queue.send(body) for body in numbered(16)])

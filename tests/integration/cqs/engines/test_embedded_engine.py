@@ -24,7 +24,9 @@ MORE_WORK_MAX = 1.2
 
 
 @asynccontextmanager
-async def opened(directory: Path, disk: FaultyDisk | None = None) -> AsyncIterator[tuple[Database, EmbeddedEngine]]:
+async def open_engine(
+    directory: Path, disk: FaultyDisk | None = None
+) -> AsyncIterator[tuple[Database, EmbeddedEngine]]:
     clock = Clock()
     database = Database(directory, clock, disk.vfs if disk else None)
     engine = EmbeddedEngine(database, clock)
@@ -38,7 +40,7 @@ async def opened(directory: Path, disk: FaultyDisk | None = None) -> AsyncIterat
 # -- work at any depth ------------------------------------------------------------------------------------------------
 
 
-class Work:
+class StepCounter:
     """Steps of SQLite's virtual machine."""
 
     def __init__(self, database: Database) -> None:
@@ -55,7 +57,7 @@ class Work:
         return self.steps - before
 
 
-async def _filled(engine: EmbeddedEngine, clock: Clock, kind: str, n: int) -> QueueFixture:
+async def _fill(engine: EmbeddedEngine, clock: Clock, kind: str, n: int) -> QueueFixture:
     queue = QueueFixture(engine, clock, fifo=kind != "standard")
     for start in range(0, n, 1_000):
         width = min(1_000, n - start)
@@ -68,11 +70,11 @@ async def _filled(engine: EmbeddedEngine, clock: Clock, kind: str, n: int) -> Qu
 
 @pytest.mark.parametrize("kind", ["standard", "one group", "many groups", "blocked groups"])
 async def test_no_call_costs_more_in_a_deep_queue(tmp_path: Path, kind: str) -> None:
-    async with opened(tmp_path) as (database, engine):
-        work = Work(database)
+    async with open_engine(tmp_path) as (database, engine):
+        work = StepCounter(database)
         costs: list[dict[str, int]] = []
         for depth in (SHALLOW, DEEP):
-            queue = await _filled(engine, Clock(), kind, depth)
+            queue = await _fill(engine, Clock(), kind, depth)
             await queue.send(b"x", group="free")
             held = (await queue.take(2))[0]
             costs.append(
@@ -93,8 +95,8 @@ async def test_no_call_costs_more_in_a_deep_queue(tmp_path: Path, kind: str) -> 
 
 
 async def test_a_fair_queue_looks_at_a_bounded_number_of_tenants(tmp_path: Path) -> None:
-    async with opened(tmp_path) as (database, engine):
-        work = Work(database)
+    async with open_engine(tmp_path) as (database, engine):
+        work = StepCounter(database)
         steps: list[int] = []
         for backlog in (1_000, 10_000):
             queue = QueueFixture(engine, Clock())
@@ -108,8 +110,8 @@ async def test_a_fair_queue_looks_at_a_bounded_number_of_tenants(tmp_path: Path)
 
 @pytest.mark.parametrize("visible", [[], ["quiet 1"], ["loud", "quiet 1", "loud"]], ids=["none", "one", "three"])
 async def test_tenants_with_nothing_visible_cost_a_fair_queue_nothing(tmp_path: Path, visible: list[str]) -> None:
-    async with opened(tmp_path) as (database, engine):
-        work = Work(database)
+    async with open_engine(tmp_path) as (database, engine):
+        work = StepCounter(database)
         steps: list[int] = []
         for hidden in (2, 200):
             queue = QueueFixture(engine, Clock())
@@ -137,7 +139,7 @@ async def test_the_limit_of_messages_in_flight(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fifo_queue: bool
 ) -> None:
     monkeypatch.setattr(receive, "IN_FLIGHT_MAX", 25)
-    async with opened(tmp_path) as (_, engine):
+    async with open_engine(tmp_path) as (_, engine):
         queue = QueueFixture(engine, Clock(), fifo=fifo_queue)
         await queue.send_entries([queue.entry(b"x", group=f"{i}") for i in range(40)])
         held = await queue.drain()
@@ -151,7 +153,7 @@ async def test_the_limit_of_messages_in_flight(
 
 async def test_an_empty_queue_near_its_limit_is_just_empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(receive, "IN_FLIGHT_MAX", 25)
-    async with opened(tmp_path) as (_, engine):
+    async with open_engine(tmp_path) as (_, engine):
         queue = QueueFixture(engine, Clock())
         await queue.send(*numbered(20))
         assert len(await queue.drain()) == 20
@@ -161,7 +163,7 @@ async def test_an_empty_queue_near_its_limit_is_just_empty(tmp_path: Path, monke
 
 async def test_more_queues_than_fit_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(transaction, "QUEUES_IN_MEMORY_MAX", 3)
-    async with opened(tmp_path) as (_, engine):
+    async with open_engine(tmp_path) as (_, engine):
         queues = [QueueFixture(engine, Clock()) for _ in range(20)]
         for _ in range(3):
             await asyncio.gather(*[queue.send(b"one", b"two") for queue in queues])
@@ -181,7 +183,7 @@ async def test_more_queues_than_fit_in_memory(tmp_path: Path, monkeypatch: pytes
 
 
 async def test_clearing_up_leaves_no_row_behind(tmp_path: Path) -> None:
-    async with opened(tmp_path) as (database, engine):
+    async with open_engine(tmp_path) as (database, engine):
         queue = QueueFixture(engine, Clock(), fifo=True, retention_ms=60_000)
         for i in range(30):
             await queue.send(*numbered(10), group=f"{i}")
@@ -201,9 +203,9 @@ async def test_clearing_up_leaves_no_row_behind(tmp_path: Path) -> None:
 
 
 async def test_no_step_of_clearing_up_is_long(tmp_path: Path) -> None:
-    async with opened(tmp_path) as (database, engine):
+    async with open_engine(tmp_path) as (database, engine):
         queue = QueueFixture(engine, Clock())
-        await _filled(engine, Clock(), "standard", 100)
+        await _fill(engine, Clock(), "standard", 100)
         await queue.send_entries([queue.entry(b"x") for _ in range(3 * maintenance.STEP_ROWS_MAX)])
         await queue.purge()
         before = database.commits
@@ -212,7 +214,7 @@ async def test_no_step_of_clearing_up_is_long(tmp_path: Path) -> None:
 
 
 async def test_an_empty_queue_is_known_without_a_transaction(tmp_path: Path) -> None:
-    async with opened(tmp_path) as (database, engine):
+    async with open_engine(tmp_path) as (database, engine):
         queue = QueueFixture(engine, Clock())
         for body in numbered(3):
             assert not await queue.take()
@@ -232,7 +234,7 @@ async def test_an_empty_queue_is_known_without_a_transaction(tmp_path: Path) -> 
 
 async def test_a_full_disk_refuses_sends_and_loses_nothing(tmp_path: Path) -> None:
     disk = FaultyDisk()
-    async with opened(tmp_path, disk) as (_, engine):
+    async with open_engine(tmp_path, disk) as (_, engine):
         queue = QueueFixture(engine, Clock())
         await queue.send(*numbered(10))
         held = await queue.take(3)
@@ -253,7 +255,7 @@ async def test_a_full_disk_refuses_sends_and_loses_nothing(tmp_path: Path) -> No
 
 async def test_a_failed_send_wakes_no_waiter(tmp_path: Path) -> None:
     disk = FaultyDisk()
-    async with opened(tmp_path, disk) as (_, engine):
+    async with open_engine(tmp_path, disk) as (_, engine):
         queue = QueueFixture(engine, Clock())
         waiter = await queue.wait()
         disk.full = True

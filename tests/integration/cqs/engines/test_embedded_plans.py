@@ -19,7 +19,7 @@ from cqs.engines.embedded import EmbeddedEngine, schema
 from cqs.queues.model import Queue
 from cqs.stores.embedded import queues as queue_store
 from cqs.stores.embedded.queues import EmbeddedQueueStore
-from tests.integration.cqs.engines.test_embedded_engine import MORE_WORK_MAX, Work
+from tests.integration.cqs.engines.test_embedded_engine import MORE_WORK_MAX, StepCounter
 
 VERBS = ("SELECT ", "INSERT ", "UPDATE ", "DELETE ")
 SCANS = {
@@ -84,7 +84,7 @@ async def test_a_plan_with_a_scan_is_detected(database: Database) -> None:
 
 async def test_no_call_costs_more_among_many_queues(database: Database) -> None:
     store = EmbeddedQueueStore(database)
-    work = Work(database)
+    work = StepCounter(database)
     costs: list[dict[str, int]] = []
     for account, n in (("111111111111", FEW), ("222222222222", MANY)):
         target = _queue(account, "target")

@@ -11,7 +11,7 @@ from cns_common.clock import Clock
 from cqs.engines.cluster.ids import MessageLocation as MessageLocation
 from cqs.engines.contract import Entry
 from tests.conformance.support import QueueFixture, bodies
-from tests.integration.cqs.engines.test_cluster_engine import opened
+from tests.integration.cqs.engines.test_cluster_engine import open_with_session
 from tests.own_redis import OwnRedis
 
 
@@ -22,8 +22,8 @@ async def test_a_send_during_a_purge_loses_nothing(
     """The sender has written rows of the old generation when a fill or another receive tells it of the purge."""
     clock = Clock()
     async with (
-        opened(cassandra_address, own_redis.url, clock) as (one, _),
-        opened(cassandra_address, own_redis.url, clock) as (other, _),
+        open_with_session(cassandra_address, own_redis.url, clock) as (one, _),
+        open_with_session(cassandra_address, own_redis.url, clock) as (other, _),
     ):
         here = QueueFixture(one, clock, fifo=fifo)
         there = here.at(other)
@@ -40,6 +40,6 @@ async def test_a_send_during_a_purge_loses_nothing(
         await here.purge()
         monkeypatch.setattr(other._rows, "insert", insert_and_hear)
         await there.send(b"after", group="g" * fifo)
-        while await one.maintain(500, here.now_ms):  # remove what the purge left behind
+        while await one.maintain(500, here.now_ms):  # remove purged rows
             pass
         assert bodies(await here.take()) == [b"after"]

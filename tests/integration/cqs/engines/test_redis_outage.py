@@ -45,7 +45,7 @@ async def queues(place: Cluster, url: str, n: int) -> AsyncIterator[list[QueueFi
         yield opened
 
 
-async def arriving(queue: QueueFixture, n: int, hide_ms: int = HIDE_MS) -> list[Message]:
+async def receive_soon(queue: QueueFixture, n: int, hide_ms: int = HIDE_MS) -> list[Message]:
     """The next `n` messages, received as a long poll does."""
     arrived: list[Message] = []
     waiter = queue.engine.waiter(queue.q)
@@ -63,7 +63,7 @@ async def _pause(waiter: object) -> tuple[Message, ...]:
     return ()
 
 
-async def counting(queue: QueueFixture, expected: tuple[int, int, int]) -> None:
+async def wait_for_counts(queue: QueueFixture, expected: tuple[int, int, int]) -> None:
     """Wait for these counts: Redis is updated some time after it returned."""
     async with asyncio.timeout(SOON_S):
         while await queue.counts() != expected:
@@ -79,7 +79,7 @@ async def test_two_processes_without_redis_deliver_nothing_twice(cassandra_addre
     async with queues(cassandra_address, "", 2) as (one, two):
         await one.send(*numbered(5, b"a"))
         await two.send(*numbered(5, b"b"))
-        held = [*await arriving(one, 3), *await arriving(two, 3)]
+        held = [*await receive_soon(one, 3), *await receive_soon(two, 3)]
         rest = [*await one.drain(), *await two.drain()]
         assert sorted(bodies(held + rest)) == sorted(numbered(5, b"a") + numbered(5, b"b"))
         assert sum(await one.counts()) == sum(await two.counts()) == 10
@@ -97,7 +97,7 @@ async def test_a_send_wakes_a_poll_of_another_process(cassandra_address: Cluster
 async def test_a_process_settles_messages_received_by_another(cassandra_address: Cluster) -> None:
     async with queues(cassandra_address, "", 2) as (one, two):
         await one.send(*numbered(3))
-        deleted, longer, shorter = await arriving(one, 3, hide_ms=2_000)
+        deleted, longer, shorter = await receive_soon(one, 3, hide_ms=2_000)
         assert await two.delete(deleted) == [Outcome.DONE]
         assert await two.hide(longer, 60_000) is Outcome.DONE
         one.advance(3_000)
@@ -108,10 +108,10 @@ async def test_a_process_settles_messages_received_by_another(cassandra_address:
 async def test_a_returned_claim_has_the_messages_in_flight(cassandra_address: Cluster) -> None:
     async with queues(cassandra_address, "", 1) as (one,):
         await one.send(*numbered(4))
-        held = await arriving(one, 2)
+        held = await receive_soon(one, 2)
     async with queues(cassandra_address, "", 1) as (other,):
         two = one.at(other.engine)
-        assert sorted(bodies(await arriving(two, 2))) == sorted(set(numbered(4)) - set(bodies(held)))
+        assert sorted(bodies(await receive_soon(two, 2))) == sorted(set(numbered(4)) - set(bodies(held)))
         assert await two.counts() == (0, 4, 0)
         assert await two.delete(*held) == [Outcome.DONE, Outcome.DONE]
         assert await two.counts() == (0, 2, 0)
@@ -128,7 +128,7 @@ async def test_claims_of_a_dead_process_are_taken_over(cassandra_address: Cluste
         for bucket in await rows.buckets(queue.q.id, ""):
             assert await dead.claim(queue.q.id, bucket, None)
         assert not await queue.take()
-        assert sorted(bodies(await arriving(queue, 3))) == numbered(3)
+        assert sorted(bodies(await receive_soon(queue, 3))) == numbered(3)
         assert not await dead.owns(queue.q.id, 0, await rows.buckets(queue.q.id, ""))
         await cassandra.close()
 
@@ -136,19 +136,19 @@ async def test_claims_of_a_dead_process_are_taken_over(cassandra_address: Cluste
 async def test_messages_in_flight_stay_hidden_when_redis_dies(cassandra_address: Cluster, own_redis: OwnRedis) -> None:
     async with queues(cassandra_address, own_redis.url, 2) as (one, two):
         await one.send(*numbered(6))
-        held = [*await arriving(one, 2), *await arriving(two, 2)]
+        held = [*await receive_soon(one, 2), *await receive_soon(two, 2)]
         own_redis.kill()
         await one.send(b"meanwhile")
-        assert sorted(bodies(await arriving(two, 3))) == sorted({*numbered(6), b"meanwhile"} - set(bodies(held)))
+        assert sorted(bodies(await receive_soon(two, 3))) == sorted({*numbered(6), b"meanwhile"} - set(bodies(held)))
         assert not await one.take()
         assert await two.delete(held[0]) == [Outcome.DONE]  # by another process than the one that received it
         own_redis.start()
         await one.send(b"after")
-        assert bodies(await arriving(one, 1)) == [b"after"]
+        assert bodies(await receive_soon(one, 1)) == [b"after"]
         while not sample(two.engine, REDIS_UP):
             await asyncio.sleep(0.05)  # until this process has noticed, too
         assert await two.hide(held[1], 0) is Outcome.DONE  # a handle from before the loss is valid
-        assert bodies(await arriving(one, 1)) == [held[1].body]
+        assert bodies(await receive_soon(one, 1)) == [held[1].body]
         assert not await two.take()
         assert await one.counts() == (0, 7, 0)
         assert [sample(queue.engine, REDIS_OUTAGES) for queue in (one, two)] == [1, 1]
@@ -159,18 +159,18 @@ async def test_messages_in_flight_stay_hidden_when_redis_dies(cassandra_address:
 async def test_a_redis_that_was_paused_is_updated(cassandra_address: Cluster, own_redis: OwnRedis) -> None:
     async with queues(cassandra_address, own_redis.url, 2) as (one, two):
         await one.send(*numbered(4))
-        before = await arriving(one, 1)
+        before = await receive_soon(one, 1)
         own_redis.pause()
         await two.send(b"meanwhile")
-        during = await arriving(two, 2)
+        during = await receive_soon(two, 2)
         await two.delete(during[0])
         own_redis.resume()
         await one.send(b"after")
-        rest = await arriving(one, 3)
+        rest = await receive_soon(one, 3)
         assert len({*bodies(before), *bodies(during), *bodies(rest)}) == 6
         assert not await two.take()
         assert await two.delete(during[1]) == [Outcome.DONE]
-        await counting(one, (0, 4, 0))
+        await wait_for_counts(one, (0, 4, 0))
 
 
 @pytest.mark.extended
@@ -180,31 +180,31 @@ async def test_a_delete_during_the_return_of_redis(
     async with queues(cassandra_address, own_redis.url, 1) as (queue,):
         await queue.send(*numbered(2))
         own_redis.pause()
-        held, kept = await arriving(queue, 2)
+        held, kept = await receive_soon(queue, 2)
         delete_rows = MessageRows.delete
 
         async def delete_late(rows: MessageRows, queue_id: str, locations: Sequence[MessageLocation]) -> None:
             own_redis.resume()
             while not sample(queue.engine, REDIS_UP):
                 await asyncio.sleep(0.05)
-            await counting(queue, (1, 1, 0))
+            await wait_for_counts(queue, (1, 1, 0))
             await delete_rows(rows, queue_id, locations)
 
         monkeypatch.setattr(MessageRows, "delete", delete_late)
         assert await queue.delete(held) == [Outcome.DONE]
-        await counting(queue, (0, 1, 0))
+        await wait_for_counts(queue, (0, 1, 0))
         monkeypatch.undo()
         assert await queue.delete(kept) == [Outcome.DONE]
-        await counting(queue, (0, 0, 0))
+        await wait_for_counts(queue, (0, 0, 0))
 
 
 async def test_a_repeated_delivery_is_counted(cassandra_address: Cluster, own_redis: OwnRedis) -> None:
     async with queues(cassandra_address, own_redis.url, 2) as (one, two):
         await one.send(b"one")
-        first = await arriving(one, 1)
+        first = await receive_soon(one, 1)
         with redis.Redis(port=own_redis.port) as client:
             client.flushall()  # `two` fills the cache again and does not know what `one` received
-        second = await arriving(two, 1)
+        second = await receive_soon(two, 1)
         assert bodies(first) == bodies(second)
         assert await one.delete(*first) == [Outcome.DONE]
         assert await two.delete(*second) == [Outcome.GONE]
@@ -218,7 +218,7 @@ async def test_a_handle_from_before_a_cache_loss(
     """The message was delivered again meanwhile. Tenants' handles are still valid, fenced ones are not."""
     async with queues(cassandra_address, own_redis.url, 2) as (one, two):
         await one.send(*numbered(2))
-        older = await arriving(one, 2, hide_ms=1)
+        older = await receive_soon(one, 2, hide_ms=1)
         if redis_is_away:
             own_redis.kill()
         else:
@@ -226,15 +226,15 @@ async def test_a_handle_from_before_a_cache_loss(
                 client.flushall()
         one.advance(1)
         two.now_ms = one.now_ms
-        again = await arriving(two, 2)
+        again = await receive_soon(two, 2)
         strict = older[0]
         assert await two.hide(strict, 0) is Outcome.STALE
         two.q = replace(two.q, older_handles=True)
         assert await two.hide(older[0], 0) is Outcome.DONE
-        assert bodies(await arriving(two, 1)) == [older[0].body]
+        assert bodies(await receive_soon(two, 1)) == [older[0].body]
         assert await two.delete(*older) == [Outcome.DONE] * 2
         assert await two.delete(*again) == [Outcome.GONE] * 2
-        await counting(two, (0, 0, 0))
+        await wait_for_counts(two, (0, 0, 0))
 
 
 @pytest.mark.extended
@@ -244,7 +244,7 @@ async def test_an_unfinished_delete_of_a_dead_process(
     """The row is deleted by the next delete of the message, or by another process's reconciler."""
     async with queues(cassandra_address, own_redis.url, 2) as (one, two):
         await one.send(*numbered(2))
-        again, left = await arriving(one, 2)
+        again, left = await receive_soon(one, 2)
         cassandra = await Cassandra.open(cassandra_address)
         rows = MessageRows(cassandra, one.clock, "deadbeef")
 
@@ -274,14 +274,14 @@ async def test_old_empty_buckets_are_removed(
         cassandra = await Cassandra.open(cassandra_address)
         rows = MessageRows(cassandra, queue.clock, "deadbeef")
         first = await rows.buckets(queue.q.id, "")
-        deleted, kept = await arriving(queue, 2, hide_ms=1)
+        deleted, kept = await receive_soon(queue, 2, hide_ms=1)
         await queue.delete(deleted)
         queue.advance(2 * 3_600_000)
         await queue.send(b"new")
         for _ in range(3):
             await queue.engine.maintain(100, queue.now_ms)
         assert set(first) <= set(await rows.buckets(queue.q.id, ""))
-        await queue.delete(next(message for message in await arriving(queue, 2) if message.body == kept.body))
+        await queue.delete(next(message for message in await receive_soon(queue, 2) if message.body == kept.body))
         for _ in range(3):
             await queue.engine.maintain(100, queue.now_ms)
         assert not set(first) & set(await rows.buckets(queue.q.id, ""))
@@ -297,10 +297,10 @@ async def test_a_full_redis_counts_as_unavailable(cassandra_address: Cluster, ow
         with redis.Redis(port=own_redis.port) as client:
             client.config_set("maxmemory", 1)
             await two.send(b"while it is full")
-            assert sorted(bodies(await arriving(one, 2))) == [b"before", b"while it is full"]
+            assert sorted(bodies(await receive_soon(one, 2))) == [b"before", b"while it is full"]
             client.config_set("maxmemory", 0)
         await two.send(b"after")
-        assert bodies(await arriving(one, 1)) == [b"after"]
+        assert bodies(await receive_soon(one, 1)) == [b"after"]
         assert not await two.take()
 
 
@@ -308,12 +308,12 @@ async def test_a_message_returned_without_redis_is_visible(cassandra_address: Cl
     """The row has a later time, because the message was in flight when Redis was lost."""
     async with queues(cassandra_address, own_redis.url, 2) as (one, two):
         await one.send(b"one")
-        (held,) = await arriving(one, 1, hide_ms=1_800_000)
+        (held,) = await receive_soon(one, 1, hide_ms=1_800_000)
         own_redis.kill()
         await two.send(b"two")
-        assert bodies(await arriving(two, 1)) == [b"two"]
+        assert bodies(await receive_soon(two, 1)) == [b"two"]
         assert await two.hide(held, 0) is Outcome.DONE
-        assert bodies(await arriving(two, 1)) == [b"one"]
+        assert bodies(await receive_soon(two, 1)) == [b"one"]
 
 
 @pytest.mark.extended
@@ -329,7 +329,7 @@ async def test_a_purge_while_redis_does_not_answer(cassandra_address: Cluster, o
             while not sample(queue.engine, REDIS_UP):
                 await asyncio.sleep(0.05)
         await one.send(b"later")
-        assert sorted(bodies(await arriving(one, 2))) == [b"after", b"later"]
+        assert sorted(bodies(await receive_soon(one, 2))) == [b"after", b"later"]
         assert sum(await one.counts()) == 2
 
 

@@ -212,7 +212,7 @@ async def test_a_message_for_a_dead_process_goes_to_another_at_once(host: Host) 
     while not host.polls_waiting:
         await asyncio.sleep(0)
     await dying.close()
-    assert await lost == ReceiveResult(), "its host has gone, for all it knows"
+    assert await lost == ReceiveResult(), "its host is gone from its view"
     while host.polls_waiting:
         await asyncio.sleep(0)
     await queue.send(b"one")
@@ -235,7 +235,7 @@ async def test_leases_of_a_dead_process_are_released_at_once(host: Host) -> None
     while len(taken) < 2:
         taken += bodies((await two.long_polls().receive(queue.q, 10, HIDE_MS, POLL_S)).messages)
     assert sorted(taken) == [at_work.body, unread.body]
-    assert await queue.counts() == (0, 4, 0), "what it said to be hidden stays so"
+    assert await queue.counts() == (0, 4, 0), "messages in flight stay hidden"
 
 
 async def test_a_message_received_by_another_process_is_not_released(host: Host) -> None:

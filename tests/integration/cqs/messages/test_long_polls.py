@@ -13,7 +13,7 @@ import pytest
 
 from cns_common.aws.call import Call
 from cns_common.aws.http_request import HttpRequest
-from tests.integration.cqs.door import SQS_VERSION, Door, opened
+from tests.integration.cqs.door import SQS_VERSION, Door, open_door
 from tests.integration.cqs.sqs import Sqs
 from tests.integration.cqs.sqs_wire import Wire
 
@@ -259,7 +259,7 @@ async def test_a_poll_under_another_server_ends_with_its_caller(sqs: Sqs) -> Non
     poll = {"Action": "ReceiveMessage", "Version": SQS_VERSION, "QueueUrl": await sqs.queue(), "WaitTimeSeconds": 20}
     heard.put_nowait({"type": "http.request", "body": urlencode(poll).encode()})
     scope = {"type": "http", "method": "POST", "path": "/", "query_string": b"", "scheme": "http", "headers": []}
-    async with opened(sqs, enforced=False) as door:
+    async with open_door(sqs, enforced=False) as door:
         answering = asyncio.create_task(door.front(scope, heard.get, said.put))
         await sqs.engine.waiting.wait()
         heard.put_nowait({"type": "http.disconnect"})
@@ -277,7 +277,7 @@ async def test_a_request_in_parts_behind_a_poll_is_answered_after_it(sqs: Sqs) -
         for action, body in zip(("ReceiveMessage", "PurgeQueue"), bodies, strict=True)
     ]
     sqs.engine.waiting.clear()
-    async with opened(sqs, enforced=False) as door:
+    async with open_door(sqs, enforced=False) as door:
         reader, writer = await asyncio.open_connection("127.0.0.1", door.port)
         writer.write(heads[0] + bodies[0] + heads[1] + bodies[1][:10])
         await sqs.engine.waiting.wait()

@@ -40,12 +40,12 @@ def queue(name: str = "q", queue_id: str = "1", **changes: object) -> Queue:
     return replace(made, **changes)
 
 
-def redriving(name: str) -> Queue:
+def queue_with_redrive_policy(name: str) -> Queue:
     return queue(name, name, attributes={"RedrivePolicy": f'{{"deadLetterTargetArn":"{ARN}","maxReceiveCount":1}}'})
 
 
 @asynccontextmanager
-async def opened(kind: str, directory: Path) -> AsyncIterator[QueueStore]:
+async def open_store(kind: str, directory: Path) -> AsyncIterator[QueueStore]:
     database = Database(directory, Clock())
     store = EmbeddedQueueStore(database)
     database.start(asyncio.get_running_loop())
@@ -78,7 +78,7 @@ async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
         async with emptied(request.getfixturevalue("cassandra_address")) as cassandra:
             yield CassandraQueueStore(cassandra)
     else:
-        async with opened(request.param, tmp_path) as store:
+        async with open_store(request.param, tmp_path) as store:
             yield store
 
 
@@ -90,9 +90,9 @@ async def test_create_keeps_the_first(store: QueueStore) -> None:
 
 
 async def test_survives_a_restart(kind: str, tmp_path: Path) -> None:
-    async with opened(kind, tmp_path) as store:
+    async with open_store(kind, tmp_path) as store:
         await store.create(queue())
-    async with opened(kind, tmp_path) as store:
+    async with open_store(kind, tmp_path) as store:
         assert await store.get(queue().key) == queue()
 
 
@@ -125,7 +125,7 @@ async def test_delete(store: QueueStore) -> None:
 
 
 async def test_old_deletions_are_forgotten_once_dropped(kind: str, tmp_path: Path) -> None:
-    async with opened(kind, tmp_path) as store:
+    async with open_store(kind, tmp_path) as store:
         await check_old_deletions(store)
 
 
@@ -155,13 +155,13 @@ async def test_list(store: QueueStore) -> None:
 
 async def test_dead_letter_sources(store: QueueStore) -> None:
     for name in ("c", "a", "b"):
-        await store.create(redriving(name))
+        await store.create(queue_with_redrive_policy(name))
     await store.create(queue("unrelated", "unrelated"))
     assert await store.dead_letter_sources(ARN, "", 10) == ["a", "b", "c"]
     assert await store.dead_letter_sources(ARN, "a", 1) == ["b"]
     assert await store.dead_letter_sources(ARN + "x", "", 10) == []
     await store.replace(queue("b", "b", version=2), 1)
-    await store.delete(redriving("c"), 1)
+    await store.delete(queue_with_redrive_policy("c"), 1)
     assert await store.dead_letter_sources(ARN, "", 10) == ["a"]
 
 

@@ -96,10 +96,10 @@ async def test_a_password_expires(rig: Rig) -> None:
     for _ in range(FAILURES_MAX):
         assert await numbers(rig) == {NUMBER: "Pending"}
         assert await refused(rig, wrong_password(password))
-    assert await refused(rig, password), "it was guessed at too often"
+    assert await refused(rig, password), "there were too many wrong guesses"
     password = await add_number(rig)
     rig.clock.advance(PASSWORD_LIFE_MS)
-    assert await refused(rig, password), "its time is over"
+    assert await refused(rig, password), "it has expired"
     password = await add_number(rig)
     rig.clock.advance(PASSWORD_LIFE_MS - 10_000)
     await verify(rig, password)

@@ -18,7 +18,7 @@ from cns.topics.topic import Topic, TopicCounts
 from cns_common.cassandra.session import Cassandra, CassandraAddress, Statement
 from cqs.stores.cassandra import schema as queue_schema
 from cqs.stores.cassandra.queues import CassandraQueueStore
-from tests.integration.cqs.queues.test_queue_store import queue, redriving
+from tests.integration.cqs.queues.test_queue_store import queue, queue_with_redrive_policy
 from tests.integration.sns.stores.cns_stores import ACCOUNT, NOTIFICATION, REGION, Stores, open_cassandra, subscription
 from tests.keyspace import emptied
 
@@ -99,7 +99,7 @@ async def test_pages_go_through_all_levels_in_the_order_of_ids(stores: Stores, s
     assert await session.run_schema("SELECT * FROM owner_subscriptions LIMIT 1") == []
 
 
-# -- what a crash leaves ----------------------------------------------------------------------------------------------
+# -- crashes ----------------------------------------------------------------------------------------------------------
 
 
 async def test_an_incomplete_subscription_is_completed(stores: Stores, session: Cassandra) -> None:
@@ -157,7 +157,13 @@ async def test_lists_skip_dangling_entries(stores: Stores, session: Cassandra) -
     queues = CassandraQueueStore(session)
     for number in range(5):
         await session.run(queue_schema.ENTER_NAME, queue().account, queue().region, f"a{number}", "lost")
-        await session.run(queue_schema.ENTER_SOURCE, redriving("x").attributes["RedrivePolicy"][24:-22], "b", "lost", 1)
+        await session.run(
+            queue_schema.ENTER_SOURCE,
+            queue_with_redrive_policy("x").attributes["RedrivePolicy"][24:-22],
+            "b",
+            "lost",
+            1,
+        )
         await session.run(cassandra_schema.ENTER_TOPIC, ACCOUNT, REGION, f"arn:aws:sns:{REGION}:{ACCOUNT}:a", "lost")
     await queues.create(queue("b", "b"))
     topic = await stores.topic("b")

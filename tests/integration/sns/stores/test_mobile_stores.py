@@ -108,7 +108,7 @@ async def test_an_endpoint_is_replaced_only_at_its_version(stores: Stores) -> No
     assert await stores.endpoints.token_taken(with_token(second, "three"))
     assert not await stores.endpoints.token_taken(with_token(first, "three"))
     assert not await stores.endpoints.token_taken(with_token(second, "four"))
-    assert not await stores.endpoints.replace(with_token(second, "three"), 1), "it is the first one's"
+    assert not await stores.endpoints.replace(with_token(second, "three"), 1), "it belongs to the first number"
     assert await stores.endpoints.replace(with_token(second, "one"), 1)
     assert (await stores.endpoint(application, "three")).id == first.id
     assert (await stores.endpoint(application, "one")).id == second.id
@@ -178,7 +178,7 @@ async def test_sandbox_numbers(stores: Stores) -> None:
     assert await stores.sms.sandbox_number(ACCOUNT, REGION, NUMBERS[0]) is None
 
 
-# -- what is Cassandra's own ------------------------------------------------------------------------------------------
+# -- Cassandra only ---------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -202,7 +202,7 @@ async def test_the_claim_of_a_stale_token_is_taken_over(session: Cassandra) -> N
     application = await stores.application()
     gone = await stores.endpoint(application, "gone")
     await session.run_conditional(cassandra_schema.DELETE_ENDPOINT, gone.id, 1)
-    assert await stores.all_endpoints(application) == [], "the list removed what points to nothing"
+    assert await stores.all_endpoints(application) == [], "the list removed the dangling entry"
     assert (await stores.endpoint(application, "gone")).id != gone.id
     moved = await stores.endpoint(application, "moved")
     claim = (moved.application_id, cassandra_store._claim_key(with_token(moved, "claimed"))[1], moved.id)

@@ -10,7 +10,7 @@ import pytest
 from cns.limits import Quotas
 from cns_common.clock import Clock
 from tests.integration.sns.cns_support import ACCOUNT, REGION, open_rig, queue_arn
-from tests.integration.sns.sns_door import NO_TOPIC, Refusal, SnsDoor, invalid, opened
+from tests.integration.sns.sns_door import NO_TOPIC, Refusal, SnsDoor, invalid, open_sns_door
 
 spec = pytest.mark.spec
 NAME_REFUSED = invalid("Topic Name")
@@ -125,7 +125,7 @@ async def test_the_type_of_a_topic_does_not_change(sns: SnsDoor) -> None:
 
 @spec("sns-topic.quota", "sns-error.TopicLimitExceeded")
 async def test_the_quota_of_topics(tmp_path: Path) -> None:
-    async with open_rig(tmp_path, Clock(), Quotas(topics=1)) as rig, opened(rig) as sns:
+    async with open_rig(tmp_path, Clock(), Quotas(topics=1)) as rig, open_sns_door(rig) as sns:
         await sns.topic("a")
         await sns.topic("a")
         await sns.refuses(Refusal(403, "TopicLimitExceeded", "Topic limit exceeded"), "CreateTopic", Name="b")

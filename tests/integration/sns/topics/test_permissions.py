@@ -169,7 +169,7 @@ async def test_a_deny_overrides_every_allow(sns: SnsDoor) -> None:
         "with an explicit deny in a resource-based policy"
     )
     await sns.refuses(Refusal(403, "AuthorizationError", text), "Publish", TopicArn=topic, Message="m")
-    assert await sns.attributes(topic), "what no statement speaks of is the owner's"
+    assert await sns.attributes(topic), "actions in no statement are for the owner only"
 
 
 @spec("sns-policy.protocol-endpoint", "sns-policy.tags")

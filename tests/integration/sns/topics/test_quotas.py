@@ -14,7 +14,7 @@ from cns_backend.services import quotas as quotas_of
 from cns_common.clock import Clock
 from cns_common.configuration.settings import Settings
 from tests.integration.sns.cns_support import ACCOUNT, REGION, open_rig, queue_arn
-from tests.integration.sns.sns_door import STRANGER, Refusal, SnsDoor, opened
+from tests.integration.sns.sns_door import STRANGER, Refusal, SnsDoor, open_sns_door
 
 spec = pytest.mark.spec
 NO_MORE_TOPICS = Refusal(403, "TopicLimitExceeded", "Topic limit exceeded")
@@ -24,7 +24,7 @@ FIFO = {"FifoTopic": "true"}
 
 @asynccontextmanager
 async def open_with_quotas(directory: Path, quotas: Quotas) -> AsyncIterator[SnsDoor]:
-    async with open_rig(directory, Clock(), quotas) as rig, opened(rig) as sns:
+    async with open_rig(directory, Clock(), quotas) as rig, open_sns_door(rig) as sns:
         yield sns
 
 
