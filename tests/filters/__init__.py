@@ -1,1 +1,1 @@
-"""Filter policies against oracles: an evaluator without cleverness, and AWS's own rule engine."""
+"""Filter policies against oracles: a naive evaluator, and AWS's own rule engine."""

@@ -1,4 +1,4 @@
-"""What the service says of a case; None: of such a message no filter can be asked."""
+"""The service's answer to a case; None if the message cannot be filtered."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from cns.filters.evaluation import matches
 from cns.filters.message_values import MessageValues, attribute_values, body_values
 from cns.filters.model import Filter, Scope
 from cns.filters.parser import read_filter
-from tests.filters.generating import ATTRIBUTES, Case
+from tests.filters.pair_generator import ATTRIBUTES, Case
 
 
 def service_answer(case: Case) -> bool | None:
@@ -24,7 +24,7 @@ def values_of(case: Case) -> MessageValues | None:
 
 @lru_cache
 def read(policy: str, scope: str) -> Filter:
-    """As it is written, and as it is stored: the same."""
+    """Parse a policy, and check that its stored form parses to the same."""
     stored, filter_ = read_filter(policy, Scope(scope))
     assert read_filter(stored, Scope(scope)) == (stored, filter_), policy
     return filter_

@@ -1,4 +1,4 @@
-"""Writes messages at random that come near to what a policy asks for."""
+"""Writes random messages that nearly match a policy."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class MessageWriter:
         return written(body)
 
     def attributes(self) -> dict[str, tuple[str, str]]:
-        """Of names that may be one; no value is empty."""
+        """Message attributes with valid names and non-empty values."""
         random = self._random
         values = {key: self._scalar() for key in random.sample(KEYS, random.randint(0, 3))}
         values |= {path: self._wanted(wanted) for path, wanted in self._leaves if random.random() < PLANTED}
@@ -82,13 +82,13 @@ class MessageWriter:
         return Number(str(value)) if pool is NUMBERS_OF_MESSAGES else value
 
     def _listed(self, value: Any) -> list[Any]:
-        """The value among others, or none at all."""
+        """An array with the value among others, or an empty array."""
         elements = [value, *(self._scalar() for _ in range(self._random.randint(0, 2)))]
         self._random.shuffle(elements)
         return elements if self._random.random() < 0.95 else []
 
     def _plant(self, into: dict[str, Any], keys: list[str], value: Any) -> None:
-        """Keys are joined at times; on the way arrays of objects are gone into, or grow."""
+        """Put the value at a path. Keys may be joined by dots; enters or extends arrays of objects on the path."""
         random = self._random
         count = random.choices((1, 2), weights=(9, 1))[0] if len(keys) > 1 else 1
         key, rest = ".".join(keys[:count]), keys[count:]
@@ -111,7 +111,7 @@ class MessageWriter:
         self._plant(inside, rest, value)
 
     def _wanted(self, conditions: list[Any]) -> Any:
-        """What may well meet one of the conditions."""
+        """A value that probably meets one of the conditions."""
         condition = self._random.choice(conditions)
         if not isinstance(condition, dict):
             near = ADDRESSES if condition in ADDRESSES else (condition,)
@@ -126,7 +126,7 @@ class MessageWriter:
         return self._text(operator, operand)
 
     def _excluded(self, operand: Any) -> Any:
-        """What meets one of those that must not be met."""
+        """A value that meets a condition of anything-but."""
         if isinstance(operand, dict):
             [(operator, texts)] = operand.items()
             return self._text(operator, self._one_of(texts))
@@ -148,7 +148,7 @@ class MessageWriter:
         return self._scalar()
 
     def _nearly(self, text: str) -> str:
-        """At times with a character less."""
+        """The text, sometimes without a character."""
         gap = self._random.randrange(3 * len(text) + 1)
         return text[:gap] + text[gap + 1 :]
 

@@ -1,9 +1,9 @@
-"""Whether a filter policy lets a message pass, told as slowly and plainly as the documentation tells it.
+"""Evaluates a filter policy on a message as slowly and plainly as the documentation describes it.
 
-It is the oracle for `cns.filters` and shares nothing with it: policy and message are looked through as JSON, again for
-each pair. Every way through `$or` is tried, and on it every choice of one scalar for each key that fits the key's
-conditions. Scalars of one choice may not be in different members of one array, and where a key chose none because it
-is to be absent, none may be found that could join those chosen.
+This is the oracle for `cns.filters` and shares no code with it: it walks policy and message as JSON for each pair. It
+tries every branch of `$or`, and for it every choice of one scalar per key that meets the key's conditions. The scalars
+of a choice must not be in different members of one array. If a key must be absent, no scalar at its path may be
+compatible with the chosen ones.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ JSON_NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 
 
 class Malformed(Exception):
-    """An attribute that is not what its type says: the filtered delivery fails."""
+    """An attribute's value does not fit its type: the filtered delivery fails."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scalar:
-    """A value, the keys that lead to it joined by dots, and where it is in the arrays around it."""
+    """A value, its path of keys joined by dots, and its index in each array around it."""
 
     path: str
     value: Any
@@ -38,20 +38,20 @@ class Scalar:
 
 
 def parsed(text: str) -> Any:
-    """JSON, all its numbers decimal, and cut."""
+    """JSON with all numbers as decimals, cut to five places."""
     return json.loads(
         text, parse_int=Decimal, parse_float=lambda spelling: cut(Decimal(spelling)), parse_constant=_refuse
     )
 
 
 def cut(number: Decimal) -> Decimal:
-    """To five decimals, downwards."""
+    """Round down to five decimals."""
     enough = Context(prec=1_000)
     return enough.scaleb(enough.scaleb(number, 5).to_integral_value(ROUND_FLOOR), -5)
 
 
 def attributes_pass(policy: str, attributes: Mapping[str, tuple[str, str]]) -> bool:
-    """By name a type and a value, as a message carries them."""
+    """`attributes`: name → (type, value), as in a message."""
     return _passes(policy, [Scalar(name, value, {}) for name, typed in attributes.items() for value in _values(*typed)])
 
 
@@ -112,7 +112,7 @@ def _passes(policy: str, scalars: list[Scalar]) -> bool:
 
 
 def ways(policy: Mapping[str, Any], prefix: str = "") -> Iterator[list[tuple[str, list[Any]]]]:
-    """The paths and conditions that must all be met, for every way through `$or`."""
+    """For every branch of `$or`: the paths and conditions that must all be met."""
     parts: list[list[list[tuple[str, list[Any]]]]] = []
     for key, wanted in policy.items():
         if key == "$or":
@@ -126,7 +126,7 @@ def ways(policy: Mapping[str, Any], prefix: str = "") -> Iterator[list[tuple[str
 
 
 def _choices(path: str, conditions: list[Any], scalars: list[Scalar]) -> Iterator[Scalar | None]:
-    """What can meet one of the conditions; None: there being nothing."""
+    """Scalars that meet one of the conditions; None stands for an absent value."""
     if {"exists": False} in conditions:
         yield None
     for scalar in scalars:

@@ -1,4 +1,4 @@
-"""Writes filter policies at random, all of them within AWS's limits."""
+"""Writes random filter policies within AWS's limits."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FEW = 0.3
 
 
 def complexity(policy: dict[str, Any], depth: int = 1) -> int:
-    """The product over the keys, of their values times their depth; what is in `$or` is added."""
+    """The product over the keys of values times depth; branches of `$or` are added."""
     total = 1
     for key, wanted in policy.items():
         if key == "$or":
@@ -36,14 +36,14 @@ def _members(condition: Any) -> int:
 
 
 class PolicyWriter:
-    """Of one policy. `leaves` says what it asks for and where, `operators` what it is made of."""
+    """Writes one policy. `leaves`: its paths and conditions; `operators`: the operators it has."""
 
     def __init__(self, random: Random, *, nested: bool) -> None:
         self._random = random
         self._nested = nested
         self._leaves_left = random.choices(range(1, LEAVES_MAX + 1), (8, 6, 4, 2, 1))[0]
         self._wildcards_left = WILDCARDS_MAX
-        few = random.random() < FEW  # keys and operators meet more often, as they must in arrays
+        few = random.random() < FEW  # fewer, so that keys and operators combine more often, as they must in arrays
         self._keys = random.sample(KEYS, 3) if few else KEYS
         self._choice = ("exists", random.choice(tuple(CONDITIONS))) if few else tuple(CONDITIONS)
         self.leaves: list[tuple[str, list[Any]]] = []
@@ -70,7 +70,7 @@ class PolicyWriter:
         return made
 
     def _branches(self, prefix: str, depth: int) -> list[Any]:
-        """Two at least, so a leaf is kept for the second."""
+        """At least two branches, so one leaf is reserved for the second."""
         self._leaves_left -= 1
         branches = [self._object(prefix, depth)]
         self._leaves_left += 1
@@ -110,7 +110,7 @@ def _end(random: Random) -> str:
 
 
 def _pattern(random: Random) -> str:
-    """A string with one to three asterisks put in, or in the place of a character, never two side by side."""
+    """A string with one to three asterisks inserted or replacing a character, never adjacent."""
     pieces = [each.replace("\\", "\\\\").replace("*", "\\*") for each in string(random)]
     for _ in range(random.randint(1, 3)):
         place = random.randint(0, len(pieces))

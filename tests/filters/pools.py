@@ -1,4 +1,4 @@
-"""What generated policies and messages are made of: few values, so that many pairs meet, and traps among them."""
+"""The values of generated policies and messages: few, so that many pairs match, with edge cases among them."""
 
 from __future__ import annotations
 
@@ -94,13 +94,13 @@ MALFORMED_ARRAYS = (
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """As it is spelled."""
+    """A number with its spelling."""
 
     spelling: str
 
 
 def written(value: Any) -> str:
-    """JSON with the numbers as they were spelled."""
+    """JSON with the original spelling of numbers."""
     if isinstance(value, Number):
         return value.spelling
     if isinstance(value, Decimal):
@@ -113,10 +113,10 @@ def written(value: Any) -> str:
 
 
 def string(random: Random) -> str:
-    """At times of two letters, so that parts of it overlap."""
+    """A random string, sometimes of only two letters, so that parts of it overlap."""
     return "".join(random.choices("ab", k=random.randint(1, 4))) if random.random() < 0.2 else random.choice(STRINGS)
 
 
 def swapped(random: Random, text: str) -> str:
-    """The same but for case."""
+    """The text with the case of some letters changed."""
     return "".join(random.choice((each.lower(), each.upper(), each.casefold())) for each in text)

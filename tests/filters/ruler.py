@@ -8,22 +8,22 @@ from collections.abc import Iterable, Sequence
 from itertools import product
 
 from tests.clients.installing import installed
-from tests.filters.generating import Case
 from tests.filters.naive import parsed, ways
+from tests.filters.pair_generator import Case
 from tests.filters.pools import written
 
 RUN_S = 120.0
 
 
 def engine_answers(cases: Sequence[Case]) -> list[bool | str]:
-    """Of each whether it matches, or why the engine does not say."""
+    """For each case whether it matches, or the engine's error."""
     return _asked([(case.policy, case.body) for case in cases])
 
 
 def engine_answers_singly(cases: Sequence[Case]) -> list[bool]:
-    """By policies of a single condition for each key, one of which must match: the same by what arrays and `$or` mean.
+    """Ask with one policy per combination of single conditions; any match counts. By the rules this is equivalent.
 
-    The engine compiles all conditions of a key into one automaton, where one of them now and then hides another.
+    The engine compiles all conditions of a key into one automaton, in which one sometimes hides another.
     """
     policies = [list(_single(case.policy)) for case in cases]
     pairs = [(policy, case.body) for case, singles in zip(cases, policies, strict=True) for policy in singles]

@@ -1,6 +1,6 @@
-"""`cns.json_errors` tells of a text that is not JSON in the very words of Jackson, the parser in AWS's services.
+"""Errors for invalid JSON have the exact words of Jackson, the parser in AWS's services.
 
-The Jackson here is newer than AWS's: it gives an unrecognized token's beginning where AWS, as recorded, gives its end.
+The Jackson here is newer than AWS's: it reports the start of an unrecognized token, AWS (as recorded) its end.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ pytestmark = pytest.mark.timeout(INSTALL_S)  # the first test that needs the pro
 
 
 def texts(seed: int, n: int) -> list[str]:
-    """Pieces of JSON in any order, and JSON with a few mistakes."""
+    """Random sequences of JSON tokens, and JSON with a few mistakes."""
     random = Random(seed)
     return [_pieces(random) if random.random() < 0.5 else _mistaken(random) for _ in range(n)]
 
@@ -74,13 +74,13 @@ def jackson(given: list[str]) -> list[str | None]:
 
 
 def as_recorded(message: str | None) -> str | None:
-    """With an unrecognized token's end for its beginning."""
+    """The message with the end of an unrecognized token instead of its start."""
     found = _TOKEN.fullmatch(message or "")
     return message if found is None else f"{found[1]}{int(found[3]) + len(found[2])}]"
 
 
 def kind(message: str | None) -> str:
-    """The message without what differs from text to text."""
+    """The message without its parts that depend on the text."""
     return re.sub(r"'.*?'|\d+|0x\w+|\n.*", "", message or "", flags=re.DOTALL)
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.filters import naive
 from tests.filters.answers import service_answer
-from tests.filters.generating import ATTRIBUTES, BODY, Case, cases
+from tests.filters.pair_generator import ATTRIBUTES, BODY, Case, cases
 from tests.filters.policies import OPERATORS
 
 SEED = 11
@@ -32,7 +32,7 @@ def answered(request: pytest.FixtureRequest) -> list[tuple[Case, bool | None]]:
 
 def test_every_pair_is_answered_alike(answered: list[tuple[Case, bool | None]]) -> None:
     for case, naives in answered:
-        assert service_answer(case) == naives, case.told()
+        assert service_answer(case) == naives, case.describe()
 
 
 def test_every_operator_is_met_and_missed(answered: list[tuple[Case, bool | None]]) -> None:

@@ -1,4 +1,4 @@
-"""`cns.filters` answers as AWS's open rule engine does, but for the pairs of which it is no witness: `beyond_ruler`."""
+"""`cns.filters` agrees with AWS's open rule engine, except for the pairs of `ruler_exceptions`."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import pytest
 
 from tests.clients.installing import INSTALL_S
 from tests.filters.answers import service_answer
-from tests.filters.beyond_ruler import KINDS, NO_OBJECT, why_not
-from tests.filters.generating import BODY, Case, cases
+from tests.filters.pair_generator import BODY, Case, cases
 from tests.filters.policies import OPERATORS
 from tests.filters.ruler import engine_answers, engine_answers_singly
+from tests.filters.ruler_exceptions import KINDS, NO_OBJECT, why_not
 
 SEED = 12
 PAIRS = 26_000
@@ -33,11 +33,11 @@ EXAMPLES = (
     ("a number that is no double", '{"a": [{"numeric": ["<", 0]}]}', '{"a": -12345678901234567890}', True),
 )
 
-pytestmark = pytest.mark.timeout(INSTALL_S)  # whoever comes first waits for it
+pytestmark = pytest.mark.timeout(INSTALL_S)  # the first test waits for the installation
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
+class AnsweredCase:
     case: Case
     ours: bool | None
     engines: bool | str
@@ -45,26 +45,28 @@ class Answered:
 
 
 @pytest.fixture(scope="module")
-def answered() -> list[Answered]:
+def answered() -> list[AnsweredCase]:
     made = list(cases(SEED, PAIRS, BODY))
     return [
-        Answered(case, service_answer(case), engines, why_not(case))
+        AnsweredCase(case, service_answer(case), engines, why_not(case))
         for case, engines in zip(made, engine_answers(made), strict=True)
     ]
 
 
 @pytest.mark.spec("filter-op.event-ruler")
-def test_every_pair_is_answered_alike(answered: list[Answered]) -> None:
+def test_every_pair_is_answered_alike(answered: list[AnsweredCase]) -> None:
     both_have = [each for each in answered if each.why_not is None]
     assert len(both_have) >= PAIRS_BOTH_HAVE_MIN
     differing = [each for each in both_have if each.ours != each.engines]
     singly = engine_answers_singly([each.case for each in differing])
     for each, engines in zip(differing, singly, strict=True):
-        assert each.ours == engines, f"{each.case.told()}\nours: {each.ours}, the engine's: {each.engines}, {engines}"
-    assert len(differing) <= CONTRADICTIONS_MAX  # of the engine with itself
+        assert each.ours == engines, (
+            f"{each.case.describe()}\nours: {each.ours}, the engine's: {each.engines}, {engines}"
+        )
+    assert len(differing) <= CONTRADICTIONS_MAX  # contradictions of the engine with itself
 
 
-def test_every_operator_is_met_and_missed(answered: list[Answered]) -> None:
+def test_every_operator_is_met_and_missed(answered: list[AnsweredCase]) -> None:
     outcomes = Counter(
         (operator, each.engines) for each in answered if each.why_not is None for operator in each.case.operators
     )

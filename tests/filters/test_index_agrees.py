@@ -1,4 +1,4 @@
-"""The index finds the subscriptions that asking each policy finds, whatever came, changed and went before."""
+"""The index finds the same subscriptions as evaluating each policy, after any sequence of changes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ FOUND_MIN = 2_000
 
 @dataclass(slots=True)
 class Topic:
-    """An index and, to be asked one by one, what was put into it."""
+    """An index, and the policies in it, to evaluate one by one."""
 
     random: Random
     scope: Scope
@@ -36,7 +36,7 @@ class Topic:
     subscriptions: dict[str, tuple[str, PolicyWriter, Filter]] = field(default_factory=dict)
 
     def change(self) -> None:
-        """A new subscription, a policy that takes the place of another, or one subscription less."""
+        """Add a subscription, replace a policy, or remove a subscription."""
         random = self.random
         name = f"s{random.randrange(2 * SUBSCRIPTIONS):03}"
         if name in self.subscriptions and random.random() < 0.6:
@@ -49,7 +49,7 @@ class Topic:
         self.index.put(name, group, policy)
 
     def messages(self, count: int) -> Iterator[tuple[str, MessageValues]]:
-        """Near to what one of the policies asks for."""
+        """Messages that nearly match one of the policies."""
         writers = [writer for _, writer, _ in self.subscriptions.values()]
         for _ in range(count):
             message = MessageWriter(self.random, self.random.choice(writers).leaves)
@@ -70,7 +70,7 @@ class Topic:
         )
 
     def _policy(self) -> tuple[PolicyWriter, Filter]:
-        """At times the very one that another subscription has."""
+        """A new policy, or sometimes that of another subscription."""
         if self.subscriptions and self.random.random() < 0.2:
             return self.random.choice(list(self.subscriptions.values()))[1:]
         while True:

@@ -1,4 +1,4 @@
-"""What the protocol tests share: case tables, botocore's view of each service, and sample values made from shapes."""
+"""Shared by the protocol tests: case tables, botocore's service models, and sample values made from shapes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ HARD_TEXT = "a<&>\"' \r\n\r\t é 漢 😀 ]]> &#xD;"
 
 
 def read_cases(name: str) -> Any:
-    """A table of cases; `{"base64": …}` stands for bytes, which JSON has none of."""
+    """A table of cases; `{"base64": …}` stands for bytes, which JSON does not have."""
     return json.loads((CASES / name).read_text(), object_hook=_bytes)
 
 
@@ -35,7 +35,7 @@ def botocore_model(service: ServiceName) -> ServiceModel:
 
 @cache
 def query_model(service: ServiceName) -> ServiceModel:
-    """The service as SDKs of the Query protocol know it; SQS gets back the traits its model had until 2023."""
+    """The service's model for SDKs of the Query protocol; SQS gets the traits that its model had until 2023."""
     description = Loader().load_service_model(service, "service-2", API_VERSIONS[service])
     if service == "sqs":
         description = json.loads(json.dumps(description))
@@ -64,7 +64,7 @@ def operations(model: ServiceModel) -> list[OperationModel]:
 
 
 def minimal_input(operation: OperationModel) -> dict[str, Any]:
-    """Only what the model requires."""
+    """The required members only."""
     shape = operation.input_shape
     if shape is None:
         return {}
@@ -72,12 +72,12 @@ def minimal_input(operation: OperationModel) -> dict[str, Any]:
 
 
 def full_input(operation: OperationModel) -> dict[str, Any]:
-    """Everything the model knows."""
+    """All members of the model."""
     return {} if operation.input_shape is None else _sample(operation.input_shape, "")
 
 
 def empty_input(operation: OperationModel) -> dict[str, Any]:
-    """Every list and map, with nothing in them."""
+    """Every list and map member, empty."""
     members = {} if operation.input_shape is None else operation.input_shape.members
     empty: dict[str, Any] = {"list": [], "map": {}}
     return {name: empty[shape.type_name] for name, shape in members.items() if shape.type_name in empty}

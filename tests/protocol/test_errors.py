@@ -33,11 +33,11 @@ def title(case: dict[str, Any]) -> str:
 
 
 RULES = {"sqs": "error.", "sns": "sns-error.", "sts": ""}
-"""What the names of the rules about codes begin with."""
+"""Prefixes of the ids of the rules about error codes."""
 
 
 def of(service: ServiceName) -> list[Any]:
-    """Each case marked with the rule of its code, which is named as the code is on the wire, if there is one."""
+    """Each case, marked with the rule of its code if there is one: the rule's id ends with the code on the wire."""
     rules = load_rules()
     named = [(RULES[service] + case["wire"].removeprefix(LEGACY), case) for case in TABLE if case["service"] == service]
     return [
@@ -51,7 +51,7 @@ def headers(answer: Answer) -> dict[str, str]:
 
 
 def parsed(protocol: str, answer: Answer, service: ServiceName) -> dict[str, Any]:
-    """What a client sees; it picks the exception class by the shape, which any operation's parser can tell."""
+    """The error as a client parses it. Its class follows from the shape, so any operation's parser will do."""
     model = botocore_model(service) if protocol == "json" else query_model(service)
     shape: Any = model.operation_model(model.operation_names[0]).output_shape
     response = {"status_code": answer.status, "headers": headers(answer), "body": answer.body}
@@ -203,7 +203,7 @@ def test_every_code_that_is_raised_is_known(package: str) -> None:
 
 
 def raised_codes(folder: Path) -> Iterator[tuple[str, str]]:
-    """Each literal code of a RequestError, and where it stands."""
+    """Each literal code of a RequestError, and its file and line."""
     for path in sorted(folder.rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text())):
             match node:

@@ -1,4 +1,4 @@
-"""AWS JSON 1.0, read and written: tables of cases, and what no table can list."""
+"""AWS JSON 1.0, read and written: tables of cases, and properties."""
 
 from __future__ import annotations
 

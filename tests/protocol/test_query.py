@@ -1,4 +1,4 @@
-"""AWS Query, read from forms and written as XML or JSON: tables of cases, and what no table can list."""
+"""AWS Query, read from forms and written as XML or JSON: tables of cases, and properties."""
 
 from __future__ import annotations
 

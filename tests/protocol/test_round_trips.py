@@ -1,4 +1,4 @@
-"""Every operation against AWS's own client: botocore writes the requests we read, and reads the answers we write."""
+"""Every operation with botocore: it writes the requests that we read, and reads the answers that we write."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_an_empty_list_is_sent_by_query_and_an_empty_map_is_not(
 
 
 def query_pairs(operation: OperationModel, params: dict[str, Any]) -> list[tuple[str, str]]:
-    """The pairs as they come out of a form that botocore sent."""
+    """The pairs of a form written by botocore."""
     serializer = create_serializer("query", include_validation=False)
     form = urlencode(serializer.serialize_to_request(params, operation)["body"])
     return parse_qsl(form, keep_blank_values=True)
@@ -108,7 +108,7 @@ def test_what_a_query_result_has_not_is_absent(service: ServiceName, operation: 
 
 
 def parsed(protocol: str, body: bytes, operation: OperationModel) -> dict[str, Any]:
-    """What a client sees, without the metadata."""
+    """The answer as a client parses it, without the metadata."""
     response = {"status_code": 200, "headers": {}, "body": body}
     shape: Any = operation.output_shape  # None is parsed, too
     answer: dict[str, Any] = create_parser(protocol).parse(response, shape)

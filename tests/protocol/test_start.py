@@ -1,4 +1,4 @@
-"""What starting the protocol package takes: botocore's data, packed or not, and none of its code."""
+"""The protocol package starts with botocore's data, packed or not, and without its code."""
 
 from __future__ import annotations
 

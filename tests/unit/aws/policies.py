@@ -22,7 +22,7 @@ Element = Any  # a policy is JSON
 
 
 def statement(**changed: Element) -> dict[str, Element]:
-    """A statement that lets everyone do everything, but for what is `changed`; None takes an element out."""
+    """A statement that allows everyone everything, with changed elements; None removes an element."""
     whole = {"Effect": "Allow", "Principal": "*", "Action": "*", "Resource": "*"} | changed
     return {name: element for name, element in whole.items() if element is not None}
 

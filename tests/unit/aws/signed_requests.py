@@ -1,4 +1,4 @@
-"""Requests as a server sees them, and two signers to sign them: botocore's and ours."""
+"""Requests as a server sees them, and two signers: botocore's and ours."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Request:
         return parse(self.method, self.path.encode(), self.query.encode(), wire)
 
     def with_headers(self, **changed: str | None) -> Request:
-        """Headers by name with `_` for `-`; None takes a header out."""
+        """Headers by name with `_` for `-`; None removes a header."""
         names = {name.replace("_", "-"): value for name, value in changed.items()}
         kept = [(name, value) for name, value in self.headers if name.lower() not in names]
         added = [(name, value) for name, value in names.items() if value is not None]

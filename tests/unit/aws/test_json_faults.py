@@ -1,4 +1,4 @@
-"""The words in which a text that is not JSON is refused: as recorded from AWS, and in time that grows with the text."""
+"""Errors for invalid JSON: the words recorded from AWS, and in time linear in the text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Policies: what a document says to a request, and what follows for the caller."""
+"""Policies: the verdict of a document on a request, and the resulting access of the caller."""
 
 from __future__ import annotations
 

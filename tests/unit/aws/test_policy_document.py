@@ -1,4 +1,4 @@
-"""What is no policy, and why; and what a policy shows of itself to the services that limit it."""
+"""Refused policy documents with their reasons, and the properties of a policy that services limit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The condition keys that come with every call."""
+"""The condition keys of every call."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a signature proves: AWS's own vectors, what counts as the same request, and what does not."""
+"""Signature verification: AWS's own vectors, and which changes of a request break its signature."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""botocore's signers against our verifier and our signer, on requests nobody would write by hand."""
+"""botocore's signers against our verifier and our signer, on generated requests."""
 
 from __future__ import annotations
 

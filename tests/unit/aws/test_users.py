@@ -25,7 +25,7 @@ OWN = {"root", "alice", "bob"}
 
 
 def allowed(*statements: dict[str, Element]) -> set[str]:
-    """The callers that a queue of OWNER with this policy lets in."""
+    """The callers that may use a queue of OWNER with this policy."""
     asked = policy(*statements)
     return {
         name

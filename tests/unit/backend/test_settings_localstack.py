@@ -1,4 +1,4 @@
-"""What `compat=localstack` changes of the defaults, and what it leaves alone."""
+"""The defaults that `compat=localstack` changes, and those it keeps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Finding one message's events among all, and saying which are not there."""
+"""Finds the events of one message, and reports missing segments."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def line(boot: str, sequence: int, told: NotificationDropped) -> bytes:
 def write(
     directory: Path, boot: str, first: int, events: list[NotificationDropped], *, at_ms: int = AT_MS, **sealed: int
 ) -> Path:
-    """A segment; without anything about its seal it is still being written to."""
+    """A segment; without a seal time it is still open."""
     path = directory / folder_at(at_ms) / (segment_name("worker", boot, first) + (SEALED if sealed else OPEN))
     path.parent.mkdir(parents=True, exist_ok=True)
     opened = SegmentOpened(at_ms=at_ms, process="worker", first_sequence=first)
@@ -71,7 +71,7 @@ def test_a_line_across_two_reads_and_one_that_is_not_whole(tmp_path: Path, monke
 
 
 def test_only_the_message_itself(tmp_path: Path) -> None:
-    """Its id in another member is another's line."""
+    """The id in another member belongs to another message's event."""
     write(tmp_path, "b", 1, [event(THEIRS, cause=OURS), event(OURS)])
     assert [told.sequence for told in search_segments([tmp_path], OURS).events] == [2]
 
@@ -143,7 +143,7 @@ def test_numbers_that_are_not_there(
 
 
 def test_only_segments_of_its_time_are_looked_through(tmp_path: Path) -> None:
-    """One that was opened in the hour before may have been written to later."""
+    """A segment opened in the hour before may have later events."""
     for hour in range(4):
         write(tmp_path, f"b{hour}", 10, [event(OURS, AT_MS + hour * HOUR_MS)], at_ms=AT_MS + hour * HOUR_MS)
     found = search_segments([tmp_path], OURS, AT_MS + 3 * HOUR_MS)

@@ -1,4 +1,4 @@
-"""What becomes of a child that ends, by its exit code."""
+"""The supervisor's reaction to a child's end, by exit code."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ def test_a_process_that_is_stopped_between_two_readings_has_seen_no_step(machine
 
 
 def test_a_clock_that_was_behind_the_store_is_not_ahead_once_it_is_right(machine: MachineClocks) -> None:
-    """A machine without a battery starts in the past and is put right some seconds later."""
+    """A machine without a battery starts with a past time, which is corrected some seconds later."""
     clock = machine.clock()
     clock.not_before(clock.now_ms() + HOUR_MS)
     high_ms = clock.now_ms()

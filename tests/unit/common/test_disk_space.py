@@ -1,4 +1,4 @@
-"""What the store's disk has room for, by turns of a disk that fills up and is emptied."""
+"""Which writes the store accepts while its disk fills up and is emptied."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many objects one garbage collection looks at, while every call of the process stands still."""
+"""The number of objects that one garbage collection visits; all calls of the process wait for it."""
 
 from __future__ import annotations
 
@@ -48,5 +48,5 @@ async def test_nothing_looks_on_when_it_is_over() -> None:
 
 
 def _collections() -> int:
-    """Of the young."""
+    """Collections of the two young generations so far."""
     return sum(each["collections"] for each in gc.get_stats()[:2])

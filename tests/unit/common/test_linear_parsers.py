@@ -1,4 +1,4 @@
-"""What meets bytes of anybody takes steps in proportion to them: lines of Python are counted, not seconds.
+"""Parsers of untrusted bytes take time linear in their length: executed lines of Python are counted, not seconds.
 
 Twice the input takes at most GROWTH_MAX times the lines, those of the standard library's modules included. What a line
 does in C is not seen: regular expressions are counted by test_linear_patterns, and what is built by its size here.
@@ -93,7 +93,7 @@ def json_call(action: str) -> Parser:
 
 
 def pairs_past_the_limit(data: bytes) -> object:
-    """Of a form: as many as there are, which is what comes before the limit is known."""
+    """Parse all pairs of a form, which happens before their number is checked."""
     return (
         load_service("sqs")
         .operations["SendMessageBatch"]
@@ -165,7 +165,7 @@ def test_twice_the_input_takes_twice_the_lines(name: str, piece: bytes) -> None:
 
 
 def quadratic(data: bytes) -> int:
-    """Each field is looked for among those before it."""
+    """Each field is compared with those before it."""
     fields = data.split(b"&")
     found = 0
     for index, field in enumerate(fields):

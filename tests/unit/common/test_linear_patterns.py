@@ -38,11 +38,11 @@ CHARACTERS = 96
 """About how long the repeated part of a text is, and twice that; it is repeated at least REPEATS_MIN times."""
 REPEATS_MIN = 12
 CONFIRMED_BY = 4
-"""How many times as long a text is that confirms a finding: a repeat with a bound of some 100 grows until then."""
+"""A finding is confirmed with a text longer by this factor: a repeat bounded at about 100 no longer grows there."""
 STEPS_MAX = 200_000
-"""Of the shorter text: more than any linear pattern takes."""
+"""Limit of steps on the shorter text: more than any linear pattern takes."""
 GROWTH_MAX = 2.5
-"""Of the steps, where a text is twice as long."""
+"""Limit of the ratio of steps when a text is twice as long."""
 ATOMS_MAX = 6
 OWN_TEXT_ONLY = frozenset(
     {
@@ -52,7 +52,7 @@ OWN_TEXT_ONLY = frozenset(
         "workers.delivery.traffic.admission",  # the operator's own URL
     }
 )
-"""Modules whose patterns meet no text of anybody else."""
+"""Modules whose patterns are never applied to untrusted text."""
 METHODS = frozenset({"match", "fullmatch", "search", "finditer", "findall", "sub", "subn", "split"})
 NEVER_MATCHED = "\x00"
 
@@ -71,7 +71,7 @@ def modules() -> Iterator[ModuleType]:
 
 
 def called(module: ModuleType) -> Iterator[tuple[str, str]]:
-    """Names whose methods a module calls, and the methods."""
+    """(name, method) of each method call in a module."""
     for node in ast.walk(ast.parse(Path(str(module.__file__)).read_text(encoding="utf-8"))):
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.attr in METHODS:
             yield node.value.id, node.attr
@@ -152,7 +152,7 @@ def members(items: Any) -> Iterator[str]:
 
 
 def hostile(pattern: re.Pattern[Any]) -> Iterator[tuple[str, str, str]]:
-    """What comes before, what is repeated, and what comes behind."""
+    """Prefixes, repeated parts and suffixes of hostile texts."""
     seen = list(dict.fromkeys(atoms(_parser.parse(pattern.pattern, pattern.flags))))
     few = sorted(seen, key=len, reverse=True)[:2] + seen
     few = list(dict.fromkeys(few))[:ATOMS_MAX]
@@ -161,7 +161,7 @@ def hostile(pattern: re.Pattern[Any]) -> Iterator[tuple[str, str, str]]:
 
 
 def steps_of(use: Use, text: str, budget: int) -> int:
-    """At most `budget`."""
+    """The steps of a match, at most `budget`."""
     counter = StepCounter(use.pattern, budget)
     try:
         counter.run(use.method, text)
@@ -171,7 +171,7 @@ def steps_of(use: Use, text: str, budget: int) -> int:
 
 
 def growth(use: Use, parts: tuple[str, str, str], repeats: int) -> float:
-    """How many times the steps of a text are those of the text of twice the length; cut off above GROWTH_MAX."""
+    """The ratio of the steps of a text of twice the length; counting stops above `GROWTH_MAX`."""
     before, again, behind = parts
     once = steps_of(use, before + again * repeats + behind, STEPS_MAX)
     if once == STEPS_MAX:
@@ -180,7 +180,7 @@ def growth(use: Use, parts: tuple[str, str, str], repeats: int) -> float:
 
 
 def faster_than_linear(use: Use) -> str:
-    """The hostile text that shows it; "" where there is none."""
+    """A hostile text that takes more than linear time; '' if there is none."""
     for parts in hostile(use.pattern):
         repeats = max(CHARACTERS // len(parts[1]), REPEATS_MIN)
         if growth(use, parts, repeats) > GROWTH_MAX and growth(use, parts, CONFIRMED_BY * repeats) > GROWTH_MAX:
@@ -198,7 +198,7 @@ OF_POLICIES = ["arn:aws:sns:*:*:a*b*c", "*a*", "a?b*", "*aab*aab", "sqs:*Message
 
 @pytest.mark.parametrize("text", OF_POLICIES)
 def test_wildcards_of_policies_are_linear(text: str) -> None:
-    """They are made of what a policy's owner writes, and meet what any caller sends."""
+    """These patterns come from a policy's owner, and their texts from any caller."""
     arn = arn_wildcard((text,))
     for pattern in (wildcard((text,)), *([arn] if arn is not None else [])):
         assert faster_than_linear(Use(pattern, "fullmatch")) == ""
@@ -221,7 +221,7 @@ QUADRATIC = {
 
 @pytest.mark.parametrize("name", QUADRATIC)
 def test_what_is_not_linear_is_found(name: str) -> None:
-    """Else the test above would prove nothing."""
+    """The counter finds a pattern that is known to be slow."""
     assert faster_than_linear(QUADRATIC[name])
 
 

@@ -26,7 +26,7 @@ PACKAGES = (
 )
 LEVELS = {"debug", "info", "warning", "error", "critical", "exception"}
 OF_THE_MESSAGE = "of the message"
-"""What the guide says of an event whose level is not written in the code."""
+"""The guide's level of an event whose level is not a literal in the code."""
 FACT = re.compile(r"[a-z]+(_[a-z]+)*\.([a-z]+_)*([a-z]+ed|lost|died)(_[a-z]+)?")
 
 

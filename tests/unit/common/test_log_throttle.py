@@ -1,4 +1,4 @@
-"""One line a second, and how many were not written."""
+"""At most one line a second, with the number of suppressed ones."""
 
 from __future__ import annotations
 

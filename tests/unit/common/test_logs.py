@@ -1,4 +1,4 @@
-"""Logs: what is logged with an error is said, and never harms who says it."""
+"""Logs: errors are logged with their fields, and logging never raises."""
 
 from __future__ import annotations
 

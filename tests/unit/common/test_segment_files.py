@@ -1,4 +1,4 @@
-"""Segments on disk: what becomes of those whose writer died, and of those that are old."""
+"""Segments on disk: those of a dead writer are sealed, and old ones removed."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_a_locked_segment_is_left_alone(tmp_path: Path) -> None:
 
 
 def orphan(directory: Path, left: str) -> Path:
-    """The path it will be sealed under."""
+    """The path of the sealed segment."""
     path = directory / "2026-01-01" / "00" / "p-b-000000000001.jsonl"
     path.parent.mkdir(parents=True)
     path.with_name(path.name + ".open").write_text(left)

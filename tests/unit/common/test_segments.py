@@ -1,4 +1,4 @@
-"""The segment writer: what is in a segment, when it ends, what a crash and a disk that refuses leave behind."""
+"""The segment writer: contents and end of a segment, and the state after a crash or a failing disk."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ def test_a_directory_that_cannot_be_written_is_counted_and_nothing_raised(tmp_pa
 
 
 def test_a_full_disk_leaves_whole_lines_and_a_gap_that_is_known(tmp_path: Path) -> None:
-    """The limit on a file's size refuses in the middle of a line, as a full disk does."""
+    """The file size limit stops a write in the middle of a line, as a full disk does."""
     with writing(tmp_path) as writer:
         writer.emit(event(1))
         wait_until(lambda: files(tmp_path, ".open"), 5)
@@ -193,7 +193,7 @@ def test_a_disk_that_hangs_bounds_the_memory(tmp_path: Path, monkeypatch: pytest
 
 
 class StuckDisk:
-    """A write that does not return until it is told to."""
+    """A write that blocks until it is released."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self._read, self._write = os.pipe()

@@ -1,4 +1,4 @@
-"""How the wait of a `FutureWaiter` ends."""
+"""The ends of a wait of a `FutureWaiter`."""
 
 from __future__ import annotations
 

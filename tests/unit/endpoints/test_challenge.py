@@ -1,4 +1,4 @@
-"""What is read from a 401, and what answers it."""
+"""Challenges of a 401 response, and the Authorization headers that answer them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an HTTP endpoint can make a worker keep: each form of answer without end is cut off after a counted size."""
+"""The memory that an HTTP endpoint can make a worker use: each form of endless answer is cut off at a limit."""
 
 from __future__ import annotations
 

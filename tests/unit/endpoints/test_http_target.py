@@ -1,4 +1,4 @@
-"""What a URL says of a request: whom to connect to, what to name the host, what to ask for, who to be."""
+"""The parts of a request from its URL: address, Host header, request target and credentials."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What goes to functions, streams, phones and mailboxes, as AWS was recorded to send it; and the gateway's request."""
+"""Bodies for functions, streams, phones and mailboxes, as recorded from AWS; and the gateway's request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What CNS_SMTP_URL may say, and that a wrong one does not show its password."""
+"""Valid forms of CNS_SMTP_URL; errors about an invalid one do not show its password."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from tests.filter_mixes import ANY, MATCHING, MIXES, Mix
 
 EVALUATIONS_MAX = 20
 COUNTS = {"two exact keys": 10_000, "two numeric ranges": 10_000, "one exact key": 100_000}
-"""Of the other mixes 2,000 are enough here: `python -m bench.sections.filters` takes 10,000 and 100,000 of each."""
+"""Number of subscriptions of the other mixes; `python -m bench.sections.filters` uses 10,000 and 100,000 of each."""
 Policy = dict[str, Any]
 
 
@@ -37,7 +37,7 @@ def _body(body: Policy) -> MessageValues:
 
 @pytest.fixture
 def uncollected() -> Iterator[None]:
-    """A crowd is no garbage; looking for some among it again and again takes as long as making it."""
+    """Disable garbage collection: visiting many live subscriptions takes as long as making them."""
     gc.disable()
     yield
     gc.enable()

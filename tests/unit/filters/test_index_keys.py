@@ -1,4 +1,4 @@
-"""What of a filter policy is looked up: its keys, and that they do not multiply."""
+"""The index keys of a filter policy, and that their number stays small."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What filters find in a notification, and that no notification takes them long."""
+"""The values that filters read from a notification, and that no notification takes long."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_last_of_repeated_keys_counts() -> None:
 
 
 def test_longest_and_deepest_paths() -> None:
-    """What no policy can name is passed over, so that a small body has few values."""
+    """Values that no policy can name are skipped, so that a small body has few values."""
     for text, found in [
         (f'{{"{"k" * 1024}":1}}', True),
         (f'{{"{"k" * 1025}":1}}', False),

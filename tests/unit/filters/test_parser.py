@@ -1,4 +1,4 @@
-"""What is refused of a FilterPolicy, in AWS's words and with AWS's columns, and what is stored of it."""
+"""Refusals of a FilterPolicy, in AWS's words and with AWS's columns, and its stored form."""
 
 from __future__ import annotations
 

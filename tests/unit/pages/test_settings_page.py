@@ -14,7 +14,7 @@ ROWS = re.findall(r"^\| (`CNS_[^|]*)\|", PAGE, re.MULTILINE)
 NAMED = {name.lower() for row in ROWS for name in re.findall(r"`CNS_(\w+)`", row)}
 SETTINGS = set(Settings.model_fields)
 OTHERS = "servers_"
-"""What begins the settings of `deploy/servers`."""
+"""The prefix of the settings of `deploy/servers`."""
 
 
 def test_every_setting_is_named() -> None:

@@ -1,4 +1,4 @@
-"""What becomes of a page whose client goes away, and of one that fails."""
+"""Pages whose client disconnects, and pages that fail."""
 
 from __future__ import annotations
 

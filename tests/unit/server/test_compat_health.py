@@ -1,4 +1,4 @@
-"""What is put on LocalStack's health page, and what it shows."""
+"""The contents of LocalStack's health page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The colour of `/health`, by what the store host says."""
+"""The status of `/health`, by the store host's report."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ def post(length: int) -> bytes:
 
 
 class Loop:
-    """Time stands still, and what is called soon is called when the test says so."""
+    """The clock stands still, and callbacks run when the test steps the loop."""
 
     def __init__(self) -> None:
         self.now_s = 1_000.0
@@ -55,7 +55,7 @@ class Loop:
 
 
 class Transport:
-    """Its client takes nothing before `take`."""
+    """Its client reads nothing before `take`."""
 
     def __init__(self, address: str = "198.51.100.7", taking: bool = True) -> None:
         self._address = address
@@ -107,7 +107,7 @@ class Transport:
 
 
 class Front:
-    """Answers each call with as many bytes as its header `size` says; one to `/000000000000/later` when it is told."""
+    """Answers with `size` bytes, as the request's header says; for `/000000000000/later` when the test says so."""
 
     body_bytes_max = BODY_BYTES_MAX
 
@@ -174,7 +174,7 @@ def site() -> Site:
 
 
 def status(transport: Transport) -> int:
-    """Of the first answer."""
+    """The status of the first answer."""
     return int(transport.written.split()[1])
 
 

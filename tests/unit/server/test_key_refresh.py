@@ -11,7 +11,7 @@ from cns_server.key_refresh import KeyRefresh
 
 
 class Reads:
-    """Answers come when the test says."""
+    """Reads that the test answers."""
 
     def __init__(self) -> None:
         self.open: list[asyncio.Future[list[AccessKey]]] = []

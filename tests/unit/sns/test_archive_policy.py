@@ -1,4 +1,4 @@
-"""ArchivePolicy: what it may say, and which archive a topic then has."""
+"""ArchivePolicy: valid values, and the resulting archive of a topic."""
 
 from __future__ import annotations
 

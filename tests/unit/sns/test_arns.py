@@ -1,4 +1,4 @@
-"""ARNs of topics, subscriptions and queues: which are taken, and what is said of the others."""
+"""ARNs of topics, subscriptions and queues: accepted ones, and the errors for others."""
 
 from __future__ import annotations
 

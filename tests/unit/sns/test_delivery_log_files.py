@@ -1,4 +1,4 @@
-"""Delivery status logs on disk: where a record lies, when a file ends and goes, what a disk that refuses leaves."""
+"""Delivery status logs on disk: the place of a record, rotation and removal of files, and failing disks."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def test_a_directory_that_cannot_be_written_is_counted_and_nothing_raised(tmp_pa
 
 
 def test_a_full_disk_leaves_whole_lines_and_a_count(tmp_path: Path) -> None:
-    """The limit on a file's size refuses in the middle of a line, as a full disk does."""
+    """The file size limit stops a write in the middle of a line, as a full disk does."""
     with writing(tmp_path) as files:
         files.append(GROUP, line(1))
         wait_until(lambda: counts(files, "cns_delivery_log_records_written_total")[""] == 1, 5)
@@ -168,7 +168,7 @@ assert numbers(directory) == [1, 3], numbers(directory)
 
 
 def test_a_disk_that_is_full(tmp_path: Path) -> None:
-    """A real one, of 1 MiB: what is too large for it is let go, and what is not is written."""
+    """On a real disk of 1 MiB: records that do not fit are dropped, others are written."""
     command = [*own_disk(tmp_path / "logs", 1), sys.executable, "-c", FILL_THE_DISK, str(tmp_path / "logs")]
     subprocess.run(command, cwd=Path(__file__).parents[3], check=True, timeout=60)
 
@@ -190,7 +190,7 @@ def test_a_disk_that_hangs_bounds_the_memory(tmp_path: Path, monkeypatch: pytest
 
 
 def old_files(directory: Path, *facts: tuple[str, int]) -> list[Path]:
-    """Of 100 bytes each, by date, written in this order."""
+    """Make log files with these dates and sizes, the oldest first."""
     made = []
     for number, (date, size_bytes) in enumerate(facts):
         path = directory / "sns" / f"t{number}" / f"{date}-worker-{number}-000.jsonl"

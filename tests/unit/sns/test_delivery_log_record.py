@@ -1,4 +1,4 @@
-"""Records of delivery status logs, to the member, and the groups they belong to."""
+"""Records of delivery status logs, member by member, and their groups."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def record(to: Target, outcome: Outcome, **more: Any) -> dict[str, Any]:
 
 @spec("sns-log.record")
 def test_a_record_of_aws() -> None:
-    """Of a delivery to a queue, the members in their order; the second attempt says that it is one."""
+    """The record of a delivery to a queue, member by member; a second attempt has its number."""
     policy = '{"deadLetterTargetArn": "arn:aws:sqs:us-east-1:123456789012:dead"}'
     made = record(target("sqs", "arn:aws:sqs:us-east-1:123456789012:q", policy), Delivered(200, 3, "id-1"), number=2)
     delivery_id = made["delivery"]["deliveryId"]
@@ -87,7 +87,7 @@ def test_a_record_of_aws() -> None:
 
 @spec("sns-log.record")
 def test_what_is_not_there_is_left_out() -> None:
-    """A confirmation has no sum, what went to a phone no topic, a first attempt no number, and most no policy."""
+    """A confirmation has no checksum, an SMS no topic, a first attempt no number, and most records no policy."""
     made = record(target("sms", "+15551234567"), Delivered(200, 0), topic="", message_md5="")
     assert list(made["notification"]) == ["messageId", "timestamp"]
     assert list(made["delivery"]) == ["deliveryId", "destination", "providerResponse", "dwellTimeMs", "statusCode"]

@@ -1,4 +1,4 @@
-"""Delivery policies as stored: which of the two counts, and what a delivery takes from them."""
+"""Stored delivery policies: precedence of topic and subscription, and the effect on a delivery."""
 
 from __future__ import annotations
 

@@ -84,7 +84,7 @@ def test_the_empty_text_removes_a_policy() -> None:
 
 
 def retry(**changes: Any) -> dict[str, Any]:
-    """A good retry policy with some members changed; None takes one away."""
+    """A valid retry policy with some members changed; None removes one."""
     return {name: value for name, value in (RETRY | changes).items() if value is not None}
 
 

@@ -1,4 +1,4 @@
-"""Envelopes: what is the same for all subscriptions of a notification is signed once, however many threads need it."""
+"""Envelopes: a notification is signed once for all its subscriptions, also with concurrent threads."""
 
 from __future__ import annotations
 

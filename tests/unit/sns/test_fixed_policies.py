@@ -1,4 +1,4 @@
-"""The policies that AWS has fixed, for endpoints that are not on the web: each retry of them, and their end."""
+"""AWS's fixed retry policies for endpoints other than HTTP: each retry, and their end."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from cns.delivery.target import FIXED_POLICIES
 
 @pytest.mark.parametrize("policy", [QUEUE_POLICY, MAIL_POLICY], ids=["queue", "mail"])
 def test_a_policy_of_days_waits_an_hour_at_most_for_being_asked_to(policy: RetryPolicy) -> None:
-    """What a gateway says in Retry-After must not park a message for years."""
+    """A gateway's Retry-After must not delay a message for years."""
     retry = due_retry(policy, 3, elapsed_s=60, retry_after_s=1e12)
     assert retry is not None and retry.delay_s == 3600
 

@@ -1,4 +1,4 @@
-"""Message attributes at Publish: AWS's complaints, what is kept, and what it weighs."""
+"""Message attributes at Publish: AWS's errors, the stored form, and its size."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ReplayPolicy: what it may say, and what a topic's archive can have."""
+"""ReplayPolicy: valid values, and the range of a topic's archive."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def valid_policies(draw: st.DrawFn) -> RetryPolicy:
 
 
 def planned(policy: RetryPolicy) -> list[Retry]:
-    """What a target that never answers goes through; a policy that does not end fails the test, not the machine."""
+    """The attempts at a target that never answers; a policy without an end fails the test."""
     retries: list[Retry] = []
     while (retry := next_retry(policy, len(retries) + 1)) is not None:
         retries.append(retry)
@@ -233,7 +233,7 @@ def test_retry_after_and_jitter_within_the_total(
 
 
 def test_a_clock_behind_the_first_attempts_is_no_reason_to_give_up() -> None:
-    """Another machine's worker may have made it."""
+    """A worker on another machine, whose clock is ahead, may have made the message."""
     assert due_retry(TEN_SECONDS, 1, elapsed_s=-2) == Retry(GROWING, 10.0)
 
 

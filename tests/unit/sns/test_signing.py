@@ -116,7 +116,7 @@ def test_envelopes_of_fifo_topics_are_not_signed(signer: Signer) -> None:
 
 @pytest.mark.spec("sns-retry.same-bytes")
 def test_a_retry_sends_the_same_bytes(identity: SigningIdentity) -> None:
-    """Also from another process, which has signed nothing yet."""
+    """Also by another process that has not signed anything yet."""
     notification = Notification(id="i", topic_arn=TOPIC, timestamp_ms=NOW_MS, texts={"default": "d"})
     first, second = (signed_envelope(notification, "http", Signer(identity), BASE) for _ in range(2))
     assert first == second

@@ -1,4 +1,4 @@
-"""Subscription attributes: what is taken and how it is stored, what is refused and with which words."""
+"""Subscription attributes: accepted values and their stored form, and refusals with their texts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Topic names and attributes: what is taken and how it is stored, what is refused and with which words."""
+"""Topic names and attributes: accepted values and their stored form, and refusals with their texts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A topic's policy: its default, what is refused, how it is stored, and the statements of AddPermission."""
+"""A topic's policy: default, refusals, stored form, and the statements of AddPermission."""
 
 from __future__ import annotations
 

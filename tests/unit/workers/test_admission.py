@@ -1,4 +1,4 @@
-"""What one endpoint is sent at once, by what came of its sends; and a subscription's pace."""
+"""The number of concurrent sends to an endpoint, by the outcomes of its sends; and a subscription's rate limit."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ FULL = Failed(Cause.QUEUE, "not this recipient", 5)
 
 
 def tried(endpoint: EndpointState, *outcomes: Outcome, now_s: float = 0.0, message: str = "") -> EndpointState:
-    """One after another; each a message of its own unless it is named."""
+    """Sends one after another; each a new message unless `message` names one."""
     for number, outcome in enumerate(outcomes):
         probe = started(endpoint)
         endpoint.end(outcome, message or f"m{number}", now_s, was_overdue=False, probe=probe)
@@ -190,7 +190,7 @@ class SendDriver:
     messages: count[int] = field(default_factory=count)
 
     def start(self, key: str) -> AdmittedAttempt:
-        """Each of a message of its own."""
+        """Each send has its own message."""
 
         def begin() -> asyncio.Future[Outcome]:
             future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
@@ -402,15 +402,15 @@ async def test_who_comes_anew_finds_room_beside_all_that_hung() -> None:
 
 
 async def test_those_that_time_out_together_are_tried_one_after_another() -> None:
-    assert max(await _told_at_once(20, until=20)) == TRIED_A_POLL
+    assert max(await _rooms_per_poll(20, until=20)) == TRIED_A_POLL
 
 
 async def test_of_thousands_many_are_tried_at_once() -> None:
-    assert (await _told_at_once(2_000, until=100))[-1] == ceil(2_000 * POLL_INTERVAL_S / TRIED_WITHIN_S)
+    assert (await _rooms_per_poll(2_000, until=100))[-1] == ceil(2_000 * POLL_INTERVAL_S / TRIED_WITHIN_S)
 
 
-async def _told_at_once(endpoints: int, until: int) -> list[int]:
-    """Of how many that left their only send without an answer the admission says with each look that they have room."""
+async def _rooms_per_poll(endpoints: int, until: int) -> list[int]:
+    """How many endpoints, each with one failed send, get room again in each poll."""
     driver, told, steps = SendDriver(), list[str](), list[int]()
     driver.admission.on_room = told.append
     for number in range(endpoints):

@@ -1,4 +1,4 @@
-"""Whatever endpoints do, and in whatever order: nobody waits for ever, no bound is passed, and all is counted back."""
+"""Random outcomes in random order: no send waits forever, no limit is exceeded, and all counters return to zero."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ events = st.tuples(
 )
 
 
-class _Skipping(selectors.SelectSelector):
-    """Waits by turning the clock on."""
+class _TimeSkippingSelector(selectors.SelectSelector):
+    """Advances the clock instead of waiting."""
 
     now_s = 0.0
 
@@ -48,7 +48,7 @@ class _Skipping(selectors.SelectSelector):
 
 class _Loop(asyncio.SelectorEventLoop):
     def __init__(self) -> None:
-        self._skipping = _Skipping()
+        self._skipping = _TimeSkippingSelector()
         super().__init__(self._skipping)
 
     def time(self) -> float:
@@ -61,7 +61,7 @@ class _LoopClock(Clock):
 
 
 @dataclass
-class Turmoil:
+class RandomLoad:
     admission: AdmissionController = field(
         default_factory=lambda: AdmissionController(
             EndpointLimits(sends=SENDS_MAX, sends_fast=SENDS_FAST_MAX, failures=FAILURES), _LoopClock()
@@ -108,12 +108,12 @@ class Turmoil:
             self.asked.pop(key, None)
 
     def told(self, key: str) -> None:
-        """Who asked looks again, and is told a new time if there is no room."""
+        """Ask again for an endpoint that was announced to have room; keeps the new time if it has none."""
         if key in self.asked:
             self.ask(key)
 
     async def settled(self) -> None:
-        """All of it ends; then no endpoint is left without room for anybody who asked."""
+        """Wait for the end of all sends; then every endpoint that was asked for has room when it was announced."""
         attempts = [attempt for _, attempt in self.wanted]
         async with asyncio.timeout(3_600):
             await asyncio.gather(*attempts, return_exceptions=True)
@@ -130,18 +130,18 @@ class Turmoil:
 @settings(max_examples=150, deadline=None)
 def test_nobody_waits_for_ever_and_all_is_counted_back(happened: list[tuple[str, str, int, int, bool]]) -> None:
     async def run() -> None:
-        turmoil = Turmoil()
-        turmoil.admission.on_room = turmoil.told
+        load = RandomLoad()
+        load.admission.on_room = load.told
         for key, answer, after_ms, pause_ms, asks in happened:
             if asks:
-                turmoil.ask(key)
-            turmoil.send(key, answer, after_ms)
+                load.ask(key)
+            load.send(key, answer, after_ms)
             await asyncio.sleep(pause_ms / 1000)
-        await turmoil.settled()
-        found = {sample.name: sample.value for sample in turmoil.admission.samples()}
+        await load.settled()
+        found = {sample.name: sample.value for sample in load.admission.samples()}
         assert (found["cns_sends_overdue"], found["cns_sends_on_probation"]) == (0, 0)
-        assert max(turmoil.waited_s, default=0.0) <= 60 * WAIT_MAX_S
-        assert not +turmoil.under_way
+        assert max(load.waited_s, default=0.0) <= 60 * WAIT_MAX_S
+        assert not +load.under_way
 
     with pytest.MonkeyPatch.context() as patch, asyncio.Runner(loop_factory=_Loop) as runner:
         patch.setattr(module, "PROBATION_SENDS_MAX", PROBATION)

@@ -24,7 +24,7 @@ OK = Delivered(200, 0)
 
 
 class Site:
-    """One endpoint for all threads of a pool; what it was sent is counted by the text of the URL."""
+    """One endpoint for all threads of a pool; counts requests by URL."""
 
     def __init__(self) -> None:
         self.sent: Counter[str] = Counter()
@@ -33,7 +33,7 @@ class Site:
         self.hanging = 0
         self._lock = threading.Lock()
         self.together = 0
-        """So many sends at a time end in one turn of their thread's loop."""
+        """This many sends end together, in one turn of their thread's loop."""
         self.raises: dict[str, BaseException] = {}
         self.failing_starts = 0
         self.senders = 0
@@ -47,7 +47,7 @@ class Site:
         return self.pool.send(lambda: HttpRequest(url, {}, b""), group)
 
     def block(self) -> asyncio.Future[Outcome]:
-        """A send whose request takes until `answer` to be made, and nothing else goes on in its thread."""
+        """A send whose request blocks its thread until `answer`."""
 
         def prepare() -> Request:
             self.answer.wait(ENOUGH_S)

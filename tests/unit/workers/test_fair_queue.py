@@ -21,7 +21,7 @@ OK = Delivered(200, 0)
 
 
 class Sender:
-    """Answers one turn of the loop later; writes down what happened."""
+    """Answers one turn of the loop later, and records the calls."""
 
     def __init__(self, happened: list[str]) -> None:
         self._happened = happened

@@ -7,7 +7,7 @@ from workers.latency import BOUNDS_MS, Latency
 
 
 def histogram(latency: Latency, **labels: str) -> dict[str, float]:
-    """By the part of the name after the family's, or the bound."""
+    """Values by bucket bound, or by suffix of the metric's name."""
     found = {}
     for sample in latency.samples():
         has = dict(sample.labels)

@@ -1,4 +1,4 @@
-"""The contract of leases, over every store of them, and maintenance under one."""
+"""The contract of leases for every lease store, and maintenance under a lease."""
 
 from __future__ import annotations
 
@@ -44,42 +44,42 @@ async def test_only_the_holder_gives_back(leases: LeaseStore) -> None:
     assert await leases.take("t", "p", "b", 100, NOW_MS)
 
 
-class Site:
-    """Stands for all that is cleared; tells how many are at it."""
+class MaintainedStore:
+    """Replaces the maintained store; counts concurrent runs."""
 
     def __init__(self, rows: int) -> None:
         self.rows = rows
-        self.at_it = 0
-        self.at_it_max = 0
+        self.concurrent = 0
+        self.concurrent_max = 0
 
     async def maintain(self, budget: int, now_ms: int) -> int:
-        self.at_it += 1
-        self.at_it_max = max(self.at_it, self.at_it_max)
+        self.concurrent += 1
+        self.concurrent_max = max(self.concurrent, self.concurrent_max)
         await asyncio.sleep(0)
         done = min(self.rows, budget)
         self.rows -= done
-        self.at_it -= 1
+        self.concurrent -= 1
         return done
 
     async def sweep(self, now_ms: int, limit: int) -> int:
         return 0
 
 
-def maintenance(site: Site, leases: LeaseStore) -> Maintenance:
-    return Maintenance([site], [], leases, Clock())  # type: ignore[list-item]  # it has what is used
+def maintenance(store: MaintainedStore, leases: LeaseStore) -> Maintenance:
+    return Maintenance([store], [], leases, Clock())  # type: ignore[list-item]  # it has what is used
 
 
 async def test_two_workers_never_clear_at_once(leases: LeaseStore) -> None:
-    site = Site(3 * ROWS_PER_STEP + 1)
-    assert await asyncio.gather(*(maintenance(site, leases).run() for _ in range(2))) == [3 * ROWS_PER_STEP + 1, None]
-    assert (site.rows, site.at_it_max) == (0, 1)
-    assert await maintenance(site, leases).run() == 0, "the lease was given back"
+    store = MaintainedStore(3 * ROWS_PER_STEP + 1)
+    assert await asyncio.gather(*(maintenance(store, leases).run() for _ in range(2))) == [3 * ROWS_PER_STEP + 1, None]
+    assert (store.rows, store.concurrent_max) == (0, 1)
+    assert await maintenance(store, leases).run() == 0, "the lease was given back"
 
 
 async def test_who_loses_the_lease_stops(leases: LeaseStore) -> None:
-    site = Site(3 * ROWS_PER_STEP)
-    run = asyncio.create_task(maintenance(site, leases).run())
-    while site.rows == 3 * ROWS_PER_STEP or site.at_it:
+    store = MaintainedStore(3 * ROWS_PER_STEP)
+    run = asyncio.create_task(maintenance(store, leases).run())
+    while store.rows == 3 * ROWS_PER_STEP or store.concurrent:
         await asyncio.sleep(0)
     assert await leases.take(TASK, EVERYTHING, "another", LEASE_MS, Clock().now_ms() + LEASE_MS)
     assert await run == ROWS_PER_STEP

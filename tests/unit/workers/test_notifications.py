@@ -16,7 +16,7 @@ JOBS = 100
 
 
 class Store:
-    """Answers when it is let; counts what was asked for."""
+    """Answers when the test allows it, and counts reads."""
 
     def __init__(self) -> None:
         self.stored: dict[str, Notification] = {}

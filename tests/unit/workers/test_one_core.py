@@ -1,4 +1,4 @@
-"""Which core a worker's threads stay on."""
+"""The core to which a worker's threads are pinned."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ async def test_who_does_not_want_to_stays_everywhere() -> None:
 
 
 async def test_they_move_together(thread: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a machine of two cores, whatever this one has: where each thread was put last is written down."""
+    """Simulates a machine of two cores, and records the last affinity of each thread."""
     placed: dict[int, set[int]] = {}
     ticks = {0: 0, 1: 0}
     monkeypatch.setattr(module, "_STAT", tmp_path / "stat")
@@ -95,6 +95,6 @@ async def test_a_refusal_leaves_them_where_the_system_puts_them(monkeypatch: pyt
 
 
 def _write_stat(path: Path, ticks: Mapping[int, int]) -> None:
-    """As the system writes it: user, nice, system, idle and more."""
+    """A line of /proc/stat: user, nice, system, idle and more."""
     lines = [f"cpu{core} {user} 0 0 999 0 0 0 0 0 0" for core, user in ticks.items()]
     path.write_text("\n".join(["cpu  1 2 3 4 5 6 7 8 9 10", *lines, "intr 1 2 3", ""]))

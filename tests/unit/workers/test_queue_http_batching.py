@@ -1,4 +1,4 @@
-"""Calls that go together: which share a request, and that each gets its own answer."""
+"""Batching of calls: which calls share a request, and that each gets its own answer."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cns_common.errors import StoreUnavailable
 
 
 class Requests:
-    """Answers each item with its double, once a request is let go."""
+    """Answers each item with its double when the test releases the request."""
 
     def __init__(self) -> None:
         self.begun: list[list[int]] = []

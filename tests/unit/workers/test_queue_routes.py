@@ -17,7 +17,7 @@ QUEUE = "arn:aws:sqs:us-east-1:111111111111:q"
 
 
 class Port:
-    """Keeps the requests; each is answered when `let` is set."""
+    """Records the requests, and answers each when `let` is set."""
 
     def __init__(self) -> None:
         self.requests: list[list[str]] = []

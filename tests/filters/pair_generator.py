@@ -1,4 +1,4 @@
-"""Pairs of a filter policy and a message that are near each other; the same seed makes the same pairs."""
+"""Generates pairs of a filter policy and a message that nearly matches it; a seed determines the pairs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MESSAGES_A_POLICY = 5
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """Attributes are a type and a value, by name; `operators` says what the policy is made of."""
+    """`attributes`: name → (type, value). `operators`: the operators in the policy."""
 
     policy: str
     scope: str
@@ -25,7 +25,7 @@ class Case:
     body: str
     operators: frozenset[str]
 
-    def told(self) -> str:
+    def describe(self) -> str:
         message = self.body if self.scope == BODY else self.attributes
         return f"policy ({self.scope}): {self.policy}\nmessage: {message}"
 

@@ -1,6 +1,6 @@
-"""The pairs on which AWS's open rule engine is no witness of what SNS does, each kind with its reason.
+"""The kinds of pairs on which AWS's open rule engine differs from SNS, each with its reason.
 
-Everything else that is generated in the scope MessageBody, the engine must answer as the service does.
+For every other generated pair of the scope MessageBody, the engine and the service must agree.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from ipaddress import ip_address, ip_network
 from itertools import permutations
 from typing import Any
 
-from tests.filters.generating import Case
 from tests.filters.naive import Scalar, cut, parsed, scalars_in, ways
+from tests.filters.pair_generator import Case
 
 NO_OBJECT = "no object"
 """The engine throws; SNS does not deliver."""
 
 
 class Pair:
-    """A case taken apart: the keys on each way through `$or`, and the scalars of the body."""
+    """A parsed case: the keys of each branch of `$or`, and the scalars of the body."""
 
     def __init__(self, case: Case) -> None:
         self.ways = list(ways(parsed(case.policy)))
@@ -32,7 +32,7 @@ class Pair:
         self.strings = [each.value for each in self.scalars if isinstance(each.value, str)]
 
     def operands(self, operator: str) -> Iterator[Any]:
-        """Also of those within anything-but, one by one."""
+        """All operands of an operator, including each within anything-but."""
         for each in self.conditions:
             if isinstance(each, dict):
                 [(outer, operand)] = each.items()
@@ -43,7 +43,7 @@ class Pair:
 
 
 def why_not(case: Case) -> str | None:
-    """The kind of pair it is, if the engine is no witness of it."""
+    """The kind of exception, or None if the engine must agree."""
     if not is_object(case.body):
         return NO_OBJECT
     pair = Pair(case)
@@ -73,7 +73,7 @@ def _absent_before_chosen(pair: Pair) -> bool:
 
 
 def _around_an_array(pair: Pair) -> bool:
-    """A fault of the engine's: once inside an array, it misses what stands at a key's path but not in that array."""
+    """A bug of the engine: once inside an array, it misses values at a key's path outside that array."""
     within: dict[str, list[set[object]]] = defaultdict(list)
     for each in pair.scalars:
         within[each.path].append(set(each.places))
@@ -103,31 +103,31 @@ def _other_spelling(pair: Pair) -> bool:
 
 
 def _quotation_mark(pair: Pair) -> bool:
-    """The engine sees a string with its quotation marks, so that the prefix `a"` is met by `a`."""
+    """The engine sees a string with its quotation marks, so that the prefix `a"` matches `a`."""
     prefixes, suffixes = (list(pair.operands(each)) for each in ("prefix", "suffix"))
     return any(_text(each).endswith('"') for each in prefixes) or any(_text(each).startswith('"') for each in suffixes)
 
 
 def _folding(pair: Pair) -> bool:
-    """Letters with more forms than two: the engine takes the upper and the lower form of the policy's letter alone."""
+    """Letters with more than two forms: the engine knows only the upper and lower form of the policy's letter."""
     ignoring = [each for operator in ("prefix", "suffix") for each in pair.operands(operator) if isinstance(each, dict)]
     folded = [*map(_text, ignoring), *pair.operands("equals-ignore-case")]
     return bool(folded) and any(each.casefold() != each.lower() for each in "".join([*folded, *pair.strings]))
 
 
 def _number_in_network(pair: Pair) -> bool:
-    """The engine looks for numbers, too, between the first address and the last, as texts."""
+    """The engine also matches numbers whose text is between the first and the last address."""
     paths = {path for path, conditions in pair.keys for each in conditions if "cidr" in str(each)}
     return any(each.path in paths and isinstance(each.value, Decimal) for each in pair.scalars)
 
 
 def _more_decimals(pair: Pair) -> bool:
-    """Today's engine tells numbers apart further than to the five decimals that SNS documents."""
+    """The engine compares more decimals than the five that SNS documents."""
     return len({cut(each) for each in pair.numbers}) < len(pair.numbers)
 
 
 def _not_a_double(pair: Pair) -> bool:
-    """The engine compares doubles, and a number that is none as the text it is spelled with."""
+    """The engine compares doubles; other numbers it compares as text."""
     numbers = (each.value for each in pair.scalars if isinstance(each.value, Decimal))
     return any(Decimal(repr(float(each))) != each for each in numbers)
 
@@ -157,7 +157,7 @@ def _addresses(texts: Iterable[str]) -> list[Any]:
 
 
 def _numbers(text: str) -> set[Decimal]:
-    """All of a JSON text, as they are written."""
+    """All numbers of a JSON text, as spelled."""
     found: set[Decimal] = set()
 
     def note(spelling: str) -> None:
