@@ -3,7 +3,7 @@
     python -m bench.load.endpoints OUT healthy=500 refused=125 hanging=125 slow=125 failing=125
 
 Endpoints are numbered in this order. Prints a line of JSON (`Started`), and one (`Status`) for each command on stdin:
-`fail`, `recover`, `status`, `save` (arrivals and the last body, into the directory OUT). Outcomes with its input.
+`fail`, `recover`, `status`, `save` (arrivals and the last body, into the directory OUT). Ends at the end of its input.
 """
 
 from __future__ import annotations

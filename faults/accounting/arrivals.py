@@ -1,4 +1,4 @@
-"""What arrived at the HTTP endpoints, read from the receiver's journal as it grows."""
+"""The arrivals at the HTTP endpoints, read from the journal of the receiver as it grows."""
 
 from __future__ import annotations
 
