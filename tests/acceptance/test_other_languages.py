@@ -73,7 +73,7 @@ pytestmark = pytest.mark.timeout(INSTALL_S)  # whoever comes first waits for it
 
 
 @dataclass(frozen=True)
-class Told:
+class ProgramResult:
     """A program's output for each scenario, and its exit code."""
 
     scenarios: dict[str, dict[str, Any]]
@@ -83,7 +83,7 @@ class Told:
 
 @pytest.fixture(scope="module")
 def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
-    """Names a service, an account's keys, and those of a stranger."""
+    """Variables that name a service, an account's keys, and those of a second account."""
     with running(tmp_path_factory.mktemp("clients") / "data") as service:
         stranger = keys_in(service.cns("account", "create").stdout)
         yield {
@@ -102,23 +102,23 @@ SLICE = "javascript"
 @pytest.fixture(
     scope="module", params=[pytest.param(name, marks=pytest.mark.slice if name == SLICE else ()) for name in CLIENTS]
 )
-def told(environment: dict[str, str], request: pytest.FixtureRequest) -> Told:
-    """By a language's program, which runs once; installed before, if need be."""
+def result(environment: dict[str, str], request: pytest.FixtureRequest) -> ProgramResult:
+    """The result of one language's program, which runs once, built first if need be."""
     return _run(installed(request.param), environment)
 
 
-def test_every_scenario_is_told_of(told: Told) -> None:
-    assert tuple(told.scenarios) == SCENARIOS, told.complaints
-    assert told.exit_code == (0 if all(each["ok"] for each in told.scenarios.values()) else 1), told.complaints
+def test_every_scenario_is_reported(result: ProgramResult) -> None:
+    assert tuple(result.scenarios) == SCENARIOS, result.complaints
+    assert result.exit_code == (0 if all(each["ok"] for each in result.scenarios.values()) else 1), result.complaints
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
-def test_scenario(told: Told, scenario: str) -> None:
-    assert scenario in told.scenarios, told.complaints
-    assert told.scenarios[scenario]["ok"], told.scenarios[scenario]["error"]
+def test_scenario(result: ProgramResult, scenario: str) -> None:
+    assert scenario in result.scenarios, result.complaints
+    assert result.scenarios[scenario]["ok"], result.scenarios[scenario]["error"]
 
 
-def _run(command: list[str], environment: dict[str, str]) -> Told:
+def _run(command: list[str], environment: dict[str, str]) -> ProgramResult:
     done = subprocess.run(
         command,
         env=environment,
@@ -129,4 +129,4 @@ def _run(command: list[str], environment: dict[str, str]) -> Told:
         stdin=subprocess.DEVNULL,
     )
     results = [json.loads(line) for line in done.stdout.splitlines()]
-    return Told({each["scenario"]: each for each in results}, done.returncode, done.stderr)
+    return ProgramResult({each["scenario"]: each for each in results}, done.returncode, done.stderr)

@@ -21,7 +21,7 @@ WINDOW_S = 301.0
 """So long a FIFO queue drops what it got before."""
 
 
-class Came(NamedTuple):
+class Received(NamedTuple):
     text: str
     replayed: bool
 
@@ -67,16 +67,16 @@ def envelopes(sqs: Any, queue: str, n: int) -> list[dict[str, str]]:
     return [json.loads(message["Body"]) for message in drained(sqs, queue, n)]
 
 
-def came(sqs: Any, queue: str, n: int) -> list[Came]:
-    return [Came(each["Message"], each.get("Replayed") == "true") for each in envelopes(sqs, queue, n)]
+def received(sqs: Any, queue: str, n: int) -> list[Received]:
+    return [Received(each["Message"], each.get("Replayed") == "true") for each in envelopes(sqs, queue, n)]
 
 
-def live(*texts: str) -> list[Came]:
-    return [Came(text, False) for text in texts]
+def live(*texts: str) -> list[Received]:
+    return [Received(text, False) for text in texts]
 
 
-def again(*texts: str) -> list[Came]:
-    return [Came(text, True) for text in texts]
+def replayed(*texts: str) -> list[Received]:
+    return [Received(text, True) for text in texts]
 
 
 def subscribed(sqs: Any, topic: Topic, **attributes: str) -> tuple[str, str]:
@@ -115,19 +115,19 @@ def test_live_delivery_goes_on_behind_a_replay_in_order(service: Service, sqs: A
     before = [f"before {number}" for number in range(20)]
     for text in before:
         publish(fifo, text)
-    assert came(sqs, queue, 20) == live(*before)
+    assert received(sqs, queue, 20) == live(*before)
     service.advance(WINDOW_S)
     replay(fifo, subscription, window(beginning(fifo)))
     after = [f"after {number}" for number in range(20)]
     for text in after:
         publish(fifo, text)
-    everything = came(sqs, queue, 40)
+    everything = received(sqs, queue, 40)
     assert [each.text for each in everything] == [*before, *after]
     replayed = [each.replayed for each in everything]
     assert replayed == sorted(replayed, reverse=True)
     becomes(fifo, subscription, "Completed")
     publish(fifo, "at last")
-    assert came(sqs, queue, 1) == live("at last")
+    assert received(sqs, queue, 1) == live("at last")
     assert receive_all(sqs, queue) == []
 
 
@@ -143,17 +143,17 @@ def test_from_a_start_to_an_end(service: Service, sqs: Any, fifo: Topic) -> None
         stamps.append(envelope["Timestamp"])
     service.advance(WINDOW_S)
     replay(fifo, subscription, window(stamps[1], stamps[3]))
-    assert came(sqs, queue, 2) == again("first", "last")
+    assert received(sqs, queue, 2) == replayed("first", "last")
     becomes(fifo, subscription, "Completed")
     witness, _ = subscribed(sqs, fifo)
     publish(fifo, "unheard")
     publish(fifo, "unheard too")
-    assert came(sqs, witness, 2) == live("unheard", "unheard too")
+    assert received(sqs, witness, 2) == live("unheard", "unheard too")
     assert receive_all(sqs, queue) == []
     replay(fifo, subscription, "")
     assert shown(fifo, subscription) == {}
     publish(fifo, "heard")
-    assert came(sqs, queue, 1) == live("heard")
+    assert received(sqs, queue, 1) == live("heard")
 
 
 @pytest.mark.spec("replay.in-progress", "replay.cancel")
@@ -164,12 +164,12 @@ def test_one_that_is_cancelled(service: Service, sqs: Any, fifo: Topic) -> None:
     (envelope,) = envelopes(sqs, queue, 1)
     service.advance(WINDOW_S)
     replay(fifo, subscription, window(beginning(fifo), in_an_hour(envelope["Timestamp"])))
-    assert came(sqs, queue, 1) == again("kept")
+    assert received(sqs, queue, 1) == replayed("kept")
     becomes(fifo, subscription, "In progress")
     replay(fifo, subscription, "")
     assert shown(fifo, subscription) == {}
     publish(fifo, "live")
-    assert came(sqs, queue, 1) == live("live")
+    assert received(sqs, queue, 1) == live("live")
 
 
 @pytest.mark.spec("replay.filter", "replay.at-subscribe")
@@ -178,7 +178,7 @@ def test_a_late_subscriber_begins_with_what_it_wants_of_it(sqs: Any, fifo: Topic
         attributes = {"even": {"DataType": "String", "StringValue": str(number % 2 == 0)}}
         publish(fifo, str(number), MessageAttributes=attributes)
     queue, _ = subscribed(sqs, fifo, FilterPolicy='{"even":["True"]}', ReplayPolicy=window(beginning(fifo)))
-    assert came(sqs, queue, 3) == again("0", "2", "4")
+    assert received(sqs, queue, 3) == replayed("0", "2", "4")
 
 
 @pytest.mark.spec("archive.topic-not-deleted", "archive.create-again", "archive.off-deletes", "replay.failed")
@@ -195,22 +195,22 @@ def test_an_archive_and_its_topic(service: Service, sns: Any, sqs: Any, fifo: To
     (envelope,) = envelopes(sqs, queue, 1)
     service.advance(WINDOW_S)
     replay(fifo, subscription, window(beginning(fifo), in_an_hour(envelope["Timestamp"])))
-    assert came(sqs, queue, 1) == again("kept")
+    assert received(sqs, queue, 1) == replayed("kept")
     fifo.set("ArchivePolicy", "{}")
     becomes(fifo, subscription, "Failed")
     publish(fifo, "live")
-    assert came(sqs, queue, 1) == live("live")
+    assert received(sqs, queue, 1) == live("live")
 
 
 @pytest.mark.spec("replay.deduplicated")
 def test_what_a_queue_got_just_now_it_drops(sqs: Any, fifo: Topic) -> None:
     queue, subscription = subscribed(sqs, fifo)
     publish(fifo, "kept")
-    assert came(sqs, queue, 1) == live("kept")
+    assert received(sqs, queue, 1) == live("kept")
     replay(fifo, subscription, window(beginning(fifo)))
     becomes(fifo, subscription, "Completed")
     publish(fifo, "live")
-    assert came(sqs, queue, 1) == live("live")
+    assert received(sqs, queue, 1) == live("live")
 
 
 @pytest.mark.spec("archive.fifo-only", "replay.envelope")
@@ -220,9 +220,9 @@ def test_a_standard_topic_keeps_and_replays_too(sqs: Any, standard: Topic) -> No
     texts = [str(number) for number in range(5)]
     for text in texts:
         standard.publish(text)
-    assert sorted(came(sqs, queue, 5)) == live(*texts)
+    assert sorted(received(sqs, queue, 5)) == live(*texts)
     replay(standard, subscription, window(beginning(standard)))
-    assert sorted(came(sqs, queue, 5)) == again(*texts)
+    assert sorted(received(sqs, queue, 5)) == replayed(*texts)
     becomes(standard, subscription, "Completed")
 
 
