@@ -38,6 +38,7 @@ def down(service: Service, topic: Topic, endpoint: Endpoint, **attributes: str) 
 
 
 def test_a_dead_endpoint_gets_everything_once_it_is_back(service: Service, topic: Topic, endpoint: Endpoint) -> None:
+    open_before = service.metric("cns_circuit_breakers_open")
     published = down(service, topic, endpoint, **policy(healthyRetryPolicy=RETRIES_NEVER_SPENT))
     tried = endpoint.look()["received"]
     assert tried < MANY
@@ -50,7 +51,7 @@ def test_a_dead_endpoint_gets_everything_once_it_is_back(service: Service, topic
     wait_until(arrived, 60, lambda: f"{len(endpoint.notifications())} attempts")
     accepted = [record["message_id"] for record in endpoint.notifications() if record["status"] == 200]
     assert sorted(accepted) == sorted(published), "each once"
-    wait_until(lambda: service.metric("cns_circuit_breakers_open") == 0, 10)
+    wait_until(lambda: service.metric("cns_circuit_breakers_open") <= open_before, 10)
 
 
 def test_what_waited_for_an_hour_is_a_dead_letter(service: Service, sqs: Any, topic: Topic, endpoint: Endpoint) -> None:
@@ -95,7 +96,7 @@ def test_a_hanging_endpoint_keeps_nothing_from_another(
 def test_a_throttled_subscription_keeps_its_pace(
     service: Service, topic: Topic, endpoint: Endpoint, where: str
 ) -> None:
-    """The pace itself is a matter of `tests/unit/workers/test_traffic.py`, by a clock that is set."""
+    """The pace itself is a matter of `tests/unit/workers/test_admission.py`, by a clock that is set."""
     throttle = {"maxReceivesPerSecond": 2}
     if where == "topic":
         topic.set("DeliveryPolicy", json.dumps({"http": {"defaultThrottlePolicy": throttle}}))
