@@ -37,18 +37,18 @@ GATE = ("-mnot extended",)
 SLICE = ("-mslice",)
 
 OVER_HTTP = (
-    "tests/acceptance/test_sns_boto3.py",
-    "tests/acceptance/test_sns_topics.py",
-    "tests/acceptance/test_sns_many.py",
-    "tests/acceptance/test_sns_retries.py",
-    "tests/acceptance/test_up.py::test_a_stop_lets_work_end",
-    "tests/acceptance/test_up_modes.py::test_without_auth_the_key_names_the_account",
-    "tests/acceptance/test_up_modes.py::test_tls",
+    "tests/acceptance/sns/test_boto3.py",
+    "tests/acceptance/sns/test_topics.py",
+    "tests/acceptance/sns/test_many.py",
+    "tests/acceptance/sns/test_retries.py",
+    "tests/acceptance/up/test_up.py::test_a_stop_lets_work_end",
+    "tests/acceptance/up/test_modes.py::test_without_auth_the_key_names_the_account",
+    "tests/acceptance/up/test_modes.py::test_tls",
 )
 """Tests whose calls pass through the queue port; they run a second time with its HTTP driver."""
 
-OTHER_LANGUAGES = "tests/acceptance/test_other_languages.py"
-VALIDATORS = "tests/acceptance/test_foreign_validators.py"
+OTHER_LANGUAGES = "tests/acceptance/clients/test_other_languages.py"
+VALIDATORS = "tests/acceptance/clients/test_foreign_validators.py"
 RULE_ENGINE = "tests/filters/test_against_ruler.py"
 
 Command = tuple[str, ...]
@@ -125,8 +125,8 @@ STAGES = (
     tests("clients", OTHER_LANGUAGES, VALIDATORS, RULE_ENGINE, gate=SLICE, needs=("node",), needs_more=("jdk", "go")),
     Stage(
         "cluster",
-        (sys.executable, "-m", "tests.acceptance.over_cluster", *SLICE),
-        (sys.executable, "-m", "tests.acceptance.over_cluster", *IN_TWO),
+        (sys.executable, "-m", "tests.acceptance.cluster.over_cluster", *SLICE),
+        (sys.executable, "-m", "tests.acceptance.cluster.over_cluster", *IN_TWO),
         ("cassandra", "redis", "haproxy"),
     ),
     tests("celery", "tests/celery_host", gate=SLICE, needs=("redis",)),

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.acceptance.clustered import CLUSTER, serving
+from tests.acceptance.cluster.clustered import CLUSTER, serving
 from tests.acceptance.endpoints import Endpoint
 from tests.acceptance.running import Up, keys_in, running
 from tests.acceptance.service import BIN, Service, fetch
@@ -22,7 +22,7 @@ from tests.waiting import wait_until
 BODY_BYTES_KEPT = 300 * 1024
 SAID_CHARS = 20_000
 
-collect_ignore = [] if CLUSTER else ["test_cluster.py"]
+collect_ignore = [] if CLUSTER else ["cluster/test_cluster.py"]
 
 
 @pytest.fixture(scope="session")

@@ -9,7 +9,7 @@ import pytest
 
 from tests.acceptance.endpoints import Endpoint
 from tests.acceptance.running import Up
-from tests.acceptance.test_sns_retries import queues_of
+from tests.acceptance.sns.test_retries import queues_of
 from tests.acceptance.topics import Topic
 from tests.celery_host.celery_running import Celery
 from tests.celery_host.load import all_arrived, publish_many

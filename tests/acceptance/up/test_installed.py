@@ -14,7 +14,7 @@ import pytest
 from tests.acceptance.running import Up, plain_environment
 from tests.ports import free_port
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 PACKAGES = (
     "cns_common",
     "cqs",

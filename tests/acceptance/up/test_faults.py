@@ -16,9 +16,9 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from cns_common.ids import hex_id
 from tests.acceptance.endpoints import Endpoint
-from tests.acceptance.moves import moves
 from tests.acceptance.running import ANNOUNCEMENT, Up, running
 from tests.acceptance.service import error_of
+from tests.acceptance.sqs.moves import moves
 from tests.acceptance.topics import Topic
 from tests.waiting import wait_until
 

@@ -14,7 +14,7 @@ from tests.acceptance.running import running
 from tests.acceptance.service import BIN
 from tests.ports import free_port
 
-README = Path(__file__).parents[2] / "README.md"
+README = Path(__file__).parents[3] / "README.md"
 SHELL_S = 400
 _BLOCK = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 

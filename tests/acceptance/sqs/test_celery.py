@@ -15,9 +15,9 @@ from tests.waiting import wait_until
 
 SEND = """
 import json, sys
-from tests.acceptance.celery_app import app
+from tests.acceptance.sqs.celery_app import app
 for name, arguments, countdown_s in json.loads(sys.argv[1]):
-    app.send_task(f"tests.acceptance.celery_app.{name}", arguments, countdown=countdown_s)
+    app.send_task(f"tests.acceptance.sqs.celery_app.{name}", arguments, countdown=countdown_s)
 """
 COUNTDOWN_S = 1
 
@@ -34,7 +34,7 @@ def test_tasks_countdowns_and_retries(service: Service, new_name: Callable[[], s
         "CELERY_TEST_PREFIX": f"{new_name()}-",
     }
     said = tmp_path / "worker.said"
-    celery = [sys.executable, "-m", "celery", "-A", "tests.acceptance.celery_app", "worker", "--pool=solo"]
+    celery = [sys.executable, "-m", "celery", "-A", "tests.acceptance.sqs.celery_app", "worker", "--pool=solo"]
     with said.open("wb") as out:
         worker = subprocess.Popen([*celery, "--loglevel=INFO"], env=environment, stdout=out, stderr=subprocess.STDOUT)
     try:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from cns.delivery.jobs import INLINE_BYTES_MAX
-from tests.acceptance.clustered import CLUSTER
+from tests.acceptance.cluster.clustered import CLUSTER
 from tests.acceptance.endpoints import Endpoint
 from tests.acceptance.running import running
 from tests.acceptance.service import Service

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from tests.acceptance.moves import moves
+from tests.acceptance.sqs.moves import moves
 from tests.waiting import wait_until
 
 

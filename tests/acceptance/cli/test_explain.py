@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.acceptance.clustered import Clustered
+from tests.acceptance.cluster.clustered import Clustered
 from tests.acceptance.endpoints import Endpoint
 from tests.acceptance.service import Service
 from tests.acceptance.topics import Topic, arn_of, queue_for, receive_one

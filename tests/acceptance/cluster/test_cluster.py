@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import BotoCoreError, ClientError
 
-from tests.acceptance.clustered import Clustered
+from tests.acceptance.cluster.clustered import Clustered
 from tests.acceptance.endpoints import Endpoint
 from tests.acceptance.polls import Poll
 from tests.acceptance.running import keys_in, running

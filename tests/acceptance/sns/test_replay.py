@@ -11,7 +11,7 @@ import pytest
 
 from cns.delivery.envelope import timestamp_text
 from tests.acceptance.service import Service
-from tests.acceptance.test_sns_fifo import drained, fifo_queue, publish
+from tests.acceptance.sns.test_fifo import drained, fifo_queue, publish
 from tests.acceptance.topics import Topic, arn_of, queue_for, receive_all
 from tests.waiting import wait_until
 

@@ -14,11 +14,7 @@ import boto3
 import pytest
 from cryptography import x509
 
-from tests.acceptance.endpoints import Endpoint
-from tests.acceptance.running import Up, running
-from tests.acceptance.service import REGION, fetch
-from tests.acceptance.topics import Topic, arn_of, queue_for, receive_all, signature_is_good
-from tests.acceptance.validators import (
+from tests.acceptance.clients.validators import (
     ACCEPTED,
     IN_EVENT,
     KINDS,
@@ -31,6 +27,10 @@ from tests.acceptance.validators import (
     ask_java,
     host_in,
 )
+from tests.acceptance.endpoints import Endpoint
+from tests.acceptance.running import Up, running
+from tests.acceptance.service import REGION, fetch
+from tests.acceptance.topics import Topic, arn_of, queue_for, receive_all, signature_is_good
 from tests.certificates import make_certificates
 from tests.clients.installing import INSTALL_S
 from tests.ports import free_port

@@ -11,7 +11,7 @@ import pytest
 
 from tests.acceptance.running import Up, running
 from tests.acceptance.service import fetch
-from tests.acceptance.test_outbox import Outbox, follow
+from tests.acceptance.sns.test_outbox import Outbox, follow
 from tests.acceptance.topics import Topic
 from tests.parts import need
 
