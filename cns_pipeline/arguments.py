@@ -11,6 +11,7 @@ from pathlib import Path
 from cns_common.configuration.settings import load_settings
 from cns_common.data_directory import EXIT_DATA_UNUSABLE
 from cns_common.errors import StartError
+from cns_pipeline.batches import check_version
 from cns_pipeline.paths import PipelinePaths
 
 LOCK = "ingest.lock"
@@ -18,20 +19,21 @@ LOCK = "ingest.lock"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arguments:
-    """Where a job reads and writes. `retention_s` is how long segments are kept."""
+    """Where a job reads and writes."""
 
     events: Path
     paths: PipelinePaths
-    retention_s: int
 
     def check_events(self) -> None:
         if not self.events.is_dir():
             raise StartError(f"there are no events in {self.events}", EXIT_DATA_UNUSABLE)
+        check_version(self.paths)
 
     def check_table(self) -> None:
         if not self.paths.table.is_dir():
             reason = f"nothing was ingested into {self.paths.out}: run `cns pipeline ingest` first"
             raise StartError(reason, EXIT_DATA_UNUSABLE)
+        check_version(self.paths)
 
 
 def make_arguments(data: Path | None, events: Path | None, out: Path | None) -> Arguments:
@@ -40,7 +42,6 @@ def make_arguments(data: Path | None, events: Path | None, out: Path | None) -> 
     return Arguments(
         events=events or settings.events_path,
         paths=PipelinePaths((out or settings.data / "pipeline").absolute()),
-        retention_s=settings.events_retention_s,
     )
 
 

@@ -21,5 +21,14 @@ class PipelinePaths:
         return self.out / "checkpoint"
 
     @property
+    def source(self) -> Path:
+        """Names the directory of events that the checkpoint is of."""
+        return self.out / "source"
+
+    @property
+    def writing(self) -> Path:
+        return self.out / "writing"
+
+    @property
     def reports(self) -> Path:
         return self.out / "reports"

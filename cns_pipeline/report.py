@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 
 from cns_pipeline.paths import PipelinePaths
 from cns_pipeline.read import read_events
-from cns_pipeline.schema import EVENT, MALFORMED
+from cns_pipeline.schema import EVENT, FILE, MALFORMED, NEWER
 from cns_pipeline.transforms.coverage import coverage
 from cns_pipeline.transforms.deliveries import deliveries
 from cns_pipeline.transforms.delivery_report import delivery_report
@@ -21,6 +21,7 @@ from cns_pipeline.transforms.publishes import publishes
 
 CSV = "deliveries.csv"
 JSON_LINES = "deliveries.jsonl"
+FILES_NAMED = 5
 
 Row = dict[str, Any]
 
@@ -34,6 +35,8 @@ class Report:
     events: int
     unknown: int
     malformed: int
+    malformed_files: list[str]  # the first FILES_NAMED
+    newer: int  # lines that a newer version of the service wrote
     files: tuple[Path, Path]
 
 
@@ -42,12 +45,15 @@ def report(spark: SparkSession, paths: PipelinePaths, top: int) -> Report:
     rows, first = _write(delivery_report(publishes(events), deliveries(events)), paths.reports, top)
     known = coverage(events).agg({"events": "sum", "unknown": "sum"}).first()
     assert known is not None  # an aggregate over all has one row
+    malformed = events.where(F.col(EVENT) == MALFORMED)
     return Report(
         rows=rows,
         top=first,
         events=known["sum(events)"] or 0,
         unknown=known["sum(unknown)"] or 0,
-        malformed=events.where(F.col(EVENT) == MALFORMED).count(),
+        malformed=malformed.count(),
+        malformed_files=[row[FILE] for row in malformed.select(FILE).distinct().orderBy(FILE).take(FILES_NAMED)],
+        newer=events.where(F.col(EVENT) == NEWER).count(),
         files=(paths.reports / CSV, paths.reports / JSON_LINES),
     )
 

@@ -22,11 +22,13 @@ from cns_common.events.schema import EVENTS, Origin
 _TYPES: dict[type, DataType] = {int: LongType(), float: DoubleType(), bool: BooleanType(), str: StringType()}
 EVENT = "event"
 LINE = "line"
-"""The column with the text of an invalid line; null for events."""
+"""The column with the text of a line that was kept aside; null for events."""
 FILE = "file"
 DATE = "date"
 MALFORMED = "malformed"
 """The event name of an invalid line."""
+NEWER = "newer"
+"""The event name of a line that a newer version of the service wrote."""
 
 EVENT_NAMES: tuple[str, ...] = tuple([str(event.__struct_config__.tag) for event in EVENTS])
 

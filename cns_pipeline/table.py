@@ -19,6 +19,8 @@ _COLUMNS = (
     ("delivered", "delivered"),
     ("dead_lettered", "dead-lettered"),
     ("dropped", "dropped"),
+    ("fanouts_dropped", "fan-outs dropped"),
+    ("replayed", "replayed"),
     ("success_share", "success"),
     ("p50_ms", "p50 ms"),
     ("p99_ms", "p99 ms"),
@@ -39,6 +41,8 @@ def format_report(report: Report) -> str:
     lines = (
         f"{report.events} events, {report.unknown} unknown (never written, or removed before they were ingested), "
         f"{report.malformed} malformed lines kept aside{more}",
+        *([f"malformed lines are in {', '.join(report.malformed_files)}"] if report.malformed else []),
+        *([f"{report.newer} lines were written by a newer version: kept aside"] if report.newer else []),
         *[str(path) for path in report.files],
     )
     return text.getvalue() + "\n".join(lines)

@@ -65,9 +65,12 @@ class DeliveryAttempted(
     status: int  # HTTP; 0 without an answer
     duration_ms: int
     reason: str = ""  # the answer of the endpoint or queue in words, at most REASON_CHARS_MAX
+    replayed: bool = False  # by a replay of the topic's archive, in this and the events below
 
 
-class DeliveryDelivered(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="delivery.delivered"):
+class DeliveryDelivered(
+    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="event", tag="delivery.delivered"
+):
     at_ms: int
     message_id: str
     message_type: str
@@ -76,9 +79,12 @@ class DeliveryDelivered(msgspec.Struct, frozen=True, kw_only=True, tag_field="ev
     protocol: str
     attempt: int
     since_publish_ms: int  # from the message's timestamp to `at_ms`
+    replayed: bool = False
 
 
-class DeliveryDeadLettered(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="delivery.dead_lettered"):
+class DeliveryDeadLettered(
+    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="event", tag="delivery.dead_lettered"
+):
     at_ms: int
     message_id: str
     message_type: str
@@ -89,6 +95,7 @@ class DeliveryDeadLettered(msgspec.Struct, frozen=True, kw_only=True, tag_field=
     cause: str  # why no attempt follows: spent:status, permanent:dns, …
     queue: str  # ARN
     since_publish_ms: int
+    replayed: bool = False
 
 
 class NotificationDropped(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="notification.dropped"):
@@ -101,6 +108,7 @@ class NotificationDropped(msgspec.Struct, frozen=True, kw_only=True, tag_field="
     cause: str  # as above, or subscription_gone, notification_lost, invalid_attributes, dead_letter_queue_refused:…
     subscriptions: int = 1  # 0: all that the fan-out had not reached, an unknown number
     reason: str = ""  # the answer of the dead-letter queue, where it refused
+    replayed: bool = False
 
 
 class SegmentOpened(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="segment.opened"):

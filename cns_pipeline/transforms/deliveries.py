@@ -1,4 +1,8 @@
-"""Attempts, outcomes and delivery times of notifications by subscription."""
+"""Attempts, outcomes and delivery times of notifications by subscription.
+
+A drop before the fan-out has no subscription: these are the row '' of their topic. Times are those of first deliveries:
+a replay delivers what was published long ago.
+"""
 
 from __future__ import annotations
 
@@ -14,17 +18,20 @@ ACCURACY = 10_000
 
 
 def deliveries(events: DataFrame) -> DataFrame:
-    of_a_subscription = (F.col("message_type") == NOTIFICATION) & (F.col("subscription") != "")
-    took_ms = F.when(_is("delivery.delivered"), F.col("since_publish_ms"))
+    replayed = F.coalesce("replayed", F.lit(False))
+    took_ms = F.when(_is("delivery.delivered") & ~replayed, F.col("since_publish_ms"))
+    dropped = F.when(_is("notification.dropped"), F.coalesce("subscriptions", F.lit(1)))
     return (
-        events.where(of_a_subscription)
+        events.where((F.col("message_type") == NOTIFICATION) & F.col("subscription").isNotNull())
         .groupBy("topic", "subscription")
         .agg(
             F.count_if(_is("delivery.attempted")).alias("attempts"),
             F.count_if(_is("delivery.attempted") & (F.col("outcome") == "failed")).alias("attempts_failed"),
             F.count_if(_is("delivery.delivered")).alias("delivered"),
             F.count_if(_is("delivery.dead_lettered")).alias("dead_lettered"),
-            F.count_if(_is("notification.dropped")).alias("dropped"),
+            F.coalesce(F.sum(dropped), F.lit(0)).alias("dropped"),
+            F.count_if(dropped == 0).alias("fanouts_dropped"),
+            F.count_if(_is("delivery.delivered") & replayed).alias("replayed"),
             F.percentile_approx(took_ms, 0.5, ACCURACY).alias("p50_ms"),
             F.percentile_approx(took_ms, 0.99, ACCURACY).alias("p99_ms"),
         )
@@ -36,6 +43,8 @@ def deliveries(events: DataFrame) -> DataFrame:
             "delivered",
             "dead_lettered",
             "dropped",
+            "fanouts_dropped",
+            "replayed",
             "p50_ms",
             "p99_ms",
         )

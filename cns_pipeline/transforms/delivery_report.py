@@ -24,6 +24,8 @@ def delivery_report(publishes: DataFrame, deliveries: DataFrame) -> DataFrame:
             F.coalesce("delivered", F.lit(0)).alias("delivered"),
             F.coalesce("dead_lettered", F.lit(0)).alias("dead_lettered"),
             F.coalesce("dropped", F.lit(0)).alias("dropped"),
+            F.coalesce("fanouts_dropped", F.lit(0)).alias("fanouts_dropped"),
+            F.coalesce("replayed", F.lit(0)).alias("replayed"),
             F.when(ended > 0, F.col("delivered") / ended).alias("success_share"),
             "p50_ms",
             "p99_ms",

@@ -1,16 +1,21 @@
-"""Parses lines of segments into events; an invalid line is kept whole as the event `malformed`."""
+"""Parses lines of segments into events.
+
+A line that is no event is kept whole as the event `malformed`, one of a newer schema as the event `newer`.
+"""
 
 from __future__ import annotations
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import StringType, StructField, StructType
+from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from cns_common.events.schema import SCHEMA_VERSION
-from cns_pipeline.schema import DATE, EVENT, EVENT_NAMES, FILE, LINE, MALFORMED, event_schema
+from cns_pipeline.schema import DATE, EVENT, EVENT_NAMES, FILE, LINE, MALFORMED, NEWER, event_schema
 
 TEXT = "value"
 """The column of lines in Spark's text source."""
+AT_MS_MAX = 253_402_300_799_999
+"""The end of the year 9999, the last that Spark and Python have dates for."""
 _READ = "read"
 
 
@@ -20,7 +25,7 @@ def parse_lines(lines: DataFrame) -> DataFrame:
     read = F.from_json(F.col(TEXT), schema, {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": LINE})
     valid = _is_valid()
     columns = {name: F.when(valid, _member(name)) for name in event_schema().fieldNames()}
-    columns[EVENT] = columns[EVENT].otherwise(MALFORMED)
+    columns[EVENT] = columns[EVENT].when(_is_newer(), NEWER).otherwise(MALFORMED)
     return lines.withColumn(_READ, read).select(
         *[column.alias(name) for name, column in columns.items()],
         F.when(~valid, F.col(TEXT)).alias(LINE),
@@ -32,8 +37,15 @@ def parse_lines(lines: DataFrame) -> DataFrame:
 def _is_valid() -> Column:
     whole = _member(LINE).isNull()
     known = (_member("version") <= SCHEMA_VERSION) & _member(EVENT).isin(*EVENT_NAMES)
-    identified = _member("boot").isNotNull() & _member("sequence").isNotNull() & _member("at_ms").isNotNull()
-    return F.coalesce(whole & known & identified, F.lit(False))
+    identified = _member("boot").isNotNull() & _member("sequence").isNotNull()
+    dated = _member("at_ms").between(0, AT_MS_MAX)
+    return F.coalesce(whole & known & identified & dated, F.lit(False))
+
+
+def _is_newer() -> Column:
+    """Read the version from the text: fields of a newer schema may have other types."""
+    version = F.get_json_object(F.col(TEXT), "$.version").try_cast(LongType())
+    return F.coalesce(version > SCHEMA_VERSION, F.lit(False))
 
 
 def _member(name: str) -> Column:

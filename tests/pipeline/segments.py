@@ -69,7 +69,14 @@ def attempt(topic: str, subscription: str, cause: str = "", message_type: str = 
     )
 
 
-def delivery(topic: str, subscription: str, since_publish_ms: int, message_type: str = "Notification") -> Event:
+def delivery(
+    topic: str,
+    subscription: str,
+    since_publish_ms: int,
+    message_type: str = "Notification",
+    *,
+    replayed: bool = False,
+) -> Event:
     return DeliveryDelivered(
         at_ms=AT_MS,
         message_id="m",
@@ -79,6 +86,7 @@ def delivery(topic: str, subscription: str, since_publish_ms: int, message_type:
         protocol="http",
         attempt=1,
         since_publish_ms=since_publish_ms,
+        replayed=replayed,
     )
 
 
@@ -97,7 +105,7 @@ def dead_letter(topic: str, subscription: str) -> Event:
     )
 
 
-def drop(topic: str, subscription: str) -> Event:
+def drop(topic: str, subscription: str, subscriptions: int = 1) -> Event:
     return NotificationDropped(
         at_ms=AT_MS,
         message_id="m",
@@ -106,4 +114,5 @@ def drop(topic: str, subscription: str) -> Event:
         subscription=subscription,
         attempt=3,
         cause="spent:status",
+        subscriptions=subscriptions,
     )

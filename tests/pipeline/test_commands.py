@@ -10,6 +10,7 @@ from cns_common.data_directory import lock_directory
 from cns_pipeline.arguments import LOCK
 from tests.acceptance.service import BIN
 from tests.pipeline.jobs import job
+from tests.pipeline.segments import publish, write_segment
 
 LACKING = 77
 NOTHING_THERE = 74
@@ -55,6 +56,37 @@ def test_without_pyspark(tmp_path: Path) -> None:
 def test_without_events_or_tables(tmp_path: Path) -> None:
     assert "there are no events in" in refused(NOTHING_THERE, "ingest", "--data", tmp_path)
     assert "run `cns pipeline ingest` first" in refused(NOTHING_THERE, "report", "--data", tmp_path)
+
+
+def test_a_table_of_an_earlier_version(tmp_path: Path) -> None:
+    (tmp_path / "events").mkdir()
+    (tmp_path / "pipeline" / "events" / "_spark_metadata").mkdir(parents=True)
+    for command in ("ingest", "report"):
+        assert "was made by an earlier version: move it away" in refused(NOTHING_THERE, command, "--data", tmp_path)
+
+
+@pytest.mark.timeout(300)  # a Java process
+def test_a_job_that_fails_in_spark(tmp_path: Path) -> None:
+    """Its checkpoint cannot be read."""
+    (tmp_path / "events").mkdir()
+    offsets = tmp_path / "pipeline" / "checkpoint" / "offsets"
+    offsets.mkdir(parents=True)
+    (offsets / "0").write_text("v9\n{}\n")
+    (tmp_path / "pipeline" / "source").write_text(str(tmp_path / "events"))
+    said = refused(NOTHING_THERE, "ingest", "--data", tmp_path)
+    log = tmp_path / "pipeline" / "cns-ingest.log"
+    assert said.startswith("cns: cns-ingest failed in Spark: ")
+    assert said.endswith(f" (more is in {log})")
+
+
+@pytest.mark.timeout(300)  # a Java process
+def test_nothing_but_the_result_is_on_the_terminal(tmp_path: Path) -> None:
+    path = write_segment(tmp_path / "events", "b", 1, [publish()] * 2, b"no event\n")
+    done = job("cns", "pipeline", "ingest", "--data", tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    first, *others = done.stdout.splitlines()
+    assert first.startswith("5 new lines of ")
+    assert others == ["1 of them are no events, and kept aside", f"lines kept aside are of {path.name}"]
 
 
 def test_two_ingests_do_not_meet(tmp_path: Path) -> None:

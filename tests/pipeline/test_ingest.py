@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -15,11 +16,12 @@ from pyspark.sql import SparkSession
 from cns_pipeline.ingest import ingest
 from cns_pipeline.paths import PipelinePaths
 from cns_pipeline.read import read_events
+from cns_pipeline.report import report
+from cns_pipeline.table import format_report
+from cns_pipeline.transforms.coverage import coverage
 from tests.pipeline.jobs import QUICK_JAVA, ROOT
-from tests.pipeline.segments import publish, write_segment
+from tests.pipeline.segments import event_line, publish, write_segment
 from tests.waiting import wait_until
-
-WEEK_S = 7 * 86_400
 
 
 @pytest.fixture
@@ -28,7 +30,7 @@ def segments(tmp_path: Path) -> Path:
 
 
 def run(spark: SparkSession, segments: Path, out: Path, files_per_batch: int = 1_000) -> int:
-    return ingest(spark, segments, PipelinePaths(out), WEEK_S, files_per_batch)
+    return ingest(spark, segments, PipelinePaths(out), files_per_batch).lines
 
 
 def numbers(spark: SparkSession, out: Path) -> Counter[tuple[str, int]]:
@@ -80,35 +82,122 @@ def test_a_segment_that_retention_removed_meanwhile_does_not_stop_the_rest(
     gone = write_segment(segments, "b", 1, [publish()])
     write_segment(segments, "c", 1, [publish()])
     run(spark, segments, out)
-    forget(out, "checkpoint/commits", "events/_spark_metadata")
+    forget_commit(out)
+    forget_batch(out)
     gone.unlink()
     run(spark, segments, out)
     assert numbers(spark, out) == expected("c", 1)
 
 
-@pytest.mark.parametrize(
-    "unwritten",
-    [("checkpoint/commits",), ("checkpoint/commits", "events/_spark_metadata")],
-    ids=["the batch is in the table, the checkpoint does not know", "its files are written, the table does not know"],
-)
+@pytest.mark.parametrize("died", ["before the batch was added", "before the batch was committed", "without checkpoint"])
 def test_a_batch_that_was_not_finished_is_done_again_and_counts_once(
-    spark: SparkSession, segments: Path, out: Path, unwritten: tuple[str, ...]
+    spark: SparkSession, segments: Path, out: Path, died: str
 ) -> None:
     write_segment(segments, "b", 1, [publish()] * 3)
     run(spark, segments, out)
-    write_segment(segments, "b", 4, [publish()] * 3)
+    write_segment(segments, "b", 4, [publish()] * 3, b"no event\n")
     run(spark, segments, out)
-    forget(out, *unwritten)
-    run(spark, segments, out)
+    if died == "without checkpoint":
+        shutil.rmtree(out / "checkpoint")
+    else:
+        forget_commit(out)
+    if died == "before the batch was added":
+        forget_batch(out)
+    again = run(spark, segments, out)
+    assert again == (6 if died == "before the batch was added" else 0)
     assert numbers(spark, out) == expected("b", 6)
+    assert read_events(spark, PipelinePaths(out).table).where("event = 'malformed'").count() == 1
+    assert not (out / "writing").exists()
 
 
-def forget(out: Path, *logs: str) -> None:
-    """The last entry of each log, as if the process had died before writing it."""
-    for log in logs:
-        last = max(int(path.name) for path in (out / log).iterdir() if path.name.isdecimal())
-        (out / log / str(last)).unlink()
-        (out / log / f".{last}.crc").unlink()
+def forget_commit(out: Path) -> None:
+    """Remove the last entry of the checkpoint's log, as if the process had died before writing it."""
+    log = out / "checkpoint" / "commits"
+    last = max(int(path.name) for path in log.iterdir() if path.name.isdecimal())
+    (log / str(last)).unlink()
+    (log / f".{last}.crc").unlink()
+
+
+def forget_batch(out: Path) -> None:
+    """Leave the last batch as a process does that dies before it adds it to the table."""
+    (out / "writing").mkdir()
+    max((out / "events").iterdir()).rename(out / "writing" / "batch")
+
+
+DAY_S = 86_400
+
+
+@pytest.mark.parametrize("off_s", [400 * 365 * DAY_S, -20 * 365 * DAY_S], ids=["of the future", "of a copy"])
+def test_the_time_of_a_file_does_not_matter(spark: SparkSession, segments: Path, out: Path, off_s: int) -> None:
+    odd = write_segment(segments, "b", 1, [publish()])
+    at_s = odd.stat().st_mtime + off_s
+    os.utime(odd, (at_s, at_s))
+    write_segment(segments, "c", 1, [publish()])
+    run(spark, segments, out)
+    old = write_segment(segments, "d", 1, [publish()])
+    os.utime(old, (0, 0))
+    run(spark, segments, out)
+    assert numbers(spark, out) == expected("b", 1) + expected("c", 1) + expected("d", 1)
+
+
+def test_an_event_is_there_once_however_many_copies_its_segment_has(
+    spark: SparkSession, segments: Path, out: Path
+) -> None:
+    """Number 3 is missing. Copies come in the same batch, in a later one, beside what is new, and in part."""
+    first = write_segment(segments, "b", 1, [publish()] * 2)
+    gap = write_segment(segments, "b", 4, [publish()] * 2)
+    copied(first, segments / "restored" / first.name)
+    run(spark, segments, out)
+    copied(gap, gap.with_name("another-name.jsonl"))
+    part = segments / "part" / "other.jsonl"
+    copied(gap, part)
+    part.write_bytes(b"".join(part.read_bytes().splitlines(keepends=True)[:2]))
+    write_segment(segments, "b", 6, [publish()])
+    assert run(spark, segments, out) == 3
+    assert numbers(spark, out) == expected("b", 6) - Counter([("b", 3)])
+    (known,) = coverage(read_events(spark, PipelinePaths(out).table)).collect()
+    assert (known["events"], known["unknown"]) == (5, 1)
+
+
+def copied(path: Path, to: Path) -> None:
+    to.parent.mkdir(exist_ok=True)
+    shutil.copy2(path, to)
+
+
+def test_a_time_out_of_range_is_kept_aside_and_its_file_named(spark: SparkSession, segments: Path, out: Path) -> None:
+    times = ["-1", "253402300800000", "9223372036854775807", "9223372036854775808", "1.5", '"now"']
+    good = event_line("b", 9, publish(at_ms=77)).decode()
+    junk = "".join(good.replace('"at_ms":77', f'"at_ms":{text}') for text in times).encode()
+    path = write_segment(segments, "b", 1, [publish()] * 2, junk)
+    ingested = ingest(spark, segments, PipelinePaths(out))
+    assert (ingested.lines, ingested.malformed, ingested.files) == (10, len(times), {path.name})
+    assert run(spark, segments, out) == 0
+    assert numbers(spark, out) == expected("b", 2)
+    reported = report(spark, PipelinePaths(out), 40)
+    assert (reported.malformed, reported.malformed_files) == (len(times), [path.name])
+    assert f"malformed lines are in {path.name}" in format_report(reported)
+
+
+def test_lines_of_a_newer_version_are_kept_aside(spark: SparkSession, segments: Path, out: Path) -> None:
+    line = event_line("b", 3, publish()).replace(b'"version":1', b'"version":2')
+    write_segment(segments, "b", 1, [publish()] * 2, line + line.replace(b'"jobs":1', b'"jobs":["j"]'))
+    ingested = ingest(spark, segments, PipelinePaths(out))
+    assert (ingested.newer, ingested.malformed) == (2, 0)
+    assert "2 lines were written by a newer version" in format_report(report(spark, PipelinePaths(out), 40))
+
+
+def test_a_data_directory_may_be_moved(spark: SparkSession, tmp_path: Path) -> None:
+    before, after = tmp_path / "before", tmp_path / "after"
+    write_segment(before / "events", "b", 1, [publish()] * 3)
+    run(spark, before / "events", before / "pipeline")
+    write_segment(before / "events", "b", 4, [publish()])
+    run(spark, before / "events", before / "pipeline")
+    forget_commit(before / "pipeline")
+    forget_batch(before / "pipeline")
+    before.rename(after)
+    write_segment(after / "events", "b", 5, [publish()])
+    assert run(spark, after / "events", after / "pipeline") == 6
+    assert numbers(spark, after / "pipeline") == expected("b", 5)
 
 
 INGEST = """
@@ -118,7 +207,7 @@ from cns_pipeline.ingest import ingest
 from cns_pipeline.paths import PipelinePaths
 from cns_pipeline.session import open_session
 with open_session("victim") as spark:
-    ingest(spark, Path(sys.argv[1]), PipelinePaths(Path(sys.argv[2])), 604_800, files_per_batch=1)
+    ingest(spark, Path(sys.argv[1]), PipelinePaths(Path(sys.argv[2])), files_per_batch=1)
 """
 
 
@@ -140,3 +229,4 @@ def test_a_killed_ingest_is_taken_up_where_it_ended(spark: SparkSession, segment
     assert 0 < len(numbers(spark, out)) < 10 * files
     run(spark, segments, out)
     assert numbers(spark, out) == expected("b", 10 * files)
+    assert sorted(path.name for path in out.iterdir()) == ["checkpoint", "events", "source"]

@@ -15,6 +15,7 @@ from cns_pipeline.schema import EVENT_NAMES, event_schema, table_schema
 from cns_pipeline.transforms.coverage import coverage
 from cns_pipeline.transforms.deliveries import deliveries
 from cns_pipeline.transforms.delivery_report import delivery_report
+from cns_pipeline.transforms.identity import distinct_events, new_events
 from cns_pipeline.transforms.parse import parse_lines
 from cns_pipeline.transforms.publishes import publishes
 from tests.pipeline.segments import AT_MS, DAY_MS, attempt, dead_letter, delivery, drop, event_line, publish
@@ -68,7 +69,10 @@ MALFORMED = {
     "zeros": "\0\0\0",
     "a field of another type": json.dumps(GOOD | {"at_ms": "yesterday"}),
     "unknown event": json.dumps(GOOD | {"event": "publish.refused"}),
-    "later version": json.dumps(GOOD | {"version": 2}),
+    "before 1970": json.dumps(GOOD | {"at_ms": -1}),
+    "after the year 9999": json.dumps(GOOD | {"at_ms": 253_402_300_800_000}),
+    "beyond 64 bits": json.dumps(GOOD | {"at_ms": 2**63}),
+    "a part of a millisecond": json.dumps(GOOD | {"at_ms": 1.5}),
     **{
         f"without {name}": json.dumps(GOOD | {name: None}) for name in ("version", "boot", "sequence", "event", "at_ms")
     },
@@ -82,6 +86,17 @@ def test_what_is_no_event_is_kept_whole_and_apart(spark: SparkSession) -> None:
         for name, row in zip(MALFORMED, found, strict=True)
     }
     assert told == {name: {"event": "malformed", "line": text, "file": "f"} for name, text in MALFORMED.items()}
+
+
+def test_lines_of_a_newer_version_are_kept_whole_and_apart(spark: SparkSession) -> None:
+    texts = [json.dumps(GOOD | {"version": 2}), json.dumps(GOOD | {"version": 3, "at_ms": "2027-01-01", "jobs": []})]
+    found = rows(parse_lines(lines(spark, *texts)))
+    assert [(row["event"], row["line"], row["boot"]) for row in found] == [("newer", text, None) for text in texts]
+
+
+def test_the_last_and_first_times_have_dates(spark: SparkSession) -> None:
+    found = rows(events(spark, [publish(at_ms=0), publish(at_ms=253_402_300_799_999)]))
+    assert [row["date"] for row in found] == [date(1970, 1, 1), date(9999, 12, 31)]
 
 
 def test_a_field_of_a_later_addition_is_passed_over(spark: SparkSession) -> None:
@@ -118,7 +133,6 @@ def test_deliveries_tell_what_became_of_each_subscription(spark: SparkSession) -
         drop("t", "f"),
         attempt("t", "s", message_type="SubscriptionConfirmation"),
         delivery("t", "s", 10_000, message_type="SubscriptionConfirmation"),
-        drop("t", ""),
         publish("t"),
     ]
     found = {row.pop("subscription"): row for row in rows(deliveries(events(spark, told)))}
@@ -129,8 +143,42 @@ def test_deliveries_tell_what_became_of_each_subscription(spark: SparkSession) -
 
 
 def figures(topic: str, **counts: int) -> dict[str, object]:
-    none = {"attempts": 0, "attempts_failed": 0, "delivered": 0, "dead_lettered": 0, "dropped": 0}
-    return {"topic": topic, "p50_ms": None, "p99_ms": None, **none, **counts}
+    none = dict.fromkeys(("attempts", "attempts_failed", "delivered", "dead_lettered", "dropped"), 0)
+    return {"topic": topic, "p50_ms": None, "p99_ms": None, "fanouts_dropped": 0, "replayed": 0, **none, **counts}
+
+
+def test_drops_before_the_fanout_are_counted_by_topic(spark: SparkSession) -> None:
+    told = [drop("t", "s"), drop("t", "", 0), drop("t", "", 0), drop("t", "", 3), drop("t", "", 4), drop("u", "", 0)]
+    frame = deliveries(events(spark, told))
+    found = {(row["topic"], row["subscription"]): (row["dropped"], row["fanouts_dropped"]) for row in rows(frame)}
+    assert found == {("t", "s"): (1, 0), ("t", ""): (7, 2), ("u", ""): (0, 1)}
+    report = rows(delivery_report(publishes(events(spark, told)), frame))
+    assert (sum(row["dropped"] for row in report), sum(row["fanouts_dropped"] for row in report)) == (8, 3)
+
+
+def test_replays_are_counted_apart_and_their_times_left_out(spark: SparkSession) -> None:
+    told = [*[delivery("t", "s", 10)] * 3, *[delivery("t", "s", DAY_MS, replayed=True)] * 5]
+    told += [delivery("t", "late", DAY_MS, replayed=True)]
+    found = {row.pop("subscription"): row for row in rows(deliveries(events(spark, told)))}
+    assert found == {
+        "s": figures("t", delivered=8, replayed=5, p50_ms=10, p99_ms=10),
+        "late": figures("t", delivered=1, replayed=1),
+    }
+
+
+def test_an_event_is_what_its_boot_and_number_say(spark: SparkSession) -> None:
+    opened = (
+        '{"version":1,"boot":"b","sequence":0,"event":"segment.opened","at_ms":1,"process":"p","first_sequence":%d}'
+    )
+    one, two, other = [json.dumps(GOOD | {"boot": boot, "sequence": n}) for boot, n in (("b", 1), ("b", 2), ("c", 1))]
+    texts = [opened % 1, one, two, "no event"]
+    both = parse_lines(lines(spark, *texts, *texts, other, opened % 3))
+    assert distinct_events(both).count() == len(texts) + 2
+    rest = new_events(both, parse_lines(lines(spark, *texts)))
+    assert [(row["boot"], row["sequence"], row["first_sequence"]) for row in rows(rest.orderBy("boot"))] == [
+        ("b", 0, 3),
+        ("c", 1, None),
+    ]
 
 
 def test_the_report_has_topics_without_deliveries_and_deliveries_without_publishes(spark: SparkSession) -> None:

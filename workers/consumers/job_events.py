@@ -49,6 +49,7 @@ class JobEvents:
         self._attempt = failures + 1
         self._answered_ms: dict[str, int] = {}
         self._notification: Notification | None = None
+        self._replayed = False
         self._md5: tuple[str, str] = ("", "")
         if isinstance(job, ConfirmationJob):
             self.message_id = job.message_id
@@ -58,9 +59,11 @@ class JobEvents:
             self.message_id = job.notification_id
             self._message_type = MessageType.NOTIFICATION.value
             self.published_ms = 0  # until the notification is read
+            self._replayed = job.inline is not None and job.inline.replayed  # replays send it inline
 
     def set_notification(self, notification: Notification) -> None:
         self._notification = notification
+        self._replayed = notification.replayed
         self.published_ms = notification.timestamp_ms
 
     def report_attempt(self, target: Target, outcome: Outcome) -> None:
@@ -84,6 +87,7 @@ class JobEvents:
                 status=outcome.status,
                 duration_ms=outcome.dwell_ms,
                 reason=outcome.text[:REASON_CHARS_MAX] if isinstance(outcome, Failed) else "",
+                replayed=self._replayed,
             )
         )
         if target.feedback is not None:
@@ -93,7 +97,7 @@ class JobEvents:
         self._stats.count_delivery(target.protocol)
         at_ms = self._answered_ms[target.arn]
         since_publish_ms = at_ms - self.published_ms
-        if self._notification is not None and not self._notification.replayed:
+        if self._notification is not None and not self._replayed:
             self._stats.latency.observe(target.protocol, since_publish_ms, first=self._failures == 0)
         self._events.emit(
             DeliveryDelivered(
@@ -105,6 +109,7 @@ class JobEvents:
                 protocol=target.protocol,
                 attempt=self._attempt,
                 since_publish_ms=since_publish_ms,
+                replayed=self._replayed,
             )
         )
 
@@ -123,6 +128,7 @@ class JobEvents:
                 cause=cause,
                 queue=target.dead_letter_arn,
                 since_publish_ms=at_ms - self.published_ms,
+                replayed=self._replayed,
             )
         )
 
@@ -139,6 +145,7 @@ class JobEvents:
                 attempt=self._failures + (subscription in self._answered_ms),
                 cause=cause,
                 reason=reason[:REASON_CHARS_MAX],
+                replayed=self._replayed,
             )
         )
 

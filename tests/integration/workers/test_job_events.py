@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from cns.delivery.jobs import ConfirmationJob, EndpointJob, TargetJob
@@ -37,8 +38,14 @@ class RecordedAttempts:
         self.told.append(attempt)
 
 
-def facts_of(job: TargetJob, log: AttemptLog, failures: int = 0, stats: Stats | None = None) -> JobEvents:
-    return JobEvents(stats or Stats(), RecordedEvents(), Clock(), job, failures, log)
+def facts_of(
+    job: TargetJob,
+    log: AttemptLog,
+    failures: int = 0,
+    stats: Stats | None = None,
+    events: RecordedEvents | None = None,
+) -> JobEvents:
+    return JobEvents(stats or Stats(), events or RecordedEvents(), Clock(), job, failures, log)
 
 
 async def test_what_a_job_says_of_an_attempt(rig: Rig, tmp_path: Path) -> None:
@@ -76,13 +83,18 @@ async def test_what_a_job_says_of_a_confirmation(rig: Rig, tmp_path: Path) -> No
 async def test_a_delivery_is_measured_unless_it_is_a_replay(
     rig: Rig, tmp_path: Path, replayed: bool, observed: int
 ) -> None:
-    site, stats = Site(rig, tmp_path), Stats()
+    site, stats, recorded = Site(rig, tmp_path), Stats(), RecordedEvents()
     topic, target = await site.subscribed("http", "http://127.0.0.1/a")
     notification = Notification(id="m", topic_arn=topic, timestamp_ms=7, texts={"default": "m"}, replayed=replayed)
-    facts = facts_of(EndpointJob("m", topic, (target.arn,), notification), site.log, stats=stats)
+    facts = facts_of(EndpointJob("m", topic, (target.arn,), notification), site.log, stats=stats, events=recorded)
+    facts.report_drop(target.arn, "subscription_gone")  # before its notification was read
     facts.set_notification(notification)
     facts.report_attempt(target, OK)
     facts.report_delivery(target)
     counts = [sample.value for sample in stats.latency.samples() if sample.name == "cns_delivery_seconds_count"]
     assert sum(counts) == observed
+    facts.report_dead_letter(target, "spent:status")
+    facts.report_drop(target.arn, "spent:status")
+    lines = [msgspec.to_builtins(event) for event in recorded.events]
+    assert [line.get("replayed", False) for line in lines] == [replayed] * 5
     await site.log.close()
