@@ -57,7 +57,8 @@ class EmbeddedEngine:
     )
 
     def __init__(self, database: Database, clock: Clock) -> None:
-        database.create_tables(schema.SCHEMA)
+        database.create_tables(schema.SCHEMA, schema.ADDED_COLUMNS)
+        database.create_tables(schema.ADDED_INDICES)
         self._database = database
         self._clock = clock
         self._waiters = WaiterRegistry(clock)
@@ -127,7 +128,7 @@ class EmbeddedEngine:
         await self._database.write(lambda _: self._state.purge(q), grows=False)
 
     async def drop(self, q: QueueRef, now_ms: int) -> None:
-        await self._database.write(lambda _: self._state.drop(q), grows=False)
+        await self._database.write(lambda _: self._state.drop(q, now_ms), grows=False)
         self._waiters.wake_all(q.id)
 
     async def redelay(self, q: QueueRef, delay_ms: int, now_ms: int) -> None:

@@ -1,4 +1,4 @@
-"""Clean-up in small steps: messages of purged and dropped queues, expired messages, ended FIFO windows."""
+"""Clean-up in small steps: messages of purged and dropped queues, expired messages, ended FIFO windows, old drops."""
 
 from __future__ import annotations
 
@@ -11,11 +11,15 @@ STEP_ROWS_MAX = 200
 EXAMINED_ROWS = 100
 """Messages of a queue, soonest due first, that are examined for expired ones."""
 
+REMEMBER_DROPPED_MS = 2 * 86_400_000
+"""How long a dropped queue is remembered, so that a late request for it cannot make it again."""
+
 
 def maintain(state: TransactionState, budget: int, now_ms: int) -> int:
     """Examine and remove up to `budget` rows. Fewer means that no work is left."""
     done = _clear_retired(state, budget)
     done += _clear_fifo_windows(state, budget - done, now_ms)
+    done += state.forget_dropped(now_ms - REMEMBER_DROPPED_MS, budget - done)
     return done + _clear_expired(state, budget - done, now_ms)
 
 

@@ -16,7 +16,8 @@ SCHEMA = (
     " total INTEGER NOT NULL, fair INTEGER NOT NULL, retention_ms INTEGER NOT NULL, doomed INTEGER NOT NULL)",
     "CREATE UNIQUE INDEX IF NOT EXISTS lines_by_queue ON lines(queue) WHERE doomed = 0",
     "CREATE INDEX IF NOT EXISTS lines_doomed ON lines(line) WHERE doomed = 1",
-    "CREATE TABLE IF NOT EXISTS dead_queues(queue TEXT PRIMARY KEY) WITHOUT ROWID",
+    "CREATE TABLE IF NOT EXISTS dead_queues(queue TEXT PRIMARY KEY, dropped_ms INTEGER NOT NULL DEFAULT 0)"
+    " WITHOUT ROWID",
     "CREATE TABLE IF NOT EXISTS slots(seq INTEGER PRIMARY KEY, line INTEGER NOT NULL, due INTEGER,"
     " visible_at INTEGER NOT NULL, born_at INTEGER NOT NULL, deliveries INTEGER NOT NULL, lease INTEGER NOT NULL,"
     " first_at INTEGER NOT NULL, grp TEXT)",
@@ -32,6 +33,8 @@ SCHEMA = (
     "CREATE INDEX IF NOT EXISTS attempts_until ON attempts(until)",
     "CREATE INDEX IF NOT EXISTS attempts_by_lease ON attempts(lease)",
 )
+ADDED_COLUMNS = {"dead_queues": ("dropped_ms INTEGER NOT NULL DEFAULT 0",)}
+ADDED_INDICES = ("CREATE INDEX IF NOT EXISTS dead_queues_by_time ON dead_queues(dropped_ms)",)
 
 # -- generations ------------------------------------------------------------------------------------------------------
 FIND_GENERATION = "SELECT line, total, fair, retention_ms FROM lines WHERE queue = ? AND doomed = 0"
@@ -39,7 +42,7 @@ IS_DROPPED = "SELECT 1 FROM dead_queues WHERE queue = ?"
 NEW_GENERATION = "INSERT INTO lines(queue, total, fair, retention_ms, doomed) VALUES (?, 0, 0, ?, 0) RETURNING line"
 STORE_COUNTERS = "UPDATE lines SET total = ?, fair = ?, retention_ms = ? WHERE line = ?"
 RETIRE_GENERATION = "UPDATE lines SET doomed = 1 WHERE line = ?"
-MARK_DROPPED = "INSERT OR IGNORE INTO dead_queues VALUES (?)"
+MARK_DROPPED = "INSERT OR IGNORE INTO dead_queues(queue, dropped_ms) VALUES (?, ?)"
 _COUNT_HIDDEN = "SELECT visible_at, deliveries > 0, iif(:fair AND grp IS NOT NULL, grp, ''), count(*) FROM slots"
 COUNT_HIDDEN = (
     f"{_COUNT_HIDDEN} WHERE line = :line AND due > :now GROUP BY 1, 2, 3"
@@ -125,6 +128,10 @@ SOME_MESSAGES = "SELECT seq FROM slots WHERE line = ? LIMIT ?"
 REMOVE_GENERATION = "DELETE FROM lines WHERE line = ?"
 NEXT_GENERATION = "SELECT line, queue, retention_ms FROM lines WHERE line > ? AND doomed = 0 ORDER BY line LIMIT 1"
 FIRST_DUE = "SELECT seq, coalesce(grp, ''), born_at FROM slots WHERE line = ? AND due <= ? ORDER BY due, seq LIMIT ?"
+FORGET_DROPPED = (
+    "DELETE FROM dead_queues WHERE queue IN"
+    " (SELECT queue FROM dead_queues WHERE dropped_ms <= ? ORDER BY dropped_ms LIMIT ?) RETURNING queue"
+)
 REMOVE_OLD_DEDUP = "DELETE FROM dedup WHERE (line, key) IN (SELECT line, key FROM dedup WHERE until <= ? LIMIT ?)"
 REMOVE_OLD_ATTEMPTS = (
     "DELETE FROM attempts WHERE (line, attempt) IN (SELECT line, attempt FROM attempts WHERE until <= ? LIMIT ?)"

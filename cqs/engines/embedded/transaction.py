@@ -126,10 +126,16 @@ class TransactionState:
         if row is not None:
             self.connection.execute(schema.RETIRE_GENERATION, (row[0],))
 
-    def drop(self, q: QueueRef) -> None:
+    def drop(self, q: QueueRef, now_ms: int) -> None:
         self.purge(q)
-        self.connection.execute(schema.MARK_DROPPED, (q.id,))
+        self.connection.execute(schema.MARK_DROPPED, (q.id, now_ms))
         self._dropped.add(q.id)
+
+    def forget_dropped(self, until_ms: int, limit: int) -> int:
+        """Forget up to `limit` queues that were dropped until then; return how many."""
+        forgotten = self.rows(schema.FORGET_DROPPED, (until_ms, limit))
+        self._dropped.difference_update([queue for (queue,) in forgotten])
+        return len(forgotten)
 
     def redelay(self, q: QueueRef, seqs: Sequence[int], delay_ms: int, now_ms: int) -> None:
         """Make these messages visible `delay_ms` after they were sent, unless they were delivered before."""

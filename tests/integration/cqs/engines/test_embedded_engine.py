@@ -277,3 +277,41 @@ def test_a_moment_is_counted_by_tenths_of_a_second() -> None:
     hidden.remove(1_010, 1_050, True, "a")
     hidden.expire(2_000)
     assert (hidden.in_flight, hidden.delayed, hidden.noisy(2_000)) == (0, 0, {})
+
+
+# -- dropped queues ---------------------------------------------------------------------------------------------------
+
+
+async def test_a_dropped_queue_is_remembered_for_two_days(tmp_path: Path) -> None:
+    async with opened(tmp_path) as (database, engine):
+        clock = Clock()
+        dropped = [QueueFixture(engine, clock) for _ in range(3)]
+        for queue in dropped:
+            await queue.send(b"x")
+            await queue.engine.drop(queue.q, queue.now_ms)
+        last = dropped[-1]
+        last.advance(maintenance.REMEMBER_DROPPED_MS - 1)
+        await engine.maintain(1_000, last.now_ms)
+        assert remembered(database) == 3
+        assert (await last.receive()).dropped
+        last.advance(1)
+        assert await engine.maintain(2, last.now_ms) == 2
+        assert remembered(database) == 1
+        await engine.maintain(1_000, last.now_ms)
+        assert remembered(database) == 0
+
+
+async def test_drops_of_an_older_directory_are_forgotten(tmp_path: Path) -> None:
+    async with opened(tmp_path) as (database, _):
+        database.connection.execute("DROP TABLE dead_queues")
+        database.connection.execute("CREATE TABLE dead_queues(queue TEXT PRIMARY KEY) WITHOUT ROWID")
+        database.connection.execute("INSERT INTO dead_queues VALUES ('q')")
+    async with opened(tmp_path) as (database, engine):
+        assert remembered(database) == 1
+        await engine.maintain(1_000, Clock().now_ms())
+        assert remembered(database) == 0
+
+
+def remembered(database: Database) -> int:
+    found: int = database.reader.execute("SELECT count(*) FROM dead_queues").get
+    return found
