@@ -68,7 +68,7 @@ class MessageRows:
             applied = (
                 await run(schema.NEXT_GENERATION, new, queue_id, generation)
                 if generation
-                else await run(schema.FIRST_GENERATION, queue_id, new)
+                else await run(schema.FIRST_GENERATION, new, queue_id)
             )
             if applied:
                 await self._cassandra.run(schema.ADD_GARBAGE, queue_id, generation_prefix(new))

@@ -16,6 +16,8 @@ BUCKET_BYTES_MAX = 32 * 1024 * 1024
 """A bucket is closed at the first of these limits."""
 TTL_S = 31 * 86_400
 """Longer than any retention (30 days for internal queues): reads decide what has expired."""
+REMEMBER_DROPPED_S = 2 * 86_400
+"""How long a dropped queue is remembered, so that a late request for it cannot make it again."""
 DELETE_AHEAD_US = 60_000_000
 PAGE_ROWS = 1_000
 
@@ -36,13 +38,19 @@ TABLES = (
 
 FIND_QUEUE = Statement("SELECT generation, dropped FROM cqs_queues WHERE queue = ?")
 FIRST_GENERATION = Statement(
-    "INSERT INTO cqs_queues (queue, generation, dropped) VALUES (?, ?, false) IF NOT EXISTS", idempotent=False
+    "UPDATE cqs_queues SET generation = ? WHERE queue = ? IF generation = null", idempotent=False
 )
+"""No INSERT: its row would outlive the columns, and so their time to live."""
 NEXT_GENERATION = Statement("UPDATE cqs_queues SET generation = ? WHERE queue = ? IF generation = ?", idempotent=False)
 DROP_UNKNOWN = Statement(
-    "INSERT INTO cqs_queues (queue, generation, dropped) VALUES (?, 0, true) IF NOT EXISTS", idempotent=False
+    "INSERT INTO cqs_queues (queue, generation, dropped) VALUES (?, 0, true) IF NOT EXISTS"
+    f" USING TTL {REMEMBER_DROPPED_S}",
+    idempotent=False,
 )
-DROP_KNOWN = Statement("UPDATE cqs_queues SET dropped = true WHERE queue = ? IF EXISTS", idempotent=False)
+DROP_KNOWN = Statement(
+    f"UPDATE cqs_queues USING TTL {REMEMBER_DROPPED_S} SET generation = 0, dropped = true WHERE queue = ? IF EXISTS",
+    idempotent=False,
+)
 
 ADD_BUCKET = Statement("INSERT INTO cqs_buckets (queue, bucket) VALUES (?, ?)")
 LIST_BUCKETS = Statement(f"SELECT bucket FROM cqs_buckets WHERE queue = ? AND bucket > ? LIMIT {PAGE_ROWS}")

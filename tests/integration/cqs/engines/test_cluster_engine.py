@@ -7,12 +7,14 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
 
+import pytest
 import redis
 
-from cns_common.cassandra.session import Cassandra, CassandraAddress
+from cns_common.cassandra.session import Cassandra, CassandraAddress, Statement
 from cns_common.clock import Clock
-from cqs.engines.cluster import ClusterEngine, open_engine
+from cqs.engines.cluster import ClusterEngine, open_engine, schema
 from cqs.engines.contract import Outcome
+from cqs.engines.embedded import maintenance
 from tests.conformance.support import HIDE_MS, QueueFixture, bodies, numbered
 from tests.own_redis import OwnRedis
 
@@ -75,3 +77,26 @@ async def test_concurrent_first_sends_open_one_bucket(cassandra_address: Cassand
         await asyncio.gather(*[queue.send(body) for body in numbered(16)])
         await engine._known_queues.close()  # the fill reads generation, buckets, rows and buckets again
         assert cassandra.statements - before <= 16 + len(("generation", "bucket")) + 4
+
+
+async def test_a_dropped_queue_is_remembered_for_two_days(
+    cassandra_address: CassandraAddress, own_redis: OwnRedis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Cassandra ends it by its own clock, here after four seconds."""
+    assert maintenance.REMEMBER_DROPPED_MS == 1_000 * schema.REMEMBER_DROPPED_S
+    for name in ("DROP_KNOWN", "DROP_UNKNOWN"):
+        before, after = getattr(schema, name).cql.split(f"USING TTL {schema.REMEMBER_DROPPED_S}")
+        monkeypatch.setattr(schema, name, Statement(f"{before}USING TTL 4{after}", idempotent=False))
+    clock = Clock()
+    async with opened(cassandra_address, own_redis.url, clock) as (engine, cassandra):
+        dropped = []
+        for purges in (0, 1, 2):
+            queue = QueueFixture(engine, clock)
+            for _ in range(purges):
+                await queue.purge()
+            await engine.drop(queue.q, queue.now_ms)
+            assert await engine._rows.raise_generation(queue.q.id) is None
+            dropped.append(queue.q.id)
+        for queue_id in dropped:
+            while await cassandra.run(schema.FIND_QUEUE, queue_id):
+                await asyncio.sleep(0.1)
