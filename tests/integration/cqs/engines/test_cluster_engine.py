@@ -88,7 +88,7 @@ async def test_a_dropped_queue_is_remembered_for_two_days(
         before, after = getattr(schema, name).cql.split(f"USING TTL {schema.REMEMBER_DROPPED_S}")
         monkeypatch.setattr(schema, name, Statement(f"{before}USING TTL 4{after}", idempotent=False))
     clock = Clock()
-    async with opened(cassandra_address, own_redis.url, clock) as (engine, cassandra):
+    async with open_with_session(cassandra_address, own_redis.url, clock) as (engine, cassandra):
         dropped = []
         for purges in (0, 1, 2):
             queue = QueueFixture(engine, clock)

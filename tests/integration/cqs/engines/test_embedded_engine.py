@@ -283,7 +283,7 @@ def test_a_moment_is_counted_by_tenths_of_a_second() -> None:
 
 
 async def test_a_dropped_queue_is_remembered_for_two_days(tmp_path: Path) -> None:
-    async with opened(tmp_path) as (database, engine):
+    async with open_engine(tmp_path) as (database, engine):
         clock = Clock()
         dropped = [QueueFixture(engine, clock) for _ in range(3)]
         for queue in dropped:
@@ -302,11 +302,11 @@ async def test_a_dropped_queue_is_remembered_for_two_days(tmp_path: Path) -> Non
 
 
 async def test_drops_of_an_older_directory_are_forgotten(tmp_path: Path) -> None:
-    async with opened(tmp_path) as (database, _):
+    async with open_engine(tmp_path) as (database, _):
         database.connection.execute("DROP TABLE dead_queues")
         database.connection.execute("CREATE TABLE dead_queues(queue TEXT PRIMARY KEY) WITHOUT ROWID")
         database.connection.execute("INSERT INTO dead_queues VALUES ('q')")
-    async with opened(tmp_path) as (database, engine):
+    async with open_engine(tmp_path) as (database, engine):
         assert remembered(database) == 1
         await engine.maintain(1_000, Clock().now_ms())
         assert remembered(database) == 0
