@@ -1,4 +1,4 @@
-"""Certificates for servers of this machine, by an authority that nobody else trusts."""
+"""Certificates for servers on this machine, signed by an authority made for the test."""
 
 from __future__ import annotations
 

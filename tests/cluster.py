@@ -1,4 +1,4 @@
-"""A whole cluster as an operator has it on several machines: API processes behind a balancer, and Celery workers.
+"""A whole cluster, as an operator runs it on several machines: API processes behind a balancer, and Celery workers.
 
 Each process has a port, a data directory and a log of its own. Cassandra and Redis are those that `environment` names;
 `cluster` makes a keyspace for a test, and Redis keys begin with its name, so clusters on one server do not meet.
@@ -35,7 +35,7 @@ APIS_MAX = 4
 
 @dataclass
 class Process:
-    """`start` runs the command again after an end of any kind; what it said before is kept."""
+    """One process. `start` runs its command again after an end of any kind; earlier output is kept."""
 
     name: str
     command: list[str]
@@ -55,7 +55,7 @@ class Process:
         return f"http://{HOST}:{self.port}"
 
     def launch(self) -> None:
-        """Not waited for."""
+        """Start the process without waiting until it is ready."""
         assert not self.is_running(), f"{self.name} runs already"
         self._said_before = self.said_path.stat().st_size if self.said_path.exists() else 0
         with self.said_path.open("ab") as out:
@@ -74,7 +74,7 @@ class Process:
         return self.said_path.read_text()
 
     def wait_said(self, text: str) -> None:
-        """Since it was launched."""
+        """Wait until the output since the last start contains `text`."""
         wait_until(lambda: not self.is_running() or text in self._said_now(), START_S, self.said)
         assert self.is_running(), self.said()
 
@@ -84,17 +84,17 @@ class Process:
             return said.read()
 
     def wait_end(self) -> int:
-        """Its exit code."""
+        """Wait for its end. Returns the exit code."""
         assert self._process is not None, f"{self.name} was never started"
         return self._process.wait(STOP_S)
 
     def begin_stop(self) -> None:
-        """SIGTERM, which is a warm shutdown; not waited for."""
+        """Send SIGTERM (a warm shutdown) without waiting for the end."""
         if self.is_running():
             os.kill(self.pid, signal.SIGTERM)
 
     def stop(self) -> int:
-        """The exit code."""
+        """Stop the process. Returns the exit code."""
         self.begin_stop()
         return self.wait_end()
 
@@ -134,7 +134,7 @@ class Cluster:
     # -- life ---------------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Returns when calls are answered and deliveries made."""
+        """Start everything. Returns when calls are answered and deliveries are made."""
         for process in self.processes:
             process.launch()
         for api in self.apis:
@@ -144,39 +144,39 @@ class Cluster:
         self.wait_ready()
 
     def start_api(self, index: int) -> None:
-        """Again, on the port it had; returns when it answers."""
+        """Start an API process again, on its port. Returns when it answers."""
         self.apis[index].launch()
         self._wait_api(self.apis[index])
 
     def start_worker(self, index: int) -> None:
-        """Again; returns when it works."""
+        """Start a worker again. Returns when it works."""
         self.workers[index].launch()
         _wait_worker(self.workers[index])
 
     def start_workers(self) -> None:
-        """All of them, again."""
+        """Start all workers again."""
         for worker in self.workers:
             worker.launch()
         for worker in self.workers:
             _wait_worker(worker)
 
     def stop_workers(self) -> list[int]:
-        """All of them at once, and their exit codes."""
+        """Stop all workers at once. Returns their exit codes."""
         return _stop(self.workers)
 
     def stop(self) -> None:
-        """All that runs, by pid, in order."""
+        """All processes, in the order of their start."""
         for processes in (self.workers, self.apis, [self.balancer]):
             _stop([process for process in processes if process.is_running()])
 
     def wait_ready(self) -> None:
-        """Until the balancer passes calls on and every API process knows of a worker (when there is one)."""
+        """Wait until the balancer passes calls on and every API process knows of a worker (if there is one)."""
         urls = [self.url, *(api.url for api in self.apis)] if self.workers else [self.url]
         path = "/ready" if self.workers else "/metrics"
         wait_until(lambda: all(_answers(url + path) for url in urls), START_S, self.said)
 
     def said(self) -> str:
-        """By all processes, for a person who looks for a cause."""
+        """The output of all processes."""
         return "\n".join(f"--- {process.name}\n{process.said()}" for process in self.processes)
 
     # -- commands -----------------------------------------------------------------------------------------------------
@@ -192,7 +192,7 @@ class Cluster:
         return done
 
     def account(self) -> dict[str, str]:
-        """A new account: the variables AWS_… that its user exports."""
+        """Create an account. Returns the AWS_… variables of its keys."""
         return exports_in(self.cns("account", "create"))
 
     # -- processes ----------------------------------------------------------------------------------------------------
@@ -240,7 +240,7 @@ def _answers(url: str) -> bool:
 
 @contextmanager
 def fresh_store() -> Iterator[dict[str, str]]:
-    """The settings of a cluster that is new: a keyspace on the tests' Cassandra, their Redis, a master key."""
+    """Settings of a new cluster: a keyspace on the tests' Cassandra, their Redis, a master key."""
     with keyspace() as place:
         try:
             yield {
@@ -259,14 +259,14 @@ def fresh_store() -> Iterator[dict[str, str]]:
 
 @contextmanager
 def cluster(directory: Path, *, apis: int = 2, workers: int = 2, **settings: str) -> Iterator[Cluster]:
-    """One that runs, with a keyspace made for it. `settings` are `CNS_…` variables."""
+    """A running cluster with a keyspace of its own. `settings` are `CNS_…` variables."""
     with fresh_store() as store, running(Cluster(directory, {**store, **settings}, apis, workers)) as started:
         yield started
 
 
 @contextmanager
 def running(made: Cluster) -> Iterator[Cluster]:
-    """Started, and stopped at the end."""
+    """Start the cluster, and stop it at the end."""
     try:
         made.start()
         yield made

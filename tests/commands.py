@@ -1,7 +1,7 @@
-"""`cns` commands run to their end, each in a process forked from one that has loaded them all.
+"""`cns` commands, each run to its end in a process forked from one that has loaded the modules of all commands.
 
-A fresh Python spends most of a command's time on imports. `cns up`, and what the installed program is tested by, start
-the program itself: `tests.acceptance.running`.
+A fresh Python spends most of a command's time on imports. `tests.acceptance.running` starts the installed program for
+`cns up` and for tests of the program itself.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _context.set_forkserver_preload(
 def run(
     *words: str | Path, environment: Mapping[str, str] | None = None, cwd: Path | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """`cns` with these words; `environment` is all of it, that of the test unless given."""
+    """Run `cns` with these words. `environment` replaces the environment of the test."""
     with tempfile.TemporaryDirectory() as directory:
         out, err = Path(directory, "out"), Path(directory, "err")
         arguments = [str(word) for word in words]
@@ -54,7 +54,7 @@ def run(
 
 
 def _run(words: list[str], environment: dict[str, str], cwd: Path, out: Path, err: Path) -> None:
-    """In the forked process: become the command."""
+    """Run the command. Called in the forked process."""
     from cns_cli.main import main
 
     os.environ.clear()

@@ -12,7 +12,7 @@ from tests.reports import Reports
 from tests.spec.record import Recorder
 
 XDIST_WORKER = "PYTEST_XDIST_WORKER"
-"""Which of several processes this is that share a run: each writes down its own."""
+"""A variable of pytest-xdist: the name of this process among those that share a run."""
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -8,7 +8,7 @@ import sys
 
 
 class Transport(asyncio.Transport):
-    """Takes what is written, and sends nothing."""
+    """Keeps what is written and sends nothing."""
 
     def __init__(self) -> None:
         super().__init__()

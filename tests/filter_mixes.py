@@ -1,4 +1,4 @@
-"""Crowds of filtered subscriptions, each with a message that ten of them are for, by ten policies of their own."""
+"""Large sets of filtered subscriptions, each with a message that exactly ten of them match by different policies."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Policy = dict[str, Any]
 
 
 class Mix(msgspec.Struct, frozen=True):
-    """Its policies are numbered; each is for a place and is one of ten there. The message is for one place."""
+    """Policies by number: ten of them name each place. The message names one place."""
 
     name: str
     policy: Callable[[int, int], Policy]
@@ -50,7 +50,7 @@ def _two_exact(place: int, copy: int) -> Policy:
 
 
 def _many_values(place: int, copy: int) -> Policy:
-    """The first is asked for; the others are noise that all of them share."""
+    """Of each list only the first value tells policies apart; the others are noise that many share."""
     noise = [f"noise-{(place + k * 7) % 500}" for k in range(10)]
     return {"a": [f"a{place % 100}", *noise], "b": [f"b{place // 100}", f"own-{copy}", *noise]}
 
@@ -72,7 +72,7 @@ def _wildcard(place: int, copy: int) -> Policy:
 
 
 def _range(place: int, copy: int) -> Policy:
-    """Each overlaps with nine others, and more with those that lie beside it."""
+    """Each range overlaps with nine others."""
     least = place * MATCHING + copy
     return {"price": [{"numeric": [">=", least, "<", least + MATCHING]}]}
 
@@ -90,7 +90,7 @@ def _above(place: int, copy: int) -> Policy:
 
 
 def _above_in_zone(place: int, copy: int) -> Policy:
-    """A zone has a hundred."""
+    """Each zone has a hundred policies."""
     return {"load": [{"numeric": [">", place % 10 * 10 + copy]}], "zone": [f"z{place // 10}"]}
 
 
@@ -121,7 +121,7 @@ def _own_keys(place: int, copy: int) -> Policy:
 
 
 def _all_operators(place: int, copy: int) -> Policy:
-    """Each asks in a way of its own for the same message, in an order of its own."""
+    """Policies that ask for the same message in different ways and orders."""
     asked = {
         "store": [[f"s{place}"], [{"prefix": f"s{place}"}], [{"anything-but": f"s{place + 1}"}]],
         "total": [[{"numeric": [">=", place, "<", place + 1]}], [{"numeric": ["<", place + 1]}], [{"exists": True}]],

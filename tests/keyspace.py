@@ -1,4 +1,4 @@
-"""A keyspace with all tables, made once for a session of tests, and emptied where a test wants it empty."""
+"""A keyspace with all tables, made once for a test session, and emptied for tests that need it empty."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def keyspace() -> Iterator[CassandraAddress]:
 
 @asynccontextmanager
 async def emptied(place: CassandraAddress) -> AsyncIterator[Cassandra]:
-    """A session on a keyspace without rows. Looking for them is quicker than truncating what has none."""
+    """A session on the keyspace, emptied first. Only tables with rows are truncated, which is quicker."""
     cassandra = await Cassandra.open(place)
     try:
         await asyncio.gather(*[_empty(cassandra, table) for table in TABLES])
@@ -39,7 +39,7 @@ async def emptied(place: CassandraAddress) -> AsyncIterator[Cassandra]:
 
 
 def aside(work: Coroutine[Any, Any, None]) -> None:
-    """Run on a loop of its own, wherever the caller is."""
+    """Run a coroutine on an event loop of its own, also from within another loop."""
     with ThreadPoolExecutor(1) as pool:
         pool.submit(asyncio.run, work).result()
 

@@ -1,4 +1,4 @@
-"""The clocks of a machine, which go on and step when a test says so."""
+"""The clocks of a machine, advanced and set by a test."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class MachineClocks:
         self.monotonic_ns += by_ns
 
     def step(self, by_ns: int) -> None:
-        """Also what a suspended laptop looks like: CLOCK_MONOTONIC stands still meanwhile."""
+        """Set the wall clock. A suspended laptop looks the same: CLOCK_MONOTONIC stands still meanwhile."""
         self.wall_ns += by_ns
 
     def _wall(self) -> int:

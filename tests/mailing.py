@@ -1,4 +1,4 @@
-"""A service that sends mails through a mail server of its own, both with TLS; and what a reader finds in them."""
+"""A service that sends mails through a mail server of its own, both with TLS, and the links in those mails."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Mailing:
         return Topic(sns, sns.create_topic(Name=f"t-{uuid.uuid4().hex[:12]}", Attributes=attributes)["TopicArn"])
 
     def subscribed(self, topic: Topic, address: str, protocol: str = "email", **attributes: str) -> str:
-        """The subscription's ARN, once the mailbox has agreed."""
+        """Subscribe a mailbox and confirm by the token in its mail. Returns the ARN."""
         arn: str = topic.sns.subscribe(
             TopicArn=topic.arn,
             Protocol=protocol,
@@ -50,7 +50,7 @@ class Mailing:
 
 @contextmanager
 def mailing(directory: Path) -> Iterator[Mailing]:
-    """On the test clock. Its authority's certificate, the service's and the mail server's, is `server.ca_file`."""
+    """A service on the test clock. `server.ca_file` is the authority of both certificates."""
     with OwnExim() as server, pytest.MonkeyPatch.context() as patched:
         trusted = directory / "trusted.pem"
         own = make_certificates(directory)
@@ -80,7 +80,7 @@ def html_of(mail: EmailMessage) -> str:
 
 
 def button_of(mail: EmailMessage) -> str:
-    """Where the link of its HTML part leads, which is the one of its text, too."""
+    """The URL of the link in the HTML part, which is also in the text part."""
     (address,) = _HREF.findall(html_of(mail))
     assert _LINK.findall(text_of(mail)) == [unescape(address)]
     return unescape(address)

@@ -1,4 +1,4 @@
-"""A mail server of a test's own, Debian's Exim: TLS by a certificate made here, a login, mailboxes that can be read.
+"""A mail server for one test (Debian's Exim): TLS by a certificate made here, a login, readable mailboxes.
 
 It is told by files whom to refuse and whom to put off, each with the answer it gives.
 """
@@ -32,7 +32,7 @@ ANSWER_S = 5.0
 ARRIVAL_S = 20.0
 USER, PASSWORD = "cns", "p@ss:word/1"  # a URL has to wrap these
 SERVER_USER = "Debian-exim"
-"""Whom Exim serves as when root starts it."""
+"""The user that Exim runs as when root starts it."""
 
 _CONFIGURATION = Template(
     r"""
@@ -109,7 +109,7 @@ login:
 
 class OwnExim:
     def __init__(self, *, mails_per_connection: int = 1_000, start_tls: bool = True) -> None:
-        """Without `start_tls` it takes passwords as they are."""
+        """Without `start_tls` it accepts passwords in clear text."""
         self.port, self.tls_port = free_port(), free_port()
         self._program = exim_program()
         self._varying = {
@@ -125,7 +125,7 @@ class OwnExim:
 
     @property
     def url(self) -> str:
-        """As CNS_SMTP_URL takes it."""
+        """The value of CNS_SMTP_URL."""
         return f"smtp://{USER}:{quote(PASSWORD, safe='')}@localhost:{self.port}"
 
     @property
@@ -141,14 +141,14 @@ class OwnExim:
         wait_until(self._answers, START_S, self.said)
 
     def stop(self) -> None:
-        """It and the processes that serve its connections."""
+        """Kill the server and the processes of its connections."""
         if self._process is not None:
             os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
             self._process = None
 
     def connections(self) -> int:
-        """How often it was called."""
+        """The number of connections so far."""
         return self.said().count("(TCP/IP connection count")
 
     def said(self) -> str:
@@ -164,17 +164,17 @@ class OwnExim:
         self.stop()
         shutil.rmtree(self.directory)
 
-    # -- what it is told ----------------------------------------------------------------------------------------------
+    # -- how it answers ------------------------------------------------------------------------------------------------
 
     def refuse(self, address: str, answer: str) -> None:
-        """After RCPT TO; the answer begins with its code: '550 no such mailbox'."""
+        """Refuse after RCPT TO. The answer begins with its code: '550 no such mailbox'."""
         self._tell("refused", address, answer)
 
     def put_off(self, address: str, answer: str) -> None:
         self._tell("deferred", address, answer)
 
     def refuse_mail(self, address: str, answer: str) -> None:
-        """After DATA."""
+        """Refuse after DATA."""
         self._tell("content", address, answer)
 
     def refuse_sender(self, address: str, answer: str) -> None:
@@ -188,14 +188,14 @@ class OwnExim:
         with (self.directory / name).open("a") as told:
             told.write(f"{address}: {answer}\n")
 
-    # -- what came ----------------------------------------------------------------------------------------------------
+    # -- mailboxes ----------------------------------------------------------------------------------------------------
 
     def mails(self, address: str) -> list[EmailMessage]:
-        """All that have come for it."""
+        """All mails to the mailbox so far."""
         return [mail for mail in map(_read, self._files()) if mail["Envelope-to"] == address]
 
     def next(self, address: str) -> EmailMessage:
-        """The one that has come for it since the last look."""
+        """Wait for the next mail to the mailbox."""
         found: list[tuple[Path, EmailMessage]] = []
 
         def look() -> bool:

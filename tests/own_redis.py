@@ -1,4 +1,4 @@
-"""A Redis of a test's own, which may be killed and paused."""
+"""A Redis for one test, which may be killed and paused."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class OwnRedis:
         return f"redis://127.0.0.1:{self.port}/0"
 
     def start(self) -> None:
-        """Empty, as after a loss of all it held."""
+        """Start it empty, as after a loss of all data."""
         need("redis")
         program = shutil.which("redis-server")
         assert program, "redis-server is missing: `make servers-up` says how to get it"
@@ -39,14 +39,14 @@ class OwnRedis:
         wait_until(self._answers, START_S, lambda: "redis-server does not answer")
 
     def kill(self) -> None:
-        """kill -9."""
+        """Send SIGKILL and wait for the end."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
             self._process = None
 
     def pause(self) -> None:
-        """It keeps its connections, and answers nothing."""
+        """Stop the process: connections stay open and nothing is answered."""
         self._signal(signal.SIGSTOP)
 
     def resume(self) -> None:

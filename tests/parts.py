@@ -1,8 +1,8 @@
-"""What tests need beside Python, by name, and what happens where a part is missing.
+"""The programs that tests need beside Python, and what happens where one is missing.
 
-`provide` has parts on the machine before a run: as root on Debian it installs them. It says how to install those that
-it could not. A test that needs a missing part fails; in a run that allows it (`MISSING`, set by `tests.run_stages` but
-never with `CI`), the test is not run, and the summary of the run names the part and the command that installs it.
+`provide` installs parts before a run, as root on Debian, and returns those still missing. A test that needs a missing
+part fails. `tests.run_stages` sets `MISSING`, except with `CI`: then the test is not run, and the summary of the
+run names the part and the command that installs it.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from deploy.servers.software import PACKAGES, Package, ensure_installed
 from tests.clients.tools import GO, JDK, NODE, NPM
 
 MISSING = "TEST_PARTS_MISSING"
-"""A variable: JSON, by the name of each missing part the command that installs it. Its tests are then not run."""
+"""A variable: JSON of the missing parts and the commands that install them. Tests that need them are not run."""
 RUNNING_TEST = "PYTEST_CURRENT_TEST"
-"""A variable of pytest's."""
+"""A variable that pytest sets while a test runs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
     packages: tuple[Package, ...]
     is_elsewhere: Callable[[], bool] = lambda: False
-    """Whether the environment names one on another machine."""
+    """Whether the environment names one that runs already."""
 
 
 def _has_namespaces() -> bool:
-    """Whether a file system of one's own can be mounted."""
+    """Whether this user may mount a file system in a name space of its own."""
     program = shutil.which("unshare")
     words = ["--map-root-user", "--mount", "true"]
     return program is not None and subprocess.run([program, *words], capture_output=True, check=False).returncode == 0
@@ -56,7 +56,7 @@ PARTS: Mapping[str, Part] = {
 
 
 def provide(names: Iterable[str]) -> dict[str, str]:
-    """Install those that are missing. By the name of each that still is: the command that installs it."""
+    """Install missing parts. Returns the parts that are still missing, with the commands that install them."""
     missing = {}
     for name in names:
         part = PARTS[name]
@@ -76,7 +76,7 @@ def install_command(name: str) -> str:
 
 
 def need(name: str) -> None:
-    """End the running test unless this part is here, or may be: without a list of missing parts all are taken to be."""
+    """Skip the running test if `MISSING` names this part."""
     missing: dict[str, str] = json.loads(os.environ.get(MISSING) or "{}")
     if name in missing and RUNNING_TEST in os.environ:
         pytest.skip(f"{name} is missing: {missing[name]}")

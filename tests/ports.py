@@ -6,11 +6,11 @@ import socket
 from secrets import randbelow
 
 FIRST, COUNT = 20_000, 10_000
-"""Below those that the system gives to outgoing connections: one of them may be taken before the server has it."""
+"""Below the ports of outgoing connections, which could take the port before the server does."""
 
 
 def free_port() -> int:
-    """One that nobody has now, on the loopback address."""
+    """A port that is free now, on the loopback address."""
     while True:
         port = FIRST + randbelow(COUNT)
         with socket.socket() as probe:

@@ -1,4 +1,4 @@
-"""An event sink that keeps what it is told."""
+"""An event sink that keeps the events."""
 
 from __future__ import annotations
 

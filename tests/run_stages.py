@@ -32,7 +32,7 @@ from tests.spec.record import RECORDS
 BIN = Path(sys.executable).parent
 PYTEST = (sys.executable, "-m", "pytest", "-q")
 IN_TWO = ("-n2", "--dist=loadfile")
-"""Two processes, each with files, and a service, of its own."""
+"""Two processes share the test files. Each has a service of its own."""
 GATE = ("-mnot extended",)
 SLICE = ("-mslice",)
 
@@ -76,7 +76,7 @@ class Stage:
 
 
 def check(name: str, *command: str) -> Stage:
-    """The same in both runs."""
+    """A stage with one command in both runs."""
     return Stage(name, command, command)
 
 
@@ -87,7 +87,7 @@ def tests(
     needs: tuple[str, ...] = (),
     needs_more: tuple[str, ...] = (),
 ) -> Stage:
-    """Pytest; `gate` are options that `make test` adds, None where it leaves the stage out."""
+    """A stage of pytest. `gate` are options that `make test` adds; None leaves the stage out of it."""
     return Stage(name, None if gate is None else (*PYTEST, *gate, *words), (*PYTEST, *words), needs, needs_more)
 
 
@@ -160,7 +160,7 @@ def main(words: list[str]) -> int:
 
 
 def prepare(needs: set[str], to_start: Iterable[str]) -> dict[str, str]:
-    """Install and start. By the name of each part that is missing: the command that would have done it."""
+    """Install parts and start servers. Returns the missing parts, with the commands that install or start them."""
     print("== parts", flush=True)
     missing = provide(sorted(needs))
     for name in sorted(needs.intersection(to_start) - missing.keys()):

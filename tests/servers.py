@@ -28,9 +28,9 @@ from tests.parts import need
 ROOT = Path(__file__).resolve().parents[1]
 VARIABLES = {"cassandra": "CNS_CASSANDRA", "redis": "CNS_REDIS"}
 PORTS = {"cassandra": 9042, "redis": 6379}
-"""Where an address names none."""
+"""Ports of addresses that name none."""
 START_S = 600.0
-"""The first start of all fetches packages and jars."""
+"""The very first start fetches packages and jars."""
 CONNECT_S = 5.0
 FLUSH_KEYS = 1_000
 _EXPORT = re.compile(r"export (\w+)=(.+)")
@@ -51,7 +51,7 @@ def redis_url() -> str:
 
 @functools.cache
 def haproxy_program() -> str:
-    """Where it is, installed if it was not."""
+    """The path of HAProxy, installed first if need be."""
     need("haproxy")
     _servers("install", "haproxy")
     program = find_haproxy()
@@ -61,7 +61,7 @@ def haproxy_program() -> str:
 
 @functools.cache
 def exim_program() -> str:
-    """Where the mail server is, installed if it was not."""
+    """The path of Exim, installed first if need be."""
     need("exim")
     _servers("install", "exim")
     program = find_exim()
@@ -71,7 +71,7 @@ def exim_program() -> str:
 
 @functools.cache
 def chromium_program() -> str:
-    """Where the browser is, installed if it was not."""
+    """The path of Chromium, installed first if need be."""
     need("chromium")
     _servers("install", "chromium")
     program = shutil.which("chromium")
@@ -80,7 +80,7 @@ def chromium_program() -> str:
 
 
 def fresh_keyspace() -> str:
-    """A name that nobody has used; who creates it drops it."""
+    """An unused name of a keyspace. The caller that creates it drops it."""
     return f"test_{uuid.uuid4().hex[:12]}"
 
 
@@ -90,13 +90,13 @@ def fresh_prefix() -> str:
 
 
 def flush_prefix(client: redis.Redis, prefix: str) -> None:
-    """Delete the keys that begin so."""
+    """Delete all keys with this prefix."""
     for key in client.scan_iter(match=_GLOB.sub(r"\\\1", prefix) + "*", count=FLUSH_KEYS):
         client.delete(key)
 
 
 def names_to_start(environment: Mapping[str, str] = os.environ) -> list[str]:
-    """The servers that the environment does not name."""
+    """The servers for which the environment names no address."""
     return [name for name, variable in VARIABLES.items() if not environment.get(variable)]
 
 
@@ -111,32 +111,32 @@ def stop(names: set[str]) -> None:
 
 
 class Ring:
-    """Cassandra nodes 1, 2, 3 in a ring of their own, for tests that hurt them; its data end with it."""
+    """Three Cassandra nodes in a ring of their own, for tests that kill or pause them. Its data go with it."""
 
     def __init__(self, nodes: int = 3) -> None:
         self.nodes = nodes
         self.addresses: list[Address] = []
 
     def start(self) -> None:
-        """Returns when each node answers and sees the others."""
+        """Start the nodes. Returns when each answers and sees the others."""
         self.addresses = _addresses("cassandra", _exported("cassandra", "ring", "up", str(self.nodes)))
 
     def stop(self) -> None:
         _servers("ring", "down")
 
     def kill(self, number: int) -> None:
-        """Without warning; returns when the process is gone."""
+        """Send SIGKILL to a node. Returns when the process is gone."""
         _servers("kill", str(number))
 
     def pause(self, number: int) -> None:
-        """Its sockets stay open and nobody answers."""
+        """Stop a node's process: its sockets stay open and nothing answers."""
         _servers("pause", str(number))
 
     def resume(self, number: int) -> None:
         _servers("resume", str(number))
 
     def restart(self, number: int) -> None:
-        """With the data it had; returns when the ring has it back."""
+        """Start a node again on its data. Returns when the ring has it back."""
         _servers("restart", str(number))
 
     def __enter__(self) -> Self:
@@ -163,7 +163,7 @@ def _running(name: str) -> str:
 
 
 def _addresses(name: str, text: str) -> list[Address]:
-    """From a list of host:port, or from a URL."""
+    """Addresses in a list of host:port, or in a URL."""
     hosts = [urlsplit(part if "//" in part else f"//{part}") for part in text.split(",")]
     return [(host.hostname or "localhost", host.port or PORTS[name]) for host in hosts]
 
@@ -175,7 +175,7 @@ def _exported(name: str, *words: str) -> str:
 
 
 def _servers(*words: str, check: bool = True) -> subprocess.CompletedProcess[str]:
-    """A command of `deploy/servers`, in a process of its own: what it starts is not our child."""
+    """Run a command of `deploy/servers` in another process, so that the servers are no children of the tests."""
     done = subprocess.run(
         [sys.executable, "-m", "deploy.servers", *words],
         cwd=ROOT,

@@ -1,4 +1,4 @@
-"""Waiting in tests for what another process does: until it is so, never for a fixed time."""
+"""Waiting in tests for another process: until a condition holds, never for a fixed time."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ POLL_INTERVAL_S = 0.02
 
 
 def wait_until(condition: Callable[[], object], seconds: float, complaint: Callable[[], str] = lambda: "") -> None:
-    """Look again and again until `condition` holds; fails with `complaint` when it does not in time."""
+    """Wait until `condition` holds. Fails with `complaint` after so many seconds."""
     until = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > until:

@@ -1,4 +1,4 @@
-"""One service and one HTTP receiver for all tests that do not break them."""
+"""One service and one HTTP receiver, shared by all tests that do not break them."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ collect_ignore = [] if CLUSTER else ["cluster/test_cluster.py"]
 
 @pytest.fixture(scope="session")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    """Signatures on, and a test clock."""
+    """A service that checks signatures, with a test clock."""
     with _serving(tmp_path_factory.mktemp("service"), "--test-clock") as started:
         yield started
 
 
 @pytest.fixture(scope="module")
 def open_service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    """Any credentials pass."""
+    """A service that accepts any credentials."""
     with _serving(tmp_path_factory.mktemp("open"), "--auth=off") as started:
         yield started
 
 
 @pytest.fixture(scope="module")
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
-    """For those who leave LocalStack."""
+    """A service in LocalStack's place."""
     with running(tmp_path_factory.mktemp("localstack") / "data", "--compat", "localstack", "--test-clock") as started:
         yield started
 
@@ -94,7 +94,7 @@ def receiver() -> Iterator[str]:
 
 @pytest.fixture
 def other_receiver() -> Iterator[str]:
-    """One that is idle whatever the other has to do."""
+    """A receiver of its own, idle while the shared one is busy."""
     with running_receiver() as url:
         yield url
 
@@ -116,7 +116,7 @@ def running_receiver() -> Iterator[str]:
 
 @pytest.fixture
 def endpoint(receiver: str) -> Endpoint:
-    """One that nobody has used."""
+    """An unused endpoint."""
     return Endpoint(receiver)
 
 
@@ -141,7 +141,7 @@ def _counts(service: Service) -> str:
 
 @contextmanager
 def _serving(directory: Path, *options: str) -> Iterator[Service]:
-    """On the form that the environment names, with a store of its own."""
+    """A service in the form that the environment names, with a store of its own."""
     with serving(directory, *options) if CLUSTER else running(directory / "data", *options) as started:
         yield started
 

@@ -1,4 +1,4 @@
-"""An HTTP endpoint of the fault receiver (`cns receiver`), as a test tells it what to do and asks what came."""
+"""An HTTP endpoint of the fault receiver (`cns receiver`): a test sets its behaviour and reads what arrived."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Endpoint:
         return f"{self.receiver}/endpoint/{self.name}"
 
     def behave(self, **behaviour: object) -> None:
-        """How notifications are to be answered; see `cns receiver`."""
+        """Set how notifications are answered; see `cns receiver`."""
         self._put("behaviour", behaviour)
 
     def confirm(self, how: str) -> None:
@@ -37,7 +37,7 @@ class Endpoint:
         return summary
 
     def notifications(self) -> list[dict[str, Any]]:
-        """Every attempt at one that came, in order."""
+        """All attempts to deliver notifications, in the order of arrival."""
         return [record for record in self.look()["messages"] if record["type"] == "Notification"]
 
     def look(self, **query: float) -> dict[str, Any]:

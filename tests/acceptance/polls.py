@@ -1,4 +1,4 @@
-"""A long poll beside the test."""
+"""A long poll in a thread beside the test."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.waiting import wait_until
 
 
 class Poll(threading.Thread):
-    """`start` returns once the service has the call (`begin` does not wait); `bodies` waits for its end."""
+    """`start` returns when the service has the call, `begin` at once. `bodies` waits for the answer."""
 
     def __init__(self, service: Service, queue: str) -> None:
         super().__init__(daemon=True)

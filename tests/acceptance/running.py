@@ -1,4 +1,4 @@
-"""Starts `cns up` as a person would."""
+"""Runs the installed `cns up`."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ ANNOUNCEMENT = "cns: SNS and SQS on "
 
 @dataclass(frozen=True, kw_only=True)
 class Up(Service):
-    """A running `cns up`, which told its user what to export."""
+    """A running `cns up`. `environment` is what it told its user to export."""
 
     data: Path
     said_path: Path
     process: subprocess.Popen[bytes]
 
     def pids(self) -> dict[str, int]:
-        """The processes that it watches, by name."""
+        """The ids of the processes that it supervises, by name."""
         return {process["name"]: process["pid"] for process in self.health()["processes"]}
 
     def inside(self, path: Path) -> Path:
-        """A file as the service sees it, which may have a disk of its own."""
+        """The path of a file as seen by the service, which may have a disk of its own."""
         return Path(f"/proc/{self.process.pid}/root{path}")
 
     def said(self) -> str:
@@ -49,7 +49,7 @@ class Up(Service):
         return self.cns("logs", *words).stdout
 
     def copies(self, text: str) -> int:
-        """In the log, and perhaps by now in the file."""
+        """How often the database files hold the text. It is in the log, and later in the database, too."""
         return max(path.read_bytes().count(text.encode()) for path in self.data.glob("store.db*"))
 
     # -- life ---------------------------------------------------------------------------------------------------------
@@ -64,7 +64,7 @@ class Up(Service):
         self.environment.update(exports_in(self.said()))
 
     def stop(self) -> int:
-        """SIGTERM, and the exit code."""
+        """Send SIGTERM. Returns the exit code."""
         self.process.terminate()
         return self.process.wait(STOP_S)
 
@@ -80,8 +80,11 @@ def start(
     disk_mib: int = 0,
     environment: dict[str, str] | None = None,
 ) -> Up:
-    """`cns up`, not waited for. `own_port` is one that it takes without being told; `first` is called in the new
-    process before it begins; with `disk_mib` its data are on a disk of that size, which only it sees."""
+    """Start `cns up` without waiting until it is ready.
+
+    `own_port` is the port that it takes without an option. `first` is called in the new process before it begins. With
+    `disk_mib` its data are on a disk of that size, which only it sees.
+    """
     port = own_port or port or free_port()
     said_path = data.parent / f"{data.name}-{port}.said"
     with said_path.open("wb") as out:
@@ -105,7 +108,7 @@ def start(
 
 @contextmanager
 def running(data: Path, *options: str, **more: Any) -> Iterator[Up]:
-    """`cns up`, ready; stopped at the end if it still runs. See `start`."""
+    """Run `cns up` until the end of the block, from when it is ready. See `start`."""
     service = start(data, *options, **more)
     try:
         service.wait_ready()
@@ -115,7 +118,7 @@ def running(data: Path, *options: str, **more: Any) -> Iterator[Up]:
 
 
 def own_disk(directory: Path, size_mib: int) -> list[str]:
-    """The beginning of a command that runs with a new file system there, in a name space of its own."""
+    """The words before a command that give it a file system of its own in this directory."""
     need("namespaces")
     directory.mkdir()
     mount = f'mount -t tmpfs -o size={size_mib}m none "$0" && exec "$@"'
@@ -123,7 +126,7 @@ def own_disk(directory: Path, size_mib: int) -> list[str]:
 
 
 def cns(*words: str | Path, check: bool = True) -> subprocess.CompletedProcess[str]:
-    """Another `cns` command, run to its end."""
+    """Run another `cns` command to its end."""
     done = commands.run(*words)
     assert done.returncode == 0 or not check, done.stderr
     return done
@@ -142,6 +145,6 @@ def keys_in(text: str) -> dict[str, str]:
 
 
 def plain_environment() -> dict[str, str]:
-    """As a person's shell has it, who lets Python keep what it has compiled."""
+    """The environment of a shell in which Python keeps compiled modules."""
     kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     return {"CNS_RESERVE_BYTES": str(RESERVE_BYTES), **kept}

@@ -1,4 +1,4 @@
-"""The service as its clients see it, wherever it runs: clients we did not write, pages, and what it logged."""
+"""The service under acceptance test, in either form: clients that others wrote, its pages, and its log."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ REGION = "eu-central-1"
 _METRIC = re.compile(r"(\w+)(?:\{(.*)\})? (\S+)")
 
 Samples = dict[tuple[str, frozenset[str]], float]
-"""By name and labels, these as they are written."""
+"""Values by name and labels, the labels as text."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Service(ABC):
-    """`environment` is what its user was told to export."""
+    """`environment` holds the variables that a user exports."""
 
     url: str
     ca_file: Path | None = None
@@ -39,15 +39,15 @@ class Service(ABC):
 
     @abstractmethod
     def said(self) -> str:
-        """All that its processes have logged."""
+        """The output of all its processes."""
 
     @abstractmethod
     def cns(self, *words: str, check: bool = True) -> subprocess.CompletedProcess[str]:
-        """A `cns` command that concerns it, to its end."""
+        """Run a `cns` command on this service to its end."""
 
     @abstractmethod
     def copies(self, text: str) -> int:
-        """How often the store holds it."""
+        """How often the store holds the text."""
 
     @abstractmethod
     def delivery_logs(self, *words: str) -> str:
@@ -56,7 +56,7 @@ class Service(ABC):
     # -- clients ------------------------------------------------------------------------------------------------------
 
     def client(self, name: str, **options: Any) -> Any:
-        """boto3's; `key` and `secret` are those of the first account unless given."""
+        """A client of boto3. `key` and `secret` are those of the first account by default."""
         return boto3.client(
             name,
             endpoint_url=options.pop("url", self.url),
@@ -68,7 +68,7 @@ class Service(ABC):
         )
 
     def aws(self, *words: str) -> Any:
-        """The AWS CLI's answer. Without the option its version 1 would send SQS calls to AWS itself."""
+        """Run the AWS CLI. Without the option its version 1 would send SQS calls to AWS itself."""
         done = subprocess.run(
             [BIN / "aws", "--endpoint-url", self.url, *words],
             env={**os.environ, **self.environment, "AWS_PAGER": "", "AWS_DEFAULT_REGION": REGION},
@@ -96,7 +96,7 @@ class Service(ABC):
             return False
 
     def samples(self) -> Samples:
-        """All metrics, as they are now."""
+        """The current metrics."""
         return read_samples(self.get("/metrics")[1].decode())
 
     def metric(self, name: str, **labels: str) -> float:
@@ -104,11 +104,11 @@ class Service(ABC):
         return total(self.samples(), name, **labels)
 
     def polls_waiting(self) -> float:
-        """By its callers. The workers' own come and go, and in a cluster are known as of each one's last report."""
+        """Long polls of clients that wait now. Those of workers are not counted."""
         return self.metric("cns_long_polls_waiting", caller="client")
 
     def advance(self, seconds: float) -> None:
-        """Move the test clock; it has moved in every process when this returns."""
+        """Advance the test clock. Returns when all processes have advanced."""
         body = json.dumps({"advance_s": seconds}).encode()
         status, answer = fetch(
             self.url + "/_cns/clock", body, {"content-type": "application/json"}, ca_file=self.ca_file
@@ -140,7 +140,7 @@ def fetch(
     ca_file: Path | None = None,
     timeout_s: float = 10.0,
 ) -> tuple[int, bytes]:
-    """Status and body, of errors too."""
+    """Status and body of the response, also of an error."""
     request = urllib.request.Request(url, body, dict(headers or {}), method=method)
     context = ssl.create_default_context(cafile=ca_file) if ca_file else None
     try:

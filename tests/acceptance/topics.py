@@ -1,4 +1,4 @@
-"""Topics and the queues they deliver to, with as few words as a test should need; and a signature check of our own."""
+"""Short forms for topics and the queues that they deliver to, and a signature check of our own."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Topic:
     arn: str
 
     def publish(self, message: str, **more: Any) -> str:
-        """The message's id."""
+        """Publish a message. Returns its id."""
         return str(self.sns.publish(TopicArn=self.arn, Message=message, **more)["MessageId"])
 
     def subscribe(self, protocol: str, endpoint: str, **attributes: str) -> str:
@@ -66,7 +66,7 @@ class Topic:
 
     @staticmethod
     def dead_letters_to(queue_arn: str) -> dict[str, str]:
-        """The attribute of a subscription."""
+        """The RedrivePolicy attribute of a subscription."""
         return {"RedrivePolicy": json.dumps({"deadLetterTargetArn": queue_arn})}
 
     def _confirmed(self, subscription: str) -> bool:
@@ -75,7 +75,7 @@ class Topic:
 
 
 def queue_for(sqs: Any, topic_arn: str = "", name: str = "") -> str:
-    """A new queue's URL; with a topic, one whose policy lets that topic send."""
+    """Create a queue, with a topic one that lets this topic send. Returns its URL."""
     attributes = {}
     if topic_arn:
         allow = {
@@ -120,7 +120,7 @@ def receive_all(sqs: Any, queue: str, at_least: int = 0) -> list[dict[str, Any]]
 
 
 def signature_is_good(message: dict[str, str], *, ca_file: Path | None = None) -> bool:
-    """By the certificate its SigningCertURL serves."""
+    """Whether the signature is good by the certificate at SigningCertURL."""
     names = [name for name in _SIGNED[message["Type"]] if name in message]
     text = "".join(f"{name}\n{message[name]}\n" for name in names).encode()
     signature = base64.b64decode(message["Signature"])

@@ -22,7 +22,7 @@ from tests.acceptance.running import Up, running
 from tests.attacks.measure import LatencyProbe, Outcome, Tally, measure, probing, resident_bytes, table
 
 SEND_S = 0.5
-"""A connection on which nothing moves for so long takes no more."""
+"""A connection counts as full when a write makes no progress for so long."""
 CALLS_BESIDE = 300
 HANG_UPS_PER_CALL = 25
 PIECE = 64 * 1024
@@ -30,7 +30,7 @@ PIECE = 64 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Size:
-    """How large an attack is: connections at once, bytes that each sends, how often all is repeated."""
+    """The size of an attack: connections at once, bytes of each, repetitions."""
 
     connections: int
     each_bytes: int = 0
@@ -60,7 +60,7 @@ class Crowd:
         return connection
 
     def send(self, connection: socket.socket, piece: bytes) -> bool:
-        """False when the service has closed, or takes no more."""
+        """Send bytes. False when the service has closed the connection or reads no more."""
         rest = memoryview(piece)
         while rest:
             try:
@@ -75,7 +75,7 @@ class Crowd:
         return True
 
     def send_each(self, size: Size, head: bytes, piece: bytes) -> None:
-        """To new connections in turn: a head, then the piece until each has sent its bytes."""
+        """Open connections and send on each a head, then the piece until its bytes are used up."""
         live = [(connection, [size.each_bytes]) for connection in [self.connect() for _ in range(size.connections)]]
         live = [(connection, left) for connection, left in live if self.send(connection, head)]
         while live:
@@ -179,7 +179,7 @@ def silent_connections(crowd: Crowd, size: Size) -> None:
 
 
 def hang_ups(crowd: Crowd, size: Size) -> None:
-    """At a rate below that at which a process can accept connections at all."""
+    """Open connections at a rate below the one at which a process accepts them."""
     for number in range(size.connections):
         if number % HANG_UPS_PER_CALL == 0:
             crowd.pace()
@@ -217,7 +217,7 @@ class Site(NamedTuple):
 
 
 def run(site: Site, name: str, size: Size, calls: int = CALLS_BESIDE) -> Outcome:
-    """One attack; its connections stay open until so many calls were made beside them."""
+    """Run one attack. Its connections stay open until so many normal calls were made."""
     service, probe, start_bytes = site
     address = urlsplit(service.url)
     attack = ATTACKS[name][0]
@@ -244,7 +244,7 @@ def run(site: Site, name: str, size: Size, calls: int = CALLS_BESIDE) -> Outcome
 
 @contextmanager
 def attacked_service(directory: Path) -> Iterator[Site]:
-    """A service with default settings, and calls that are made to it all the time."""
+    """A service with default settings, and normal calls to it all the time."""
     with running(directory / "data") as service, probing(service.url, service.environment) as probe:
         probe.wait_for_calls(CALLS_BESIDE)  # what a process needs once is none of the attacks' growth
         yield Site(service, probe, resident_bytes(service.pids()["api"]))

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler
 
 FLOOD_BYTES = 64_000_000
-"""Sent in answer to one notification, at the most."""
+"""The most bytes sent in answer to one notification."""
 PIECE = 64 * 1024
 SEND_S = 30.0
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -32,7 +32,7 @@ FLOODS: Mapping[str, tuple[bytes, bytes]] = {
     "interim-answers": (b"", b"HTTP/1.1 102 Processing\r\n\r\n" * (PIECE // 27)),
     "answers-nobody-asked-for": (b"", b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n" * (PIECE // 38)),
 }
-"""By name: the beginning of the answer, and the piece that follows again and again."""
+"""Floods by name: the beginning of the response, and the piece that is repeated."""
 
 
 class HostileEndpoint(socketserver.ThreadingTCPServer):
@@ -91,7 +91,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.server.flooded(sent, hung_up=hung_up)
 
     def log_message(self, *_: object) -> None:
-        """Nothing: the program counts."""
+        """Log nothing. The program counts instead."""
 
 
 @contextmanager

@@ -48,7 +48,7 @@ class Outcome:
 
     @property
     def faults(self) -> list[str]:
-        """Which bars it missed."""
+        """The bars that the attack missed."""
         missed = {
             "memory": self.growth_bytes > GROWTH_BYTES_MAX,
             "latency": not self.p99_ms < P99_MS_MAX,
@@ -73,7 +73,7 @@ def resident_bytes(pid: int) -> int:
 
 
 def peak_bytes(pid: int) -> int:
-    """The most that was resident since `reset_peak`."""
+    """Peak of resident memory since `reset_peak`."""
     return _status_bytes(pid, "VmHWM")
 
 
@@ -105,7 +105,7 @@ class LatencyProbe:
         return len(self.latencies_ms) + len(self.failures)
 
     def wait_for_calls(self, n: int) -> None:
-        """Until so many more were answered or have failed."""
+        """Wait until so many more calls were answered or failed."""
         until = len(self) + n
         wait_until(lambda: len(self) >= until or self._process.poll() is not None, CALLS_S, lambda: "calls hang")
         assert self._process.poll() is None, "the probe has ended"
@@ -171,7 +171,7 @@ def measure(
 
 
 def table(outcomes: Sequence[Outcome]) -> str:
-    """One line an attack; the last column names the bars that it missed."""
+    """A table with one line for each attack. The last column names the missed bars."""
     head = ("attack", "connections", "ended", "sent MB", "growth MB", "log kB", "calls", "failed", "p99 ms", "")
     rows = [head, *(_row(outcome) for outcome in outcomes)]
     widths = [max(len(row[at]) for row in rows) for at in range(len(head))]

@@ -18,7 +18,7 @@ from cns_common.aws.auth.request_signing import SigningCredential, sign
 
 PAUSE_S = 0.005
 CALLS_PER_CONNECTION = 5
-"""Then a new connection is made, as clients without a pool do."""
+"""Calls on one connection; then a new one is opened, as clients without a pool do."""
 TIMEOUT_S = 30.0
 REGION = "us-east-1"
 JSON = "application/x-amz-json-1.0"
@@ -35,7 +35,7 @@ class Caller:
         self._calls = 0
 
     def call(self, action: str, **members: object) -> int:
-        """Its status."""
+        """Make one call. Returns the status."""
         if self._connection is None or self._calls % CALLS_PER_CONNECTION == 0:
             self.close()
             self._connection = http.client.HTTPConnection(self._host, timeout=TIMEOUT_S)

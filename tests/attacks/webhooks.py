@@ -20,7 +20,7 @@ from tests.attacks.measure import LatencyProbe, Outcome, Tally, measure, probing
 from tests.waiting import wait_until
 
 SUBSCRIPTIONS = 40
-"""Notifications that are answered by a flood at the same time."""
+"""Notifications answered by a flood at the same time."""
 CALLS_BESIDE = 300
 FLOODS_S = 120.0
 """How long to wait for the first answer of every subscription. Later attempts may begin meanwhile and count, too."""
@@ -54,7 +54,7 @@ def run(
     flood_bytes: int = FLOOD_BYTES,
     calls: int = CALLS_BESIDE,
 ) -> list[Outcome]:
-    """Each attack in turn, on one service with default settings."""
+    """Run the attacks one after the other on one service with default settings."""
     outcomes = []
     with running(directory / "data") as service:
         sns: Any = service.client("sns")

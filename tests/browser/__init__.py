@@ -1,1 +1,1 @@
-"""Pages, looked at with a real browser."""
+"""Pages in a real browser."""

@@ -22,7 +22,7 @@ def chromium() -> Iterator[Browser]:
 
 @pytest.fixture
 def page(chromium: Browser) -> Iterator[Page]:
-    """A phone without scripts, for which all has to work. What the browser complains of fails the test."""
+    """A page on a phone without scripts, where everything must work. An error that the browser logs fails the test."""
     complaints: list[str] = []
     context = chromium.new_context(
         ignore_https_errors=True, java_script_enabled=False, viewport={"width": 360, "height": 740}

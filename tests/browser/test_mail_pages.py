@@ -26,19 +26,19 @@ def ca_file(mails: Mailing) -> Path:
 
 
 def states(topic: Topic) -> list[str]:
-    """Stands in the list instead of the ARN of an unconfirmed subscription."""
+    """Listed in place of the ARN of an unconfirmed subscription."""
     arns = [one["SubscriptionArn"] for one in topic.subscriptions()]
     return ["Confirmed" if arn.startswith("arn:") else arn for arn in arns]
 
 
 def scan(url: str, ca_file: Path) -> None:
-    """As mail filters do, before anybody reads."""
+    """Fetch the link, as mail filters do before anybody reads the mail."""
     for method in ("HEAD", "GET"):
         assert fetch(url, method=method, ca_file=ca_file)[0] == 200
 
 
 def is_readable(page: Page) -> None:
-    """On a phone: nothing sticks out."""
+    """Check that nothing is wider than the screen of a phone."""
     assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
 
 
@@ -190,7 +190,7 @@ def test_a_link_is_good_for_two_days(mails: Mailing, page: Page) -> None:
 
 
 def test_what_a_link_says_is_shown_as_text(mails: Mailing, page: Page, ca_file: Path) -> None:
-    """An address may have much that means something in HTML."""
+    """An address may contain characters that mean something in HTML."""
     topic = mails.topic()
     address = f"o'brien&lt{uuid.uuid4().hex[:20]}@example.com"
     topic.request_subscription("email", address)

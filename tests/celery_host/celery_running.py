@@ -44,25 +44,25 @@ class CeleryProcess:
         assert self.process.poll() is None, self.said()
 
     def wait_connected(self) -> None:
-        """Until it answers remote control."""
+        """Wait until it answers remote control."""
         wait_until(lambda: f"{self.node} ready." in self.said(), START_S, self.said)
 
     def signal(self, number: signal.Signals) -> None:
         self.process.send_signal(number)
 
     def wait(self) -> int:
-        """Its exit code."""
+        """Wait for its end. Returns the exit code."""
         return self.process.wait(STOP_S)
 
     def stop(self) -> int:
-        """Warm shutdown."""
+        """Shut down warmly. Returns the exit code."""
         self.process.terminate()
         return self.wait()
 
 
 @dataclass(frozen=True)
 class Celery:
-    """`environment` says which store and which broker."""
+    """`environment` names the store and the broker."""
 
     directory: Path
     environment: Mapping[str, str]
@@ -73,7 +73,7 @@ class Celery:
         return worker
 
     def workers(self, *names: str) -> list[CeleryProcess]:
-        """Ready to deliver, be there a broker or not."""
+        """Start a worker. Returns when it delivers, with or without a broker."""
         started = [self.start(name, "worker", "--hostname", f"{name}@{HOST}") for name in names]
         for worker in started:
             worker.wait_event("worker.started")
@@ -95,7 +95,7 @@ class Celery:
             started.process.wait()
 
     def run(self, *words: str) -> subprocess.CompletedProcess[str]:
-        """A command, to its end."""
+        """Run a `celery` command to its end."""
         return subprocess.run(
             self._command(words),
             capture_output=True,

@@ -30,7 +30,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnRedis]:
 
 @pytest.fixture(scope="session")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
-    """API and store; nothing delivers."""
+    """API and store without a worker."""
     with storing(tmp_path_factory.mktemp("service") / "data", "--test-clock", "--no-worker") as started:
         yield started
 

@@ -1,4 +1,4 @@
-"""Publishes to one endpoint, and what became of them: which arrived, how often, and when."""
+"""Publishes to one endpoint, and their arrivals."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ANSWERS_S = 15
 
 
 def publish_many(topic: Topic, n: int) -> list[str]:
-    """The ids of what was accepted."""
+    """Publish so many messages. Returns their ids."""
     ids: list[str] = []
     for start in range(0, n, BATCH):
         entries = [{"Id": str(number), "Message": str(number)} for number in range(start, min(start + BATCH, n))]
@@ -24,7 +24,7 @@ def publish_many(topic: Topic, n: int) -> list[str]:
 
 
 def all_arrived(endpoint: Endpoint, ids: list[str]) -> dict[str, Any]:
-    """Waits until every one was accepted; the endpoint's summary."""
+    """Wait until the endpoint accepted all of these messages. Returns its summary."""
     endpoint.wait(distinct_messages=len(ids))
     wait_until(
         lambda: accepted(endpoint) == set(ids), ANSWERS_S, lambda: f"{set(ids) - accepted(endpoint)} did not come"

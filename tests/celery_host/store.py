@@ -12,7 +12,7 @@ from tests.waiting import wait_until
 
 @contextmanager
 def storing(data: Path, *options: str) -> Iterator[Up]:
-    """Answers calls, and is not ready as long as nothing delivers."""
+    """Run API and store. They answer calls, but are not ready as long as no worker delivers."""
     service = start(data, *options)
     try:
         wait_until(lambda: ANNOUNCEMENT in service.said() and _answers(service), START_S, service.said)

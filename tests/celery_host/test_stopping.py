@@ -1,4 +1,4 @@
-"""How a hosted worker ends under load, by each of the ways there are: nothing is lost, nothing answered is repeated."""
+"""Each way in which a hosted worker ends under load: nothing is lost, and nothing settled is repeated."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MESSAGES = 300
 DELAY_MS = 200
 LEASE_S = 31
 COLD_S = 8
-"""Far less than the endpoint hangs, or a worker would wait for it."""
+"""Far less than the endpoint hangs, and than a worker would wait for it."""
 SETTLED = 10
 
 

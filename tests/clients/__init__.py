@@ -1,1 +1,1 @@
-"""Clients in other languages: a program each, which drives a running service through the AWS SDK of its language."""
+"""Clients in other languages: programs that drive a running service through the AWS SDK of their language."""

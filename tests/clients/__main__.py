@@ -1,4 +1,4 @@
-"""`make install-clients`: has all of them ready before a test asks."""
+"""`make install-clients`: installs and builds all clients."""
 
 from __future__ import annotations
 

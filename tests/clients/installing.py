@@ -36,7 +36,7 @@ class Client:
 
 
 def installed(name: str) -> list[str]:
-    """The command that runs it; installed before, if need be."""
+    """The command that runs a client, which is installed first if need be."""
     client = ALL[name]
     source, directory = HERE / name, BUILD / "clients" / name
     built, made_of = directory / "client", directory / "made_of"
@@ -101,7 +101,7 @@ ORACLES: Mapping[str, Client] = {
         command=lambda built: _java("ruler.Main", built),
     ),
 }
-"""No clients of the service: what its filter policies are compared with."""
+"""Programs whose answers are compared with the service's."""
 
 VALIDATORS: Mapping[str, Client] = {
     "sns-validator": Client(

@@ -1,4 +1,4 @@
-"""The languages' own tools on this machine, and whether they are new enough for the SDKs."""
+"""The tools of other languages on this machine, if they are new enough for the SDKs."""
 
 from __future__ import annotations
 

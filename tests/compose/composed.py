@@ -1,4 +1,4 @@
-"""docker-compose.yml brought up by podman-compose under a project of the test's own, and what hurts it."""
+"""docker-compose.yml brought up by podman-compose under a project of the test's own, and ways to break it."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ ROOT = Path(__file__).resolve().parents[2]
 COMPOSE = "docker-compose.yml"
 IMAGES_S = 900.0
 READY_S = 300.0
-"""For each step: two cores may be busy with other things."""
+"""Timeout of each step, also on two busy cores."""
 STOP_S = 60
 POOLS = 2
 """Delivery pools of each worker; `/metrics` shows them one by one."""
 PODMAN_NETWORKS = "10.88.0.0/15"
 CONTAINERS_CONF = {"CONTAINERS_CONF": str(ROOT / "deploy" / "images" / "containers.conf")}
-"""For a machine whose podman needs it; the caller's own wins."""
+"""Settings that podman needs on some machines. The caller's values win."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Composed(Service):
-    """In a directory of its own, with a file `.env` of its own."""
+    """One composed cluster, in a directory with a `.env` file of its own."""
 
     directory: Path
     project: str
@@ -57,7 +57,7 @@ class Composed(Service):
         return run(command, check=check)
 
     def up(self) -> None:
-        """Step by step, as docs/operations.md has it: this podman-compose heeds no conditions."""
+        """Bring it up step by step, as in docs/operations.md: this podman-compose ignores conditions."""
         self.compose("up", "-d", "cassandra", "redis")
         wait_until(lambda: self.is_healthy("cassandra") and self.is_healthy("redis"), READY_S, self.said)
         self.compose("up", "-d", "schema")
@@ -66,7 +66,7 @@ class Composed(Service):
         wait_until(self.is_ready, READY_S, self.said)
 
     def down(self, *words: str) -> None:
-        """With the grace that docker-compose.yml asks for, which this podman-compose does not read."""
+        """Stop it with the grace time of docker-compose.yml, which this podman-compose does not read."""
         self.compose("down", "-t", str(STOP_S), *words)
 
     def set(self, name: str, value: str) -> None:
@@ -88,11 +88,11 @@ class Composed(Service):
         return state
 
     def is_healthy(self, service: str, number: int = 1) -> bool:
-        """Its own check, run now: without systemd podman runs none by itself."""
+        """Run the container's health check now: without systemd podman runs none."""
         return podman("healthcheck", "run", self.container(service, number), check=False).returncode == 0
 
     def gateway(self) -> str:
-        """This machine, as its containers see it."""
+        """The address of this machine in the network of the containers."""
         (network,) = json.loads(podman("network", "inspect", f"{self.project}_default").stdout)
         return str(network["subnets"][0]["gateway"])
 
@@ -123,7 +123,7 @@ def give_key(composed: Composed) -> None:
 
 
 def first_account(composed: Composed) -> None:
-    """Its keys go where `composed.client` finds them."""
+    """Create an account and give its keys to `composed.client`."""
     composed.environment.update(exports_in(composed.cns("account", "create").stdout), AWS_DEFAULT_REGION=REGION)
 
 

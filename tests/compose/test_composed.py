@@ -66,7 +66,7 @@ def topic(sns: Any) -> Topic:
 
 @pytest.fixture
 def endpoint(composed: Composed) -> Iterator[Endpoint]:
-    """On this machine, which the containers reach at their network's gateway."""
+    """A receiver on this machine, which the containers reach at their network's gateway."""
     host, port = composed.gateway(), free_port()
     receiver = subprocess.Popen([BIN / "cns", "receiver", "--host", host, "--port", str(port)])
     try:
@@ -138,7 +138,7 @@ def test_redis_restarts_empty(composed: Composed, sqs: Any) -> None:
 
 
 def test_cassandra_restarts_at_another_address(composed: Composed, sqs: Any) -> None:
-    """As podman gives a container one of its own at each start."""
+    """Podman gives a container a new address at each start."""
     queue = queue_for(sqs)
     sqs.send_message(QueueUrl=queue, MessageBody="kept")
     podman("restart", composed.container("cassandra"))

@@ -1,4 +1,4 @@
-"""Starts jobs in processes of their own, as a person would."""
+"""Runs the commands of the pipeline in processes of their own."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from tests.acceptance.service import BIN
 
 ROOT = Path(__file__).parents[2]
 QUICK_JAVA = {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
-"""Jobs of seconds end before what the second compiler makes pays."""
+"""Jobs of seconds end before the second compiler pays off."""
 JOB_S = 200.0
 
 
 def job(*words: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Run to its end; `spark-submit` finds its Python on the PATH, as in an activated environment."""
+    """Run a command to its end. `spark-submit` finds Python on the PATH, as in an activated environment."""
     variables = {**os.environ, **QUICK_JAVA, "PATH": f"{BIN}:{os.environ['PATH']}", **environment}
     return subprocess.run(
         [BIN / words[0], *words[1:]],

@@ -1,4 +1,4 @@
-"""Segments as the service writes them, with what a test wants in them."""
+"""Segments as the service writes them, with the events of a test."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ DATE = "2024-10-04"
 
 
 def write_segment(directory: Path, boot: str, first_sequence: int, events: Sequence[Event], junk: bytes = b"") -> Path:
-    """Sealed, with `junk` between its events and its last line."""
+    """Write a sealed segment, with `junk` between its events and its last line."""
     last_sequence = first_sequence + len(events) - 1
     path = directory / folder_at(AT_MS) / (segment_name("test", boot, first_sequence) + SEALED)
     path.parent.mkdir(parents=True, exist_ok=True)

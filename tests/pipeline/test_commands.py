@@ -28,7 +28,7 @@ def old_java(tmp_path: Path) -> Path:
 
 
 def refused(code: int, *words: str | Path, **environment: str) -> str:
-    """The one line that was said."""
+    """Run a command that must fail. Returns the one line of its complaint."""
     done = job("cns", "pipeline", *words, **environment)
     assert (done.returncode, done.stdout) == (code, ""), done.stderr
     (said,) = done.stderr.splitlines()

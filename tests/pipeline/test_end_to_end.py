@@ -1,4 +1,4 @@
-"""From boto3's calls to the numbers of the report: they are those that the test kept itself."""
+"""From calls by boto3 to the report, whose numbers are compared with the test's own account."""
 
 from __future__ import annotations
 

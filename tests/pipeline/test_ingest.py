@@ -1,4 +1,4 @@
-"""Ingest: every line of every sealed segment once, whatever it is interrupted by."""
+"""Ingest: every line of every sealed segment is taken once, whatever interrupts it."""
 
 from __future__ import annotations
 

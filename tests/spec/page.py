@@ -119,7 +119,7 @@ def _row_start(rule: Rule) -> str:
 
 
 def _plain(text: str) -> str:
-    """As Markdown shows it."""
+    """The text with Markdown's special characters escaped."""
     return text.replace("<", "&lt;").replace("|", "\\|").replace("*", "\\*")
 
 

@@ -1,4 +1,4 @@
-"""The rules of the SQS and SNS APIs as this project reads them, one by one: what tests are marked with."""
+"""The rules of the SQS and SNS APIs as this project reads them. Tests are marked with their ids."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ TABLES = tuple(sorted(Path(__file__).parent.glob("*.toml")))
 
 
 class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One thing that a caller can see. `on` names operations; none stands for all of them."""
+    """One thing that a caller can see. `on` names operations; an empty `on` means all."""
 
     id: str
     part: str

@@ -47,7 +47,7 @@ Message = dict[str, Any]
 
 @dataclass(frozen=True, kw_only=True)
 class Site:
-    """Where a service says that its certificate is: under a public host, in truth on this machine."""
+    """The host in SigningCertURL: public by name, in truth this machine."""
 
     host: str
     port: int
@@ -77,7 +77,7 @@ class Validator:
 
 
 def host_in(region: str) -> str:
-    """Where AWS has SNS."""
+    """The host of SNS in a region of AWS."""
     return f"sns.{region}.amazonaws.com"
 
 
@@ -127,7 +127,7 @@ def _import_into(store: Path, ca_file: Path) -> None:
 
 
 def _asked(command: list[str], lines: Iterable[str], **environment: str) -> list[str]:
-    """A line of answer for each line."""
+    """Run a program that answers each line with one line."""
     done = subprocess.run(
         command,
         env={**os.environ, **environment},

@@ -1,4 +1,4 @@
-"""The acceptance tests' service on the cluster form: one address, behind it API processes, Celery workers, stores."""
+"""The service under acceptance test, in the cluster form: API processes behind one address, Celery workers, stores."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from tests.cluster import Cluster, cluster
 from tests.keyspace import TABLES
 
 CLUSTER = os.environ.get("CNS_STORE") == "cassandra"
-"""Whether this is what the tests run on."""
+"""Whether the tests run on the cluster form."""
 OPTIONS = {"--test-clock": ("CNS_TEST_CLOCK", "true"), "--auth=off": ("CNS_AUTH", "off")}
-"""Of `cns up`, as the variables that each process of a cluster reads."""
+"""Options of `cns up`, as variables that each process of a cluster reads."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,7 +29,7 @@ class Clustered(Service):
     cluster: Cluster
 
     def at(self, index: int) -> Clustered:
-        """The same, spoken to through one of its API processes."""
+        """The same service, called through one of its API processes."""
         return replace(self, url=self.cluster.apis[index].url)
 
     def said(self) -> str:
@@ -56,12 +56,12 @@ class Clustered(Service):
         return self.cluster.run(*words, check=check)
 
     def delivery_logs(self, *words: str) -> str:
-        """Each has a directory of its own."""
+        """The delivery logs of all workers, each of which has a directory of its own."""
         folders = [worker.environment["CNS_DATA"] for worker in self.cluster.workers]
         return "".join(self.cluster.cns("logs", *words, "--data", folder) for folder in folders)
 
     def copies(self, text: str) -> int:
-        """In the rows of all tables."""
+        """How often the rows of all tables hold the text."""
         host, _, port = self.cluster.environment["CNS_CASSANDRA"].rpartition(":")
         profile = ExecutionProfile(load_balancing_policy=RoundRobinPolicy())
         with Cassandra([host], int(port), execution_profiles={EXEC_PROFILE_DEFAULT: profile}) as cassandra:
@@ -72,7 +72,7 @@ class Clustered(Service):
 
 @contextmanager
 def serving(directory: Path, *options: str) -> Iterator[Clustered]:
-    """`options` as `cns up` would have had them."""
+    """`options` are those of `cns up`."""
     variables: dict[str, Any] = dict(OPTIONS[option] for option in options)
     with cluster(directory, **variables) as started:
         yield Clustered(url=started.url, environment=started.account(), cluster=started)

@@ -30,7 +30,7 @@ app = Celery(
 
 @app.task  # type: ignore[untyped-decorator]  # Celery ships no types
 def note(text: str) -> None:
-    """Leave a line for the test."""
+    """Append a line that the test reads."""
     with DONE.open("a") as out:
         out.write(text + "\n")
 

@@ -1,4 +1,4 @@
-"""A queue with its dead letters, for tests of message move tasks through boto3."""
+"""A queue and its dead-letter queue, for tests of message move tasks through boto3."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Moves:
     dead_arn: str
 
     def die(self, n: int) -> None:
-        """So many messages, received once more than the queue allows."""
+        """Send so many messages and receive them until they are dead letters."""
         for start in range(0, n, 10):
             entries = [{"Id": str(i), "MessageBody": str(i)} for i in range(start, min(n, start + 10))]
             assert "Failed" not in self.sqs.send_message_batch(QueueUrl=self.source, Entries=entries)
@@ -47,7 +47,7 @@ class Moves:
         return int(self.sqs.get_queue_attributes(QueueUrl=url, AttributeNames=[name])["Attributes"][name])
 
     def bodies(self, url: str) -> list[str]:
-        """All that can be received, in the order of numbers."""
+        """Receive all messages. Returns them in the order of their numbers."""
         found: list[str] = []
         while messages := self.sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10).get("Messages"):
             found += [message["Body"] for message in messages]

@@ -1,4 +1,4 @@
-"""Blocks of a configuration, with as few words as a test should need."""
+"""Short forms for blocks of a Terraform configuration."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def tagged(**tags: str) -> Config:
 
 
 def policy(action: str, resource: str, principal: object, **condition: object) -> str:
-    """As a person writes it."""
+    """A policy as a person writes it."""
     allow = {"Effect": "Allow", "Principal": principal, "Action": [action], "Resource": resource}
     statement = allow | ({"Condition": condition} if condition else {})
     return json.dumps({"Version": "2012-10-17", "Statement": [statement]}, indent=2)

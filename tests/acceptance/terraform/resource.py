@@ -1,4 +1,4 @@
-"""A resource as the provider keeps it: its configuration, its life, and the plan that must be empty.
+"""A resource as the provider manages it: create, read, update, delete, and the plan that must be empty.
 
 Where the provider waits and looks again, this looks at once: a change that has to propagate is a fault here.
 """
@@ -36,14 +36,14 @@ class Resource(ABC):
 
     @abstractmethod
     def read(self, key: str) -> Config | None:
-        """None when the provider would drop it from the state."""
+        """The read values, or None when the provider would drop the resource from its state."""
 
     @abstractmethod
     def update(self, key: str, before: Config, after: Config) -> None: ...
 
     @abstractmethod
     def delete(self, key: str) -> None:
-        """Returns when the provider would say that it is gone."""
+        """Delete the resource. Returns when the provider would report that it is gone."""
 
     def plan(self, key: str, wanted: Config) -> dict[str, tuple[str, str]]:
         """The differences that `terraform plan` would show: configured and found values."""
@@ -54,7 +54,7 @@ class Resource(ABC):
 
 
 def apply(resource: Resource, *configs: Config) -> str:
-    """Created by the first, updated to each of the others; nothing is left to plan after any of them."""
+    """Create by the first configuration and update to each of the others. Each must leave an empty plan."""
     key = resource.create(configs[0])
     _must_be_done(resource, key, configs[0])
     for before, after in pairwise(configs):
@@ -74,7 +74,7 @@ def _must_be_done(resource: Resource, key: str, wanted: Config) -> None:
 
 
 def found(call: Any, code: str, **params: Any) -> dict[str, Any] | None:
-    """The answer, or None for the one refusal that means that the thing is not there."""
+    """The answer, or None for the one error that means that the resource does not exist."""
     try:
         answer: dict[str, Any] = call(**params)
     except ClientError as error:

@@ -30,7 +30,7 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attribute:
-    """`computed`: while nothing is configured, whatever the service says is right."""
+    """`computed`: without a configured value, any value of the service is right."""
 
     kind: Kind = Kind.TEXT
     default: str = ""
@@ -45,7 +45,7 @@ _ROOT = re.compile(r"arn:aws:iam::([0-9]{12}):root")
 
 
 def at_creation(schema: Schema, wanted: Values) -> dict[str, str]:
-    """Defaults too; a flag that is off is left out, unless the service would otherwise choose."""
+    """The attributes to send at creation, defaults included. A flag that is off is left out unless it is computed."""
     sent: dict[str, str] = {}
     for name, attribute in schema.items():
         text = wanted.get(name, attribute.default)
@@ -80,7 +80,7 @@ def differences(schema: Schema, wanted: Values, found: Values) -> dict[str, tupl
 
 
 def has_valid_principals(policy: str) -> bool:
-    """The provider waits while AWS shows ids of principals that are gone."""
+    """Whether no principal is the id of a deleted one, for which the provider waits."""
     for statement in _list(json.loads(policy)["Statement"]):
         principal = statement["Principal"]
         named = _list(principal.get("AWS", [])) if isinstance(principal, dict) else [principal]
@@ -99,7 +99,7 @@ def _same(kind: Kind, wanted: str, found: str) -> bool:
 
 
 def _as_sent(attribute: Attribute, text: str) -> str:
-    """Policies go in sorted and compact, with Go's escapes."""
+    """A policy as the provider sends it: sorted and compact, with Go's escapes."""
     if attribute.kind is not Kind.POLICY or not text:
         return text
     compact = json.dumps(json.loads(text), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
@@ -107,7 +107,7 @@ def _as_sent(attribute: Attribute, text: str) -> str:
 
 
 def _terms(document: Any) -> Any:
-    """The request policy is not looked at."""
+    """Whether two delivery policies are equal. The request policy is not compared."""
     if not isinstance(document, dict):
         return document
     members = {name: _terms(each) for name, each in document.items() if name != "requestPolicy"}
@@ -115,7 +115,7 @@ def _terms(document: Any) -> Any:
 
 
 def _policy(document: Any) -> Any:
-    """One or a list of one, in any order; an account or its root."""
+    """Whether two policies are equal: one value or a list of one, any order, an account or its root."""
     if isinstance(document, dict):
         return sorted((name, _policy(each)) for name, each in document.items())
     return sorted(_ROOT.sub(r"\1", each) if isinstance(each, str) else str(_policy(each)) for each in _list(document))
