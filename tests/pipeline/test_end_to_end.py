@@ -6,7 +6,7 @@ import csv
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from pyspark.sql import SparkSession
@@ -16,6 +16,7 @@ from cns_pipeline.report import report
 from tests.acceptance.endpoints import Endpoint
 from tests.acceptance.running import Up, running
 from tests.acceptance.topics import Topic, arn_of, queue_for
+from tests.parts import need
 from tests.pipeline.jobs import job
 from tests.waiting import wait_until
 
@@ -28,36 +29,51 @@ COUNTS = ("accepted", "attempts", "attempts_failed", "delivered", "dead_lettered
 
 Counted = dict[tuple[str, str], tuple[int, ...]]
 
+pytestmark = pytest.mark.timeout(600)  # up to three Java processes, also on a busy machine
 
-@pytest.mark.timeout(600)  # three Java processes, on whatever else the machine does
-@pytest.mark.slice
-def test_the_report_has_the_numbers_that_the_test_kept(
-    receiver: str, spark: SparkSession, tmp_path: Path, out: Path
-) -> None:
-    data = tmp_path / "data"
+
+class Ingested(NamedTuple):
+    """Data whose events were ingested by `cns pipeline ingest`, the expected report, and the command's output."""
+
+    data: Path
+    counted: Counted
+    events: int
+    output: str
+
+
+@pytest.fixture(scope="module")
+def ingested(receiver: str, tmp_path_factory: pytest.TempPathFactory) -> Ingested:
+    need("java")
+    data = tmp_path_factory.mktemp("service") / "data"
     with running(data) as service:
         counted = make_traffic(service, receiver)
         written = service.metric("cns_events_written_total")
         assert service.metric("cns_events_lost_total") == 0
+    done = job("cns", "pipeline", "ingest", "--data", data)
+    assert done.returncode == 0, done.stderr
+    return Ingested(data, counted, int(written), done.stdout)
 
-    ingested = job("cns", "pipeline", "ingest", "--data", data)
-    assert ingested.returncode == 0, ingested.stderr
-    reported = job("cns", "pipeline", "report", "--data", data)
+
+@pytest.mark.slice
+def test_the_report_has_the_numbers_that_the_test_kept(ingested: Ingested) -> None:
+    reported = job("cns", "pipeline", "report", "--data", ingested.data)
     assert reported.returncode == 0, reported.stderr
-    with (data / "pipeline" / "reports" / "deliveries.csv").open(newline="") as table:
+    with (ingested.data / "pipeline" / "reports" / "deliveries.csv").open(newline="") as table:
         of_csv = list(csv.DictReader(table))
-    lines = (data / "pipeline" / "reports" / "deliveries.jsonl").read_text().splitlines()
+    lines = (ingested.data / "pipeline" / "reports" / "deliveries.jsonl").read_text().splitlines()
     of_json = [json.loads(line) for line in lines]
-    assert counts_of(of_csv) == counts_of(of_json) == counted
+    assert counts_of(of_csv) == counts_of(of_json) == ingested.counted
     for row in of_json:
         check_figures(row)
-    assert f"{int(written)} events, 0 unknown" in reported.stdout
+    assert f"{ingested.events} events, 0 unknown" in reported.stdout
     assert "0 malformed" in reported.stdout
 
-    submitted = job("spark-submit", "cns_pipeline/jobs/ingest.py", "--data", data, "--out", out)
+
+def test_spark_submit_does_the_same(ingested: Ingested, spark: SparkSession, out: Path) -> None:
+    submitted = job("spark-submit", "cns_pipeline/jobs/ingest.py", "--data", ingested.data, "--out", out)
     assert submitted.returncode == 0, submitted.stderr
-    assert submitted.stdout.replace(str(out), str(data / "pipeline")) == ingested.stdout
-    assert counts_of(report(spark, PipelinePaths(out), 40).top) == counted
+    assert submitted.stdout.replace(str(out), str(ingested.data / "pipeline")) == ingested.output
+    assert counts_of(report(spark, PipelinePaths(out), 40).top) == ingested.counted
 
 
 def make_traffic(service: Up, receiver: str) -> Counted:

@@ -43,7 +43,6 @@ def expected(boot: str, last: int) -> Counter[tuple[str, int]]:
     return Counter((boot, number) for number in range(1, last + 1))
 
 
-@pytest.mark.slice
 def test_each_run_takes_what_is_new(spark: SparkSession, segments: Path, out: Path) -> None:
     write_segment(segments, "b", 1, [publish()] * 3)
     assert run(spark, segments, out) == 5
