@@ -22,7 +22,7 @@ from tests.acceptance.clients.validators import (
     VALIDATORS,
     VERSIONS,
     Message,
-    Site,
+    Origin,
     Validator,
     ask_java,
     host_in,
@@ -77,7 +77,7 @@ pytestmark = pytest.mark.timeout(INSTALL_S)  # whoever comes first waits for it
 class Sent:
     """All that a service has sent, by kind and signature version."""
 
-    site: Site
+    origin: Origin
     messages: Mapping[tuple[str, str], Message]
 
 
@@ -91,10 +91,10 @@ def sent_from(tmp_path_factory: pytest.TempPathFactory, receiver: str) -> Iterat
             patched.setenv("CNS_GATEWAY_URL", gateway.url)
             directory = tmp_path_factory.mktemp("validated")
             ca_file = make_certificates(directory, host, *map(host_in, REGIONS))
-            site = Site(host=host, port=free_port(), ca_file=ca_file)
-            service = services.enter_context(_running(directory, site))
+            origin = Origin(host=host, port=free_port(), ca_file=ca_file)
+            service = services.enter_context(_running(directory, origin))
             of_versions = [_messages(service, version, Endpoint(receiver), gateway) for version in VERSIONS]
-            sent[host] = Sent(site, {key: message for each in of_versions for key, message in each.items()})
+            sent[host] = Sent(origin, {key: message for each in of_versions for key, message in each.items()})
         yield sent
 
 
@@ -119,7 +119,7 @@ def sent(validator: Validator, sent_from: Mapping[str, Sent]) -> Sent:
     "sns-signature.v2",
 )
 def test_what_is_sent_is_accepted(validator: Validator, sent: Sent) -> None:
-    verdicts = dict(zip(sent.messages, validator.verdicts(sent.site, [*sent.messages.values()]), strict=True))
+    verdicts = dict(zip(sent.messages, validator.verdicts(sent.origin, [*sent.messages.values()]), strict=True))
     assert verdicts == {key: validator.beyond.get(key, ACCEPTED) for key in sent.messages}
 
 
@@ -136,7 +136,7 @@ def test_what_was_changed_is_refused(validator: Validator, sent: Sent, version: 
     url = notification["SigningCertURL"]
     wrong["elsewhere"] = {**notification, "SigningCertURL": url.replace("://", "://not.")}
     wrong["insecure"] = {**notification, "SigningCertURL": url.replace("https:", "http:")}
-    verdicts = dict(zip(wrong, validator.verdicts(sent.site, [*wrong.values()]), strict=True))
+    verdicts = dict(zip(wrong, validator.verdicts(sent.origin, [*wrong.values()]), strict=True))
     assert verdicts == {
         **dict.fromkeys(wrong, validator.forged),
         "SignatureVersion": validator.other_version,
@@ -149,7 +149,7 @@ def test_what_was_changed_is_refused(validator: Validator, sent: Sent, version: 
 def test_what_is_not_signed_may_be_changed(validator: Validator, sent: Sent) -> None:
     message = sent.messages["with attributes", "1"]
     changed = {**message, "MessageAttributes": {}, "UnsubscribeURL": message["UnsubscribeURL"] + "0"}
-    assert validator.verdicts(sent.site, [{**changed, "SequenceNumber": "1"}]) == [ACCEPTED]
+    assert validator.verdicts(sent.origin, [{**changed, "SequenceNumber": "1"}]) == [ACCEPTED]
 
 
 @pytest.mark.spec("sns-signature.text", "sns-signature.confirmation")
@@ -157,9 +157,9 @@ def test_what_a_validator_cannot_judge_is_signed_as_aws_says(validator: Validato
     for key in validator.beyond:
         message = {name: value for name, value in sent.messages[key].items() if value is not None}
         url = message.get("SigningCertURL") or message["SigningCertUrl"]
-        message["SigningCertURL"] = url.replace(sent.site.host, "localhost")
-        assert signature_is_good(message, ca_file=sent.site.ca_file), key
-        assert not signature_is_good({**message, "Message": "forged"}, ca_file=sent.site.ca_file), key
+        message["SigningCertURL"] = url.replace(sent.origin.host, "localhost")
+        assert signature_is_good(message, ca_file=sent.origin.ca_file), key
+        assert not signature_is_good({**message, "Message": "forged"}, ca_file=sent.origin.ca_file), key
 
 
 @pytest.mark.spec("sns-signature.url-names")
@@ -177,7 +177,7 @@ def test_where_the_certificate_is_has_one_name_in_envelopes_and_one_in_events(se
 def test_the_certificate_is_served_alone(sent_from: Mapping[str, Sent]) -> None:
     sent = sent_from["localhost"]
     (url,) = {message["SigningCertURL"] for (kind, _), message in sent.messages.items() if kind != IN_EVENT}
-    status, served = fetch(url, ca_file=sent.site.ca_file)
+    status, served = fetch(url, ca_file=sent.origin.ca_file)
     assert status == 200
     assert ONE_PEM.fullmatch(served)
     names = x509.load_pem_x509_certificate(served).extensions.get_extension_for_class(x509.SubjectAlternativeName)
@@ -189,17 +189,19 @@ def test_the_certificate_is_that_of_every_region(sent_from: Mapping[str, Sent]) 
     sent = sent_from[host_in(REGION)]
     message = sent.messages["Notification", "2"]
     there = [{**message, "SigningCertURL": message["SigningCertURL"].replace(REGION, region)} for region in REGIONS]
-    verdicts = ask_java(sent.site, [*zip(REGIONS, there, strict=True)])
+    verdicts = ask_java(sent.origin, [*zip(REGIONS, there, strict=True)])
     assert dict(zip(REGIONS, verdicts, strict=True)) == dict.fromkeys(REGIONS, ACCEPTED)
 
 
 # -- sending ----------------------------------------------------------------------------------------------------------
 
 
-def _running(directory: Path, site: Site) -> AbstractContextManager[Up]:
+def _running(directory: Path, origin: Origin) -> AbstractContextManager[Up]:
     tls = ("--tls-cert", str(directory / "server.pem"), "--tls-key", str(directory / "server.key"))
-    here = f"https://localhost:{site.port}"
-    return running(directory / "data", *tls, "--public-url", site.url, port=site.port, url=here, ca_file=site.ca_file)
+    here = f"https://localhost:{origin.port}"
+    return running(
+        directory / "data", *tls, "--public-url", origin.url, port=origin.port, url=here, ca_file=origin.ca_file
+    )
 
 
 def _messages(service: Up, version: str, endpoint: Endpoint, gateway: Endpoint) -> dict[tuple[str, str], Message]:

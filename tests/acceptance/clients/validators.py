@@ -46,7 +46,7 @@ Message = dict[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Site:
+class Origin:
     """The host in SigningCertURL: public by name, in truth this machine."""
 
     host: str
@@ -65,7 +65,7 @@ class Validator:
     kind and version."""
 
     host: str
-    verdicts: Callable[[Site, Sequence[Message]], list[str]]
+    verdicts: Callable[[Origin, Sequence[Message]], list[str]]
     forged: str
     other_version: str
     elsewhere: str
@@ -81,12 +81,12 @@ def host_in(region: str) -> str:
     return f"sns.{region}.amazonaws.com"
 
 
-def ask_java(site: Site, questions: Sequence[tuple[str, Message]]) -> list[str]:
+def ask_java(origin: Origin, questions: Sequence[tuple[str, Message]]) -> list[str]:
     """The verdict of the message manager of a region on each message. The hosts of all regions are this machine."""
-    hosts, trusted = site.ca_file.with_name("hosts"), site.ca_file.with_name("trusted.p12")
+    hosts, trusted = origin.ca_file.with_name("hosts"), origin.ca_file.with_name("trusted.p12")
     hosts.write_text("".join(f"127.0.0.1 {host_in(region)}\n" for region in {region for region, _ in questions}))
     if not trusted.exists():
-        _import_into(trusted, site.ca_file)
+        _import_into(trusted, origin.ca_file)
     options = (
         f"-Djdk.net.hosts.file={hosts}"
         f" -Djavax.net.ssl.trustStore={trusted} -Djavax.net.ssl.trustStorePassword={STORE_PASSWORD}"
@@ -95,16 +95,16 @@ def ask_java(site: Site, questions: Sequence[tuple[str, Message]]) -> list[str]:
     return _asked(installed("message-manager"), lines, JDK_JAVA_OPTIONS=options)
 
 
-def _by_javascript(site: Site, messages: Sequence[Message]) -> list[str]:
-    command = [*installed("sns-validator"), f"^{re.escape(site.host)}:{site.port}$"]
-    lines = _asked(command, map(json.dumps, messages), NODE_EXTRA_CA_CERTS=str(site.ca_file))
+def _by_javascript(origin: Origin, messages: Sequence[Message]) -> list[str]:
+    command = [*installed("sns-validator"), f"^{re.escape(origin.host)}:{origin.port}$"]
+    lines = _asked(command, map(json.dumps, messages), NODE_EXTRA_CA_CERTS=str(origin.ca_file))
     return [json.loads(line) or ACCEPTED for line in lines]
 
 
-def _by_python(site: Site, messages: Sequence[Message]) -> list[str]:
-    validator = SNSMessageValidator(cert_url_regex=f"^{re.escape(site.url)}/")
+def _by_python(origin: Origin, messages: Sequence[Message]) -> list[str]:
+    validator = SNSMessageValidator(cert_url_regex=f"^{re.escape(origin.url)}/")
     with pytest.MonkeyPatch.context() as patched:
-        patched.setenv("REQUESTS_CA_BUNDLE", str(site.ca_file))
+        patched.setenv("REQUESTS_CA_BUNDLE", str(origin.ca_file))
         return [_of_python(validator, message) for message in messages]
 
 
@@ -116,9 +116,9 @@ def _of_python(validator: SNSMessageValidator, message: Message) -> str:
     return ACCEPTED
 
 
-def _by_java(site: Site, messages: Sequence[Message]) -> list[str]:
-    region = site.host.split(".")[1]
-    return ask_java(site, [(region, message) for message in messages])
+def _by_java(origin: Origin, messages: Sequence[Message]) -> list[str]:
+    region = origin.host.split(".")[1]
+    return ask_java(origin, [(region, message) for message in messages])
 
 
 def _import_into(store: Path, ca_file: Path) -> None:

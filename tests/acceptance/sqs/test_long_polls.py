@@ -46,7 +46,7 @@ def receive(sqs: Any, queue: str, **more: Any) -> dict[str, Any]:
 
 @pytest.fixture
 def dead(sqs: Any, queue: str, new_name: Callable[[], str]) -> str:
-    """Where `queue` moves a message that was received once."""
+    """The dead-letter queue of `queue`, after one receive."""
     url = str(sqs.create_queue(QueueName=new_name())["QueueUrl"])
     policy = f'{{"deadLetterTargetArn":"{arn(sqs, url)}","maxReceiveCount":1}}'
     sqs.set_queue_attributes(QueueUrl=queue, Attributes={"RedrivePolicy": policy})

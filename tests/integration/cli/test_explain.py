@@ -21,12 +21,12 @@ from cns_common.events.schema import (
     Event,
     PublishAccepted,
 )
-from tests.integration.cli.explain_site import (
+from tests.integration.cli.explain_fixture import (
     ACCOUNT,
     ID,
     NEW,
     TOPIC,
-    Site,
+    ExplainFixture,
     accepted,
     attempted,
     delivered,
@@ -40,9 +40,9 @@ from tests.integration.cli.explain_site import (
 
 
 @pytest.fixture
-async def site(tmp_path: Path) -> AsyncIterator[Site]:
-    async with open_site(tmp_path) as site:
-        yield site
+async def fixture(tmp_path: Path) -> AsyncIterator[ExplainFixture]:
+    async with open_site(tmp_path) as fixture:
+        yield fixture
 
 
 # -- why a subscription did not get it ---------------------------------------------------------------------------------
@@ -124,26 +124,32 @@ MALFORMED: Attributes = {"list": ("String.Array", "[1")}
     ],
 )
 async def test_subscriptions_without_an_attempt(
-    site: Site, policy: str, scope: str, event: Event, stored: Attributes | None, status: DeliveryStatus, reason: str
+    fixture: ExplainFixture,
+    policy: str,
+    scope: str,
+    event: Event,
+    stored: Attributes | None,
+    status: DeliveryStatus,
+    reason: str,
 ) -> None:
-    await site.subscribe(1, policy, scope)
-    site.write_events(accepted(), event) if not isinstance(event, PublishAccepted) else site.write_events(event)
+    await fixture.subscribe(1, policy, scope)
+    fixture.write_events(accepted(), event) if not isinstance(event, PublishAccepted) else fixture.write_events(event)
     if stored is not None:
-        await site.backend.notifications.put(notification(stored), 1, site.backend.clock.now_ms() + 60_000)
-    history = only_history(await site.explain())
+        await fixture.backend.notifications.put(notification(stored), 1, fixture.backend.clock.now_ms() + 60_000)
+    history = only_history(await fixture.explain())
     assert history.status is status
     assert history.reason.startswith(reason)
 
 
-async def test_the_text_in_the_archive(site: Site) -> None:
-    arn = await site.subscribe(1, PAID)
-    assert await site.backend.topics.replace(replace(TOPIC, version=2, archive=Archive("a", 1)), 1)
+async def test_the_text_in_the_archive(fixture: ExplainFixture) -> None:
+    arn = await fixture.subscribe(1, PAID)
+    assert await fixture.backend.topics.replace(replace(TOPIC, version=2, archive=Archive("a", 1)), 1)
     ours = notification()
     others = [replace(ours, id=f"{number}") for number in range(150)]
     stored = [ArchivedMessage(1_000, archive_key(one), 1 << 60, one) for one in (*others, ours)]
-    await site.backend.archives.append("a", stored)
-    site.write_events(accepted(at_ms=1_001), filtered(900))
-    explanation = await site.explain()
+    await fixture.backend.archives.append("a", stored)
+    fixture.write_events(accepted(at_ms=1_001), filtered(900))
+    explanation = await fixture.explain()
     assert (explanation.text_in, only_history(explanation).subscription, only_history(explanation).status) == (
         "archive",
         arn,
@@ -151,12 +157,12 @@ async def test_the_text_in_the_archive(site: Site) -> None:
     )
 
 
-async def test_later_and_unconfirmed_subscriptions(site: Site) -> None:
-    pending = await site.subscribe(1, state=SubscriptionState.PENDING, expires_ms=1 << 60)
-    restored = await site.subscribe(2, confirmed_ms=4_500)
-    later = await site.subscribe(3, created_ms=5_000, confirmed_ms=6_000)
-    site.write_events(accepted())
-    explanation = await site.explain()
+async def test_later_and_unconfirmed_subscriptions(fixture: ExplainFixture) -> None:
+    pending = await fixture.subscribe(1, state=SubscriptionState.PENDING, expires_ms=1 << 60)
+    restored = await fixture.subscribe(2, confirmed_ms=4_500)
+    later = await fixture.subscribe(3, created_ms=5_000, confirmed_ms=6_000)
+    fixture.write_events(accepted())
+    explanation = await fixture.explain()
     assert [(history.subscription, history.status, history.reason) for history in explanation.histories] == [
         (pending, DeliveryStatus.UNCONFIRMED, "now pending"),
         (restored, DeliveryStatus.UNCONFIRMED, "confirmed 3.500 s after it was published"),
@@ -165,36 +171,36 @@ async def test_later_and_unconfirmed_subscriptions(site: Site) -> None:
     assert "3 subscriptions: 2 not confirmed, 1 subscribed later" in render(explanation)
 
 
-async def test_a_subscription_confirmed_before_the_publish(site: Site) -> None:
-    arn = await site.subscribe(1, confirmed_ms=900)
-    site.write_events(accepted(), delivered(arn))
-    assert only_history(await site.explain()).status is DeliveryStatus.DELIVERED
+async def test_a_subscription_confirmed_before_the_publish(fixture: ExplainFixture) -> None:
+    arn = await fixture.subscribe(1, confirmed_ms=900)
+    fixture.write_events(accepted(), delivered(arn))
+    assert only_history(await fixture.explain()).status is DeliveryStatus.DELIVERED
 
 
-async def test_why_attempts_failed(site: Site) -> None:
-    arn = await site.subscribe(1)
-    site.write_events(
+async def test_why_attempts_failed(fixture: ExplainFixture) -> None:
+    arn = await fixture.subscribe(1)
+    fixture.write_events(
         accepted(),
         replace(attempted(arn), reason="HTTP 500 Internal Server Error: disk\nfull"),
         replace(attempted(arn, 1_200, 2, "queue"), status=0, reason="QueueDoesNotExist: The specified queue …"),
         replace(attempted(arn, 1_250, 3, "timeout"), status=0),
         replace(dropped(arn, "dead_letter_queue_refused:queue"), reason="AccessDenied: queue policy denies topic t"),
     )
-    text = render(await site.explain())
+    text = render(await fixture.explain())
     assert "attempt 1 (first): status 500 after 8 ms: Internal Server Error: disk full\n" in text
     assert "attempt 2 (backoff): queue after 8 ms: QueueDoesNotExist: The specified queue …\n" in text
     assert "attempt 3 (backoff): timeout after 8 ms\n" in text
     assert "dropped: dead_letter_queue_refused:queue: AccessDenied: queue policy denies topic t" in text
 
 
-async def test_an_event_counts_more_than_a_job_in_a_queue(site: Site) -> None:
+async def test_an_event_counts_more_than_a_job_in_a_queue(fixture: ExplainFixture) -> None:
     """A job of a hundred targets removes a finished target up to a second later."""
-    arn, gone = await site.subscribe(1), f"{TOPIC.arn}:gone"
-    await site.put(jobs.ENDPOINT_JOBS, endpoint_job(arn, gone))
-    site.write_events(
+    arn, gone = await fixture.subscribe(1), f"{TOPIC.arn}:gone"
+    await fixture.put(jobs.ENDPOINT_JOBS, endpoint_job(arn, gone))
+    fixture.write_events(
         accepted(), attempted(arn, cause=""), delivered(arn), delivered(arn, 1_400), dropped(gone, "subscription_gone")
     )
-    histories = {history.subscription: history for history in (await site.explain()).histories}
+    histories = {history.subscription: history for history in (await fixture.explain()).histories}
     assert {arn: history.status for arn, history in histories.items()} == {
         arn: DeliveryStatus.DELIVERED,
         gone: DeliveryStatus.DROPPED,
@@ -203,15 +209,15 @@ async def test_an_event_counts_more_than_a_job_in_a_queue(site: Site) -> None:
     assert histories[gone].reason == "the subscription is not there any more"
 
 
-async def test_an_attempt_and_nothing_after_it(site: Site) -> None:
-    arn = await site.subscribe(1)
-    site.write_events(accepted(), attempted(arn))
-    history = only_history(await site.explain())
+async def test_an_attempt_and_nothing_after_it(fixture: ExplainFixture) -> None:
+    arn = await fixture.subscribe(1)
+    fixture.write_events(accepted(), attempted(arn))
+    history = only_history(await fixture.explain())
     assert (history.status, history.reason[:35]) == (DeliveryStatus.UNKNOWN, "what followed the last attempt was ")
 
 
-async def test_a_dead_letter(site: Site) -> None:
-    arn = await site.subscribe(1)
+async def test_a_dead_letter(fixture: ExplainFixture) -> None:
+    arn = await fixture.subscribe(1)
     letter = DeliveryDeadLettered(
         at_ms=1_500,
         message_id=ID,
@@ -224,8 +230,8 @@ async def test_a_dead_letter(site: Site) -> None:
         queue="arn:aws:sqs:us-east-1:1:dead",
         since_publish_ms=500,
     )
-    site.write_events(accepted(), *[attempted(arn, 1_000 + number, number) for number in range(1, 10)], letter)
-    text = render(await site.explain())
+    fixture.write_events(accepted(), *[attempted(arn, 1_000 + number, number) for number in range(1, 10)], letter)
+    text = render(await fixture.explain())
     assert "DEAD-LETTERED: http http://example.com/1" in text
     assert "+0.500 s   to the dead-letter queue arn:aws:sqs:us-east-1:1:dead: spent:status" in text
     assert [f"attempt {number} (" in text for number in range(1, 10)] == [True] * 3 + [False] * 3 + [True] * 3
@@ -235,41 +241,46 @@ async def test_a_dead_letter(site: Site) -> None:
 # -- messages without a topic ------------------------------------------------------------------------------------------
 
 
-async def test_a_message_to_a_phone(site: Site) -> None:
+async def test_a_message_to_a_phone(fixture: ExplainFixture) -> None:
     job = DirectJob(ID, ACCOUNT, "us-east-1", "sms", "+15550001", notification(topic_arn=""))
-    await site.put(jobs.ENDPOINT_JOBS, job)
-    history = only_history(await site.explain())
+    await fixture.put(jobs.ENDPOINT_JOBS, job)
+    history = only_history(await fixture.explain())
     assert (history.subscription, history.endpoint, history.status) == ("", "+15550001", DeliveryStatus.WAITING)
 
 
-async def test_a_confirmation_has_one_subscription(site: Site) -> None:
-    pending, _ = await site.subscribe(1, state=SubscriptionState.PENDING, expires_ms=1 << 60), await site.subscribe(2)
+async def test_a_confirmation_has_one_subscription(fixture: ExplainFixture) -> None:
+    pending, _ = (
+        await fixture.subscribe(1, state=SubscriptionState.PENDING, expires_ms=1 << 60),
+        await fixture.subscribe(2),
+    )
     job = ConfirmationJob("SubscriptionConfirmation", ID, pending, TOPIC.arn, "token", 1, "http://localhost")
-    await site.put(jobs.ENDPOINT_JOBS, job)
-    explanation = await site.explain()
+    await fixture.put(jobs.ENDPOINT_JOBS, job)
+    explanation = await fixture.explain()
     assert (explanation.message_type, only_history(explanation).subscription) == ("SubscriptionConfirmation", pending)
 
 
 # -- what is unknown ---------------------------------------------------------------------------------------------------
 
 
-async def test_nothing_is_known(site: Site) -> None:
-    await site.subscribe(1)
-    explanation = await site.explain(topic=TOPIC.arn)
+async def test_nothing_is_known(fixture: ExplainFixture) -> None:
+    await fixture.subscribe(1)
+    explanation = await fixture.explain(topic=TOPIC.arn)
     assert (explanation.known, explanation.histories) == (False, ())
     assert render(explanation).startswith(f"Nothing is known of a message {ID}.\n")
 
 
-async def test_one_subscription_of_many(site: Site) -> None:
-    arns = [await site.subscribe(number) for number in range(3)]
-    site.write_events(accepted(), *[delivered(arn) for arn in arns])
-    assert only_history(await site.explain(subscription=arns[1])).subscription == arns[1]
+async def test_one_subscription_of_many(fixture: ExplainFixture) -> None:
+    arns = [await fixture.subscribe(number) for number in range(3)]
+    fixture.write_events(accepted(), *[delivered(arn) for arn in arns])
+    assert only_history(await fixture.explain(subscription=arns[1])).subscription == arns[1]
 
 
-async def test_of_many_subscriptions_only_failures_are_shown(site: Site) -> None:
-    arns = [await site.subscribe(number) for number in range(HISTORIES_SHOWN_MAX + 10)]
-    site.write_events(accepted(), dropped(arns[7], "spent:status"), *[delivered(arn) for arn in arns if arn != arns[7]])
-    explanation = await site.explain()
+async def test_of_many_subscriptions_only_failures_are_shown(fixture: ExplainFixture) -> None:
+    arns = [await fixture.subscribe(number) for number in range(HISTORIES_SHOWN_MAX + 10)]
+    fixture.write_events(
+        accepted(), dropped(arns[7], "spent:status"), *[delivered(arn) for arn in arns if arn != arns[7]]
+    )
+    explanation = await fixture.explain()
     text = render(explanation)
     assert explanation.totals == {DeliveryStatus.DELIVERED: 29, DeliveryStatus.DROPPED: 1}
     assert [arn for arn in arns if arn in text] == [arns[7]]
@@ -280,8 +291,8 @@ async def test_of_many_subscriptions_only_failures_are_shown(site: Site) -> None
     "written, shared, text_expected",
     [(False, False, "Events are off (CNS_EVENTS=off)"), (True, True, "name copies of their directories")],
 )
-async def test_missing_events(site: Site, written: bool, shared: bool, text_expected: str) -> None:
-    explanation = await explain(site.backend, site.events(written=written, shared=shared), Question(ID))
+async def test_missing_events(fixture: ExplainFixture, written: bool, shared: bool, text_expected: str) -> None:
+    explanation = await explain(fixture.backend, fixture.events(written=written, shared=shared), Question(ID))
     assert text_expected in render(explanation)
 
 
@@ -293,24 +304,26 @@ async def test_missing_events(site: Site, written: bool, shared: bool, text_expe
         ((accepted(), delivered("s")), False, ""),
     ],
 )
-async def test_removed_segments(site: Site, events: tuple[Event, ...], tables: bool, text_expected: str) -> None:
+async def test_removed_segments(
+    fixture: ExplainFixture, events: tuple[Event, ...], tables: bool, text_expected: str
+) -> None:
     """Removed segments are mentioned only if the time of the publish is unknown."""
-    site.write_events(*events)
-    for path in (site.directory / "events").glob("*/*/*-000000000001.jsonl"):
+    fixture.write_events(*events)
+    for path in (fixture.directory / "events").glob("*/*/*-000000000001.jsonl"):
         path.rename(path.with_name(path.name.replace("-000000000001", "-000000000009")))
     if tables:
-        (site.directory / "tables").mkdir()
-    older = [text for text in (await site.explain()).unknown if text.startswith("Older events were removed")]
+        (fixture.directory / "tables").mkdir()
+    older = [text for text in (await fixture.explain()).unknown if text.startswith("Older events were removed")]
     assert [text_expected in text for text in older] == ([True] if text_expected else [])
 
 
-async def test_a_deleted_topic(site: Site) -> None:
-    site.write_events(accepted(), delivered("s"))
-    assert await site.backend.topics.delete(TOPIC.arn)
-    assert "The topic does not exist any more" in "".join((await site.explain()).unknown)
+async def test_a_deleted_topic(fixture: ExplainFixture) -> None:
+    fixture.write_events(accepted(), delivered("s"))
+    assert await fixture.backend.topics.delete(TOPIC.arn)
+    assert "The topic does not exist any more" in "".join((await fixture.explain()).unknown)
 
 
-async def test_control_characters_are_not_printed(site: Site) -> None:
-    arn = await site.subscribe(1, endpoint="http://example.com/\x1b[2J")
-    site.write_events(accepted(), delivered(arn))
-    assert "\x1b" not in render(await site.explain())
+async def test_control_characters_are_not_printed(fixture: ExplainFixture) -> None:
+    arn = await fixture.subscribe(1, endpoint="http://example.com/\x1b[2J")
+    fixture.write_events(accepted(), delivered(arn))
+    assert "\x1b" not in render(await fixture.explain())

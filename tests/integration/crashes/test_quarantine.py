@@ -66,7 +66,7 @@ class FailingLeases(EmbeddedLeaseStore):
 
 
 @dataclass(frozen=True, slots=True)
-class Site:
+class QuarantineFixture:
     clock: Clock
     port: InlineQueuePort
     matcher: FailingMatcher
@@ -107,12 +107,12 @@ class Site:
 
 
 @pytest.fixture
-async def site(tmp_path: Path) -> AsyncIterator[Site]:
+async def fixture(tmp_path: Path) -> AsyncIterator[QuarantineFixture]:
     clock = Clock()
     database = Database(tmp_path, clock)
     port = InlineQueuePort(EmbeddedEngine(database, clock), clock, no_queue)
     database.start(asyncio.get_running_loop())
-    yield Site(clock, port, FailingMatcher(), FailingLeases(), EmbeddedNotificationStore(database))
+    yield QuarantineFixture(clock, port, FailingMatcher(), FailingLeases(), EmbeddedNotificationStore(database))
     await database.close()
 
 
@@ -124,72 +124,72 @@ def _bug() -> Exception:
     return ZeroDivisionError()
 
 
-async def test_an_outage_quarantines_nothing(site: Site) -> None:
-    await site.put("n")
-    site.matcher.fails["n"] = _outage
+async def test_an_outage_quarantines_nothing(fixture: QuarantineFixture) -> None:
+    await fixture.put("n")
+    fixture.matcher.fails["n"] = _outage
     for _ in range(OUTAGE_LEASES):
-        await site.run_worker()
-    site.matcher.fails.clear()
-    await site.run_worker()
-    assert await site.port.depth(jobs.ENDPOINT_JOBS) == 1
-    assert await site.quarantined() == []
+        await fixture.run_worker()
+    fixture.matcher.fails.clear()
+    await fixture.run_worker()
+    assert await fixture.port.depth(jobs.ENDPOINT_JOBS) == 1
+    assert await fixture.quarantined() == []
 
 
-async def test_an_outage_during_a_trial_quarantines_nothing(site: Site) -> None:
+async def test_an_outage_during_a_trial_quarantines_nothing(fixture: QuarantineFixture) -> None:
     """The trial is recorded, and the record cannot be removed before the stores are back."""
-    await site.put("n")
+    await fixture.put("n")
     for _ in range(LEASES_MAX - 1):
-        site.matcher.fails["n"] = _outage
-        await site.run_worker()
+        fixture.matcher.fails["n"] = _outage
+        await fixture.run_worker()
 
     def fail_leases_too() -> Exception:
-        site.leases.away = True
+        fixture.leases.away = True
         return _outage()
 
-    site.matcher.fails["n"] = fail_leases_too
+    fixture.matcher.fails["n"] = fail_leases_too
     for _ in range(OUTAGE_LEASES):
-        await site.run_worker()
-    site.leases.away = False
-    site.matcher.fails.clear()
+        await fixture.run_worker()
+    fixture.leases.away = False
+    fixture.matcher.fails.clear()
     async with asyncio.timeout(10):
-        while site.leases._leases:
+        while fixture.leases._leases:
             await asyncio.sleep(POLL_INTERVAL_S)
-    await site.run_worker()
-    assert await site.port.depth(jobs.ENDPOINT_JOBS) == 1
-    assert await site.quarantined() == []
+    await fixture.run_worker()
+    assert await fixture.port.depth(jobs.ENDPOINT_JOBS) == 1
+    assert await fixture.quarantined() == []
 
 
-async def test_a_job_whose_run_crashes_is_quarantined(site: Site) -> None:
-    await site.put("n", "other")
-    site.matcher.fails["n"] = _bug
+async def test_a_job_whose_run_crashes_is_quarantined(fixture: QuarantineFixture) -> None:
+    await fixture.put("n", "other")
+    fixture.matcher.fails["n"] = _bug
     for _ in range(LEASES_MAX):
-        await site.run_worker()
-        assert await site.port.depth(jobs.QUARANTINE) == 0
-    await site.run_worker()
-    (item,) = await site.quarantined()
+        await fixture.run_worker()
+        assert await fixture.port.depth(jobs.QUARANTINE) == 0
+    await fixture.run_worker()
+    (item,) = await fixture.quarantined()
     assert (item.queue, item.id, item.topic, item.body) == (jobs.PUBLISH_JOBS, "n", TOPIC, _job("n"))
     assert "5 times" in item.why
-    assert await site.port.depth(jobs.PUBLISH_JOBS) == 0
+    assert await fixture.port.depth(jobs.PUBLISH_JOBS) == 0
 
 
-async def test_a_job_that_ends_its_process_is_quarantined(site: Site) -> None:
-    await site.put("n")
+async def test_a_job_that_ends_its_process_is_quarantined(fixture: QuarantineFixture) -> None:
+    await fixture.put("n")
     stats = Stats()
     for _ in range(LEASES_MAX):
-        (held,) = await site.port.receive(jobs.PUBLISH_JOBS, 1, LEASE_MS, 0)
-        quarantine = Quarantine(site.port, site.leases, site.clock, stats)
+        (held,) = await fixture.port.receive(jobs.PUBLISH_JOBS, 1, LEASE_MS, 0)
+        quarantine = Quarantine(fixture.port, fixture.leases, fixture.clock, stats)
         # the trial ends with this task, which goes on
         assert not await quarantine.intercept(jobs.PUBLISH_JOBS, held, TOPIC)
-        site.clock.advance(LEASE_MS + 1)
-    await site.run_worker()
-    assert len(await site.quarantined()) == 1
+        fixture.clock.advance(LEASE_MS + 1)
+    await fixture.run_worker()
+    assert len(await fixture.quarantined()) == 1
 
 
-async def test_a_failing_job_does_not_delay_jobs_received_with_it(site: Site) -> None:
-    await site.put("n", "a", "b")
-    site.matcher.fails["n"] = _bug
-    await site.run_worker()
-    assert await site.port.depth(jobs.ENDPOINT_JOBS) == 2
+async def test_a_failing_job_does_not_delay_jobs_received_with_it(fixture: QuarantineFixture) -> None:
+    await fixture.put("n", "a", "b")
+    fixture.matcher.fails["n"] = _bug
+    await fixture.run_worker()
+    assert await fixture.port.depth(jobs.ENDPOINT_JOBS) == 2
 
 
 @pytest.mark.parametrize(
@@ -203,25 +203,29 @@ async def test_a_failing_job_does_not_delay_jobs_received_with_it(site: Site) ->
         (jobs.FIFO_ENDPOINT_JOBS, NEWER),
     ],
 )
-async def test_an_undecodable_job_is_retried_then_quarantined_unchanged(site: Site, queue: str, body: bytes) -> None:
-    await site.port.enqueue([NewJob(queue, "n", body, "g", dedup="n")])
-    receiver = JobReceiver(site.port, Quarantine(site.port, site.leases, site.clock, Stats()), site.clock)
+async def test_an_undecodable_job_is_retried_then_quarantined_unchanged(
+    fixture: QuarantineFixture, queue: str, body: bytes
+) -> None:
+    await fixture.port.enqueue([NewJob(queue, "n", body, "g", dedup="n")])
+    receiver = JobReceiver(
+        fixture.port, Quarantine(fixture.port, fixture.leases, fixture.clock, Stats()), fixture.clock
+    )
     receive = receiver.publish_jobs if queue == jobs.PUBLISH_JOBS else receiver.target_jobs
     for _ in range(LEASES_MAX):
         assert await receive(queue, 10, LEASE_MS, 0) == []
-        assert await site.port.depth(queue) == 1
-        site.clock.advance(LEASE_MS + 1)
+        assert await fixture.port.depth(queue) == 1
+        fixture.clock.advance(LEASE_MS + 1)
     assert await receive(queue, 10, LEASE_MS, 0) == []
-    assert await site.port.depth(queue) == 0
-    (item,) = await site.quarantined()
+    assert await fixture.port.depth(queue) == 0
+    (item,) = await fixture.quarantined()
     assert (item.queue, item.id, item.body, item.why) == (queue, "n", body, "it cannot be read")
 
 
-async def test_an_undecodable_job_does_not_delay_others(site: Site) -> None:
-    await site.port.enqueue([NewJob(jobs.PUBLISH_JOBS, "x", NEWER, "a")])
-    await site.put("n")
-    await site.run_worker()
-    assert await site.port.depth(jobs.ENDPOINT_JOBS) == 1
+async def test_an_undecodable_job_does_not_delay_others(fixture: QuarantineFixture) -> None:
+    await fixture.port.enqueue([NewJob(jobs.PUBLISH_JOBS, "x", NEWER, "a")])
+    await fixture.put("n")
+    await fixture.run_worker()
+    assert await fixture.port.depth(jobs.ENDPOINT_JOBS) == 1
 
 
 def _job(name: str) -> bytes:

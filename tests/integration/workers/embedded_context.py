@@ -1,4 +1,4 @@
-"""What delivering takes, on an embedded store of its own: for tests of consumers without a service around them."""
+"""A delivery context on an embedded store, for tests of consumers without a service."""
 
 from __future__ import annotations
 

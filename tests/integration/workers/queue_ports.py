@@ -77,7 +77,7 @@ class Cqs:
         return arn
 
     async def received(self, queue_arn: str) -> list[dict[str, Any]]:
-        """What the tenant gets from a queue, with all its attributes."""
+        """Receive from a tenant's queue, with all attributes."""
         name = queue_arn.rpartition(":")[2]
         members = {
             "QueueUrl": f"{self.url}{self.tenant.account}/{name}",

@@ -125,7 +125,7 @@ def signer() -> Signer:
     return Signer(new_identity(1_700_000_000_000))
 
 
-class Site:
+class ChannelFixture:
     def __init__(self) -> None:
         self.port = RecordingPort()
         self.outbox = RecordingOutbox()
@@ -158,8 +158,8 @@ def confirm(channels: Channels, target: Target) -> Attempt:
 
 
 @pytest.fixture
-async def site() -> Site:
-    return Site()
+async def fixture() -> ChannelFixture:
+    return ChannelFixture()
 
 
 def target(protocol: str, endpoint: str, *, raw: bool = False) -> Target:
@@ -179,36 +179,36 @@ def target(protocol: str, endpoint: str, *, raw: bool = False) -> Target:
 
 
 @pytest.mark.parametrize("protocol", OUTBOX_PROTOCOLS)
-async def test_what_has_no_channel_of_its_own_is_kept(site: Site, protocol: str) -> None:
+async def test_what_has_no_channel_of_its_own_is_kept(fixture: ChannelFixture, protocol: str) -> None:
     endpoint = "arn:aws:sns:eu-west-1:111111111111:endpoint/GCM/app/1"
-    outcome = await deliver(site.channels, target(protocol, endpoint), NOTIFICATION)
-    (item,) = site.outbox.items
+    outcome = await deliver(fixture.channels, target(protocol, endpoint), NOTIFICATION)
+    (item,) = fixture.outbox.items
     assert isinstance(outcome, Delivered) and outcome.provider_id == item.id
     assert (item.protocol, item.message, item.account, item.region) == (protocol, "text", "111111111111", "eu-west-1")
-    await confirm(site.channels, target(protocol, endpoint))
-    assert [one.message_id for one in site.outbox.items] == ["n", "m"]
-    site.outbox.away = True
-    away = await deliver(site.channels, target(protocol, endpoint), NOTIFICATION)
+    await confirm(fixture.channels, target(protocol, endpoint))
+    assert [one.message_id for one in fixture.outbox.items] == ["n", "m"]
+    fixture.outbox.away = True
+    away = await deliver(fixture.channels, target(protocol, endpoint), NOTIFICATION)
     assert isinstance(away, Failed) and (away.cause, away.permanent) == (Cause.OUTBOX, False)
 
 
 @pytest.mark.parametrize("protocol", ["sms", "application"])
-async def test_who_is_to_be_sent_nothing_is_sent_nothing(site: Site, protocol: str) -> None:
+async def test_who_is_to_be_sent_nothing_is_sent_nothing(fixture: ChannelFixture, protocol: str) -> None:
     endpoint = "arn:aws:sns:eu-west-1:111111111111:endpoint/GCM/app/1"
-    site.recipients.objection = Cause.OPTED_OUT
-    refused = await deliver(site.channels, target(protocol, endpoint), NOTIFICATION)
+    fixture.recipients.objection = Cause.OPTED_OUT
+    refused = await deliver(fixture.channels, target(protocol, endpoint), NOTIFICATION)
     assert isinstance(refused, Failed) and (refused.cause, refused.permanent) == (Cause.OPTED_OUT, True)
-    site.recipients.away = True
-    unknown = await deliver(site.channels, target(protocol, endpoint), NOTIFICATION)
+    fixture.recipients.away = True
+    unknown = await deliver(fixture.channels, target(protocol, endpoint), NOTIFICATION)
     assert isinstance(unknown, Failed) and (unknown.cause, unknown.permanent) == (Cause.STORE, False)
-    assert site.outbox.items == []
+    assert fixture.outbox.items == []
 
 
-async def test_what_was_published_to_a_number_was_asked_then(site: Site) -> None:
+async def test_what_was_published_to_a_number_was_asked_then(fixture: ChannelFixture) -> None:
     """A one-time password goes to a number that is not verified yet."""
-    site.recipients.objection = Cause.NOT_VERIFIED
+    fixture.recipients.objection = Cause.NOT_VERIFIED
     job = DirectJob("n", "111111111111", "eu-west-1", "sms", "+1555", NOTIFICATION)
-    assert isinstance(await deliver(site.channels, direct_target(job), NOTIFICATION), Delivered)
+    assert isinstance(await deliver(fixture.channels, direct_target(job), NOTIFICATION), Delivered)
 
 
 def test_retries_that_no_policy_changes() -> None:
@@ -229,9 +229,9 @@ def test_the_target_of_what_was_published_to_a_number() -> None:
 
 @pytest.mark.spec("subscribing.cross-account-fifo-queue")
 @pytest.mark.parametrize(("queue", "ids"), [(QUEUE, ("", "")), (QUEUE + ".fifo", ("Subscription", "m"))])
-async def test_a_queue_is_asked(site: Site, queue: str, ids: tuple[str, str]) -> None:
-    await confirm(site.channels, target("sqs", queue))
-    ((arn, message),) = site.port.delivered
+async def test_a_queue_is_asked(fixture: ChannelFixture, queue: str, ids: tuple[str, str]) -> None:
+    await confirm(fixture.channels, target("sqs", queue))
+    ((arn, message),) = fixture.port.delivered
     assert (arn, message.group, message.dedup) == (queue, *ids)
     assert json.loads(message.body)["Type"] == "SubscriptionConfirmation"
 
@@ -248,14 +248,14 @@ async def test_a_queue_is_asked(site: Site, queue: str, ids: tuple[str, str]) ->
     ],
 )
 async def test_which_ids_a_queue_gets(
-    site: Site, topic: str, queue: str, own: tuple[str, str], ids: tuple[str, str]
+    fixture: ChannelFixture, topic: str, queue: str, own: tuple[str, str], ids: tuple[str, str]
 ) -> None:
     """A FIFO queue may have the dead letters of a standard topic, and takes nothing without ids."""
     published = replace(
         NOTIFICATION, topic_arn=TOPIC[:-1] + topic, message_group_id=own[0], message_deduplication_id=own[1]
     )
-    await site.channels.queues.dead_letter(f"{QUEUE[:-1]}{queue}", target("sqs", QUEUE, raw=True), published)
-    ((_, message),) = site.port.delivered
+    await fixture.channels.queues.dead_letter(f"{QUEUE[:-1]}{queue}", target("sqs", QUEUE, raw=True), published)
+    ((_, message),) = fixture.port.delivered
     assert (message.group, message.dedup, message.body) == (*ids, "text")
 
 

@@ -21,7 +21,7 @@ from cns.subscriptions.subscription import SubscriptionState
 from cns_backend.store_host import StoreHost
 from cns_common.configuration.settings import Settings
 from cns_common.events.schema import REASON_CHARS_MAX, DeliveryAttempted, DeliveryFiltered, NotificationDropped
-from tests.integration.workers.drops_bench import ACCOUNT, FIFO, TOPIC, Bench, NoReplays, message
+from tests.integration.workers.drop_fixture import ACCOUNT, FIFO, TOPIC, DropFixture, NoReplays, message
 from workers.consumers.fifo_consumer import FifoConsumer
 from workers.delivery.channels import Channels
 from workers.fanout.fifo_producer import FifoProducer
@@ -33,92 +33,92 @@ NO_RETRIES = RetryPolicy(retries=0)
 
 
 @pytest.fixture
-async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
+async def fixture(tmp_path: Path) -> AsyncIterator[DropFixture]:
     host = StoreHost(Settings(data=tmp_path))
     host.database.start(asyncio.get_running_loop())
     await host.backend.topics.create(TOPIC)
     await host.backend.topics.create(FIFO)
-    yield Bench(host.backend)
+    yield DropFixture(host.backend)
     await host.database.close()
 
 
 # -- before anybody is asked to take it -------------------------------------------------------------------------------
 
 
-async def publish_job_without_its_notification(bench: Bench) -> None:
-    await bench.put(jobs.PUBLISH_JOBS, PublishJob("m", TOPIC.arn))
-    await bench.producer.step()
+async def publish_job_without_its_notification(fixture: DropFixture) -> None:
+    await fixture.put(jobs.PUBLISH_JOBS, PublishJob("m", TOPIC.arn))
+    await fixture.producer.step()
 
 
-async def fifo_publish_job_without_its_notification(bench: Bench) -> None:
-    await bench.put(jobs.FIFO_PUBLISH_JOBS, PublishJob("m", FIFO.arn))
-    await bench.fifo_producer.step()
+async def fifo_publish_job_without_its_notification(fixture: DropFixture) -> None:
+    await fixture.put(jobs.FIFO_PUBLISH_JOBS, PublishJob("m", FIFO.arn))
+    await fixture.fifo_producer.step()
 
 
-async def publish_job_of_a_topic_that_is_gone(bench: Bench) -> None:
-    await bench.put(jobs.PUBLISH_JOBS, PublishJob("m", TOPIC.arn, message(TOPIC)))
-    await bench.producer.step()
+async def publish_job_of_a_topic_that_is_gone(fixture: DropFixture) -> None:
+    await fixture.put(jobs.PUBLISH_JOBS, PublishJob("m", TOPIC.arn, message(TOPIC)))
+    await fixture.producer.step()
 
 
-async def malformed_attributes(bench: Bench) -> None:
-    await bench.subscribe(policy=PAID)
-    await bench.put(jobs.PUBLISH_JOBS, PublishJob("m", TOPIC.arn, message(TOPIC, attributes=MALFORMED)))
-    await bench.producer.step()
+async def malformed_attributes(fixture: DropFixture) -> None:
+    await fixture.subscribe(policy=PAID)
+    await fixture.put(jobs.PUBLISH_JOBS, PublishJob("m", TOPIC.arn, message(TOPIC, attributes=MALFORMED)))
+    await fixture.producer.step()
 
 
-async def malformed_attributes_at_a_fifo_topic_that_waits_for_a_replay(bench: Bench) -> None:
+async def malformed_attributes_at_a_fifo_topic_that_waits_for_a_replay(fixture: DropFixture) -> None:
     """It is looked at again and again, and given up once."""
-    await bench.subscribe(FIFO, PAID)
-    waiting = await bench.subscribe(FIFO, id="00000002-0000-4000-8000-000000000000", endpoint="http://example.com/2")
+    await fixture.subscribe(FIFO, PAID)
+    waiting = await fixture.subscribe(FIFO, id="00000002-0000-4000-8000-000000000000", endpoint="http://example.com/2")
     replay = Replay(
         id="r", topic_arn=FIFO.arn, archive_id="a", subscription_arn=waiting, policy="", start_ms=0, set_ms=0
     )
-    bench.fifo_producer = FifoProducer(
-        bench.fanout,
+    fixture.fifo_producer = FifoProducer(
+        fixture.fanout,
         cast(Any, NoReplays(replace(replay, status="In progress", claimed="9" * 20), looks=3)),
     )
-    await bench.put(jobs.FIFO_PUBLISH_JOBS, PublishJob("m", FIFO.arn, message(FIFO, attributes=MALFORMED)))
+    await fixture.put(jobs.FIFO_PUBLISH_JOBS, PublishJob("m", FIFO.arn, message(FIFO, attributes=MALFORMED)))
     async with asyncio.timeout(20):
-        while await bench.port.depth(jobs.FIFO_PUBLISH_JOBS):
-            await bench.fifo_producer.step()
-            bench.backend.clock.advance(1_000)
+        while await fixture.port.depth(jobs.FIFO_PUBLISH_JOBS):
+            await fixture.fifo_producer.step()
+            fixture.backend.clock.advance(1_000)
 
 
 # -- when it is to be sent --------------------------------------------------------------------------------------------
 
 
-async def subscription_gone(bench: Bench) -> None:
-    assert await bench.attempts(EndpointJob("m", TOPIC.arn, (f"{TOPIC.arn}:gone",), message(TOPIC))).load() == []
+async def subscription_gone(fixture: DropFixture) -> None:
+    assert await fixture.attempts(EndpointJob("m", TOPIC.arn, (f"{TOPIC.arn}:gone",), message(TOPIC))).load() == []
 
 
-async def subscription_set_aside(bench: Bench) -> None:
-    arn = await bench.subscribe(state=SubscriptionState.REMOVED, expires_ms=1 << 60)
-    assert await bench.attempts(EndpointJob("m", TOPIC.arn, (arn,), message(TOPIC))).load() == []
+async def subscription_set_aside(fixture: DropFixture) -> None:
+    arn = await fixture.subscribe(state=SubscriptionState.REMOVED, expires_ms=1 << 60)
+    assert await fixture.attempts(EndpointJob("m", TOPIC.arn, (arn,), message(TOPIC))).load() == []
 
 
-async def subscription_of_a_confirmation_gone(bench: Bench) -> None:
+async def subscription_of_a_confirmation_gone(fixture: DropFixture) -> None:
     gone = f"{TOPIC.arn}:gone"
     job = ConfirmationJob("SubscriptionConfirmation", "m", gone, TOPIC.arn, "token", 1, "http://localhost")
-    assert await bench.attempts(job).load() == []
+    assert await fixture.attempts(job).load() == []
 
 
-async def endpoint_job_without_its_notification(bench: Bench) -> None:
-    arn = await bench.subscribe()
-    assert await bench.attempts(EndpointJob("m", TOPIC.arn, (arn,))).load() == []
+async def endpoint_job_without_its_notification(fixture: DropFixture) -> None:
+    arn = await fixture.subscribe()
+    assert await fixture.attempts(EndpointJob("m", TOPIC.arn, (arn,))).load() == []
 
 
-async def fifo_subscription_gone(bench: Bench) -> None:
-    await deliver_in_order(bench, EndpointJob("m", FIFO.arn, (f"{FIFO.arn}:gone",), message(FIFO), "1"))
+async def fifo_subscription_gone(fixture: DropFixture) -> None:
+    await deliver_in_order(fixture, EndpointJob("m", FIFO.arn, (f"{FIFO.arn}:gone",), message(FIFO), "1"))
 
 
-async def fifo_endpoint_job_without_its_notification(bench: Bench) -> None:
-    arn = await bench.subscribe(FIFO)
-    await deliver_in_order(bench, EndpointJob("m", FIFO.arn, (arn,), None, "1"))
+async def fifo_endpoint_job_without_its_notification(fixture: DropFixture) -> None:
+    arn = await fixture.subscribe(FIFO)
+    await deliver_in_order(fixture, EndpointJob("m", FIFO.arn, (arn,), None, "1"))
 
 
-async def deliver_in_order(bench: Bench, job: EndpointJob) -> None:
-    await bench.put(jobs.FIFO_ENDPOINT_JOBS, job)
-    consumer = FifoConsumer(bench.context, cast(Channels, None))
+async def deliver_in_order(fixture: DropFixture, job: EndpointJob) -> None:
+    await fixture.put(jobs.FIFO_ENDPOINT_JOBS, job)
+    consumer = FifoConsumer(fixture.context, cast(Channels, None))
     await consumer.step()
     await consumer.drain(5.0)
 
@@ -143,20 +143,20 @@ def target(**members: Any) -> Target:
     return Target(**(whole | members))
 
 
-async def spent(bench: Bench) -> None:
-    assert await bench.ends(target(), STATUS) is None
+async def spent(fixture: DropFixture) -> None:
+    assert await fixture.ends(target(), STATUS) is None
 
 
-async def refused_for_good(bench: Bench) -> None:
-    assert await bench.ends(target(), replace(STATUS, permanent=True)) is None
+async def refused_for_good(fixture: DropFixture) -> None:
+    assert await fixture.ends(target(), replace(STATUS, permanent=True)) is None
 
 
-async def dead_letter_queue_refuses(bench: Bench) -> None:
+async def dead_letter_queue_refuses(fixture: DropFixture) -> None:
     denied = Failed(Cause.QUEUE, "AccessDenied", 0, permanent=True)
-    assert await bench.ends(target(dead_letter_arn="arn:aws:sqs:us-east-1:1:dead"), STATUS, denied) is None
+    assert await fixture.ends(target(dead_letter_arn="arn:aws:sqs:us-east-1:1:dead"), STATUS, denied) is None
 
 
-Way = Callable[[Bench], Awaitable[None]]
+Way = Callable[[DropFixture], Awaitable[None]]
 ONE, OF_ALL = 1, 0
 
 
@@ -181,37 +181,37 @@ ONE, OF_ALL = 1, 0
     ],
 )
 async def test_it_is_counted_once_by_its_cause(
-    bench: Bench, way: Way, cause: str, subscription: str, subscriptions: int
+    fixture: DropFixture, way: Way, cause: str, subscription: str, subscriptions: int
 ) -> None:
-    await way(bench)
-    assert bench.counted() == {cause: 1}
-    assert bench.told() == [(cause, subscription, subscriptions)]
+    await way(fixture)
+    assert fixture.counted() == {cause: 1}
+    assert fixture.told() == [(cause, subscription, subscriptions)]
 
 
-async def test_what_was_answered_is_told(bench: Bench) -> None:
+async def test_what_was_answered_is_told(fixture: DropFixture) -> None:
     said = replace(STATUS, text="HTTP 500 Oops: " + "x" * 1_000)
     denied = Failed(Cause.QUEUE, "AccessDenied: queue policy denies topic t", 0, permanent=True)
-    await bench.ends(target(dead_letter_arn="arn:aws:sqs:us-east-1:1:dead"), said, denied)
-    (attempted, dropped) = bench.events.events
+    await fixture.ends(target(dead_letter_arn="arn:aws:sqs:us-east-1:1:dead"), said, denied)
+    (attempted, dropped) = fixture.events.events
     assert isinstance(attempted, DeliveryAttempted) and isinstance(dropped, NotificationDropped)
     assert attempted.reason == said.text[:REASON_CHARS_MAX] and len(attempted.reason) == REASON_CHARS_MAX
     assert dropped.reason == denied.text
 
 
-async def test_a_dead_letter_is_no_drop_and_one_that_cannot_be_put_yet_neither(bench: Bench) -> None:
+async def test_a_dead_letter_is_no_drop_and_one_that_cannot_be_put_yet_neither(fixture: DropFixture) -> None:
     dying = target(dead_letter_arn="arn:aws:sqs:us-east-1:1:dead")
-    assert await bench.ends(dying, STATUS, Delivered(200, 0, "id")) is None
-    again = await bench.ends(dying, STATUS, Failed(Cause.QUEUE, "the store is away", 0))
+    assert await fixture.ends(dying, STATUS, Delivered(200, 0, "id")) is None
+    again = await fixture.ends(dying, STATUS, Failed(Cause.QUEUE, "the store is away", 0))
     assert again is not None and again.failures == 1
-    assert (bench.counted(), bench.told()) == ({}, [])
+    assert (fixture.counted(), fixture.told()) == ({}, [])
 
 
-async def test_what_filters_keep_is_told_once_and_not_as_a_drop(bench: Bench) -> None:
-    await bench.subscribe(policy=PAID)
-    await bench.put(jobs.PUBLISH_JOBS, PublishJob("m", TOPIC.arn, message(TOPIC)))
-    await bench.producer.step()
-    (event,) = bench.events.events
+async def test_what_filters_keep_is_told_once_and_not_as_a_drop(fixture: DropFixture) -> None:
+    await fixture.subscribe(policy=PAID)
+    await fixture.put(jobs.PUBLISH_JOBS, PublishJob("m", TOPIC.arn, message(TOPIC)))
+    await fixture.producer.step()
+    (event,) = fixture.events.events
     assert isinstance(event, DeliveryFiltered)
     assert (event.message_id, event.filtered, event.filter_keys) == ("m", 1, ("kind",))
     assert event.subscription_ids == ("00000001-0000-4000-8000-000000000000",)
-    assert bench.counted() == {}
+    assert fixture.counted() == {}

@@ -1,4 +1,4 @@
-"""What is told of a job: attempts that somebody wants logged, and how long deliveries took."""
+"""The events of a job: attempts that are to be logged, and latencies of deliveries."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from cns.notification import Notification
 from cns_common.clock import Clock
 from tests.integration.sns.cns_support import Rig
 from tests.integration.sns.mobile.sns_mobile import open_mobile
-from tests.integration.workers.delivery_log_site import OK, ROLE, Site
+from tests.integration.workers.delivery_log_fixture import OK, ROLE, DeliveryLogFixture
 from tests.recorded_events import RecordedEvents
 from workers.consumers.job_events import JobEvents
 from workers.delivery.logs.logger import AttemptLog
@@ -49,8 +49,8 @@ def facts_of(
 
 
 async def test_what_a_job_says_of_an_attempt(rig: Rig, tmp_path: Path) -> None:
-    site, log = Site(rig, tmp_path), RecordedAttempts()
-    topic, target = await site.subscribed("http", "http://127.0.0.1/a", HTTPSuccessFeedbackRoleArn=ROLE)
+    fixture, log = DeliveryLogFixture(rig, tmp_path), RecordedAttempts()
+    topic, target = await fixture.subscribed("http", "http://127.0.0.1/a", HTTPSuccessFeedbackRoleArn=ROLE)
     texts = {"default": "hello", "sqs": "other"}
     notification = Notification(id="m", topic_arn=topic, timestamp_ms=7, texts=texts)
     facts = facts_of(EndpointJob("m", topic, (target.arn,), notification), log, failures=2)
@@ -62,13 +62,13 @@ async def test_what_a_job_says_of_an_attempt(rig: Rig, tmp_path: Path) -> None:
     assert (first.message_id, first.topic, first.published_ms, first.number) == ("m", topic, 7, 3)
     assert first.message_md5 == "5d41402abc4b2a76b9719d911017c592"
     assert second.message_md5 == "795f3202b17cb6bc3d4b771d8c6c9eaf"
-    await site.log.close()
+    await fixture.log.close()
 
 
 @pytest.mark.spec("sns-log.confirmations")
 async def test_what_a_job_says_of_a_confirmation(rig: Rig, tmp_path: Path) -> None:
-    site, log, stats = Site(rig, tmp_path), RecordedAttempts(), Stats()
-    topic, target = await site.subscribed("http", "http://127.0.0.1/a", HTTPSuccessFeedbackRoleArn=ROLE)
+    fixture, log, stats = DeliveryLogFixture(rig, tmp_path), RecordedAttempts(), Stats()
+    topic, target = await fixture.subscribed("http", "http://127.0.0.1/a", HTTPSuccessFeedbackRoleArn=ROLE)
     job = ConfirmationJob("SubscriptionConfirmation", "c", target.arn, topic, "t", 3, "http://localhost")
     facts = facts_of(job, log, stats=stats)
     facts.report_attempt(target, OK)
@@ -76,17 +76,17 @@ async def test_what_a_job_says_of_a_confirmation(rig: Rig, tmp_path: Path) -> No
     (told,) = log.told
     assert (told.message_id, told.message_md5, told.published_ms) == ("c", "", 3)
     assert stats.latency.samples() == []  # nothing was published
-    await site.log.close()
+    await fixture.log.close()
 
 
 @pytest.mark.parametrize(("replayed", "observed"), [(False, 1), (True, 0)])
 async def test_a_delivery_is_measured_unless_it_is_a_replay(
     rig: Rig, tmp_path: Path, replayed: bool, observed: int
 ) -> None:
-    site, stats, recorded = Site(rig, tmp_path), Stats(), RecordedEvents()
-    topic, target = await site.subscribed("http", "http://127.0.0.1/a")
+    fixture, stats, recorded = DeliveryLogFixture(rig, tmp_path), Stats(), RecordedEvents()
+    topic, target = await fixture.subscribed("http", "http://127.0.0.1/a")
     notification = Notification(id="m", topic_arn=topic, timestamp_ms=7, texts={"default": "m"}, replayed=replayed)
-    facts = facts_of(EndpointJob("m", topic, (target.arn,), notification), site.log, stats=stats, events=recorded)
+    facts = facts_of(EndpointJob("m", topic, (target.arn,), notification), fixture.log, stats=stats, events=recorded)
     facts.report_drop(target.arn, "subscription_gone")  # before its notification was read
     facts.set_notification(notification)
     facts.report_attempt(target, OK)
@@ -97,4 +97,4 @@ async def test_a_delivery_is_measured_unless_it_is_a_replay(
     facts.report_drop(target.arn, "spent:status")
     lines = [msgspec.to_builtins(event) for event in recorded.events]
     assert [line.get("replayed", False) for line in lines] == [replayed] * 5
-    await site.log.close()
+    await fixture.log.close()

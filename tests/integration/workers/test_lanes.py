@@ -1,4 +1,4 @@
-"""What an endpoint had no room for, and who else waits with it: lanes, their jobs, and jobs that are given back."""
+"""Lanes: the jobs that an endpoint has no room for, their order, and jobs that are given back."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ class Host:
         await self.port.enqueue([NewJob(jobs.ENDPOINT_JOBS, text, body, TOPIC.arn)])
 
     def send(self, endpoint: str) -> asyncio.Future[Outcome]:
-        """Of somebody else's message."""
+        """Start a send of another message."""
         self.admission.start(endpoint, uuid_text(), lambda: self.endpoints.begin(endpoint))
         return self.endpoints.asked.pop()[1]
 

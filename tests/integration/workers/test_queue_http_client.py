@@ -1,4 +1,4 @@
-"""What failures of a call to CQS mean, each made by a server that really fails so."""
+"""The failures of a call to CQS and their meaning, each made by a server that fails so."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the queue port promises of jobs, over both of its drivers."""
+"""The queue port's contract for jobs, over both of its drivers."""
 
 from __future__ import annotations
 

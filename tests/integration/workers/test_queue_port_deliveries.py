@@ -1,4 +1,4 @@
-"""What the queue port promises of customers' queues, over both of its drivers."""
+"""The queue port's contract for tenants' queues, over both of its drivers."""
 
 from __future__ import annotations
 

@@ -89,14 +89,14 @@ class CountedChannel(SqsChannel):
 
 
 @dataclass(frozen=True, slots=True)
-class Site:
+class SendLimitFixture:
     port: InlineQueuePort
     queues: Queues
     consumer: Consumer
 
 
 @pytest.fixture
-async def site(tmp_path: Path) -> AsyncIterator[Site]:
+async def fixture(tmp_path: Path) -> AsyncIterator[SendLimitFixture]:
     queues = Queues()
     async with embedded_context(tmp_path, [TOPIC], queues.take) as kept:
         pool = DeliveryPool("none", 0, lambda: Senders({}))
@@ -107,41 +107,41 @@ async def site(tmp_path: Path) -> AsyncIterator[Site]:
         consumer = Consumer(
             jobs.ENDPOINT_JOBS, kept.context, channels, AdmissionController(EndpointLimits(), kept.clock)
         )
-        yield Site(kept.port, queues, consumer)
+        yield SendLimitFixture(kept.port, queues, consumer)
 
 
-async def test_jobs_wait_where_they_are_while_too_many_sends_are_under_way(site: Site) -> None:
-    await site.port.enqueue([_job(number) for number in range(JOBS)])
+async def test_jobs_wait_where_they_are_while_too_many_sends_are_under_way(fixture: SendLimitFixture) -> None:
+    await fixture.port.enqueue([_job(number) for number in range(JOBS)])
     loops = Loops()
-    loops.start("consumer", site.consumer.step)
-    await asyncio.wait_for(site.queues.many.wait(), 30.0)
+    loops.start("consumer", fixture.consumer.step)
+    await asyncio.wait_for(fixture.queues.many.wait(), 30.0)
     with pytest.raises(TimeoutError):
-        await asyncio.wait_for(site.queues.too_many.wait(), POLL_INTERVAL_S)
-    site.queues.let.set()
-    await asyncio.wait_for(site.queues.all.wait(), 30.0)
-    site.port.stop_waiting()
+        await asyncio.wait_for(fixture.queues.too_many.wait(), POLL_INTERVAL_S)
+    fixture.queues.let.set()
+    await asyncio.wait_for(fixture.queues.all.wait(), 30.0)
+    fixture.port.stop_waiting()
     await loops.stop(cancel=(), grace_s=10.0)
-    assert await site.consumer.drain(10.0) == 0
-    assert await site.port.depth(jobs.ENDPOINT_JOBS) == 0
+    assert await fixture.consumer.drain(10.0) == 0
+    assert await fixture.port.depth(jobs.ENDPOINT_JOBS) == 0
 
 
 async def test_jobs_that_end_one_after_another_are_settled_together(
-    site: Site, monkeypatch: pytest.MonkeyPatch
+    fixture: SendLimitFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    each = site.port.settle
+    each = fixture.port.settle
     turns = Turns()
 
     async def settle(*arguments: Any, **named: Any) -> list[bool]:
         turns.say("settle")
         return await each(*arguments, **named)
 
-    monkeypatch.setattr(site.port, "settle", settle)
-    site.queues.answers_after_s = (number // TARGETS_MAX * SETTLE_TOGETHER_S / 10 for number in count())
-    site.queues.let.set()
-    await site.port.enqueue([_job(number) for number in range(5)])
-    await site.consumer.step()
-    assert await site.consumer.drain(10.0) == 0
-    assert await site.port.depth(jobs.ENDPOINT_JOBS) == 0
+    monkeypatch.setattr(fixture.port, "settle", settle)
+    fixture.queues.answers_after_s = (number // TARGETS_MAX * SETTLE_TOGETHER_S / 10 for number in count())
+    fixture.queues.let.set()
+    await fixture.port.enqueue([_job(number) for number in range(5)])
+    await fixture.consumer.step()
+    assert await fixture.consumer.drain(10.0) == 0
+    assert await fixture.port.depth(jobs.ENDPOINT_JOBS) == 0
     settled = sum(len(turn) for turn in turns.said)
     assert settled >= 5
     assert len(turns.said) <= settled - 3, "five ends within half of the time"

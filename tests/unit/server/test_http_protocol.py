@@ -133,7 +133,7 @@ async def _no_page(scope: Any, receive: Any, send: Any) -> None:
     raise AssertionError("no page is asked for")
 
 
-class Site:
+class ConnectionFixture:
     """Connections to one process."""
 
     def __init__(self, **limits: int) -> None:
@@ -169,8 +169,8 @@ class Site:
 
 
 @pytest.fixture
-def site() -> Site:
-    return Site()
+def fixture() -> ConnectionFixture:
+    return ConnectionFixture()
 
 
 def status(transport: Transport) -> int:
@@ -184,274 +184,274 @@ def status(transport: Transport) -> int:
 @pytest.mark.parametrize(
     "piece", [b"a: " + b"x" * 59 + b"\r\n", b"x" * PIECE], ids=["many trailers", "one endless trailer"]
 )
-def test_trailers_are_limited(site: Site, piece: bytes) -> None:
-    client = site.connect()
-    site.send(client, CHUNKED + b"2\r\nxx\r\n0\r\n" + (b"a: " if len(piece) == PIECE else b""))
+def test_trailers_are_limited(fixture: ConnectionFixture, piece: bytes) -> None:
+    client = fixture.connect()
+    fixture.send(client, CHUNKED + b"2\r\nxx\r\n0\r\n" + (b"a: " if len(piece) == PIECE else b""))
     sent = 0
     while not client.closed and sent < 10 * bounded_protocol.TRAILER_BYTES_MAX:
-        site.send(client, piece)
+        fixture.send(client, piece)
         sent += len(piece)
     assert (client.closed, status(client)) == (True, 400)
     assert sent <= bounded_protocol.TRAILER_BYTES_MAX + PIECE
-    assert site.front.requests == []
+    assert fixture.front.requests == []
 
 
-def test_trailers_in_one_piece_are_limited(site: Site) -> None:
-    client = site.connect()
-    site.send(client, CHUNKED + b"0\r\n" + (b"a: " + b"x" * 59 + b"\r\n") * 2_000)
+def test_trailers_in_one_piece_are_limited(fixture: ConnectionFixture) -> None:
+    client = fixture.connect()
+    fixture.send(client, CHUNKED + b"0\r\n" + (b"a: " + b"x" * 59 + b"\r\n") * 2_000)
     assert (client.closed, status(client)) == (True, 400)
 
 
-def test_trailers_are_no_headers(site: Site) -> None:
-    client = site.connect()
-    site.send(client, CHUNKED + b"2\r\nxx\r\n0\r\nsize: 9\r\nx: y\r\n\r\n", CALL)
-    first, second = site.front.requests
+def test_trailers_are_no_headers(fixture: ConnectionFixture) -> None:
+    client = fixture.connect()
+    fixture.send(client, CHUNKED + b"2\r\nxx\r\n0\r\nsize: 9\r\nx: y\r\n\r\n", CALL)
+    first, second = fixture.front.requests
     assert (first.body, b"size" in first.fields) == (b"xx", False)
     assert dict(second.headers) == {b"host": b"x"}
 
 
-def test_an_endless_chunk_extension_is_refused(site: Site) -> None:
-    client = site.connect()
-    site.send(client, CHUNKED + b"2;", *[b"x" * PIECE] * 5)
+def test_an_endless_chunk_extension_is_refused(fixture: ConnectionFixture) -> None:
+    client = fixture.connect()
+    fixture.send(client, CHUNKED + b"2;", *[b"x" * PIECE] * 5)
     assert (client.closed, status(client)) == (True, 400)
 
 
-def test_an_endless_body_is_refused(site: Site) -> None:
-    client = site.connect()
+def test_an_endless_body_is_refused(fixture: ConnectionFixture) -> None:
+    client = fixture.connect()
     pieces = (2 * BODY_BYTES_MAX + protocol.FRAMING_BYTES_MAX) // PIECE
-    site.send(client, post(10**9), *[b"x" * PIECE] * pieces)
+    fixture.send(client, post(10**9), *[b"x" * PIECE] * pieces)
     assert not client.closed
-    site.send(client, b"x" * PIECE)
+    fixture.send(client, b"x" * PIECE)
     assert (client.closed, status(client)) == (True, 413)
 
 
-def test_a_body_that_is_a_little_too_large_is_answered_and_the_connection_goes_on(site: Site) -> None:
-    client = site.connect()
-    site.send(client, post(BODY_BYTES_MAX + 1), b"x" * (BODY_BYTES_MAX + 1), CALL)
-    assert [request.body for request in site.front.requests] == [None, b""]
+def test_a_body_that_is_a_little_too_large_is_answered_and_the_connection_goes_on(fixture: ConnectionFixture) -> None:
+    client = fixture.connect()
+    fixture.send(client, post(BODY_BYTES_MAX + 1), b"x" * (BODY_BYTES_MAX + 1), CALL)
+    assert [request.body for request in fixture.front.requests] == [None, b""]
     assert (status(client), client.closed) == (413, False)
 
 
 @pytest.mark.parametrize("size", [1, 7, PIECE, BODY_BYTES_MAX])
-def test_a_body_is_whole_however_it_comes(site: Site, size: int) -> None:
-    client = site.connect()
+def test_a_body_is_whole_however_it_comes(fixture: ConnectionFixture, size: int) -> None:
+    client = fixture.connect()
     body = bytes(at % 251 for at in range(BODY_BYTES_MAX if size > 7 else 1_000))
-    site.send(client, post(len(body)), *[body[at : at + size] for at in range(0, len(body), size)])
-    assert [request.body for request in site.front.requests] == [body]
-    assert site.table.held_bytes == 0
+    fixture.send(client, post(len(body)), *[body[at : at + size] for at in range(0, len(body), size)])
+    assert [request.body for request in fixture.front.requests] == [body]
+    assert fixture.table.held_bytes == 0
 
 
-def test_chunks_of_two_bytes_are_held_in_one_buffer(site: Site) -> None:
-    client = site.connect()
-    site.send(client, CHUNKED, *[b"2\r\nxx\r\n" * 500] * 40)
-    assert site.table.held_bytes < 2 * 500 * 40 + HEAD_BYTES_MAX
-    site.send(client, b"0\r\n\r\n")
-    assert [request.body for request in site.front.requests] == [b"xx" * 500 * 40]
+def test_chunks_of_two_bytes_are_held_in_one_buffer(fixture: ConnectionFixture) -> None:
+    client = fixture.connect()
+    fixture.send(client, CHUNKED, *[b"2\r\nxx\r\n" * 500] * 40)
+    assert fixture.table.held_bytes < 2 * 500 * 40 + HEAD_BYTES_MAX
+    fixture.send(client, b"0\r\n\r\n")
+    assert [request.body for request in fixture.front.requests] == [b"xx" * 500 * 40]
 
 
 # -- the answers' side -------------------------------------------------------------------------------------------------
 
 
-def test_pipelined_requests_are_answered_in_order_whatever_the_pieces(site: Site) -> None:
+def test_pipelined_requests_are_answered_in_order_whatever_the_pieces(fixture: ConnectionFixture) -> None:
     calls = b"".join(b"GET / HTTP/1.1\r\nHost: x\r\nsize: %d\r\n\r\n" % number for number in range(100, 400))
     for size in (10, 333, 4_096, len(calls)):
-        client = site.connect()
-        site.send(client, *[calls[at : at + size] for at in range(0, len(calls), size)])
+        client = fixture.connect()
+        fixture.send(client, *[calls[at : at + size] for at in range(0, len(calls), size)])
         lengths = [int(part.split(b"\r\n")[0]) for part in client.written.split(b"content-length: ")[1:]]
         assert lengths == list(range(100, 400))
 
 
-def test_a_client_that_does_not_read_is_not_read(site: Site) -> None:
-    client = site.connect(taking=False)
-    site.send(client, *[CALL.replace(b"Host", b"size: 1000\r\nHost") * 100] * 100)
+def test_a_client_that_does_not_read_is_not_read(fixture: ConnectionFixture) -> None:
+    client = fixture.connect(taking=False)
+    fixture.send(client, *[CALL.replace(b"Host", b"size: 1000\r\nHost") * 100] * 100)
     assert client.reading_paused
     assert client.waiting_bytes <= bounded_protocol.RESPONSE_BYTES_MAX + 2_000
-    answered = len(site.front.requests)
+    answered = len(fixture.front.requests)
     client.take(60_000)
-    site.loop.run()
+    fixture.loop.run()
     assert not client.closed
-    assert len(site.front.requests) > answered
+    assert len(fixture.front.requests) > answered
 
 
-def test_one_large_answer_is_legal(site: Site) -> None:
-    client = site.connect(taking=False)
-    site.send(client, CALL.replace(b"Host", b"size: 262144\r\nHost"))
+def test_one_large_answer_is_legal(fixture: ConnectionFixture) -> None:
+    client = fixture.connect(taking=False)
+    fixture.send(client, CALL.replace(b"Host", b"size: 262144\r\nHost"))
     assert (client.waiting_bytes > 262_144, client.reading_paused, client.closed) == (True, True, False)
     client.take(300_000)
-    site.send(client, CALL)
-    assert len(site.front.requests) == 2
+    fixture.send(client, CALL)
+    assert len(fixture.front.requests) == 2
 
 
-def test_a_client_that_takes_nothing_is_cut_off(site: Site) -> None:
-    client, slow = site.connect(taking=False), site.connect(taking=False)
+def test_a_client_that_takes_nothing_is_cut_off(fixture: ConnectionFixture) -> None:
+    client, slow = fixture.connect(taking=False), fixture.connect(taking=False)
     for each in (client, slow):
-        site.send(each, CALL.replace(b"Host", b"size: 262144\r\nHost"))
+        fixture.send(each, CALL.replace(b"Host", b"size: 262144\r\nHost"))
     for _ in range(int(bounded_protocol.WRITE_S)):
-        site.pass_s(1)
+        fixture.pass_s(1)
         assert not client.aborted
         slow.take(1)
-    site.pass_s(2)
+    fixture.pass_s(2)
     assert (client.aborted, slow.aborted) == (True, False)
 
 
-def test_a_connection_that_is_closing_is_cut_off_too(site: Site) -> None:
-    client = site.connect(taking=False)
-    site.send(client, CALL.replace(b"Host", b"Connection: close\r\nsize: 9000\r\nHost"))
+def test_a_connection_that_is_closing_is_cut_off_too(fixture: ConnectionFixture) -> None:
+    client = fixture.connect(taking=False)
+    fixture.send(client, CALL.replace(b"Host", b"Connection: close\r\nsize: 9000\r\nHost"))
     assert client.closed
-    site.pass_s(bounded_protocol.WRITE_S + 2)
+    fixture.pass_s(bounded_protocol.WRITE_S + 2)
     assert client.aborted
 
 
-def test_no_request_is_read_ahead_of_one_that_waits(site: Site) -> None:
-    client = site.connect()
-    site.send(client, CALL.replace(b"/ ", b"/000000000000/later ") + CALL * 5_000)
-    assert len(site.front.requests) == 1
+def test_no_request_is_read_ahead_of_one_that_waits(fixture: ConnectionFixture) -> None:
+    client = fixture.connect()
+    fixture.send(client, CALL.replace(b"/ ", b"/000000000000/later ") + CALL * 5_000)
+    assert len(fixture.front.requests) == 1
     assert client.reading_paused
-    assert site.table.held_bytes < 2 * 5_000 * len(CALL)
-    assert site.front.later is not None
-    site.front.later.set_result(None)
-    site.loop.run()
-    assert len(site.front.requests) == 5_001
-    assert site.table.held_bytes == 0
+    assert fixture.table.held_bytes < 2 * 5_000 * len(CALL)
+    assert fixture.front.later is not None
+    fixture.front.later.set_result(None)
+    fixture.loop.run()
+    assert len(fixture.front.requests) == 5_001
+    assert fixture.table.held_bytes == 0
 
 
-def test_a_backlog_takes_one_request_a_turn(site: Site) -> None:
-    clients = [site.connect() for _ in range(100)]
+def test_a_backlog_takes_one_request_a_turn(fixture: ConnectionFixture) -> None:
+    clients = [fixture.connect() for _ in range(100)]
     for client in clients:
         client.protocol.data_received(CALL * 200)
-    site.loop.turn()
-    done = len(site.front.requests)
-    site.loop.turn()
-    assert len(site.front.requests) - done <= 8, "a normal call waits behind these only"
-    site.loop.run()
-    assert len(site.front.requests) == 20_000
+    fixture.loop.turn()
+    done = len(fixture.front.requests)
+    fixture.loop.turn()
+    assert len(fixture.front.requests) - done <= 8, "a normal call waits behind these only"
+    fixture.loop.run()
+    assert len(fixture.front.requests) == 20_000
 
 
-def test_a_large_head_behind_another_request_ends_only_its_own_connection(site: Site) -> None:
-    bad, other = site.connect(), site.connect()
+def test_a_large_head_behind_another_request_ends_only_its_own_connection(fixture: ConnectionFixture) -> None:
+    bad, other = fixture.connect(), fixture.connect()
     large = b"GET / HTTP/1.1\r\nx: " + b"x" * HEAD_BYTES_MAX + b"\r\n\r\n"
     bad.protocol.data_received(large)
     other.protocol.data_received(CALL * 300)
-    site.loop.run()
+    fixture.loop.run()
     assert bad.closed
-    assert len(site.front.requests) == 300
+    assert len(fixture.front.requests) == 300
 
 
 # -- time --------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("sent", [b"", b"\r\n", b"P", b"POST / HTTP/1.1\r\nHost: x\r\n"])
-def test_the_head_has_ten_seconds(site: Site, sent: bytes) -> None:
-    client = site.connect()
-    site.send(client, *([sent] if sent else []))
-    site.pass_s(bounded_protocol.HEAD_S - 1)
+def test_the_head_has_ten_seconds(fixture: ConnectionFixture, sent: bytes) -> None:
+    client = fixture.connect()
+    fixture.send(client, *([sent] if sent else []))
+    fixture.pass_s(bounded_protocol.HEAD_S - 1)
     assert not client.closed
-    site.pass_s(2)
+    fixture.pass_s(2)
     assert client.closed
     assert client.written[:12] == (b"HTTP/1.1 408" if sent.strip() else b"")
 
 
-def test_bytes_of_a_head_give_it_no_more_time(site: Site) -> None:
-    client = site.connect()
-    site.send(client, b"POST / HTTP/1.1\r\n")
+def test_bytes_of_a_head_give_it_no_more_time(fixture: ConnectionFixture) -> None:
+    client = fixture.connect()
+    fixture.send(client, b"POST / HTTP/1.1\r\n")
     for _ in range(12):
-        site.pass_s(1)
-        site.send(client, b"x")
+        fixture.pass_s(1)
+        fixture.send(client, b"x")
     assert client.closed
 
 
 @pytest.mark.parametrize(("each_bytes", "ends"), [(0, True), (1, True), (500, True), (800, False)])
-def test_a_body_must_go_on(site: Site, each_bytes: int, ends: bool) -> None:
-    client = site.connect()
-    site.send(client, post(BODY_BYTES_MAX))
+def test_a_body_must_go_on(fixture: ConnectionFixture, each_bytes: int, ends: bool) -> None:
+    client = fixture.connect()
+    fixture.send(client, post(BODY_BYTES_MAX))
     for _ in range(100):
-        site.pass_s(1)
-        site.send(client, *([b"x" * each_bytes] if each_bytes else []))
+        fixture.pass_s(1)
+        fixture.send(client, *([b"x" * each_bytes] if each_bytes else []))
     assert client.closed is ends
 
 
-def test_a_kept_connection_has_its_idle_time(site: Site) -> None:
-    client = site.connect()
-    site.send(client, CALL)
-    site.pass_s(74)
+def test_a_kept_connection_has_its_idle_time(fixture: ConnectionFixture) -> None:
+    client = fixture.connect()
+    fixture.send(client, CALL)
+    fixture.pass_s(74)
     assert not client.closed
-    site.send(client, b"\r\n")  # no request begins with it
-    site.pass_s(2)
+    fixture.send(client, b"\r\n")  # no request begins with it
+    fixture.pass_s(2)
     assert client.closed
 
 
-def test_a_poll_is_not_idle(site: Site) -> None:
-    client = site.connect()
-    site.send(client, CALL.replace(b"/ ", b"/000000000000/later ") + b"GET / HT")
-    site.pass_s(200)
+def test_a_poll_is_not_idle(fixture: ConnectionFixture) -> None:
+    client = fixture.connect()
+    fixture.send(client, CALL.replace(b"/ ", b"/000000000000/later ") + b"GET / HT")
+    fixture.pass_s(200)
     assert not client.closed
-    assert site.front.later is not None
-    site.front.later.set_result(None)
-    site.loop.run()
-    site.send(client, b"TP/1.1\r\n\r\n")
-    assert len(site.front.requests) == 2
+    assert fixture.front.later is not None
+    fixture.front.later.set_result(None)
+    fixture.loop.run()
+    fixture.send(client, b"TP/1.1\r\n\r\n")
+    assert len(fixture.front.requests) == 2
 
 
 # -- number and sum ----------------------------------------------------------------------------------------------------
 
 
-def test_at_the_limit_the_longest_idle_goes(site: Site) -> None:
-    site = Site(connections_max=3)
-    polling = site.connect("192.0.2.1")
-    site.send(polling, CALL.replace(b"/ ", b"/000000000000/later "))
-    old, young = site.connect("192.0.2.2"), site.connect("192.0.2.3")
-    site.loop.now_s += 1
-    site.send(young, CALL)
-    site.loop.now_s += 1
-    newcomer = site.connect("192.0.2.4")
-    site.send(newcomer, CALL)
+def test_at_the_limit_the_longest_idle_goes(fixture: ConnectionFixture) -> None:
+    fixture = ConnectionFixture(connections_max=3)
+    polling = fixture.connect("192.0.2.1")
+    fixture.send(polling, CALL.replace(b"/ ", b"/000000000000/later "))
+    old, young = fixture.connect("192.0.2.2"), fixture.connect("192.0.2.3")
+    fixture.loop.now_s += 1
+    fixture.send(young, CALL)
+    fixture.loop.now_s += 1
+    newcomer = fixture.connect("192.0.2.4")
+    fixture.send(newcomer, CALL)
     assert [each.closed for each in (polling, old, young, newcomer)] == [False, True, False, False]
     assert status(newcomer) == 200
 
 
 def test_only_where_none_is_idle_a_newcomer_is_refused() -> None:
-    site = Site(connections_max=1)
-    polling = site.connect()
-    site.send(polling, CALL.replace(b"/ ", b"/000000000000/later "))
-    newcomer = site.connect()
+    fixture = ConnectionFixture(connections_max=1)
+    polling = fixture.connect()
+    fixture.send(polling, CALL.replace(b"/ ", b"/000000000000/later "))
+    newcomer = fixture.connect()
     assert (polling.closed, newcomer.closed, status(newcomer)) == (False, True, 503)
 
 
 def test_an_address_takes_only_its_own_share() -> None:
-    site = Site(connections_per_address_max=2)
-    other = site.connect("192.0.2.1")
-    site.loop.now_s += 1
+    fixture = ConnectionFixture(connections_per_address_max=2)
+    other = fixture.connect("192.0.2.1")
+    fixture.loop.now_s += 1
     many = []
     for last in (1, 2, 3):
-        site.loop.now_s += 1
-        many.append(site.connect(f"2001:db8::{last}"))
+        fixture.loop.now_s += 1
+        many.append(fixture.connect(f"2001:db8::{last}"))
     assert (other.closed, [each.closed for each in many]) == (False, [True, False, False])
 
 
 def test_the_sum_of_unfinished_bodies_is_limited() -> None:
-    site = Site(buffered_bytes_max=300_000)
-    clients = [site.connect() for _ in range(5)]
+    fixture = ConnectionFixture(buffered_bytes_max=300_000)
+    clients = [fixture.connect() for _ in range(5)]
     for client in clients:
-        site.send(client, post(BODY_BYTES_MAX), *[b"x" * PIECE] * 20)
-        assert site.table.held_bytes <= 300_000
+        fixture.send(client, post(BODY_BYTES_MAX), *[b"x" * PIECE] * 20)
+        assert fixture.table.held_bytes <= 300_000
     assert [client.closed for client in clients] == [True, True, False, False, False]
     assert status(clients[0]) == 503
-    site.send(clients[-1], b"x" * (BODY_BYTES_MAX - 20 * PIECE))
+    fixture.send(clients[-1], b"x" * (BODY_BYTES_MAX - 20 * PIECE))
     assert status(clients[-1]) == 200, "the one that came last is served"
 
 
 def test_heads_answers_and_backlogs_count_in_the_sum() -> None:
-    site = Site(buffered_bytes_max=10**9)
-    site.send(site.connect(), b"GET / HTTP/1.1\r\na: " + b"x" * 10_000)
-    head = site.table.held_bytes
+    fixture = ConnectionFixture(buffered_bytes_max=10**9)
+    fixture.send(fixture.connect(), b"GET / HTTP/1.1\r\na: " + b"x" * 10_000)
+    head = fixture.table.held_bytes
     assert head > 10_000
-    unread = site.connect(taking=False)
-    site.send(unread, CALL.replace(b"Host", b"size: 100000\r\nHost"))
-    assert site.table.held_bytes > head + 100_000
+    unread = fixture.connect(taking=False)
+    fixture.send(unread, CALL.replace(b"Host", b"size: 100000\r\nHost"))
+    assert fixture.table.held_bytes > head + 100_000
     unread.protocol.connection_lost(None)
-    assert site.table.held_bytes == head
+    assert fixture.table.held_bytes == head
 
 
-def test_an_ipv4_client_of_an_ipv6_socket_is_an_ipv4_client(site: Site) -> None:
-    site.send(site.connect("::ffff:192.0.2.9"), CALL)
-    assert site.front.requests[0].source_ip == "192.0.2.9"
+def test_an_ipv4_client_of_an_ipv6_socket_is_an_ipv4_client(fixture: ConnectionFixture) -> None:
+    fixture.send(fixture.connect("::ffff:192.0.2.9"), CALL)
+    assert fixture.front.requests[0].source_ip == "192.0.2.9"

@@ -23,7 +23,7 @@ FIRST = "delivery-1"
 OK = Delivered(200, 0)
 
 
-class Site:
+class PoolFixture:
     """One endpoint for all threads of a pool; counts requests by URL."""
 
     def __init__(self) -> None:
@@ -72,8 +72,8 @@ class Site:
 
 
 class _Sender:
-    def __init__(self, site: Site) -> None:
-        self._site = site
+    def __init__(self, fixture: PoolFixture) -> None:
+        self._site = fixture
         self._met = 0
         self._gone = asyncio.Event()
         self._held: list[tuple[str, asyncio.Future[None]]] = []
@@ -126,12 +126,12 @@ class _Sender:
 
 
 @pytest.fixture
-async def site() -> AsyncIterator[Site]:
-    site = Site()
-    yield site
-    site.answer.set()
-    assert await site.pool.close(ENOUGH_S) == 0
-    assert site.senders == 0  # every one that was opened is closed
+async def fixture() -> AsyncIterator[PoolFixture]:
+    fixture = PoolFixture()
+    yield fixture
+    fixture.answer.set()
+    assert await fixture.pool.close(ENOUGH_S) == 0
+    assert fixture.senders == 0  # every one that was opened is closed
 
 
 async def until(condition: Callable[[], bool]) -> None:
@@ -144,106 +144,108 @@ async def soon(futures: list[asyncio.Future[Outcome]], within_s: float = ENOUGH_
     return await asyncio.wait_for(asyncio.gather(*futures), within_s)
 
 
-async def test_what_is_sent_and_what_fails_comes_back(site: Site) -> None:
-    site.start(2)
-    site.raises = {"bug": ValueError("bug"), "cancelled": asyncio.CancelledError()}
-    assert await soon([site.send("a"), site.send("b")]) == [OK, OK]
-    assert await site.send("bug") == Failed(Cause.WORKER, "ValueError: bug", 0), "one attempt, not all of its job"
-    assert await site.send("cancelled") == THREAD_ENDED
-    assert await site.send("c") == OK
-    assert (site.pool.in_flight, site.pool.waiting, site.replaced("died")) == (0, 0, 0)
+async def test_what_is_sent_and_what_fails_comes_back(fixture: PoolFixture) -> None:
+    fixture.start(2)
+    fixture.raises = {"bug": ValueError("bug"), "cancelled": asyncio.CancelledError()}
+    assert await soon([fixture.send("a"), fixture.send("b")]) == [OK, OK]
+    assert await fixture.send("bug") == Failed(Cause.WORKER, "ValueError: bug", 0), "one attempt, not all of its job"
+    assert await fixture.send("cancelled") == THREAD_ENDED
+    assert await fixture.send("c") == OK
+    assert (fixture.pool.in_flight, fixture.pool.waiting, fixture.replaced("died")) == (0, 0, 0)
 
 
-async def test_resizing_under_5000_sends_loses_none_and_repeats_none(site: Site) -> None:
-    pool = site.start(2)
-    site.hangs = lambda url: url.endswith("0")
+async def test_resizing_under_5000_sends_loses_none_and_repeats_none(fixture: PoolFixture) -> None:
+    pool = fixture.start(2)
+    fixture.hangs = lambda url: url.endswith("0")
     sends = []
     for number, size in enumerate((64, 1, 5, 3, 8, 1, 2, 16, 1, 4)):
-        sends += [site.send(f"{number}-{n}") for n in range(500)]
+        sends += [fixture.send(f"{number}-{n}") for n in range(500)]
         pool.resize(size)
         assert pool.size == size
         await asyncio.sleep(0)
-    await until(lambda: sum(site.sent.values()) == 5_000)
+    await until(lambda: sum(fixture.sent.values()) == 5_000)
     await until(lambda: (pool.in_flight, pool.waiting) == (500, 0))
     assert pool.draining > 0
-    site.answer.set()
+    fixture.answer.set()
     assert set(await soon(sends)) == {OK}
-    assert set(site.sent.values()) == {1}
+    assert set(fixture.sent.values()) == {1}
     await until(lambda: pool.draining == 0)
     assert (pool.size, pool.in_flight) == (4, 0)
 
 
 async def test_what_waits_for_a_thread_that_leaves_goes_to_the_others(
-    site: Site, monkeypatch: pytest.MonkeyPatch
+    fixture: PoolFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
         pools, "POLL_INTERVAL_S", ENOUGH_S * 10
     )  # a thread that has no time to answer would leave first
-    pool = site.start(2)
-    site.hangs = lambda url: url != "waits"
-    sends = [site.send(str(n)) for n in range(2 * IN_FLIGHT_MAX)]
-    await until(lambda: len(site.sent) == len(sends))
-    waiting = [site.send("waits") for _ in range(200)]
+    pool = fixture.start(2)
+    fixture.hangs = lambda url: url != "waits"
+    sends = [fixture.send(str(n)) for n in range(2 * IN_FLIGHT_MAX)]
+    await until(lambda: len(fixture.sent) == len(sends))
+    waiting = [fixture.send("waits") for _ in range(200)]
     pool.resize(1)
     assert (pool.size, pool.draining, pool.in_flight, pool.waiting) == (1, 1, 2 * IN_FLIGHT_MAX, 200)
-    site.hangs = lambda url: url != "waits" and threading.current_thread().name != FIRST
+    fixture.hangs = lambda url: url != "waits" and threading.current_thread().name != FIRST
     assert await soon(waiting) == [OK] * 200
     await until(lambda: pool.in_flight == IN_FLIGHT_MAX)
-    site.answer.set()
+    fixture.answer.set()
     assert set(await soon(sends)) == {OK}
-    assert site.sent.pop("waits") == 200
-    assert set(site.sent.values()) == {1}
+    assert fixture.sent.pop("waits") == 200
+    assert set(fixture.sent.values()) == {1}
 
 
 @pytest.mark.parametrize("grow", [True, False], ids=["a new thread", "a thread that has room again"])
-async def test_what_waits_for_a_full_thread_begins_where_there_is_room(site: Site, grow: bool) -> None:
-    pool = site.start(1 if grow else 2)
-    site.hangs = lambda url: threading.current_thread().name == FIRST
-    sends = [site.send(str(n)) for n in range(pool.size * (IN_FLIGHT_MAX + 100))]
+async def test_what_waits_for_a_full_thread_begins_where_there_is_room(fixture: PoolFixture, grow: bool) -> None:
+    pool = fixture.start(1 if grow else 2)
+    fixture.hangs = lambda url: threading.current_thread().name == FIRST
+    sends = [fixture.send(str(n)) for n in range(pool.size * (IN_FLIGHT_MAX + 100))]
     if grow:
         pool.resize(2)
-    await until(lambda: site.hanging > 0 and sum(send.done() for send in sends) == len(sends) - site.hanging)
-    assert site.replaced("blocked") == 0  # full, but its loop turns
+    await until(lambda: fixture.hanging > 0 and sum(send.done() for send in sends) == len(sends) - fixture.hanging)
+    assert fixture.replaced("blocked") == 0  # full, but its loop turns
 
 
-async def test_what_waits_begins_after_all_that_was_under_way_has_ended_in_one_turn(site: Site) -> None:
+async def test_what_waits_begins_after_all_that_was_under_way_has_ended_in_one_turn(fixture: PoolFixture) -> None:
     """As it does where a thousand sends that hang run into their time-out."""
-    site.start(1)
-    site.together = IN_FLIGHT_MAX
-    assert set(await soon([site.send(str(n)) for n in range(3 * IN_FLIGHT_MAX)])) == {OK}
+    fixture.start(1)
+    fixture.together = IN_FLIGHT_MAX
+    assert set(await soon([fixture.send(str(n)) for n in range(3 * IN_FLIGHT_MAX)])) == {OK}
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-async def test_a_blocked_thread_holds_up_nothing_but_what_it_has_begun(site: Site, threads: int) -> None:
-    pool = site.start(threads)
-    blocked = site.block()
+async def test_a_blocked_thread_holds_up_nothing_but_what_it_has_begun(fixture: PoolFixture, threads: int) -> None:
+    pool = fixture.start(threads)
+    blocked = fixture.block()
     await until(lambda: pool.in_flight == 1)
     waited = BLOCKED_S / 2 if threads > 1 else 2 * BLOCKED_S
-    assert await soon([site.send(str(n)) for n in range(100)], waited) == [OK] * 100  # some were in its queue
-    assert await soon([site.send(f"later {n}") for n in range(100)], waited) == [OK] * 100
+    assert await soon([fixture.send(str(n)) for n in range(100)], waited) == [OK] * 100  # some were in its queue
+    assert await soon([fixture.send(f"later {n}") for n in range(100)], waited) == [OK] * 100
     await until(lambda: pool.draining == 1)
-    assert (pool.size, pool.blocked, site.replaced("blocked")) == (threads, 0, 1)
+    assert (pool.size, pool.blocked, fixture.replaced("blocked")) == (threads, 0, 1)
     assert not blocked.done()
-    site.answer.set()
+    fixture.answer.set()
     assert await blocked == OK
     await until(lambda: pool.draining == 0)
-    assert set(site.sent.values()) == {1}
+    assert set(fixture.sent.values()) == {1}
 
 
-async def test_new_sends_avoid_a_thread_that_does_not_answer(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_new_sends_avoid_a_thread_that_does_not_answer(
+    fixture: PoolFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(pools, "POLL_INTERVAL_S", 0.5)  # what waited for that thread would be given to the other then
-    pool = site.start(2)
-    blocked = site.block()
+    pool = fixture.start(2)
+    blocked = fixture.block()
     await until(lambda: pool.blocked == 1)
-    sends = [site.send(str(n)) for n in range(50)]
+    sends = [fixture.send(str(n)) for n in range(50)]
     assert await soon(sends, 0.4) == [OK] * 50
-    site.answer.set()
+    fixture.answer.set()
     assert await blocked == OK
 
 
-async def test_a_thread_that_prepares_for_long_is_not_taken_for_blocked(site: Site) -> None:
+async def test_a_thread_that_prepares_for_long_is_not_taken_for_blocked(fixture: PoolFixture) -> None:
     """Signatures are made one after another, and its loop answers nothing meanwhile."""
-    pool = site.start(1)
+    pool = fixture.start(1)
 
     def prepare() -> Request:
         threading.Event().wait(0.005)
@@ -251,21 +253,21 @@ async def test_a_thread_that_prepares_for_long_is_not_taken_for_blocked(site: Si
 
     sends = [pool.send(prepare, "a") for _ in range(400)]
     assert set(await soon(sends)) == {OK}
-    assert (pool.draining, site.replaced("blocked")) == (0, 0)
+    assert (pool.draining, fixture.replaced("blocked")) == (0, 0)
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-async def test_a_thread_that_dies_is_replaced_and_its_sends_have_an_outcome(site: Site, threads: int) -> None:
-    pool = site.start(threads)
-    site.raises = {"deadly": SystemExit(1)}
-    site.hangs = lambda url: url.startswith("hangs")
-    hanging = [site.send(f"hangs {n}") for n in range(10)]
+async def test_a_thread_that_dies_is_replaced_and_its_sends_have_an_outcome(fixture: PoolFixture, threads: int) -> None:
+    pool = fixture.start(threads)
+    fixture.raises = {"deadly": SystemExit(1)}
+    fixture.hangs = lambda url: url.startswith("hangs")
+    hanging = [fixture.send(f"hangs {n}") for n in range(10)]
     await until(lambda: pool.in_flight == 10)
-    assert await site.send("deadly") == THREAD_ENDED
-    after = [site.send(str(n)) for n in range(100)]
+    assert await fixture.send("deadly") == THREAD_ENDED
+    after = [fixture.send(str(n)) for n in range(100)]
     assert await soon(after) == [OK] * 100
-    await until(lambda: site.replaced("died") == 1)
-    site.answer.set()
+    await until(lambda: fixture.replaced("died") == 1)
+    fixture.answer.set()
     outcomes = await soon(hanging)
     broken_off = outcomes.count(THREAD_ENDED)
     assert broken_off == 10 // threads
@@ -273,11 +275,11 @@ async def test_a_thread_that_dies_is_replaced_and_its_sends_have_an_outcome(site
     assert (pool.size, pool.draining, pool.in_flight) == (threads, 0, 0)
 
 
-async def test_a_thread_that_cannot_start_is_tried_again(site: Site) -> None:
-    site.failing_starts = 1
-    pool = site.start(1)
-    assert await soon([site.send("a"), site.send("b")]) == [OK, OK]
-    assert (pool.size, site.replaced("died")) == (1, 1)
+async def test_a_thread_that_cannot_start_is_tried_again(fixture: PoolFixture) -> None:
+    fixture.failing_starts = 1
+    pool = fixture.start(1)
+    assert await soon([fixture.send("a"), fixture.send("b")]) == [OK, OK]
+    assert (pool.size, fixture.replaced("died")) == (1, 1)
 
 
 async def test_what_is_broken_off_is_tried_again_and_is_not_the_endpoints_fault() -> None:
@@ -285,22 +287,22 @@ async def test_what_is_broken_off_is_tried_again_and_is_not_the_endpoints_fault(
     assert (THREAD_ENDED.cause, THREAD_ENDED.permanent) == (Cause.WORKER, False)
 
 
-async def test_closing_waits_for_what_is_under_way(site: Site) -> None:
-    pool = site.start(3)
-    site.hangs = lambda url: True
-    sends = [site.send(str(n)) for n in range(30)]
+async def test_closing_waits_for_what_is_under_way(fixture: PoolFixture) -> None:
+    pool = fixture.start(3)
+    fixture.hangs = lambda url: True
+    sends = [fixture.send(str(n)) for n in range(30)]
     pool.resize(2)
-    asyncio.get_running_loop().call_later(0.2, site.answer.set)
+    asyncio.get_running_loop().call_later(0.2, fixture.answer.set)
     assert await pool.close(ENOUGH_S) == 0
     assert [send.result() for send in sends] == [OK] * 30
 
 
-async def test_closing_says_what_has_not_ended(site: Site) -> None:
-    pool = site.start(3)
-    site.hangs = lambda url: url == "hangs"
-    hanging = site.send("hangs")
-    await soon([site.send(str(n)) for n in range(30)])
+async def test_closing_says_what_has_not_ended(fixture: PoolFixture) -> None:
+    pool = fixture.start(3)
+    fixture.hangs = lambda url: url == "hangs"
+    hanging = fixture.send("hangs")
+    await soon([fixture.send(str(n)) for n in range(30)])
     assert await pool.close(0.1) == 1
-    site.answer.set()
+    fixture.answer.set()
     assert await hanging == OK
-    await until(lambda: site.senders == 0)
+    await until(lambda: fixture.senders == 0)

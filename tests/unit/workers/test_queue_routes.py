@@ -39,7 +39,7 @@ class Port:
         return [body for request in self.requests for body in request]
 
 
-class Site:
+class RouteFixture:
     def __init__(self) -> None:
         self.port = Port()
         self.routes = QueueRoutes(cast(QueuePort, self.port))
@@ -60,98 +60,98 @@ async def turns(n: int = 5) -> None:
 
 
 async def test_bodies_that_are_made_in_another_order_are_sent_in_theirs() -> None:
-    site = Site()
+    fixture = RouteFixture()
     made = [asyncio.Event() for _ in range(10)]
-    sends = [site.begin(str(number), event) for number, event in enumerate(made)]
+    sends = [fixture.begin(str(number), event) for number, event in enumerate(made)]
     for number in (3, 9, 1, 0, 2, 8, 7, 4, 6, 5):
         made[number].set()
         await turns()
     assert await asyncio.gather(*sends) == [f"id-{number}" for number in range(10)]
-    assert site.port.bodies == [str(number) for number in range(10)]
-    assert len(site.routes) == 0
+    assert fixture.port.bodies == [str(number) for number in range(10)]
+    assert len(fixture.routes) == 0
 
 
 async def test_a_queue_has_one_request_at_a_time() -> None:
-    site = Site()
-    site.port.let.clear()
-    sends = [site.begin(str(number)) for number in range(4)]
+    fixture = RouteFixture()
+    fixture.port.let.clear()
+    sends = [fixture.begin(str(number)) for number in range(4)]
     await turns()
-    assert site.port.requests == [["0"]]
-    site.port.let.set()
+    assert fixture.port.requests == [["0"]]
+    fixture.port.let.set()
     await asyncio.gather(*sends)
-    assert site.port.requests == [["0"], ["1", "2", "3"]]
+    assert fixture.port.requests == [["0"], ["1", "2", "3"]]
 
 
 async def test_queues_do_not_wait_for_one_another() -> None:
-    site = Site()
-    slow = site.begin("slow", asyncio.Event())
-    assert await site.begin("other", queue=f"{QUEUE}2") == "id-other"
+    fixture = RouteFixture()
+    slow = fixture.begin("slow", asyncio.Event())
+    assert await fixture.begin("other", queue=f"{QUEUE}2") == "id-other"
     slow.cancel()
     await asyncio.wait([slow])
-    assert len(site.routes) == 0
+    assert len(fixture.routes) == 0
 
 
 async def test_a_send_that_ends_without_a_message_holds_up_none() -> None:
-    site = Site()
-    first, second = site.begin("first", asyncio.Event()), site.begin("second")
+    fixture = RouteFixture()
+    first, second = fixture.begin("first", asyncio.Event()), fixture.begin("second")
     await turns()
-    assert site.port.requests == []
+    assert fixture.port.requests == []
     first.cancel()
     assert await second == "id-second"
-    assert len(site.routes) == 0
+    assert len(fixture.routes) == 0
 
 
 @pytest.mark.parametrize("cancelled", [0, 1])
 async def test_a_cancelled_send_leaves_the_others_their_answers(cancelled: int) -> None:
-    site = Site()
-    site.port.let.clear()
-    sends = [site.begin(str(number)) for number in range(3)]
+    fixture = RouteFixture()
+    fixture.port.let.clear()
+    sends = [fixture.begin(str(number)) for number in range(3)]
     await turns()
     sends[cancelled].cancel()
     await turns()
-    site.port.let.set()
+    fixture.port.let.set()
     answers = await asyncio.gather(*sends, return_exceptions=True)
     assert [answer for answer in answers if isinstance(answer, str)] == [
         f"id-{number}" for number in range(3) if number != cancelled
     ]
-    assert len(site.routes) == 0
+    assert len(fixture.routes) == 0
 
 
 async def test_a_request_that_fails_fails_all_that_are_in_it_and_no_others() -> None:
-    site = Site()
-    site.port.let.clear()
-    sends = [site.begin(str(number)) for number in range(3)]
+    fixture = RouteFixture()
+    fixture.port.let.clear()
+    sends = [fixture.begin(str(number)) for number in range(3)]
     await turns()
-    site.port.failure = StoreUnavailable("away")
-    site.port.let.set()
+    fixture.port.failure = StoreUnavailable("away")
+    fixture.port.let.set()
     failed = await asyncio.gather(*sends, return_exceptions=True)
     assert [type(each) for each in failed] == [StoreUnavailable] * 3
-    site.port.failure = None
-    assert await site.begin("3") == "id-3"
-    assert len(site.routes) == 0
+    fixture.port.failure = None
+    assert await fixture.begin("3") == "id-3"
+    assert len(fixture.routes) == 0
 
 
 async def test_answers_that_do_not_match_the_messages_fail_them_and_free_the_route() -> None:
-    site = Site()
-    site.port.let.clear()
-    site.port.lost_answers = 1
-    sends = [site.begin(str(number)) for number in range(3)]
+    fixture = RouteFixture()
+    fixture.port.let.clear()
+    fixture.port.lost_answers = 1
+    sends = [fixture.begin(str(number)) for number in range(3)]
     await turns()
-    site.port.let.set()
+    fixture.port.let.set()
     failed = await asyncio.gather(*sends, return_exceptions=True)
     assert [type(each) for each in failed] == [OutcomeUnknown] * 3
-    assert len(site.routes) == 0
+    assert len(fixture.routes) == 0
 
 
 async def test_a_request_is_bounded() -> None:
-    site = Site()
+    fixture = RouteFixture()
     large = "b" * DELIVER_BYTES_MAX
-    site.port.let.clear()
+    fixture.port.let.clear()
     attributes: MessageAttributes = {"a": {"DataType": "Binary", "BinaryValue": large.encode()}}
     messages = [QueueMessage(body) for body in ["0", *("s" * (DELIVER_ENTRIES_MAX + 1)), "t", large, large]]
     messages += [QueueMessage("attributes", attributes)] * 2
-    sends = [asyncio.create_task(site.send(message)) for message in messages]
+    sends = [asyncio.create_task(fixture.send(message)) for message in messages]
     await turns()
-    site.port.let.set()
+    fixture.port.let.set()
     await asyncio.gather(*sends)
-    assert [len(request) for request in site.port.requests] == [1, DELIVER_ENTRIES_MAX, 2, 1, 1, 1, 1]
+    assert [len(request) for request in fixture.port.requests] == [1, DELIVER_ENTRIES_MAX, 2, 1, 1, 1, 1]

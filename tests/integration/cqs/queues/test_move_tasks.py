@@ -10,7 +10,7 @@ import pytest
 
 from cns_common.aws.call import root_caller
 from cqs.redrive.task import MoveTask
-from tests.integration.cqs.queues.move_site import Site, move_site
+from tests.integration.cqs.queues.move_task_fixture import MoveTaskFixture, move_site
 from tests.integration.cqs.sqs import ACCOUNT, OTHER_ACCOUNT, Sqs, refused
 
 NO_SOURCE = "The resource that you specified for the SourceArn parameter doesn't exist."
@@ -24,7 +24,7 @@ ABSENT = f"arn:aws:sqs:us-east-1:{ACCOUNT}:absent"
 
 
 @pytest.fixture
-async def site(sqs: Sqs) -> Site:
+async def fixture(sqs: Sqs) -> MoveTaskFixture:
     return await move_site(sqs)
 
 
@@ -48,67 +48,67 @@ async def site(sqs: Sqs) -> Site:
         ),
     ],
 )
-async def test_start_refused(site: Site, members: dict[str, Any], code: str, text: str) -> None:
-    arns = {"{dead}": await site.sqs.arn(site.dead), "{other}": await site.sqs.arn(site.other)}
+async def test_start_refused(fixture: MoveTaskFixture, members: dict[str, Any], code: str, text: str) -> None:
+    arns = {"{dead}": await fixture.sqs.arn(fixture.dead), "{other}": await fixture.sqs.arn(fixture.other)}
     members = {name: arns.get(value, value) for name, value in members.items()}
-    assert await refused(site.sqs("StartMessageMoveTask", **members)) == (code, text)
+    assert await refused(fixture.sqs("StartMessageMoveTask", **members)) == (code, text)
 
 
 @pytest.mark.spec("moves.not-dlq")
-async def test_a_queue_is_no_dead_letter_queue_once_no_policy_leads_to_it(site: Site) -> None:
-    await site.sqs("SetQueueAttributes", QueueUrl=site.source, Attributes={"RedrivePolicy": ""})
-    assert (await refused(site.start()))[1] == "Source queue must be configured as a Dead Letter Queue."
+async def test_a_queue_is_no_dead_letter_queue_once_no_policy_leads_to_it(fixture: MoveTaskFixture) -> None:
+    await fixture.sqs("SetQueueAttributes", QueueUrl=fixture.source, Attributes={"RedrivePolicy": ""})
+    assert (await refused(fixture.start()))[1] == "Source queue must be configured as a Dead Letter Queue."
 
 
 @pytest.mark.spec("moves.same-type")
-async def test_the_destination_is_of_the_source_s_type(site: Site) -> None:
-    fifo = await site.sqs.arn(await site.sqs.queue("other.fifo"))
-    assert (await refused(site.start(DestinationArn=fifo)))[0] == "InvalidParameterValue"
+async def test_the_destination_is_of_the_source_s_type(fixture: MoveTaskFixture) -> None:
+    fifo = await fixture.sqs.arn(await fixture.sqs.queue("other.fifo"))
+    assert (await refused(fixture.start(DestinationArn=fifo)))[0] == "InvalidParameterValue"
 
 
 @pytest.mark.spec("moves.one-per-source")
-async def test_a_source_has_one_task_at_a_time(site: Site) -> None:
-    await site.start()
-    assert await refused(site.start()) == (
+async def test_a_source_has_one_task_at_a_time(fixture: MoveTaskFixture) -> None:
+    await fixture.start()
+    assert await refused(fixture.start()) == (
         "InvalidParameterValue",
         "There is already a task running. Only one active task is allowed for a source queue arn at a given time.",
     )
-    assert (await site.end())["Status"] == "COMPLETED"
-    await site.start()
+    assert (await fixture.end())["Status"] == "COMPLETED"
+    await fixture.start()
 
 
 @pytest.mark.spec("moves.active-max")
-async def test_an_account_has_so_many_active_tasks(site: Site) -> None:
-    store = site.tasks.store
+async def test_an_account_has_so_many_active_tasks(fixture: MoveTaskFixture) -> None:
+    store = fixture.tasks.store
     for number in range(100):
         task = MoveTask(id=str(number), account=ACCOUNT, source_arn=f"a{number}", source_id="", started_ms=1, to_move=0)
         assert await store.create(task)
-    assert (await refused(site.start()))[0] == "OverLimit"
+    assert (await refused(fixture.start()))[0] == "OverLimit"
 
 
 @pytest.mark.spec("moves.owner-only")
-async def test_other_accounts_start_list_and_cancel_none(site: Site) -> None:
-    handle = await site.start()
+async def test_other_accounts_start_list_and_cancel_none(fixture: MoveTaskFixture) -> None:
+    handle = await fixture.start()
     stranger = root_caller(OTHER_ACCOUNT)
-    arn = await site.sqs.arn(site.dead)
+    arn = await fixture.sqs.arn(fixture.dead)
     allow = {"Effect": "Allow", "Principal": "*", "Action": "sqs:*", "Resource": "*"}
     policy = json.dumps({"Version": "2012-10-17", "Statement": [allow]})
-    await site.sqs("SetQueueAttributes", QueueUrl=site.dead, Attributes={"Policy": policy})
+    await fixture.sqs("SetQueueAttributes", QueueUrl=fixture.dead, Attributes={"Policy": policy})
     calls: list[tuple[str, dict[str, Any]]] = [
         ("StartMessageMoveTask", {"SourceArn": arn}),
         ("ListMessageMoveTasks", {"SourceArn": arn}),
         ("CancelMessageMoveTask", {"TaskHandle": handle}),
     ]
     for action, members in calls:
-        assert (await refused(site.sqs(action, caller=stranger, **members)))[0] == "AccessDenied"
+        assert (await refused(fixture.sqs(action, caller=stranger, **members)))[0] == "AccessDenied"
 
 
 @pytest.mark.spec("moves.permissions")
-async def test_a_denial_of_sending_to_the_destination_counts(site: Site) -> None:
+async def test_a_denial_of_sending_to_the_destination_counts(fixture: MoveTaskFixture) -> None:
     deny = {"Effect": "Deny", "Principal": "*", "Action": "sqs:SendMessage", "Resource": "*"}
     policy = json.dumps({"Version": "2012-10-17", "Statement": [deny]})
-    await site.sqs("SetQueueAttributes", QueueUrl=site.other, Attributes={"Policy": policy})
-    assert (await refused(site.start(DestinationArn=await site.sqs.arn(site.other))))[0] == "AccessDenied"
+    await fixture.sqs("SetQueueAttributes", QueueUrl=fixture.other, Attributes={"Policy": policy})
+    assert (await refused(fixture.start(DestinationArn=await fixture.sqs.arn(fixture.other))))[0] == "AccessDenied"
 
 
 @pytest.mark.spec("moves.handle-undecodable", "moves.handle-unknown")
@@ -125,12 +125,12 @@ async def test_a_denial_of_sending_to_the_destination_counts(site: Site) -> None
         ({"taskId": "x", "sourceArn": "{dead}"}, "ResourceNotFoundException", "Task does not exist."),
     ],
 )
-async def test_handles_that_name_no_task(site: Site, handle: Any, code: str, text: str) -> None:
+async def test_handles_that_name_no_task(fixture: MoveTaskFixture, handle: Any, code: str, text: str) -> None:
     if isinstance(handle, dict):
-        whole = json.dumps(handle).replace("{dead}", await site.sqs.arn(site.dead))
+        whole = json.dumps(handle).replace("{dead}", await fixture.sqs.arn(fixture.dead))
         handle = base64.b64encode(whole.encode()).decode()
     members = {} if handle is None else {"TaskHandle": handle}
-    assert await refused(site.sqs("CancelMessageMoveTask", **members)) == (code, text)
+    assert await refused(fixture.sqs("CancelMessageMoveTask", **members)) == (code, text)
 
 
 @pytest.mark.spec("moves.list-limits", "moves.list-missing-source")
@@ -143,7 +143,7 @@ async def test_handles_that_name_no_task(site: Site, handle: Any, code: str, tex
         ({"SourceArn": "{dead}", "MaxResults": 11}, "InvalidParameterValue", LISTED),
     ],
 )
-async def test_lists_that_are_refused(site: Site, members: dict[str, Any], code: str, text: str) -> None:
-    dead = await site.sqs.arn(site.dead)
+async def test_lists_that_are_refused(fixture: MoveTaskFixture, members: dict[str, Any], code: str, text: str) -> None:
+    dead = await fixture.sqs.arn(fixture.dead)
     members = {name: dead if value == "{dead}" else value for name, value in members.items()}
-    assert await refused(site.sqs("ListMessageMoveTasks", **members)) == (code, text)
+    assert await refused(fixture.sqs("ListMessageMoveTasks", **members)) == (code, text)

@@ -44,7 +44,7 @@ def message(topic: Topic, **members: object) -> Notification:
     return replace(Notification(id="m", topic_arn=topic.arn, timestamp_ms=1, texts={"default": "m"}), **members)
 
 
-class Bench:
+class DropFixture:
     """The parts of a worker that end messages, with a count and an event sink that all of them share."""
 
     def __init__(self, backend: Backend) -> None:
@@ -110,7 +110,7 @@ class Bench:
         return [(drop.cause, drop.subscription.rpartition(":")[2][:8], drop.subscriptions) for drop in drops]
 
     async def ends(self, target: Target, outcome: Failed, letter: Outcome | None = None) -> NextAttempt | None:
-        """What follows from its last attempt; `letter` is what its dead-letter queue answers."""
+        """Handle the outcome of the last attempt. `letter` is the answer of the dead-letter queue."""
         attempts = self.attempts(EndpointJob("m", TOPIC.arn, (target.arn,), message(TOPIC)))
         attempts.notification = message(TOPIC)
         attempts.events.report_attempt(target, outcome)

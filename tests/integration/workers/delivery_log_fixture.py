@@ -1,4 +1,4 @@
-"""What a test of delivery logs needs: a log over real stores, and targets of every kind whose owners may want it."""
+"""A delivery log over real stores, and targets of every kind whose owners may ask for it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PHONES = f"sns/{REGION}/{ACCOUNT}/DirectPublishToPhoneNumber"
 APP_GROUP = f"sns/{REGION}/{ACCOUNT}/app/APNS/app"
 
 
-class Site:
+class DeliveryLogFixture:
     """A log over the rig's stores."""
 
     def __init__(self, rig: Rig, directory: Path, *, client_errors_succeed: bool = False, draw: float = 0.5) -> None:

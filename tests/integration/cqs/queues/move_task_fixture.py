@@ -12,7 +12,7 @@ from workers.background.leased_tasks import LeasedTaskRunner
 from workers.background.move_tasks import MoveTasks
 
 
-class Site:
+class MoveTaskFixture:
     """A queue, its dead-letter queue, another queue, and a runner of move tasks that tests step by hand."""
 
     def __init__(self, sqs: Sqs, source: str, dead: str, other: str) -> None:
@@ -61,7 +61,7 @@ class Site:
             await self.runner.step()
 
 
-async def move_site(sqs: Sqs, suffix: str = "") -> Site:
+async def move_site(sqs: Sqs, suffix: str = "") -> MoveTaskFixture:
     dead, other = await sqs.queue(f"dead{suffix}"), await sqs.queue(f"other{suffix}")
     policy = json.dumps({"deadLetterTargetArn": await sqs.arn(dead), "maxReceiveCount": 1})
-    return Site(sqs, await sqs.queue(f"source{suffix}", RedrivePolicy=policy), dead, other)
+    return MoveTaskFixture(sqs, await sqs.queue(f"source{suffix}", RedrivePolicy=policy), dead, other)

@@ -47,7 +47,7 @@ def notification(attributes: Attributes = NEW, **members: object) -> Notificatio
 
 
 @dataclass(frozen=True, slots=True)
-class Site:
+class ExplainFixture:
     backend: Backend
     port: InlineQueuePort
     directory: Path
@@ -89,12 +89,14 @@ class Site:
 
 
 @asynccontextmanager
-async def open_site(directory: Path) -> AsyncIterator[Site]:
+async def open_site(directory: Path) -> AsyncIterator[ExplainFixture]:
     host = StoreHost(Settings(data=directory))
     host.database.start(asyncio.get_running_loop())
     try:
         await host.backend.topics.create(TOPIC)
-        yield Site(host.backend, InlineQueuePort(host.backend.engine, host.backend.clock, no_queue), directory)
+        yield ExplainFixture(
+            host.backend, InlineQueuePort(host.backend.engine, host.backend.clock, no_queue), directory
+        )
     finally:
         await host.database.close()
 
