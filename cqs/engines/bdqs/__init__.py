@@ -1,0 +1,91 @@
+"""The engine `bdqs`, on Cassandra alone: an index (T, id) per queue, sorted by the time T from which a message is
+visible, apart from the bodies. It follows the BlueDove Queuing Service (seed 004).
+
+A receive takes one of the oldest K messages and moves it to the end of its timeout. There are no timers, and no locks
+between processes: two may take one message at one moment. `consistency` says what each mode guarantees, `order_hint`
+what K is, `positions` why nothing is lost or comes back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+import structlog
+
+from cns_common.cassandra.session import Cassandra
+from cns_common.clock import Clock
+from cns_common.errors import CnsError
+from cns_common.ids import hex_id
+from cns_common.task_cancellation import cancel_and_wait
+from cqs.engines.bdqs.deliveries import Deliveries
+from cqs.engines.bdqs.due_times import POLL_INTERVAL_S
+from cqs.engines.bdqs.engine import BdqsEngine, EngineParts
+from cqs.engines.bdqs.expired import ExpiredMessages
+from cqs.engines.bdqs.ids import NODE_DIGITS, Stamps
+from cqs.engines.bdqs.index import QueueIndex
+from cqs.engines.bdqs.known_queues import KnownQueues
+from cqs.engines.bdqs.maintenance import Maintenance
+from cqs.engines.bdqs.messages import Buckets, Messages
+from cqs.engines.bdqs.positions import Positions
+from cqs.engines.bdqs.reading import QueueReading
+from cqs.engines.bdqs.sending import Sending
+from cqs.engines.bdqs.settling import Settling
+from cqs.engines.cassandra.clock_skew import ClockSkew
+from cqs.engines.cassandra.garbage import GarbageList
+from cqs.engines.cassandra.generations import QueueGenerations
+from cqs.engines.waiters import WaiterRegistry
+
+__all__ = ["BdqsEngine", "open_engine"]
+
+ENGINE = "bdqs"
+MAINTENANCE_INTERVAL_S = 15.0
+MAINTENANCE_ROWS = 500
+
+log = structlog.get_logger(__name__)
+
+
+@contextlib.asynccontextmanager
+async def open_engine(cassandra: Cassandra, clock: Clock, skew: ClockSkew) -> AsyncIterator[BdqsEngine]:
+    """The engine and its background tasks."""
+    node, waiters = hex_id()[:NODE_DIGITS], WaiterRegistry(clock)
+    generations, garbage = QueueGenerations(cassandra), GarbageList(cassandra, ENGINE)
+    index, messages = QueueIndex(cassandra, clock), Messages(cassandra, clock)
+    positions = Positions(index, messages, Stamps(clock, node), clock)
+    known_queues = KnownQueues(generations, index, clock)
+    expired = ExpiredMessages(cassandra, messages)
+    deliveries = Deliveries(messages, positions, expired)
+    parts = EngineParts(
+        generations=generations,
+        garbage=garbage,
+        known_queues=known_queues,
+        sending=Sending(messages, positions, Buckets(node)),
+        deliveries=deliveries,
+        settling=Settling(messages, positions, deliveries),
+        reading=QueueReading(index, messages, clock, node),
+        expired=expired,
+        maintenance=Maintenance(index, messages, positions, expired, garbage, known_queues, clock),
+    )
+    engine = BdqsEngine(parts, waiters, clock, skew)
+
+    async def maintain_queues() -> None:
+        await engine.maintain_queues(MAINTENANCE_ROWS, clock.now_ms())
+
+    tasks = [
+        asyncio.create_task(_repeat(engine.poll_step, POLL_INTERVAL_S)),
+        asyncio.create_task(_repeat(maintain_queues, MAINTENANCE_INTERVAL_S)),
+    ]
+    try:
+        yield engine
+    finally:
+        await cancel_and_wait(tasks)
+
+
+async def _repeat(step: Callable[[], Awaitable[None]], pause_s: float) -> None:
+    while True:
+        try:
+            await step()
+        except CnsError as error:
+            log.warning("queue_engine.step_failed", error=str(error))
+        await asyncio.sleep(pause_s)

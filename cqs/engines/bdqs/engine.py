@@ -1,0 +1,262 @@
+"""The engine's operations. `open_engine` creates it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from cns_common.clock import Clock
+from cns_common.metrics.catalogue import QUEUE_DUPLICATE_DELIVERIES
+from cns_common.metrics.model import Sample
+from cqs.engines.bdqs.consistency import QueueConsistency, check_consistency
+from cqs.engines.bdqs.deliveries import Deliveries
+from cqs.engines.bdqs.due_times import DueTimes
+from cqs.engines.bdqs.expired import ExpiredMessages
+from cqs.engines.bdqs.ids import MessageKey
+from cqs.engines.bdqs.known_queues import CONSISTENCY, DROPPED, ORDER_HINT, KnownQueues
+from cqs.engines.bdqs.maintenance import Maintenance
+from cqs.engines.bdqs.order_hint import AUTO, check_order_hint
+from cqs.engines.bdqs.reading import QueueReading
+from cqs.engines.bdqs.sending import Sending
+from cqs.engines.bdqs.settling import Settling
+from cqs.engines.bdqs.write_time import begin_write
+from cqs.engines.cassandra.clock_skew import ClockSkew
+from cqs.engines.cassandra.garbage import EVERY_GENERATION, Garbage, GarbageList
+from cqs.engines.cassandra.generations import QueueGenerations
+from cqs.engines.cassandra.settle import settle_in_steps
+from cqs.engines.contract import (
+    Capabilities,
+    Change,
+    Counts,
+    Entry,
+    ExpiredMessage,
+    Message,
+    Outcome,
+    PeekPage,
+    QueueRef,
+    ReceiveResult,
+    RejectedEntry,
+    SentEntry,
+    Settlement,
+    SettlementResult,
+)
+from cqs.engines.long_poll import LocalLongPolls
+from cqs.engines.options import EngineOption
+from cqs.engines.waiters import LocalWaiter, WaiterRegistry
+
+EXPIRED_AT_ONCE = 1_000
+"""Expired messages that a receive removes after it met only such."""
+ROUNDS_MAX = 20
+"""Picks of one receive: others may take, delete or purge what it picked, or it is too old."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineParts:
+    """What the engine consists of."""
+
+    generations: QueueGenerations
+    garbage: GarbageList
+    known_queues: KnownQueues
+    sending: Sending
+    deliveries: Deliveries
+    settling: Settling
+    reading: QueueReading
+    expired: ExpiredMessages
+    maintenance: Maintenance
+
+
+class BdqsEngine:
+    """See `cqs.engines.contract.LocalEngine`."""
+
+    capabilities = Capabilities(
+        fifo=False,
+        update_body=True,
+        atomic_settle=False,
+        max_delay_ms=7 * 24 * 3_600_000,
+        exact_counts=False,
+        fair=False,
+    )
+    options: Mapping[str, EngineOption] = {
+        one.name: one
+        for one in (
+            EngineOption(ORDER_HINT, AUTO, check_order_hint, True),
+            EngineOption(CONSISTENCY, QueueConsistency.QUORUM.value, check_consistency, False),
+        )
+    }
+
+    def __init__(self, parts: EngineParts, waiters: WaiterRegistry, clock: Clock, skew: ClockSkew) -> None:
+        self._generations = parts.generations
+        self._garbage = parts.garbage
+        self._known_queues = parts.known_queues
+        self._sending = parts.sending
+        self._deliveries = parts.deliveries
+        self._settling = parts.settling
+        self._reading = parts.reading
+        self._expired = parts.expired
+        self._maintenance = parts.maintenance
+        self._waiters = waiters
+        self._due_times = DueTimes(waiters)
+        self._clock = clock
+        self._skew = skew
+
+    # -- messages -----------------------------------------------------------------------------------------------------
+
+    async def send(self, q: QueueRef, entries: Sequence[Entry], now_ms: int) -> list[SentEntry | RejectedEntry]:
+        if not entries:
+            return []
+        began = begin_write(self._clock)
+        await self._skew.ensure()
+        queue = await self._known_queues.get(q)
+        if queue.generation == DROPPED:
+            return [RejectedEntry() for _ in entries]
+        sent = await self._sending.send(queue, entries, now_ms, began)
+        self._wake(q.id, [entry.visible_at_ms for entry in entries], now_ms)
+        return [SentEntry(entry.id, key.seq) for entry, key in zip(entries, sent, strict=True)]
+
+    async def receive(
+        self, q: QueueRef, want: int, visible_at_ms: int, now_ms: int, attempt_id: str = ""
+    ) -> ReceiveResult:
+        """`attempt_id` is ignored: it is for FIFO queues only."""
+        began = begin_write(self._clock)
+        await self._skew.ensure()
+        self._skew.refuse_if_wrong()
+        queue = await self._known_queues.get(q)
+        messages: list[Message] = []
+        spent: list[Message] = []
+        seen: set[MessageKey] = set()
+        for _ in range(ROUNDS_MAX):
+            if queue.generation == DROPPED:
+                return ReceiveResult(dropped=True)
+            picker, left = queue.picker, want - len(messages) - len(spent)
+            request = await picker.pick(left, now_ms, queue.k, queue.mode.level, seen, wants_due=q.id in self._waiters)
+            if not request.picked:
+                if not messages and not spent:
+                    self._due_times.set(q.id, request.next_due_ms)
+                    return ReceiveResult(next_due_ms=request.next_due_ms)
+                break
+            try:
+                taken = await self._deliveries.take(queue, request.picked, visible_at_ms, now_ms, began)
+            finally:
+                picker.release(request.picked)
+            seen |= {candidate.entry.message for candidate in request.picked}
+            messages += taken.messages
+            spent += taken.spent
+            queue.automatic_k.observe(taken.lost_races)
+            if request.next_due_ms is not None:
+                self._due_times.expect(q.id, request.next_due_ms, now_ms)
+            if not taken.again:
+                break
+            if not taken.messages and not taken.spent and taken.expired:  # there may be many more
+                await self._maintenance.expire(queue, EXPIRED_AT_ONCE, now_ms)
+        if messages or spent:
+            self._due_times.expect(q.id, visible_at_ms, now_ms)
+        if len(messages) + len(spent) == want:
+            self._waiters.wake(q.id, 1)
+        return ReceiveResult(tuple(messages), tuple(spent))
+
+    async def delete(self, q: QueueRef, handles: Sequence[bytes], now_ms: int) -> list[Outcome]:
+        return await self._settling.delete(await self._known_queues.get(q), handles)
+
+    async def change(self, q: QueueRef, changes: Sequence[Change], now_ms: int) -> list[Outcome]:
+        began = begin_write(self._clock)
+        await self._skew.ensure()
+        queue = await self._known_queues.get(q)
+        done = await asyncio.gather(*[self._settling.change(queue, change, began) for change in changes])
+        moved = [
+            change.visible_at_ms
+            for change, (_, is_moved) in zip(changes, done, strict=True)
+            if is_moved and change.visible_at_ms is not None
+        ]
+        self._wake(q.id, moved, now_ms)
+        return [outcome for outcome, _ in done]
+
+    async def settle(self, settlement: Settlement, now_ms: int) -> SettlementResult:
+        return await settle_in_steps(self, self._is_dropped, settlement, now_ms)
+
+    async def _is_dropped(self, q: QueueRef) -> bool:
+        return (await self._known_queues.get(q)).generation == DROPPED
+
+    def _wake(self, queue_id: str, due_ms: Sequence[int], now_ms: int) -> None:
+        """Messages become visible at these times."""
+        if queue_id not in self._waiters:
+            return
+        hidden = [one for one in due_ms if one > now_ms]
+        self._waiters.wake(queue_id, len(due_ms) - len(hidden))
+        if hidden:
+            self._due_times.expect(queue_id, min(hidden), now_ms)
+
+    # -- the whole queue ----------------------------------------------------------------------------------------------
+
+    async def peek(self, q: QueueRef, cursor: str, n: int, now_ms: int) -> PeekPage:
+        queue = await self._known_queues.get(q)
+        return PeekPage() if queue.generation == DROPPED else await self._reading.peek(queue, cursor, n)
+
+    async def counts(self, q: QueueRef, now_ms: int, *, oldest: bool = False) -> Counts:
+        """Positions are counted: a message that two processes took at one moment may count twice for a while."""
+        queue = await self._known_queues.get(q)
+        return Counts() if queue.generation == DROPPED else await self._reading.counts(queue, now_ms, oldest=oldest)
+
+    async def purge(self, q: QueueRef, now_ms: int) -> None:
+        generation = await self._generations.raise_generation(q.id)
+        if generation is not None:
+            (await self._known_queues.get(q)).observe_generation(generation)
+            await self._garbage.add(Garbage(q.id, generation))
+
+    async def drop(self, q: QueueRef, now_ms: int) -> None:
+        await self._generations.drop(q.id)
+        (await self._known_queues.get(q)).observe_generation(DROPPED)
+        await self._garbage.add(Garbage(q.id, EVERY_GENERATION))
+        self._waiters.wake_all(q.id)
+
+    async def redelay(self, q: QueueRef, delay_ms: int, now_ms: int) -> None:
+        """It is for FIFO queues only."""
+
+    # -- upkeep -------------------------------------------------------------------------------------------------------
+
+    async def maintain(self, budget: int, now_ms: int) -> int:
+        done = await self._maintenance.clear_garbage(budget)
+        return done + await self._maintenance.maintain_queues(budget - done, now_ms) if done < budget else done
+
+    async def maintain_queues(self, budget: int, now_ms: int) -> int:
+        """Without the garbage of other queues."""
+        return await self._maintenance.maintain_queues(budget, now_ms)
+
+    async def expired(self, n: int) -> list[ExpiredMessage]:
+        return await self._expired.some(n)
+
+    async def forget_expired(self, messages: Sequence[ExpiredMessage]) -> None:
+        await self._expired.forget(messages)
+
+    # -- waiting ------------------------------------------------------------------------------------------------------
+
+    def waiter(self, q: QueueRef) -> LocalWaiter:
+        return LocalWaiter(self._waiters, q.id)
+
+    def long_polls(self) -> LocalLongPolls:
+        return LocalLongPolls(self, self._clock)
+
+    async def poll_step(self) -> None:
+        """Wake waiters for messages that other processes sent or gave back."""
+        await asyncio.gather(*[self._poll(queue_id) for queue_id in self._waiters.queues()])
+
+    async def _poll(self, queue_id: str) -> None:
+        queue = self._known_queues.known(queue_id)
+        if queue is None or queue.generation == DROPPED:
+            return
+        queue = await self._known_queues.get(queue.q)
+        now_ms = self._clock.now_ms()
+        if queue.generation == DROPPED:
+            self._waiters.wake_all(queue_id)
+            return
+        strangers, next_due_ms = await self._reading.look(queue, now_ms)
+        self._waiters.wake(queue_id, strangers)
+        if next_due_ms is not None:
+            self._due_times.expect(queue_id, next_due_ms, now_ms)
+
+    def samples(self) -> list[Sample]:
+        """Values for the metrics page."""
+        return [
+            QUEUE_DUPLICATE_DELIVERIES.sample(self._deliveries.duplicates),
+            *WaiterRegistry.samples(self._waiters),
+        ]

@@ -1,0 +1,156 @@
+"""The names of things in the engine's tables, and their text forms: messages, stamps, positions, receipt handles.
+
+A *stamp* names one position of a message in the index: the time at which the position was given, made greater than
+every earlier stamp of the message that its giver knows, and the process. Stamps of a message compare as text; no clock
+decides which of two positions is the newer one.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Callable
+from typing import NamedTuple
+
+from cns_common.clock import Clock
+from cqs.engines.bdqs.schema import WINDOW_MS
+
+GENERATION_DIGITS = 6
+TIME_DIGITS = 12
+NODE_DIGITS = 8
+NUMBER_DIGITS = 6
+PART_DIGITS = 4
+SEQ_DIGITS = 16
+STAMP_TIME_DIGITS = 16
+COUNTER_BITS = 20
+"""A message's `seq` is its arrival in ms, followed by this many bits of a counter."""
+FIRST_STAMP = ""
+"""Less than every stamp."""
+
+
+class MessageKey(NamedTuple):
+    """Where a message's row is."""
+
+    bucket: str
+    seq: int
+
+
+class Position(NamedTuple):
+    """A clustering key of the index. Positions sort by the time from which messages are visible, then by arrival."""
+
+    due_ms: int
+    seq: int
+    bucket: str
+    stamp: str
+
+    @property
+    def message(self) -> MessageKey:
+        return MessageKey(self.bucket, self.seq)
+
+
+def lowest_position(due_ms: int) -> Position:
+    """Sorts before all positions of messages that are visible from `due_ms` on."""
+    return Position(due_ms, 0, "", "")
+
+
+class Entry(NamedTuple):
+    """One row of the index."""
+
+    slot: str
+    position: Position
+    delivered: bool
+    born_at_ms: int
+
+    @property
+    def message(self) -> MessageKey:
+        return self.position.message
+
+
+# -- slots: the partitions of the index -------------------------------------------------------------------------------
+
+
+def slot_name(generation: int, window_start_ms: int, part: int) -> str:
+    """Slots sort by generation, then by time."""
+    return f"{generation:0{GENERATION_DIGITS}x}{window_start_ms:0{TIME_DIGITS}x}{part:0{PART_DIGITS}x}"
+
+
+def generation_prefix(generation: int) -> str:
+    """Sorts before every name of the generation and after those of all earlier ones."""
+    return f"{generation:0{GENERATION_DIGITS}x}"
+
+
+def generation_of(name: str) -> int:
+    """The generation in the name of a slot or bucket."""
+    return int(name[:GENERATION_DIGITS], 16)
+
+
+def window_of(due_ms: int) -> int:
+    """The start of the time window to which a due time belongs."""
+    return due_ms - due_ms % WINDOW_MS
+
+
+def window_start(slot: str) -> int:
+    return int(slot[GENERATION_DIGITS : GENERATION_DIGITS + TIME_DIGITS], 16)
+
+
+# -- stamps -----------------------------------------------------------------------------------------------------------
+
+
+class Stamps:
+    """Gives stamps: rising within the process, and above any stamp that is named."""
+
+    def __init__(self, clock: Clock, node: str, microsecond: Callable[[], int] | None = None) -> None:
+        """`microsecond` draws the part of a ms: two processes that stamp in one ms then seldom draw one time."""
+        self._clock = clock
+        self._node = node
+        self._microsecond = microsecond or (lambda: random.randrange(1_000))  # noqa: S311  # no secret
+        self._last_us = 0
+
+    def next(self, above: str = FIRST_STAMP) -> str:
+        """The wall clock: a test clock that was advanced must not date writes."""
+        now_us = self._clock.wall_ms() * 1_000 + self._microsecond()
+        self._last_us = max(now_us, self._last_us + 1, stamp_us(above) + 1)
+        return f"{self._last_us:0{STAMP_TIME_DIGITS}x}{self._node}"
+
+
+def stamp_us(stamp: str) -> int:
+    """The date of what is written under the stamp."""
+    return int(stamp[:STAMP_TIME_DIGITS], 16) if stamp else 0
+
+
+# -- receipt handles --------------------------------------------------------------------------------------------------
+
+_HANDLE = re.compile(rb"([0-9a-f]{24})\.([0-9a-f]{24}|)\.([0-9]{1,15})\.([0-9a-f]{22})\.([0-9a-f]{32})([0-9a-f]{16})\Z")
+
+
+class DeliveryHandle(NamedTuple):
+    """One delivery: of which message, where it put the message in the index, and from where it took it."""
+
+    lease: str
+    """The stamp of the position that the delivery gave the message."""
+    taken_from: str
+    """The stamp of the position before. Two deliveries from one position are a duplicate."""
+    due_ms: int
+    slot: str
+    message: MessageKey
+
+    @property
+    def entry(self) -> Entry:
+        """The row of the index that the delivery wrote."""
+        key = self.message
+        return Entry(self.slot, Position(self.due_ms, key.seq, key.bucket, self.lease), True, 0)
+
+    def encode(self) -> bytes:
+        key = self.message
+        return (
+            f"{self.lease}.{self.taken_from}.{self.due_ms}.{self.slot}.{key.bucket}{key.seq:0{SEQ_DIGITS}x}"
+        ).encode()
+
+
+def parse_handle(handle: bytes) -> DeliveryHandle | None:
+    """None if it is not a handle of this engine."""
+    found = _HANDLE.match(handle)
+    if found is None:
+        return None
+    lease, taken_from, due, slot, bucket, seq = [part.decode() for part in found.groups()]
+    return DeliveryHandle(lease, taken_from, int(due), slot, MessageKey(bucket, int(seq, 16)))

@@ -1,0 +1,163 @@
+"""Reads and writes the index: rows (T, id) in slots of time, and the list of slots."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
+from typing import Any
+
+from cns_common.bounded_cache import BoundedCache
+from cns_common.cassandra.session import Cassandra, Consistency, Row, Statement
+from cns_common.clock import Clock
+from cqs.engines.bdqs import schema
+from cqs.engines.bdqs.consistency import QueueConsistency
+from cqs.engines.bdqs.ids import Entry, Position, generation_prefix, slot_name, stamp_us, window_of
+from cqs.engines.bdqs.messages import gather_few
+from cqs.engines.bdqs.write_time import WriteTime
+
+BATCH_ROWS = 100
+LISTED_MAX = 100_000
+COUNTED_MAX = 100_000
+COUNTS_AT_ONCE = 16
+
+_Write = Callable[[Entry], tuple[Statement, tuple[object, ...]]]
+
+
+class QueueIndex:
+    def __init__(self, cassandra: Cassandra, clock: Clock) -> None:
+        self._cassandra = cassandra
+        self._clock = clock
+        self._listed: BoundedCache[tuple[str, str], bool] = BoundedCache(LISTED_MAX)
+        """Slots that this process listed. None is retired while the process may write to it."""
+        self._written: BoundedCache[tuple[str, int, int], int] = BoundedCache(COUNTED_MAX)
+
+    def choose_slot(self, queue_id: str, generation: int, due_ms: int, now_ms: int) -> str:
+        """The slot for a position that is written at once. A time long past goes to a slot that is not retired yet."""
+        window_ms = window_of(max(due_ms, now_ms - schema.LATE_MS_MAX))
+        written = self._written.get((queue_id, generation, window_ms)) or 0
+        self._written.put((queue_id, generation, window_ms), written + 1)
+        return slot_name(generation, window_ms, written // schema.PART_ROWS_MAX)
+
+    async def add(self, queue_id: str, entries: Sequence[Entry], mode: QueueConsistency, began: WriteTime) -> None:
+        """Write positions of an operation that began then. They count if this returns."""
+        sent, delivered = [schema.at(one, mode.level) for one in (schema.ADD_SENT, schema.ADD_DELIVERED)]
+        writes: list[Coroutine[Any, Any, None]] = [
+            self._list(queue_id, slot)
+            for slot in {one.slot for one in entries}
+            if not self._listed.get((queue_id, slot))
+        ]
+        writes += self._batches(
+            queue_id, entries, lambda one: (delivered if one.delivered else sent, _added(queue_id, one))
+        )
+        await gather_few(writes)
+        began.check(self._clock)
+
+    async def remove(self, queue_id: str, entries: Sequence[Entry], mode: QueueConsistency) -> None:
+        """Remove positions for good: each was written once, and is never written again."""
+        remove = schema.at(schema.REMOVE_POSITION, mode.level)
+        await gather_few(
+            self._batches(
+                queue_id,
+                entries,
+                lambda one: (remove, (stamp_us(one.position.stamp) + 1, queue_id, one.slot, *one.position)),
+            )
+        )
+
+    def _batches(self, queue_id: str, entries: Sequence[Entry], write: _Write) -> list[Coroutine[Any, Any, None]]:
+        """One write per slot and `BATCH_ROWS` rows."""
+        by_slot: dict[str, list[tuple[Statement, tuple[object, ...]]]] = {}
+        for entry in entries:
+            by_slot.setdefault(entry.slot, []).append(write(entry))
+        return [
+            self._run(writes[at : at + BATCH_ROWS])
+            for writes in by_slot.values()
+            for at in range(0, len(writes), BATCH_ROWS)
+        ]
+
+    async def _run(self, writes: Sequence[tuple[Statement, tuple[object, ...]]]) -> None:
+        if len(writes) == 1:
+            await self._cassandra.run(writes[0][0], *writes[0][1])
+        else:
+            await self._cassandra.run_batch(writes, logged=False)
+
+    async def _list(self, queue_id: str, slot: str) -> None:
+        await self._cassandra.run(schema.LIST_SLOT, queue_id, slot)
+        self._listed.put((queue_id, slot), True)
+
+    # -- reading ------------------------------------------------------------------------------------------------------
+
+    async def read(
+        self, queue_id: str, slot: str, start: Position | None, limit: int, level: Consistency
+    ) -> list[Entry]:
+        """The first `limit` entries of a slot from `start` on, or from its begin."""
+        if start is None:
+            rows = await self._cassandra.run(schema.at(schema.READ_SLOT, level), queue_id, slot, limit)
+        else:
+            rows = await self._cassandra.run(schema.at(schema.READ_SLOT_FROM, level), queue_id, slot, *start, limit)
+        return [_entry(slot, row) for row in rows]
+
+    async def read_visible(
+        self, queue_id: str, slot: str, start: Position | None, now_ms: int, limit: int, level: Consistency
+    ) -> list[Entry]:
+        """Like `read`, without positions of hidden messages."""
+        if start is None:
+            visible = schema.at(schema.READ_VISIBLE, level)
+            rows = await self._cassandra.run(visible, queue_id, slot, now_ms, limit)
+        else:
+            visible = schema.at(schema.READ_VISIBLE_FROM, level)
+            rows = await self._cassandra.run(visible, queue_id, slot, *start, now_ms, limit)
+        return [_entry(slot, row) for row in rows]
+
+    async def read_after(self, queue_id: str, slot: str, after: Position, limit: int) -> list[Entry]:
+        rows = await self._cassandra.run(schema.READ_SLOT_AFTER, queue_id, slot, *after, limit)
+        return [_entry(slot, row) for row in rows]
+
+    async def slots(self, queue_id: str, first: str, end: str) -> list[str]:
+        """A page of the listed slots, sorted, from `first` and before `end`."""
+        return [row[0] for row in await self._cassandra.run(schema.SLOTS, queue_id, first, end)]
+
+    async def all_slots(self, queue_id: str, generation: int) -> AsyncIterator[str]:
+        """All listed slots of a generation, sorted."""
+        first, end = generation_prefix(generation), generation_prefix(generation + 1)
+        while page := await self.slots(queue_id, first, end):
+            for slot in page:
+                yield slot
+            if len(page) < schema.PAGE_ROWS:
+                return
+            first = f"{page[-1]}0"
+
+    async def count(self, queue_id: str, slots: Sequence[str], now_ms: int) -> tuple[int, int, int]:
+        """(visible, in flight, delayed) positions."""
+        visible = hidden = delivered = 0
+        for at in range(0, len(slots), COUNTS_AT_ONCE):
+            values = [(queue_id, slot, now_ms) for slot in slots[at : at + COUNTS_AT_ONCE]]
+            for ((n,),) in await self._cassandra.run_each(schema.COUNT_VISIBLE, values):
+                visible += n
+            for ((n, m),) in await self._cassandra.run_each(schema.COUNT_HIDDEN, values):
+                hidden += n
+                delivered += m
+        return visible, delivered, hidden - delivered
+
+    # -- retiring -----------------------------------------------------------------------------------------------------
+
+    async def retire(self, queue_id: str, slot: str) -> None:
+        """Remove a slot that is empty and to which nobody writes any more."""
+        await self._cassandra.run(schema.UNLIST_SLOT, queue_id, slot)
+        self._listed.forget((queue_id, slot))
+
+    async def empty(self, queue_id: str, slot: str) -> None:
+        """Remove all positions of a slot of an earlier generation."""
+        until_us = self._clock.wall_ms() * 1_000 + schema.DELETE_AHEAD_US
+        await self._cassandra.run(schema.EMPTY_SLOT, until_us, queue_id, slot)
+
+
+def unique(entries: Iterable[Entry]) -> list[Entry]:
+    return list(dict.fromkeys(entries))
+
+
+def _entry(slot: str, row: Row) -> Entry:
+    due_ms, seq, bucket, stamp, delivered, born_at_ms = row
+    return Entry(slot, Position(due_ms, seq, bucket, stamp), bool(delivered), born_at_ms)
+
+
+def _added(queue_id: str, entry: Entry) -> tuple[object, ...]:
+    return queue_id, entry.slot, *entry.position, entry.born_at_ms, stamp_us(entry.position.stamp)

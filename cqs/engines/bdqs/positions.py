@@ -1,0 +1,87 @@
+"""Moves messages in the index: a new position is written first, then the state that names it, then the old one goes.
+
+Between any two of these steps a process may die. The message then has two positions: it is found again by one of
+them, and the other one is removed when a receive meets it. A position is removed only if a state with a greater stamp
+was written or seen, or the message does not exist; so the position with the greatest stamp of all states is always
+there, and no clock matters for that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+import structlog
+
+from cns_common.clock import Clock
+from cns_common.errors import CnsError
+from cqs.engines.bdqs.ids import Entry, MessageKey, Stamps
+from cqs.engines.bdqs.index import QueueIndex
+from cqs.engines.bdqs.known_queues import KnownQueue
+from cqs.engines.bdqs.message_state import MessageState
+from cqs.engines.bdqs.messages import Messages, gather_few
+from cqs.engines.bdqs.write_time import WriteTime
+
+log = structlog.get_logger(__name__)
+
+
+class Move(NamedTuple):
+    """From one state of a message to the next."""
+
+    key: MessageKey
+    born_at_ms: int
+    old: MessageState
+    new: MessageState
+
+    @property
+    def entry(self) -> Entry:
+        """The new position."""
+        return self.new.entry(self.key, self.born_at_ms)
+
+
+class Positions:
+    def __init__(self, index: QueueIndex, messages: Messages, stamps: Stamps, clock: Clock) -> None:
+        self._index = index
+        self._messages = messages
+        self._stamps = stamps
+        self._clock = clock
+
+    def next_stamp(self, *above: str) -> str:
+        return self._stamps.next(max(above, default=""))
+
+    def choose_slot(self, queue: KnownQueue, due_ms: int) -> str:
+        return self._index.choose_slot(queue.q.id, queue.generation, due_ms, self._clock.now_ms())
+
+    async def add(self, queue: KnownQueue, entries: Sequence[Entry], began: WriteTime) -> None:
+        picker = queue.picker
+        try:
+            await self._index.add(queue.q.id, entries, queue.mode, began)
+        finally:
+            picker.views.note(entries)  # after the write: a read that begins now finds them
+
+    async def set_states(self, queue: KnownQueue, moves: Sequence[Move]) -> list[Move]:
+        """Write the new states. Returns the moves that were lost to another process."""
+        if not queue.mode.conditional:
+            await self._messages.set_states(queue.q.id, {move.key: move.new for move in moves}, queue.mode)
+            return []
+        replaced = await gather_few(
+            [self._messages.replace_state(queue.q.id, move.key, move.old, move.new) for move in moves]
+        )
+        return [move for move, done in zip(moves, replaced, strict=True) if not done]
+
+    async def superseded(self, queue: KnownQueue, moves: Sequence[Move]) -> Mapping[MessageKey, MessageState | None]:
+        """The states of messages that another process moved or deleted meanwhile."""
+        states = await self._messages.states(queue.q.id, [move.key for move in moves], queue.mode.level)
+        found = {move.key: states.get(move.key) for move in moves}
+        mine = {move.key: move.new.stamp for move in moves}
+        return {key: state for key, state in found.items() if state is None or state.stamp != mine[key]}
+
+    async def remove(self, queue: KnownQueue, entries: Iterable[Entry]) -> None:
+        """Remove positions that do not count any more. If that fails, receives that meet them do it."""
+        some = list(dict.fromkeys(entries))
+        if not some:
+            return
+        try:
+            await self._index.remove(queue.q.id, some, queue.mode)
+        except CnsError as error:
+            log.info("queue.index_removal_failed", queue=queue.q.id, error=str(error))

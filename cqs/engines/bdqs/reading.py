@@ -1,0 +1,116 @@
+"""Reads a queue without taking anything: peeks, counts, and looks for messages of other processes."""
+
+from __future__ import annotations
+
+from itertools import groupby
+
+from cns_common.clock import Clock
+from cqs.engines.bdqs.ids import NODE_DIGITS, Entry, Position, window_start
+from cqs.engines.bdqs.index import QueueIndex
+from cqs.engines.bdqs.known_queues import KnownQueue
+from cqs.engines.bdqs.message_state import MessageState
+from cqs.engines.bdqs.messages import MessageRow, Messages, gather_few
+from cqs.engines.contract import Counts, PeekedMessage, PeekPage
+
+LOOK_MAX = 100
+REPEAT_MS = 5_000
+"""After this time a look reports a message again that nobody received."""
+BEGIN = Position(-1, 0, "", "")
+
+
+class QueueReading:
+    def __init__(self, index: QueueIndex, messages: Messages, clock: Clock, node: str) -> None:
+        self._index = index
+        self._messages = messages
+        self._clock = clock
+        self._node = node
+        self._reported: dict[str, dict[Position, int]] = {}
+
+    async def peek(self, queue: KnownQueue, cursor: str, n: int) -> PeekPage:
+        """Window by window; within one, the positions of its slots are merged. A position that is not the one of its
+        message's state is passed over."""
+        from_ms, after = _parse_cursor(cursor)
+        peeked: list[PeekedMessage] = []
+        slots = [
+            slot async for slot in self._index.all_slots(queue.q.id, queue.generation) if window_start(slot) >= from_ms
+        ]
+        for window_ms, some in groupby(slots, window_start):
+            names = list(some)
+            start = after if window_ms == from_ms else BEGIN
+            while True:
+                want = n - len(peeked)
+                entries = await self._merged(queue, names, start, want)
+                rows = await self._messages.read(queue.q.id, {one.message for one in entries}, queue.mode)
+                peeked += [
+                    _peeked(entry, row)
+                    for entry in entries
+                    if (row := rows.get(entry.message)) and _is_current(entry, row.state)
+                ]
+                if entries:
+                    start = entries[-1].position
+                if len(peeked) >= n:
+                    return PeekPage(tuple(peeked), _cursor(window_ms, start))
+                if len(entries) < want:
+                    break
+        return PeekPage(tuple(peeked))
+
+    async def _merged(self, queue: KnownQueue, slots: list[str], after: Position, n: int) -> list[Entry]:
+        pages = await gather_few([self._index.read_after(queue.q.id, slot, after, n) for slot in slots])
+        return sorted((entry for page in pages for entry in page), key=lambda entry: entry.position)[:n]
+
+    async def counts(self, queue: KnownQueue, now_ms: int, *, oldest: bool) -> Counts:
+        slots = [slot async for slot in self._index.all_slots(queue.q.id, queue.generation)]
+        visible, in_flight, delayed = await self._index.count(queue.q.id, slots, now_ms)
+        born_at_ms = await self._oldest_ms(queue, slots) if oldest and visible + in_flight + delayed else 0
+        return Counts(visible, in_flight, delayed, born_at_ms)
+
+    async def _oldest_ms(self, queue: KnownQueue, slots: list[str]) -> int:
+        """When the first message of the index was sent: of those in flight an older one may be behind it."""
+        for slot in slots:
+            entries = await self._index.read(queue.q.id, slot, None, 1, queue.mode.level)
+            if entries:
+                row = (await self._messages.read(queue.q.id, [entries[0].message], queue.mode)).get(entries[0].message)
+                return row.born_at_ms if row else entries[0].born_at_ms
+        return 0
+
+    async def look(self, queue: KnownQueue, now_ms: int) -> tuple[int, int | None]:
+        """How many visible positions of other processes were found that no recent look found, and the next due time."""
+        entries, next_due_ms = await queue.picker.look(now_ms, LOOK_MAX, queue.mode.level)
+        monotonic_ms = self._clock.monotonic_ms()
+        before = self._reported.get(queue.q.id, {})
+        strange = [one.position for one in entries if one.position.stamp[-NODE_DIGITS:] != self._node]
+        fresh = [one for one in strange if monotonic_ms - before.get(one, -REPEAT_MS) >= REPEAT_MS]
+        self._reported[queue.q.id] = {
+            one: monotonic_ms if one not in before or one in fresh else before[one] for one in strange
+        }
+        if not strange:
+            self._reported.pop(queue.q.id)
+        return len(fresh), next_due_ms
+
+
+def _is_current(entry: Entry, state: MessageState) -> bool:
+    return entry.position.stamp == state.stamp
+
+
+def _peeked(entry: Entry, row: MessageRow) -> PeekedMessage:
+    return PeekedMessage(
+        row.id,
+        row.body,
+        entry.position.seq,
+        row.state.deliveries,
+        row.state.first_received_ms,
+        row.born_at_ms,
+        entry.position.due_ms,
+        row.tenant,
+    )
+
+
+def _cursor(window_ms: int, last: Position) -> str:
+    return ":".join(map(str, (window_ms, *last)))
+
+
+def _parse_cursor(cursor: str) -> tuple[int, Position]:
+    if not cursor:
+        return 0, BEGIN
+    window, due, seq, bucket, stamp = cursor.split(":")
+    return int(window), Position(int(due), int(seq), bucket, stamp)

@@ -1,0 +1,36 @@
+"""Sends messages: the row first, then its position. A position without a row is then one of a deleted message."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from cqs.engines.bdqs.ids import MessageKey
+from cqs.engines.bdqs.known_queues import KnownQueue
+from cqs.engines.bdqs.message_state import sent_state
+from cqs.engines.bdqs.messages import Buckets, Messages
+from cqs.engines.bdqs.positions import Positions
+from cqs.engines.bdqs.write_time import WriteTime
+from cqs.engines.contract import Entry as SentMessage
+
+
+class Sending:
+    def __init__(self, messages: Messages, positions: Positions, buckets: Buckets) -> None:
+        self._messages = messages
+        self._positions = positions
+        self._buckets = buckets
+
+    async def send(
+        self, queue: KnownQueue, entries: Sequence[SentMessage], now_ms: int, began: WriteTime
+    ) -> list[MessageKey]:
+        """Two writes, one after the other, and a third in parallel if the slot is new."""
+        generation, mode = queue.generation, queue.mode
+        rows = []
+        for one in entries:
+            key = self._buckets.next_key(queue.q.id, generation, len(one.body), now_ms, alone=mode.conditional)
+            slot = self._positions.choose_slot(queue, one.visible_at_ms)
+            stamp = self._positions.next_stamp()
+            state = sent_state(stamp, one.visible_at_ms, slot, one.deliveries, one.first_received_ms)
+            rows.append((key, one, state))
+        await self._messages.insert(queue.q.id, rows, mode)
+        await self._positions.add(queue, [state.entry(key, one.born_at_ms) for key, one, state in rows], began)
+        return [key for key, _, _ in rows]

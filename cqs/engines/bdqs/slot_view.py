@@ -1,0 +1,125 @@
+"""What a process knows of the slots of one queue's index, so that its reads pass over few removed positions.
+
+A read begins at the *floor* of a slot: this process believes that nothing is before it. The belief is right for what
+this process writes. Other processes write positions of the present, or a little late: so a read goes back to `LAG_MS`
+before the read before it, and each slot is read from its begin from time to time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from cqs.engines.bdqs import schema
+from cqs.engines.bdqs.ids import Entry, Position, lowest_position, slot_name, window_start
+
+LAG_MS = 500
+"""Longer than a write takes as a rule, and than the clocks of two processes that count as right differ."""
+RECENT_MS = 90_000
+DEEP_RECENT_MS = 5_000
+DEEP_OLD_MS = 30_000
+"""How often slots of recent windows, and of older ones, are read from their begin."""
+
+
+class SlotView:
+    __slots__ = ("_deep_at", "_known_ms", "_noted", "empty", "floor", "name", "window_ms")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.window_ms = window_start(name)
+        self.floor: Position | None = None
+        self.empty = False
+        self._deep_at: tuple[int, int] | None = None  # when it was last read from its begin: message time, monotonic
+        self._known_ms = 0  # other processes wrote what is due before, unless they are late
+        self._noted: Position | None = None
+
+    def lower_bound(self) -> Position:
+        """No position is before it, as far as this process knows."""
+        return self.floor or lowest_position(self.window_ms)
+
+    def note(self, position: Position) -> None:
+        """This process wrote a position."""
+        if self.empty or (self.floor is not None and position < self.floor):
+            self.floor, self.empty = position, False
+        self._noted = position if self._noted is None else min(position, self._noted)
+
+    def wants_deep(self, now_ms: int, monotonic_ms: int) -> bool:
+        recent = self.window_ms + schema.WINDOW_MS > now_ms - RECENT_MS
+        interval_ms = DEEP_RECENT_MS if recent else DEEP_OLD_MS
+        if self._deep_at is None:
+            return True
+        return now_ms - self._deep_at[0] >= interval_ms or monotonic_ms - self._deep_at[1] >= interval_ms
+
+    def is_passed(self, now_ms: int, monotonic_ms: int) -> bool:
+        """Whether a read would find nothing."""
+        is_known = self.window_ms > now_ms or self.window_ms + schema.WINDOW_MS <= self._known_ms
+        return self.empty and is_known and not self.wants_deep(now_ms, monotonic_ms)
+
+    def begin_read(self, now_ms: int, monotonic_ms: int) -> Position | None:
+        """From where to read; None: from the begin. Call `end_read` with what the read found."""
+        self._noted = None
+        known = lowest_position(self._known_ms)
+        self._known_ms = max(now_ms - LAG_MS, self._known_ms)
+        if self.wants_deep(now_ms, monotonic_ms):
+            self._deep_at = now_ms, monotonic_ms
+            return None
+        if self.window_ms > now_ms:
+            return self.floor
+        return known if self.floor is None else min(self.floor, known)
+
+    def end_read(self, entries: list[Entry]) -> None:
+        self.empty = not entries
+        self.floor = entries[0].position if entries else None
+        if self._noted is not None:  # written during the read, which may have missed it
+            self.empty = False
+            self.floor = self._noted if self.floor is None else min(self.floor, self._noted)
+
+    def failed_read(self) -> None:
+        self._deep_at = None
+
+
+class SlotViews:
+    """The slots of one generation of a queue."""
+
+    def __init__(self, generation: int) -> None:
+        self.generation = generation
+        self._views: dict[str, SlotView] = {}
+        self.listed_now_ms = self.listed_monotonic_ms = -(10**15)
+
+    def get(self, name: str) -> SlotView:
+        view = self._views.get(name)
+        if view is None:
+            view = self._views[name] = SlotView(name)
+        return view
+
+    def note(self, entries: Sequence[Entry]) -> None:
+        for entry in entries:
+            self.get(entry.slot).note(entry.position)
+
+    def replace_listed(self, names: list[str], before: str) -> None:
+        """Take note of the listed slots before a name. Views of others, which were retired, go."""
+        listed = set(names)
+        for name in [one for one in self._views if one < before and one not in listed]:
+            del self._views[name]
+        for name in names:
+            self.get(name)
+
+    def lowest(self, now_ms: int) -> str:
+        """No slot before it is listed, unless a first listing is still to come."""
+        oldest = slot_name(self.generation, max(now_ms - schema.RETIRE_MS, 0), 0)
+        return min([oldest, *self._views])
+
+    def due(self, now_ms: int, monotonic_ms: int) -> list[SlotView]:
+        """The slots in which visible positions may be, those with the lowest first. The slot of the present counts as
+        listed: another process may have begun it just now."""
+        self.get(slot_name(self.generation, now_ms - now_ms % schema.WINDOW_MS, 0))
+        views = [view for view in self._views.values() if view.window_ms <= now_ms]
+        return sorted((view for view in views if not view.is_passed(now_ms, monotonic_ms)), key=SlotView.lower_bound)
+
+    def present(self, now_ms: int) -> list[SlotView]:
+        """The slots in which both visible and hidden positions may be."""
+        return [view for view in self._views.values() if view.window_ms <= now_ms < view.window_ms + schema.WINDOW_MS]
+
+    def later(self, now_ms: int, monotonic_ms: int) -> list[SlotView]:
+        """The slots in which only hidden positions are, soonest first."""
+        views = [view for view in self._views.values() if view.window_ms > now_ms]
+        return sorted((view for view in views if not view.is_passed(now_ms, monotonic_ms)), key=lambda view: view.name)

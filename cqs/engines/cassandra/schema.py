@@ -1,0 +1,38 @@
+"""The tables and statements that engines on Cassandra share.
+
+`cqs_queues` has the generation of each queue of any of these engines: a purge raises it, and only messages of the
+current generation exist. `cqs_engine_garbage` names the generations whose rows an engine has still to remove.
+"""
+
+from __future__ import annotations
+
+from cns_common.cassandra.session import Statement
+
+REMEMBER_DROPPED_S = 2 * 86_400
+"""How long a dropped queue is remembered, so that a late request for it cannot make it again."""
+
+TABLES = (
+    "CREATE TABLE IF NOT EXISTS cqs_queues (queue text PRIMARY KEY, generation int, dropped boolean)",
+    "CREATE TABLE IF NOT EXISTS cqs_engine_garbage (engine text, queue text, below int,"
+    " PRIMARY KEY (engine, queue, below)) WITH gc_grace_seconds = 14400",
+)
+
+FIND_QUEUE = Statement("SELECT generation, dropped FROM cqs_queues WHERE queue = ?")
+FIRST_GENERATION = Statement(
+    "UPDATE cqs_queues SET generation = ? WHERE queue = ? IF generation = null", idempotent=False
+)
+"""No INSERT: its row would outlive the columns, and so their time to live."""
+NEXT_GENERATION = Statement("UPDATE cqs_queues SET generation = ? WHERE queue = ? IF generation = ?", idempotent=False)
+DROP_UNKNOWN = Statement(
+    "INSERT INTO cqs_queues (queue, generation, dropped) VALUES (?, 0, true) IF NOT EXISTS"
+    f" USING TTL {REMEMBER_DROPPED_S}",
+    idempotent=False,
+)
+DROP_KNOWN = Statement(
+    f"UPDATE cqs_queues USING TTL {REMEMBER_DROPPED_S} SET generation = 0, dropped = true WHERE queue = ? IF EXISTS",
+    idempotent=False,
+)
+
+ADD_GARBAGE = Statement("INSERT INTO cqs_engine_garbage (engine, queue, below) VALUES (?, ?, ?)")
+LIST_GARBAGE = Statement("SELECT queue, below FROM cqs_engine_garbage WHERE engine = ? LIMIT ?")
+REMOVE_GARBAGE = Statement("DELETE FROM cqs_engine_garbage WHERE engine = ? AND queue = ? AND below = ?")

@@ -1,0 +1,98 @@
+"""A bucket as it was read, and the rules that follow from it: what may be received, when the reader leaves it, what
+repair does. No I/O."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from cqs.engines.cassieq.schema import MOVED
+
+NEVER_MS = 2**62
+"""The due time of nothing."""
+
+
+class MessageRow(NamedTuple):
+    """A message without its body."""
+
+    monoton: int
+    id: str
+    born_at_ms: int
+    tenant: str
+    tag: str
+    visible_at_ms: int
+    version: int
+    deliveries: int
+    first_at_ms: int
+    acked: bool
+    lease: str | None
+    moved_to: int | None
+
+    @property
+    def live(self) -> bool:
+        """Whether the message is here: not acknowledged, and not moved."""
+        return not self.acked and self.version != MOVED
+
+    @property
+    def ever_delivered(self) -> bool:
+        return self.version > 0
+
+    def visible(self, now_ms: int) -> bool:
+        return self.live and self.visible_at_ms <= now_ms
+
+    def expired(self, retention_ms: int, now_ms: int) -> bool:
+        """Whether the message is too old. One that is hidden is left to its holder."""
+        return self.visible(now_ms) and self.born_at_ms + retention_ms <= now_ms
+
+
+class Bucket(NamedTuple):
+    number: int
+    sealed_at_ms: int | None
+    rows: tuple[MessageRow, ...]
+
+    @property
+    def live(self) -> list[MessageRow]:
+        return [row for row in self.rows if row.live]
+
+    def due_ms(self) -> int:
+        """When the first of its messages is visible; NEVER_MS without any."""
+        return due_of(self.rows)
+
+
+def due_of(rows: Iterable[MessageRow]) -> int:
+    return min((row.visible_at_ms for row in rows if row.live), default=NEVER_MS)
+
+
+def may_leave(bucket: Bucket, bucket_size: int, next_monoton: int, now_ms: int) -> bool:
+    """Whether the reader may leave the bucket: each known message was delivered or is hidden, and new messages go to
+    later buckets."""
+    if next_monoton < (bucket.number + 1) * bucket_size:
+        return False
+    return all(row.ever_delivered or not row.visible(now_ms) for row in bucket.rows)
+
+
+class Repair(enum.Enum):
+    WAIT = enum.auto()
+    """The bucket is not sealed for long enough: late writes may come."""
+    REPUBLISH = enum.auto()
+    """Some of its messages came after the seal and nobody met them."""
+    FINALIZE = enum.auto()
+    """Nothing is left to do: ids without a message never get one."""
+
+
+def repair_of(bucket: Bucket, wait_ms: int, now_ms: int) -> Repair:
+    """What repair does with a bucket that the reader has left."""
+    sealed_at_ms = bucket.sealed_at_ms if bucket.sealed_at_ms is not None else 0  # the seal itself has expired
+    if now_ms < sealed_at_ms + wait_ms:
+        return Repair.WAIT
+    return Repair.REPUBLISH if to_republish(bucket, now_ms) else Repair.FINALIZE
+
+
+def to_republish(bucket: Bucket, now_ms: int) -> list[MessageRow]:
+    """Late messages, and those that another repairer began to move."""
+    return [
+        row
+        for row in bucket.rows
+        if not row.acked and (row.version == MOVED or (row.version == 0 and row.visible(now_ms)))
+    ]

@@ -1,0 +1,59 @@
+"""Moves the invisibility pointer. It waits for no message: what is still there is entered as a hidden message."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+
+from cqs.engines.cassieq.bucket import Bucket, MessageRow
+from cqs.engines.cassieq.hidden import HiddenMessages
+from cqs.engines.cassieq.known_queues import KnownQueue
+from cqs.engines.cassieq.pointers import Pointer, Pointers
+from cqs.engines.cassieq.rows import MessageRows
+
+LAG_MAX = 64
+"""Buckets between the invisibility pointer and the reader. Each process remembers when each of them is due."""
+STAY_MS = 2_000
+"""So long after its seal a bucket is left alone: most messages are acknowledged by then."""
+BUCKETS_MAX = 100
+
+
+class Invisibility:
+    def __init__(self, rows: MessageRows, pointers: Pointers, hidden: HiddenMessages) -> None:
+        self._rows = rows
+        self._pointers = pointers
+        self._hidden = hidden
+        self.parked = 0
+
+    async def advance(self, known: KnownQueue, now_ms: int) -> int:
+        """Move the pointer past buckets that were sealed long enough ago. Returns how many it passed."""
+        begin = known.invisible
+        numbers = range(begin, min(known.reader, begin + BUCKETS_MAX))
+        passed: list[Bucket] = []
+        for bucket in await self._rows.buckets(known.key, numbers) if numbers else ():
+            lag = known.reader - bucket.number
+            if (bucket.sealed_at_ms or 0) + STAY_MS > now_ms and lag <= LAG_MAX:
+                break
+            passed.append(bucket)
+        if not passed:
+            return 0
+        await self.park(known.key, (row for bucket in passed for row in bucket.live), now_ms)
+        await self._remove_done(known.key, [bucket for bucket in passed if bucket.rows and not bucket.live])
+        end = passed[-1].number + 1
+        await self._pointers.advance(known.key, Pointer.INVISIBILITY, begin, end)
+        known.pass_buckets(end)
+        return len(passed)
+
+    async def _remove_done(self, key: str, buckets: list[Bucket]) -> None:
+        """Remove the rows of those that repair has passed: it left them because messages were still there."""
+        if buckets:
+            finalized = await self._pointers.read(key, Pointer.REPAIR)
+            await asyncio.gather(
+                *[self._rows.remove_rows(key, bucket.number) for bucket in buckets if bucket.number < finalized]
+            )
+
+    async def park(self, key: str, rows: Iterable[MessageRow], now_ms: int) -> None:
+        """Enter messages as hidden ones: they come back at their time, or at once."""
+        live = list(rows)
+        self.parked += len(live)
+        await asyncio.gather(*[self._hidden.add(key, row.monoton, max(row.visible_at_ms, now_ms)) for row in live])

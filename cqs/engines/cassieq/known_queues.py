@@ -1,0 +1,142 @@
+"""The queues that this process uses: generation, pointers, and when the buckets behind the reader are due."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+
+from cns_common.clock import Clock
+from cqs.engines.cassandra.generations import QueueGenerations
+from cqs.engines.cassieq.bucket import MessageRow
+from cqs.engines.cassieq.hidden import BEGIN
+from cqs.engines.cassieq.ids import queue_key
+from cqs.engines.cassieq.options import bucket_size
+from cqs.engines.cassieq.pointers import Pointer, Pointers
+from cqs.engines.contract import QueueRef
+
+KNOWN_MAX = 20_000
+RECORDED_MAX = 10_000
+DROPPED = -1
+"""The generation of a dropped queue."""
+READ_AGE_MS_MAX = 5_000
+"""A generation that was read longer ago is read again. Sends and receives read it each time, beside their work."""
+USED_AGE_MS_MAX = 3_600_000
+"""After this time without use the pointers are read again: seals expire, so they must not be all that is asked."""
+
+
+class KnownQueue:
+    """A queue's generation as this process knows it."""
+
+    def __init__(self, q: QueueRef, generation: int, read_ms: int) -> None:
+        self.q = q
+        self.generation = generation
+        self.key = queue_key(q.id, generation)
+        self.size = bucket_size(q)
+        self.read_ms = self.used_ms = read_ms
+        self.reader = 0
+        self.invisible = 0
+        """The invisibility pointer."""
+        self.next_monoton = 0
+        """Numbers from here on may not be taken yet."""
+        self.due: dict[int, int] = {}
+        """When the first message of each bucket between the invisibility pointer and the reader becomes visible: not
+        before this time, unless an entry of the hidden messages says so. 0: it was not read yet."""
+        self.hidden_from = BEGIN
+        """Entries of hidden messages before this one were removed."""
+        self.hidden_read_ms = 0
+        self.placed = False
+        """Whether the pointers were read."""
+
+        self._recorded: set[int] = set()
+
+    @property
+    def dropped(self) -> bool:
+        return self.generation == DROPPED
+
+    def leave(self, bucket: int, due_ms: int) -> None:
+        """The reader goes on to the next bucket."""
+        self.due[bucket] = due_ms
+        self.reader = max(self.reader, bucket + 1)
+
+    def pass_buckets(self, invisible: int) -> None:
+        """The invisibility pointer stands at this bucket."""
+        self.invisible = max(self.invisible, invisible)
+        for bucket in [bucket for bucket in self.due if bucket < self.invisible]:
+            del self.due[bucket]
+
+    def delivered(self, bucket: int, due_ms: int) -> None:
+        """A message of the bucket is hidden until `due_ms`, or another process took it: 0."""
+        if bucket in self.due:
+            self.due[bucket] = min(self.due[bucket], due_ms)
+
+    def to_record(self, rows: Sequence[MessageRow]) -> list[MessageRow]:
+        """Of expired messages, those that this process has not recorded yet: another task may meet them, too."""
+        new = [row for row in rows if row.monoton not in self._recorded]
+        if len(self._recorded) > RECORDED_MAX:
+            self._recorded.clear()
+        self._recorded.update(row.monoton for row in new)
+        return new
+
+
+class KnownQueues:
+    def __init__(self, generations: QueueGenerations, pointers: Pointers, clock: Clock) -> None:
+        self._generations = generations
+        self._pointers = pointers
+        self._clock = clock
+        self._known: OrderedDict[str, KnownQueue] = OrderedDict()
+        self._reads: dict[str, asyncio.Task[KnownQueue]] = {}
+
+    def __iter__(self) -> Iterator[KnownQueue]:
+        return iter(list(self._known.values()))
+
+    async def get(self, q: QueueRef) -> KnownQueue:
+        now_ms = self._clock.wall_ms()
+        known = self._known.get(q.id)
+        if known is None or (not known.dropped and now_ms - known.read_ms > READ_AGE_MS_MAX):
+            known = await asyncio.shield(self._reads.get(q.id) or self._start_read(q))
+        if now_ms - known.used_ms > USED_AGE_MS_MAX:
+            known.placed = False
+        known.q = q
+        known.used_ms = now_ms
+        return known
+
+    async def place(self, known: KnownQueue) -> None:
+        """Read the pointers, if need be."""
+        if known.placed:
+            return
+        reader, invisible = await asyncio.gather(
+            self._pointers.read(known.key, Pointer.READER), self._pointers.read(known.key, Pointer.INVISIBILITY)
+        )
+        known.reader, known.invisible = reader, min(invisible, reader)
+        known.due = dict.fromkeys(range(known.invisible, reader), 0)
+        known.placed = True
+
+    async def refresh(self, q: QueueRef) -> KnownQueue:
+        """Read the generation now."""
+        return self._observe(q, await self._generations.generation(q.id))
+
+    def observe_purge(self, q: QueueRef, generation: int) -> None:
+        self._observe(q, None if generation == DROPPED else generation)
+
+    def find(self, queue_id: str) -> KnownQueue | None:
+        return self._known.get(queue_id)
+
+    def _start_read(self, q: QueueRef) -> asyncio.Task[KnownQueue]:
+        """One read for all concurrent callers."""
+        read = self._reads[q.id] = asyncio.create_task(self.refresh(q))
+        read.add_done_callback(lambda _: self._reads.pop(q.id))
+        return read
+
+    def _observe(self, q: QueueRef, generation: int | None) -> KnownQueue:
+        """Generations only rise; DROPPED is final."""
+        now_ms = self._clock.wall_ms()
+        known = self._known.get(q.id)
+        if generation is None:
+            generation = DROPPED
+        if known is None or (not known.dropped and (generation == DROPPED or generation > known.generation)):
+            known = self._known[q.id] = KnownQueue(q, generation, now_ms)
+            if len(self._known) > KNOWN_MAX:
+                self._known.popitem(last=False)
+        known.read_ms = now_ms
+        return known

@@ -1,0 +1,133 @@
+"""Clean-up in bounded steps: expired messages, repair, and what purges and drops left."""
+
+from __future__ import annotations
+
+import asyncio
+
+import structlog
+
+from cns_common.cassandra.session import Cassandra
+from cns_common.errors import CnsError
+from cqs.engines.cassandra.garbage import Garbage, GarbageList
+from cqs.engines.cassieq import schema
+from cqs.engines.cassieq.hidden import BEGIN, HiddenMessages
+from cqs.engines.cassieq.ids import bucket_of, queue_key
+from cqs.engines.cassieq.invisibility import Invisibility
+from cqs.engines.cassieq.known_queues import KnownQueue, KnownQueues
+from cqs.engines.cassieq.monotons import Monotons
+from cqs.engines.cassieq.pointers import Pointer, Pointers
+from cqs.engines.cassieq.receiving import Receiver
+from cqs.engines.cassieq.repair import Repairer
+from cqs.engines.cassieq.rows import MessageRows
+
+GARBAGE_MAX = 100
+BEHIND = (Pointer.REPAIR, Pointer.INVISIBILITY)
+"""Buckets before both of them were removed, or have hidden messages."""
+
+log = structlog.get_logger(__name__)
+
+
+class Maintenance:
+    def __init__(
+        self,
+        known_queues: KnownQueues,
+        receiver: Receiver,
+        invisibility: Invisibility,
+        repairer: Repairer,
+        collector: GarbageCollector,
+    ) -> None:
+        self._known_queues = known_queues
+        self._receiver = receiver
+        self._invisibility = invisibility
+        self._repairer = repairer
+        self._collector = collector
+
+    async def run(self, budget: int, now_ms: int) -> int:
+        done = await self._collector.collect(budget)
+        if done >= budget:
+            return done
+        return done + await self.run_queues(budget - done, now_ms)
+
+    async def run_queues(self, budget: int, now_ms: int) -> int:
+        """The queues that this process uses."""
+        done = 0
+        for known in self._known_queues:
+            if done >= budget:
+                break
+            if known.dropped:
+                continue
+            try:
+                done += await self._maintain(known, budget - done, now_ms)
+            except CnsError as error:  # go on with the other queues
+                log.warning("queue.maintenance_failed", queue=known.q.id, error=str(error))
+        return done
+
+    async def _maintain(self, known: KnownQueue, budget: int, now_ms: int) -> int:
+        done = await self._receiver.expire_some(known.q, budget, now_ms)
+        current = await self._known_queues.get(known.q)
+        if current.dropped or not current.placed:
+            return done
+        await self._invisibility.advance(current, now_ms)
+        return done + (await self._repairer.repair(current, budget - done, now_ms) if done < budget else 0)
+
+
+class GarbageCollector:
+    """Removes the rows of generations that were purged, and of dropped queues."""
+
+    def __init__(
+        self,
+        cassandra: Cassandra,
+        rows: MessageRows,
+        pointers: Pointers,
+        monotons: Monotons,
+        hidden: HiddenMessages,
+        garbage: GarbageList,
+    ) -> None:
+        self._cassandra = cassandra
+        self._rows = rows
+        self._pointers = pointers
+        self._monotons = monotons
+        self._hidden = hidden
+        self._garbage = garbage
+
+    async def add(self, queue_id: str, generation: int) -> None:
+        """This generation has ended."""
+        await self._garbage.add(Garbage(queue_id, generation + 1))
+
+    async def collect(self, budget: int) -> int:
+        """Remove up to `budget` buckets."""
+        done = 0
+        while done < budget:
+            some = await self._garbage.some(GARBAGE_MAX)
+            if not some:
+                break
+            for garbage in some:
+                key = queue_key(garbage.queue_id, garbage.below - 1)
+                done += await self._remove(key, budget - done)
+                if done >= budget:
+                    return done
+                await self._forget(key)
+                await self._garbage.forget(garbage)
+        return done
+
+    async def _remove(self, key: str, budget: int) -> int:
+        """Returns how many buckets were removed. The next call goes on where this one ended."""
+        next_monoton, size = await self._monotons.extent(key)
+        entries = await self._hidden.page(key, BEGIN, budget)
+        for entry in entries:
+            await self._rows.remove_bucket(key, bucket_of(entry.monoton, size))
+            await self._hidden.remove(key, entry)
+        removed, *others = [await self._pointers.read(key, pointer) for pointer in (Pointer.REMOVED, *BEHIND)]
+        first = max(removed, min(others))
+        end = bucket_of(next_monoton - 1, size) + 1
+        numbers = range(first, min(end, first + budget - len(entries)))
+        await asyncio.gather(*[self._rows.remove_bucket(key, number) for number in numbers])
+        if numbers:
+            await self._pointers.advance(key, Pointer.REMOVED, removed, numbers[-1] + 1)
+        return len(entries) + len(numbers)
+
+    async def _forget(self, key: str) -> None:
+        await self._hidden.clear(key)
+        for pointer in Pointer:
+            await self._cassandra.run_conditional(schema.REMOVE_POINTER, key, pointer)
+        await self._cassandra.run_conditional(schema.REMOVE_MONOTON, key)

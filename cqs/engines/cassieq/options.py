@@ -1,0 +1,52 @@
+"""The engine's queue attributes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from cqs.engines.contract import QueueRef
+from cqs.engines.options import EngineOption
+
+BUCKET_SIZE = "BucketSize"
+ID_RANGE = "IdRange"
+STRICT_FIFO = "StrictFifo"
+
+
+def _number(least: int, most: int) -> Callable[[str], str]:
+    def check(text: str) -> str:
+        if not text.isascii() or not text.isdigit() or not least <= int(text) <= most:
+            raise ValueError(f"must be a number from {least} to {most}")
+        return str(int(text))
+
+    return check
+
+
+def _flag(text: str) -> str:
+    if text.lower() not in ("true", "false"):
+        raise ValueError("must be true or false")
+    return text.lower()
+
+
+OPTIONS: Mapping[str, EngineOption] = {
+    option.name: option
+    for option in (
+        EngineOption(BUCKET_SIZE, "20", _number(1, 1_000), live=False),
+        EngineOption(ID_RANGE, "1000", _number(1, 1_000), live=True),
+        EngineOption(STRICT_FIFO, "true", _flag, live=True),
+    )
+}
+
+
+def bucket_size(q: QueueRef) -> int:
+    """Messages per bucket."""
+    return int(q.option(BUCKET_SIZE, OPTIONS[BUCKET_SIZE].default))
+
+
+def id_range(q: QueueRef) -> int:
+    """The most monotons that one conditional write takes, for the messages that wait for one. 1: as the original."""
+    return int(q.option(ID_RANGE, OPTIONS[ID_RANGE].default))
+
+
+def strict_fifo(q: QueueRef) -> bool:
+    """Whether a receive takes the oldest visible messages of a bucket; else it takes any, at random."""
+    return q.option(STRICT_FIFO, OPTIONS[STRICT_FIFO].default) == "true"

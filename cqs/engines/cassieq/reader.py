@@ -1,0 +1,156 @@
+"""What a receive can take: the messages of the reader's bucket, of buckets behind it that are due, and hidden messages
+whose time has come. On the way the reader leaves and seals buckets.
+
+Which message is taken is decided by the conditional write that follows, so a stale read costs a lost race, no more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from cns_common.errors import CnsError
+from cqs.engines.cassieq.bucket import NEVER_MS, Bucket, MessageRow, may_leave
+from cqs.engines.cassieq.hidden import BEGIN, PAGE, HiddenEntry, HiddenMessages
+from cqs.engines.cassieq.ids import bucket_of
+from cqs.engines.cassieq.known_queues import KnownQueue, KnownQueues
+from cqs.engines.cassieq.monotons import Monotons
+from cqs.engines.cassieq.pointers import Pointer, Pointers
+from cqs.engines.cassieq.rows import MessageRows
+
+LEAVES_MAX = 100
+"""Buckets that one look may leave. A process that died may have taken many numbers that it never used."""
+FULL_READ_MS = 60_000
+LATE_ENTRY_MS = 600_000
+"""Deleted rows of hidden messages are not read again and again: a look begins at the first entry that was found, or
+this long ago, except once in `FULL_READ_MS`."""
+
+
+@dataclass(slots=True)
+class View:
+    """The visible messages of a queue, as far as a receive needs them."""
+
+    visible: dict[int, MessageRow] = field(default_factory=dict)
+    entries: dict[int, list[HiddenEntry]] = field(default_factory=dict)
+    """The entries of hidden messages that led to them, by monoton."""
+    fresh_until_ms: int = NEVER_MS
+    """Later buckets have messages that may be older than those visible after this time."""
+    next_due_ms: int = NEVER_MS
+
+    def due(self, ms: int) -> None:
+        self.next_due_ms = min(self.next_due_ms, ms)
+
+    def see(self, bucket: Bucket, now_ms: int) -> None:
+        for row in bucket.rows:
+            if row.visible(now_ms):
+                self.visible[row.monoton] = row
+            elif row.live:
+                self.due(row.visible_at_ms)
+
+
+class Reader:
+    def __init__(
+        self,
+        rows: MessageRows,
+        pointers: Pointers,
+        monotons: Monotons,
+        hidden: HiddenMessages,
+        known_queues: KnownQueues,
+    ) -> None:
+        self._rows = rows
+        self._pointers = pointers
+        self._monotons = monotons
+        self._hidden = hidden
+        self._known_queues = known_queues
+
+    async def look(self, known: KnownQueue, now_ms: int) -> View:
+        """Read what is visible. Check the generation after it: a purge may have come meanwhile."""
+        await self._known_queues.place(known)
+        view = View()
+        await asyncio.gather(self._read_forward(known, view, now_ms), self._read_hidden(known, view, now_ms))
+        await self._read_due_buckets(known, view, now_ms)  # those that were just left, too
+        return view
+
+    # -- the reader pointer -------------------------------------------------------------------------------------------
+
+    async def _read_forward(self, known: KnownQueue, view: View, now_ms: int) -> None:
+        """Read the reader's bucket. Leave it, and the next ones, while that is allowed."""
+        for _ in range(LEAVES_MAX):
+            bucket = await self._rows.bucket(known.key, known.reader)
+            if bucket.sealed_at_ms is not None:  # by another process, or its reader died
+                await self._leave(known, bucket)
+                continue
+            if not may_leave(bucket, known.size, NEVER_MS, now_ms):
+                self._see_current(known, view, bucket, now_ms)
+                return
+            end = (bucket.number + 1) * known.size
+            if known.next_monoton < end:
+                known.next_monoton = max(known.next_monoton, await self._monotons.next(known.key))
+            if not may_leave(bucket, known.size, known.next_monoton, now_ms):
+                self._see_current(known, view, bucket, now_ms)
+                return
+            await self._rows.seal(known.key, bucket.number, now_ms)
+            await self._leave(
+                known, await self._rows.bucket(known.key, bucket.number)
+            )  # with what came before the seal
+
+    def _see_current(self, known: KnownQueue, view: View, bucket: Bucket, now_ms: int) -> None:
+        view.see(bucket, now_ms)
+        if known.next_monoton > (bucket.number + 1) * known.size:
+            shown = [row.visible_at_ms for row in bucket.rows if row.visible(now_ms)]
+            view.fresh_until_ms = max(shown, default=NEVER_MS)
+
+    async def _leave(self, known: KnownQueue, sealed: Bucket) -> None:
+        """Every message in a sealed bucket that was answered is in this read: its sender looks for the seal."""
+        known.leave(sealed.number, sealed.due_ms())
+        with suppress(CnsError):  # the next process that meets the seal moves the pointer
+            await self._pointers.advance(known.key, Pointer.READER, sealed.number, sealed.number + 1)
+
+    # -- behind the reader --------------------------------------------------------------------------------------------
+
+    async def _read_due_buckets(self, known: KnownQueue, view: View, now_ms: int) -> None:
+        due = [bucket for bucket, due_ms in known.due.items() if due_ms <= now_ms]
+        for bucket in await self._rows.buckets(known.key, due) if due else ():
+            if bucket.number in known.due:
+                known.due[bucket.number] = bucket.due_ms()
+            view.see(bucket, now_ms)
+        for due_ms in known.due.values():
+            if due_ms > now_ms:
+                view.due(due_ms)
+
+    async def _read_hidden(self, known: KnownQueue, view: View, now_ms: int) -> None:
+        """Read a page of the entries that are due, and their messages."""
+        is_full = now_ms - known.hidden_read_ms >= FULL_READ_MS
+        after = BEGIN if is_full else known.hidden_from
+        page = await self._hidden.page(known.key, after)
+        if is_full:
+            known.hidden_read_ms = now_ms
+        first_ms = page[0].due_ms if page else NEVER_MS
+        known.hidden_from = max(after, HiddenEntry(min(first_ms - 1, now_ms - LATE_ENTRY_MS), -1, ""))
+        due = [entry for entry in page if entry.due_ms <= now_ms]
+        if len(due) < len(page):
+            view.due(page[len(due)].due_ms)
+        elif len(page) == PAGE:
+            view.due(now_ms)
+        numbers = {bucket_of(entry.monoton, known.size) for entry in due}
+        buckets = {one.number: one for one in await self._rows.buckets(known.key, numbers)} if due else {}
+        rows = {row.monoton: row for bucket in buckets.values() for row in bucket.rows}
+        for entry in due:
+            row = rows.get(entry.monoton)
+            if row is None or not row.live:
+                await self._forget(known, entry, buckets[bucket_of(entry.monoton, known.size)])
+            elif row.visible(now_ms):
+                view.visible[row.monoton] = row
+                view.entries.setdefault(row.monoton, []).append(entry)
+            else:
+                view.due(row.visible_at_ms)
+                await self._hidden.add(known.key, row.monoton, row.visible_at_ms)
+                await self._hidden.remove(known.key, entry)
+
+    async def _forget(self, known: KnownQueue, entry: HiddenEntry, bucket: Bucket) -> None:
+        """Remove the entry of an acknowledged message, and its bucket if it was the last one of a finalized bucket."""
+        is_done = bucket.rows and not bucket.live
+        if is_done and bucket.number < await self._pointers.read(known.key, Pointer.REPAIR):
+            await self._rows.remove_rows(known.key, bucket.number)
+        await self._hidden.remove(known.key, entry)

@@ -1,0 +1,120 @@
+"""Sends: numbers first, then the rows, then a look at the seals.
+
+A sender that is slow may write behind a seal, where no reader comes. So it looks after its write, and a message that
+is behind a seal is taken back and sent again under a later number. A reader looks after its seal in turn: one of the
+two sees the other. Nothing that was answered waits for repair.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from cns_common.clock import Clock
+from cns_common.errors import StoreUnavailable
+from cns_common.ids import hex_id
+from cqs.engines.cassieq.bucket_writes import BucketWrites, acknowledge
+from cqs.engines.cassieq.ids import TAG_DIGITS, bucket_of, sequence_of
+from cqs.engines.cassieq.known_queues import KnownQueue, KnownQueues
+from cqs.engines.cassieq.monotons import Monotons
+from cqs.engines.cassieq.options import id_range
+from cqs.engines.cassieq.rows import MessageRows, NewMessage
+from cqs.engines.contract import Entry, QueueRef, RejectedEntry, SentEntry
+
+CERTAIN_MS = 600_000
+"""A sender that took longer does not trust that a seal would still be there."""
+TRIES_MAX = 8
+
+
+class Sender:
+    def __init__(
+        self, rows: MessageRows, writes: BucketWrites, monotons: Monotons, known_queues: KnownQueues, clock: Clock
+    ) -> None:
+        self._rows = rows
+        self._writes = writes
+        self._monotons = monotons
+        self._known_queues = known_queues
+        self._clock = clock
+        self.resent = 0
+        """Messages that were behind a seal."""
+
+    async def send(self, q: QueueRef, entries: Sequence[Entry]) -> list[SentEntry | RejectedEntry]:
+        known = await self._known_queues.get(q)
+        sent: dict[int, SentEntry] = {}
+        left = list(range(len(entries)))
+        for _ in range(TRIES_MAX):
+            if known.dropped:
+                return [RejectedEntry() for _ in entries]
+            began = self._clock.monotonic_ms(), self._clock.real_ms()
+            placed = await self._insert(known, [entries[at] for at in left])
+            current, gone = await self._look(known, q, placed, began)
+            if current is not known:  # purged or dropped meanwhile
+                known = current
+                continue
+            for at, message in zip(left, placed, strict=True):
+                if message.monoton not in gone:
+                    sent[at] = SentEntry(entries[at].id, sequence_of(known.generation, message.monoton))
+            left = [at for at in left if at not in sent]
+            if not left:
+                return [sent[at] for at in range(len(entries))]
+            self.resent += len(left)
+        raise StoreUnavailable("the queue's buckets are sealed again and again")
+
+    async def _insert(self, known: KnownQueue, entries: Sequence[Entry]) -> list[NewMessage]:
+        """Take numbers and write the rows: one write per bucket."""
+        monotons = await self._monotons.take(known.key, len(entries), id_range(known.q), known.size)
+        messages = [new_message(monoton, entry) for monoton, entry in zip(monotons, entries, strict=True)]
+        await asyncio.gather(
+            *[self._rows.insert(known.key, bucket, some) for bucket, some in _by_bucket(known, messages).items()]
+        )
+        known.next_monoton = max(known.next_monoton, monotons[-1] + 1)
+        return messages
+
+    async def _look(
+        self, known: KnownQueue, q: QueueRef, messages: Sequence[NewMessage], began: tuple[int, int]
+    ) -> tuple[KnownQueue, set[int]]:
+        """The queue as it is now, and the messages that were taken back."""
+        by_bucket = _by_bucket(known, messages)
+        current, sealed = await asyncio.gather(
+            self._known_queues.refresh(q),
+            asyncio.gather(*[self._rows.sealed(known.key, bucket) for bucket in by_bucket]),
+        )
+        late = self._clock.monotonic_ms() - began[0] > CERTAIN_MS or self._clock.real_ms() - began[1] > CERTAIN_MS
+        gone: set[int] = set()
+        for (bucket, some), is_sealed in zip(by_bucket.items(), sealed, strict=True):
+            if is_sealed or late:
+                gone |= await self._take_back(known, bucket, some)
+        return current, gone
+
+    async def _take_back(self, known: KnownQueue, bucket: int, messages: Sequence[NewMessage]) -> set[int]:
+        """The monotons of the messages that nobody met. Others were delivered, or repair moves them."""
+        results = await self._writes.apply(
+            known.key, bucket, [acknowledge(message.monoton, 0, message.tag) for message in messages]
+        )
+        return {
+            message.monoton
+            for message, result in zip(messages, results, strict=True)
+            if result.applied or result.row is None
+        }
+
+
+def new_message(monoton: int, entry: Entry) -> NewMessage:
+    """The row of an entry under this number."""
+    return NewMessage(
+        monoton,
+        entry.id,
+        entry.body,
+        entry.born_at_ms,
+        entry.group,
+        hex_id()[:TAG_DIGITS],
+        entry.visible_at_ms,
+        entry.deliveries,
+        entry.first_received_ms,
+    )
+
+
+def _by_bucket(known: KnownQueue, messages: Sequence[NewMessage]) -> dict[int, list[NewMessage]]:
+    buckets: dict[int, list[NewMessage]] = {}
+    for message in messages:
+        buckets.setdefault(bucket_of(message.monoton, known.size), []).append(message)
+    return buckets

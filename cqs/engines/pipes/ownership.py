@@ -1,0 +1,78 @@
+"""Which popper may pop a pipe: a lease in its descriptor that Cassandra's clock ends, with a fence that only rises."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from cns_common.errors import CnsError
+from cqs.engines.pipes import schema
+from cqs.engines.pipes.rows import PipeRows
+from cqs.engines.pipes.view import PipeView
+
+COUNTER_BITS = 24
+"""A pop is dated by its fence and this many bits of a counter: below any date that a clock gives, for 2^25 fences."""
+
+
+class Ownership:
+    """The leases of one popper. `node` is that of its process."""
+
+    def __init__(self, rows: PipeRows, queue_id: str, node: str) -> None:
+        self._cassandra = rows.cassandra
+        self._rows = rows
+        self._queue_id = queue_id
+        self._node = node
+        self._pops = 0
+
+    def next_pop_us(self, fence: int) -> int:
+        """The date of a pop: later than all pops under earlier leases, however late those arrive."""
+        self._pops += 1
+        return schema.PUSH_US + 1 + (fence << COUNTER_BITS | self._pops % (1 << COUNTER_BITS))
+
+    async def own(self, view: PipeView) -> bool:
+        """Whether this popper has the lease. If it did not have it before, the view forgets everything."""
+        if view.lease.certain and not view.lease.due:
+            return True
+        if view.lease.held and await self._renew(view):
+            return True
+        descriptor = await self._rows.describe(self._queue_id, view.name)
+        if descriptor is None or descriptor.fence is None or descriptor.owner not in (None, self._node):
+            return False
+        view.fence = descriptor.fence
+        if descriptor.owner == self._node:  # an earlier call did not learn its outcome
+            owns = await self._renew(view)
+        else:
+            owns = await self._take(view)
+        if owns:
+            view.forget_all()
+        return owns
+
+    async def _renew(self, view: PipeView) -> bool:
+        return await view.lease.extend(
+            self._cassandra.run_conditional(
+                schema.RENEW_OWN, self._node, self._queue_id, view.name, self._node, view.fence
+            )
+        )
+
+    async def _take(self, view: PipeView) -> bool:
+        before = view.fence
+        view.fence = before + 1
+        return await view.lease.extend(
+            self._cassandra.run_conditional_batch(
+                [
+                    (schema.OWN, (self._node, self._queue_id, view.name, before)),
+                    (schema.FENCE, (view.fence, self._queue_id, view.name, before)),
+                ]
+            )
+        )
+
+    async def own_whole(self, view: PipeView) -> bool:
+        """The lease on all pipes of the queue; its descriptor is made first."""
+        if not view.lease.held and await self._rows.describe(self._queue_id, view.name) is None:
+            await self._cassandra.run_conditional(schema.ADD_WHOLE, self._queue_id)
+        return await self.own(view)
+
+    async def release(self, view: PipeView) -> None:
+        if view.lease.held:
+            view.lease.held = False
+            with suppress(CnsError):  # it ends by itself
+                await self._cassandra.run_conditional(schema.RELEASE, self._queue_id, view.name, self._node, view.fence)

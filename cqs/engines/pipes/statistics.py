@@ -1,0 +1,118 @@
+"""Statistics of a queue: messages pushed and popped since it was made or purged, and how many per second.
+
+A live pipe tells how many were pushed to it; what is left of them in it was not popped. A pipe that is removed adds its
+number to the totals once. So pushed and popped agree at rest, without a counter that poppers share. The reaper writes
+the sums down; reading them is one look-up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from typing import NamedTuple
+
+from cqs.engines.pipes import schema
+from cqs.engines.pipes.rows import ListedPipe, PipeRows
+from cqs.engines.pipes.scan import PIPES_AT_ONCE, PipeScan
+
+RATE_WINDOW_S = 60.0
+"""Rates are averages that roll over about this time."""
+INTERVAL_MS = 1_000
+"""Sums written less long ago are not written again."""
+
+
+class QueueStatistics(NamedTuple):
+    at_ms: int = 0
+    pushed: int = 0
+    popped: int = 0
+    pushed_per_s: float = 0.0
+    popped_per_s: float = 0.0
+
+    @property
+    def depth(self) -> int:
+        """Messages that were never popped."""
+        return self.pushed - self.popped
+
+
+def next_statistics(before: QueueStatistics | None, at_ms: int, pushed: int, popped: int) -> QueueStatistics:
+    """The sums at this time, and the rates after them."""
+    if before is None or at_ms <= before.at_ms:
+        return QueueStatistics(at_ms, pushed, popped)
+    seconds = (at_ms - before.at_ms) / 1_000
+    weight = 1.0 - math.exp(-seconds / RATE_WINDOW_S)
+
+    def rolled(rate: float, more: int) -> float:
+        return rate + (max(more, 0) / seconds - rate) * weight
+
+    return QueueStatistics(
+        at_ms,
+        pushed,
+        popped,
+        rolled(before.pushed_per_s, pushed - before.pushed),
+        rolled(before.popped_per_s, popped - before.popped),
+    )
+
+
+class StatisticsKeeper:
+    def __init__(self, rows: PipeRows, scan: PipeScan) -> None:
+        self._rows = rows
+        self._run = rows.cassandra.run
+        self._run_conditional = rows.cassandra.run_conditional
+        self._scan = scan
+
+    async def read(self, queue_id: str, generation: int) -> QueueStatistics | None:
+        """As last written down."""
+        rows = await self._run(schema.READ_STATISTICS, queue_id, generation)
+        return QueueStatistics(*rows[0]) if rows else None
+
+    async def write_down(self, queue_id: str, generation: int, now_ms: int) -> None:
+        before = await self.read(queue_id, generation)
+        if before is not None and now_ms - before.at_ms < INTERVAL_MS:
+            return
+        pushed, last = await self._totals(queue_id, generation)
+        left = 0
+        async for page in self._rows.pipes(queue_id, generation):
+            for at in range(0, len(page), PIPES_AT_ONCE):
+                some = [pipe for pipe in page[at : at + PIPES_AT_ONCE] if pipe.name != last]
+                for of_pipe, never_popped in await asyncio.gather(
+                    *[self._of_pipe(queue_id, pipe, now_ms) for pipe in some]
+                ):
+                    pushed += max(of_pipe, never_popped)
+                    left += never_popped
+        now = next_statistics(before, now_ms, pushed, pushed - left)
+        await self._run(schema.WRITE_STATISTICS, queue_id, generation, *now)
+
+    async def _of_pipe(self, queue_id: str, pipe: ListedPipe, now_ms: int) -> tuple[int, int]:
+        """(pushed, never popped). What is left is counted first: a push in between is not taken for a pop."""
+        counted = await self._scan.count(queue_id, pipe, now_ms)
+        return await self._pushed(queue_id, pipe.name), counted.never_popped
+
+    async def _pushed(self, queue_id: str, pipe: str) -> int:
+        rows = await self._run(schema.READ_PUSHED, queue_id, pipe)
+        return int(rows[0][0]) if rows else 0
+
+    async def _totals(self, queue_id: str, generation: int) -> tuple[int, str]:
+        """(pushed to removed pipes, the pipe that was added last)"""
+        rows = await self._run(schema.READ_TOTALS, queue_id, generation)
+        return (rows[0][0], rows[0][1]) if rows else (0, "")
+
+    async def roll_up(self, queue_id: str, generation: int, pipe: str) -> None:
+        """Add an empty pipe to the totals, once: call it again after a crash. Remove the pipe then.
+
+        The totals name the pipe that was added last. It is removed before another one is added, so none is added twice.
+        """
+        pushed = await self._pushed(queue_id, pipe)
+        while True:
+            rows = await self._run(schema.READ_TOTALS, queue_id, generation)
+            if not rows:
+                if await self._run_conditional(schema.FIRST_TOTALS, queue_id, generation, pushed, pipe):
+                    return
+                continue
+            total, last, version = rows[0]
+            if last == pipe or not await self._run(schema.FIND_PIPE, queue_id, pipe):
+                return  # added before; then it is removed before another one is added
+            if await self._run(schema.FIND_PIPE, queue_id, last):
+                await self._rows.clear(queue_id, last)
+            values = (total + pushed, pipe, version + 1, queue_id, generation, version)
+            if await self._run_conditional(schema.ADD_TO_TOTALS, *values):
+                return

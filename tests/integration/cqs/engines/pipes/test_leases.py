@@ -1,0 +1,131 @@
+"""One popper at a time pops a pipe: what a popper does that was paused for longer than its lease changes nothing."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+import pytest
+
+from cns_common.cassandra.session import CassandraAddress, Statement
+from cns_common.clock import Clock
+from cqs.engines.contract import Message
+from cqs.engines.pipes import engine as pipes_engine
+from cqs.engines.pipes import schema
+from tests.conformance.support import DONE, HIDE_MS, STALE, bodies, numbered
+from tests.integration.cqs.engines.pipes.support import PipesProcess, open_processes
+from tests.machine_clocks import MachineClocks
+
+SECOND_NS = 1_000_000_000
+HOUR_MS = 3_600_000
+
+
+class Pause:
+    """Stops a process before or after its next pop, until another process has the pipe."""
+
+    def __init__(self, process: PipesProcess, machine: MachineClocks, other: PipesProcess, *, before: bool) -> None:
+        self._process = process
+        self._machine = machine
+        self._other = other
+        self._before = before
+        self._run_batch = process.cassandra.run_batch
+        self.held: list[Message] = []
+
+    def begin(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        async def run_batch(parts: Sequence[tuple[Statement, Sequence[object]]], *, logged: bool) -> None:
+            pops = any(statement is schema.POP_WAITING for statement, _ in parts)
+            if pops and self._before:
+                await self._wait()
+            await self._run_batch(parts, logged=logged)
+            if pops and not self._before:
+                await self._wait()
+
+        monkeypatch.setattr(self._process.cassandra, "run_batch", run_batch)
+
+    async def _wait(self) -> None:
+        await self._other.unleased("owner")
+        self._machine.run(60 * SECOND_NS)  # the paused process notices, as its clocks tell, only afterwards
+        self.held += await self._other.take(10, HOUR_MS)
+
+
+@pytest.mark.usefixtures("short_owner_leases")
+async def test_a_popper_paused_before_its_pop_takes_nothing_of_the_next_owner(
+    cassandra_address: CassandraAddress, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine, still = MachineClocks(time.time_ns()), MachineClocks(time.time_ns())
+    async with open_processes(cassandra_address, machine.clock(), still.clock()) as (paused, other):
+        await other.send(*numbered(8))
+        paused.now_ms = other.now_ms
+        for body in numbered(3):  # more pops than the next owner does: only the fence makes that one's later
+            assert bodies(await paused.take(1, HOUR_MS)) == [body]
+        pause = Pause(paused, machine, other, before=True)
+        pause.begin(monkeypatch)
+        assert not await paused.take(2), "the pop came after the end of its lease"
+        held = pause.held
+        assert sorted(bodies(held)) == numbered(8)[3:]
+        other.at_present()
+        assert await other.counts() == (0, 8, 0)
+        for message in held:
+            assert await other.hide(message, HOUR_MS) is DONE
+        assert await other.delete(*held) == [DONE] * 5
+        assert await other.counts() == (0, 3, 0)
+
+
+@pytest.mark.usefixtures("short_owner_leases")
+async def test_a_popper_paused_after_its_pop_answers_nothing(
+    cassandra_address: CassandraAddress, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its messages are hidden until their leases end: none is lost, and nobody else has them."""
+    machine, still = MachineClocks(time.time_ns()), MachineClocks(time.time_ns())
+    async with open_processes(cassandra_address, machine.clock(), still.clock()) as (paused, other):
+        await other.send(*numbered(5))
+        paused.now_ms = other.now_ms
+        pause = Pause(paused, machine, other, before=False)
+        pause.begin(monkeypatch)
+        assert not await paused.take(2)
+        assert len(pause.held) == 3
+        other.advance(2 * HIDE_MS)
+        taken = await other.drain(HOUR_MS)
+        assert sorted([*bodies(taken), *bodies(pause.held)]) == numbered(5)
+
+
+async def test_a_handle_of_a_delivery_that_another_process_repeated_is_stale(
+    cassandra_address: CassandraAddress,
+) -> None:
+    async with open_processes(cassandra_address, Clock(), Clock()) as (one, two):
+        await one.send(b"one")
+        old = await one.take_one(1_000)
+        for process in (one, two):
+            process.advance(1_000)
+        new = await two.take_one()
+        assert await one.delete(old) == [STALE]
+        assert await one.hide(old, 0) == STALE
+        assert await one.delete(new) == [DONE]
+
+
+async def test_one_popper_has_a_pipe_until_it_is_idle(
+    cassandra_address: CassandraAddress, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with open_processes(cassandra_address, Clock(), Clock()) as (one, two):
+        await one.send(*numbered(4))
+        assert bodies(await one.take(1)) == [b"000000"]
+        assert not await two.take(1)
+        assert bodies(await one.take(1)) == [b"000001"]
+        monkeypatch.setattr(pipes_engine, "IDLE_MS", -1)
+        await one.pipes.release_step()
+        assert bodies(await two.take(1)) == [b"000002"]
+        assert not await one.take(1)
+        await two.pipes.close()
+        assert bodies(await one.take(1)) == [b"000003"]
+
+
+@pytest.mark.extended
+async def test_each_process_pops_other_pipes(cassandra_address: CassandraAddress) -> None:
+    async with open_processes(cassandra_address, Clock(), Clock()) as (one, two):
+        for process in (one, two):
+            process.option(PipeSize="2", MaxPopWidth="1")
+        await one.send(*numbered(2, b"a"))
+        await one.send(*numbered(2, b"b"))
+        assert bodies(await one.take(1)) == [b"a000000"]
+        assert bodies(await two.take(10)) == numbered(2, b"b")
+        assert bodies(await one.take(10)) == [b"a000001"]
