@@ -1,76 +1,175 @@
-"""`cns pipeline …`: the Spark jobs on this machine, or one line that names a missing tool."""
+"""`cns pipeline …`: the Spark jobs. A job's module is imported when its command runs."""
 
 from __future__ import annotations
 
-import os
-import re
-import shutil
-import subprocess
-import sys
-from importlib.util import find_spec
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from cns_backend.optional_dependencies import EXIT_EXTRA_MISSING
 from cns_cli.options import Data
-from cns_common.errors import StartError
-from cns_pipeline.arguments import exit_code, make_arguments
+from cns_cli.pipeline_options import EVERY, Day, Events, KeepDays, Master, Out, Since, Until, run_job, seconds
+from cns_pipeline.arguments import Outcome, make_arguments, period_of
 
-JAVA_VERSION_MIN = 17
-_VERSION = re.compile(rb'version "(\d+)')
+app = typer.Typer(
+    help="Tables and reports of deliveries, by Spark; needs Java.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="rich",
+)
 
-app = typer.Typer(help="Reports about deliveries, by Spark; needs Java.", no_args_is_help=True, add_completion=False)
 
-Out = Annotated[Path | None, typer.Option(help="Directory of the tables and reports. [default: DATA/pipeline]")]
-
-
-@app.command("ingest")
+@app.command("ingest", epilog="Examples: cns pipeline ingest | cns pipeline ingest --follow --every 10s")
 def pipeline_ingest(
     data: Data = None,
-    events: Annotated[Path | None, typer.Option(help="Directory of the events. [default: DATA/events]")] = None,
-    out: Out = None,
+    events: Events = "",
+    out: Out = "",
+    master: Master = "",
+    keep_days: KeepDays = None,
+    follow: Annotated[bool, typer.Option("--follow", help="Go on until SIGTERM or Ctrl-C.")] = False,
+    every: Annotated[
+        str, typer.Option(metavar="TIME", help="With --follow: how often to look for new events.")
+    ] = EVERY,
 ) -> None:
     """Read new events into tables, each once."""
+    every_s = seconds(every, "--every")
 
     def work() -> str:
-        check_tools()
-        from cns_pipeline.jobs.ingest import run
+        from cns_pipeline.jobs import ingest
 
-        return run(make_arguments(data, events, out))
+        arguments = make_arguments(data, events, out, master=master, keep_days=keep_days)
+        return ingest.follow(arguments, every_s) if follow else ingest.run(arguments)
 
-    sys.exit(exit_code(work))
+    run_job(work)
 
 
-@app.command("report")
-def pipeline_report(data: Data = None, out: Out = None) -> None:
-    """Report per topic and subscription: accepted, attempts, success, times from publish to delivery."""
+@app.command("compact", epilog="Example: cns pipeline compact --keep-days 90")
+def pipeline_compact(data: Data = None, out: Out = "", master: Master = "", keep_days: KeepDays = None) -> None:
+    """Merge the files of each date into few, and remove old dates. Ingest does a part of it each time."""
 
     def work() -> str:
-        check_tools()
+        from cns_pipeline.jobs.compact import run
+
+        return run(make_arguments(data, None, out, master=master, keep_days=keep_days))
+
+    run_job(work)
+
+
+@app.command("report", epilog="Examples: cns pipeline report --day yesterday | cns pipeline report --since -1h --quick")
+def pipeline_report(
+    data: Data = None,
+    out: Out = "",
+    since: Since = "",
+    until: Until = "",
+    day: Day = "",
+    master: Master = "",
+    quick: Annotated[bool, typer.Option("--quick", help="The main figures only, at once: by DuckDB, no Java.")] = False,
+    wide: Annotated[bool, typer.Option("--wide", help="All columns and whole ARNs.")] = False,
+) -> None:
+    """Report what was published, delivered, failed and used, as text, page and tables."""
+
+    def work() -> str:
+        arguments = make_arguments(data, None, out, period_of(since, until, day), master)
+        if quick:
+            from cns_pipeline.jobs.quick import run as run_quick
+
+            return run_quick(arguments, wide=wide)
         from cns_pipeline.jobs.report import run
 
-        return run(make_arguments(data, None, out))
+        return run(arguments, wide=wide)
 
-    sys.exit(exit_code(work))
-
-
-def check_tools() -> None:
-    """Raise a StartError that says what to install if PySpark or Java is missing."""
-    if find_spec("pyspark") is None:
-        raise _missing("PySpark is not installed: run `make install-pipeline`")
-    home = os.environ.get("JAVA_HOME")  # noqa: TID251  # Java's variable
-    java = str(Path(home, "bin", "java")) if home else "java"
-    if shutil.which(java) is None:
-        where = f"in JAVA_HOME={home}" if home else "on the PATH"
-        raise _missing(f"there is no Java {where}: install Java {JAVA_VERSION_MIN} (Debian: openjdk-17-jre-headless)")
-    output = subprocess.run([java, "-version"], capture_output=True, check=False).stderr  # noqa: S603  # the Java that Spark would run
-    version = _VERSION.search(output)
-    if version is None or int(version[1]) < JAVA_VERSION_MIN:
-        found = f"Java {version[1].decode()}" if version else f"{shutil.which(java)}"
-        raise _missing(f"Spark needs Java {JAVA_VERSION_MIN} or newer, not {found}: install it and set JAVA_HOME")
+    run_job(work, by_spark=not quick)
 
 
-def _missing(text: str) -> StartError:
-    return StartError(f"the pipeline cannot run: {text}", EXIT_EXTRA_MISSING)
+@app.command("archive", epilog="Example: cns pipeline archive --keep-days 3650")
+def pipeline_archive(
+    data: Data = None,
+    out: Out = "",
+    keep_days: Annotated[
+        int | None,
+        typer.Option(min=0, help="Keep messages so long; 0: for ever. Default: as the topic's ArchivePolicy says."),
+    ] = None,
+    again_hours: Annotated[
+        int, typer.Option(min=1, help="Of FIFO topics read so much again, which may have been archived late.")
+    ] = 24,
+    master: Master = "",
+) -> None:
+    """Copy the archived messages of all topics into a Parquet table by topic and day, each once."""
+
+    def work() -> str:
+        from cns_pipeline.jobs.archive import ArchiveOptions, run, store_place
+
+        return run(
+            make_arguments(data, None, out, master=master), store_place(data), ArchiveOptions(keep_days, again_hours)
+        )
+
+    run_job(work)
+
+
+@app.command("health", epilog="Examples: cns pipeline health | cns pipeline health --day yesterday")
+def pipeline_health(
+    data: Data = None, out: Out = "", since: Since = "", until: Until = "", day: Day = "", master: Master = ""
+) -> None:
+    """Judge endpoints by their own history: which failed or were slow in the last day, or in another period."""
+
+    def work() -> str:
+        from cns_pipeline.jobs.health import run
+
+        return run(make_arguments(data, None, out, period_of(since, until, day), master))
+
+    run_job(work)
+
+
+@app.command("run", epilog="Examples: cns pipeline run | cns pipeline run --day yesterday")
+def pipeline_run(
+    data: Data = None,
+    events: Events = "",
+    out: Out = "",
+    since: Since = "",
+    until: Until = "",
+    day: Day = "",
+    keep_days: KeepDays = None,
+    master: Master = "",
+) -> None:
+    """Ingest, make all reports of a period, by default of the last 24 hours, and archive; in one Spark session."""
+
+    def work() -> Outcome:
+        from cns_pipeline.jobs.run import run
+
+        return run(make_arguments(data, events, out, period_of(since, until, day), master, keep_days))
+
+    run_job(work)
+
+
+@app.command(
+    "audit", epilog="Examples: cns pipeline audit --day yesterday | cns pipeline audit --queue orders --at-rest"
+)
+def pipeline_audit(
+    data: Data = None,
+    out: Out = "",
+    since: Since = "",
+    until: Until = "",
+    day: Day = "",
+    queue: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="Name or ARN of a queue; may be repeated. Default: all.")
+    ] = None,
+    lost_after: Annotated[
+        str, typer.Option(metavar="TIME", help="A message that nobody received for so long is lost.")
+    ] = "15d",
+    at_rest: Annotated[
+        bool, typer.Option("--at-rest", help="The queues are empty now: what was not received is lost.")
+    ] = False,
+    master: Master = "",
+) -> None:
+    """Loss, duplicates and order of queues with Audit=on. Exit code 1: a message was lost or changed, or a FIFO queue
+    broke its order."""
+
+    lost_after_ms = int(seconds(lost_after, "--lost-after") * 1000)
+
+    def work() -> Outcome:
+        from cns_pipeline.audit.options import AuditOptions
+        from cns_pipeline.jobs.audit import run
+
+        options = AuditOptions(queues=tuple(queue or ()), lost_after_ms=lost_after_ms, all_at_rest=at_rest)
+        return run(make_arguments(data, None, out, period_of(since, until, day), master), options)
+
+    run_job(work)

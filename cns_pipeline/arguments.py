@@ -7,60 +7,125 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
+from cns_common.clock import Clock
 from cns_common.configuration.settings import load_settings
 from cns_common.data_directory import EXIT_DATA_UNUSABLE
 from cns_common.errors import StartError
 from cns_pipeline.batches import check_version
+from cns_pipeline.location import Location, located
 from cns_pipeline.paths import PipelinePaths
+from cns_pipeline.period import EVERYTHING, Period, parse_period
 
 LOCK = "ingest.lock"
 
 
+class Outcome(NamedTuple):
+    """The text that a job prints, and the exit code of its command."""
+
+    text: str
+    exit_code: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arguments:
-    """Where a job reads and writes."""
+    """The directories, the period and the cluster of a job."""
 
-    events: Path
+    data: Path
+    events: Location
     paths: PipelinePaths
+    local: Path  # the directory of logs and locks on this machine
+    period: Period = EVERYTHING
+    keep_days: int = 0  # days before the newest whose events stay in the table; 0: all
+    master: str = ""  # Spark's URL of a cluster; empty: this machine, or what `spark-submit` says
 
     def check_events(self) -> None:
-        if not self.events.is_dir():
+        directory = self.events.local
+        if directory is not None and not directory.is_dir():
             raise StartError(f"there are no events in {self.events}", EXIT_DATA_UNUSABLE)
         check_version(self.paths)
 
+    def has_table(self) -> bool:
+        """Whether anything was ever ingested, as far as can be known without Spark."""
+        directory = self.paths.table.local
+        return directory is None or directory.is_dir()
+
     def check_table(self) -> None:
-        if not self.paths.table.is_dir():
+        if not self.has_table():
             reason = f"nothing was ingested into {self.paths.out}: run `cns pipeline ingest` first"
             raise StartError(reason, EXIT_DATA_UNUSABLE)
         check_version(self.paths)
 
 
-def make_arguments(data: Path | None, events: Path | None, out: Path | None) -> Arguments:
+def make_arguments(
+    data: Path | None,
+    events: str | Path | None,
+    out: str | Path | None,
+    period: Period = EVERYTHING,
+    master: str = "",
+    keep_days: int | None = None,
+) -> Arguments:
     """Fill missing arguments from the settings."""
     settings = load_settings(data)
+    default = settings.data / "pipeline"
+    paths = PipelinePaths(out or default)
+    for directory in (settings.data, paths.out.local):
+        if directory is not None and directory.exists() and not directory.is_dir():
+            raise StartError(f"{directory} is not a directory", EXIT_DATA_UNUSABLE)
     return Arguments(
-        events=events or settings.events_path,
-        paths=PipelinePaths((out or settings.data / "pipeline").absolute()),
+        data=settings.data,
+        events=located(events or settings.events_path),
+        paths=paths,
+        local=paths.out.local or default.absolute(),
+        period=period,
+        keep_days=settings.pipeline_keep_days if keep_days is None else keep_days,
+        master=master,
     )
 
 
-def main(job: Callable[[Arguments], str]) -> None:
-    """Run a submitted job."""
+def period_of(since: str, until: str, day: str) -> Period:
+    """The period that the options name, beside the machine's clock. Raises StartError."""
+    return parse_period(since, until, day, Clock().real_ms())
+
+
+def job_parser() -> argparse.ArgumentParser:
+    """A parser of the options that every submitted job has; a job adds its own."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--data", type=Path)
-    parser.add_argument("--events", type=Path)
-    parser.add_argument("--out", type=Path)
-    options = parser.parse_args()
-    sys.exit(exit_code(lambda: job(make_arguments(options.data, options.events, options.out))))
+    parser.add_argument("--events", help="a directory, or a URL")
+    parser.add_argument("--out", help="a directory, or a URL: hdfs://HOST/DIR, s3a://BUCKET/DIR")
+    parser.add_argument("--keep-days", type=int, help="remove events of earlier dates; 0: none")
+    parser.add_argument("--since", default="", help="2026-11-22, 2026-11-22T08:00 (UTC), 24h, --since=-24h")
+    parser.add_argument("--until", default="", help="as --since")
+    parser.add_argument("--day", default="", help="2026-11-22, today, yesterday")
+    return parser
 
 
-def exit_code(work: Callable[[], str]) -> int:
-    """Print the result of `work`, or one line with its start error; return the exit code."""
+def parsed_arguments(options: argparse.Namespace) -> Arguments:
+    """The arguments that `job_parser` read."""
+    period = period_of(options.since, options.until, options.day)
+    return make_arguments(options.data, options.events, options.out, period, keep_days=options.keep_days)
+
+
+def main(job: Callable[[Arguments], str | Outcome]) -> None:
+    """Run a submitted job that has no options of its own."""
+    options = job_parser().parse_args()
+    sys.exit(exit_code(lambda: job(parsed_arguments(options))))
+
+
+def exit_code(work: Callable[[], str | Outcome]) -> int:
+    """Print the result of `work`, or one line with its start error or the path that failed; return the exit code."""
     try:
         result = work()
     except StartError as error:
         sys.stderr.write(f"cns: {error}\n")
         return error.exit_code
-    sys.stdout.write(f"{result}\n")
-    return 0
+    except OSError as error:
+        if error.filename is None:
+            raise
+        sys.stderr.write(f"cns: cannot use {error.filename}: {error.strerror}\n")
+        return EXIT_DATA_UNUSABLE
+    outcome = Outcome(result, 0) if isinstance(result, str) else result
+    sys.stdout.write(f"{outcome.text}\n")
+    return outcome.exit_code

@@ -1,30 +1,22 @@
-"""The table of events: one directory for each batch, which a rename makes part of the table.
-
-out/events/batch=000000000001/date=2026-11-21/event=publish.accepted/….parquet
-out/events/batch=000000000001/_contents.json    what the batch has, so that later ones find their duplicates
-out/writing/                                    what a batch is written to first; a killed one is removed
-
-No file has an absolute path, so the table may be moved. Spark passes over names that begin with `_`.
-"""
+"""The table of events: its parts are dates, and each batch states the events that it may have."""
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Callable, Iterable
+from datetime import UTC, date, datetime, timedelta
 
 import msgspec
 
-from cns_common.data_directory import EXIT_DATA_UNUSABLE
-from cns_common.errors import StartError
+from cns_pipeline.location import located
 from cns_pipeline.paths import PipelinePaths
+from cns_pipeline.storage import FileStore, Storage
+from cns_pipeline.tables.manifest import Part
+from cns_pipeline.tables.table import BatchTable
 
-_PREFIX = "batch="
-_DIGITS = 12
-_CONTENTS = "_contents.json"
-_EARLIER_LOG = "_spark_metadata"
-"""The log of the tables of version 0.1, which has absolute paths."""
+DATE_PREFIX = "date="
+NO_DATE = "__HIVE_DEFAULT_PARTITION__"
+"""Spark's name of the directory of rows without a date."""
+_MS_MAX = 253_402_300_799_999
 
 
 class Span(msgspec.Struct, frozen=True):
@@ -36,13 +28,13 @@ class Span(msgspec.Struct, frozen=True):
 
 
 class Contents(msgspec.Struct, frozen=True, kw_only=True):
-    spans: list[Span]
-    files: list[str]  # with lines that were kept aside
-    lines: int
-    newer: int  # lines kept aside for their newer schema
-    aside: int  # all lines kept aside
+    """The contents of a batch, by which later batches find their duplicates."""
+
+    spans: tuple[Span, ...]
+    files: tuple[str, ...]  # names of the segments with lines that were kept aside
 
     def may_repeat(self, other: Contents) -> bool:
+        """Whether both may have the same event or line."""
         known = {span.boot: span for span in other.spans}
         overlaps = [
             span.first <= known[span.boot].last and known[span.boot].first <= span.last
@@ -52,38 +44,59 @@ class Contents(msgspec.Struct, frozen=True, kw_only=True):
         return any(overlaps) or not set(self.files).isdisjoint(other.files)
 
 
-@dataclass(frozen=True, slots=True)
-class Batch:
-    path: Path
-    contents: Contents
+def merged(all_contents: Iterable[Contents]) -> Contents:
+    """The contents of a batch made of all these."""
+    spans: dict[str, Span] = {}
+    files: set[str] = set()
+    for contents in all_contents:
+        files.update(contents.files)
+        for span in contents.spans:
+            other = spans.get(span.boot, span)
+            spans[span.boot] = Span(span.boot, min(span.first, other.first), max(span.last, other.last))
+    return Contents(spans=tuple(spans.values()), files=tuple(sorted(files)))
+
+
+EventTable = BatchTable[Contents]
+
+
+def event_table(storage: FileStore, paths: PipelinePaths) -> EventTable:
+    return BatchTable(storage, paths.table, Contents)
+
+
+def event_directories(
+    storage: FileStore, paths: PipelinePaths, since_ms: int | None = None, until_ms: int | None = None
+) -> list[str]:
+    """The directories `…/date=…` that have all events of a period, and some others; for readers of Parquet."""
+    table = event_table(storage, paths)
+    return table.directories(table.read(), in_period(since_ms, until_ms))
+
+
+def in_period(since_ms: int | None, until_ms: int | None) -> Callable[[Part], bool]:
+    """Whether a part may have events of the period. Rows without a date may be of any."""
+    first = date.min if since_ms is None else utc_date(since_ms)
+    last = date.max if until_ms is None else utc_date(until_ms - 1)
+
+    def wanted(part: Part) -> bool:
+        day = date_of(part)
+        return day is None or first <= day <= last
+
+    return wanted
+
+
+def date_of(part: Part) -> date | None:
+    """The date of the rows of a part."""
+    text = part.name.removeprefix(DATE_PREFIX)
+    return None if text == NO_DATE else date.fromisoformat(text)
+
+
+def utc_date(at_ms: int) -> date:
+    """Times that have no date are put to the nearest that has one."""
+    at_s = min(max(at_ms, 0), _MS_MAX) // 1000
+    return (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=at_s)).date()
 
 
 def check_version(paths: PipelinePaths) -> None:
-    """Raise a StartError for a table of an earlier version."""
-    if (paths.table / _EARLIER_LOG).exists():
-        reason = f"{paths.out} was made by an earlier version: move it away, and run `cns pipeline ingest` again"
-        raise StartError(reason, EXIT_DATA_UNUSABLE)
-
-
-def read_batches(paths: PipelinePaths) -> list[Batch]:
-    """Return all batches of the table, oldest first; remove what a killed batch left."""
-    shutil.rmtree(paths.writing, ignore_errors=True)
-    paths.table.mkdir(parents=True, exist_ok=True)
-    return [Batch(path, _read_contents(path)) for path in sorted(paths.table.glob(f"{_PREFIX}*"))]
-
-
-def _read_contents(path: Path) -> Contents:
-    try:
-        return msgspec.json.decode((path / _CONTENTS).read_bytes(), type=Contents)
-    except (OSError, msgspec.DecodeError) as error:
-        reason = f"{path} is no whole batch ({error}): move the table away, and run `cns pipeline ingest` again"
-        raise StartError(reason, EXIT_DATA_UNUSABLE) from error
-
-
-def add_batch(paths: PipelinePaths, written: Path, contents: Contents, batches: Sequence[Batch]) -> Batch:
-    """Make the written directory part of the table, all of it or nothing."""
-    number = int(batches[-1].path.name.removeprefix(_PREFIX)) + 1 if batches else 1
-    (written / _CONTENTS).write_bytes(msgspec.json.encode(contents))
-    path = paths.table / f"{_PREFIX}{number:0{_DIGITS}d}"
-    written.rename(path)
-    return Batch(path, contents)
+    """Raise a StartError for a table of an earlier version. Such tables are on this machine."""
+    local = paths.table.local
+    if local is not None:
+        BatchTable(Storage(None), located(local), Contents).check_version()

@@ -6,16 +6,27 @@ has, so a segment that is read again, or is there twice, adds nothing. A killed 
 
 from __future__ import annotations
 
-import shutil
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from cns_pipeline.batches import Batch, Contents, Span, add_batch, read_batches
+from cns_common.clock import Clock
+from cns_pipeline.batches import Contents, Span, event_table
+from cns_pipeline.checkpoint import Checkpoint
+from cns_pipeline.compaction import compact_due
+from cns_pipeline.location import Location, located
 from cns_pipeline.paths import PipelinePaths
-from cns_pipeline.read import read_batch, segment_lines
+from cns_pipeline.read import read_directories, segment_lines
+from cns_pipeline.retention import remove_old_dates
 from cns_pipeline.schema import DATE, EVENT, FILE
+from cns_pipeline.segments import mark_ingested, sealed_segments
+from cns_pipeline.storage import FileStore, Storage
+from cns_pipeline.tables.manifest import Batch
+from cns_pipeline.tables.table import TableWriter
 from cns_pipeline.transforms.identity import distinct_events, new_events, spans
 from cns_pipeline.transforms.parse import parse_lines
 
@@ -24,78 +35,149 @@ FILES_PER_BATCH = 1_000
 
 @dataclass(slots=True, kw_only=True)
 class Ingested:
-    """What a run added to the table, in lines."""
+    """The additions of a run or a batch to the table, in lines."""
 
     lines: int = 0
+    copies: int = 0  # of lines; none are left in the table
     malformed: int = 0
     newer: int = 0
     files: set[str] = field(default_factory=set)
     """The segments with lines that were kept aside."""
 
+    def add(self, other: Ingested) -> None:
+        self.lines += other.lines
+        self.malformed += other.malformed
+        self.newer += other.newer
+        self.files |= other.files
 
-def ingest(spark: SparkSession, events: Path, paths: PipelinePaths, files_per_batch: int = FILES_PER_BATCH) -> Ingested:
-    """Ingest all new segments."""
-    _forget_moved(events, paths)
-    ingested, batches = Ingested(), read_batches(paths)
 
-    def write(lines: DataFrame, _: int) -> None:
-        batch = _write_batch(lines, paths, batches)
-        if batch is not None:
-            batches.append(batch)
-            _count(ingested, batch.contents)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IngestOptions:
+    """`has_lock`: no other process writes the table. `keep_days`: days before the newest whose events stay; 0: all."""
 
-    query = (
-        segment_lines(spark, events, files_per_batch)
-        .writeStream.foreachBatch(write)
-        .option("checkpointLocation", str(paths.checkpoint))
-        .trigger(availableNow=True)
-        .start()
-    )
+    files_per_batch: int = FILES_PER_BATCH
+    keep_days: int = 0
+    has_lock: bool = True
+
+
+class SegmentIngest:
+    """Adds the new events of a directory of segments to the table, batch by batch."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        events: Location,
+        paths: PipelinePaths,
+        options: IngestOptions,
+        *,
+        now_ms: Callable[[], int] | None = None,
+        storage: FileStore | None = None,
+    ) -> None:
+        self._spark = spark
+        self._events = events
+        self._paths = paths
+        self._options = options
+        self._now_ms = now_ms or Clock().real_ms
+        self._storage = storage or Storage(spark)
+        self._checkpoint = Checkpoint(self._storage, paths)
+        table = event_table(self._storage, paths)
+        table.check_version()
+        self.writer = TableWriter(table, self._now_ms, has_lock=options.has_lock)
+        self.total = Ingested()
+
+    def prepared_query(self) -> DataStreamWriter:
+        """A query over the segments that the checkpoint does not name; the caller says when it runs, and starts it."""
+        self._checkpoint.belong_to(self._events)
+        present = self._present()
+        if present is not None:
+            self._checkpoint.trim(present)
+        lines = segment_lines(self._spark, self._events, self._options.files_per_batch)
+        return lines.writeStream.option("checkpointLocation", str(self._paths.checkpoint))
+
+    def add(self, lines: DataFrame) -> Ingested:
+        """Add the new ones of these lines; return what they were. Then merge and remove what is due."""
+        added = self._add(lines)
+        self.total.add(added)
+        compact_due(self._spark, self.writer)
+        remove_old_dates(self.writer, self._options.keep_days, self._now_ms())
+        self.mark()
+        return added
+
+    def mark(self) -> None:
+        """Name the ingested segments to the service, after a batch: what the checkpoint names is in the table."""
+        if self._events.local is not None:
+            mark_ingested(self._events.local, self._checkpoint.segments())
+
+    def _present(self) -> set[str] | None:
+        return None if self._events.local is None else sealed_segments(self._events.local)
+
+    def _add(self, lines: DataFrame) -> Ingested:
+        written = self._write(parse_lines(lines))
+        added, contents = self._read_contents(written)
+        known = [batch for batch in self.writer.manifest.batches if contents.may_repeat(batch.contents)]
+        if known or added.copies:  # seldom: segments are read in order, and once
+            events = distinct_events(self._read(written))
+            if known:
+                events = new_events(events, self._earlier(known, contents))
+            read, written = written, self._write(events)
+            self.writer.discard(read)
+            added, contents = self._read_contents(written)
+        if added.lines:
+            self.writer.add(written, contents)
+        else:
+            self.writer.discard(written)
+        return added
+
+    def _earlier(self, batches: Sequence[Batch[Contents]], contents: Contents) -> DataFrame:
+        """The events of these batches that may be among the contents."""
+        names, table = {batch.name for batch in batches}, self.writer.table
+        places = [str(table.place(placed)) for placed in self.writer.manifest.parts() if placed.batch in names]
+        return read_directories(self._spark, table, places).where(_of_boots(contents))
+
+    def _write(self, events: DataFrame) -> Location:
+        directory = self.writer.new_directory()
+        events.write.partitionBy(DATE, EVENT).parquet(str(directory))
+        return directory
+
+    def _read(self, directory: Location) -> DataFrame:
+        return read_directories(self._spark, self.writer.table, [str(directory)])
+
+    def _read_contents(self, directory: Location) -> tuple[Ingested, Contents]:
+        rows = spans(self._read(directory)).collect()  # one for each boot, and each segment with lines kept aside
+        aside = [row for row in rows if row["boot"] is None]
+        files = tuple([row[FILE] for row in aside])
+        newer = sum([row["newer"] for row in aside])
+        added = Ingested(
+            lines=sum([row["lines"] for row in rows]),
+            copies=sum([row["lines"] - row["distinct"] for row in rows]),
+            malformed=sum([row["lines"] for row in aside]) - newer,
+            newer=newer,
+            files=set(files),
+        )
+        found = [Span(row["boot"], row["first"], row["last"]) for row in rows if row["boot"] is not None]
+        return added, Contents(spans=tuple(found), files=files)
+
+
+def ingest(
+    spark: SparkSession,
+    events: Location | Path | str,
+    paths: PipelinePaths,
+    files_per_batch: int = FILES_PER_BATCH,
+    options: IngestOptions | None = None,
+) -> Ingested:
+    """Ingest all new segments, then end."""
+    chosen = options or IngestOptions(files_per_batch=files_per_batch)
+    work = SegmentIngest(spark, located(events), paths, chosen)
+
+    def add(lines: DataFrame, _: int) -> None:
+        work.add(lines)
+
+    query = work.prepared_query().foreachBatch(add).trigger(availableNow=True).start()
     query.awaitTermination()
-    return ingested
+    return work.total
 
 
-def _forget_moved(events: Path, paths: PipelinePaths) -> None:
-    """Drop a checkpoint of another directory of events: it has absolute paths, also of segments to read next."""
-    source = str(events.absolute())
-    if not paths.source.exists() or paths.source.read_text() != source:
-        shutil.rmtree(paths.checkpoint, ignore_errors=True)
-        paths.out.mkdir(parents=True, exist_ok=True)
-        paths.source.write_text(source)
-
-
-def _write_batch(lines: DataFrame, paths: PipelinePaths, batches: list[Batch]) -> Batch | None:
-    """None, if the table has all of it already."""
-    spark, written = lines.sparkSession, paths.writing / "batch"
-    _write(distinct_events(parse_lines(lines)), written)
-    contents = _contents(read_batch(spark, written))
-    known = [batch.path for batch in batches if contents.may_repeat(batch.contents)]
-    if known:
-        read, written = written, paths.writing / "new"
-        _write(new_events(read_batch(spark, read), read_batch(spark, *known)), written)
-        contents = _contents(read_batch(spark, written))
-    batch = add_batch(paths, written, contents, batches) if contents.lines else None
-    shutil.rmtree(paths.writing)
-    return batch
-
-
-def _write(events: DataFrame, directory: Path) -> None:
-    events.write.mode("overwrite").partitionBy(DATE, EVENT).parquet(str(directory))
-
-
-def _contents(events: DataFrame) -> Contents:
-    rows = spans(events).collect()  # one for each boot
-    return Contents(
-        spans=[Span(row["boot"], row["first"], row["last"]) for row in rows if row["boot"] is not None],
-        files=[row[FILE] for row in rows if row["boot"] is None],
-        lines=sum([row["lines"] for row in rows]),
-        newer=sum([row["newer"] for row in rows]),
-        aside=sum([row["lines"] for row in rows if row["boot"] is None]),
-    )
-
-
-def _count(ingested: Ingested, contents: Contents) -> None:
-    ingested.lines += contents.lines
-    ingested.newer += contents.newer
-    ingested.malformed += contents.aside - contents.newer
-    ingested.files.update(contents.files)
+def _of_boots(contents: Contents) -> Column:
+    """Whether a row may be one of these: it is of one of their boots, or was kept aside."""
+    boot = F.col("boot")
+    return boot.isNull() | boot.isin([span.boot for span in contents.spans])

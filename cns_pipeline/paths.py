@@ -2,33 +2,45 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
+from cns_pipeline.location import Location, located
 
-@dataclass(frozen=True, slots=True)
+
 class PipelinePaths:
-    """The paths below `out`, which may be removed: `ingest` makes them again from the remaining segments."""
+    """The places below `out`, which may be removed: `ingest` makes them again from the remaining segments."""
 
-    out: Path
+    __slots__ = ("out",)
+
+    def __init__(self, out: Location | Path | str) -> None:
+        self.out = located(out)
 
     @property
-    def table(self) -> Path:
+    def table(self) -> Location:
         return self.out / "events"
 
     @property
-    def checkpoint(self) -> Path:
+    def checkpoint(self) -> Location:
         return self.out / "checkpoint"
 
     @property
-    def source(self) -> Path:
+    def source(self) -> Location:
         """Names the directory of events that the checkpoint is of."""
         return self.out / "source"
 
     @property
-    def writing(self) -> Path:
-        return self.out / "writing"
+    def archive(self) -> Location:
+        """The archive table. It outlives the service's own archives, and is made again only from what these have."""
+        return self.out / "archive"
 
     @property
-    def reports(self) -> Path:
+    def reports(self) -> Location:
         return self.out / "reports"
+
+    @property
+    def health(self) -> Location:
+        return self.out / "health"
+
+    @property
+    def audit(self) -> Location:
+        return self.out / "audit"

@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
-from functools import reduce
-from pathlib import Path
+from collections.abc import Sequence
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from cns_common.events.files import SEALED
-from cns_pipeline.schema import FILE, table_schema
+from cns_pipeline.batches import EventTable, event_table, in_period
+from cns_pipeline.location import Location
+from cns_pipeline.paths import PipelinePaths
+from cns_pipeline.schema import DATE, FILE, table_schema
+from cns_pipeline.storage import Storage
 from cns_pipeline.transforms.parse import TEXT
 
+AT_MS = "at_ms"
 ANY_AGE = "3650000d"
 """Ten thousand years: Spark passes over files that are this much older than the newest one, by their mtimes."""
+_DATED_FOLDER = r"/(\d{4}-\d{2}-\d{2})/\d{2}/[^/]+$"
 
 
-def segment_lines(spark: SparkSession, events: Path, files_per_batch: int) -> DataFrame:
-    """Return a stream of the lines of sealed segments. Spark remembers the paths of the segments it has read."""
+def segment_lines(spark: SparkSession, events: Location, files_per_batch: int) -> DataFrame:
+    """Return a stream of the lines of sealed segments: text, the segment's name, and the date of its folder, or null.
+
+    Spark remembers the paths of the segments it has read.
+    """
+    folder = F.regexp_extract(F.col("_metadata.file_path"), _DATED_FOLDER, 1)
     return (
         spark.readStream.format("text")
         .option("recursiveFileLookup", "true")
@@ -25,16 +34,31 @@ def segment_lines(spark: SparkSession, events: Path, files_per_batch: int) -> Da
         .option("maxFileAge", ANY_AGE)
         .option("maxFilesPerTrigger", files_per_batch)
         .load(str(events))
-        .select(F.col(TEXT), F.col("_metadata.file_name").alias(FILE))
+        .select(F.col(TEXT), F.col("_metadata.file_name").alias(FILE), F.try_to_date(folder, "yyyy-MM-dd").alias(DATE))
     )
 
 
-def read_events(spark: SparkSession, table: Path) -> DataFrame:
-    """Return the events of all batches. A new table has none."""
-    return spark.read.schema(table_schema()).parquet(str(table)).select(*table_schema().fieldNames())
+def read_events(
+    spark: SparkSession, paths: PipelinePaths, since_ms: int | None = None, until_ms: int | None = None
+) -> DataFrame:
+    """Return the events at `since_ms` or later and before `until_ms`; a new table has none.
+
+    Lines kept aside have no time: those of segments in folders of the period's dates are there too, and those of
+    segments outside dated folders. The frame is of the table as it is now, whatever is ingested or merged later.
+    """
+    table = event_table(Storage(spark), paths)
+    events = read_directories(spark, table, table.directories(table.read(), in_period(since_ms, until_ms)))
+    if since_ms is not None:
+        events = events.where(F.col(AT_MS).isNull() | (F.col(AT_MS) >= since_ms))
+    if until_ms is not None:
+        events = events.where(F.col(AT_MS).isNull() | (F.col(AT_MS) < until_ms))
+    return events
 
 
-def read_batch(spark: SparkSession, *directories: Path) -> DataFrame:
-    """Return the events of some batches."""
-    frames = [spark.read.schema(table_schema()).parquet(str(directory)) for directory in directories]
-    return reduce(DataFrame.union, frames)
+def read_directories(spark: SparkSession, table: EventTable, directories: Sequence[str]) -> DataFrame:
+    """Return the events of some parts or batches of the table. A file that is missing fails the job."""
+    if not directories:
+        return spark.createDataFrame([], table_schema())
+    reader = spark.read.schema(table_schema()).option("basePath", str(table.directory))
+    found = reader.option("ignoreMissingFiles", "false").parquet(*directories)
+    return found.select(*table_schema().fieldNames())

@@ -6,7 +6,7 @@ import logging
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # it has no types
@@ -16,60 +16,93 @@ from pyspark.sql import SparkSession
 
 from cns_common.data_directory import EXIT_DATA_UNUSABLE
 from cns_common.errors import StartError
+from cns_pipeline.arguments import Arguments
+from cns_pipeline.class_archive import DIRECTORY, archive_path, finished_at_end, options_to_make, options_to_use
+from cns_pipeline.progress import progress_shown
 
 _LOG_SETTINGS = Path(__file__).parent / "log4j2.properties"
 SUBMITTED = "PYSPARK_GATEWAY_PORT"
 """Set in the environment of a job that `spark-submit` runs with its own options and Java process."""
 STANDARD_ERROR = 2
+_JAVA_LOG = "spark.cns.javaLog"
+"""Our own setting: the file with the standard error of the Java process."""
 ALWAYS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.files.ignoreMissingFiles": "true",  # the retention removed a segment; its gap is counted
     "spark.sql.streaming.numRecentProgressUpdates": "10000",
 }
+JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+STARTED = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    # one compiler, one collector: 40 % of the CPU seconds of a start (ADR 0015); 48 MB of code would be compiled anew
+    JAVA_OPTIONS: "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=192m -XX:+UseSerialGC "
+    f"-Dlog4j2.configurationFile={_LOG_SETTINGS.as_uri()}",
+}
+"""Not of a job that was submitted to a cluster: it has the operator's options."""
 LOCAL = {
     "spark.master": "local[2]",
     "spark.driver.memory": "768m",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
-    "spark.ui.enabled": "false",
     "spark.sql.shuffle.partitions": "4",
-    "spark.ui.showConsoleProgress": "false",
-    "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_LOG_SETTINGS.as_uri()}",
+    "spark.sql.codegen.cache.maxEntries": "1000",  # a report has more than the default of 100
 }
+"""Settings of a session whose tasks run in the driver's process."""
 
 
 @contextmanager
-def open_session(name: str, java_log: Path | None = None) -> Iterator[SparkSession]:
+def open_session(name: str, java_log: Path | None = None, master: str = "") -> Iterator[SparkSession]:
     """Open a session that is stopped at the end. Its Java process writes its standard error to `java_log`, if given."""
+    archive = archive_path(DIRECTORY, *([java_log.parent] if java_log else []))
+    making = archive if archive is not None and java_log is not None and not archive.exists() else None
+    options = options_to_use(archive) if making is None else options_to_make(making)
     with nullcontext() if java_log is None else _standard_error_to(java_log):
-        session = SparkSession.builder.config(conf=_conf(name)).getOrCreate()
-    try:
-        yield session
-    finally:
-        session.stop()
+        conf = _conf(name, master, options).set(_JAVA_LOG, str(java_log or ""))
+        session = SparkSession.builder.config(conf=conf).getOrCreate()
+    with finished_at_end(making if options in conf.get(JAVA_OPTIONS, "") else None):
+        try:
+            yield session
+        finally:
+            session.stop()
 
 
 @contextmanager
-def open_job(name: str, directory: Path) -> Iterator[SparkSession]:
-    """Open the session of a job. What fails in Spark is raised as a StartError of one line.
+def open_job(name: str, arguments: Arguments) -> Iterator[SparkSession]:
+    """Open the session of a job, or use the open one. What fails in Spark is raised as a StartError of one line.
 
-    Java's stack traces go to a file in the directory, not to the terminal; a submitted job's go where `spark-submit`
-    sends them.
+    Java's stack traces go to a file of the data directory, not to the terminal; a submitted job's go where
+    `spark-submit` sends them.
     """
-    log = None if _is_submitted() else directory / f"{name}.log"
+    log = None if _is_submitted() else arguments.local / f"{name}.log"
+    log_name = str(log or "")
     logging.getLogger("py4j").setLevel(logging.CRITICAL)  # it logs errors that are raised, too
     try:
-        with open_session(name, log) as session:
+        with _open_already() or _new_job(name, log, arguments.master) as session:
+            log_name = session.conf.get(_JAVA_LOG, "") or ""
             yield session
     except (PySparkException, Py4JError) as error:
         first = (str(error).strip() or type(error).__name__).splitlines()[0]
-        more = f" (more is in {log})" if log else ""
+        more = f" (more is in {log_name})" if log_name else ""
         raise StartError(f"{name} failed in Spark: {first}{more}", EXIT_DATA_UNUSABLE) from error
+
+
+@contextmanager
+def _new_job(name: str, log: Path | None, master: str) -> Iterator[SparkSession]:
+    with progress_shown(name), open_session(name, log, master) as session:
+        yield session
+
+
+def _open_already() -> AbstractContextManager[SparkSession] | None:
+    """The session that is open, and stays so: a command opens one for all its jobs."""
+    session = SparkSession.getActiveSession()
+    return None if session is None else nullcontext(session)
 
 
 @contextmanager
 def _standard_error_to(path: Path) -> Iterator[None]:
     """Redirect the standard error of this process, and of those that it starts meanwhile."""
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     terminal = os.dup(STANDARD_ERROR)
     file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     os.dup2(file, STANDARD_ERROR)
@@ -86,11 +119,20 @@ def _is_submitted() -> bool:
     return SUBMITTED in os.environ  # noqa: TID251  # Spark's variable
 
 
-def _conf(name: str) -> SparkConf:
+def _conf(name: str, master: str, options: str) -> SparkConf:
+    """`options` are added to Java's."""
     for key, value in ALWAYS.items() if _is_submitted() else ():
         SparkContext.setSystemProperty(key, value)  # starts the gateway, so that SparkConf reads the submitted options
     conf = SparkConf().setAppName(name).setAll(list(ALWAYS.items()))
-    if (conf.get("spark.master") or "local").startswith("local"):
-        for key, value in LOCAL.items():
-            conf.setIfMissing(key, value)
+    if master:
+        conf.setMaster(master)
+    is_local = (conf.get("spark.master") or "local").startswith("local")
+    settings: dict[str, str] = {}
+    if is_local or not _is_submitted():
+        settings = {**STARTED, JAVA_OPTIONS: STARTED[JAVA_OPTIONS] + options}
+    if is_local:
+        settings |= LOCAL
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # noqa: TID251  # Spark's variable: the Python of tasks
+    for key, value in settings.items():
+        conf.setIfMissing(key, value)
     return conf

@@ -1,29 +1,91 @@
-"""`spark-submit cns_pipeline/jobs/ingest.py [--events DIR] [--out DIR]`; `cns pipeline ingest` runs it too."""
+"""`spark-submit cns_pipeline/jobs/ingest.py [--events DIR] [--out DIR] [--follow]`, and `cns pipeline ingest`."""
 
 from __future__ import annotations
 
-from cns_common.data_directory import lock_directory
-from cns_pipeline.arguments import LOCK, Arguments, main
-from cns_pipeline.ingest import ingest
-from cns_pipeline.report import FILES_NAMED
+import sys
+
+from cns_common.clock import Clock
+from cns_pipeline.arguments import Arguments, exit_code, job_parser, parsed_arguments
+from cns_pipeline.batches import event_table
+from cns_pipeline.checkpoint import Checkpoint
+from cns_pipeline.follow import Follower, stopped_by_signals
+from cns_pipeline.ingest import Ingested, IngestOptions, SegmentIngest, ingest
+from cns_pipeline.locking import table_lock
+from cns_pipeline.reports.text import are, counted
+from cns_pipeline.retention import remove_old_dates
+from cns_pipeline.segments import sealed_segments
 from cns_pipeline.session import open_job
+from cns_pipeline.storage import Storage
+from cns_pipeline.tables.table import TableWriter
+
+FILES_NAMED = 5
+EVERY_S = 10.0
 
 
 def run(arguments: Arguments) -> str:
-    """Run the job; return a line about its result."""
+    """Ingest what is new; return a line about it."""
     arguments.check_events()
-    lock_directory(arguments.paths.out, LOCK)  # two runs at once would write the same batch
-    with open_job("cns-ingest", arguments.paths.out) as spark:
-        ingested = ingest(spark, arguments.events, arguments.paths)
-    lines = [f"{ingested.lines} new lines of {arguments.events} are in {arguments.paths.table}"]
+    with table_lock(arguments):
+        if _has_all(arguments):
+            return _maintained(arguments)
+        with open_job("cns-ingest", arguments) as spark:
+            return _result(arguments, ingest(spark, arguments.events, arguments.paths, options=_options(arguments)))
+
+
+def follow(arguments: Arguments, every_s: float = EVERY_S) -> str:
+    """Ingest segments as they are sealed, until SIGTERM or SIGINT. Prints a line for each batch."""
+    arguments.check_events()
+    with table_lock(arguments), open_job("cns-ingest", arguments) as spark:
+        follower = Follower(SegmentIngest(spark, arguments.events, arguments.paths, _options(arguments)), every_s, _say)
+        with stopped_by_signals(follower.stop):
+            return _result(arguments, follower.run())
+
+
+def _options(arguments: Arguments) -> IngestOptions:
+    return IngestOptions(keep_days=arguments.keep_days, has_lock=arguments.paths.out.local is not None)
+
+
+def _has_all(arguments: Arguments) -> bool:
+    """Whether every segment was ingested, as far as can be known without Spark, which takes seconds to start."""
+    if arguments.paths.out.scheme or arguments.events.local is None:
+        return False
+    checkpoint = Checkpoint(Storage(None), arguments.paths)
+    known = checkpoint.is_of(arguments.events) and checkpoint.is_ended()
+    return known and sealed_segments(arguments.events.local) <= checkpoint.segments()
+
+
+def _maintained(arguments: Arguments) -> str:
+    """Maintain the table where an ingest finds no new events: delete files that are due."""
+    now_ms = Clock().real_ms
+    writer = TableWriter(event_table(Storage(None), arguments.paths), now_ms, has_lock=True)
+    remove_old_dates(writer, arguments.keep_days, now_ms())
+    return _result(arguments, Ingested())
+
+
+def _result(arguments: Arguments, ingested: Ingested) -> str:
+    new = counted(ingested.lines, "new line")
+    lines = [f"{new} of {arguments.events} {are(ingested.lines)} in {arguments.paths.table}"]
     if ingested.malformed:
-        lines.append(f"{ingested.malformed} of them are no events, and kept aside")
+        lines.append(f"{ingested.malformed:,} of them {are(ingested.malformed)} not of an event, and kept aside")
     if ingested.newer:
-        lines.append(f"{ingested.newer} of them were written by a newer version, and kept aside: upgrade the pipeline")
+        newer = f"{ingested.newer:,} of them {are(ingested.newer)} of a newer version of the service"
+        lines.append(f"{newer}, and kept aside: upgrade the pipeline")
     if ingested.files:
         lines.append(f"lines kept aside are of {', '.join(sorted(ingested.files)[:FILES_NAMED])}")
     return "\n".join(lines)
 
 
+def _say(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
 if __name__ == "__main__":
-    main(run)
+    parser = job_parser()
+    parser.add_argument(
+        "--follow", action="store_true", help="go on until SIGTERM, reading segments as they are sealed"
+    )
+    parser.add_argument("--every", type=float, default=EVERY_S, metavar="SECONDS", help="how often to look for them")
+    options = parser.parse_args()
+    job_arguments = parsed_arguments(options)
+    sys.exit(exit_code(lambda: follow(job_arguments, options.every) if options.follow else run(job_arguments)))

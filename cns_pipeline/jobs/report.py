@@ -1,21 +1,42 @@
-"""`spark-submit cns_pipeline/jobs/report.py [--out DIR]`; `cns pipeline report` runs it too."""
+"""`spark-submit cns_pipeline/jobs/report.py [--out DIR] [--day DATE] [--wide]`; `cns pipeline report` runs it too."""
 
 from __future__ import annotations
 
-from cns_pipeline.arguments import Arguments, main
-from cns_pipeline.report import report
+import shutil
+import sys
+
+from cns_common.clock import Clock
+from cns_pipeline.arguments import Arguments, exit_code, job_parser, parsed_arguments
+from cns_pipeline.locking import directory_lock
+from cns_pipeline.reports.files import directory_name, new_report
+from cns_pipeline.reports.present import present
+from cns_pipeline.reports.report import make_report, read_for_report
 from cns_pipeline.session import open_job
-from cns_pipeline.table import format_report
+from cns_pipeline.storage import Storage
 
-TOP_ROWS = 40
+LOCK = "report.lock"
+TERMINAL = (120, 24)
+"""Columns and lines where the output is no terminal."""
 
 
-def run(arguments: Arguments) -> str:
-    """Run the job; return the table to print."""
+def run(arguments: Arguments, *, wide: bool = False) -> str:
+    """Run the job; return the text to print. `wide`: all columns and whole ARNs."""
     arguments.check_table()
-    with open_job("cns-report", arguments.paths.out) as spark:
-        return format_report(report(spark, arguments.paths, TOP_ROWS))
+    period = arguments.period
+    with directory_lock(arguments.local, LOCK), open_job("cns-report", arguments) as spark:
+        events = read_for_report(spark, arguments.paths, period)
+        with new_report(Storage(spark), arguments.paths, period) as files:
+            report = make_report(events, period, files, Clock().real_ms())
+            shown = present(spark, arguments.paths, events, report)
+            files.write_page(shown.page)
+    text = shown.text(shutil.get_terminal_size(TERMINAL).columns, wide=wide)
+    return (
+        f"{text}\n{arguments.paths.reports / directory_name(period)} has the report: report.html, report.json, tables"
+    )
 
 
 if __name__ == "__main__":
-    main(run)
+    parser = job_parser()
+    parser.add_argument("--wide", action="store_true", help="all columns and whole ARNs")
+    options = parser.parse_args()
+    sys.exit(exit_code(lambda: run(parsed_arguments(options), wide=options.wide)))

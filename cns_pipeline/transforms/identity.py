@@ -22,16 +22,20 @@ def new_events(events: DataFrame, known: DataFrame) -> DataFrame:
 
 
 def spans(events: DataFrame) -> DataFrame:
-    """Return the first and last number of each boot; for lines kept aside, which have none, a row for each file."""
+    """Return the first and last number of each boot; for lines kept aside, which have none, a row for each file.
+
+    `lines` are more than `distinct` where there are copies.
+    """
     return (
         events.groupBy("boot", F.when(F.col("boot").isNull(), F.col(FILE)).alias(FILE))
         .agg(
             F.min(F.coalesce("first_sequence", "sequence")).alias("first"),
             F.max(F.greatest("sequence", "first_sequence", "last_sequence")).alias("last"),
             F.count("*").alias("lines"),
+            F.count_distinct(*_identity()).alias("distinct"),
             F.count_if(F.col(EVENT) == NEWER).alias("newer"),
         )
-        .select("boot", FILE, "first", "last", "lines", "newer")
+        .select("boot", FILE, "first", "last", "lines", "distinct", "newer")
     )
 
 

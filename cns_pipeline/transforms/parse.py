@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import LongType, StringType, StructField, StructType
+from pyspark.sql.types import DateType, LongType, StringType, StructField, StructType
 
 from cns_common.events.schema import SCHEMA_VERSION
 from cns_pipeline.schema import DATE, EVENT, EVENT_NAMES, FILE, LINE, MALFORMED, NEWER, event_schema
@@ -20,18 +20,26 @@ _READ = "read"
 
 
 def parse_lines(lines: DataFrame) -> DataFrame:
-    """Turn the columns `value` and `file` into those of `table_schema`."""
+    """Turn the columns `value` and `file` into those of `table_schema`.
+
+    A column `date`, if there is one, is the date of lines that are kept aside.
+    """
     schema = StructType([*event_schema().fields, StructField(LINE, StringType())])
     read = F.from_json(F.col(TEXT), schema, {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": LINE})
-    valid = _is_valid()
-    columns = {name: F.when(valid, _member(name)) for name in event_schema().fieldNames()}
-    columns[EVENT] = columns[EVENT].when(_is_newer(), NEWER).otherwise(MALFORMED)
-    return lines.withColumn(_READ, read).select(
+    events = lines.withColumn(_READ, read).withColumn(_READ, F.when(_is_valid(), F.col(_READ)))  # null: no event
+    is_event = F.col(_READ).isNotNull()
+    columns = {name: _member(name) for name in event_schema().fieldNames()}
+    columns[EVENT] = F.when(is_event, columns[EVENT]).when(_is_newer(), NEWER).otherwise(MALFORMED)
+    return events.select(
         *[column.alias(name) for name, column in columns.items()],
-        F.when(~valid, F.col(TEXT)).alias(LINE),
+        F.when(~is_event, F.col(TEXT)).alias(LINE),
         F.col(FILE),
-        F.to_date(F.timestamp_millis(columns["at_ms"])).alias(DATE),
+        F.coalesce(F.to_date(F.timestamp_millis(columns["at_ms"])), _date_aside(lines)).alias(DATE),
     )
+
+
+def _date_aside(lines: DataFrame) -> Column:
+    return F.col(DATE) if DATE in lines.columns else F.lit(None).cast(DateType())
 
 
 def _is_valid() -> Column:

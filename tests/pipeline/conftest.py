@@ -6,14 +6,20 @@ import os
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 from pyspark.sql import SparkSession
 
 from cns_pipeline.session import open_session
+from tests.acceptance.cluster.clustered import CLUSTER, serving
 from tests.acceptance.conftest import receiver  # noqa: F401  # the fixture
+from tests.acceptance.running import running
+from tests.acceptance.service import Samples
 from tests.parts import need
 from tests.pipeline.jobs import QUICK_JAVA
+from tests.pipeline.ledger import Ledger
+from tests.pipeline.traffic import make_traffic
 
 
 @pytest.fixture(scope="session")
@@ -29,6 +35,33 @@ def spark() -> Iterator[SparkSession]:
         assert process.stdin is not None
         process.stdin.close()
         process.wait(20)
+
+
+class Served(NamedTuple):
+    """The data of a service that had traffic and stopped, the account of that traffic, and the last metrics. In the
+    cluster form each process has a directory of its own below `data`."""
+
+    data: Path
+    ledger: Ledger
+    samples: Samples
+
+    def segments(self) -> list[Path]:
+        return list(self.data.glob("**/events/*/*/*.jsonl"))
+
+    @property
+    def events(self) -> int:
+        """How many there are in the sealed segments: the first and last line of each are none."""
+        return sum([len(path.read_bytes().splitlines()) - 2 for path in self.segments()])
+
+
+@pytest.fixture(scope="session")
+def served(receiver: str, tmp_path_factory: pytest.TempPathFactory) -> Served:  # noqa: F811  # the fixture
+    directory = tmp_path_factory.mktemp("service")
+    data = directory if CLUSTER else directory / "data"
+    with (serving if CLUSTER else running)(data, "--test-clock") as service:
+        ledger = make_traffic(service, receiver)
+        samples = service.samples()
+    return Served(data, ledger, samples)
 
 
 @pytest.fixture

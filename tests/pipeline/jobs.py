@@ -14,9 +14,13 @@ QUICK_JAVA = {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
 JOB_S = 200.0
 
 
+def job_environment(**environment: str) -> dict[str, str]:
+    """`spark-submit` finds Python on the PATH, as in an activated environment."""
+    return {**os.environ, **QUICK_JAVA, "PATH": f"{BIN}:{os.environ['PATH']}", **environment}
+
+
 def job(*words: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Run a command to its end. `spark-submit` finds Python on the PATH, as in an activated environment."""
-    variables = {**os.environ, **QUICK_JAVA, "PATH": f"{BIN}:{os.environ['PATH']}", **environment}
+    """Run a command to its end."""
     return subprocess.run(
         [BIN / words[0], *words[1:]],
         capture_output=True,
@@ -24,5 +28,5 @@ def job(*words: str | Path, **environment: str) -> subprocess.CompletedProcess[s
         check=False,
         timeout=JOB_S,
         cwd=ROOT,
-        env=variables,
+        env=job_environment(**environment),
     )

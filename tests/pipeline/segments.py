@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from cns_common.events.audit_events import AuditEvent
 from cns_common.events.files import SEALED, encoder, fact_line, folder_at, origin_of, segment_name
 from cns_common.events.schema import (
     DeliveryAttempted,
-    DeliveryDeadLettered,
     DeliveryDelivered,
     Event,
-    NotificationDropped,
     PublishAccepted,
     SegmentOpened,
     SegmentSealed,
@@ -22,14 +21,21 @@ AT_MS = 20_000 * DAY_MS
 DATE = "2024-10-04"
 
 
-def write_segment(directory: Path, boot: str, first_sequence: int, events: Sequence[Event], junk: bytes = b"") -> Path:
-    """Write a sealed segment, with `junk` between its events and its last line."""
+def write_segment(
+    directory: Path,
+    boot: str,
+    first_sequence: int,
+    events: Sequence[Event | AuditEvent],
+    junk: bytes = b"",
+    at_ms: int = AT_MS,
+) -> Path:
+    """Write a segment that was opened and sealed at `at_ms`, with `junk` between its events and its last line."""
     last_sequence = first_sequence + len(events) - 1
-    path = directory / folder_at(AT_MS) / (segment_name("test", boot, first_sequence) + SEALED)
+    path = directory / folder_at(at_ms) / (segment_name("test", boot, first_sequence) + SEALED)
     path.parent.mkdir(parents=True, exist_ok=True)
-    opened = SegmentOpened(at_ms=AT_MS, process="test", first_sequence=first_sequence)
+    opened = SegmentOpened(at_ms=at_ms, process="test", first_sequence=first_sequence)
     sealed = SegmentSealed(
-        at_ms=AT_MS,
+        at_ms=at_ms,
         process="test",
         first_sequence=first_sequence,
         last_sequence=last_sequence,
@@ -42,7 +48,7 @@ def write_segment(directory: Path, boot: str, first_sequence: int, events: Seque
     return path
 
 
-def event_line(boot: str, sequence: int, event: Event) -> bytes:
+def event_line(boot: str, sequence: int, event: Event | AuditEvent) -> bytes:
     return origin_of(boot) + b"%d," % sequence + encoder.encode(event)[1:] + b"\n"
 
 
@@ -87,32 +93,4 @@ def delivery(
         attempt=1,
         since_publish_ms=since_publish_ms,
         replayed=replayed,
-    )
-
-
-def dead_letter(topic: str, subscription: str) -> Event:
-    return DeliveryDeadLettered(
-        at_ms=AT_MS,
-        message_id="m",
-        message_type="Notification",
-        topic=topic,
-        subscription=subscription,
-        protocol="http",
-        attempt=3,
-        cause="spent:status",
-        queue="q",
-        since_publish_ms=9,
-    )
-
-
-def drop(topic: str, subscription: str, subscriptions: int = 1) -> Event:
-    return NotificationDropped(
-        at_ms=AT_MS,
-        message_id="m",
-        message_type="Notification",
-        topic=topic,
-        subscription=subscription,
-        attempt=3,
-        cause="spent:status",
-        subscriptions=subscriptions,
     )

@@ -15,6 +15,7 @@ from tests.pipeline.segments import publish, write_segment
 LACKING = 77
 NOTHING_THERE = 74
 IN_USE = 73
+USAGE = 2
 
 
 @pytest.fixture
@@ -55,7 +56,19 @@ def test_without_pyspark(tmp_path: Path) -> None:
 
 def test_without_events_or_tables(tmp_path: Path) -> None:
     assert "there are no events in" in refused(NOTHING_THERE, "ingest", "--data", tmp_path)
-    assert "run `cns pipeline ingest` first" in refused(NOTHING_THERE, "report", "--data", tmp_path)
+    for command in ("report", "compact"):
+        assert "run `cns pipeline ingest` first" in refused(NOTHING_THERE, command, "--data", tmp_path)
+
+
+def test_a_period_that_is_none(tmp_path: Path) -> None:
+    said = refused(USAGE, "report", "--data", tmp_path, "--day", "soon")
+    assert said == "cns: --day 'soon' is neither a date like 2026-11-22 nor `today` nor `yesterday`"
+
+
+def test_the_quick_report_needs_no_java(tmp_path: Path) -> None:
+    assert "run `cns pipeline ingest` first" in refused(
+        NOTHING_THERE, "report", "--quick", "--data", tmp_path, JAVA_HOME="/nowhere"
+    )
 
 
 def test_a_table_of_an_earlier_version(tmp_path: Path) -> None:
@@ -86,7 +99,7 @@ def test_nothing_but_the_result_is_on_the_terminal(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
     first, *others = done.stdout.splitlines()
     assert first.startswith("5 new lines of ")
-    assert others == ["1 of them are no events, and kept aside", f"lines kept aside are of {path.name}"]
+    assert others == ["1 of them is not of an event, and kept aside", f"lines kept aside are of {path.name}"]
 
 
 def test_two_ingests_do_not_meet(tmp_path: Path) -> None:

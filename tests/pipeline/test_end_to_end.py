@@ -1,138 +1,222 @@
-"""From calls by boto3 to the report, whose numbers are compared with the test's own account."""
+"""From traffic of every kind to the report: each figure of each table is the test's own count."""
 
 from __future__ import annotations
 
 import csv
-import json
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
 
+import msgspec
 import pytest
 from pyspark.sql import SparkSession
 
+from cns_common.events.schema import DeliveryDelivered, Event, SegmentOpened, SegmentSealed
+from cns_pipeline.location import located
 from cns_pipeline.paths import PipelinePaths
-from cns_pipeline.report import report
-from tests.acceptance.endpoints import Endpoint
-from tests.acceptance.running import Up, running
-from tests.acceptance.topics import Topic, arn_of, queue_for
-from tests.parts import need
+from cns_pipeline.period import EVERYTHING
+from cns_pipeline.quick.figures import quick_report
+from cns_pipeline.reports.document import Figures, Report
+from cns_pipeline.reports.files import ReportFiles
+from cns_pipeline.reports.report import make_report, read_for_report
+from cns_pipeline.storage import Storage
+from tests.pipeline.conftest import Served
 from tests.pipeline.jobs import job
-from tests.waiting import wait_until
+from tests.pipeline.ledger import Delivered, Ledger, QueueUse
+from tests.pipeline.report_oracle import nearest_rank
 
-SINGLY, IN_A_BATCH = 7, 3
-MESSAGES = SINGLY + IN_A_BATCH
-RETRIES = 2
-FLAKY_FAILURES = 2
-DONE_S = 60.0
-COUNTS = ("accepted", "attempts", "attempts_failed", "delivered", "dead_lettered", "dropped")
+TIMES = ("success_share", "p50_ms", "p90_ms", "p99_ms", "p999_ms", "max_ms")
+OF_TOPICS = ("accepted", "accepted_bytes", "matched", "filtered", "pending", "replay_matched")
 
-Counted = dict[tuple[str, str], tuple[int, ...]]
-
-pytestmark = pytest.mark.timeout(600)  # up to three Java processes, also on a busy machine
+pytestmark = pytest.mark.timeout(600)  # Java processes, also on a busy machine
 
 
-class Ingested(NamedTuple):
-    """Data whose events were ingested by `cns pipeline ingest`, the expected report, and the command's output."""
+@dataclass(frozen=True, slots=True)
+class Reported:
+    """The report that `cns pipeline report` wrote into a directory, and what it printed."""
 
-    data: Path
-    counted: Counted
-    events: int
-    output: str
+    report: Report
+    directory: Path
+    text: str
 
 
 @pytest.fixture(scope="module")
-def ingested(receiver: str, tmp_path_factory: pytest.TempPathFactory) -> Ingested:
-    need("java")
-    data = tmp_path_factory.mktemp("service") / "data"
-    with running(data) as service:
-        counted = make_traffic(service, receiver)
-        written = service.metric("cns_events_written_total")
-        assert service.metric("cns_events_lost_total") == 0
-    done = job("cns", "pipeline", "ingest", "--data", data)
-    assert done.returncode == 0, done.stderr
-    return Ingested(data, counted, int(written), done.stdout)
+def reported(served: Served) -> Reported:
+    ingested = job("cns", "pipeline", "ingest", "--data", served.data)
+    assert ingested.returncode == 0, ingested.stderr
+    done = job("cns", "pipeline", "report", "--data", served.data)
+    assert (done.returncode, done.stderr) == (0, "")
+    directory = served.data / "pipeline" / "reports" / "all"
+    return Reported(read_report(directory), directory, done.stdout)
+
+
+def read_report(directory: Path) -> Report:
+    return msgspec.json.decode((directory / "report.json").read_bytes(), type=Report)
 
 
 @pytest.mark.slice
-def test_the_report_has_the_numbers_that_the_test_kept(ingested: Ingested) -> None:
-    reported = job("cns", "pipeline", "report", "--data", ingested.data)
-    assert reported.returncode == 0, reported.stderr
-    with (ingested.data / "pipeline" / "reports" / "deliveries.csv").open(newline="") as table:
-        of_csv = list(csv.DictReader(table))
-    lines = (ingested.data / "pipeline" / "reports" / "deliveries.jsonl").read_text().splitlines()
-    of_json = [json.loads(line) for line in lines]
-    assert counts_of(of_csv) == counts_of(of_json) == ingested.counted
-    for row in of_json:
-        check_figures(row)
-    assert f"{ingested.events} events, 0 unknown" in reported.stdout
-    assert "0 malformed" in reported.stdout
+def test_every_figure_is_the_count_that_the_test_kept(served: Served, reported: Reported) -> None:
+    report, ledger = reported.report, served.ledger
+    assert (report.coverage.events, report.coverage.unknown, report.coverage.malformed) == (served.events, 0, 0)
+    check_tables(report, ledger)
+    check_details(report, ledger)
+    check_times(report, served)
+    check_files(reported)
 
 
-def test_spark_submit_does_the_same(ingested: Ingested, spark: SparkSession, out: Path) -> None:
-    submitted = job("spark-submit", "cns_pipeline/jobs/ingest.py", "--data", ingested.data, "--out", out)
+@pytest.mark.slice
+def test_the_quick_report_has_the_same_figures(served: Served, reported: Reported) -> None:
+    quick, report = quick_report(PipelinePaths(served.data / "pipeline"), EVERYTHING, 0), reported.report
+    for table in ("totals", "before", "topics", "subscriptions", "endpoints", "protocols", "accounts", "first_ms"):
+        assert getattr(quick, table) == getattr(report, table), table
+    assert quick.coverage.events == report.coverage.events
+
+
+def test_spark_submit_does_the_same(served: Served, reported: Reported, spark: SparkSession, out: Path) -> None:
+    submitted = job("spark-submit", "cns_pipeline/jobs/ingest.py", "--data", served.data, "--out", out)
     assert submitted.returncode == 0, submitted.stderr
-    assert submitted.stdout.replace(str(out), str(ingested.data / "pipeline")) == ingested.output
-    assert counts_of(report(spark, PipelinePaths(out), 40).top) == ingested.counted
+    events = read_for_report(spark, PipelinePaths(out), EVERYTHING)
+    files = ReportFiles(Storage(spark), located(out / "again"))
+    again = make_report(events, EVERYTHING, files, reported.report.made_at_ms)
+    assert again == reported.report
 
 
-def make_traffic(service: Up, receiver: str) -> Counted:
-    """The expected report, by topic and subscription."""
-    sns, sqs = service.client("sns"), service.client("sqs")
-    busy, quiet = [Topic(sns, str(sns.create_topic(Name=name)["TopicArn"])) for name in ("busy", "quiet")]
-    endpoints = {name: Endpoint(receiver) for name in ("good", "flaky", "dead", "refusing")}
-    endpoints["flaky"].behave(status=500, times=FLAKY_FAILURES)
-    endpoints["dead"].behave(status=500)
-    endpoints["refusing"].behave(status=404)
-    policy = {"minDelayTarget": 1, "maxDelayTarget": 1, "numRetries": RETRIES, "numNoDelayRetries": RETRIES}
-    terms = {"DeliveryPolicy": json.dumps({"healthyRetryPolicy": policy})}
-    dead_letters = busy.dead_letters_to(arn_of(sqs, queue_for(sqs, busy.arn)))
-    arns = {
-        name: busy.subscribe("http", endpoint.url, **terms, **(dead_letters if name == "dead" else {}))
-        for name, endpoint in endpoints.items()
+# -- tables of figures ------------------------------------------------------------------------------------------------
+
+
+def check_tables(report: Report, ledger: Ledger) -> None:
+    expected = total(ledger)
+    assert counts(report.totals) == expected
+    assert report.before is None
+    assert {row.name: counts(row.figures) for row in report.topics.rows} == {
+        topic: of_topic(ledger, topic) for topic in ledger.topics
     }
-    arns["queue"] = busy.subscribe("sqs", arn_of(sqs, queue_for(sqs, busy.arn)))
+    assert {row.name: counts(row.figures) for row in report.accounts.rows} == {ledger.account: expected}
+    assert added([row.figures for row in report.days.rows]) == expected
+    assert added([bucket.figures for bucket in report.buckets]) == expected
+    found = {(row.topic, row.name, row.protocol, row.endpoint): row.figures for row in report.subscriptions.rows}
+    assert {key: counts(figures) for key, figures in found.items()} == by(
+        ledger, lambda one: (one.topic, one.subscription, one.protocol, one.endpoint) if one.subscription else None
+    )
+    endpoints = {(row.name, row.protocol): counts(row.figures) for row in report.endpoints.rows}
+    assert endpoints == by(ledger, lambda one: (one.endpoint, one.protocol))
+    assert {row.name: counts(row.figures) for row in report.protocols.rows} == by(ledger, lambda one: one.protocol)
 
-    for number in range(SINGLY):
-        busy.publish(str(number))
-    entries = [{"Id": str(number), "Message": str(number)} for number in range(IN_A_BATCH)]
-    sns.publish_batch(TopicArn=busy.arn, PublishBatchRequestEntries=[*entries, {"Id": "refused", "Message": ""}])
-    quiet.publish("nobody listens")
-    with pytest.raises(sns.exceptions.InvalidParameterException):
-        busy.publish("")
 
-    ends = {
-        ("deliveries", "http"): 2 * MESSAGES + len(endpoints),  # with their confirmations
-        ("deliveries", "sqs"): MESSAGES,
-        ("notifications_dead_lettered", ""): MESSAGES,
-        ("notifications_dropped", ""): MESSAGES,
+def counts(figures: Figures) -> dict[str, int]:
+    """The figures that are counts, without those that are not known or 0."""
+    known = {name: getattr(figures, name) for name in Figures.__struct_fields__ if name not in TIMES}
+    return {name: value for name, value in known.items() if value}
+
+
+def added(rows: Iterable[Figures]) -> dict[str, int]:
+    sums = Counter[str]()
+    for figures in rows:
+        sums.update(counts(figures))
+    return dict(sums)
+
+
+def by(ledger: Ledger, key_of: Callable[[Delivered], Hashable]) -> dict[Hashable, dict[str, int]]:
+    """By key. What matched nothing has no event, and no row."""
+    keys = {key_of(one) for one in ledger.deliveries} - {None}
+    rows = {key: of_targets([one for one in ledger.deliveries if key_of(one) == key]) for key in keys}
+    return {key: row for key, row in rows.items() if row}
+
+
+def of_targets(deliveries: Iterable[Delivered]) -> dict[str, int]:
+    sums = Counter[str]()
+    for one in deliveries:
+        for name in ("attempts", "attempts_failed", "delivered", "dead_lettered", "dropped", "replayed"):
+            sums[name] += getattr(one, name)
+        sums["delivered_bytes"] += one.size_bytes
+        sums["replay_attempts"] += one.replayed
+    return {name: value for name, value in sums.items() if value}
+
+
+def of_topic(ledger: Ledger, topic: str) -> dict[str, int]:
+    published, own = ledger.topics[topic], [one for one in ledger.deliveries if one.topic == topic]
+    sums = Counter(of_targets(own))
+    sums["accepted"] = published.accepted
+    sums["accepted_bytes"] = published.accepted_bytes
+    sums["filtered"] = published.filtered
+    sums["matched"] = sum([one.matched for one in own])
+    sums["replay_matched"] = sum([one.replayed for one in own])
+    sums["dropped"] += published.unanswerable
+    return {name: value for name, value in sums.items() if value}
+
+
+def total(ledger: Ledger) -> dict[str, int]:
+    sums = Counter[str]()
+    for topic in ledger.topics:
+        sums.update(of_topic(ledger, topic))
+    return dict(sums)
+
+
+# -- other tables -----------------------------------------------------------------------------------------------------
+
+
+def check_details(report: Report, ledger: Ledger) -> None:
+    failures = Counter({(one.cause, one.status, one.phase): one.attempts for one in report.failures})
+    assert failures == ledger.failures
+    assert Counter({one.cause: one.subscriptions for one in report.drops}) == ledger.drops
+    assert Counter({(one.cause, one.queue): one.messages for one in report.dead_letters}) == ledger.dead_letters
+    ends = ("delivered", "dead_lettered", "dropped")
+    retries = {(end, one.attempts): getattr(one, end) for one in report.retries for end in ends if getattr(one, end)}
+    assert Counter(retries) == ledger.ended_after
+    assert sum([one.failures for one in report.recoveries]) == ledger.total("attempts_failed")
+    check_usage(report, ledger)
+    used = {arn: use for arn, use in ledger.queues.items() if use != QueueUse()}
+    assert {row.queue for row in report.queues.rows} == used.keys()
+    for row in report.queues.rows:
+        found = QueueUse(
+            sent=row.sent, received=row.received, deleted=row.deleted, moved_in=row.moved_in, moved_out=row.moved_out
+        )
+        assert (found, (row.visible, row.in_flight, row.delayed)) == (used[row.queue], ledger.depths[row.queue])
+
+
+def check_usage(report: Report, ledger: Ledger) -> None:
+    """The owner's, and that of the calls without an account: confirmations."""
+    names = [name for name in report.usage[0].__struct_fields__ if name not in ("account", "day")]
+    sums: dict[str, Counter[str]] = {"": Counter(), ledger.account: Counter()}
+    for row in report.usage:
+        sums[row.account].update({name: getattr(row, name) or 0 for name in names})
+    requests = ledger.requests.values()
+    assert sums[ledger.account] == {
+        "requests": sum([one.requests for one in requests]),
+        "errors": sum([one.errors for one in requests]),
+        "request_bytes": sum([one.request_bytes for one in requests]),
+        "response_bytes": sum([one.response_bytes for one in requests]),
+        "published": sum([one.accepted for one in ledger.topics.values()]),
+        "published_bytes": sum([one.accepted_bytes for one in ledger.topics.values()]),
+        "deliveries": ledger.total("delivered", "replayed"),
+        "delivered_bytes": ledger.total("size_bytes"),
     }
-    wait_until(lambda: seen(service, ends) == ends, DONE_S, lambda: str(seen(service, ends)))
-    return {
-        (busy.arn, arns["good"]): (MESSAGES, MESSAGES, 0, MESSAGES, 0, 0),
-        (busy.arn, arns["queue"]): (MESSAGES, MESSAGES, 0, MESSAGES, 0, 0),
-        (busy.arn, arns["flaky"]): (MESSAGES, MESSAGES + FLAKY_FAILURES, FLAKY_FAILURES, MESSAGES, 0, 0),
-        (busy.arn, arns["dead"]): (MESSAGES, (1 + RETRIES) * MESSAGES, (1 + RETRIES) * MESSAGES, 0, MESSAGES, 0),
-        (busy.arn, arns["refusing"]): (MESSAGES, MESSAGES, MESSAGES, 0, 0, MESSAGES),
-        (quiet.arn, ""): (1, 0, 0, 0, 0, 0),
-    }
+    assert sums[""]["requests"] == ledger.confirmations
+    assert not sums[""]["published"] + sums[""]["deliveries"]
 
 
-def seen(service: Up, ends: Mapping[tuple[str, str], int]) -> dict[tuple[str, str], float]:
-    return {
-        (name, protocol): service.metric(f"cns_{name}_total", **({"protocol": protocol} if protocol else {}))
-        for name, protocol in ends
-    }
+def check_times(report: Report, served: Served) -> None:
+    """The percentiles are within their accuracy of the exact ones of the events."""
+    decode = msgspec.json.Decoder(Event | SegmentOpened | SegmentSealed).decode
+    lines = [decode(line) for path in served.segments() for line in path.read_bytes().splitlines()]
+    first = [event for event in lines if isinstance(event, DeliveryDelivered) and not event.replayed]
+    times = sorted([event.since_publish_ms for event in first if event.message_type == "Notification"])
+    for permille, found in ((500, report.totals.p50_ms), (900, report.totals.p90_ms), (999, report.totals.p999_ms)):
+        exact = nearest_rank(times, permille)
+        assert found is not None
+        assert exact is not None
+        assert found <= exact < found * (1 + 1 / 128) + 1
+    assert report.totals.max_ms == report.slowest[0].since_publish_ms == times[-1]
+    assert sum([one.deliveries for one in report.latency]) == len(times) == report.totals.delivered
+    ended = report.totals.delivered + report.totals.dead_lettered + report.totals.dropped
+    assert report.totals.success_share == report.totals.delivered / ended
 
 
-def counts_of(rows: list[dict[str, Any]]) -> Counted:
-    return {(row["topic"], row["subscription"] or ""): tuple(int(row[name]) for name in COUNTS) for row in rows}
-
-
-def check_figures(row: dict[str, Any]) -> None:
-    ended = row["delivered"] + row["dead_lettered"] + row["dropped"]
-    assert row["success_share"] == (row["delivered"] / ended if ended else None)
-    if row["delivered"]:
-        assert 0 <= row["p50_ms"] <= row["p99_ms"] < DONE_S * 1000
-    else:
-        assert row["p50_ms"] is row["p99_ms"] is None
+def check_files(reported: Reported) -> None:
+    with (reported.directory / "subscriptions.csv").open(newline="") as file:
+        rows = {(row["topic"], row["subscription"]): int(row["attempts"]) for row in csv.DictReader(file)}
+    assert rows == {(row.topic, row.name): row.figures.attempts for row in reported.report.subscriptions.rows}
+    assert str(reported.directory) in reported.text
+    assert "<html" in (reported.directory / "report.html").read_text()
+    assert [path.name for path in reported.directory.parent.iterdir()] == ["all"]

@@ -4,24 +4,26 @@ from __future__ import annotations
 
 import os
 import shutil
-import signal
-import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 from pyspark.sql import SparkSession
 
+from cns_pipeline.arguments import Arguments
+from cns_pipeline.batches import Contents, event_table
 from cns_pipeline.ingest import ingest
+from cns_pipeline.jobs import ingest as job
+from cns_pipeline.location import located
 from cns_pipeline.paths import PipelinePaths
 from cns_pipeline.read import read_events
-from cns_pipeline.report import report
-from cns_pipeline.table import format_report
+from cns_pipeline.storage import Storage
+from cns_pipeline.tables.manifest import Batch
 from cns_pipeline.transforms.coverage import coverage
-from tests.pipeline.jobs import QUICK_JAVA, ROOT
-from tests.pipeline.segments import event_line, publish, write_segment
-from tests.waiting import wait_until
+from cns_pipeline.transforms.report.aside import lines_aside
+from tests.pipeline.segments import AT_MS, DAY_MS, event_line, publish, write_segment
+from tests.pipeline.tables import expected, numbers, stray_files
 
 
 @pytest.fixture
@@ -31,16 +33,6 @@ def segments(tmp_path: Path) -> Path:
 
 def run(spark: SparkSession, segments: Path, out: Path, files_per_batch: int = 1_000) -> int:
     return ingest(spark, segments, PipelinePaths(out), files_per_batch).lines
-
-
-def numbers(spark: SparkSession, out: Path) -> Counter[tuple[str, int]]:
-    """How often each event is in the table."""
-    frame = read_events(spark, PipelinePaths(out).table).where("sequence > 0").select("boot", "sequence")
-    return Counter((row["boot"], row["sequence"]) for row in frame.collect())
-
-
-def expected(boot: str, last: int) -> Counter[tuple[str, int]]:
-    return Counter((boot, number) for number in range(1, last + 1))
 
 
 def test_each_run_takes_what_is_new(spark: SparkSession, segments: Path, out: Path) -> None:
@@ -67,7 +59,7 @@ def test_lines_that_are_no_events_are_kept_aside(spark: SparkSession, segments: 
     junk = b'no JSON\n{"version":1,"boot":"b","sequ\n'
     path = write_segment(segments, "b", 1, [publish()] * 2, junk)
     run(spark, segments, out)
-    aside = read_events(spark, PipelinePaths(out).table).where("event = 'malformed'").select("line", "file").collect()
+    aside = read_events(spark, PipelinePaths(out)).where("event = 'malformed'").select("line", "file").collect()
     assert sorted((row["line"], row["file"]) for row in aside) == [
         (text, path.name) for text in sorted(junk.decode().splitlines())
     ]
@@ -105,8 +97,8 @@ def test_a_batch_that_was_not_finished_is_done_again_and_counts_once(
     again = run(spark, segments, out)
     assert again == (6 if died == "before the batch was added" else 0)
     assert numbers(spark, out) == expected("b", 6)
-    assert read_events(spark, PipelinePaths(out).table).where("event = 'malformed'").count() == 1
-    assert not (out / "writing").exists()
+    assert read_events(spark, PipelinePaths(out)).where("event = 'malformed'").count() == 1
+    assert not stray_files(out)
 
 
 def forget_commit(out: Path) -> None:
@@ -119,8 +111,7 @@ def forget_commit(out: Path) -> None:
 
 def forget_batch(out: Path) -> None:
     """Leave the last batch as a process does that dies before it adds it to the table."""
-    (out / "writing").mkdir()
-    max((out / "events").iterdir()).rename(out / "writing" / "batch")
+    max((out / "events" / "_manifests").iterdir()).unlink()
 
 
 DAY_S = 86_400
@@ -154,7 +145,7 @@ def test_an_event_is_there_once_however_many_copies_its_segment_has(
     write_segment(segments, "b", 6, [publish()])
     assert run(spark, segments, out) == 3
     assert numbers(spark, out) == expected("b", 6) - Counter([("b", 3)])
-    (known,) = coverage(read_events(spark, PipelinePaths(out).table)).collect()
+    (known,) = coverage(read_events(spark, PipelinePaths(out))).collect()
     assert (known["events"], known["unknown"]) == (5, 1)
 
 
@@ -172,9 +163,8 @@ def test_a_time_out_of_range_is_kept_aside_and_its_file_named(spark: SparkSessio
     assert (ingested.lines, ingested.malformed, ingested.files) == (10, len(times), {path.name})
     assert run(spark, segments, out) == 0
     assert numbers(spark, out) == expected("b", 2)
-    reported = report(spark, PipelinePaths(out), 40)
-    assert (reported.malformed, reported.malformed_files) == (len(times), [path.name])
-    assert f"malformed lines are in {path.name}" in format_report(reported)
+    aside = lines_aside(read_events(spark, PipelinePaths(out))).collect()
+    assert [(row["event"], row["file"], row["lines"]) for row in aside] == [("malformed", path.name, len(times))]
 
 
 def test_lines_of_a_newer_version_are_kept_aside(spark: SparkSession, segments: Path, out: Path) -> None:
@@ -182,7 +172,68 @@ def test_lines_of_a_newer_version_are_kept_aside(spark: SparkSession, segments: 
     write_segment(segments, "b", 1, [publish()] * 2, line + line.replace(b'"jobs":1', b'"jobs":["j"]'))
     ingested = ingest(spark, segments, PipelinePaths(out))
     assert (ingested.newer, ingested.malformed) == (2, 0)
-    assert "2 lines were written by a newer version" in format_report(report(spark, PipelinePaths(out), 40))
+    aside = lines_aside(read_events(spark, PipelinePaths(out))).collect()
+    assert [(row["event"], row["lines"]) for row in aside] == [("newer", 2)]
+
+
+def test_a_line_kept_aside_has_the_date_of_its_folder(spark: SparkSession, segments: Path, out: Path) -> None:
+    """It has no time, and is in every period of that date; outside dated folders, in every period."""
+    path = write_segment(segments, "b", 1, [publish()], b"dated\n")
+    copied(path, segments / "other" / "copy.jsonl")
+    other = segments / "other" / "copy.jsonl"
+    other.write_bytes(b"undated\n")
+    run(spark, segments, out)
+    for since_ms, until_ms, aside in (
+        (None, None, {"dated", "undated"}),
+        (AT_MS + 1, AT_MS + 2, {"dated", "undated"}),
+        (AT_MS - DAY_MS, AT_MS, {"undated"}),
+        (AT_MS + DAY_MS, None, {"undated"}),
+    ):
+        found = read_events(spark, PipelinePaths(out), since_ms, until_ms).where("line is not null").collect()
+        assert {row["line"] for row in found} == aside
+
+
+def test_a_period_has_its_first_and_not_its_last_moment(spark: SparkSession, segments: Path, out: Path) -> None:
+    times = [AT_MS - 1, AT_MS, AT_MS + 1, AT_MS + DAY_MS - 1, AT_MS + DAY_MS]
+    write_segment(segments, "b", 1, [publish(at_ms=at_ms) for at_ms in times])
+    run(spark, segments, out)
+    for since_ms, until_ms, expected_times in (
+        (None, AT_MS, times[:1]),
+        (AT_MS, AT_MS + 1, times[1:2]),
+        (AT_MS, AT_MS + DAY_MS, times[1:4]),
+        (AT_MS + DAY_MS, None, times[4:]),
+    ):
+        found = read_events(spark, PipelinePaths(out), since_ms, until_ms).where("sequence > 0").collect()
+        assert sorted(row["at_ms"] for row in found) == expected_times
+
+
+def test_an_ingest_without_new_segments_needs_no_spark(
+    spark: SparkSession, segments: Path, out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It does what is due without it: the files of merged parts go when their readers have ended."""
+    write_segment(segments, "b", 1, [publish()])
+    arguments = Arguments(data=out, events=located(segments), paths=PipelinePaths(out), local=out, keep_days=0)
+    assert job.run(arguments).startswith("3 new lines")
+    assert (segments / "ingested").read_text() == "test-b-000000000001.jsonl\n"
+    shutil.copytree(out / "events" / only(out).name, out / "events" / "batch=stray")
+
+    def no_session(_name: str, _arguments: Arguments) -> NoReturn:
+        raise AssertionError("Spark was started")
+
+    with monkeypatch.context() as without_spark:
+        without_spark.setattr(job, "open_job", no_session)
+        assert job.run(arguments).startswith("0 new lines")
+        write_segment(segments, "b", 2, [publish()])
+        with pytest.raises(AssertionError, match="Spark was started"):
+            job.run(arguments)
+    assert [path.name for path in (out / "events").glob("batch=*")] == [only(out).name]
+    assert job.run(arguments).startswith("3 new lines")
+    assert numbers(spark, out) == expected("b", 2)
+
+
+def only(out: Path) -> Batch[Contents]:
+    (batch,) = event_table(Storage(None), PipelinePaths(out)).read().batches
+    return batch
 
 
 def test_a_data_directory_may_be_moved(spark: SparkSession, tmp_path: Path) -> None:
@@ -197,35 +248,3 @@ def test_a_data_directory_may_be_moved(spark: SparkSession, tmp_path: Path) -> N
     write_segment(after / "events", "b", 5, [publish()])
     assert run(spark, after / "events", after / "pipeline") == 6
     assert numbers(spark, after / "pipeline") == expected("b", 5)
-
-
-INGEST = """
-import sys
-from pathlib import Path
-from cns_pipeline.ingest import ingest
-from cns_pipeline.paths import PipelinePaths
-from cns_pipeline.session import open_session
-with open_session("victim") as spark:
-    ingest(spark, Path(sys.argv[1]), PipelinePaths(Path(sys.argv[2])), files_per_batch=1)
-"""
-
-
-@pytest.mark.timeout(300)  # a Java process of its own
-def test_a_killed_ingest_is_taken_up_where_it_ended(spark: SparkSession, segments: Path, out: Path) -> None:
-    files = 25
-    for number in range(files):
-        write_segment(segments, "b", 10 * number + 1, [publish()] * 10)
-    victim = subprocess.Popen(
-        [sys.executable, "-c", INGEST, str(segments), str(out)],
-        cwd=ROOT,
-        env={**os.environ, **QUICK_JAVA},
-        start_new_session=True,
-        stderr=subprocess.DEVNULL,
-    )
-    wait_until(lambda: (out / "checkpoint" / "commits" / "1").exists(), 100)
-    os.killpg(victim.pid, signal.SIGKILL)
-    victim.wait(10)
-    assert 0 < len(numbers(spark, out)) < 10 * files
-    run(spark, segments, out)
-    assert numbers(spark, out) == expected("b", 10 * files)
-    assert sorted(path.name for path in out.iterdir()) == ["checkpoint", "events", "source"]

@@ -11,14 +11,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StringType, StructField, StructType
 
 from cns_common.events.schema import Event
+from cns_pipeline.period import Period
 from cns_pipeline.schema import EVENT_NAMES, event_schema, table_schema
 from cns_pipeline.transforms.coverage import coverage
-from cns_pipeline.transforms.deliveries import deliveries
-from cns_pipeline.transforms.delivery_report import delivery_report
 from cns_pipeline.transforms.identity import distinct_events, new_events
 from cns_pipeline.transforms.parse import parse_lines
-from cns_pipeline.transforms.publishes import publishes
-from tests.pipeline.segments import AT_MS, DAY_MS, attempt, dead_letter, delivery, drop, event_line, publish
+from tests.pipeline.segments import AT_MS, DAY_MS, event_line, publish
 
 LINES = StructType([StructField("value", StringType()), StructField("file", StringType())])
 GOOD: dict[str, object] = json.loads(event_line("b", 1, publish()))
@@ -110,60 +108,7 @@ def test_the_schema_has_every_field_once() -> None:
     assert names[:5] == ["version", "boot", "sequence", "event", "at_ms"]
 
 
-# -- the report -------------------------------------------------------------------------------------------------------
-
-
-def test_accepted_counts_publishes_by_topic(spark: SparkSession) -> None:
-    told: list[Event] = [
-        publish("t", size_bytes=1),
-        publish("t", size_bytes=2),
-        publish("u", size_bytes=4),
-        attempt("v", "s"),
-    ]
-    found = {row["topic"]: (row["accepted"], row["accepted_bytes"]) for row in rows(publishes(events(spark, told)))}
-    assert found == {"t": (2, 3), "u": (1, 4)}
-
-
-def test_deliveries_tell_what_became_of_each_subscription(spark: SparkSession) -> None:
-    told = [
-        *[event for took_ms in range(1, 101) for event in (attempt("t", "s"), delivery("t", "s", took_ms))],
-        *[attempt("t", "f", "status") for _ in range(3)],
-        dead_letter("t", "f"),
-        attempt("t", "f", "timeout"),
-        drop("t", "f"),
-        attempt("t", "s", message_type="SubscriptionConfirmation"),
-        delivery("t", "s", 10_000, message_type="SubscriptionConfirmation"),
-        publish("t"),
-    ]
-    found = {row.pop("subscription"): row for row in rows(deliveries(events(spark, told)))}
-    assert found == {
-        "s": figures("t", attempts=100, delivered=100, p50_ms=50, p99_ms=99),
-        "f": figures("t", attempts=4, attempts_failed=4, dead_lettered=1, dropped=1),
-    }
-
-
-def figures(topic: str, **counts: int) -> dict[str, object]:
-    none = dict.fromkeys(("attempts", "attempts_failed", "delivered", "dead_lettered", "dropped"), 0)
-    return {"topic": topic, "p50_ms": None, "p99_ms": None, "fanouts_dropped": 0, "replayed": 0, **none, **counts}
-
-
-def test_drops_before_the_fanout_are_counted_by_topic(spark: SparkSession) -> None:
-    told = [drop("t", "s"), drop("t", "", 0), drop("t", "", 0), drop("t", "", 3), drop("t", "", 4), drop("u", "", 0)]
-    frame = deliveries(events(spark, told))
-    found = {(row["topic"], row["subscription"]): (row["dropped"], row["fanouts_dropped"]) for row in rows(frame)}
-    assert found == {("t", "s"): (1, 0), ("t", ""): (7, 2), ("u", ""): (0, 1)}
-    report = rows(delivery_report(publishes(events(spark, told)), frame))
-    assert (sum(row["dropped"] for row in report), sum(row["fanouts_dropped"] for row in report)) == (8, 3)
-
-
-def test_replays_are_counted_apart_and_their_times_left_out(spark: SparkSession) -> None:
-    told = [*[delivery("t", "s", 10)] * 3, *[delivery("t", "s", DAY_MS, replayed=True)] * 5]
-    told += [delivery("t", "late", DAY_MS, replayed=True)]
-    found = {row.pop("subscription"): row for row in rows(deliveries(events(spark, told)))}
-    assert found == {
-        "s": figures("t", delivered=8, replayed=5, p50_ms=10, p99_ms=10),
-        "late": figures("t", delivered=1, replayed=1),
-    }
+# -- identity and coverage --------------------------------------------------------------------------------------------
 
 
 def test_an_event_is_what_its_boot_and_number_say(spark: SparkSession) -> None:
@@ -178,29 +123,6 @@ def test_an_event_is_what_its_boot_and_number_say(spark: SparkSession) -> None:
     assert [(row["boot"], row["sequence"], row["first_sequence"]) for row in rows(rest.orderBy("boot"))] == [
         ("b", 0, 3),
         ("c", 1, None),
-    ]
-
-
-def test_the_report_has_topics_without_deliveries_and_deliveries_without_publishes(spark: SparkSession) -> None:
-    told = [
-        publish("quiet"),
-        publish("t"),
-        publish("t"),
-        *[attempt("t", "s")] * 4,
-        *[delivery("t", "s", 5)] * 3,
-        drop("t", "s"),
-        attempt("older", "s"),
-        delivery("older", "s", 7),
-        attempt("waiting", "s", "status"),
-    ]
-    frame = events(spark, told)
-    report = rows(delivery_report(publishes(frame), deliveries(frame)))
-    shown = ("topic", "subscription", "accepted", "attempts", "delivered", "dropped", "success_share", "p50_ms")
-    assert [tuple(row[name] for name in shown) for row in report] == [
-        ("t", "s", 2, 4, 3, 1, 0.75, 5),
-        ("older", "s", 0, 1, 1, 0, 1.0, 7),
-        ("waiting", "s", 0, 1, 0, 0, None, None),
-        ("quiet", None, 1, 0, 0, 0, None, None),
     ]
 
 
@@ -222,3 +144,14 @@ def test_coverage_knows_what_is_missing(spark: SparkSession) -> None:
         "c": (None, 1, 1),
     }
     assert found["b"]["torn_bytes"] == 17
+
+
+def test_coverage_of_a_period_counts_the_numbers_between_its_events(spark: SparkSession) -> None:
+    """Numbers 1 to 3 are of the hours before; 5 is late, and 7 early, so their times are outside; 6 is missing."""
+    period = Period(AT_MS, AT_MS + DAY_MS)
+    times = {1: -9_000_000, 3: -1_000, 4: 5, 5: -1, 7: DAY_MS + 1, 8: DAY_MS - 1, 9: DAY_MS + 2}
+    told = [json.dumps(GOOD | {"sequence": n, "at_ms": AT_MS + ms}) for n, ms in times.items()]
+    sealed = {"event": "segment.sealed", "sequence": 0, "at_ms": AT_MS + 9, "first_sequence": 1, "last_sequence": 3}
+    told.append(json.dumps(GOOD | sealed))
+    (row,) = rows(coverage(parse_lines(lines(spark, *told)), period))
+    assert (row["events"], row["unknown"]) == (2, 1)

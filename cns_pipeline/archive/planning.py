@@ -1,0 +1,73 @@
+"""Plans a run: the spans of the store's archives that the table may lack."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from cns.archives.model import SKEW_MS_MAX
+from cns.archives.policy import retention_ms
+from cns.topics.topic import Topic
+from cns_pipeline.archive.manifest import Manifest
+from cns_pipeline.archive.reader import DAY_MS, ArchiveReader
+
+SPAN_MS = 3_600_000
+"""One task reads so much of an archive, so that a busy day has many tasks."""
+CLOCK_AHEAD_MS_MAX = 86_400_000
+"""No message has a publish time further in the future."""
+
+
+class ArchiveSpan(NamedTuple):
+    """The messages of an archive that were published in [since_ms, until_ms)."""
+
+    archive: str
+    began_ms: int
+    since_ms: int
+    until_ms: int
+
+
+class TopicPlan(NamedTuple):
+    """The spans to read of a topic, and how long its table keeps a message; None: for ever."""
+
+    topic_arn: str
+    keep_ms: int | None
+    spans: tuple[ArchiveSpan, ...]
+
+
+def plan_topics(
+    reader: ArchiveReader, manifest_of: Callable[[str], Manifest], keep_ms: int | None, again_ms: int, now_ms: int
+) -> list[TopicPlan]:
+    """Plan to read what was archived since the last run, and a margin before it.
+
+    A message of a standard topic is archived within SKEW_MS_MAX of its publish time. One of a FIFO topic is archived
+    when it is fanned out, which a stopped worker delays: of FIFO topics `again_ms` are read again. `keep_ms` replaces
+    the retention period of the topics' policies.
+    """
+    plans: list[TopicPlan] = []
+    for topic in reader.topics():
+        kept_ms = retention_ms(topic) if keep_ms is None else keep_ms or None
+        margin_ms = again_ms if topic.fifo else SKEW_MS_MAX
+        first_ms = max(_read_until_ms(topic, manifest_of(topic.arn)) - margin_ms, first_kept_ms(kept_ms, now_ms))
+        plans.append(TopicPlan(topic.arn, kept_ms, tuple(_spans(reader, topic, first_ms, now_ms))))
+    return plans
+
+
+def first_kept_ms(keep_ms: int | None, now_ms: int) -> int:
+    """The start of the first day (UTC) that the table keeps, in ms since the epoch."""
+    return 0 if keep_ms is None else max(now_ms - keep_ms, 0) // DAY_MS * DAY_MS
+
+
+def _read_until_ms(topic: Topic, manifest: Manifest) -> int:
+    return 0 if topic.archive is None else manifest.read_until_ms(topic.archive.id)
+
+
+def _spans(reader: ArchiveReader, topic: Topic, since_ms: int, now_ms: int) -> Iterator[ArchiveSpan]:
+    archive = topic.archive
+    if archive is None:
+        return
+    until_ms = now_ms + CLOCK_AHEAD_MS_MAX
+    for day in reader.days(archive.id, since_ms, until_ms):
+        for start_ms in range(day * DAY_MS, (day + 1) * DAY_MS, SPAN_MS):
+            first_ms, end_ms = max(start_ms, since_ms), min(start_ms + SPAN_MS, until_ms)
+            if first_ms < end_ms:
+                yield ArchiveSpan(archive.id, archive.began_ms, first_ms, end_ms)

@@ -1,0 +1,63 @@
+"""Reads archives in the service's store, in the driver and in Spark's tasks, beside a running service.
+
+Each read is a page of PAGE_MESSAGES messages. On SQLite it is a read transaction of its own, so that the write-ahead
+log can be copied back in between, and the file is opened read-only. On Cassandra it is a query at the service's
+consistency.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from cns.archives.model import ArchivedMessage
+from cns.topics.topic import Topic
+
+if TYPE_CHECKING:  # its module loads the driver
+    from cns_common.cassandra.session import CassandraAddress
+
+PAGE_MESSAGES = 500
+DAY_MS = 86_400_000
+
+
+class ArchiveReader(Protocol):
+    """The driver of one kind of store."""
+
+    def topics(self) -> Iterator[Topic]:
+        """All topics that have an archive."""
+        ...
+
+    def days(self, archive_id: str, since_ms: int, until_ms: int) -> list[int]:
+        """The days, counted from the epoch, with messages published in [since_ms, until_ms); perhaps some more."""
+        ...
+
+    def messages(self, archive_id: str, since_ms: int, until_ms: int) -> Iterator[ArchivedMessage]:
+        """The messages published in [since_ms, until_ms). One may come twice."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class StorePlace:
+    """The address of the store, sent to Spark's tasks. One of the two is set."""
+
+    sqlite: Path | None = None
+    cassandra: CassandraAddress | None = None
+
+
+@contextmanager
+def open_reader(place: StorePlace) -> Iterator[ArchiveReader]:
+    """Drivers are imported when needed: Cassandra's is installed in the cluster form only."""
+    if place.cassandra is not None:
+        from cns_pipeline.archive.cassandra_reader import open_cassandra_reader
+
+        with open_cassandra_reader(place.cassandra) as cassandra:
+            yield cassandra
+    else:
+        assert place.sqlite is not None
+        from cns_pipeline.archive.sqlite_reader import open_sqlite_reader
+
+        with open_sqlite_reader(place.sqlite) as sqlite:
+            yield sqlite

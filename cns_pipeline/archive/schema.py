@@ -1,0 +1,39 @@
+"""The Spark schema of the archive table, made from `ArchiveRow`, and the columns that its directories are named by."""
+
+from __future__ import annotations
+
+from typing import get_type_hints
+
+from pyspark.sql.types import (
+    ArrayType,
+    BooleanType,
+    DataType,
+    LongType,
+    MapType,
+    StringType,
+    StructField,
+    StructType,
+)
+
+from cns_pipeline.archive.rows import ArchiveRow, Attribute
+
+TOPIC = "topic"
+DATE = "date"
+IDENTITY = ("archive", "key")
+"""A message is in the table once."""
+REPLAY_ORDER = ("archive_began_ms", "archive", "key")
+
+_STRING = StringType()
+_ATTRIBUTE = StructType([StructField(name, _STRING, nullable=False) for name in Attribute._fields])
+_TYPES: dict[object, DataType] = {
+    str: _STRING,
+    str | None: _STRING,
+    int: LongType(),
+    bool: BooleanType(),
+    dict[str, str]: MapType(_STRING, _STRING, valueContainsNull=False),
+    list[Attribute]: ArrayType(_ATTRIBUTE, containsNull=False),
+}
+
+
+def archive_schema() -> StructType:
+    return StructType([StructField(name, _TYPES[hint]) for name, hint in get_type_hints(ArchiveRow).items()])

@@ -1,0 +1,1 @@
+"""The audit of queues: loss, duplicates and order, as tables, a document and text."""

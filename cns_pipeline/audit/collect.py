@@ -1,0 +1,121 @@
+"""Runs the audit: reads the events, writes tables of pairs, groups, queues and lost messages, and returns the document.
+
+Each table is read back for the next one, so that the messages are put together once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import reduce
+from operator import or_
+
+import msgspec
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from cns_pipeline.audit.document import Audit
+from cns_pipeline.audit.frames import AuditFrames, make_document
+from cns_pipeline.audit.options import AuditOptions
+from cns_pipeline.audit.tables import AuditTables
+from cns_pipeline.paths import PipelinePaths
+from cns_pipeline.period import END_MS, Period
+from cns_pipeline.read import read_events
+from cns_pipeline.transforms.audit.fates import (
+    accounted,
+    at_rest,
+    empty_times,
+    in_period,
+    judged,
+    purge_margins,
+    purged,
+    purges,
+    unaccounted,
+)
+from cns_pipeline.transforms.audit.figures import group_figures, lost_messages, pair_figures, queue_figures
+from cns_pipeline.transforms.audit.gaps import audits_off, boots, gaps, open_ends
+from cns_pipeline.transforms.audit.messages import messages
+from cns_pipeline.transforms.audit.order import order
+
+LOOK_MS = 15 * 86_400_000
+"""A message sent in the period may be received until its retention ends; one received in it was sent so long before."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditEvents:
+    """`events` are those of the period and LOOK_MS before and after; `from_the_first`: none is older."""
+
+    events: DataFrame
+    from_the_first: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Evidence:
+    """The events that decide the fates of messages. `end_ms` is the time of the newest event of all."""
+
+    of_queues: DataFrame
+    gaps: DataFrame
+    audits_off: DataFrame
+    end_ms: int | None
+
+
+def read_audit_events(spark: SparkSession, paths: PipelinePaths, period: Period) -> AuditEvents:
+    from_the_first = period.since_ms <= LOOK_MS
+    since_ms = None if from_the_first else period.since_ms - LOOK_MS
+    until_ms = None if period.until_ms == END_MS else period.until_ms + LOOK_MS
+    return AuditEvents(events=read_events(spark, paths, since_ms, until_ms), from_the_first=from_the_first)
+
+
+def audit(read: AuditEvents, tables: AuditTables, options: AuditOptions, made_at_ms: int) -> Audit:
+    """Write the tables, and return the document that is beside them."""
+    evidence = _evidence(read, options.queues)
+    period = options.period
+    found = tables.keep("messages", in_period(messages(evidence.of_queues), period.since_ms, period.until_ms))
+    fates = _fates(found, evidence, options)
+    pairs = tables.write("pairs", pair_figures(order(found)), "queue", "group", "sender", "receiver")
+    all_groups = tables.keep("groups", group_figures(fates, pairs))
+    hidden = evidence.gaps.unionByName(evidence.audits_off, allowMissingColumns=True)
+    frames = AuditFrames(
+        queues=tables.write("queues", queue_figures(all_groups), "queue"),
+        groups=tables.write("groups", all_groups.where("fifo"), "queue", "group"),
+        pairs=pairs,
+        lost=tables.write("lost", lost_messages(fates), "queue", "sent_ms", "message_id"),
+        gaps=tables.write("gaps", hidden, "from_ms", "boot", "queue"),
+    )
+    document = make_document(frames, options, made_at_ms, evidence.end_ms)
+    tables.publish(msgspec.json.encode(document))
+    return document
+
+
+def _evidence(read: AuditEvents, queues: tuple[str, ...]) -> _Evidence:
+    events = read.events
+    starts = boots(events).persist()
+    newest = starts.agg(F.max("last_ms").alias("last_ms")).first()
+    end_ms: int | None = newest["last_ms"] if newest is not None else None
+    missing = gaps(events, starts, from_the_first=read.from_the_first)
+    of_queues = _of_queues(events, queues)
+    return _Evidence(
+        of_queues=of_queues,
+        gaps=missing.unionByName(open_ends(events, starts, end_ms or 0)).persist(),
+        audits_off=audits_off(of_queues),
+        end_ms=end_ms,
+    )
+
+
+def _fates(found: DataFrame, evidence: _Evidence, options: AuditOptions) -> DataFrame:
+    rested = at_rest(
+        purged(unaccounted(found), purges(evidence.of_queues)),
+        empty_times(evidence.of_queues),
+        evidence.end_ms or 0,
+        lost_after_ms=options.lost_after_ms,
+        all_at_rest=options.all_at_rest,
+    )
+    queue_spans = evidence.audits_off.unionByName(purge_margins(evidence.of_queues))
+    return accounted(found).unionByName(judged(rested, evidence.gaps, queue_spans))
+
+
+def _of_queues(events: DataFrame, queues: tuple[str, ...]) -> DataFrame:
+    """`queues` are names or ARNs."""
+    if not queues:
+        return events
+    named = [(F.col("queue") == queue) | F.col("queue").endswith(f":{queue}") for queue in queues]
+    return events.where(reduce(or_, named))

@@ -1,0 +1,131 @@
+"""The audit as one document: `out/audit/audit.json`, from which the terminal and the page are written.
+
+Rates are shares of the messages that were sent in the period (λ and ε of the paper in ADR 0016), and of those whose
+order could be compared. A rate without messages is None.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+Severity = Literal["error", "warning", "note"]
+
+
+class Order(msgspec.Struct, frozen=True, kw_only=True):
+    """How far the first receives are from the order of the sends."""
+
+    compared: int = 0  # messages: sent and received
+    out_of_order: int = 0  # not in the longest increasing subsequence
+    displacement_sum: int = 0  # of |position in the received order − right position|
+    out_of_order_rate: float | None = None  # out_of_order / compared
+    average_displacement: float | None = None  # displacement_sum / compared
+
+
+class Counts(msgspec.Struct, frozen=True, kw_only=True):
+    """Fates of the messages that were sent in the period: counts of messages, unless said otherwise."""
+
+    sent: int
+    received: int  # at least once
+    deleted: int
+    receives: int  # receives of these messages, repeated ones as well
+    duplicates: int  # receives beyond the first of each message
+    repeated: int  # of these, receives with a receive count that the message had already
+    expired: int
+    purged: int
+    dead_lettered: int
+    moved: int
+    queue_deleted: int
+    waiting: int  # not received yet, and nothing shows that they should have been
+    unknown: int  # their events may be among those that are missing
+    missing: int  # neither received nor ended, although the queue was at rest since
+    corrupt: int  # received with another checksum than sent
+    lost: int  # missing + corrupt
+    unsent: int  # received, but their `message.sent` is missing; in no other count
+    first_sent_ms: int | None
+    last_sent_ms: int | None
+    first_received_ms: int | None
+    last_deleted_ms: int | None
+    loss_rate: float | None  # ε: lost / sent
+    loss_rate_max: float | None  # if all unknown messages were lost
+    duplicate_rate: float | None  # λ: duplicates / sent
+    send_per_s: float | None  # over the time from the first send to the last
+    receive_delete_per_s: float | None  # deleted messages, over the time from the first receive to the last delete
+
+
+class QueueAudit(msgspec.Struct, frozen=True, kw_only=True):
+    queue: str  # ARN
+    fifo: bool
+    counts: Counts
+    order: Order
+
+
+class GroupAudit(msgspec.Struct, frozen=True, kw_only=True):
+    """A message group of a FIFO queue."""
+
+    queue: str
+    group: str
+    counts: Counts
+    order: Order
+
+
+class PairAudit(msgspec.Struct, frozen=True, kw_only=True):
+    """The messages from one sending to one receiving process. On FIFO queues the order is that of the sequence numbers,
+    so these have one row for all senders of a group."""
+
+    queue: str
+    group: str  # FIFO
+    sender: str  # boot; empty on FIFO queues
+    receiver: str  # boot
+    order: Order
+
+
+class LostMessage(msgspec.Struct, frozen=True, kw_only=True):
+    queue: str
+    message_id: str
+    group: str
+    sent_ms: int
+    cause: Literal["missing", "corrupt"]
+
+
+class Gap(msgspec.Struct, frozen=True, kw_only=True):
+    """A time in which events are missing."""
+
+    process: str  # empty for a queue whose audit was off
+    queue: str  # empty: all queues
+    boot: str
+    from_ms: int
+    to_ms: int | None  # None: the process runs, its later events are not ingested yet; or the audit stays off
+    events: int | None  # how many are missing; None: unknown
+
+
+class AuditFinding(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing to know, in words. An `error` is one that the service must not do; it makes the exit code 1."""
+
+    severity: Severity
+    queue: str  # empty: of all queues
+    text: str
+
+
+class Audit(msgspec.Struct, frozen=True, kw_only=True):
+    """`queues`, `groups`, `pairs`, `lost` and `gaps` have the first rows, the worst first.
+    The tables beside the document have all."""
+
+    made_at_ms: int
+    since_ms: int
+    until_ms: int
+    last_event_ms: int | None  # the newest event that was read; None: there is none
+    at_rest: bool  # the operator says that all queues are empty
+    queues: tuple[QueueAudit, ...]
+    queues_left_out: int = 0
+    groups: tuple[GroupAudit, ...]
+    groups_left_out: int
+    pairs: tuple[PairAudit, ...]
+    pairs_left_out: int
+    lost: tuple[LostMessage, ...]
+    lost_left_out: int
+    gaps: tuple[Gap, ...]
+    gaps_left_out: int
+    missing_events: int  # in all gaps whose number is known
+    findings: tuple[AuditFinding, ...]

@@ -1,0 +1,107 @@
+"""Spark's checkpoint of ingest: which segments it has read. It only saves work, and may be removed.
+
+`sources/0` is the log of Spark's file source: `N.compact` has all entries up to N, `N` those of one batch; each is a
+line of JSON after the line `v1`. `offsets` and `commits` have a file for each batch that was begun, and that was ended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from cns_pipeline.location import Location, from_encoded
+from cns_pipeline.paths import PipelinePaths
+from cns_pipeline.storage import FileStore
+
+ENTRIES_FREE = 10_000
+"""So many entries of segments that are gone are not worth a trim."""
+_VERSION = b"v1"
+_COMPACT = ".compact"
+
+
+class _Entry(msgspec.Struct):
+    path: str
+
+
+class _Offset(msgspec.Struct):
+    log_offset: int = msgspec.field(name="logOffset")
+
+
+_entry_decoder = msgspec.json.Decoder(_Entry)
+_offset_decoder = msgspec.json.Decoder(_Offset)
+
+
+class Checkpoint:
+    """The checkpoint of `paths`. What Spark wrote and this module does not understand counts as absent."""
+
+    def __init__(self, storage: FileStore, paths: PipelinePaths) -> None:
+        self._storage = storage
+        self._paths = paths
+        self._log = paths.checkpoint / "sources" / "0"
+
+    def belong_to(self, events: Location) -> None:
+        """Drop a checkpoint of another directory of events: it has absolute paths, also of segments to read next."""
+        if not self.is_of(events):
+            self._storage.delete(self._paths.checkpoint)
+            self._storage.write(self._paths.source, str(events).encode())
+
+    def is_of(self, events: Location) -> bool:
+        try:
+            return self._storage.read(self._paths.source) == str(events).encode()
+        except FileNotFoundError:
+            return False
+
+    def segments(self) -> set[str]:
+        """The paths of the segments that batches were begun with."""
+        return {path for name in self._log_names() for path in self._paths_in(name)}
+
+    def is_ended(self) -> bool:
+        """Whether each batch that was begun was ended, so that all of `segments` are in the table."""
+        begun, ended = self._last("offsets"), self._last("commits")
+        names = self._log_names()
+        if begun is None or begun != ended or not names:
+            return False
+        lines = self._storage.read(self._paths.checkpoint / "offsets" / str(begun)).splitlines()
+        try:
+            return _offset_decoder.decode(lines[-1]).log_offset == int(names[-1].removesuffix(_COMPACT))
+        except (IndexError, msgspec.DecodeError):
+            return False
+
+    def trim(self, present: Iterable[str]) -> None:
+        """Leave only present segments in the log, which Spark never shortens. No query may be running."""
+        name = next((name for name in self._log_names() if name.endswith(_COMPACT)), None)
+        if name is None:
+            return
+        there = set(present)
+        first, *lines = self._storage.read(self._log / name).splitlines()
+        left = [line for line in lines if _path_of(line) in there]
+        if first == _VERSION and len(lines) - len(left) > max(ENTRIES_FREE, len(left)):
+            self._storage.write(self._log / name, b"\n".join([first, *left]))
+
+    def _log_names(self) -> list[str]:
+        """The last compact file, and the files after it."""
+        found = {name: _number(name.removesuffix(_COMPACT)) for name in self._storage.names(self._log)}
+        numbers = {name: number for name, number in found.items() if number is not None}
+        compact = max([number for name, number in numbers.items() if name.endswith(_COMPACT)], default=-1)
+        last = {number: name for name, number in sorted(numbers.items()) if number >= compact}
+        return [last[number] for number in sorted(last)]
+
+    def _paths_in(self, name: str) -> Iterable[str]:
+        first, *lines = self._storage.read(self._log / name).splitlines() or [b""]
+        return filter(None, map(_path_of, lines)) if first == _VERSION else ()
+
+    def _last(self, directory: str) -> int | None:
+        names = self._storage.names(self._paths.checkpoint / directory)
+        return max([number for name in names if (number := _number(name)) is not None], default=None)
+
+
+def _number(name: str) -> int | None:
+    return int(name) if name.isdecimal() else None
+
+
+def _path_of(line: bytes) -> str | None:
+    try:
+        return from_encoded(_entry_decoder.decode(line).path)
+    except msgspec.DecodeError:
+        return None

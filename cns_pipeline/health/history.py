@@ -1,0 +1,122 @@
+"""Tables that keep a few rows of each day, so that four weeks of events need not be read again.
+
+out/health/hours/date=2026-11-21/….parquet      endpoints by hour
+out/health/traffic/date=2026-11-21/….parquet    topics, queues and endpoints by hour
+
+A date without a directory is made anew: `kill -9` may leave one out, and who doubts one may remove it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import DateType, LongType, StringType, StructField, StructType
+
+from cns_pipeline.location import Location
+from cns_pipeline.paths import PipelinePaths
+from cns_pipeline.period import DAY_MS, Period
+from cns_pipeline.read import read_events
+from cns_pipeline.schema import DATE
+from cns_pipeline.storage import Storage
+from cns_pipeline.transforms.health.slots import endpoint_slots
+from cns_pipeline.transforms.health.time_of_day import hourly_traffic
+
+HISTORY_DAYS = 28
+HOUR_MS = 3_600_000
+GROWING_DAYS = 2
+"""Events of the last days may still come in: they are made anew each time."""
+_PREFIX = f"{DATE}="
+_EPOCH = date(1970, 1, 1)
+
+HOURS_SCHEMA = StructType(
+    [
+        StructField("endpoint", StringType()),
+        StructField("slot_ms", LongType()),
+        StructField("attempts", LongType()),
+        StructField("failed", LongType()),
+        StructField("p50_ms", LongType()),
+        StructField(DATE, DateType()),
+    ]
+)
+TRAFFIC_SCHEMA = StructType(
+    [
+        StructField("kind", StringType()),
+        StructField("name", StringType()),
+        StructField("measure", StringType()),
+        StructField("hour", LongType()),
+        StructField("number", LongType()),
+        StructField(DATE, DateType()),
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class DailyTable:
+    """A table by date, and how a day's rows are made from its events."""
+
+    at: Location
+    schema: StructType
+    make: Callable[[DataFrame], DataFrame]
+
+    def update(self, spark: SparkSession, paths: PipelinePaths, days: Sequence[date]) -> None:
+        """Make the days that are missing, and the last ones, which grow."""
+        storage = Storage(spark)
+        storage.make_directory(self.at)
+        there = set(storage.names(self.at))
+        for name in there:
+            if not name.startswith(_PREFIX):
+                storage.delete(self.at / name)  # what a killed run was writing
+        wanted = [day for day in days if f"{_PREFIX}{day}" not in there or day in days[-GROWING_DAYS:]]
+        events = read_events(spark, paths, _start_ms(wanted[0]), _start_ms(wanted[-1]) + DAY_MS)
+        (
+            self.make(events.where(F.col(DATE).isin(wanted)))
+            .select(*self.schema.fieldNames())
+            .repartition(DATE)
+            .write.mode("overwrite")
+            .option("partitionOverwriteMode", "dynamic")
+            .partitionBy(DATE)
+            .parquet(str(self.at))
+        )
+
+    def days(self, spark: SparkSession, days: Sequence[date]) -> int:
+        """Return how many of the days have rows."""
+        there = set(Storage(spark).names(self.at))
+        return len([day for day in days if f"{_PREFIX}{day}" in there])
+
+    def read(self, spark: SparkSession, days: Sequence[date]) -> DataFrame:
+        """Return the rows of some days; none where the table was never made."""
+        if not Storage(spark).exists(self.at):
+            return spark.createDataFrame([], self.schema)
+        return spark.read.schema(self.schema).parquet(str(self.at)).where(F.col(DATE).isin(list(days)))
+
+
+def hours_table(paths: PipelinePaths) -> DailyTable:
+    return DailyTable(paths.health / "hours", HOURS_SCHEMA, _hours)
+
+
+def traffic_table(paths: PipelinePaths) -> DailyTable:
+    return DailyTable(paths.health / "traffic", TRAFFIC_SCHEMA, hourly_traffic)
+
+
+def days_before(at_ms: int) -> list[date]:
+    """The HISTORY_DAYS whole days before the day of a time (UTC), the earliest first."""
+    last = _EPOCH + timedelta(days=at_ms // DAY_MS)
+    return [last - timedelta(days=back) for back in range(HISTORY_DAYS, 0, -1)]
+
+
+def days_of(period: Period) -> list[date]:
+    """The days that a period touches; of a longer one the last HISTORY_DAYS."""
+    first, last = period.since_ms // DAY_MS, (period.until_ms - 1) // DAY_MS
+    return [_EPOCH + timedelta(days=day) for day in range(max(first, last - HISTORY_DAYS + 1), last + 1)]
+
+
+def _start_ms(day: date) -> int:
+    return int(datetime(day.year, day.month, day.day, tzinfo=UTC).timestamp()) * 1000
+
+
+def _hours(events: DataFrame) -> DataFrame:
+    return endpoint_slots(events, HOUR_MS).withColumn(DATE, F.to_date(F.timestamp_millis(F.col("slot_ms"))))

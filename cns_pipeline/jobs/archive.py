@@ -1,0 +1,134 @@
+"""`spark-submit cns_pipeline/jobs/archive.py [--data DIR] [--out DIR]`; `cns pipeline archive` runs it too."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+from pyspark.sql import SparkSession
+
+from cns_common.clock import Clock
+from cns_common.configuration.settings import Settings, load_settings
+from cns_common.data_directory import EXIT_DATA_UNUSABLE
+from cns_common.errors import StartError
+from cns_common.sqlite.database import STORE_FILE
+from cns_pipeline.archive.manifest import (
+    Keep,
+    date_of,
+    read_keep,
+    remove_strays,
+    topic_directories,
+    topic_of,
+    write_keep,
+)
+from cns_pipeline.archive.planning import first_kept_ms, plan_topics
+from cns_pipeline.archive.reader import DAY_MS, StorePlace, open_reader
+from cns_pipeline.archive.table import ArchiveTable
+from cns_pipeline.arguments import Arguments, exit_code, job_parser, parsed_arguments
+from cns_pipeline.locking import directory_lock
+from cns_pipeline.period import EXIT_USAGE
+from cns_pipeline.reports.text import are, counted
+from cns_pipeline.session import open_job
+from cns_pipeline.storage import Storage
+
+LOCK = "archive.lock"
+HOUR_MS = 3_600_000
+READ_AGAIN_HOURS = 24
+"""The span of a FIFO topic's archive that is read again: a message is archived late while no worker runs."""
+
+
+class ArchiveOptions(NamedTuple):
+    """`keep_days`: how long the table keeps messages of all topics; None: as the policies of the topics say, 0: for
+    ever."""
+
+    keep_days: int | None = None
+    again_hours: int = READ_AGAIN_HOURS
+
+
+def store_place(data: Path | None) -> StorePlace:
+    """The store of the settings. Raises StartError for a data directory without one."""
+    settings = load_settings(data)
+    if settings.store == "cassandra":
+        return _cassandra_place(settings)
+    path = (settings.data / STORE_FILE).absolute()
+    if not path.exists():
+        text = f"there is no store in {settings.data.absolute()}: name its directory with --data or CNS_DATA"
+        raise StartError(text, EXIT_DATA_UNUSABLE)
+    return StorePlace(sqlite=path)
+
+
+def _cassandra_place(settings: Settings) -> StorePlace:
+    from cns_backend.cluster import cassandra_address  # its driver is installed in the cluster form only
+
+    return StorePlace(cassandra=cassandra_address(settings))
+
+
+class Archived(NamedTuple):
+    """The result of a run, in messages."""
+
+    topics: int
+    added: int
+    expired: int
+
+
+def run(arguments: Arguments, place: StorePlace, options: ArchiveOptions = ArchiveOptions()) -> str:  # noqa: B008  # the default is immutable
+    """Run the job; return a line about its result."""
+    if (options.keep_days or 0) < 0:
+        raise StartError(f"--keep-days {options.keep_days} is less than 0", EXIT_USAGE)
+    with directory_lock(arguments.local, LOCK), open_job("cns-archive", arguments) as spark:
+        return _text(arguments, archive(spark, arguments, place, options))
+
+
+def text_of_archived(arguments: Arguments) -> str:
+    """Run the job as the last `cns pipeline archive` was told, if a topic has an archive; return a line about it."""
+    settings = load_settings(arguments.data)
+    if settings.store != "cassandra" and not (settings.data / STORE_FILE).exists():
+        return f"there is no store in {settings.data.absolute()}"
+    place = store_place(arguments.data)
+    with open_reader(place) as reader:
+        if next(reader.topics(), None) is None:
+            return "no topic has an ArchivePolicy"
+    with directory_lock(arguments.local, LOCK), open_job("cns-archive", arguments) as spark:
+        if place.sqlite is not None and not (spark.sparkContext.master or "").startswith("local"):
+            return "left out: the store is a file of this machine, which the cluster does not see"
+        keep = read_keep(Storage(spark), arguments.paths.archive)
+        return _text(arguments, archive(spark, arguments, place, ArchiveOptions(keep.days)))
+
+
+def _text(arguments: Arguments, done: Archived) -> str:
+    new = f"{counted(done.added, 'new message')} of {counted(done.topics, 'archived topic')}"
+    lines = [f"{new} {are(done.added)} in {arguments.paths.archive}"]
+    if done.expired:
+        lines.append(f"removed {counted(done.expired, 'message')} older than the table keeps them")
+    return "\n".join(lines)
+
+
+def archive(spark: SparkSession, arguments: Arguments, place: StorePlace, options: ArchiveOptions) -> Archived:
+    now_ms = Clock().real_ms()
+    keep_ms = None if options.keep_days is None else options.keep_days * DAY_MS
+    storage, directory = Storage(spark), arguments.paths.archive
+    table = ArchiveTable(spark, storage, directory)
+    remove_strays(storage, directory)
+    with open_reader(place) as reader:
+        plans = plan_topics(reader, table.manifest, keep_ms, options.again_hours * HOUR_MS, now_ms)
+    if plans:
+        write_keep(storage, directory, Keep(options.keep_days))  # before anything is removed
+    added = table.add(place, plans, now_ms)
+    kept = {plan.topic_arn: plan.keep_ms for plan in plans}
+    if keep_ms is not None:
+        kept |= {topic_of(name): keep_ms or None for name in topic_directories(storage, directory)}
+    expired = sum([table.expire(topic, date_of(first_kept_ms(ms, now_ms))) for topic, ms in kept.items() if ms])
+    return Archived(len(plans), added, expired)
+
+
+def main() -> None:
+    parser = job_parser()
+    parser.add_argument("--again-hours", type=int, default=READ_AGAIN_HOURS)
+    options = parser.parse_args()
+    chosen = ArchiveOptions(options.keep_days, options.again_hours)
+    sys.exit(exit_code(lambda: run(parsed_arguments(options), store_place(options.data), chosen)))
+
+
+if __name__ == "__main__":
+    main()

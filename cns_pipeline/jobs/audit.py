@@ -1,0 +1,65 @@
+"""`spark-submit cns_pipeline/jobs/audit.py [--out DIR] [--queue NAME] [--at-rest]`; `cns pipeline audit` runs it."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+
+from pyspark.sql import SparkSession
+
+from cns_common.clock import Clock
+from cns_pipeline.arguments import Arguments, Outcome, exit_code, job_parser, parsed_arguments
+from cns_pipeline.audit.collect import audit, read_audit_events
+from cns_pipeline.audit.options import LOST_AFTER_MS, AuditOptions
+from cns_pipeline.audit.tables import AuditTables
+from cns_pipeline.audit.text import format_audit
+from cns_pipeline.batches import event_directories
+from cns_pipeline.location import located
+from cns_pipeline.locking import directory_lock
+from cns_pipeline.schema import EVENT
+from cns_pipeline.session import open_job
+from cns_pipeline.storage import Storage
+from cns_pipeline.transforms.audit.messages import SENT
+
+LOCK = "audit.lock"
+_SENDS = f"{EVENT}={SENT}"
+"""The directory of sends of a part of the table."""
+EXIT_WRONG = 1
+"""A message was lost or changed, or a FIFO queue gave messages out in another order."""
+
+
+def run(arguments: Arguments, options: AuditOptions | None = None) -> Outcome:
+    """Run the job; return the text to print and the exit code. The period is that of the arguments."""
+    arguments.check_table()
+    options = replace(options or AuditOptions(), period=arguments.period)
+    with directory_lock(arguments.local, LOCK), open_job("cns-audit", arguments) as spark:
+        events = read_audit_events(spark, arguments.paths, arguments.period)
+        found = audit(events, AuditTables(spark, arguments.paths), options, Clock().real_ms())
+    wrong = any(finding.severity == "error" for finding in found.findings)
+    return Outcome(format_audit(found, str(arguments.paths.audit)), EXIT_WRONG if wrong else 0)
+
+
+def text_of_audited(arguments: Arguments) -> str:
+    """The text of `run`; without a queue that is audited, one line and no Spark job."""
+    storage = Storage(None if arguments.paths.out.local else SparkSession.getActiveSession())
+    period = arguments.period
+    directories = event_directories(storage, arguments.paths, period.since_ms, period.until_ms)
+    if not any(_SENDS in storage.names(located(directory)) for directory in directories):
+        return "no queue has Audit=on, or nothing was sent to one"
+    return run(arguments).text
+
+
+def main() -> None:
+    parser = job_parser()
+    parser.add_argument("--queue", action="append", default=[], help="name or ARN; may be repeated")
+    parser.add_argument("--at-rest", action="store_true", help="the queues are empty now")
+    parser.add_argument("--lost-after-s", type=int, default=LOST_AFTER_MS // 1000, help="a message is received sooner")
+    options = parser.parse_args()
+    chosen = AuditOptions(
+        queues=tuple(options.queue), lost_after_ms=options.lost_after_s * 1000, all_at_rest=options.at_rest
+    )
+    sys.exit(exit_code(lambda: run(parsed_arguments(options), chosen)))
+
+
+if __name__ == "__main__":
+    main()

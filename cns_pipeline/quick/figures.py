@@ -1,0 +1,167 @@
+"""Asks DuckDB for the figures of a period, and makes a report document of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from cns_backend.optional_dependencies import EXIT_EXTRA_MISSING
+from cns_common.data_directory import EXIT_DATA_UNUSABLE
+from cns_common.errors import StartError
+from cns_pipeline.batches import event_directories
+from cns_pipeline.paths import PipelinePaths
+from cns_pipeline.period import EVERYTHING, WEEK_MS, Period
+from cns_pipeline.reports.document import Coverage, Figures, Report, Row, Table
+from cns_pipeline.storage import Storage
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+NO_PROGRESS = "SET enable_progress_bar = false"
+"""DuckDB would print one on standard output, amid the result."""
+MEMORY = "1GB"
+THREADS = 2
+ROWS_SHOWN = 200
+_QUERY = Path(__file__).with_name("figures.sql")
+_COLUMNS = {
+    "at_ms": "BIGINT",
+    "sequence": "BIGINT",
+    "message_id": "VARCHAR",
+    "message_type": "VARCHAR",
+    "topic": "VARCHAR",
+    "account": "VARCHAR",
+    "subscription": "VARCHAR",
+    "endpoint": "VARCHAR",
+    "protocol": "VARCHAR",
+    "outcome": "VARCHAR",
+    "attempt": "BIGINT",
+    "since_publish_ms": "BIGINT",
+    "size_bytes": "BIGINT",
+    "matched": "BIGINT",
+    "part": "VARCHAR",
+    "filtered": "BIGINT",
+    "subscriptions": "BIGINT",
+    "replayed": "BOOLEAN",
+}
+"""Columns that the query reads. Files of an earlier version lack some: these are null."""
+_OF_TOPICS = ("accepted", "accepted_bytes", "matched", "filtered", "pending", "replay_matched")
+"""Events name these by topic: they are None in the tables by target."""
+_BY_TARGET = ("subscriptions", "endpoints", "protocols")
+_EVENT = "regexp_extract(filename, 'event=([^/]*)/', 1)"
+"""The event is in the path, as Spark partitions the table."""
+
+Key = tuple[str, str, str, str, str]
+"""Table, name, topic, protocol, endpoint."""
+
+
+def quick_report(paths: PipelinePaths, period: Period, made_at_ms: int) -> Report:
+    """Report of the table of events; it has to be local. Raises StartError."""
+    before = period.earlier(WEEK_MS)
+    spans = [period] if before is None else [before, period]
+    return report_of_files(sorted({file for span in spans for file in _files(paths, span)}), period, made_at_ms)
+
+
+def report_of_files(files: Sequence[str], period: Period, made_at_ms: int) -> Report:
+    """Return a document with totals, topics, accounts, subscriptions, endpoints and protocols. Raises StartError."""
+    duckdb = _import_duckdb()
+    with duckdb.connect(config={"memory_limit": MEMORY, "threads": THREADS}) as connection:
+        try:
+            return _report(connection, files, period, made_at_ms)
+        except duckdb.Error as error:
+            reason = str(error).splitlines()[0]
+            raise StartError(f"cannot read the table: {reason}", EXIT_DATA_UNUSABLE) from error
+
+
+def _files(paths: PipelinePaths, period: Period) -> list[str]:
+    bounds = (None, None) if period == EVERYTHING else (period.since_ms, period.until_ms)
+    directories = event_directories(Storage(None), paths, *bounds)
+    return [str(file) for directory in directories for file in Path(directory).rglob("*.parquet")]
+
+
+def _report(connection: DuckDBPyConnection, files: Sequence[str], period: Period, made_at_ms: int) -> Report:
+    connection.execute(NO_PROGRESS)
+    _create_view(connection, files)
+    before = period.earlier(WEEK_MS)
+    spans = {
+        "since_ms": period.since_ms,
+        "until_ms": period.until_ms,
+        "before_since_ms": before.since_ms if before else None,
+        "before_until_ms": before.until_ms if before else None,
+    }
+    found = connection.execute(_QUERY.read_text(), spans)
+    names = [column[0] for column in found.description or ()]
+    figures: tuple[dict[Key, Figures], ...] = ({}, {})
+    for week, key, *values in found.fetchall():
+        row = tuple(key.values())
+        figures[week][row] = _figures(row[0], dict(zip(names[2:], values, strict=True)))
+    rows = _rows(*figures)
+    shown = {name: Table(rows=tuple(rows[name][:ROWS_SHOWN]), left_out=len(rows[name][ROWS_SHOWN:])) for name in rows}
+    totals = rows["totals"]
+    events, first_ms, last_ms = _known(connection, period)
+    return Report(
+        period=period,
+        made_at_ms=made_at_ms,
+        first_ms=first_ms,
+        last_ms=last_ms,
+        coverage=Coverage(events=events),
+        totals=totals[0].figures if totals else _figures("totals", dict.fromkeys(_OF_TOPICS, 0)),
+        before=totals[0].before if totals else None,
+        topics=shown["topics"],
+        subscriptions=shown["subscriptions"],
+        endpoints=shown["endpoints"],
+        protocols=shown["protocols"],
+        accounts=shown["accounts"],
+    )
+
+
+def _create_view(connection: DuckDBPyConnection, files: Sequence[str]) -> None:
+    """Make the view `events` with all columns, whatever the files have."""
+    if not files:
+        empty = ", ".join([f"NULL::{kind} AS {name}" for name, kind in _COLUMNS.items()])
+        connection.execute(f"CREATE VIEW events AS SELECT '' AS event, {empty} WHERE false")
+        return
+    listed = ", ".join(["'" + file.replace("'", "''") + "'" for file in files])
+    source = f"read_parquet([{listed}], union_by_name = true, hive_partitioning = false, filename = true)"
+    present = {row[0] for row in connection.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()}
+    columns = [name if name in present else f"NULL::{kind} AS {name}" for name, kind in _COLUMNS.items()]
+    connection.execute(f"CREATE VIEW events AS SELECT {_EVENT} AS event, {', '.join(columns)} FROM {source}")
+
+
+def _known(connection: DuckDBPyConnection, period: Period) -> tuple[int, int | None, int | None]:
+    """The number of events of the period, and the times of the first and the last one."""
+    query = "SELECT count(*), min(at_ms), max(at_ms) FROM events WHERE sequence > 0 AND at_ms >= ? AND at_ms < ?"
+    found = connection.execute(query, [period.since_ms, period.until_ms]).fetchone()
+    assert found is not None  # an aggregate over all has one row
+    return found
+
+
+def _figures(table: str, values: dict[str, Any]) -> Figures:
+    sums = {name: values.get(name) for name in _OF_TOPICS if table not in _BY_TARGET}
+    figures = msgspec.convert({**values, **dict.fromkeys(_OF_TOPICS), **sums}, Figures)
+    ended = figures.delivered + figures.dead_lettered + figures.dropped
+    return msgspec.structs.replace(figures, success_share=figures.delivered / ended if ended else None)
+
+
+def _rows(present: dict[Key, Figures], before: dict[Key, Figures]) -> dict[str, list[Row]]:
+    """The rows of each table, most attempts first. A row that was only there a week before has figures of 0."""
+    rows: dict[str, list[Row]] = {table: [] for table in ("totals", "topics", "accounts", *_BY_TARGET)}
+    keys = present.keys() | before.keys()
+    found = {key: present.get(key) or _figures(key[0], dict.fromkeys(_OF_TOPICS, 0)) for key in keys}
+    for key in sorted(keys, key=lambda key: (-found[key].attempts, -(found[key].accepted or 0), key)):
+        table, name, topic, protocol, endpoint = key
+        row = Row(
+            name=name, topic=topic, protocol=protocol, endpoint=endpoint, figures=found[key], before=before.get(key)
+        )
+        rows[table].append(row)
+    return rows
+
+
+def _import_duckdb() -> Any:
+    try:
+        import duckdb
+    except ModuleNotFoundError:
+        raise StartError("DuckDB is not installed: run `make install-pipeline`", EXIT_EXTRA_MISSING) from None
+    return duckdb

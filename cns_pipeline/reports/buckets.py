@@ -1,0 +1,45 @@
+"""The figures of a report by hour or day, also of those without events."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from cns_pipeline.period import DAY_MS, Period
+from cns_pipeline.reports.document import Bucket, Figures, LatencyBin
+
+HOUR_MS = 3_600_000
+BY_DAY_FROM_MS = 14 * DAY_MS
+"""Longer periods have a bucket a day."""
+BUCKETS_MAX = 1_000
+"""The limit of buckets; a longer time has only the last ones with events."""
+NOTHING = Figures(accepted=0, accepted_bytes=0, matched=0, filtered=0, pending=0, replay_matched=0)
+
+
+def bucket_period(period: Period, first_ms: int, last_ms: int, made_at_ms: int) -> Period:
+    """The period without the time before its first event or after now, where it has no such bounds itself."""
+    since_ms = period.since_ms or first_ms
+    return Period(since_ms, max(min(period.until_ms, made_at_ms), last_ms + 1))
+
+
+def bucket_span_ms(period: Period) -> int:
+    """An hour or a day."""
+    return DAY_MS if period.span_ms > BY_DAY_FROM_MS else HOUR_MS
+
+
+def buckets(figures: Mapping[int, Figures], period: Period, span_ms: int) -> list[Bucket]:
+    """`figures` by start. All buckets of the period are there, unless they are too many."""
+    first, last = period.since_ms // span_ms, (period.until_ms - 1) // span_ms
+    if last - first < BUCKETS_MAX:
+        starts = [number * span_ms for number in range(first, last + 1)]
+    else:
+        starts = sorted(figures)[-BUCKETS_MAX:]
+    return [Bucket(start_ms=start, span_ms=span_ms, figures=figures.get(start, NOTHING)) for start in starts]
+
+
+def latency_bins(deliveries: Mapping[int, int]) -> list[LatencyBin]:
+    """Bins from 0–1 ms on, each twice as wide as the one before, up to the last one that has deliveries."""
+    bins, from_ms, to_ms = [], 0, 1
+    while deliveries and from_ms <= max(deliveries):
+        bins.append(LatencyBin(from_ms=from_ms, to_ms=to_ms, deliveries=deliveries.get(from_ms, 0)))
+        from_ms, to_ms = to_ms, to_ms * 2
+    return bins

@@ -1,0 +1,63 @@
+"""Findings about endpoints that failed or were slow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from cns_pipeline.health.document import Health, Incident
+from cns_pipeline.reports.findings.finding import Finding, Severity
+from cns_pipeline.reports.findings.words import failure_in_words
+from cns_pipeline.reports.text import count, counted, milliseconds, share, span, times
+
+NAMED_MAX = 10
+"""Incidents of a kind that are named. The others are counted: when the network fails, all endpoints do."""
+
+
+def find_unhealthy(health: Health) -> Iterator[Finding]:
+    failing = [one for one in health.incidents if one.state == "failing"]
+    slow = [one for one in health.incidents if one.state == "slow"]
+    yield from [_failing(one) for one in failing[:NAMED_MAX]]
+    yield from _others(failing[NAMED_MAX:], Severity.FAILED)
+    yield from [_slow(one) for one in slow[:NAMED_MAX]]
+    yield from _others(slow[NAMED_MAX:], Severity.SLOW)
+
+
+def _failing(incident: Incident) -> Finding:
+    usual = "" if incident.expected_share is None else f" (usually {share(incident.expected_share)})"
+    why = failure_in_words(incident.cause, incident.status)
+    return Finding(
+        kind="failing",
+        severity=Severity.FAILED,
+        weight=incident.failed,
+        subject=incident.endpoint,
+        text=f"failed {share(incident.failed / incident.attempts)} of {count(incident.attempts)} attempts{usual} "
+        f"{span(incident.from_ms, incident.until_ms)}, mostly with {why}",
+        section="endpoints",
+    )
+
+
+def _slow(incident: Incident) -> Finding:
+    took_ms, usual_ms = incident.p50_ms or 0, incident.expected_p50_ms
+    usual = "" if not usual_ms else f", {times(took_ms / usual_ms)} its usual {milliseconds(usual_ms)}"
+    return Finding(
+        kind="slow",
+        severity=Severity.SLOW,
+        weight=incident.attempts - incident.failed,
+        subject=incident.endpoint,
+        text=f"took {milliseconds(took_ms)} to answer (median){usual}, {span(incident.from_ms, incident.until_ms)}",
+        section="endpoints",
+    )
+
+
+def _others(incidents: Sequence[Incident], severity: Severity) -> Iterator[Finding]:
+    if incidents:
+        failed = severity is Severity.FAILED
+        endpoints = len({one.endpoint for one in incidents})
+        yield Finding(
+            kind="failing" if failed else "slow",
+            severity=severity,
+            weight=max([one.failed if failed else one.attempts - one.failed for one in incidents]),
+            subject=counted(endpoints, "more endpoint"),
+            text="failed as well" if failed else "were slow as well",
+            section="endpoints",
+        )

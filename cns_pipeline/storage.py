@@ -1,0 +1,203 @@
+"""Files of the tables and results: on this machine, or by a URL on one of Hadoop's file systems.
+
+    storage = Storage(spark)
+    storage.write(paths.reports / "report.json", data)
+
+Only URLs need Spark: `Storage(None)` serves local paths without Java.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from cns_common.data_directory import EXIT_DATA_UNUSABLE
+from cns_common.errors import StartError
+from cns_pipeline.location import Location
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+NEW = ".new"
+"""The ending of a file that is being written."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredFile:
+    """A file below a directory: its path from there, and its size."""
+
+    path: str
+    size_bytes: int
+
+
+class FileStore(Protocol):
+    """Operations of every file system. A missing file raises FileNotFoundError, other failures OSError or Py4JError."""
+
+    def exists(self, at: Location) -> bool: ...
+
+    def names(self, directory: Location) -> list[str]:
+        """Names in a directory, sorted; none for a missing one."""
+        ...
+
+    def files(self, directory: Location) -> list[StoredFile]:
+        """All files below a directory but those that Spark passes over: a part of their path begins with `_` or `.`."""
+        ...
+
+    def modified_ms(self, at: Location) -> int: ...
+
+    def read(self, file: Location) -> bytes: ...
+
+    def write(self, file: Location, data: bytes) -> None:
+        """Write the whole file or nothing, in place of an earlier one; make its directory."""
+        ...
+
+    def create(self, file: Location, data: bytes) -> None:
+        """As `write`, but raise FileExistsError if there is a file."""
+        ...
+
+    def rename(self, source: Location, target: Location) -> None:
+        """Atomic except on object stores, where a directory is copied file by file."""
+        ...
+
+    def delete(self, at: Location) -> None:
+        """Delete a file or a directory with all below it; a missing one is no error."""
+        ...
+
+    def make_directory(self, directory: Location) -> None: ...
+
+    def sync(self, directory: Location) -> None:
+        """Make what was written below a directory outlast a power cut, where that is left to the caller."""
+        ...
+
+
+class Storage:
+    """The `FileStore` of all locations; each call goes to the file system of its location."""
+
+    def __init__(self, spark: SparkSession | None) -> None:
+        self._spark = spark
+        self._local: FileStore = LocalFiles()
+        self._hadoop: FileStore | None = None
+
+    def exists(self, at: Location) -> bool:
+        return self._of(at).exists(at)
+
+    def names(self, directory: Location) -> list[str]:
+        return self._of(directory).names(directory)
+
+    def files(self, directory: Location) -> list[StoredFile]:
+        return self._of(directory).files(directory)
+
+    def modified_ms(self, at: Location) -> int:
+        return self._of(at).modified_ms(at)
+
+    def read(self, file: Location) -> bytes:
+        return self._of(file).read(file)
+
+    def write(self, file: Location, data: bytes) -> None:
+        self._of(file).write(file, data)
+
+    def create(self, file: Location, data: bytes) -> None:
+        self._of(file).create(file, data)
+
+    def rename(self, source: Location, target: Location) -> None:
+        self._of(source).rename(source, target)
+
+    def delete(self, at: Location) -> None:
+        self._of(at).delete(at)
+
+    def make_directory(self, directory: Location) -> None:
+        self._of(directory).make_directory(directory)
+
+    def sync(self, directory: Location) -> None:
+        self._of(directory).sync(directory)
+
+    def _of(self, at: Location) -> FileStore:
+        if not at.scheme:
+            return self._local
+        if self._hadoop is None:
+            if self._spark is None:
+                raise StartError(f"{at} is a URL, which is read by Spark: give a local directory", EXIT_DATA_UNUSABLE)
+            from cns_pipeline.hadoop_files import HadoopFiles
+
+            self._hadoop = HadoopFiles(self._spark)
+        return self._hadoop
+
+
+class LocalFiles:
+    """See `FileStore`."""
+
+    def exists(self, at: Location) -> bool:
+        return Path(at.text).exists()
+
+    def names(self, directory: Location) -> list[str]:
+        try:
+            return sorted([path.name for path in Path(directory.text).iterdir()])
+        except FileNotFoundError:
+            return []
+
+    def files(self, directory: Location) -> list[StoredFile]:
+        root = Path(directory.text)
+        found = [(path, str(path.relative_to(root))) for path in root.rglob("*") if path.is_file()]
+        return [StoredFile(name, path.stat().st_size) for path, name in sorted(found) if is_visible(name)]
+
+    def modified_ms(self, at: Location) -> int:
+        return Path(at.text).stat().st_mtime_ns // 1_000_000
+
+    def read(self, file: Location) -> bytes:
+        return Path(file.text).read_bytes()
+
+    def write(self, file: Location, data: bytes) -> None:
+        written = self._write_new(file, data)
+        written.with_name(f".{file.name}.crc").unlink(missing_ok=True)  # Hadoop's sum of the file to be replaced
+        written.replace(file.text)
+        _sync(Path(file.text).parent)
+
+    def create(self, file: Location, data: bytes) -> None:
+        """Not atomic: the lock of the table's writer keeps others away."""
+        if Path(file.text).exists():
+            raise FileExistsError(file.text)
+        self.write(file, data)
+
+    def rename(self, source: Location, target: Location) -> None:
+        Path(source.text).rename(target.text)
+
+    def delete(self, at: Location) -> None:
+        path = Path(at.text)
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
+
+    def make_directory(self, directory: Location) -> None:
+        Path(directory.text).mkdir(parents=True, exist_ok=True)
+
+    def sync(self, directory: Location) -> None:
+        for root, _, names in os.walk(directory.text):
+            for name in names:
+                _sync(Path(root, name))
+            _sync(Path(root))
+
+    def _write_new(self, file: Location, data: bytes) -> Path:
+        path = Path(file.text + NEW)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("wb") as written:
+            written.write(data)
+            written.flush()
+            os.fsync(written.fileno())
+        return path
+
+
+def is_visible(path: str) -> bool:
+    """Whether Spark reads a file of this path below a table."""
+    return not any(name.startswith(("_", ".")) for name in path.split("/"))
+
+
+def _sync(path: Path) -> None:
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)

@@ -1,0 +1,1 @@
+"""Tables of Parquet batches: what a manifest names is in the table, whatever else is below its directory."""

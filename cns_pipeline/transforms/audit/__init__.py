@@ -1,0 +1,1 @@
+"""The transforms of the audit: frame to frame, one subject a file."""

@@ -1,0 +1,120 @@
+"""The times in which events of a process may be missing from the table. What they hide is unknown, not lost.
+
+Each process numbers its events from 1, and its segments name the numbers that they have, so that a missing number is
+known, and so are the times of the numbers around it. What a process that still runs has written lately is in no sealed
+segment yet. A boot without a message event is left out: those of audited queues come from writers of their own.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from cns_pipeline.schema import EVENT
+
+OPEN_MS = 15 * 60_000
+"""A running process seals its segment each minute, another one seals those of the dead, and `ingest` runs."""
+_OPENED = "segment.opened"
+_SEALED = "segment.sealed"
+_MESSAGES = "message."
+
+
+def boots(events: DataFrame) -> DataFrame:
+    """Return one row for each start of a process: its numbers, its times, how many events are there.
+
+    `ended` says that no event follows. `base` is the number before the first.
+    """
+    number, before = _number(), F.col("first_sequence") - 1
+    final = _is(_SEALED) & (F.col("recovered") | F.coalesce("stopped", F.lit(False)))
+    return (
+        events.where(F.col("boot").isNotNull())
+        .groupBy("boot")
+        .agg(
+            F.count_if(F.col(EVENT).startswith(_MESSAGES)).alias("messages"),
+            F.count_if(F.col("sequence") > 0).alias("events"),
+            F.min(F.when(F.col("sequence") > 0, F.col("sequence") - 1).otherwise(before)).alias("base"),
+            F.max(number).alias("last"),
+            F.max(F.when(final, F.col("last_sequence"))).alias("final"),
+            F.max("at_ms").alias("last_ms"),
+        )
+        .select(
+            "boot",
+            "messages",
+            "events",
+            "base",
+            "last",
+            "last_ms",
+            F.coalesce(F.col("final") >= F.col("last"), F.lit(False)).alias("ended"),
+        )
+    )
+
+
+def gaps(events: DataFrame, boots: DataFrame, *, from_the_first: bool) -> DataFrame:
+    """Return boot, process, from_ms, to_ms and the number of missing events.
+
+    `from_the_first`: `events` are all; otherwise the first ones of a boot may lie before those that were read.
+    """
+    base = F.lit(0) if from_the_first else F.col("base")
+    incomplete = boots.where((F.col("messages") > 0) & (F.col("last") - base > F.col("events")))
+    numbers = Window.partitionBy("boot").orderBy("number", F.desc("written"))
+    before, missing = F.coalesce(F.lag("number").over(numbers), "base"), F.col("number") - F.col("before")
+    return (
+        events.join(F.broadcast(incomplete.select("boot", base.alias("base"))), on="boot", how="inner")
+        .select("boot", "process", "at_ms", "base", _number().alias("number"), (F.col("sequence") > 0).alias("written"))
+        .select("*", before.alias("before"), F.coalesce(F.lag("at_ms").over(numbers), F.lit(0)).alias("from_ms"))
+        .select(
+            "boot",
+            F.first("process", ignorenulls=True).over(Window.partitionBy("boot")).alias("process"),
+            "from_ms",
+            F.greatest("from_ms", "at_ms").alias("to_ms"),
+            (missing - F.col("written").cast("long")).alias("events"),
+        )
+        .where("events > 0")
+    )
+
+
+def open_ends(events: DataFrame, boots: DataFrame, end_ms: int) -> DataFrame:
+    """Return the same columns for processes that may still write; `to_ms` and `events` are null.
+
+    `end_ms` is the time of the newest event.
+    """
+    processes = events.where(_is(_OPENED) | _is(_SEALED)).groupBy("boot").agg(F.max("process").alias("process"))
+    return (
+        boots.where((F.col("messages") > 0) & ~F.col("ended"))
+        .join(processes, on="boot", how="left")
+        .select(
+            "boot",
+            "process",
+            F.greatest(F.col("last_ms"), F.lit(end_ms - OPEN_MS)).alias("from_ms"),
+            F.lit(None).cast("long").alias("to_ms"),
+            F.lit(None).cast("long").alias("events"),
+        )
+    )
+
+
+def audits_off(events: DataFrame) -> DataFrame:
+    """Return queue, from_ms, to_ms: when a queue was not audited, or not by all processes yet; `to_ms` may be null."""
+    audits = Window.partitionBy("queue").orderBy("at_ms", "boot", "sequence")
+    on = F.col("audit") == "on"
+    return (
+        events.where(_is("queue.audited"))
+        .select("*", F.lag("at_ms").over(audits).alias("before_ms"), F.lead("at_ms").over(audits).alias("after_ms"))
+        .select(
+            "queue",
+            F.when(on, F.coalesce("before_ms", F.lit(0))).otherwise(F.col("at_ms")).alias("from_ms"),
+            F.when(on, F.col("complete_from_ms")).otherwise(F.col("after_ms")).alias("to_ms"),
+        )
+    )
+
+
+def _number() -> Column:
+    """The number of an event; of a segment's line the last number that is known by it."""
+    return (
+        F.when(F.col("sequence") > 0, F.col("sequence"))
+        .when(_is(_OPENED), F.col("first_sequence") - 1)
+        .otherwise(F.col("last_sequence"))
+    )
+
+
+def _is(event: str) -> Column:
+    return F.col(EVENT) == event

@@ -1,0 +1,77 @@
+"""Traffic by time of day: of each topic, queue and endpoint, and of all together, over some days."""
+
+from __future__ import annotations
+
+from functools import reduce
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from cns_pipeline.schema import DATE, EVENT
+
+TOPIC, QUEUE, ENDPOINT = "topic", "queue", "endpoint"
+_HOUR_MS = 3_600_000
+_HOUR_S = 3_600
+_DAY_HOURS = 24
+_KEYS = ("kind", "name", "measure")
+
+
+def hourly_traffic(events: DataFrame) -> DataFrame:
+    """Return kind, name, measure, date, hour (0 to 23, UTC) and `number`.
+
+    A topic's measure is accepted, an endpoint's are delivered and failed (attempts), a queue's sent, received, deleted.
+    """
+    hour = F.floor(F.col("at_ms") / _HOUR_MS) % _DAY_HOURS
+    failed = F.col("outcome") == "failed"
+    outcome = F.when(failed, "failed").otherwise("delivered")
+    one = F.lit(1).cast("bigint")
+    parts = (
+        _part(events, "publish.accepted", TOPIC, F.col("topic"), F.lit("accepted"), one, hour),
+        _part(events, "delivery.attempted", ENDPOINT, F.col("endpoint"), outcome, one, hour),
+        *[
+            _part(events, "queue.counted", QUEUE, F.col("queue"), F.lit(name), F.col(name), hour)
+            for name in ("sent", "received", "deleted")
+        ],
+    )
+    return (
+        reduce(DataFrame.unionByName, parts)
+        .groupBy(*_KEYS, DATE, "hour")
+        .agg(F.sum("number").alias("number"))
+        .select(*_KEYS, DATE, "hour", "number")
+    )
+
+
+def time_of_day(traffic: DataFrame, days: int) -> DataFrame:
+    """Turn `hourly_traffic` of a number of days into a row for each kind, name, measure and hour of the day.
+
+    `per_second` is the mean over all the days, `busiest` the largest number that the hour had on one of them.
+    """
+    return (
+        traffic.groupBy(*_KEYS, "hour")
+        .agg(F.sum("number").alias("number"), F.max("number").alias("busiest"))
+        .orderBy(*_KEYS, "hour")
+        .select(*_KEYS, "hour", "number", (F.col("number") / (days * _HOUR_S)).alias("per_second"), "busiest")
+    )
+
+
+def all_by_hour(by_time_of_day: DataFrame) -> DataFrame:
+    """Add up the names of each kind: at most 24 rows for each kind and measure."""
+    return (
+        by_time_of_day.groupBy("kind", "measure", "hour")
+        .agg(F.sum("per_second").alias("per_second"))
+        .orderBy("kind", "measure", "hour")
+        .select("kind", "measure", "hour", "per_second")
+    )
+
+
+def _part(
+    events: DataFrame, event: str, kind: str, name: Column, measure: Column, number: Column, hour: Column
+) -> DataFrame:
+    return events.where((F.col(EVENT) == event) & (name != "")).select(
+        F.lit(kind).alias("kind"),
+        name.alias("name"),
+        measure.alias("measure"),
+        DATE,
+        hour.alias("hour"),
+        number.alias("number"),
+    )
