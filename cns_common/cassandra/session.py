@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import enum
+import math
 import os
 import socket
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -26,20 +28,32 @@ from cassandra import (
     WriteTimeout,
 )
 from cassandra.cluster import EXEC_PROFILE_DEFAULT, Cluster, ExecutionProfile, NoHostAvailable, Session
-from cassandra.connection import ConnectionException
+from cassandra.connection import ConnectionException, ConnectionShutdown
 from cassandra.policies import (
     ConstantSpeculativeExecutionPolicy,
     DCAwareRoundRobinPolicy,
+    ExponentialReconnectionPolicy,
     RetryPolicy,
     TokenAwarePolicy,
 )
 from cassandra.protocol import ErrorMessage
 from cassandra.query import BatchStatement, BatchType, PreparedStatement, SimpleStatement, tuple_factory
-from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
+from tenacity import AsyncRetrying, retry_if_exception, stop_after_attempt, wait_random_exponential
 
+from cns_common.cassandra.background_work import background_work
+from cns_common.cassandra.response_watch import ResponseWatch
+from cns_common.cassandra.write_dates import WriteDates
 from cns_common.errors import CnsError, OutcomeUnknown, StartError, StoreUnavailable
 
-REQUEST_TIMEOUT_S = 10.0
+STATEMENT_S = 7.0
+"""A statement with its tries. It ends before the deadline of the call to the API that runs it."""
+CONDITIONAL_S = 4.0
+"""A try of a conditional statement. Cassandra itself gives up earlier; only a node that hangs does not."""
+SCHEMA_S = 60.0
+PROBE_S = 2.0
+RETRY_S_MIN = 0.5
+"""A statement with less time left is not tried again."""
+RECONNECT_S_MIN, RECONNECT_S_MAX = 0.5, 5.0
 CONNECT_TIMEOUT_S = 10.0
 HEARTBEAT_S = 5
 PROTOCOL_VERSION = 4
@@ -56,14 +70,35 @@ log = structlog.get_logger(__name__)
 Row = tuple[Any, ...]
 FAILURES = (NoHostAvailable, DriverException, ConnectionException, ErrorMessage)
 """The driver's errors, which have no common base class."""
+_NO_ANSWER = (OperationTimedOut, NoHostAvailable, ConnectionException)
+"""Errors that the driver itself raises, without an answer from Cassandra."""
+_UNANSWERED = (WriteTimeout, OperationTimedOut, WriteFailure, ConnectionShutdown)
+"""Errors after which a write may have had its effect."""
+
+
+class Consistency(enum.IntEnum):
+    """How many replicas answer a statement, by the driver's numbers."""
+
+    ONE = ConsistencyLevel.LOCAL_ONE
+    QUORUM = ConsistencyLevel.LOCAL_QUORUM
+    ALL = ConsistencyLevel.ALL
+    SERIAL = ConsistencyLevel.LOCAL_SERIAL
+    """Of a read: it completes conditional writes that are under way."""
 
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A CQL statement. An `idempotent` one may be repeated: run twice, it has the effect of one run."""
+    """A CQL statement. An `idempotent` one may be repeated: run twice, it has the effect of one run.
+
+    A conditional statement is idempotent if its values are unique and its caller looks for them in the answer, which
+    may be that of a second run: it shows what the first one wrote.
+    """
 
     cql: str
     idempotent: bool = True
+    try_s: float = STATEMENT_S
+    """The limit of one try, if it may be repeated."""
+    consistency: Consistency = Consistency.QUORUM
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,7 +147,10 @@ class _Connection:
 class Cassandra:
     """One session. Only the loop that opened it may use it."""
 
-    def __init__(self, address: CassandraAddress, connection: _Connection, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self, address: CassandraAddress, connection: _Connection, loop: asyncio.AbstractEventLoop, dates: WriteDates
+    ) -> None:
+        self.dates = dates
         self._address = address
         self._connection = connection
         self._loop = loop
@@ -120,23 +158,27 @@ class Cassandra:
         self._prepared: dict[Statement, PreparedStatement] = {}
         self._replies: deque[tuple[asyncio.Future[list[Row]], list[Row] | None, Exception | None]] = deque()
         self._drain_asked = False
+        self._watch = ResponseWatch(self._probe, loop)
         self.statements = 0  # sent so far; each try and each batch counts as one
+        self.background_statements: Counter[str] = Counter()  # those of them that no caller waits for, by kind of work
 
     @classmethod
     async def open(cls, address: CassandraAddress, *, keyspace: bool = True) -> Cassandra:
         """Connect. Without `keyspace` the session has none: it is to make it. Raises StartError."""
+        dates = WriteDates()
         try:
-            connection = await asyncio.to_thread(_connect, address, keyspace)
+            connection = await asyncio.to_thread(_connect, address, dates, keyspace)
         except FAILURES as error:
             where = ", ".join(f"{host}:{address.port}" for host in address.hosts)
             hint = f" (`cns schema apply` makes the keyspace {address.keyspace})" if keyspace else ""
             text = f"cannot use Cassandra at {where}: {_text(error)}{hint}"
             raise StartError(text, EXIT_CASSANDRA_UNUSABLE) from error
-        return cls(address, connection, asyncio.get_running_loop())
+        return cls(address, connection, asyncio.get_running_loop(), dates)
 
     async def close(self) -> None:
         if self._reconnecting is not None:
             await asyncio.wait({self._reconnecting})
+        await self._watch.close()
         await asyncio.to_thread(self._connection.cluster.shutdown)
 
     async def _reconnect(self) -> None:
@@ -145,7 +187,7 @@ class Cassandra:
         if await asyncio.to_thread(_addresses, self._address.hosts) == self._connection.addresses:
             return  # the driver reconnects to these by itself
         try:
-            connection = await asyncio.to_thread(_connect, self._address, keyspace=True)
+            connection = await asyncio.to_thread(_connect, self._address, self.dates, keyspace=True)
         except FAILURES as error:
             log.warning("cassandra.reconnect_failed", error=_text(error))
             return
@@ -159,7 +201,9 @@ class Cassandra:
     async def run(self, statement: Statement, *values: object) -> list[Row]:
         """Run a statement. Returns the rows of the first page: every query has a limit below a page's size."""
         prepared = self._prepared.get(statement) or await self._prepare(statement)
-        return await self._run(prepared.bind(values), statement.idempotent)
+        if not statement.idempotent:
+            return await self._run_once(prepared.bind(values), CONDITIONAL_S)
+        return await self._run(prepared.bind(values), STATEMENT_S, statement.try_s)
 
     async def run_each(self, statement: Statement, rows: Iterable[Sequence[object]]) -> list[list[Row]]:
         """Run one statement with several rows of values concurrently."""
@@ -173,56 +217,115 @@ class Cassandra:
         return bool((await self.run(statement, *values))[0][0])
 
     async def run_batch(self, parts: Sequence[tuple[Statement, Sequence[object]]], *, logged: bool) -> None:
-        """Run a batch. An unlogged one, for rows of one partition, is one write; a logged one is atomic across
-        partitions."""
-        batch = BatchStatement(BatchType.LOGGED if logged else BatchType.UNLOGGED)
+        """Run a batch, at the consistency of its first statement. An unlogged one, for rows of one partition, is one
+        write; a logged one is atomic across partitions."""
+        level = int(parts[0][0].consistency) if parts else None
+        batch = BatchStatement(BatchType.LOGGED if logged else BatchType.UNLOGGED, consistency_level=level)
         for statement, values in parts:
             prepared = self._prepared.get(statement) or await self._prepare(statement)
             batch.add(prepared.bind(values))
-        idempotent = batch.is_idempotent = all(statement.idempotent for statement, _ in parts)
-        await self._run(batch, idempotent)
+        batch.is_idempotent = all(statement.idempotent for statement, _ in parts)
+        await (self._run if batch.is_idempotent else self._run_once)(batch, STATEMENT_S)
+
+    async def run_conditional_batch(self, parts: Sequence[tuple[Statement, Sequence[object]]]) -> bool:
+        """Run conditional statements of one partition: all of them if all their conditions hold. Returns whether."""
+        batch = BatchStatement(BatchType.UNLOGGED)
+        for statement, values in parts:
+            batch.add((self._prepared.get(statement) or await self._prepare(statement)).bind(values))
+        batch.is_idempotent = False
+        return bool((await self._run_once(batch, CONDITIONAL_S))[0][0])
 
     async def run_schema(self, cql: str) -> list[Row]:
         """Run a statement that creates, changes or describes tables."""
-        return await self._run(SimpleStatement(cql, is_idempotent=True), idempotent=True)
+        return await self._run(SimpleStatement(cql, is_idempotent=True), SCHEMA_S)
 
     async def _prepare(self, statement: Statement) -> PreparedStatement:
+        self._watch.check()
+        sent_s = self._loop.time()
+        preparing = asyncio.ensure_future(asyncio.to_thread(self._connection.session.prepare, statement.cql))
+        await asyncio.wait({preparing}, timeout=CONDITIONAL_S)
+        if not preparing.done():
+            preparing.add_done_callback(_ignore_outcome)  # the thread cannot be stopped; the driver ends it
+            self._watch.timed_out(sent_s)
+            raise StoreUnavailable("Cassandra does not prepare a statement in time")
         try:
-            prepared = await asyncio.to_thread(self._connection.session.prepare, statement.cql)
+            prepared = preparing.result()
         except FAILURES as error:
             raise _translate(error, written=False) from error
+        self._watch.answered()
         prepared.is_idempotent = statement.idempotent
+        prepared.consistency_level = int(statement.consistency)
         return self._prepared.setdefault(statement, prepared)
 
-    async def _run(self, statement: object, idempotent: bool) -> list[Row]:
+    async def _run_once(self, statement: object, limit_s: float) -> list[Row]:
         try:
-            return await self._try(statement)
+            return await self._try(statement, limit_s)
         except FAILURES as error:
-            if not idempotent:
-                raise _translate(error, written=True) from error
+            raise _translate(error, written=True) from error
+
+    async def _run(self, statement: object, limit_s: float, try_s: float = math.inf) -> list[Row]:
+        """Run a statement that may be repeated."""
+        until_s = self._loop.time() + limit_s
+        failures: list[CnsError] = []
+        try:
+            return await self._try_again(statement, until_s, try_s, failures)
+        except FAILURES as error:
+            if self._time_left_s(until_s) < RETRY_S_MIN:
+                raise failures[0] from error
         again = AsyncRetrying(
             stop=stop_after_attempt(TRIES_MAX - 1),
             wait=wait_random_exponential(multiplier=0.05, max=WAIT_S_MAX),
-            retry=retry_if_exception_type(FAILURES),
+            retry=retry_if_exception(lambda error: self._is_worth_a_try(error, until_s)),
             reraise=True,
         )
         try:
-            return await again(self._try_again, statement)
+            return await again(self._try_again, statement, until_s, try_s, failures)
         except FAILURES as error:
             if isinstance(error, NoHostAvailable) and (self._reconnecting is None or self._reconnecting.done()):
                 self._reconnecting = asyncio.create_task(self._reconnect())
-            raise _translate(error, written=True) from error
+            raise _failure_of(failures) from error
+        except StoreUnavailable as silent:
+            raise _failure_of([*failures, silent]) from None
 
-    async def _try_again(self, statement: object) -> list[Row]:
-        return await self._try(statement)
+    def _is_worth_a_try(self, error: BaseException, until_s: float) -> bool:
+        return isinstance(error, FAILURES) and self._time_left_s(until_s) >= RETRY_S_MIN + WAIT_S_MAX
 
-    def _try(self, statement: object) -> asyncio.Future[list[Row]]:
+    def _time_left_s(self, until_s: float) -> float:
+        return until_s - self._loop.time()
+
+    async def _try_again(self, statement: object, until_s: float, try_s: float, failures: list[CnsError]) -> list[Row]:
+        try:
+            return await self._try(statement, min(try_s, self._time_left_s(until_s)))
+        except FAILURES as error:
+            failures.append(_translate(error, written=True))
+            raise
+
+    async def _try(self, statement: object, limit_s: float) -> list[Row]:
+        self._watch.check()
+        sent_s = self._loop.time()
+        try:
+            return await self._send(statement, limit_s)
+        except OperationTimedOut:
+            self._watch.timed_out(sent_s)
+            raise
+
+    def _send(self, statement: object, limit_s: float) -> asyncio.Future[list[Row]]:
         future: asyncio.Future[list[Row]] = self._loop.create_future()
         self.statements += 1
-        self._connection.session.execute_async(statement).add_callbacks(
+        work = background_work.get()
+        if work:
+            self.background_statements[work] += 1
+        self._connection.session.execute_async(statement, timeout=limit_s).add_callbacks(
             self._succeeded, self._failed, callback_args=(future,), errback_args=(future,)
         )
         return future
+
+    async def _probe(self) -> bool:
+        try:
+            await self._send(SimpleStatement("SELECT key FROM system.local", is_idempotent=True), PROBE_S)
+        except FAILURES as error:
+            return isinstance(error, NoHostAvailable | ErrorMessage)
+        return True
 
     # -- in the driver's thread ---------------------------------------------------------------------------------------
 
@@ -246,12 +349,15 @@ class Cassandra:
             if future.done():
                 continue
             if error is not None:
+                if not isinstance(error, _NO_ANSWER):
+                    self._watch.answered()
                 future.set_exception(error)
             else:
+                self._watch.answered()
                 future.set_result(rows or [])
 
 
-def _connect(address: CassandraAddress, keyspace: bool) -> _Connection:
+def _connect(address: CassandraAddress, dates: WriteDates, keyspace: bool) -> _Connection:
     """Connect; blocks."""
     profile = ExecutionProfile(
         load_balancing_policy=TokenAwarePolicy(DCAwareRoundRobinPolicy(address.data_centre)),
@@ -259,7 +365,7 @@ def _connect(address: CassandraAddress, keyspace: bool) -> _Connection:
         serial_consistency_level=ConsistencyLevel.LOCAL_SERIAL,
         retry_policy=_IdempotentRetryPolicy(),
         speculative_execution_policy=ConstantSpeculativeExecutionPolicy(SPECULATE_AFTER_S, SPECULATE_MAX),
-        request_timeout=REQUEST_TIMEOUT_S,
+        request_timeout=STATEMENT_S,
         row_factory=tuple_factory,
     )
     addresses = _addresses(address.hosts)
@@ -271,12 +377,21 @@ def _connect(address: CassandraAddress, keyspace: bool) -> _Connection:
         connect_timeout=CONNECT_TIMEOUT_S,
         control_connection_timeout=CONNECT_TIMEOUT_S,
         idle_heartbeat_interval=HEARTBEAT_S,
+        idle_heartbeat_timeout=HEARTBEAT_S,
+        reconnection_policy=ExponentialReconnectionPolicy(RECONNECT_S_MIN, RECONNECT_S_MAX),
+        timestamp_generator=dates,
     )
     try:
         return _Connection(cluster, cluster.connect(address.keyspace if keyspace else None), addresses)
     except FAILURES:
         cluster.shutdown()
         raise
+
+
+def _ignore_outcome(done: asyncio.Future[object]) -> None:
+    """Keep asyncio from reporting an exception that nobody awaits any more."""
+    if not done.cancelled():
+        done.exception()
 
 
 def _addresses(hosts: Sequence[str]) -> frozenset[str]:
@@ -288,13 +403,25 @@ def _addresses(hosts: Sequence[str]) -> frozenset[str]:
     return frozenset(found)
 
 
+def _failure_of(failures: Sequence[CnsError]) -> CnsError:
+    """The failure of all tries: the last one, unless an earlier one may have had its effect."""
+    return next((failure for failure in failures if isinstance(failure, OutcomeUnknown)), failures[-1])
+
+
 def _translate(error: Exception, *, written: bool) -> CnsError:
-    """After the timeout of a write its outcome is unknown; the other known errors mean that nothing was written."""
-    if written and isinstance(error, WriteTimeout | OperationTimedOut | WriteFailure):
+    """After the timeout of a write its outcome is unknown; the other known errors mean that nothing was written.
+
+    The driver asks several nodes; each may have lost its connection after it got the statement.
+    """
+    if written and any(isinstance(one, _UNANSWERED) for one in _errors_of_nodes(error)):
         return OutcomeUnknown(f"Cassandra: {_text(error)}")
     if isinstance(error, Unavailable | ReadTimeout | NoHostAvailable | OperationTimedOut | RequestExecutionException):
         return StoreUnavailable(f"Cassandra: {_text(error)}")
     return OutcomeUnknown(f"Cassandra: {_text(error)}") if written else StoreUnavailable(f"Cassandra: {_text(error)}")
+
+
+def _errors_of_nodes(error: Exception) -> list[object]:
+    return list(error.errors.values()) if isinstance(error, NoHostAvailable) else [error]
 
 
 def _text(error: Exception) -> str:

@@ -9,129 +9,132 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 
-import structlog
-
+from cns_common.cassandra.background_work import background
 from cns_common.cassandra.session import Cassandra
 from cns_common.clock import Clock
-from cns_common.errors import CnsError
 from cns_common.ids import hex_id
+from cns_common.redis_urls import read_server_urls
 from cns_common.task_cancellation import cancel_and_wait
-from cqs.engines.cluster.cache_contract import CacheUnavailable
-from cqs.engines.cluster.cache_failover import CacheFailover
+from cqs.engines.cassandra.clock_skew import ClockSkew, open_clock_skew
 from cqs.engines.cluster.engine import ClusterEngine
 from cqs.engines.cluster.fifo.engine import FifoQueues
+from cqs.engines.cluster.fifo.log_time import LogTime
 from cqs.engines.cluster.ids import NODE_DIGITS
 from cqs.engines.cluster.known_queues import KnownQueues
-from cqs.engines.cluster.no_redis.bucket_reader import BucketReader
-from cqs.engines.cluster.no_redis.cache import FallbackCache
-from cqs.engines.cluster.no_redis.claims import BucketClaims
-from cqs.engines.cluster.no_redis.counts import FallbackCounts
+from cqs.engines.cluster.ownership.announcements import MARK, Announcements
+from cqs.engines.cluster.ownership.background import BackgroundWork
+from cqs.engines.cluster.ownership.looks import QueueLooks
+from cqs.engines.cluster.ownership.owned_queues import OwnedQueues
+from cqs.engines.cluster.ownership.processes import LiveProcesses
+from cqs.engines.cluster.ownership.used_queues import UsedQueues
 from cqs.engines.cluster.reconciler import Reconciler
-from cqs.engines.cluster.redis_cache import PREFIX, RedisCache
+from cqs.engines.cluster.redis_cache import PREFIX
 from cqs.engines.cluster.rows import MessageRows
+from cqs.engines.cluster.servers.pool import CacheServers
+from cqs.engines.cluster.servers.renewal import CONTENT_INTERVAL_S, ContentRenewal
+from cqs.engines.cluster.servers.router import CacheRouter
+from cqs.engines.cluster.servers.server import CacheParts, repeat
 from cqs.engines.cluster.standard import StandardQueues
-from cqs.engines.cluster.unacked import UnackedDeliveries
 from cqs.engines.waiters import WaiterRegistry
 
 __all__ = ["ClusterEngine", "open_engine"]
 
-RECONCILE_INTERVAL_S = 2.0
-FAILOVER_RETRY_S = 0.5
-LISTEN_RETRY_S = 0.5
+RENEW_INTERVAL_S = 1.0
+"""How often a process looks whether its lease must be renewed, or the live processes read."""
+ROUND_INTERVAL_S = 2.0
 FIFO_POLL_INTERVAL_S = 1.0
-"""The poll interval of FIFO queues with waiters, if there is no Redis for hints from other processes."""
-FIFO_POLL_INTERVAL_HINTED_S = 5.0
+"""The poll interval of FIFO queues with waiters while no Redis brings hints from other processes."""
 MAINTENANCE_INTERVAL_S = 15.0
 MAINTENANCE_ROWS = 500
-LISTEN_S_MAX = 3.0
+START_S_MAX = 3.0
 """How long the start waits for Redis before it continues without it."""
-
-log = structlog.get_logger(__name__)
 
 
 @contextlib.asynccontextmanager
 async def open_engine(
-    cassandra: Cassandra, redis_url: str, clock: Clock, prefix: str = PREFIX
+    cassandra: Cassandra,
+    redis_urls: str,
+    clock: Clock,
+    prefix: str = PREFIX,
+    skew: ClockSkew | None = None,
+    *,
+    rounds: bool = True,
 ) -> AsyncIterator[ClusterEngine]:
-    """The engine and its background tasks. Without a `redis_url` it never uses Redis."""
+    """The engine and its background tasks. `redis_urls` as in `CNS_REDIS`; without one it never uses Redis.
+    `skew` is the process's; without it, the engine compares the clocks for itself. Without `rounds` the caller
+    calls `renew` and `round` of its background work."""
+    if skew is None:
+        async with (
+            open_clock_skew(cassandra, clock) as own,
+            open_engine(cassandra, redis_urls, clock, prefix, own, rounds=rounds) as alone,
+        ):
+            yield alone
+        return
     waiters = WaiterRegistry(clock)
 
     def notify(queue_id: str, visible: int, due_ms: int | None) -> None:
+        if queue_id.startswith(MARK):
+            announcements.received(queue_id)
+            return
         fifo.on_hint(queue_id)
         if queue_id in waiters:
             waiters.wake(queue_id, visible)
         if due_ms is not None and queue_id in waiters:
             waiters.wake_at(queue_id, due_ms)
 
-    node, unacked = hex_id()[:NODE_DIGITS], UnackedDeliveries()
-    redis = RedisCache(redis_url, clock, unacked, prefix) if redis_url else None
+    node = hex_id()[:NODE_DIGITS]
     rows = MessageRows(cassandra, clock, node)
-    reader = BucketReader(rows, BucketClaims(cassandra, clock, node), clock, waiters.queues, notify)
-    fallback = FallbackCache(
-        reader, FallbackCounts(rows, clock, reader.visibilities), clock, notify, permanent=redis is None
+    parts = CacheParts(
+        cassandra=cassandra, rows=rows, clock=clock, node=node, prefix=prefix, waiters=waiters, notify=notify
     )
-    failover = CacheFailover(redis, fallback, unacked, rows, clock)
-    known_queues = KnownQueues(rows, failover, clock)
-    reconciler = Reconciler(rows, failover, known_queues, clock)
-    fifo = FifoQueues(cassandra, rows, known_queues, clock, failover.hint)
-    standard = StandardQueues(rows, failover, known_queues, waiters)
-    engine = ClusterEngine(rows, failover, known_queues, standard, fifo, reconciler, clock)
+    servers = CacheServers(parts, read_server_urls(redis_urls))
+    caches = servers.router
+    announcements = Announcements(caches.hint)
+    known_queues, reconciler, work = _background_work(cassandra, clock, rows, caches, announcements)
+    fifo = FifoQueues(cassandra, rows, known_queues, clock, LogTime(clock, skew), caches.hint)
+    standard = StandardQueues(rows, caches, known_queues, waiters, reconciler.doubt, announcements.emptied)
+    engine = ClusterEngine(rows, servers, known_queues, standard, fifo, work, clock, skew)
 
-    async def maintain_queues() -> None:
-        await engine.maintain_queues(MAINTENANCE_ROWS, clock.now_ms())
-
-    if redis is None:
-        await failover.step_fallback()
+    await servers.start()
+    await work.start()
     tasks = [
-        asyncio.create_task(_repeat(lambda: failover.run(waiters.wake_all_queues), FAILOVER_RETRY_S)),
-        asyncio.create_task(_repeat(reconciler.step, RECONCILE_INTERVAL_S)),
-        asyncio.create_task(_repeat(fifo.poll_all, FIFO_POLL_INTERVAL_HINTED_S if redis_url else FIFO_POLL_INTERVAL_S)),
-        asyncio.create_task(_repeat(maintain_queues, MAINTENANCE_INTERVAL_S)),
+        asyncio.create_task(repeat(lambda: fifo.poll_step(hinted=caches.has_hints), FIFO_POLL_INTERVAL_S)),
+        asyncio.create_task(repeat(lambda: _expire(fifo, clock), MAINTENANCE_INTERVAL_S)),
+        asyncio.create_task(repeat(ContentRenewal(caches, known_queues, clock).step, CONTENT_INTERVAL_S)),
     ]
-    if redis is not None:
-        subscribed = asyncio.Event()
-        tasks.append(
-            asyncio.create_task(_repeat(lambda: _listen(redis, failover, notify, waiters, subscribed), LISTEN_RETRY_S))
-        )
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(LISTEN_S_MAX):
-                await subscribed.wait()
+    for step, pause_s in ((work.renew, RENEW_INTERVAL_S), (work.round, ROUND_INTERVAL_S)) if rounds else ():
+        tasks.append(asyncio.create_task(repeat(step, pause_s)))
+    await servers.wait_until_open(START_S_MAX)
     try:
         yield engine
     finally:
         await cancel_and_wait(tasks)
+        await servers.stop()
         await fifo.close()
         await known_queues.close()
-        await failover.close()
-        if redis is not None:
-            await redis.close()
+        await work.leave()
+        await servers.close()
+        await rows.close()
 
 
-async def _repeat(step: Callable[[], Awaitable[None]], pause_s: float) -> None:
-    while True:
-        try:
-            await step()
-        except (CacheUnavailable, CnsError) as error:
-            log.warning("queue_engine.step_failed", error=str(error))
-        await asyncio.sleep(pause_s)
+async def _expire(fifo: FifoQueues, clock: Clock) -> None:
+    with background("maintain"):
+        await fifo.maintain_all(MAINTENANCE_ROWS, clock.now_ms())
 
 
-async def _listen(
-    redis: RedisCache,
-    failover: CacheFailover,
-    notify: Callable[[str, int, int | None], None],
-    waiters: WaiterRegistry,
-    subscribed: asyncio.Event,
-) -> None:
-    """Wake local waiters when messages come in any process. After a gap wake all: notifications may have been
-    missed."""
-    try:
-        async with redis.listening(notify) as read:
-            waiters.wake_all_queues()
-            subscribed.set()
-            await read()
-    except CacheUnavailable as error:
-        failover.mark_lost(str(error))
-        raise
+def _background_work(
+    cassandra: Cassandra, clock: Clock, rows: MessageRows, caches: CacheRouter, announcements: Announcements
+) -> tuple[KnownQueues, Reconciler, BackgroundWork]:
+    processes = LiveProcesses(cassandra, clock, rows.node, announcements.process)
+    used = UsedQueues(cassandra)
+    owned = OwnedQueues(used, processes, clock)
+    announcements.on_process = processes.heard
+    announcements.on_emptied = owned.look_soon
+    announcements.on_use = lambda number: owned.read_soon([number])
+    known_queues = KnownQueues(rows, caches, clock, processes, used)
+    reconciler = Reconciler(rows, caches, known_queues, processes, used, clock)
+    looks = QueueLooks(rows, caches, used, processes, owned, clock)
+    work = BackgroundWork(cassandra, clock, processes, owned, looks, reconciler, known_queues, announcements.use)
+    return known_queues, reconciler, work

@@ -1,64 +1,169 @@
-"""Chooses the locations of sent messages: one open bucket per queue, written by this process only, limited in size."""
+"""Chooses the locations of sent messages: one open bucket per queue, written by this process only, limited in size.
+
+The writer holds a lease on its bucket: a column that expires by Cassandra's clock. Others seal the bucket only without
+a lease. A send is answered only under a lease that is certainly valid, so no answered message comes after the seal.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
 from itertools import count
+from random import randrange
 
 from cns_common.bounded_cache import BoundedCache
-from cqs.engines.cluster.ids import COUNTER_BITS, MessageLocation, bucket_name
-from cqs.engines.cluster.schema import BUCKET_BYTES_MAX, BUCKET_ROWS_MAX, BUCKET_SPAN_MS
+from cns_common.clock import Clock
+from cqs.engines.cluster.ids import COUNTER_BITS, NUMBER_DIGITS, MessageLocation, bucket_name
+from cqs.engines.cluster.schema import (
+    BUCKET_BYTES_MAX,
+    BUCKET_LEASE_CERTAIN_MS,
+    BUCKET_LEASE_RENEW_MS,
+    BUCKET_ROWS_MAX,
+    BUCKET_SPAN_MS,
+)
 
 OPEN_MAX = 20_000
-"""Queues with an open bucket in this process. A queue beyond gets a new bucket."""
+NUMBERS = 16**NUMBER_DIGITS
+"""Open buckets of this process. A queue beyond gets a new bucket."""
 
 
-class _OpenBucket:
-    __slots__ = ("bytes", "generation", "listed", "name", "rows", "start_ms")
+class BucketLease:
+    """The writer's lease on a bucket. Its age is that of the clock that says more: the monotonic clock stands still
+    while a machine is suspended, and the wall clock may be set back."""
 
-    def __init__(self, generation: int, start_ms: int, name: str) -> None:
+    __slots__ = ("_clock", "_monotonic_ms", "_real_ms", "held")
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._monotonic_ms, self._real_ms = clock.monotonic_ms(), clock.real_ms()
+        self.held = False
+
+    @property
+    def age_ms(self) -> int:
+        """The time since it was extended, before that since the bucket was begun."""
+        return max(self._clock.monotonic_ms() - self._monotonic_ms, self._clock.real_ms() - self._real_ms)
+
+    @property
+    def certain(self) -> bool:
+        """Whether nobody else can have sealed the bucket."""
+        return self.held and self.age_ms < BUCKET_LEASE_CERTAIN_MS
+
+    @property
+    def due(self) -> bool:
+        return not self.held or self.age_ms >= BUCKET_LEASE_RENEW_MS
+
+    async def extend(self, ask: Awaitable[bool]) -> bool:
+        """Extend it if `ask` does so in Cassandra. It is as old as the question, not as the answer."""
+        monotonic_ms, real_ms = self._clock.monotonic_ms(), self._clock.real_ms()
+        self.held = await ask
+        if self.held:
+            self._monotonic_ms, self._real_ms = monotonic_ms, real_ms
+        return self.held
+
+
+class OpenBucket:
+    __slots__ = (
+        "_extending",
+        "bytes",
+        "generation",
+        "lease",
+        "listed",
+        "name",
+        "of",
+        "queue_id",
+        "rows",
+        "sealed",
+        "start_ms",
+        "superseded",
+        "writes",
+    )
+
+    def __init__(
+        self, queue_id: str, generation: int, start_ms: int, name: str, lease: BucketLease, of: int = 1
+    ) -> None:
+        self.queue_id = queue_id
         self.generation = generation
         self.start_ms = start_ms
         self.name = name
+        self.lease = lease
+        self.of = of  # the number of buckets into which the process wrote in turn
         self.rows = 0
         self.bytes = 0
         self.listed = False  # whether the bucket is in `cqs_buckets`, where readers find it
+        self.sealed = False  # another process has sealed it
+        self.superseded = False  # no further send begins here
+        self.writes = 0  # sends that have not ended
+        self._extending: asyncio.Task[None] | None = None
+
+    def extend_lease(self, ask: Callable[[OpenBucket], Awaitable[bool]]) -> asyncio.Task[None]:
+        """Extend the lease by one call of `ask` for all senders; without success the bucket is sealed."""
+        if self._extending is None:
+            self._extending = asyncio.create_task(self._extend_lease(ask))
+            self._extending.add_done_callback(self._extended)
+        return self._extending
+
+    async def _extend_lease(self, ask: Callable[[OpenBucket], Awaitable[bool]]) -> None:
+        self.sealed = not await self.lease.extend(ask(self)) or self.sealed
+
+    def _extended(self, task: asyncio.Task[None]) -> None:
+        self._extending = None
+        if not task.cancelled():
+            task.exception()  # whoever waits gets the error; the next send tries again
 
 
 class OpenBuckets:
-    def __init__(self, node: str) -> None:
+    def __init__(self, node: str, clock: Clock, abandoned: Callable[[OpenBucket], None]) -> None:
+        """`abandoned` is called with a bucket into which this process will not write any more."""
         self._node = node
+        self._clock = clock
+        self._abandoned = abandoned
         self._numbers = count()
         self._next = 0  # sequence numbers rise within the process even if its clock does not
-        self._open: BoundedCache[str, _OpenBucket] = BoundedCache(OPEN_MAX)
+        self._open: BoundedCache[tuple[str, int], OpenBucket] = BoundedCache(OPEN_MAX)
 
-    def allocate(self, queue_id: str, generation: int, sizes: Sequence[int], now_ms: int) -> list[MessageLocation]:
-        """A location for each message, in order, all in one bucket."""
-        opened = self._open.get(queue_id)
-        if opened is None or not self._has_room(opened, generation, sizes, now_ms):
-            opened = _OpenBucket(generation, now_ms, bucket_name(generation, now_ms, self._node, next(self._numbers)))
-            self._open.put(queue_id, opened)
+    def begin_write(
+        self, queue_id: str, generation: int, sizes: Sequence[int], now_ms: int, buckets: int = 1
+    ) -> tuple[OpenBucket, list[MessageLocation]]:
+        """A location for each message, in order, all in one bucket, any of so many. Call `end_write` afterwards."""
+        turn = randrange(buckets) if buckets > 1 else 0  # noqa: S311  # no secret
+        opened = self._open.get((queue_id, turn))
+        if opened is None or opened.of != buckets or not self._has_room(opened, generation, sizes, now_ms):
+            opened = self._begin_bucket(queue_id, turn, buckets, generation, now_ms, opened)
         start = opened.start_ms << COUNTER_BITS
         first = max(now_ms << COUNTER_BITS, self._next) - start
         self._next = start + first + len(sizes)
         opened.rows += len(sizes)
         opened.bytes += sum(sizes)
-        return [MessageLocation(opened.name, first + n) for n in range(len(sizes))]
+        opened.writes += 1
+        return opened, [MessageLocation(opened.name, first + n) for n in range(len(sizes))]
 
-    def is_listed(self, queue_id: str, bucket: str) -> bool:
-        """Whether readers can find the bucket. If not, the caller must add it to `cqs_buckets`."""
-        opened = self._open.get(queue_id)
-        return opened is not None and opened.name == bucket and opened.listed
+    def _begin_bucket(
+        self, queue_id: str, turn: int, of: int, generation: int, now_ms: int, before: OpenBucket | None
+    ) -> OpenBucket:
+        """Its number is one of every `of`, so that the buckets of one turn are in one shard."""
+        number = next(self._numbers) % (NUMBERS // of) * of + turn
+        name = bucket_name(generation, now_ms, self._node, number)
+        opened = OpenBucket(queue_id, generation, now_ms, name, BucketLease(self._clock), of)
+        self._open.put((queue_id, turn), opened)
+        if before is not None:
+            before.superseded = True
+            self._check_abandoned(before)
+        return opened
 
-    def mark_listed(self, queue_id: str, bucket: str) -> None:
-        opened = self._open.get(queue_id)
-        if opened is not None and opened.name == bucket:
-            opened.listed = True
+    def end_write(self, opened: OpenBucket) -> None:
+        """The send has ended, with or without success."""
+        opened.writes -= 1
+        self._check_abandoned(opened)
+
+    def _check_abandoned(self, opened: OpenBucket) -> None:
+        if opened.superseded and not opened.writes and not opened.sealed:
+            self._abandoned(opened)
 
     @staticmethod
-    def _has_room(opened: _OpenBucket, generation: int, sizes: Sequence[int], now_ms: int) -> bool:
+    def _has_room(opened: OpenBucket, generation: int, sizes: Sequence[int], now_ms: int) -> bool:
         return (
-            opened.generation == generation
+            not opened.sealed
+            and opened.generation == generation
             and now_ms - opened.start_ms < BUCKET_SPAN_MS
             and opened.rows + len(sizes) <= BUCKET_ROWS_MAX
             and opened.bytes + sum(sizes) <= BUCKET_BYTES_MAX

@@ -1,8 +1,9 @@
-"""Decides which cache is in use: Redis or, while it is unavailable, the processes' own memory."""
+"""Passes calls to the cache in use: Redis while it is trusted, else the processes' own memory."""
 
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import TypeVar
@@ -11,21 +12,25 @@ import structlog
 
 from cns_common.clock import Clock
 from cns_common.errors import CnsError
-from cqs.engines.cluster.cache_contract import Cache, CacheUnavailable
-from cqs.engines.cluster.ids import MessageLocation
+from cqs.engines.cluster.cache_contract import (
+    Cache,
+    CachedMessage,
+    CacheUnavailable,
+    Lease,
+    LeaseRequest,
+    LeaseResult,
+    delivered_later,
+)
+from cqs.engines.cluster.cache_trust import CacheTrust
+from cqs.engines.cluster.ids import DeliveryKey, MessageLocation, QueueShard
 from cqs.engines.cluster.no_redis.cache import FallbackCache
 from cqs.engines.cluster.redis_cache import RedisCache
-from cqs.engines.cluster.rows import MessageRows
+from cqs.engines.cluster.rows import MessageRow, MessageRows
 from cqs.engines.cluster.unacked import UnackedDeliveries
 
-GRACE_MS = 2_000
-"""No messages are leased for this long after Redis was lost. It may return at once, and meanwhile all processes save
-the visibility of their deliveries."""
-HANDOVER_S = 0.5
-HANDOVER_S_MAX = 5.0
-"""After Redis returned no messages are leased for `HANDOVER_S`, then for up to `HANDOVER_S_MAX` until all processes
-saved what they hide."""
-POLL_INTERVAL_S = 0.5
+SWITCH_WAIT_S = 1.0
+"""How long a receive waits for a change of caches before it returns nothing."""
+LEASE_TRIES = 2
 QUEUES_AT_ONCE = 16
 
 T = TypeVar("T")
@@ -33,7 +38,11 @@ log = structlog.get_logger(__name__)
 
 
 class CacheFailover:
-    """A circuit breaker: after a failure only `run` calls Redis, until it answers again."""
+    """A circuit breaker: after a failure only `CacheSwitch` calls Redis, until it opens a cache again.
+
+    Messages are leased only while a cache is open and this process is certain of its epoch, before and after the lease.
+    Other calls need no certainty: the rows are the truth for them.
+    """
 
     def __init__(
         self,
@@ -42,29 +51,63 @@ class CacheFailover:
         unacked: UnackedDeliveries,
         rows: MessageRows,
         clock: Clock,
+        trust: CacheTrust,
     ) -> None:
+        """`trust` is for processes with a Redis."""
         self._redis = redis
         self._fallback = fallback
         self._unacked = unacked
+        self._doubtful = UnackedDeliveries()
         self._rows = rows
         self._clock = clock
-        self._run_id = ""
-        self._lost = asyncio.Event()
+        self._trust = trust
+        self._repeated = 0
+        self._open = asyncio.Event()
+        self.lost = asyncio.Event()
+        """Set when Redis failed."""
         self.losses = 0
-        self.on_fallback = redis is None
+        self.lookups: Counter[str] = Counter(hit=0, filling=0, miss=0)
+        """Leases by what Redis knew of the queue."""
+        self.on_fallback = True
 
     async def ask(self, question: Callable[[Cache], Awaitable[T]]) -> T:
         if self._redis is not None and not self.on_fallback:
+            epoch = self._redis.epoch
             try:
                 answer = await question(self._redis)
             except CacheUnavailable as error:
                 self.mark_lost(str(error))
             else:
-                if self._redis.run_id == self._run_id or not self._run_id:
-                    self._run_id = self._redis.run_id
+                if not self.on_fallback and epoch == self._redis.epoch:
                     return answer
-                self.mark_lost("another server answers")
         return await question(self._fallback)
+
+    async def lease(self, shard: QueueShard, request: LeaseRequest) -> LeaseResult | None:
+        """As `Cache.lease`. Raises StoreUnavailable if Cassandra does not confirm this process's epoch."""
+        if self._redis is None:
+            return await self._fallback.lease(shard, request)
+        taken: LeaseResult | None = LeaseResult()
+        for _ in range(LEASE_TRIES):
+            if not await self._may_lease():
+                break
+            epoch = self._trust.epoch
+            taken = await self.ask(lambda cache: cache.lease(shard, request))
+            if self._open.is_set() and self._trust.certain and self._trust.epoch == epoch:
+                break
+            if taken is not None and taken.leases:  # others may lease the messages meanwhile
+                await self.undo_lease(shard, taken.leases, request.now_ms)
+            taken = LeaseResult()  # of a cache that is not in use any more
+        known = "filling" if taken is None or taken.filling else "hit"
+        self.lookups["miss" if self.on_fallback else known] += 1
+        return taken
+
+    async def _may_lease(self) -> bool:
+        if not self._open.is_set():
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._open.wait(), SWITCH_WAIT_S)
+        if self._open.is_set() and not self._trust.certain:
+            await self._trust.ensure_certain()
+        return self._open.is_set() and self._trust.certain
 
     @property
     def redis(self) -> RedisCache | None:
@@ -85,113 +128,130 @@ class CacheFailover:
         if self._redis is not None and not self.on_fallback:
             self._redis.hint(queue_id)
 
-    async def finish_delete(self, queue_id: str, locations: Sequence[MessageLocation], *, redis_knows: bool) -> None:
+    async def undo_lease(self, shard: QueueShard, leases: Sequence[Lease], now_ms: int) -> None:
+        """Take back leases whose messages nobody was given."""
+        self._unacked.forget(shard, [lease.key.location for lease in leases])
+        await self.ask(lambda cache: cache.undo_lease(shard, leases, now_ms))
+
+    async def finish_delete(
+        self, shard: QueueShard, locations: Sequence[MessageLocation], *, redis_knows: bool
+    ) -> None:
         """Report that the rows are deleted. Redis may still have the messages if it was unavailable at
         `begin_delete`."""
         if self.on_fallback:
-            self._fallback.finish_delete(queue_id, locations)
+            self._fallback.finish_delete(shard, locations)
         elif self._redis is not None and redis_knows:
-            self._redis.finish_delete(queue_id, locations)
+            self._redis.finish_delete(shard, locations)
         else:
-            await self.ask(lambda cache: cache.forget(queue_id, locations))
+            await self.ask(lambda cache: cache.forget(shard, locations))
+
+    # -- for the switch -----------------------------------------------------------------------------------------------
+
+    @property
+    def is_open(self) -> bool:
+        """Whether messages can be leased."""
+        return self._open.is_set()
+
+    async def wait_until_open(self) -> None:
+        await self._open.wait()
 
     def mark_lost(self, why: str) -> None:
+        """Stop using Redis; the switch finds out what happened."""
         if not self.on_fallback:
-            log.warning("redis.lost", error=why)
+            log.warning("redis.lost", name=self._trust.name, error=why)
             self.losses += 1
             self.on_fallback = True
-            self._lost.set()
+            self._open.clear()
+            self.lost.set()
 
-    # -- switching ----------------------------------------------------------------------------------------------------
+    def open(self, *, redis: bool) -> None:
+        """Lease messages from Redis, or from this process's memory."""
+        self.on_fallback = not redis
+        self._open.set()
+        if redis and self.losses:
+            log.info("redis.recovered", name=self._trust.name)
 
-    async def run(self, wake_all_queues: Callable[[], None]) -> None:
-        """Switch between Redis and the fallback, for as long as the engine runs."""
-        while self._redis is None:
-            await self.step_fallback()
-            await asyncio.sleep(POLL_INTERVAL_S)
-        while True:
-            if not self.on_fallback:
-                await self._until_lost(self._redis)
-            self._lost.clear()
-            await self._run_fallback(self._redis)
-            self.on_fallback = False
-            log.info("redis.recovered")
-            with suppress(CacheUnavailable):  # the reconciler finds messages that are not reported
-                await self._replay_changes(self._redis)
-            wake_all_queues()
+    def shut(self) -> None:
+        """Lease no messages: the epoch is over."""
+        self.mark_lost("the processes changed the cache")
+        self._open.clear()
 
-    async def _replay_changes(self, redis: RedisCache) -> None:
+    async def replay_changes(self, redis: RedisCache) -> None:
+        """Report to Redis what was sent and deleted while it was not in use."""
         sent, deleted = self._fallback.take_unreported()
-        for queue_id, items in sent.items():
-            await redis.add_missing(queue_id, items, self._clock.now_ms())
-        for queue_id, locations in deleted.items():
-            await redis.forget(queue_id, locations)
+        for shard, items in sent.items():
+            await redis.add_missing(shard, items, self._clock.now_ms())
+        for shard, locations in deleted.items():
+            await redis.forget(shard, locations)
 
-    async def _until_lost(self, redis: RedisCache) -> None:
-        """Return once Redis is lost. Idle processes must notice, too: others may lease what they hold until they save
-        its visibility."""
-        while not self._lost.is_set():
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self._lost.wait(), POLL_INTERVAL_S)
-            try:
-                await redis.ping()
-            except CacheUnavailable as error:
-                self.mark_lost(str(error))
+    # -- what this process hides --------------------------------------------------------------------------------------
 
-    async def _run_fallback(self, redis: RedisCache) -> None:
-        """Use the fallback until Redis is back and knows what happened meanwhile."""
-        open_at_ms = self._clock.wall_ms() + GRACE_MS
-        while True:
-            await self._persist_all_leases()  # each time: answers may have been under way when Redis was lost
-            try:
-                await redis.ping()
-                for queue_id, items in (await self._fallback.close()).items():
-                    await redis.keep_hidden(queue_id, items)
-                await self._wait_for_others()
-                self._run_id = redis.run_id
-            except CacheUnavailable:
-                if self._clock.wall_ms() >= open_at_ms:
-                    await self.step_fallback()
-                await asyncio.sleep(POLL_INTERVAL_S)
-            else:
-                return
+    def held(self) -> list[QueueShard]:
+        """The shards of which this process hides messages."""
+        return [*{*self._unacked.shards(), *self._fallback.hidden()}]
 
-    async def step_fallback(self) -> None:
-        try:
-            await self._fallback.step()
-        except CnsError as error:
-            log.warning("redis_outage.step_failed", error=str(error))
+    async def leave(self, shard: QueueShard) -> bool:
+        """Hide nothing of the shard any more: save the visibility in the rows. Returns whether that worked."""
+        for item in await self._fallback.release(shard):
+            self._unacked.add(shard, item)
+        return await self.save_hidden(shard)
 
-    async def _wait_for_others(self) -> None:
-        await asyncio.sleep(HANDOVER_S)
-        with suppress(TimeoutError, CnsError):
-            async with asyncio.timeout(HANDOVER_S_MAX):
-                await self._fallback.end_heartbeat()
-                await self._fallback.wait_until_others_ended()
+    def doubt_hidden(self, shard: QueueShard) -> None:
+        """As `doubt_all_hidden`, of one shard."""
+        for item in (*self._fallback.hidden().get(shard, ()), *self._still_hidden(shard)):
+            self._doubtful.add(shard, item)
 
-    async def _persist_all_leases(self) -> None:
-        queues = self._unacked.queues()
-        for at in range(0, len(queues), QUEUES_AT_ONCE):
-            await asyncio.gather(*[self.persist_leases(queue_id) for queue_id in queues[at : at + QUEUES_AT_ONCE]])
+    def doubt_all_hidden(self) -> None:
+        """Others may have delivered the messages that this process hides: it did not save their visibility in time."""
+        for shard in self.held():
+            self.doubt_hidden(shard)
 
-    async def persist_leases(self, queue_id: str) -> None:
+    async def save_all_hidden(self) -> bool:
+        """Save the visibility of all deliveries of this process in the rows. Returns whether that worked."""
+        for shard, items in (await self._fallback.close()).items():
+            for item in items:
+                self._unacked.add(shard, item)
+        shards = self._unacked.shards()
+        saved = True
+        for at in range(0, len(shards), QUEUES_AT_ONCE):
+            some = await asyncio.gather(*[self.save_hidden(shard) for shard in shards[at : at + QUEUES_AT_ONCE]])
+            saved = saved and all(some)
+        return saved
+
+    def _still_hidden(self, shard: QueueShard) -> list[CachedMessage]:
+        return self._unacked.still_hidden(shard, self._clock.now_ms())
+
+    async def save_hidden(self, shard: QueueShard) -> bool:
         """Save the visibility of this process's deliveries from the queue in their rows: Redis may have lost it."""
-        unacked = self._unacked.still_hidden(queue_id, self._clock.now_ms())
+        unacked = self._still_hidden(shard)
         try:
-            await self._rows.keep_hidden(queue_id, unacked)
+            await self._rows.keep_hidden(shard.queue_id, unacked)
         except CnsError as error:
-            log.warning("redis_outage.visibility_save_failed", queue=queue_id, messages=len(unacked), error=str(error))
-        else:
-            self._unacked.forget(queue_id, [item.location for item in unacked])
+            log.warning(
+                "redis_outage.visibility_save_failed", queue=shard.queue_id, messages=len(unacked), error=str(error)
+            )
+            return False
+        self._unacked.forget(shard, [item.location for item in unacked])
+        return True
+
+    def count_if_repeated(self, shard: QueueShard, key: DeliveryKey, row: MessageRow | None) -> None:
+        """Note a settlement that the cache could not judge. A delivery that others repeated is counted once, here or
+        where the other one is settled."""
+        doubtful = self._doubtful.remove(shard, key.location)
+        if row is None:
+            self._repeated += doubtful
+        elif row.taken:
+            self._repeated += delivered_later(row.taken, key.epoch)
 
     @property
     def duplicates(self) -> int:
         """Deliveries whose visibility was lost and whose messages were delivered again before they were settled."""
-        return self._fallback.duplicates + (self._redis.duplicates if self._redis else 0)
+        return self._repeated + self._fallback.duplicates + (self._redis.duplicates if self._redis else 0)
 
     async def close(self) -> None:
         """Save what this process hides, so that it stays hidden."""
+        self._open.clear()
         if self.on_fallback:
             await self._fallback.close()
-            with suppress(CnsError):  # it expires by itself
-                await self._fallback.end_heartbeat()
+        if self._redis is not None:
+            await self._trust.leave()

@@ -4,32 +4,42 @@ messages."""
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Coroutine
 from contextlib import suppress
+from typing import Any
 
 from cns_common.errors import CnsError
 from cqs.engines.cluster.cache_contract import CachedMessage, Lease, LeaseResult
 from cqs.engines.cluster.cache_failover import CacheFailover
 from cqs.engines.cluster.ids import MessageLocation, generation_of, make_handle
 from cqs.engines.cluster.known_queues import KnownQueue
-from cqs.engines.cluster.refill import buckets_of
 from cqs.engines.cluster.rows import MessageRow, MessageRows
+from cqs.engines.cluster.servers.router import CacheRouter
 from cqs.engines.contract import Message, PeekedMessage, ReceiveResult
 
 
 class DeliveryBuilder:
-    def __init__(self, rows: MessageRows, failover: CacheFailover) -> None:
+    def __init__(self, rows: MessageRows, caches: CacheRouter) -> None:
         self._rows = rows
-        self._failover = failover
+        self._caches = caches
 
     async def build(self, queue: KnownQueue, taken: LeaseResult, now_ms: int) -> ReceiveResult:
+        """If the store fails, the messages are given back: a receive that returned none must not count."""
+        try:
+            return await self._build(queue, taken, now_ms)
+        except CnsError:
+            await self._caches.undo_lease(queue.q.id, taken.leases, now_ms)
+            if queue.q.max_receives:
+                counted = [lease._replace(deliveries=lease.deliveries - 1) for lease in taken.leases]
+                await self._count(queue, counted, now_ms)
+            raise
+
+    async def _build(self, queue: KnownQueue, taken: LeaseResult, now_ms: int) -> ReceiveResult:
         q = queue.q
         for lease in taken.leases:  # another process may have purged the queue
             queue.observe_generation(generation_of(lease.key.location.bucket))
         current = [lease for lease in taken.leases if generation_of(lease.key.location.bucket) == queue.generation]
-        reading = self._rows.read(q.id, [lease.key.location for lease in current])
-        # the cache counts deliveries, too: only a redrive policy needs counts that survive it
-        counting = self._count(queue, current, now_ms) if q.max_receives else None
-        rows = (await asyncio.gather(reading, counting))[0] if counting else await reading
+        rows = await self._read_and_count(queue, current, now_ms)
         messages: list[Message] = []
         spent: list[Message] = []
         gone: list[MessageLocation] = []
@@ -41,17 +51,46 @@ class DeliveryBuilder:
                 gone.append(lease.key.location)
             elif row.born_at_ms <= now_ms - q.retention_ms:
                 expired.append(lease.key.location)
-            elif row.visible_at_ms > now_ms and self._failover.on_fallback:
+            elif row.visible_at_ms > now_ms and self._cache_of(q.id, lease).on_fallback:
                 later.append(CachedMessage(lease.key.location, row.visible_at_ms))
             else:
                 (spent if lease.spent else messages).append(_message(lease, row))
         if gone or expired:
-            await self._failover.ask(lambda cache: cache.forget(q.id, gone + expired))
+            await self._caches.forget(q.id, gone + expired)
         if later:
-            await self._failover.ask(lambda cache: cache.postpone(q.id, later))
+            await self._caches.postpone(q.id, later)
         if expired:
+            await self._rows.record_expired(q, [(rows[one].id, rows[one].tenant) for one in expired], now_ms)
             await self._rows.delete(q.id, expired)
         return ReceiveResult(tuple(messages), tuple(spent), taken.next_due_ms)
+
+    async def _read_and_count(
+        self, queue: KnownQueue, leases: list[Lease], now_ms: int
+    ) -> dict[MessageLocation, MessageRow]:
+        """The cache counts deliveries, too: only a redrive policy needs counts that survive it. A delivery without
+        Redis is noted in the row, so that a repeated one is counted."""
+        reading = self._rows.read(queue.q.id, [lease.key.location for lease in leases])
+        notes: list[Coroutine[Any, Any, None]] = []
+        if queue.q.max_receives:
+            notes.append(self._count(queue, leases, now_ms))
+        unhidden = [lease for lease in leases if self._cache_of(queue.q.id, lease).redis_is_lost]
+        if unhidden:
+            notes.append(self._note_taken(queue, unhidden))
+        if not notes:
+            return await reading
+        rows, _ = await asyncio.gather(reading, asyncio.gather(*notes), return_exceptions=True)
+        if isinstance(rows, BaseException):  # the notes have ended, so that the count can be taken back
+            raise rows
+        return rows
+
+    def _cache_of(self, queue_id: str, lease: Lease) -> CacheFailover:
+        return self._caches.at(self._caches.shard_of(queue_id, lease.key.location))
+
+    async def _note_taken(self, queue: KnownQueue, leases: list[Lease]) -> None:
+        with suppress(CnsError):  # it is for a metric
+            for epoch in {lease.key.epoch for lease in leases}:
+                locations = [lease.key.location for lease in leases if lease.key.epoch == epoch]
+                await self._rows.note_taken(queue.q.id, epoch, locations)
 
     async def _count(self, queue: KnownQueue, leases: list[Lease], now_ms: int) -> None:
         items = [
@@ -61,13 +100,6 @@ class DeliveryBuilder:
         ]
         with suppress(CnsError):  # a lost count costs one more delivery, not the message
             await self._rows.count_deliveries(queue.q.id, items)
-
-    async def oldest_born_at_ms(self, queue: KnownQueue) -> int:
-        """The send time of the oldest message; 0 for an empty queue."""
-        async for bucket in buckets_of(self._rows, queue.q.id, queue.generation):
-            for row in await self._rows.page(queue.q.id, bucket, -1, 1):
-                return row.born_at_ms
-        return 0
 
 
 def _message(lease: Lease, row: MessageRow) -> Message:

@@ -2,32 +2,28 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Coroutine, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
 
+from cns_common.cassandra.background_work import background
 from cns_common.clock import Clock
-from cns_common.metrics.catalogue import (
-    QUEUE_DUPLICATE_DELIVERIES,
-    RECONCILE_LAG_SECONDS,
-    RECONCILE_REPAIRS,
-    REDIS_OUTAGES,
-    REDIS_UP,
-)
 from cns_common.metrics.model import Sample
+from cqs.engines.cassandra.clock_skew import ClockSkew
+from cqs.engines.cassandra.settle import settle_in_steps
 from cqs.engines.cluster.cache_contract import DROPPED
-from cqs.engines.cluster.cache_failover import CacheFailover
 from cqs.engines.cluster.fifo.engine import FifoQueues
-from cqs.engines.cluster.known_queues import KnownQueue, KnownQueues
-from cqs.engines.cluster.maintenance import clear_garbage, maintain_queues
-from cqs.engines.cluster.reconciler import Reconciler
+from cqs.engines.cluster.known_queues import KnownQueues
+from cqs.engines.cluster.maintenance import clear_garbage
+from cqs.engines.cluster.options import OPTIONS
+from cqs.engines.cluster.ownership.background import BackgroundWork
 from cqs.engines.cluster.rows import MessageRows
+from cqs.engines.cluster.servers.pool import CacheServers
 from cqs.engines.cluster.standard import StandardQueues
 from cqs.engines.contract import (
     Capabilities,
     Change,
     Counts,
     Entry,
+    ExpiredMessage,
     Outcome,
     PeekPage,
     QueueRef,
@@ -38,6 +34,7 @@ from cqs.engines.contract import (
     SettlementResult,
 )
 from cqs.engines.long_poll import LocalLongPolls
+from cqs.engines.options import EngineOption
 from cqs.engines.waiters import LocalWaiter, WaiterRegistry
 
 
@@ -49,25 +46,30 @@ class ClusterEngine:
         update_body=True,
         atomic_settle=False,
         max_delay_ms=7 * 24 * 3_600_000,
+        exact_counts=True,
+        fair=True,
     )
+    options: Mapping[str, EngineOption] = OPTIONS
 
     def __init__(
         self,
         rows: MessageRows,
-        failover: CacheFailover,
+        servers: CacheServers,
         known_queues: KnownQueues,
         standard: StandardQueues,
         fifo: FifoQueues,
-        reconciler: Reconciler,
+        work: BackgroundWork,
         clock: Clock,
+        skew: ClockSkew,
     ) -> None:
         self._rows = rows
-        self._failover = failover
+        self._servers = servers
         self._known_queues = known_queues
         self._standard = standard
         self._fifo = fifo
-        self._reconciler = reconciler
+        self.work = work
         self._clock = clock
+        self._skew = skew
 
     def _queues_of_kind(self, q: QueueRef) -> StandardQueues | FifoQueues:
         return self._fifo if q.fifo else self._standard
@@ -78,6 +80,7 @@ class ClusterEngine:
     async def receive(
         self, q: QueueRef, want: int, visible_at_ms: int, now_ms: int, attempt_id: str = ""
     ) -> ReceiveResult:
+        self._skew.refuse_if_wrong()
         return await self._queues_of_kind(q).receive(q, want, visible_at_ms, now_ms, attempt_id)
 
     async def delete(self, q: QueueRef, handles: Sequence[bytes], now_ms: int) -> list[Outcome]:
@@ -89,8 +92,8 @@ class ClusterEngine:
     async def peek(self, q: QueueRef, cursor: str, n: int, now_ms: int) -> PeekPage:
         return await self._queues_of_kind(q).peek(q, cursor, n, now_ms)
 
-    async def counts(self, q: QueueRef, now_ms: int) -> Counts:
-        return await self._queues_of_kind(q).counts(q, now_ms)
+    async def counts(self, q: QueueRef, now_ms: int, *, oldest: bool = False) -> Counts:
+        return await self._queues_of_kind(q).counts(q, now_ms, oldest=oldest)
 
     def waiter(self, q: QueueRef) -> LocalWaiter:
         return LocalWaiter(self._queues_of_kind(q).waiters, q.id)
@@ -101,42 +104,10 @@ class ClusterEngine:
     # -- across queues ------------------------------------------------------------------------------------------------
 
     async def settle(self, settlement: Settlement, now_ms: int) -> SettlementResult:
-        """Sends first: a crash before the deletes repeats messages and loses none."""
-        known_queues = {q.id: await self._known_queues.get(q) for q, _ in settlement.sends}
-        if any(queue.generation == DROPPED for queue in known_queues.values()):
-            return SettlementResult(sends=_rejected(settlement, known_queues))
-        answers = await self._send_each(settlement, now_ms)
-        if any(isinstance(answer, RejectedEntry) for answer in answers):
-            return SettlementResult(sends=_rejected(settlement, known_queues))
-        changes, deletes = await asyncio.gather(
-            asyncio.gather(*[self.change(q, [change], now_ms) for q, change in settlement.changes]),
-            self._delete_each(settlement, now_ms),
-        )
-        return SettlementResult(deletes, answers, tuple([outcome for (outcome,) in changes]))
+        return await settle_in_steps(self, self._is_dropped, settlement, now_ms)
 
-    async def _delete_each(self, settlement: Settlement, now_ms: int) -> tuple[Outcome, ...]:
-        """One delete per queue."""
-        handles: dict[QueueRef, list[bytes]] = {}
-        for q, handle in settlement.deletes:
-            handles.setdefault(q, []).append(handle)
-        done = await asyncio.gather(*[self.delete(q, list(some), now_ms) for q, some in handles.items()])
-        answers = {q: iter(outcomes) for q, outcomes in zip(handles, done, strict=True)}
-        return tuple([next(answers[q]) for q, _ in settlement.deletes])
-
-    async def _send_each(self, settlement: Settlement, now_ms: int) -> tuple[SentEntry | RejectedEntry, ...]:
-        """Entries of one FIFO queue are sent in one call, in order."""
-        batches: dict[object, tuple[QueueRef, list[int]]] = {}
-        for index, (q, _) in enumerate(settlement.sends):
-            batches.setdefault(q.id if q.fifo else index, (q, []))[1].append(index)
-        sent = await asyncio.gather(
-            *[self.send(q, [settlement.sends[index][1] for index in some], now_ms) for q, some in batches.values()]
-        )
-        answers = {
-            index: answer
-            for (_, some), given in zip(batches.values(), sent, strict=True)
-            for index, answer in zip(some, given, strict=True)
-        }
-        return tuple([answers[index] for index in range(len(answers))])
+    async def _is_dropped(self, q: QueueRef) -> bool:
+        return (await self._known_queues.get(q)).generation == DROPPED
 
     # -- the whole queue ----------------------------------------------------------------------------------------------
 
@@ -153,34 +124,23 @@ class ClusterEngine:
         await self._fifo.redelay(q, delay_ms, now_ms)
 
     async def maintain(self, budget: int, now_ms: int) -> int:
-        """Clean up after purges and drops of all processes, then `maintain_queues`."""
-        done = await clear_garbage(self._rows, self._fifo.clear_log, budget)
-        return done + await self.maintain_queues(budget - done, now_ms) if done < budget else done
+        """Clean up after purges and drops of all processes, and the queues that this process owns."""
+        with background("maintain"):
+            done = await clear_garbage(self._rows, self._fifo.clear_log, budget)
+            if done < budget:
+                done += await self._fifo.maintain_all(budget - done, now_ms)
+            return done + await self.work.maintain(budget - done, now_ms) if done < budget else done
 
-    async def maintain_queues(self, budget: int, now_ms: int) -> int:
-        """Remove expired messages and empty buckets of the queues that this process uses."""
+    async def expired(self, n: int) -> list[ExpiredMessage]:
+        return await self._rows.expired(n)
 
-        def expire_of(queue: KnownQueue, n: int) -> Coroutine[Any, Any, int]:
-            return self._queues_of_kind(queue.q).maintain(queue, n, now_ms)
-
-        return await maintain_queues(self._rows, self._known_queues, expire_of, budget, now_ms, self._clock.wall_ms())
+    async def forget_expired(self, messages: Sequence[ExpiredMessage]) -> None:
+        await self._rows.forget_expired(messages)
 
     def samples(self) -> list[Sample]:
         """Values for the metrics page."""
         return [
-            *([REDIS_UP.sample(not self._failover.redis_is_lost)] if self._failover.has_redis else []),
-            REDIS_OUTAGES.sample(self._failover.losses),
-            RECONCILE_REPAIRS.sample(self._reconciler.repairs),
-            RECONCILE_LAG_SECONDS.sample(self._reconciler.lag_ms / 1000),
-            QUEUE_DUPLICATE_DELIVERIES.sample(self._failover.duplicates),
+            *self._servers.samples(),
+            *self.work.samples(),
             *WaiterRegistry.samples(self._standard.waiters, self._fifo.waiters),
         ]
-
-
-def _rejected(settlement: Settlement, known_queues: dict[str, KnownQueue]) -> tuple[SentEntry | RejectedEntry, ...]:
-    return tuple(
-        [
-            RejectedEntry() if known_queues[q.id].generation == DROPPED else RejectedEntry("another_rejected")
-            for q, _ in settlement.sends
-        ]
-    )

@@ -14,6 +14,8 @@ SEQ_DIGITS = 12
 COUNTER_BITS = 20
 """The `seq` of a location is the time since its bucket began, in ms, followed by this many bits of a counter."""
 
+SHARD_MARK = "#"
+
 _HANDLE = re.compile(rb"([0-9a-f]{16})\.([0-9]{1,18})\.([0-9a-f]{30})([0-9a-f]{12})\Z")
 
 
@@ -33,6 +35,21 @@ class MessageLocation(NamedTuple):
     def sequence(self) -> int:
         """Rises from message to message of one sender, across buckets."""
         return (start_of(self.bucket) << COUNTER_BITS) + self.seq
+
+
+class QueueShard(NamedTuple):
+    """One of the `of` parts of a queue's cache. It has the messages of some of the queue's buckets."""
+
+    queue_id: str
+    number: int = 0
+    of: int = 1
+
+    @property
+    def name(self) -> str:
+        return self.queue_id if self.of == 1 else f"{self.queue_id}{SHARD_MARK}{self.number}"
+
+    def has(self, bucket: str) -> bool:
+        return self.of == 1 or number_of(bucket) % self.of == self.number
 
 
 ANY_LEASE = -1
@@ -87,3 +104,18 @@ def generation_of(bucket: str) -> int:
 
 def start_of(bucket: str) -> int:
     return int(bucket[GENERATION_DIGITS : GENERATION_DIGITS + START_DIGITS], 16)
+
+
+def writer_of(bucket: str) -> str:
+    """The process that writes the bucket."""
+    return bucket[GENERATION_DIGITS + START_DIGITS :][:NODE_DIGITS]
+
+
+def number_of(bucket: str) -> int:
+    """The writer's number of the bucket. It decides in which shard of the queue's cache the messages are."""
+    return int(bucket[-NUMBER_DIGITS:], 16)
+
+
+def queue_of(name: str) -> str:
+    """The queue of a shard's name."""
+    return name.partition(SHARD_MARK)[0]

@@ -1,25 +1,32 @@
-"""The queues that this process uses: their generations, and the running fills of their cache."""
+"""The queues that this process uses: their generations, their owners' notice, and the running fills of their cache."""
 
 from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import structlog
 
 from cns_common.clock import Clock
 from cqs.engines.cluster.cache_contract import DROPPED, Cache
-from cqs.engines.cluster.cache_failover import CacheFailover
-from cqs.engines.cluster.refill import ReconcileProgress, fill_cache
+from cqs.engines.cluster.ids import QueueShard
+from cqs.engines.cluster.ownership.processes import LiveProcesses
+from cqs.engines.cluster.ownership.used_queues import UsedQueues, slice_of
+from cqs.engines.cluster.refill import FillSlots, fill_cache
 from cqs.engines.cluster.rows import MessageRows
+from cqs.engines.cluster.servers.router import CacheRouter
 from cqs.engines.contract import QueueRef
 
 KNOWN_MAX = 20_000
 GENERATION_AGE_MS_MAX = 5_000
-"""How old a known generation may be. The cache reports a purge at once; without it, messages sent within this time
-after another process's purge may be lost to it."""
-RECENTLY_USED_MS = 60_000
+"""How old a known generation may be while Redis is away: messages sent within this time after another process's purge
+may be lost to it."""
+GENERATION_AGE_CACHED_MS_MAX = 60_000
+"""The same while Redis, which reports a purge with each answer, is in use."""
+NOTE_AGE_MS_MAX = 86_400_000
+"""How old the note may be that this process uses a queue."""
 FILL_RETRY_S = 0.25
 FILL_CLOSE_S = 5.0
 FILL_WAIT_S = 1.0
@@ -29,19 +36,20 @@ log = structlog.get_logger(__name__)
 
 
 class KnownQueue:
-    """What this process knows of a queue."""
+    """A queue as this process knows it."""
 
-    __slots__ = ("generation", "last_examined", "progress", "q", "read_ms", "reconciled_ms", "seen_empty", "used_ms")
+    __slots__ = ("deleted", "generation", "noted", "noted_ms", "q", "read_ms", "sent_ms", "turn", "used_ms")
 
     def __init__(self, q: QueueRef, generation: int, read_ms: int) -> None:
         self.q = q
         self.generation = generation
         self.read_ms = read_ms
         self.used_ms = read_ms
-        self.reconciled_ms = read_ms  # up to this time the queue's rows were compared with the cache
-        self.seen_empty: dict[str, int] = {}  # closed buckets that were empty, and when that was first seen
-        self.last_examined = ""  # the closed bucket that was last examined for being empty
-        self.progress = ReconcileProgress(generation)
+        self.turn = 0  # of the shards from which messages are leased
+        self.deleted = 0  # messages that this process deleted since it told the queue's owner
+        self.sent_ms = 0  # when this process last sent to the queue
+        self.noted: tuple[str, QueueRef] | None = None  # as (name of this process, queue) in the table of uses
+        self.noted_ms = 0
 
     def observe_generation(self, generation: int) -> None:
         """Take note of a generation, wherever it comes from. Generations only rise; DROPPED is final."""
@@ -51,43 +59,86 @@ class KnownQueue:
             self.generation = max(generation, self.generation)
 
 
+class _Fill(NamedTuple):
+    task: asyncio.Task[None]
+    stepped: asyncio.Event
+    """Set once some messages are in the cache, if there are any."""
+
+
 class KnownQueues:
-    def __init__(self, rows: MessageRows, failover: CacheFailover, clock: Clock) -> None:
+    """For the owners: `used_slices` collects the slices in which this process uses another queue, `sends` when it first
+    sent to a queue since they were asked."""
+
+    def __init__(
+        self, rows: MessageRows, caches: CacheRouter, clock: Clock, processes: LiveProcesses, used: UsedQueues
+    ) -> None:
         self._rows = rows
-        self._failover = failover
+        self._caches = caches
         self._clock = clock
+        self._processes = processes
+        self._used = used
         self._known_queues: OrderedDict[str, KnownQueue] = OrderedDict()
-        self._next_batch = 0
         self._reads: dict[str, asyncio.Task[KnownQueue]] = {}
-        self._fills: dict[str, asyncio.Task[None]] = {}
+        self._notes: dict[str, asyncio.Task[None]] = {}
+        self._fills: dict[QueueShard, _Fill] = {}
+        self._fill_slots = FillSlots()
+        self.used_slices: set[int] = set()
+        self.sends: dict[str, int] = {}
 
     def __iter__(self) -> Iterator[KnownQueue]:
         return iter(list(self._known_queues.values()))
 
-    def next_batch(self, n: int) -> list[KnownQueue]:
-        """The next `n` queues in turn."""
-        known_queues = list(self._known_queues.values())
-        begin = self._next_batch if self._next_batch < len(known_queues) else 0
-        self._next_batch = begin + n
-        return known_queues[begin : self._next_batch]
-
-    def recently_used(self) -> list[KnownQueue]:
-        """The standard queues that this process used recently, those reconciled longest ago first."""
-        now_ms = self._clock.wall_ms()
-        cached = [queue for queue in self if not queue.q.fifo and queue.generation != DROPPED]
-        lately = [queue for queue in cached if now_ms - queue.used_ms < RECENTLY_USED_MS]
-        return sorted(lately, key=lambda queue: queue.reconciled_ms)
-
     async def get(self, q: QueueRef) -> KnownQueue:
         now_ms = self._clock.wall_ms()
         queue = self._known_queues.get(q.id)
-        if queue is None or (queue.generation != DROPPED and now_ms - queue.read_ms > GENERATION_AGE_MS_MAX):
+        if queue is None or (queue.generation != DROPPED and now_ms - queue.read_ms > self._age_ms_max(q)):
             queue = await asyncio.shield(self._reads.get(q.id) or self._read(q))
         queue.q = q
-        if now_ms - queue.used_ms >= RECENTLY_USED_MS:
-            queue.reconciled_ms = now_ms  # this process was not using the queue, so it missed nothing
         queue.used_ms = now_ms
+        noted = queue.noted
+        if noted is None or noted[1] is not q or noted[0] is not self._processes.node or now_ms > queue.noted_ms:
+            await self._note(queue, q)
         return queue
+
+    async def verified(self, queue: KnownQueue) -> int:
+        """The queue's generation, read anew if it may be too old for answers that no Redis has confirmed."""
+        if self._clock.wall_ms() - queue.read_ms > GENERATION_AGE_MS_MAX and queue.generation != DROPPED:
+            await asyncio.shield(self._reads.get(queue.q.id) or self._read(queue.q))
+        return queue.generation
+
+    def _age_ms_max(self, q: QueueRef) -> int:
+        without_redis = any(self._caches.at(shard).on_fallback for shard in self._caches.shards(q.id))
+        return GENERATION_AGE_MS_MAX if without_redis else GENERATION_AGE_CACHED_MS_MAX
+
+    # -- uses ---------------------------------------------------------------------------------------------------------
+
+    async def _note(self, queue: KnownQueue, q: QueueRef) -> None:
+        """Note in the table of uses that this process uses the queue, unless it says so."""
+        noted, now_ms = queue.noted, self._clock.wall_ms()
+        if queue.generation == DROPPED:
+            return
+        if noted is not None and noted[0] is self._processes.node and now_ms <= queue.noted_ms:
+            before = noted[1]
+            if q.version < before.version or (q.retention_ms, q.audit) == (before.retention_ms, before.audit):
+                return
+        task = self._notes.get(q.id)
+        if task is None:
+            task = self._notes[q.id] = asyncio.create_task(self._write_note(queue, q))
+            task.add_done_callback(lambda ended: self._note_ended(q.id, ended))
+        await asyncio.shield(task)
+
+    async def _write_note(self, queue: KnownQueue, q: QueueRef) -> None:
+        node = self._processes.node
+        await self._used.add(q, node)
+        queue.noted, queue.noted_ms = (node, q), self._clock.wall_ms() + NOTE_AGE_MS_MAX
+        self.used_slices.add(slice_of(q.id))
+
+    def _note_ended(self, queue_id: str, task: asyncio.Task[None]) -> None:
+        del self._notes[queue_id]
+        if not task.cancelled():
+            task.exception()  # the callers get it, unless they do not wait any more
+
+    # -- generations --------------------------------------------------------------------------------------------------
 
     def _read(self, q: QueueRef) -> asyncio.Task[KnownQueue]:
         """One read for all concurrent callers."""
@@ -108,43 +159,59 @@ class KnownQueues:
         queue.read_ms = now_ms
         return queue
 
-    def start_fill(self, queue: KnownQueue) -> asyncio.Task[None]:
-        """Fill the queue's cache, unless a fill is running."""
-        task = self._fills.get(queue.q.id)
-        if task is None:
-            task = self._fills[queue.q.id] = asyncio.create_task(self._fill(queue))
-            task.add_done_callback(lambda ended: self._fill_ended(queue.q.id, ended))
-        return task
+    # -- fills --------------------------------------------------------------------------------------------------------
 
-    def _fill_ended(self, queue_id: str, task: asyncio.Task[None]) -> None:
-        del self._fills[queue_id]
+    def start_fill(self, queue: KnownQueue, shard: QueueShard) -> _Fill:
+        """Fill the shard's cache, unless a fill is running."""
+        fill = self._fills.get(shard)
+        if fill is None:
+            stepped = asyncio.Event()
+            fill = self._fills[shard] = _Fill(asyncio.create_task(self._fill(queue, shard, stepped)), stepped)
+            fill.task.add_done_callback(lambda ended: self._fill_ended(shard, ended))
+        return fill
+
+    def _fill_ended(self, shard: QueueShard, task: asyncio.Task[None]) -> None:
+        del self._fills[shard]
         if not task.cancelled() and (error := task.exception()):  # the next receive starts another fill
-            log.warning("queue.cache_fill_failed", queue=queue_id, error=str(error))
+            log.warning("queue.cache_fill_failed", queue=shard.queue_id, error=str(error))
 
-    async def wait_for_fill(self, queue: KnownQueue) -> None:
-        """Wait for the fill, at most `FILL_WAIT_S`: messages in the cache can be received meanwhile."""
-        done, _ = await asyncio.wait({self.start_fill(queue)}, timeout=FILL_WAIT_S)
+    async def wait_for_fill(self, queue: KnownQueue, *shards: QueueShard) -> None:
+        """Wait for the fills, at most `FILL_WAIT_S`: messages in the cache can be received meanwhile."""
+        done, _ = await asyncio.wait({self.start_fill(queue, one).task for one in shards}, timeout=FILL_WAIT_S)
         for task in done:
             task.result()
 
-    async def _fill(self, queue: KnownQueue) -> None:
+    async def wait_for_messages(self, queue: KnownQueue, shard: QueueShard) -> bool:
+        """Wait until the fill has put messages into the cache or has ended, at most `FILL_WAIT_S`. Returns whether it
+        has."""
+        fill = self.start_fill(queue, shard)
+        stepped = asyncio.create_task(fill.stepped.wait())
+        try:
+            done, _ = await asyncio.wait({fill.task, stepped}, timeout=FILL_WAIT_S, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            stepped.cancel()
+        if fill.task in done:
+            fill.task.result()
+        return bool(done)
+
+    async def _fill(self, queue: KnownQueue, shard: QueueShard, stepped: asyncio.Event) -> None:
         generation = await self._rows.generation(queue.q.id)
         queue.observe_generation(DROPPED if generation is None else generation)
         if generation is None:
-            await self._failover.ask(lambda cache: cache.reset(queue.q.id, DROPPED))
+            await self._caches.ask(shard, lambda cache: cache.reset(shard, DROPPED))
             return
 
-        await self._failover.persist_leases(queue.q.id)
+        await self._caches.at(shard).save_hidden(shard)
 
         async def walk(cache: Cache) -> bool:
-            return await fill_cache(self._rows, cache, queue.q.id, queue.generation)
+            return await fill_cache(self._rows, cache, shard, queue.generation, self._fill_slots, stepped.set)
 
-        while not await self._failover.ask(walk):  # noqa: ASYNC110  # the other filler is in another process
+        while not await self._caches.ask(shard, walk):  # noqa: ASYNC110  # the other filler is in another process
             await asyncio.sleep(FILL_RETRY_S)
 
     async def close(self) -> None:
         """Wait for running fills: an aborted one would block fills by other processes until its lease ends."""
-        fills = set(self._fills.values())
+        fills = {fill.task for fill in self._fills.values()}
         if fills:
             _, left = await asyncio.wait(fills, timeout=FILL_CLOSE_S)
             for task in left:

@@ -2,75 +2,72 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
-from functools import partial
-from typing import Any
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, Protocol
 
-import structlog
-
-from cns_common.errors import CnsError
-from cqs.engines.cluster.cache_contract import DROPPED, Cache
-from cqs.engines.cluster.cache_failover import CacheFailover
-from cqs.engines.cluster.ids import MessageLocation, start_of
-from cqs.engines.cluster.known_queues import KnownQueue, KnownQueues
-from cqs.engines.cluster.refill import buckets_of, has_messages, headers_of, is_closed
-from cqs.engines.cluster.rows import MessageRows
-
-log = structlog.get_logger(__name__)
+from cqs.engines.cluster.ids import QueueShard, start_of
+from cqs.engines.cluster.ownership.owned_queues import OwnedQueue
+from cqs.engines.cluster.refill import buckets_of, has_messages, headers_of
+from cqs.engines.cluster.rows import ListedBucket, MessageRows
+from cqs.engines.cluster.schema import BUCKET_SPAN_MS
+from cqs.engines.cluster.servers.router import CacheRouter
+from cqs.engines.contract import QueueRef
 
 QUEUES_MAX = 100
-QUEUES_AT_ONCE = 50
-"""Queues of this process per step. Each costs a few statements even if there is nothing to do."""
 EMPTY_CHECKS = 2
-EMPTY_AGE_MS = 30_000
-"""No write runs for longer than this."""
+OLDER_VERSION_MS = 86_400_000
+"""A bucket that an older version opened, without a lease, is sealed after this time."""
 
 
 Clear = Callable[[str, int], Coroutine[Any, Any, int]]
 """Clears what a queue has beside its buckets, up to a budget; returns how much was removed."""
 
 
-async def maintain_queues(
-    rows: MessageRows,
-    known_queues: KnownQueues,
-    expire_of: Callable[[KnownQueue, int], Coroutine[Any, Any, int]],
-    budget: int,
-    now_ms: int,
-    wall_ms: int,
+class ExpiringQueue(Protocol):
+    q: QueueRef
+    generation: int
+
+
+async def drop_empty(
+    rows: MessageRows, queue: OwnedQueue, listed: Sequence[ListedBucket], budget: int, now_ms: int
 ) -> int:
-    """Maintain some of the queues that this process uses. Returns how many rows and buckets were removed."""
-    done = 0
-    for queue in known_queues.next_batch(QUEUES_AT_ONCE):
-        if done >= budget:
-            break
-        if queue.generation == DROPPED:
-            continue
-        try:
-            done += await expire_of(queue, budget - done)
-            done += await _drop_empty(rows, queue, now_ms, wall_ms)
-        except CnsError as error:  # go on with the other queues
-            log.warning("queue.maintenance_failed", queue=queue.q.id, error=str(error))
-    return done
+    """Seal buckets whose writers are gone, and remove sealed ones that are empty: nothing comes after a seal.
 
-
-async def _drop_empty(rows: MessageRows, queue: KnownQueue, now_ms: int, wall_ms: int) -> int:
-    """Remove closed buckets that were seen empty twice, `EMPTY_AGE_MS` apart: writes that ran at the first time have
-    ended.
-
-    Each call examines `EMPTY_CHECKS` buckets, in turn.
+    Messages are mostly deleted in their order: the oldest buckets are examined up to the first with messages, then
+    `EMPTY_CHECKS` of the others in turn.
     """
-    dropped = 0
-    closed = [bucket async for bucket in buckets_of(rows, queue.q.id, queue.generation) if is_closed(bucket, now_ms)]
-    turn = [bucket for bucket in closed if bucket > queue.last_examined][:EMPTY_CHECKS] or closed[:EMPTY_CHECKS]
-    for bucket in turn:
-        queue.last_examined = bucket
-        if await has_messages(rows, queue.q.id, bucket):
-            queue.seen_empty.pop(bucket, None)
-        elif wall_ms - queue.seen_empty.setdefault(bucket, wall_ms) >= EMPTY_AGE_MS:
-            await rows.remove_bucket(queue.q.id, bucket)
-            del queue.seen_empty[bucket]
+    dropped, queue_id = 0, queue.q.id
+    left = [bucket.name for bucket in listed if not bucket.sealed and not bucket.leased and _is_old(bucket, now_ms)]
+    for name in left[:EMPTY_CHECKS]:
+        await rows.seal(queue_id, name)
+    sealed = [bucket for bucket in listed if bucket.sealed]
+    while sealed and dropped < budget and await _is_empty(rows, queue, sealed[0].name):
+        await rows.remove_sealed(queue_id, sealed.pop(0))
+        dropped += 1
+    behind = sealed[1:]
+    turn = [bucket for bucket in behind if bucket.name > queue.last_examined] or behind
+    for bucket in turn[: min(EMPTY_CHECKS, budget - dropped)]:
+        queue.last_examined = bucket.name
+        if not await has_messages(rows, queue_id, bucket.name):
+            await rows.remove_sealed(queue_id, bucket)
             dropped += 1
     return dropped
+
+
+async def _is_empty(rows: MessageRows, queue: OwnedQueue, bucket: str) -> bool:
+    """Passes over each deleted row once."""
+    before, cleared = queue.oldest
+    first = await rows.first(queue.q.id, bucket, cleared if before == bucket else -1)
+    if first is not None:
+        queue.oldest = (bucket, first.location.seq - 1)
+    return first is None
+
+
+def _is_old(bucket: ListedBucket, now_ms: int) -> bool:
+    """Whether its writer has begun another bucket, if it writes at all. This saves seals of buckets that are still
+    used; whether one can be sealed is not decided here."""
+    age_ms = now_ms - start_of(bucket.name)
+    return age_ms > (BUCKET_SPAN_MS if bucket.state else OLDER_VERSION_MS)
 
 
 async def clear_garbage(rows: MessageRows, clear_log: Clear, budget: int) -> int:
@@ -83,7 +80,7 @@ async def clear_garbage(rows: MessageRows, clear_log: Clear, budget: int) -> int
         for queue_id, below in garbage:
             buckets = [bucket for bucket in await rows.buckets(queue_id, "") if bucket < below][: budget - done]
             for bucket in buckets:
-                await rows.remove_bucket(queue_id, bucket)
+                await rows.remove_garbage(queue_id, bucket)
             done += len(buckets)
             done += await clear_log(queue_id, max(budget - done, 0))
             if done >= budget:
@@ -92,23 +89,21 @@ async def clear_garbage(rows: MessageRows, clear_log: Clear, budget: int) -> int
     return done
 
 
-async def expire(rows: MessageRows, failover: CacheFailover, queue: KnownQueue, budget: int, now_ms: int) -> int:
+async def expire(rows: MessageRows, caches: CacheRouter, queue: ExpiringQueue, budget: int, now_ms: int) -> int:
     """Remove expired messages, oldest first."""
     queue_id, oldest_ms, done = queue.q.id, now_ms - queue.q.retention_ms, 0
-    async for bucket in buckets_of(rows, queue_id, queue.generation):
+    async for bucket in buckets_of(rows, QueueShard(queue_id), queue.generation):
         if start_of(bucket) > oldest_ms:
             break
         async for page in headers_of(rows, queue_id, bucket):
-            expired = [one.location for one in page if one.born_at_ms <= oldest_ms][: budget - done]
-            if not expired:
+            headers = [one for one in page if one.born_at_ms <= oldest_ms][: budget - done]
+            if not headers:
                 break  # later messages of the bucket have not expired
+            await rows.record_expired(queue.q, [(one.id, one.tenant) for one in headers], now_ms)
+            expired = [one.location for one in headers]
             await rows.delete(queue_id, expired)
-            await failover.ask(partial(_forget, queue_id, expired))
+            await caches.forget(queue_id, expired)
             done += len(expired)
             if done >= budget:
                 return done
     return done
-
-
-async def _forget(queue_id: str, locations: list[MessageLocation], cache: Cache) -> None:
-    await cache.forget(queue_id, locations)

@@ -1,64 +1,230 @@
-"""Keeps Redis consistent with the rows: adds missing messages, and finishes deletes of processes that died."""
+"""Adds messages to Redis that it lacks: those whose sender died, or could not add them, after it wrote their rows.
+
+Nothing is compared while all goes well. A sender that met an error compares what it wrote itself; what a dead process
+wrote last is compared by the owners of its queues.
+"""
 
 from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import structlog
 
 from cns_common.clock import Clock
 from cns_common.errors import CnsError
+from cqs.engines.cluster.cache_contract import CacheUnavailable
 from cqs.engines.cluster.cache_failover import CacheFailover
-from cqs.engines.cluster.known_queues import KnownQueue, KnownQueues
+from cqs.engines.cluster.ids import QueueShard, start_of, writer_of
+from cqs.engines.cluster.known_queues import KnownQueues
+from cqs.engines.cluster.ownership.processes import LiveProcesses
+from cqs.engines.cluster.ownership.used_queues import NOBODY, QueueUse, UsedQueues
 from cqs.engines.cluster.redis_cache import RedisCache
-from cqs.engines.cluster.refill import ReconcileProgress, reconcile
+from cqs.engines.cluster.refill import RECONCILE_AGE_MS, add_missing_since, add_missing_tail, buckets_of
 from cqs.engines.cluster.rows import MessageRows
+from cqs.engines.cluster.schema import BUCKET_SPAN_MS
+from cqs.engines.cluster.servers.router import CacheRouter
 
-QUEUES_AT_ONCE = 200
+COMPARED_AFTER_MS = (5_000, 15_000, 45_000)
+"""Times after an error at which the sender compares. By the last one no write of it is under way any more."""
+QUEUES_AT_ONCE = 8
 
 log = structlog.get_logger(__name__)
 
 
-class Reconciler:
-    """Reconciles the queues that this process used recently."""
+async def finish_deletes(rows: MessageRows, redis: RedisCache, shard: QueueShard) -> None:
+    """Delete the rows of messages that left Redis for a delete which nobody finished."""
+    left = await redis.unfinished_deletes(shard)
+    if left:
+        await rows.delete(shard.queue_id, left)
+        redis.finish_delete(shard, left)
 
-    def __init__(self, rows: MessageRows, failover: CacheFailover, known_queues: KnownQueues, clock: Clock) -> None:
+
+class _Doubt:
+    __slots__ = ("begun_ms", "compared", "since_ms")
+
+    def __init__(self, since_ms: int, begun_ms: int) -> None:
+        self.since_ms = since_ms  # message time
+        self.begun_ms = begun_ms  # monotonic
+        self.compared = 0
+
+    @property
+    def due_ms(self) -> int:
+        return self.begun_ms + COMPARED_AFTER_MS[self.compared]
+
+
+class _Undone(NamedTuple):
+    queue_id: str
+    node: str
+
+
+class _InUse(NamedTuple):
+    """What was last known of a Redis server that is in use."""
+
+    losses: int
+    at_ms: int
+
+
+class Reconciler:
+    def __init__(
+        self,
+        rows: MessageRows,
+        caches: CacheRouter,
+        known_queues: KnownQueues,
+        processes: LiveProcesses,
+        used: UsedQueues,
+        clock: Clock,
+    ) -> None:
         self._rows = rows
-        self._failover = failover
+        self._caches = caches
         self._known_queues = known_queues
+        self._processes = processes
+        self._used = used
         self._clock = clock
+        self._doubts: dict[str, _Doubt] = {}
+        self._undone: dict[_Undone, tuple[QueueUse, int]] = {}  # with the time when its process was found dead
+        self._in_use: dict[CacheFailover, _InUse] = {}
+        self._begun_ms = clock.now_ms()
         self.repairs = 0
 
     @property
     def lag_ms(self) -> int:
-        """The longest time since a queue was compared: the maximum delay of a message that its sender could not add to
-        Redis."""
-        return max(
-            (self._clock.wall_ms() - queue.reconciled_ms for queue in self._known_queues.recently_used()),
-            default=0,
-        )
+        """How long the comparison that is most overdue has been waiting."""
+        now_ms = self._clock.monotonic_ms()
+        since_ms = [begun_ms for _, begun_ms in self._undone.values()]
+        return max([now_ms - at_ms for at_ms in (*since_ms, *[one.due_ms for one in self._doubts.values()])] + [0])
+
+    def doubt(self, queue_id: str, since_ms: int) -> None:
+        """Rows that this process wrote since then may exist without being in Redis."""
+        before = self._doubts.get(queue_id)
+        doubt = self._doubts[queue_id] = _Doubt(since_ms, self._clock.monotonic_ms())
+        if before is not None:
+            doubt.since_ms = min(before.since_ms, since_ms)
+
+    def add_undone(self, uses: Sequence[QueueUse]) -> None:
+        """Queues that dead processes used."""
+        for use in uses:
+            self._undone.setdefault(_Undone(use.q.id, use.node), (use, self._clock.monotonic_ms()))
+
+    async def close(self) -> bool:
+        """Report finished deletes. Returns whether nothing is left undone."""
+        for failover in self._caches.failovers():
+            if failover.has_redis and failover.redis is None:
+                return False
+        try:
+            await self._report_deletes()
+        except CacheUnavailable:
+            return False
+        return not self._doubts
 
     async def step(self) -> None:
-        redis = self._failover.redis
-        if redis is None:
-            return
-        await redis.flush_finished_deletes()
-        for queue in self._known_queues.recently_used()[:QUEUES_AT_ONCE]:
-            begun_ms = self._clock.wall_ms()
-            try:
-                await self._compare(redis, queue)
-            except CnsError as error:  # go on with the other queues
-                log.warning("redis.reconcile_failed", queue=queue.q.id, error=str(error))
-            else:
-                queue.reconciled_ms = begun_ms
+        await self._report_deletes()
+        self._doubt_after_losses()
+        await self._compare_doubts()
+        undone = list(self._undone.items())
+        for at in range(0, len(undone), QUEUES_AT_ONCE):
+            await asyncio.gather(*[self._finish(key, use) for key, (use, _) in undone[at : at + QUEUES_AT_ONCE]])
 
-    async def _compare(self, redis: RedisCache, queue: KnownQueue) -> None:
-        queue_id = queue.q.id
-        if queue.progress.generation != queue.generation:
-            queue.progress = ReconcileProgress(queue.generation)
-        repairs = await reconcile(self._rows, redis, queue_id, queue.progress, self._clock.now_ms())
-        if repairs:
-            log.info("redis.repaired", queue=queue_id, messages=repairs)
-            self.repairs += repairs
-        left = await redis.unfinished_deletes(queue_id)
-        if left:
-            await self._rows.delete(queue_id, left)
-            redis.finish_delete(queue_id, left)
+    async def _report_deletes(self) -> None:
+        for failover in self._caches.failovers():
+            if failover.redis is not None:
+                await failover.redis.flush_finished_deletes()
+
+    def _doubt_after_losses(self) -> None:
+        """After a Redis was lost, doubt all that was sent meanwhile."""
+        now_ms = self._clock.now_ms()
+        before, self._in_use = self._in_use, {}
+        for failover in self._caches.failovers():
+            in_use = before.get(failover) or _InUse(0, self._begun_ms)
+            self._in_use[failover] = in_use
+            if failover.redis is None:
+                continue
+            if failover.losses != in_use.losses:
+                since_ms = in_use.at_ms - RECONCILE_AGE_MS
+                for queue in self._known_queues:
+                    if queue.sent_ms >= since_ms:
+                        self.doubt(queue.q.id, since_ms)
+            self._in_use[failover] = _InUse(failover.losses, now_ms)
+
+    def _redises(self, queue_id: str) -> list[tuple[QueueShard, RedisCache]] | None:
+        """The queue's caches in Redis; None if one of them is lost: comparing waits for its return."""
+        found: list[tuple[QueueShard, RedisCache]] = []
+        for shard in self._caches.shards(queue_id):
+            failover = self._caches.at(shard)
+            if failover.redis is not None:
+                found.append((shard, failover.redis))
+            elif failover.has_redis:
+                return None
+        return found
+
+    # -- what this process wrote --------------------------------------------------------------------------------------
+
+    async def _compare_doubts(self) -> None:
+        now_ms = self._clock.monotonic_ms()
+        for queue_id, doubt in list(self._doubts.items()):
+            redises = self._redises(queue_id)
+            if doubt.due_ms > now_ms or redises is None:
+                continue
+            try:
+                await self._compare_own(redises, queue_id, doubt.since_ms)
+            except CnsError as error:  # go on with the other queues
+                log.warning("redis.reconcile_failed", queue=queue_id, error=str(error))
+                continue
+            doubt.compared += 1
+            if doubt.compared == len(COMPARED_AFTER_MS) and self._doubts.get(queue_id) is doubt:
+                del self._doubts[queue_id]
+
+    async def _compare_own(self, redises: list[tuple[QueueShard, RedisCache]], queue_id: str, since_ms: int) -> None:
+        buckets = await self._buckets_of(queue_id, self._rows.node)
+        since_bucket_ms = since_ms - BUCKET_SPAN_MS - RECONCILE_AGE_MS
+        for shard, redis in redises:
+            for bucket in buckets:
+                if shard.has(bucket) and start_of(bucket) >= since_bucket_ms:
+                    added = await add_missing_since(self._rows, redis, shard, bucket, since_ms, self._clock.now_ms())
+                    self._count(queue_id, added)
+            await finish_deletes(self._rows, redis, shard)
+
+    # -- what dead processes left -------------------------------------------------------------------------------------
+
+    async def _finish(self, key: _Undone, use: QueueUse) -> None:
+        """Do what a dead process left undone in a queue, and remove it from the queue's users."""
+        redises = self._redises(use.q.id)
+        if redises is None:
+            return
+        try:
+            if redises and not use.q.fifo and use.node not in self._processes.departed:
+                await self._compare_last(redises, use)
+            if await self._has_buckets(use.q.id):
+                await self._used.add(use.q, NOBODY)
+            await self._used.remove(use.q.id, use.node)
+        except (CnsError, CacheUnavailable) as error:  # the next step tries again
+            log.warning("redis.reconcile_failed", queue=use.q.id, error=str(error))
+        else:
+            self._undone.pop(key, None)
+
+    async def _compare_last(self, redises: list[tuple[QueueShard, RedisCache]], use: QueueUse) -> None:
+        queue_id, (node, _, _) = use.q.id, use.node.partition(".")
+        buckets = await self._buckets_of(queue_id, node)
+        for shard, redis in redises:
+            some = [bucket for bucket in buckets if shard.has(bucket)]
+            self._count(queue_id, await add_missing_tail(self._rows, redis, shard, some, self._clock.now_ms()))
+            await finish_deletes(self._rows, redis, shard)
+
+    async def _has_buckets(self, queue_id: str) -> bool:
+        return bool(await self._rows.buckets(queue_id, ""))
+
+    async def _buckets_of(self, queue_id: str, node: str) -> list[str]:
+        generation = await self._rows.generation(queue_id)
+        if generation is None:
+            return []
+        return [
+            bucket
+            async for bucket in buckets_of(self._rows, QueueShard(queue_id), generation)
+            if writer_of(bucket) == node
+        ]
+
+    def _count(self, queue_id: str, added: int) -> None:
+        if added:
+            log.info("redis.repaired", queue=queue_id, messages=added)
+            self.repairs += added

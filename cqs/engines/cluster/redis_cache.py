@@ -15,12 +15,11 @@ from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 
 from cns_common.clock import Clock
-from cns_common.ids import hex_id
 from cns_common.redis_pipe import PipeError, RedisPipe, ReplyError, Word
 from cns_common.task_cancellation import cancel_and_wait
 from cqs.engines.cluster import redis_scripts as lua
 from cqs.engines.cluster.cache_contract import (
-    EPOCH_DIGITS,
+    DROPPED,
     CacheCounts,
     CachedMessage,
     CacheUnavailable,
@@ -28,8 +27,9 @@ from cqs.engines.cluster.cache_contract import (
     LeaseRequest,
     LeaseResult,
     MaybeOutcome,
+    cache_epoch,
 )
-from cqs.engines.cluster.ids import DeliveryKey, MessageLocation, parse_location
+from cqs.engines.cluster.ids import DeliveryKey, MessageLocation, QueueShard, parse_location, queue_of
 from cqs.engines.cluster.unacked import UnackedDeliveries
 from cqs.engines.contract import IN_FLIGHT_MAX, SPENT_HIDE_MS, Outcome
 
@@ -37,7 +37,16 @@ PREFIX = "cqs"
 TIMEOUT_S = 2.0
 FILLER_TTL_MS = 5_000
 """A filler that added no page for this long is dead: another process continues the fill."""
+CONTENT_LOST = -3
+"""The answer to a filler of a queue that was filled before in this epoch."""
+EVICTION_POLICY = "noeviction"
 PING_TTL_MS = 1_000
+IDLE_TTL_MS = 86_400_000
+"""How long Redis keeps the content of a queue that nobody uses. No visibility timeout (12 h) is longer, and the time of
+a delayed message is in its row, so nothing becomes visible too early when the rows are read again."""
+TASK_TTL_MS = 60_000
+SINCE_MARK = "@"
+"""In the registry, between a shard and the layout since which it is there."""
 DROPPED_TTL_MS = 86_400_000
 UNFINISHED_DELETE_MS = 5_000
 """After this time another process finishes a delete. Both may delete the row: the writes are the same."""
@@ -59,28 +68,50 @@ _ADD, _LEASE, _BEGIN_DELETE, _CHECK, _SET_VISIBLE_AT = map(
 _FORGET, _COUNTS, _PAGE, _BEGIN_EPOCH, _FILL_PAGE = map(
     _Script, (lua.FORGET, lua.COUNTS, lua.PAGE, lua.BEGIN_EPOCH, lua.FILL_PAGE)
 )
-_END_FILL, _ADD_MISSING, _RESET = map(_Script, (lua.END_FILL, lua.ADD_MISSING, lua.RESET))
-_KEEP_HIDDEN, _FINISH_DELETES, _UNFINISHED_DELETES, _UNDO_DELETE = map(
-    _Script, (lua.KEEP_HIDDEN, lua.FINISH_DELETES, lua.UNFINISHED_DELETES, lua.UNDO_DELETE)
+_END_FILL, _ADD_MISSING, _RESET, _HELD = map(_Script, (lua.END_FILL, lua.ADD_MISSING, lua.RESET, lua.HELD))
+_RENEW = _Script(lua.RENEW)
+_KEEP_HIDDEN, _FINISH_DELETES, _UNFINISHED_DELETES, _UNDO_DELETE, _UNDO_LEASE = map(
+    _Script, (lua.KEEP_HIDDEN, lua.FINISH_DELETES, lua.UNFINISHED_DELETES, lua.UNDO_DELETE, lua.UNDO_LEASE)
 )
 
-LOST_HIDING = 8
+LOST_HIDING, DONE_EARLIER, GONE_EARLIER = 8, 10, 11
 _OUTCOMES: dict[int | None, MaybeOutcome] = {
     None: None,
     9: None,
     LOST_HIDING: Outcome.STALE,
+    DONE_EARLIER: Outcome.DONE,
+    GONE_EARLIER: Outcome.GONE,
     **{one.value: one for one in Outcome},
 }
 
 
 class RedisCache:
-    """See `Cache`. A restarted server is noticed by its run id when the first connection to it is made."""
+    """See `Cache`. Its content counts for one epoch of the processes' trust and one run of the server.
 
-    def __init__(self, url: str, clock: Clock, unacked: UnackedDeliveries, prefix: str = PREFIX) -> None:
+    The content of a shard expires `IDLE_TTL_MS` after it was renewed last. The registry, a sorted set in Redis, has the
+    shards that were filled in an epoch, by that time: if one of these is missing before it may expire, or the registry,
+    Redis has lost content.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        clock: Clock,
+        unacked: UnackedDeliveries,
+        prefix: str = PREFIX,
+        placed_since: Callable[[QueueShard], int] = lambda _: 0,
+    ) -> None:
+        self.placed_since = placed_since
         self._clock = clock
         self._unacked = unacked
         self._prefix = prefix
-        self._deleted: dict[str, list[str]] = {}
+        self._deleted: dict[QueueShard, list[str]] = {}
+        self._server = ""
+        self.epoch = 0
+        self.lost_epoch = 0
+        """The last epoch of which content was found missing."""
+        self.newest_epoch = 0
+        """The newest epoch that was met in Redis, if it was a later one than the processes'."""
         self.duplicates = 0
         """Deliveries whose visibility was lost and whose messages were delivered again before they were settled."""
         self._hints: set[asyncio.Task[None]] = set()
@@ -90,32 +121,67 @@ class RedisCache:
         )
         """For the subscription only; frequent calls go through the pipe."""
 
-    @property
-    def run_id(self) -> str:
-        """The run id of the server, as of the newest connection."""
-        return self._pipe.run_id
-
     async def close(self) -> None:
         await cancel_and_wait(self._hints)
         await self._pipe.end()
         await self._redis.aclose()
 
-    def keys(self, queue_id: str) -> list[str]:
-        """All keys of a queue are in one cluster slot."""
-        return [f"{self._prefix}:{{{queue_id}}}:{part}" for part in lua.PARTS]
+    def keys(self, shard: QueueShard) -> list[str]:
+        """All keys of a shard are in one cluster slot."""
+        return [f"{self._prefix}:{{{shard.name}}}:{part}" for part in lua.PARTS]
 
-    async def ping(self) -> None:
-        """Check that the server answers and accepts writes; this also reads its run id."""
+    # -- trust --------------------------------------------------------------------------------------------------------
+
+    def trust(self, epoch: int, server: str) -> None:
+        """Use the content of this epoch, on this server only."""
+        self.epoch, self._server = epoch, server
+
+    async def ping(self) -> str:
+        """Check that the server answers, accepts writes and evicts nothing. Returns its run id."""
         try:
             await (await self._pipe.connection()).execute("SET", f"{self._prefix}:greeting", "", "PX", PING_TTL_MS)
         except (PipeError, ReplyError) as error:
             self._pipe.close()  # the host name may resolve to another server by now
             raise CacheUnavailable(str(error)) from error
+        if complaint := self.policy_complaint():
+            self._pipe.close()  # the next connection reads the policy again
+            raise CacheUnavailable(complaint)
+        return self._pipe.run_id
 
-    async def _call(self, script: _Script, queue_id: str, *arguments: Word) -> Any:
+    def policy_complaint(self) -> str:
+        """The fault of the server's eviction policy as of the newest connection; '' if it has none."""
+        policy = self._pipe.facts.get("maxmemory_policy", EVICTION_POLICY)
+        if policy == EVICTION_POLICY:
+            return ""
+        return f"Redis has maxmemory-policy {policy}, which removes what hides messages: set {EVICTION_POLICY}"
+
+    async def register(self, epoch: int, before: int) -> None:
+        """Begin the registry of a new epoch, in which no queue is filled."""
+        await self._execute("ZADD", self._registry(epoch), "+inf", "")
+        await self._execute("UNLINK", self._registry(before))
+
+    async def has_content(self, epoch: int) -> bool:
+        """Whether the content of the epoch was not lost."""
+        return await self._execute("ZSCORE", self._registry(epoch), "") is not None
+
+    def _registry(self, epoch: int) -> str:
+        return f"{self._prefix}:filled:{epoch}"
+
+    async def _execute(self, *words: Word) -> Any:
+        try:
+            return await (await self._pipe.connection()).execute(*words)
+        except (PipeError, ReplyError) as error:
+            raise CacheUnavailable(str(error)) from error
+
+    def _times(self, now_ms: int, added: Sequence[CachedMessage] = ()) -> str:
+        return f"{now_ms}:{self._clock.wall_ms()}{'t' if any(item.tenant for item in added) else ''}"
+
+    async def _call(self, script: _Script, shard: QueueShard, *arguments: Word) -> Any:
         try:
             connection = await self._pipe.connection()
-            words = (len(lua.PARTS), *self.keys(queue_id), self._pipe.run_id, *arguments)
+            if self._pipe.run_id != self._server:
+                raise CacheUnavailable("another server answers")
+            words = (len(lua.PARTS), *self.keys(shard), self._run(shard), *arguments)
             try:
                 return await connection.execute("EVALSHA", script.sha, *words)
             except ReplyError as error:
@@ -125,24 +191,35 @@ class RedisCache:
         except (PipeError, ReplyError) as error:
             raise CacheUnavailable(str(error)) from error
 
+    def _run(self, shard: QueueShard) -> str:
+        """The lifetime of content that counts: an epoch of trust, a run of the server, and the layout since which the
+        shard is placed here; 0 if it has never been elsewhere."""
+        since = self.placed_since(shard)
+        return f"{self.epoch}:{self._server}:{since}" if since else f"{self.epoch}:{self._server}"
+
+    def _member(self, shard: QueueShard) -> str:
+        """The shard in the registry, as placed now."""
+        since = self.placed_since(shard)
+        return f"{shard.name}{SINCE_MARK}{since}" if since else shard.name
+
     # -- Cache --------------------------------------------------------------------------------------------------------
 
-    async def add(self, queue_id: str, items: Sequence[CachedMessage], now_ms: int) -> int | None:
-        generation: int | None = await self._call(_ADD, queue_id, now_ms, *_flat(items))
+    async def add(self, shard: QueueShard, items: Sequence[CachedMessage], now_ms: int) -> int | None:
+        generation: int | None = await self._call(_ADD, shard, self._times(now_ms, items), *_flat(items))
         return generation
 
-    async def undo_delete(self, queue_id: str, items: Sequence[CachedMessage], now_ms: int) -> None:
-        await self._call(_UNDO_DELETE, queue_id, now_ms, *_flat(items))
+    async def undo_delete(self, shard: QueueShard, items: Sequence[CachedMessage], now_ms: int) -> None:
+        await self._call(_UNDO_DELETE, shard, self._times(now_ms, items), *_flat(items))
 
-    async def lease(self, queue_id: str, request: LeaseRequest) -> LeaseResult | None:
+    async def lease(self, shard: QueueShard, request: LeaseRequest) -> LeaseResult | None:
         answer = await self._call(
             _LEASE,
-            queue_id,
-            request.now_ms,
+            shard,
+            self._times(request.now_ms),
             request.want,
             request.visible_at_ms,
             request.max_receives,
-            IN_FLIGHT_MAX,
+            IN_FLIGHT_MAX // shard.of,
             request.now_ms + SPENT_HIDE_MS,
             int(request.require_filled),
         )
@@ -164,101 +241,159 @@ class RedisCache:
         )
         for (_, _, location), taken, first_at_ms, spent in leases:
             if not spent:
-                self._unacked.add(queue_id, CachedMessage(location, request.visible_at_ms, taken, first_at_ms))
+                self._unacked.add(shard, CachedMessage(location, request.visible_at_ms, taken, first_at_ms))
         return LeaseResult(leases, due_ms, filling=bool(filling))
 
-    async def begin_delete(self, queue_id: str, keys: Sequence[DeliveryKey]) -> list[MaybeOutcome]:
+    async def undo_lease(self, shard: QueueShard, leases: Sequence[Lease], now_ms: int) -> None:
+        if leases:
+            epoch, number, _ = leases[0].key
+            members = [word for lease in leases for word in (lease.key.location.member, int(lease.spent))]
+            await self._call(_UNDO_LEASE, shard, self._times(now_ms), epoch, number, *members)
+
+    async def begin_delete(self, shard: QueueShard, keys: Sequence[DeliveryKey], now_ms: int) -> list[MaybeOutcome]:
         words = [word for key in keys for word in (key.location.member, key.epoch, key.lease)]
-        codes = await self._call(_BEGIN_DELETE, queue_id, self._clock.wall_ms(), *words)
-        outcomes = [
-            Outcome.DONE if self._outcome(code) is Outcome.STALE and code == LOST_HIDING else _OUTCOMES[code]
-            for code in codes or [None] * len(keys)
-        ]
+        codes = await self._call(_BEGIN_DELETE, shard, self._times(now_ms), *words)
+        outcomes = [self._delete_outcome(code) for code in codes or [None] * len(keys)]
         ended = [key.location for key, outcome in zip(keys, outcomes, strict=True) if outcome is not Outcome.STALE]
-        self._unacked.forget(queue_id, ended)
+        self._unacked.forget(shard, ended)
         return outcomes
 
-    def finish_delete(self, queue_id: str, locations: Sequence[MessageLocation]) -> None:
+    def finish_delete(self, shard: QueueShard, locations: Sequence[MessageLocation]) -> None:
         """Note deleted rows: the next `flush_finished_deletes` removes them from the set of unfinished deletes."""
-        self._deleted.setdefault(queue_id, []).extend([location.member for location in locations])
+        self._deleted.setdefault(shard, []).extend([location.member for location in locations])
 
     async def flush_finished_deletes(self) -> None:
         deleted, self._deleted = self._deleted, {}
-        for queue_id, members in deleted.items():
+        for shard, members in deleted.items():
             for at in range(0, len(members), MESSAGES_PER_CALL):
-                await self._call(_FINISH_DELETES, queue_id, *members[at : at + MESSAGES_PER_CALL])
+                await self._call(_FINISH_DELETES, shard, *members[at : at + MESSAGES_PER_CALL])
 
-    async def unfinished_deletes(self, queue_id: str) -> list[MessageLocation]:
+    async def unfinished_deletes(self, shard: QueueShard) -> list[MessageLocation]:
         """Messages that were removed for a delete which their process did not finish in time."""
-        members = await self._call(_UNFINISHED_DELETES, queue_id, self._clock.wall_ms() - UNFINISHED_DELETE_MS)
+        members = await self._call(_UNFINISHED_DELETES, shard, UNFINISHED_DELETE_MS)
         return [parse_location(member.decode()) for member in members]
+
+    def _delete_outcome(self, code: int | None) -> MaybeOutcome:
+        """Deliveries of an earlier epoch are looked up in the rows: these know what was delivered without Redis."""
+        outcome = self._outcome(code)
+        if code in (DONE_EARLIER, GONE_EARLIER):
+            return None
+        return Outcome.DONE if code == LOST_HIDING else outcome
 
     def _outcome(self, code: int | None) -> MaybeOutcome:
         self.duplicates += code == LOST_HIDING
         return _OUTCOMES[code]
 
-    async def check(self, queue_id: str, key: DeliveryKey) -> MaybeOutcome:
-        return self._outcome(await self._call(_CHECK, queue_id, key.location.member, key.epoch, key.lease))
+    async def check(self, shard: QueueShard, key: DeliveryKey) -> MaybeOutcome:
+        return self._outcome(await self._call(_CHECK, shard, key.location.member, key.epoch, key.lease))
 
-    async def set_visible_at(self, queue_id: str, key: DeliveryKey, visible_at_ms: int, now_ms: int) -> MaybeOutcome:
+    async def set_visible_at(
+        self, shard: QueueShard, key: DeliveryKey, visible_at_ms: int, now_ms: int
+    ) -> MaybeOutcome:
         code = await self._call(
-            _SET_VISIBLE_AT, queue_id, key.location.member, key.epoch, key.lease, visible_at_ms, now_ms
+            _SET_VISIBLE_AT, shard, key.location.member, key.epoch, key.lease, visible_at_ms, self._times(now_ms)
         )
         outcome = self._outcome(code)
         if code == LOST_HIDING and key.any_lease:
             outcome = Outcome.DONE
         if outcome is Outcome.DONE:
-            self._unacked.set_visible_at(queue_id, key.location, visible_at_ms)
+            self._unacked.set_visible_at(shard, key.location, visible_at_ms)
         return outcome
 
-    async def postpone(self, queue_id: str, items: Sequence[CachedMessage]) -> None:
+    async def postpone(self, shard: QueueShard, items: Sequence[CachedMessage]) -> None:
         """Nothing to do: whoever hid the message for longer changed it in Redis."""
 
-    async def keep_hidden(self, queue_id: str, items: Sequence[CachedMessage]) -> None:
+    async def keep_hidden(self, shard: QueueShard, items: Sequence[CachedMessage]) -> None:
+        times = self._times(self._clock.now_ms(), items)
         for at in range(0, len(items), MESSAGES_PER_CALL):
-            await self._call(_KEEP_HIDDEN, queue_id, *_flat(items[at : at + MESSAGES_PER_CALL]))
+            await self._call(_KEEP_HIDDEN, shard, times, *_flat(items[at : at + MESSAGES_PER_CALL]))
 
-    async def forget(self, queue_id: str, locations: Sequence[MessageLocation]) -> None:
+    async def forget(self, shard: QueueShard, locations: Sequence[MessageLocation]) -> None:
         for at in range(0, len(locations), MESSAGES_PER_CALL):
-            await self._call(
-                _FORGET, queue_id, *[location.member for location in locations[at : at + MESSAGES_PER_CALL]]
-            )
+            await self._call(_FORGET, shard, *[location.member for location in locations[at : at + MESSAGES_PER_CALL]])
 
-    async def counts(self, queue_id: str, now_ms: int, *, require_filled: bool) -> CacheCounts | None:
-        counts = await self._call(_COUNTS, queue_id, now_ms, int(require_filled))
+    async def counts(self, shard: QueueShard, now_ms: int, *, require_filled: bool) -> CacheCounts | None:
+        counts = await self._call(_COUNTS, shard, self._times(now_ms), int(require_filled))
         return None if counts is None else CacheCounts(*counts)
 
     async def page(
-        self, queue_id: str, after: tuple[int, str], n: int, *, require_filled: bool
+        self, shard: QueueShard, after: tuple[int, str], n: int, *, require_filled: bool
     ) -> list[CachedMessage] | None:
-        answer = await self._call(_PAGE, queue_id, *after, n, int(require_filled))
+        answer = await self._call(_PAGE, shard, *after, n, int(require_filled))
         if answer is None:
             return None
-        return [
-            CachedMessage(parse_location(member.decode()), int(due), deliveries, int(first_at))
-            for member, due, deliveries, first_at in zip(*[iter(answer)] * 4, strict=True)
-        ]
+        return _messages(answer)
 
-    async def begin_epoch(self, queue_id: str, generation: int, filler: str) -> int:
-        epoch, now_ms = hex_id()[:EPOCH_DIGITS], self._clock.wall_ms()
-        to_fill: int = await self._call(_BEGIN_EPOCH, queue_id, generation, filler, epoch, now_ms, FILLER_TTL_MS)
-        return to_fill
+    async def renew(self, shard: QueueShard) -> None:
+        """Keep the content for `IDLE_TTL_MS` from now on."""
+        begun_ms = await self._server_ms()
+        if await self._call(_RENEW, shard, IDLE_TTL_MS):
+            await self._execute("ZADD", self._registry(self.epoch), begun_ms, self._member(shard))
 
-    async def fill_page(self, queue_id: str, filler: str, items: Sequence[CachedMessage]) -> bool:
-        until_ms = self._clock.wall_ms() + FILLER_TTL_MS
-        return bool(await self._call(_FILL_PAGE, queue_id, self._clock.now_ms(), filler, until_ms, *_flat(items)))
+    async def forget_expired(self) -> None:
+        """Remove the shards of which the content has expired from the registry."""
+        await self._execute(
+            "ZREMRANGEBYSCORE", self._registry(self.epoch), "-inf", await self._server_ms() - 2 * IDLE_TTL_MS
+        )
 
-    async def end_fill(self, queue_id: str, filler: str) -> None:
-        await self._call(_END_FILL, queue_id, filler)
+    async def _server_ms(self) -> int:
+        seconds, microseconds = await self._execute("TIME")
+        return int(seconds) * 1000 + int(microseconds) // 1000
 
-    async def add_missing(self, queue_id: str, items: Sequence[CachedMessage], now_ms: int) -> int:
+    # -- a shard that moves to another server -------------------------------------------------------------------------
+
+    async def filled(self) -> list[str]:
+        """The names of the shards that were filled in this epoch."""
+        members: list[bytes] = await self._execute("ZRANGE", self._registry(self.epoch), 0, -1)
+        return [member.decode().partition(SINCE_MARK)[0] for member in members if member]
+
+    async def take_task(self, task: str, node: str) -> bool:
+        """Whether this process is the one that does a task, for as long as it may take."""
+        key = f"{self._prefix}:task:{task}"
+        await self._execute("SET", key, node, "NX", "PX", TASK_TTL_MS)
+        return bool(await self._execute("GET", key) == node.encode())
+
+    async def held(self, shard: QueueShard, behind: int) -> list[CachedMessage]:
+        """A page of the messages in flight, whoever holds them, behind so many others."""
+        answer = await self._call(_HELD, shard, self._times(self._clock.now_ms()), behind, MESSAGES_PER_CALL)
+        return _messages(answer)
+
+    async def begin_epoch(self, shard: QueueShard, generation: int, filler: str) -> int:
+        registry = self._registry(self.epoch)
+        known = await self.has_content(self.epoch)
+        begun_ms = await self._server_ms()
+        renewed = await self._execute("ZSCORE", registry, self._member(shard))
+        filled = int(renewed is not None and begun_ms < float(renewed) + IDLE_TTL_MS)
+        epoch = cache_epoch(self.epoch)
+        answer: int = CONTENT_LOST
+        if known:
+            times = (FILLER_TTL_MS, IDLE_TTL_MS)
+            answer = await self._call(_BEGIN_EPOCH, shard, generation, filler, epoch, filled, *times)
+        if answer <= CONTENT_LOST:
+            self.lost_epoch, self.newest_epoch = self.epoch, max(self.newest_epoch, -answer)
+            raise CacheUnavailable("Redis has lost content")
+        if answer >= 0:
+            await self._execute("ZADD", registry, begun_ms, self._member(shard))
+        return answer
+
+    async def fill_page(self, shard: QueueShard, filler: str, items: Sequence[CachedMessage]) -> bool:
+        times = self._times(self._clock.now_ms(), items)
+        return bool(await self._call(_FILL_PAGE, shard, times, filler, FILLER_TTL_MS, *_flat(items)))
+
+    async def end_fill(self, shard: QueueShard, filler: str) -> None:
+        await self._call(_END_FILL, shard, filler)
+
+    async def add_missing(self, shard: QueueShard, items: Sequence[CachedMessage], now_ms: int) -> int:
         added = 0
         for at in range(0, len(items), MESSAGES_PER_CALL):
-            added += await self._call(_ADD_MISSING, queue_id, now_ms, *_flat(items[at : at + MESSAGES_PER_CALL]))
+            some = items[at : at + MESSAGES_PER_CALL]
+            added += await self._call(_ADD_MISSING, shard, self._times(now_ms, some), *_flat(some))
         return added
 
-    async def reset(self, queue_id: str, generation: int) -> None:
-        await self._call(_RESET, queue_id, generation, hex_id()[:EPOCH_DIGITS], DROPPED_TTL_MS)
+    async def reset(self, shard: QueueShard, generation: int) -> None:
+        await self._call(_RESET, shard, generation, cache_epoch(self.epoch), DROPPED_TTL_MS)
+        if generation == DROPPED:
+            await self._execute("ZREM", self._registry(self.epoch), self._member(shard))
 
     # -- wake-ups -----------------------------------------------------------------------------------------------------
 
@@ -287,7 +422,7 @@ class RedisCache:
             async for message in pubsub.listen():
                 channel = message["channel"].decode()
                 visible, _, due = message["data"].decode().partition(":")
-                notify(channel[before:-after], int(visible), int(float(due)) if due else None)
+                notify(queue_of(channel[before:-after]), int(visible), int(float(due)) if due else None)
 
         try:
             await pubsub.psubscribe(pattern)
@@ -299,8 +434,15 @@ class RedisCache:
                 await pubsub.aclose()  # type: ignore[no-untyped-call]  # redis-py has no type here
 
 
+def _messages(words: Sequence[Any]) -> list[CachedMessage]:
+    return [
+        CachedMessage(parse_location(member.decode()), int(due), deliveries, int(first_at))
+        for member, due, deliveries, first_at in zip(*[iter(words)] * 4, strict=True)
+    ]
+
+
 def _flat(items: Sequence[CachedMessage]) -> list[Word]:
     words: list[Word] = []
     for item in items:
-        words += (item.location.member, item.visible_at_ms, item.deliveries, item.first_at_ms)
+        words += (item.location.member + item.tenant, item.visible_at_ms, item.deliveries, item.first_at_ms)
     return words

@@ -1,30 +1,59 @@
-"""Scans of a queue's rows: to fill the cache when an epoch begins, and to find messages that it lacks."""
+"""Scans of a queue's rows: to fill the cache when an epoch begins, and to find messages that it lacks.
+
+A fill is made in steps of a few pages, and only some steps run at once in a process, so that a deep queue neither stops
+the process nor keeps other queues from being filled.
+"""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
+import asyncio
+from collections.abc import AsyncIterator, Callable
 
 from cns_common.ids import hex_id
 from cqs.engines.cluster.cache_contract import FILLED, Cache, CachedMessage
-from cqs.engines.cluster.ids import generation_prefix, start_of
-from cqs.engines.cluster.rows import MessageRows, RowHeader
-from cqs.engines.cluster.schema import BUCKET_SPAN_MS
+from cqs.engines.cluster.ids import COUNTER_BITS, QueueShard, generation_prefix, start_of
+from cqs.engines.cluster.rows import ListedBucket, MessageRows, RowHeader
+from cqs.engines.cluster.schema import PAGE_ROWS
 
 RECONCILE_AGE_MS = 5_000
 """A row of this age is in the cache, or its writer could not add it."""
+FILLS_MAX = 64
+"""Fills under way in this process. More wait: a filler that pauses for seconds is taken for dead."""
+FILL_STEPS_AT_ONCE = 8
+FILL_STEP_PAGES = 5
+TAIL_MS = 120_000
+"""What a process wrote before this, by its own clock, was announced before its end."""
 
 
-def is_closed(bucket: str, now_ms: int) -> bool:
-    """Whether no process writes into the bucket any more."""
-    return start_of(bucket) + BUCKET_SPAN_MS + 2 * RECONCILE_AGE_MS < now_ms
+class FillSlots:
+    """How many fills a process has under way, and how many of them are in a step."""
+
+    def __init__(self) -> None:
+        self.begun = asyncio.Semaphore(FILLS_MAX)
+        self.in_step = asyncio.Semaphore(FILL_STEPS_AT_ONCE)
 
 
-async def buckets_of(rows: MessageRows, queue_id: str, generation: int) -> AsyncIterator[str]:
+async def listed_buckets_of(rows: MessageRows, shard: QueueShard, generation: int) -> AsyncIterator[ListedBucket]:
     after = generation_prefix(generation)
-    while page := await rows.buckets(queue_id, after):
+    while True:
+        page = await rows.listed_buckets(shard.queue_id, after)
         for bucket in page:
-            yield bucket
+            if shard.has(bucket.name):
+                yield bucket
+        if len(page) < PAGE_ROWS:
+            return
+        after = page[-1].name
+
+
+async def buckets_of(rows: MessageRows, shard: QueueShard, generation: int) -> AsyncIterator[str]:
+    after = generation_prefix(generation)
+    while True:
+        page = await rows.buckets(shard.queue_id, after)
+        for bucket in page:
+            if shard.has(bucket):
+                yield bucket
+        if len(page) < PAGE_ROWS:
+            return
         after = page[-1]
 
 
@@ -46,50 +75,79 @@ async def has_messages(rows: MessageRows, queue_id: str, bucket: str) -> bool:
 
 def cached_messages(headers: list[RowHeader]) -> list[CachedMessage]:
     """Expired messages are included: only a receive knows the queue's current retention."""
-    return [CachedMessage(one.location, one.visible_at_ms, one.deliveries, one.first_at_ms) for one in headers]
+    return [
+        CachedMessage(one.location, one.visible_at_ms, one.deliveries, one.first_at_ms, one.tenant or "")
+        for one in headers
+    ]
 
 
-async def fill_cache(rows: MessageRows, cache: Cache, queue_id: str, generation: int) -> bool:
-    """Fill an epoch, if that is needed. Returns False while another process does: call again, since that one may
-    die."""
-    filler = hex_id()
-    to_fill = await cache.begin_epoch(queue_id, generation, filler)
-    if to_fill < 0:
-        return to_fill == FILLED
-    async for bucket in buckets_of(rows, queue_id, to_fill):
-        async for page in headers_of(rows, queue_id, bucket):
-            if not await cache.fill_page(queue_id, filler, cached_messages(page)):
-                return False
-    await cache.end_fill(queue_id, filler)
-    return True
+async def fill_cache(
+    rows: MessageRows,
+    cache: Cache,
+    shard: QueueShard,
+    generation: int,
+    slots: FillSlots,
+    stepped: Callable[[], None],
+) -> bool:
+    """Fill an epoch, if that is needed; `stepped` is called after each step of whoever fills it. Returns False while
+    another process does: call again, since that one may die."""
+    async with slots.begun:
+        filler = hex_id()
+        to_fill = await cache.begin_epoch(shard, generation, filler)
+        if to_fill < 0:
+            stepped()
+            return to_fill == FILLED
+        pages = _pages_of(rows, shard, to_fill)
+        filled: bool | None = None
+        while filled is None:
+            async with slots.in_step:
+                filled = await _fill_step(cache, shard, filler, pages)
+            stepped()
+        return filled
 
 
-@dataclass(slots=True)
-class ReconcileProgress:
-    """How far a queue's buckets have been compared with the cache."""
+async def _fill_step(
+    cache: Cache, shard: QueueShard, filler: str, pages: AsyncIterator[list[RowHeader]]
+) -> bool | None:
+    """Add some pages. Returns whether the cache is filled, or None if pages are left."""
+    for _ in range(FILL_STEP_PAGES):
+        page = await anext(pages, None)
+        if page is None:
+            await cache.end_fill(shard, filler)
+            return True
+        if not await cache.fill_page(shard, filler, cached_messages(page)):
+            return False
+    return None
 
-    generation: int
-    at: dict[str, int] = field(default_factory=dict)
-    ended: set[str] = field(default_factory=set)
-    """Buckets that were compared to their end after their last row was written."""
+
+async def _pages_of(rows: MessageRows, shard: QueueShard, generation: int) -> AsyncIterator[list[RowHeader]]:
+    async for bucket in buckets_of(rows, shard, generation):
+        async for page in headers_of(rows, shard.queue_id, bucket):
+            yield page
 
 
-async def reconcile(rows: MessageRows, cache: Cache, queue_id: str, progress: ReconcileProgress, now_ms: int) -> int:
-    """Add rows that are old enough and new since the last call to the cache, if it lacks them. Returns how many it
-    lacked."""
+async def add_missing_since(
+    rows: MessageRows, cache: Cache, shard: QueueShard, bucket: str, since_ms: int, now_ms: int
+) -> int:
+    """Add messages of the bucket to the cache that arrived since then, by the writer's clock, if it lacks them. Returns
+    how many it lacked."""
+    after_seq = (max(since_ms - start_of(bucket), 0) << COUNTER_BITS) - 1
     added = 0
-    buckets = [bucket async for bucket in buckets_of(rows, queue_id, progress.generation)]
-    for bucket in buckets:
-        if bucket in progress.ended:
+    async for page in headers_of(rows, shard.queue_id, bucket, after_seq):
+        if page:
+            added += await cache.add_missing(shard, cached_messages(page), now_ms)
+    return added
+
+
+async def add_missing_tail(rows: MessageRows, cache: Cache, shard: QueueShard, buckets: list[str], now_ms: int) -> int:
+    """Do so with the last messages of one writer, whose clock may be wrong: those of `TAIL_MS` before its last one."""
+    added, newest_ms = 0, None
+    for bucket in sorted(buckets, reverse=True):
+        last = await rows.last_location(shard.queue_id, bucket)
+        if last is None:
             continue
-        closed = is_closed(bucket, now_ms)
-        async for page in headers_of(rows, queue_id, bucket, progress.at.get(bucket, -1)):
-            settled = [one for one in page if one.location.arrived_ms <= now_ms - RECONCILE_AGE_MS]
-            if settled:
-                added += await cache.add_missing(queue_id, cached_messages(settled), now_ms)
-            progress.at[bucket] = max(progress.at.get(bucket, -1), *[one.location.seq for one in settled], -1)
-        if closed:
-            progress.ended.add(bucket)
-    progress.ended &= set(buckets)
-    progress.at = {bucket: progress.at[bucket] for bucket in buckets if bucket in progress.at}
+        newest_ms = last.arrived_ms if newest_ms is None else newest_ms
+        if last.arrived_ms < newest_ms - TAIL_MS:
+            break
+        added += await add_missing_since(rows, cache, shard, bucket, newest_ms - TAIL_MS, now_ms)
     return added

@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
-from cns_common.cassandra.session import Cassandra, Statement
-from cns_common.cassandra.session import Row as CassandraRow
+from cns_common.cassandra.session import Cassandra, Row, Statement
 from cns_common.clock import Clock
+from cns_common.errors import CnsError, StoreUnavailable
+from cns_common.task_cancellation import cancel_and_wait
+from cqs.engines.cassandra.generations import QueueGenerations
 from cqs.engines.cluster import schema
-from cqs.engines.cluster.bucket_writer import OpenBuckets
+from cqs.engines.cluster.bucket_writer import OpenBucket, OpenBuckets
 from cqs.engines.cluster.cache_contract import CachedMessage
 from cqs.engines.cluster.ids import MessageLocation, generation_prefix
-from cqs.engines.contract import Entry
+from cqs.engines.contract import Entry, ExpiredMessage, QueueRef
 
 HIDE_BATCH = 100
+FIRST_ROWS = 10
+SEALS_MAX = 5
+"""Seals that one send may meet before it fails."""
 
 
 class MessageRow(NamedTuple):
@@ -27,6 +33,8 @@ class MessageRow(NamedTuple):
     tenant: str
     deliveries: int
     first_at_ms: int
+    taken: str | None = None
+    """The cache's epoch in which the message was last delivered without Redis."""
 
 
 class RowHeader(NamedTuple):
@@ -37,59 +45,80 @@ class RowHeader(NamedTuple):
     visible_at_ms: int
     deliveries: int
     first_at_ms: int
+    id: str
+    tenant: str
+
+
+class ListedBucket(NamedTuple):
+    name: str
+    state: str | None
+    """`open` or `sealed`; None if an older version opened it."""
+    leased: bool
+    """Whether its writer has a lease."""
+    state_us: int
+    """When Cassandra wrote the state."""
+
+    @property
+    def sealed(self) -> bool:
+        """Whether no message comes after those that are in it now."""
+        return self.state == schema.SEALED
 
 
 class MessageRows:
     def __init__(self, cassandra: Cassandra, clock: Clock, node: str) -> None:
         self._cassandra = cassandra
+        self._generations = QueueGenerations(cassandra)
         self._clock = clock
-        self._open_buckets = OpenBuckets(node)
-        self._adding: dict[str, asyncio.Task[list[CassandraRow]]] = {}
+        self.node = node
+        self._open_buckets = OpenBuckets(node, clock, self._seal_soon)
+        self._seals: set[asyncio.Task[None]] = set()
+        self._last_write_us = 0
+
+    async def close(self) -> None:
+        await cancel_and_wait(self._seals)
 
     # -- queues -------------------------------------------------------------------------------------------------------
 
     async def generation(self, queue_id: str) -> int | None:
         """The queue's generation: its messages are in buckets of this generation only. None if the queue was
         dropped."""
-        rows = await self._cassandra.run(schema.FIND_QUEUE, queue_id)
-        if not rows:
-            return 0
-        generation, dropped = rows[0]
-        return None if dropped else generation or 0
+        return await self._generations.generation(queue_id)
 
     async def raise_generation(self, queue_id: str) -> int | None:
         """Begin a new generation, without the messages sent before. Returns it; None if the queue was dropped."""
-        while True:
-            generation = await self.generation(queue_id)
-            if generation is None:
-                return None
-            new = generation + 1
-            run = self._cassandra.run_conditional
-            applied = (
-                await run(schema.NEXT_GENERATION, new, queue_id, generation)
-                if generation
-                else await run(schema.FIRST_GENERATION, new, queue_id)
-            )
-            if applied:
-                await self._cassandra.run(schema.ADD_GARBAGE, queue_id, generation_prefix(new))
-                return new
+        new = await self._generations.raise_generation(queue_id)
+        if new is not None:
+            await self._cassandra.run(schema.ADD_GARBAGE, queue_id, generation_prefix(new))
+        return new
 
     async def drop(self, queue_id: str) -> None:
-        if not await self._cassandra.run_conditional(schema.DROP_UNKNOWN, queue_id):
-            await self._cassandra.run_conditional(schema.DROP_KNOWN, queue_id)
+        await self._generations.drop(queue_id)
         await self._cassandra.run(schema.ADD_GARBAGE, queue_id, "g")  # sorts after every bucket's name
 
     # -- messages -----------------------------------------------------------------------------------------------------
 
     async def insert(
-        self, queue_id: str, generation: int, entries: Sequence[Entry], now_ms: int
+        self, queue_id: str, generation: int, entries: Sequence[Entry], now_ms: int, buckets: int = 1
     ) -> list[MessageLocation]:
-        """One write, and another in parallel if the bucket is new."""
-        locations = self._open_buckets.allocate(queue_id, generation, [len(entry.body) for entry in entries], now_ms)
-        bucket = locations[0].bucket
+        """One write into one of so many buckets, and another in parallel if it is new. The messages are not behind any
+        seal."""
+        sizes = [len(entry.body) for entry in entries]
+        for _ in range(SEALS_MAX):
+            opened, locations = self._open_buckets.begin_write(queue_id, generation, sizes, now_ms, buckets)
+            try:
+                if await self._write(opened, locations, entries):
+                    return locations
+            finally:
+                self._open_buckets.end_write(opened)
+            with suppress(CnsError):  # a copy that is left may be delivered, too
+                await self.delete(queue_id, locations)
+        raise StoreUnavailable("the queue's buckets are sealed again and again")
+
+    async def _write(self, opened: OpenBucket, locations: Sequence[MessageLocation], entries: Sequence[Entry]) -> bool:
+        """Returns False if the bucket was sealed, so that the messages may be behind the seal."""
         write_us = self._write_us()
         inserts = [
-            (schema.INSERT, _values(queue_id, location, entry, write_us))
+            (schema.INSERT, _values(opened.queue_id, location, entry, write_us))
             for location, entry in zip(locations, entries, strict=True)
         ]
         writing = (
@@ -97,22 +126,37 @@ class MessageRows:
             if len(inserts) == 1
             else self._cassandra.run_batch(inserts, logged=False)
         )
-        if self._open_buckets.is_listed(queue_id, bucket):
+        extending = opened.extend_lease(self._lease_bucket) if opened.lease.due else None
+        if extending is None or opened.lease.certain:
             await writing
         else:
-            await asyncio.gather(self._add_bucket(queue_id, bucket), writing)
-        return locations
+            await asyncio.gather(asyncio.shield(extending), writing)
+        while not opened.sealed and not opened.lease.certain:  # the writes took long, or the process was stopped
+            await asyncio.shield(opened.extend_lease(self._lease_bucket))
+        return not opened.sealed
 
-    async def _add_bucket(self, queue_id: str, bucket: str) -> None:
-        """One write for all senders of the bucket's first rows."""
-        adding = self._adding.get(bucket)
-        if adding is None:
-            adding = self._adding[bucket] = asyncio.create_task(
-                self._cassandra.run(schema.ADD_BUCKET, queue_id, bucket)
-            )
-            adding.add_done_callback(lambda _: self._adding.pop(bucket))
-        await asyncio.shield(adding)
-        self._open_buckets.mark_listed(queue_id, bucket)
+    async def _lease_bucket(self, opened: OpenBucket) -> bool:
+        """Open the bucket, later renew its lease. Returns False if it is sealed."""
+        if opened.listed:
+            return await self._cassandra.run_conditional(schema.LEASE_BUCKET, self.node, opened.queue_id, opened.name)
+        if opened.lease.age_ms >= schema.BUCKET_LEASE_CERTAIN_MS:
+            return False  # an earlier attempt may have opened it, and others sealed and removed it by now
+        opening = [
+            (schema.OPEN_BUCKET, (opened.queue_id, opened.name)),
+            (schema.LEASE_NEW_BUCKET, (self.node, opened.queue_id, opened.name)),
+        ]
+        await self._cassandra.run_batch(opening, logged=False)
+        opened.listed = True
+        return True
+
+    def _seal_soon(self, opened: OpenBucket) -> None:
+        sealing = asyncio.create_task(self._seal_own(opened))
+        self._seals.add(sealing)
+        sealing.add_done_callback(self._seals.discard)
+
+    async def _seal_own(self, opened: OpenBucket) -> None:
+        with suppress(CnsError):  # others seal it when the lease has ended
+            await self._cassandra.run(schema.SEAL_OWN_BUCKET, opened.queue_id, opened.name)
 
     async def read(self, queue_id: str, locations: Iterable[MessageLocation]) -> dict[MessageLocation, MessageRow]:
         """The rows that exist: one read per bucket, in parallel."""
@@ -151,14 +195,22 @@ class MessageRows:
                 ]
                 await self._cassandra.run_batch([*holds, *counts], logged=False)
 
+    async def note_taken(self, queue_id: str, epoch: str, locations: Iterable[MessageLocation]) -> None:
+        """Save in which epoch of the cache messages were delivered."""
+        write_us = self._write_us()
+        await self._cassandra.run_each(
+            schema.SET_TAKEN, [(write_us, epoch, queue_id, *location) for location in locations]
+        )
+
     async def replace_body(self, queue_id: str, location: MessageLocation, body: bytes) -> None:
         await self._cassandra.run(schema.REPLACE_BODY, self._write_us(), body, queue_id, location.bucket, location.seq)
 
     async def delete(self, queue_id: str, locations: Sequence[MessageLocation]) -> None:
-        """One write per bucket, in parallel."""
-        write_us = self._write_us() + schema.DELETE_AHEAD_US
+        """One write per bucket, in parallel. It wins over the insert, whatever the clock of its process said."""
+        now_ms = self._clock.wall_ms()
         by_bucket: dict[str, list[tuple[object, ...]]] = {}
         for location in locations:
+            write_us = max(now_ms, location.arrived_ms) * 1000 + schema.DELETE_AHEAD_US
             by_bucket.setdefault(location.bucket, []).append((write_us, queue_id, location.bucket, location.seq))
         deletes = [
             self._cassandra.run(schema.DELETE, *rows[0])
@@ -170,6 +222,21 @@ class MessageRows:
             await deletes[0]  # without the cost of a task
         else:
             await asyncio.gather(*deletes)
+
+    # -- expired messages of audited queues ---------------------------------------------------------------------------
+
+    async def record_expired(self, q: QueueRef, messages: Sequence[tuple[str, str | None]], now_ms: int) -> None:
+        """Call it with (id, group) of messages before they are removed for their age."""
+        if q.audit and messages:
+            await self._cassandra.run_each(
+                schema.ADD_EXPIRED, [(now_ms, q.audit, message_id, group or "") for message_id, group in messages]
+            )
+
+    async def expired(self, n: int) -> list[ExpiredMessage]:
+        return [ExpiredMessage(*row) for row in await self._cassandra.run(schema.LIST_EXPIRED, n)]
+
+    async def forget_expired(self, messages: Sequence[ExpiredMessage]) -> None:
+        await self._cassandra.run_each(schema.FORGET_EXPIRED, [(one.at_ms, one.audit, one.id) for one in messages])
 
     # -- scans and clean-up -------------------------------------------------------------------------------------------
 
@@ -184,16 +251,41 @@ class MessageRows:
     async def headers(self, queue_id: str, bucket: str, after_seq: int) -> tuple[list[RowHeader], int | None]:
         """A page of headers, and the number after which the next page starts; None at the end."""
         rows = await self._cassandra.run(schema.HEADERS, queue_id, bucket, after_seq)
-        headers = [
-            RowHeader(MessageLocation(bucket, seq), born_at, visible_at, deliveries, first_at)
-            for seq, message_id, born_at, visible_at, deliveries, first_at in rows
-            if message_id is not None
-        ]
-        return headers, (rows[-1][0] if len(rows) == schema.PAGE_ROWS else None)
+        return _headers(bucket, rows), (rows[-1][0] if len(rows) == schema.PAGE_ROWS else None)
 
-    async def remove_bucket(self, queue_id: str, bucket: str) -> None:
+    async def first(self, queue_id: str, bucket: str, after_seq: int) -> RowHeader | None:
+        """The first message of the bucket after a number."""
+        while rows := await self._cassandra.run(schema.FIRST, queue_id, bucket, after_seq, FIRST_ROWS):
+            for header in _headers(bucket, rows):
+                return header
+            after_seq = rows[-1][0]
+        return None
+
+    async def last_location(self, queue_id: str, bucket: str) -> MessageLocation | None:
+        """The newest message that is left in the bucket."""
+        rows = await self._cassandra.run(schema.LAST_SEQ, queue_id, bucket)
+        return MessageLocation(bucket, rows[0][0]) if rows else None
+
+    async def listed_buckets(self, queue_id: str, after: str) -> list[ListedBucket]:
+        """A page of the queue's buckets, sorted by name."""
+        rows = await self._cassandra.run(schema.LIST_BUCKET_STATES, queue_id, after)
+        return [ListedBucket(name, state, writer is not None, at_us or 0) for name, state, writer, at_us in rows]
+
+    async def seal(self, queue_id: str, bucket: str) -> bool:
+        """Seal a bucket on which nobody has a lease. Returns whether this call sealed it."""
+        return await self._cassandra.run_conditional(schema.SEAL_BUCKET, queue_id, bucket)
+
+    async def remove_sealed(self, queue_id: str, bucket: ListedBucket) -> None:
+        """Remove a sealed bucket without messages. The deletion does not cover what is dated after the seal."""
+        await self._remove(queue_id, bucket.name, bucket.state_us)
+
+    async def remove_garbage(self, queue_id: str, bucket: str) -> None:
+        """Remove a bucket of an earlier generation."""
+        await self._remove(queue_id, bucket, self._write_us() + schema.DELETE_AHEAD_US)
+
+    async def _remove(self, queue_id: str, bucket: str, until_us: int) -> None:
         """Messages first: readers find the bucket until all are removed."""
-        await self._cassandra.run(schema.EMPTY_BUCKET, queue_id, bucket)
+        await self._cassandra.run(schema.EMPTY_BUCKET, until_us, queue_id, bucket)
         await self._cassandra.run(schema.REMOVE_BUCKET, queue_id, bucket)
 
     async def garbage(self, n: int) -> list[tuple[str, str]]:
@@ -204,8 +296,19 @@ class MessageRows:
         await self._cassandra.run(schema.REMOVE_GARBAGE, queue_id)
 
     def _write_us(self) -> int:
-        """The wall clock: a test clock that was advanced must not date writes after deletes."""
-        return self._clock.wall_ms() * 1000
+        """The wall clock: a test clock that was advanced must not date writes after deletes. It rises from write to
+        write, since of two writes with one date the greater value wins."""
+        self._last_write_us = max(self._clock.wall_ms() * 1000, self._last_write_us + 1)
+        return self._last_write_us
+
+
+def _headers(bucket: str, rows: Iterable[Row]) -> list[RowHeader]:
+    """Without rows that have only a count or a body, written after their delete."""
+    return [
+        RowHeader(MessageLocation(bucket, seq), born_at, visible_at, deliveries, first_at, message_id, tenant)
+        for seq, message_id, born_at, visible_at, deliveries, first_at, tenant in rows
+        if message_id is not None
+    ]
 
 
 def _values(queue_id: str, location: MessageLocation, entry: Entry, write_us: int) -> tuple[object, ...]:

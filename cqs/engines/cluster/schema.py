@@ -1,88 +1,122 @@
 """The engine's tables, statements and limits in Cassandra.
 
 A *bucket* is a partition that one process writes and all read. Its name has the queue's generation, its start time and
-its writer, so names sort by time within a generation. A purge raises the generation. Each write carries its own
-timestamp; that of a delete is `DELETE_AHEAD_US` ahead, so that it wins over concurrent writes of nodes with slow
-clocks. A deleted row is never written again, because locations are not reused.
+its writer, so names sort by time within a generation; nothing is decided by that time alone. A purge raises the
+generation.
+
+The state of a bucket is `open`, then `sealed` for good. `writer` expires by Cassandra's clock: it is the lease of the
+writer, without which others may seal. Only sealed buckets are removed, and the deletion is dated by the seal. An
+opening is dated before everything else, so that a late one changes nothing; all else in the row is conditional.
+
+Each write of a message carries its own timestamp; that of a delete is `DELETE_AHEAD_US` ahead, so that it wins over
+concurrent writes of nodes with slow clocks. A deleted row is never written again, because locations are not reused.
 """
 
 from __future__ import annotations
 
 from cns_common.cassandra.session import Statement
+from cqs.engines.cluster.ownership import schema as ownership
 
 BUCKET_SPAN_MS = 3_600_000
 BUCKET_ROWS_MAX = 50_000
 BUCKET_BYTES_MAX = 32 * 1024 * 1024
-"""A bucket is closed at the first of these limits."""
+"""The writer closes a bucket at the first of these limits."""
+BUCKET_LEASE_S = 600
+BUCKET_LEASE_CERTAIN_MS = 300_000
+"""The writer answers no send under an older lease. The rest of the time is for clocks of Cassandra that differ."""
+BUCKET_LEASE_RENEW_MS = 150_000
 TTL_S = 31 * 86_400
 """Longer than any retention (30 days for internal queues): reads decide what has expired."""
-REMEMBER_DROPPED_S = 2 * 86_400
-"""How long a dropped queue is remembered, so that a late request for it cannot make it again."""
+SEALED = "sealed"
 DELETE_AHEAD_US = 60_000_000
 PAGE_ROWS = 1_000
 
 TABLES = (
-    "CREATE TABLE IF NOT EXISTS cqs_queues (queue text PRIMARY KEY, generation int, dropped boolean)",
-    "CREATE TABLE IF NOT EXISTS cqs_buckets (queue text, bucket text, PRIMARY KEY (queue, bucket))"
+    "CREATE TABLE IF NOT EXISTS cqs_buckets (queue text, bucket text, state text, writer text,"
+    " PRIMARY KEY (queue, bucket))"
     f" WITH default_time_to_live = {TTL_S} AND gc_grace_seconds = 14400",
     "CREATE TABLE IF NOT EXISTS cqs_messages (queue text, bucket text, seq bigint, id text, body blob, born_at bigint,"
-    " visible_at bigint, tenant text, deliveries int, first_at bigint, PRIMARY KEY ((queue, bucket), seq))"
+    " visible_at bigint, tenant text, deliveries int, first_at bigint, taken text, PRIMARY KEY ((queue, bucket), seq))"
     f" WITH default_time_to_live = {TTL_S} AND gc_grace_seconds = 14400"
     " AND compaction = {'class': 'TimeWindowCompactionStrategy', 'compaction_window_unit': 'HOURS',"
     " 'compaction_window_size': 6}",
     "CREATE TABLE IF NOT EXISTS cqs_living (one int, node text, PRIMARY KEY (one, node)) WITH gc_grace_seconds = 3600",
+    "CREATE TABLE IF NOT EXISTS cqs_cache (cache text, node text, epoch bigint static, server text static, seen bigint,"
+    " reached text, PRIMARY KEY (cache, node)) WITH gc_grace_seconds = 3600",
     "CREATE TABLE IF NOT EXISTS cqs_claims (queue text, bucket text, node text, PRIMARY KEY (queue, bucket))"
     f" WITH default_time_to_live = {TTL_S} AND gc_grace_seconds = 14400",
     "CREATE TABLE IF NOT EXISTS cqs_garbage (one int, queue text, below text, PRIMARY KEY (one, queue))",
+    "CREATE TABLE IF NOT EXISTS cqs_expired (one int, at_ms bigint, audit text, id text, tenant text,"
+    f" PRIMARY KEY (one, at_ms, audit, id)) WITH default_time_to_live = {TTL_S} AND gc_grace_seconds = 0",
+    *ownership.TABLES,
 )
 
-FIND_QUEUE = Statement("SELECT generation, dropped FROM cqs_queues WHERE queue = ?")
-FIRST_GENERATION = Statement(
-    "UPDATE cqs_queues SET generation = ? WHERE queue = ? IF generation = null", idempotent=False
+OPEN_BUCKET = Statement("INSERT INTO cqs_buckets (queue, bucket, state) VALUES (?, ?, 'open') USING TIMESTAMP 1")
+LEASE_NEW_BUCKET = Statement(
+    f"UPDATE cqs_buckets USING TIMESTAMP 1 AND TTL {BUCKET_LEASE_S} SET writer = ? WHERE queue = ? AND bucket = ?"
 )
-"""No INSERT: its row would outlive the columns, and so their time to live."""
-NEXT_GENERATION = Statement("UPDATE cqs_queues SET generation = ? WHERE queue = ? IF generation = ?", idempotent=False)
-DROP_UNKNOWN = Statement(
-    "INSERT INTO cqs_queues (queue, generation, dropped) VALUES (?, 0, true) IF NOT EXISTS"
-    f" USING TTL {REMEMBER_DROPPED_S}",
+LEASE_BUCKET = Statement(
+    f"UPDATE cqs_buckets USING TTL {BUCKET_LEASE_S} SET writer = ? WHERE queue = ? AND bucket = ? IF state = 'open'"
+)
+"""Conditional, and idempotent all the same: a repeated one finds the same state, or the seal."""
+SEAL_OWN_BUCKET = Statement("UPDATE cqs_buckets SET state = 'sealed' WHERE queue = ? AND bucket = ? IF state = 'open'")
+SEAL_BUCKET = Statement(
+    "UPDATE cqs_buckets SET state = 'sealed' WHERE queue = ? AND bucket = ? IF state != 'sealed' AND writer = null",
     idempotent=False,
 )
-DROP_KNOWN = Statement(
-    f"UPDATE cqs_queues USING TTL {REMEMBER_DROPPED_S} SET generation = 0, dropped = true WHERE queue = ? IF EXISTS",
-    idempotent=False,
-)
-
-ADD_BUCKET = Statement("INSERT INTO cqs_buckets (queue, bucket) VALUES (?, ?)")
 LIST_BUCKETS = Statement(f"SELECT bucket FROM cqs_buckets WHERE queue = ? AND bucket > ? LIMIT {PAGE_ROWS}")
-REMOVE_BUCKET = Statement("DELETE FROM cqs_buckets WHERE queue = ? AND bucket = ?")
-EMPTY_BUCKET = Statement("DELETE FROM cqs_messages WHERE queue = ? AND bucket = ?")
+LIST_BUCKET_STATES = Statement(
+    f"SELECT bucket, state, writer, WRITETIME(state) FROM cqs_buckets WHERE queue = ? AND bucket > ? LIMIT {PAGE_ROWS}"
+)
+REMOVE_BUCKET = Statement("DELETE FROM cqs_buckets WHERE queue = ? AND bucket = ? IF EXISTS")
+EMPTY_BUCKET = Statement("DELETE FROM cqs_messages USING TIMESTAMP ? WHERE queue = ? AND bucket = ?")
 
 INSERT = Statement(
     "INSERT INTO cqs_messages (queue, bucket, seq, id, body, born_at, visible_at, tenant, deliveries, first_at)"
     " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) USING TIMESTAMP ?"
 )
-_COLUMNS = "seq, id, body, born_at, visible_at, tenant, deliveries, first_at"
+_COLUMNS = "seq, id, body, born_at, visible_at, tenant, deliveries, first_at, taken"
 READ = Statement(f"SELECT {_COLUMNS} FROM cqs_messages WHERE queue = ? AND bucket = ? AND seq IN ?")
 PAGE = Statement(f"SELECT {_COLUMNS} FROM cqs_messages WHERE queue = ? AND bucket = ? AND seq > ? LIMIT ?")
 HEADERS = Statement(
-    "SELECT seq, id, born_at, visible_at, deliveries, first_at FROM cqs_messages"
+    "SELECT seq, id, born_at, visible_at, deliveries, first_at, tenant FROM cqs_messages"
     f" WHERE queue = ? AND bucket = ? AND seq > ? LIMIT {PAGE_ROWS}"
 )
 """A page of rows without their bodies, to fill a cache with."""
+FIRST = Statement(
+    "SELECT seq, id, born_at, visible_at, deliveries, first_at, tenant FROM cqs_messages"
+    " WHERE queue = ? AND bucket = ? AND seq > ? LIMIT ?"
+)
+LAST_SEQ = Statement("SELECT seq FROM cqs_messages WHERE queue = ? AND bucket = ? ORDER BY seq DESC LIMIT 1")
 COUNT_DELIVERY = Statement(
     "UPDATE cqs_messages USING TIMESTAMP ? SET deliveries = ?, first_at = ? WHERE queue = ? AND bucket = ? AND seq = ?"
 )
 SET_VISIBLE_AT = Statement(
     "UPDATE cqs_messages USING TIMESTAMP ? SET visible_at = ? WHERE queue = ? AND bucket = ? AND seq = ?"
 )
+SET_TAKEN = Statement("UPDATE cqs_messages USING TIMESTAMP ? SET taken = ? WHERE queue = ? AND bucket = ? AND seq = ?")
 REPLACE_BODY = Statement(
     "UPDATE cqs_messages USING TIMESTAMP ? SET body = ? WHERE queue = ? AND bucket = ? AND seq = ?"
 )
 DELETE = Statement("DELETE FROM cqs_messages USING TIMESTAMP ? WHERE queue = ? AND bucket = ? AND seq = ?")
 
+ADD_EXPIRED = Statement("INSERT INTO cqs_expired (one, at_ms, audit, id, tenant) VALUES (1, ?, ?, ?, ?)")
+"""A row that returns because a node missed its delete repeats an event, which says nothing new: no grace is needed, and
+deleted rows do not slow down reads."""
+LIST_EXPIRED = Statement("SELECT at_ms, audit, id, tenant FROM cqs_expired WHERE one = 1 LIMIT ?")
+FORGET_EXPIRED = Statement("DELETE FROM cqs_expired WHERE one = 1 AND at_ms = ? AND audit = ? AND id = ?")
+
 ADD_GARBAGE = Statement("INSERT INTO cqs_garbage (one, queue, below) VALUES (1, ?, ?)")
 LIST_GARBAGE = Statement("SELECT queue, below FROM cqs_garbage WHERE one = 1 LIMIT ?")
 REMOVE_GARBAGE = Statement("DELETE FROM cqs_garbage WHERE one = 1 AND queue = ?")
+
+READ_TRUST = Statement(f"SELECT epoch, server, node, seen, reached FROM cqs_cache WHERE cache = ? LIMIT {PAGE_ROWS}")
+RENEW_TRUST = Statement("INSERT INTO cqs_cache (cache, node, seen, reached) VALUES (?, ?, ?, ?) USING TTL ?")
+LEAVE_TRUST = Statement("DELETE FROM cqs_cache WHERE cache = ? AND node = ?")
+CONFIRM_TRUST = Statement("UPDATE cqs_cache SET epoch = ? WHERE cache = ? IF epoch = ?", idempotent=False)
+"""Changes nothing. It tells whether the epoch is current, even if the write of a later one is not visible yet."""
+FIRST_TRUST = Statement("UPDATE cqs_cache SET epoch = ?, server = ? WHERE cache = ? IF epoch = null", idempotent=False)
+NEXT_TRUST = Statement("UPDATE cqs_cache SET epoch = ?, server = ? WHERE cache = ? IF epoch = ?", idempotent=False)
 
 HEARTBEAT = Statement("INSERT INTO cqs_living (one, node) VALUES (1, ?) USING TTL ?")
 END_HEARTBEAT = Statement("DELETE FROM cqs_living WHERE one = 1 AND node = ?")

@@ -8,16 +8,27 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from itertools import chain
 from typing import TypeVar
 
 from cns_common.errors import CnsError, StoreUnavailable
-from cqs.engines.cluster.cache_contract import DROPPED, Cache, CachedMessage, LeaseRequest, LeaseResult
-from cqs.engines.cluster.cache_failover import CacheFailover
+from cqs.engines.cluster.cache_contract import (
+    DROPPED,
+    Cache,
+    CacheCounts,
+    CachedMessage,
+    LeaseRequest,
+    LeaseResult,
+    merged,
+)
 from cqs.engines.cluster.deliveries import DeliveryBuilder, peeked_of
-from cqs.engines.cluster.ids import DeliveryKey, MessageLocation, generation_of, parse_handle
+from cqs.engines.cluster.ids import DeliveryKey, MessageLocation, QueueShard, generation_of, parse_handle
 from cqs.engines.cluster.known_queues import KnownQueue, KnownQueues
 from cqs.engines.cluster.maintenance import expire
+from cqs.engines.cluster.oldest_message import OldestMessages
+from cqs.engines.cluster.options import number_of_partitions, number_of_shards
 from cqs.engines.cluster.rows import MessageRows
+from cqs.engines.cluster.servers.router import CacheRouter
 from cqs.engines.contract import (
     Change,
     Counts,
@@ -31,8 +42,13 @@ from cqs.engines.contract import (
 )
 from cqs.engines.waiters import WaiterRegistry
 
+DELETES_PER_LOOK = 10_000
+"""After so many deletes a process tells the queue's owner, who looks for empty buckets: each had 50,000 messages or
+fewer."""
 GENERATIONS_MAX = 5
 """Purges that one send may meet before it fails."""
+FILLS_MAX = 2
+"""Fills of the cache that one lease waits for: Redis may be lost during one."""
 ROUNDS_MAX = 20
 """Batches without a message to return that one receive leases before it returns nothing."""
 EXPIRED_AT_ONCE = 1_000
@@ -42,25 +58,44 @@ T = TypeVar("T")
 
 
 class StandardQueues:
+    """`doubt(queue id, since)` asks for a comparison of what this process wrote with the cache; `emptied(queue id)` is
+    called after many deletes."""
+
     def __init__(
-        self, rows: MessageRows, failover: CacheFailover, known_queues: KnownQueues, waiters: WaiterRegistry
+        self,
+        rows: MessageRows,
+        caches: CacheRouter,
+        known_queues: KnownQueues,
+        waiters: WaiterRegistry,
+        doubt: Callable[[str, int], None],
+        emptied: Callable[[str], None],
     ) -> None:
         self._rows = rows
-        self._failover = failover
+        self._caches = caches
         self._known_queues = known_queues
-        self._delivery_builder = DeliveryBuilder(rows, failover)
+        self._delivery_builder = DeliveryBuilder(rows, caches)
+        self._oldest = OldestMessages(rows)
+        self._doubt = doubt
+        self._emptied = emptied
         self.waiters = waiters
 
     # -- sending ------------------------------------------------------------------------------------------------------
 
     async def send(self, q: QueueRef, entries: Sequence[Entry], now_ms: int) -> list[SentEntry | RejectedEntry]:
         queue = await self._known_queues.get(q)
+        queue.sent_ms = now_ms
+        self._note_shards(q, now_ms)
         for _ in range(GENERATIONS_MAX):
             generation = queue.generation  # other tasks raise it when they learn of a purge
             if generation == DROPPED:
                 return [RejectedEntry() for _ in entries]
-            locations = await self._rows.insert(q.id, generation, entries, now_ms)
-            current = await self._announce(queue, locations, entries, now_ms)
+            try:
+                locations = await self._rows.insert(q.id, generation, entries, now_ms, self._buckets_of(q))
+                current = await self._announce(queue, locations, entries, now_ms)
+            except BaseException:  # of whatever kind, a cancellation too: rows may exist that the cache lacks
+                self._doubt(q.id, now_ms)
+                raise
+            self._known_queues.sends.setdefault(q.id, now_ms)  # now that a look finds the rows
             if current == generation:
                 return [
                     SentEntry(entry.id, location.sequence) for entry, location in zip(entries, locations, strict=True)
@@ -73,13 +108,16 @@ class StandardQueues:
     ) -> int:
         """Add the written messages to the cache. Returns the queue's generation."""
         items = [
-            CachedMessage(location, entry.visible_at_ms, entry.deliveries, entry.first_received_ms)
+            CachedMessage(location, entry.visible_at_ms, entry.deliveries, entry.first_received_ms, entry.group)
             for location, entry in zip(locations, entries, strict=True)
         ]
-        current = await self._failover.ask(lambda cache: cache.add(queue.q.id, items, now_ms))
+        shard = self._caches.shard_of(queue.q.id, locations[0])  # they are all in one bucket
+        current = await self._caches.ask(shard, lambda cache: cache.add(shard, items, now_ms))
         if current is None or DROPPED < current < queue.generation:
-            self._known_queues.start_fill(queue)  # the fill finds the messages and wakes waiters
-            return queue.generation  # a sender of an older generation sends again
+            self._known_queues.start_fill(queue, shard)  # the fill finds the messages and wakes waiters
+            return await self._known_queues.verified(queue)  # a sender of an older generation sends again
+        if self._caches.at(shard).on_fallback and current == queue.generation:
+            return await self._known_queues.verified(queue)  # this process may not know of a purge
         return current
 
     # -- receiving ----------------------------------------------------------------------------------------------------
@@ -87,6 +125,7 @@ class StandardQueues:
     async def receive(self, q: QueueRef, want: int, visible_at_ms: int, now_ms: int, attempt_id: str) -> ReceiveResult:
         """`attempt_id` is ignored: it is for FIFO queues only."""
         queue = await self._known_queues.get(q)
+        self._note_shards(q, now_ms)
         for _ in range(ROUNDS_MAX):
             if queue.generation == DROPPED:
                 return ReceiveResult(dropped=True)
@@ -101,16 +140,53 @@ class StandardQueues:
             received = await self._delivery_builder.build(queue, taken, now_ms)
             if received.messages or received.spent:
                 return received
-            await expire(self._rows, self._failover, queue, EXPIRED_AT_ONCE, now_ms)  # there may be many more
+            await expire(self._rows, self._caches, queue, EXPIRED_AT_ONCE, now_ms)  # there may be many more
         return ReceiveResult()
 
+    def _note_shards(self, q: QueueRef, now_ms: int) -> None:
+        self._caches.shard_counts.note(q.id, number_of_shards(q), now_ms)
+
+    def _buckets_of(self, q: QueueRef) -> int:
+        """Into how many buckets this process writes: as many for each shard."""
+        shards, partitions = len(self._caches.shards(q.id)), number_of_partitions(q)
+        return -(-partitions // shards) * shards
+
     async def _lease(self, queue: KnownQueue, request: LeaseRequest) -> LeaseResult:
-        taken = await self._failover.ask(lambda cache: cache.lease(queue.q.id, request))
-        if taken is None or (taken.filling and not taken.leases):
-            await self._known_queues.wait_for_fill(queue)
-            content = request._replace(require_filled=False)
-            taken = await self._failover.ask(lambda cache: cache.lease(queue.q.id, content))
+        """From the shards in turn, until there are enough messages."""
+        shards = self._caches.shards(queue.q.id)
+        if len(shards) == 1:
+            return await self._lease_from(queue, shards[0], request)
+        queue.turn += 1
+        first = queue.turn % len(shards)
+        taken: list[LeaseResult] = []
+        found = 0
+        for shard in (*shards[first:], *shards[:first]):
+            taken.append(await self._lease_from(queue, shard, request._replace(want=request.want - found)))
+            found += len(taken[-1].leases)
+            if found >= request.want:
+                break
+        return merged(taken)
+
+    async def _lease_from(self, queue: KnownQueue, shard: QueueShard, request: LeaseRequest) -> LeaseResult:
+        taken = await self._caches.lease(shard, request)
+        for _ in range(FILLS_MAX):
+            if taken is not None and (taken.leases or not taken.filling):
+                break
+            taken = await self._lease_during_fill(queue, shard, request._replace(require_filled=False))
+            if taken is not None:
+                break
         return taken or LeaseResult()
+
+    async def _lease_during_fill(
+        self, queue: KnownQueue, shard: QueueShard, request: LeaseRequest
+    ) -> LeaseResult | None:
+        """The first messages to be in the cache, however many follow."""
+        begun = await self._known_queues.wait_for_messages(queue, shard)
+        taken = await self._caches.lease(shard, request)
+        if begun and (taken is None or (taken.filling and not taken.leases)):
+            await self._known_queues.wait_for_fill(queue, shard)
+            taken = await self._caches.lease(shard, request)
+        return taken
 
     def _wake_others(self, queue_id: str, taken: LeaseResult, want: int) -> None:
         """Wake further waiters: one after a full batch, one when the next message is due."""
@@ -128,9 +204,28 @@ class StandardQueues:
         return [Outcome.MALFORMED if key is None else next(outcomes) for key in keys]
 
     async def _delete(self, queue: KnownQueue, keys: Sequence[DeliveryKey], now_ms: int) -> list[Outcome]:
-        released = await self._failover.ask(lambda cache: cache.begin_delete(queue.q.id, keys))
-        redis_knows = not self._failover.on_fallback
-        outcomes = await self._resolve_unknown(queue, keys, released)
+        by_shard: dict[QueueShard, list[int]] = {}
+        for index, key in enumerate(keys):
+            by_shard.setdefault(self._caches.shard_of(queue.q.id, key.location), []).append(index)
+        if len(by_shard) == 1:
+            return await self._delete_from(queue, next(iter(by_shard)), keys, now_ms)
+        done = await asyncio.gather(
+            *[self._delete_from(queue, shard, [keys[n] for n in some], now_ms) for shard, some in by_shard.items()]
+        )
+        outcomes = {
+            index: outcome
+            for some, given in zip(by_shard.values(), done, strict=True)
+            for index, outcome in zip(some, given, strict=True)
+        }
+        return [outcomes[index] for index in range(len(keys))]
+
+    async def _delete_from(
+        self, queue: KnownQueue, shard: QueueShard, keys: Sequence[DeliveryKey], now_ms: int
+    ) -> list[Outcome]:
+        released = await self._caches.ask(shard, lambda cache: cache.begin_delete(shard, keys, now_ms))
+        failover = self._caches.at(shard)
+        redis_knows = not failover.on_fallback
+        outcomes = await self._resolve_unknown(queue, keys, released, settles=True)
         judged = list(zip(keys, outcomes, strict=True))
         locations = [key.location for key, outcome in judged if outcome is Outcome.DONE]
         gone = [key.location for key, outcome in judged if outcome is Outcome.GONE]
@@ -140,9 +235,16 @@ class StandardQueues:
         except CnsError:  # whether they are deleted is unknown: deliver them again
             items = [CachedMessage(location, now_ms) for location in locations]
             if items:
-                await self._failover.ask(lambda cache: cache.undo_delete(queue.q.id, items, now_ms))
+                await self._caches.ask(shard, lambda cache: cache.undo_delete(shard, items, now_ms))
             raise
-        await self._failover.finish_delete(queue.q.id, locations, redis_knows=redis_knows)
+        except asyncio.CancelledError:  # the caller has gone: the delete is finished all the same
+            self._doubt(queue.q.id, now_ms)
+            raise
+        await failover.finish_delete(shard, locations, redis_knows=redis_knows)
+        queue.deleted += len(locations)
+        if queue.deleted >= DELETES_PER_LOOK:
+            queue.deleted = 0
+            self._emptied(queue.q.id)
         return outcomes
 
     async def change(self, q: QueueRef, changes: Sequence[Change], now_ms: int) -> list[Outcome]:
@@ -155,8 +257,9 @@ class StandardQueues:
         if key is None:
             return Outcome.MALFORMED
         queue_id, due_ms, body = queue.q.id, change.visible_at_ms, change.body
+        shard = self._caches.shard_of(queue_id, key.location)
         if body is not None or due_ms is None:
-            known = await self._failover.ask(lambda cache: cache.check(queue_id, key))
+            known = await self._caches.ask(shard, lambda cache: cache.check(shard, key))
             (outcome,) = await self._resolve_unknown(queue, [key], [known])
             if outcome is not Outcome.DONE:
                 return outcome
@@ -164,28 +267,35 @@ class StandardQueues:
             await self._rows.replace_body(queue_id, key.location, body)
         if due_ms is None:
             return Outcome.DONE
-        hidden = await self._failover.ask(lambda cache: cache.set_visible_at(queue_id, key, due_ms, now_ms))
+        hidden = await self._caches.ask(shard, lambda cache: cache.set_visible_at(shard, key, due_ms, now_ms))
         (outcome,) = await self._resolve_unknown(queue, [key], [hidden])
-        if outcome is Outcome.DONE and (hidden is None or self._failover.on_fallback):
+        if outcome is Outcome.DONE and (hidden is None or self._caches.at(shard).on_fallback):
             hidden_message = CachedMessage(key.location, due_ms)
             await self._rows.keep_hidden(queue_id, [hidden_message])  # for the cache that hides it from now on
         return outcome
 
     async def _resolve_unknown(
-        self, queue: KnownQueue, keys: Sequence[DeliveryKey], known: Sequence[Outcome | None]
+        self,
+        queue: KnownQueue,
+        keys: Sequence[DeliveryKey],
+        known: Sequence[Outcome | None],
+        *,
+        settles: bool = False,
     ) -> list[Outcome]:
         """Fill in the outcomes that the cache does not know: the key of a message that exists is valid."""
         unknown = [key.location for key, outcome in zip(keys, known, strict=True) if outcome is None]
         there = await self._rows.read(queue.q.id, unknown) if unknown else {}
         outcomes = []
         for key, outcome in zip(keys, known, strict=True):
-            if outcome is None:
-                alive = (
-                    there.pop(key.location, None) is not None and generation_of(key.location.bucket) == queue.generation
-                )
-                outcomes.append(Outcome.DONE if alive else Outcome.GONE)
-            else:
+            if outcome is not None:
                 outcomes.append(outcome)
+                continue
+            row = there.pop(key.location, None)
+            current = generation_of(key.location.bucket) == queue.generation
+            outcomes.append(Outcome.DONE if row is not None and current else Outcome.GONE)
+            if settles and current:
+                shard = self._caches.shard_of(queue.q.id, key.location)
+                self._caches.at(shard).count_if_repeated(shard, key, row)
         return outcomes
 
     # -- peek and counts ----------------------------------------------------------------------------------------------
@@ -194,30 +304,45 @@ class StandardQueues:
         due_text, _, member = cursor.partition(":")
         after = (int(due_text), member) if cursor else (-1, "")
         queue = await self._known_queues.get(q)
-        items = await self._ask_filled(
-            queue, lambda cache, require_filled: cache.page(q.id, after, n, require_filled=require_filled)
+        pages = await self._ask_filled(
+            queue, lambda cache, shard, filled: cache.page(shard, after, n, require_filled=filled)
         )
-        rows = await self._rows.read(q.id, [item.location for item in items or ()])
-        peeked = [peeked_of(item, rows[item.location]) for item in items or () if item.location in rows]
-        if items is None or len(items) < n:
+        items = sorted(chain.from_iterable(pages), key=lambda item: (item.visible_at_ms, item.location.member))[:n]
+        rows = await self._rows.read(q.id, [item.location for item in items])
+        peeked = [peeked_of(item, rows[item.location]) for item in items if item.location in rows]
+        if len(items) < n:
             return PeekPage(tuple(peeked))
         return PeekPage(tuple(peeked), f"{items[-1].visible_at_ms}:{items[-1].location.member}")
 
-    async def counts(self, q: QueueRef, now_ms: int) -> Counts:
+    async def counts(self, q: QueueRef, now_ms: int, *, oldest: bool = False) -> Counts:
         queue = await self._known_queues.get(q)
         counted = await self._ask_filled(
-            queue, lambda cache, require_filled: cache.counts(q.id, now_ms, require_filled=require_filled)
+            queue, lambda cache, shard, filled: cache.counts(shard, now_ms, require_filled=filled)
         )
-        if counted is None or not sum(counted):
+        visible, in_flight, delayed = (sum(each) for each in zip(CacheCounts(0, 0, 0), *counted, strict=True))
+        if not visible + in_flight + delayed:
             return Counts()
-        return Counts(*counted, await self._delivery_builder.oldest_born_at_ms(queue))
+        return Counts(
+            visible, in_flight, delayed, await self._oldest.born_at_ms(q.id, queue.generation, now_ms) if oldest else 0
+        )
 
-    async def _ask_filled(self, queue: KnownQueue, question: Callable[[Cache, bool], Awaitable[T | None]]) -> T | None:
-        """The answer of a filled cache; of a cache during its fill if that takes long."""
-        answer = await self._failover.ask(lambda cache: question(cache, True))
+    async def _ask_filled(
+        self, queue: KnownQueue, question: Callable[[Cache, QueueShard, bool], Awaitable[T | None]]
+    ) -> list[T]:
+        """The answers of all shards whose caches know any: of filled caches; of those during a fill that takes
+        long."""
+        answers = await asyncio.gather(
+            *[self._ask_filled_shard(queue, shard, question) for shard in self._caches.shards(queue.q.id)]
+        )
+        return [answer for answer in answers if answer is not None]
+
+    async def _ask_filled_shard(
+        self, queue: KnownQueue, shard: QueueShard, question: Callable[[Cache, QueueShard, bool], Awaitable[T | None]]
+    ) -> T | None:
+        answer = await self._caches.ask(shard, lambda cache: question(cache, shard, True))
         if answer is None and queue.generation != DROPPED:
-            await self._known_queues.wait_for_fill(queue)
-            answer = await self._failover.ask(lambda cache: question(cache, False))
+            await self._known_queues.wait_for_fill(queue, shard)
+            answer = await self._caches.ask(shard, lambda cache: question(cache, shard, False))
         return answer
 
     # -- the whole queue ----------------------------------------------------------------------------------------------
@@ -225,9 +350,7 @@ class StandardQueues:
     async def begin_generation(self, q: QueueRef, generation: int, now_ms: int) -> None:
         """The queue's earlier messages are gone; all messages if `generation` is DROPPED."""
         (await self._known_queues.get(q)).observe_generation(generation)
-        await self._failover.ask(lambda cache: cache.reset(q.id, generation))
+        await self._caches.reset(q.id, generation)
         if generation == DROPPED:
+            self._caches.shard_counts.forget(q.id)
             self.waiters.wake_all(q.id)
-
-    async def maintain(self, queue: KnownQueue, budget: int, now_ms: int) -> int:
-        return await expire(self._rows, self._failover, queue, budget, now_ms)

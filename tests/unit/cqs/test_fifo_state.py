@@ -8,6 +8,7 @@ import pytest
 
 from cqs.engines.cluster.fifo import commands as c
 from cqs.engines.cluster.fifo.state import FifoState
+from cqs.engines.contract import DEDUP_WINDOW_MS, Outcome
 
 START_MS = 1_000_000
 COMMANDS = 1_500
@@ -34,6 +35,8 @@ def command(dice: Random, state: FifoState, number: int) -> c.Command:
             return c.Change(now_ms, key, visible_at_ms, dice.choice(("", f"body {number}")))
         case n if n < 97:
             return c.Redelay(now_ms, dice.choice((0, 5_000, 60_000)))
+        case 97 if dice.random() < 0.3:
+            return c.PullBack(state.now_ms - dice.randrange(100_000))
         case n if n < 99 and message:
             return c.Remove(now_ms, ((message.seq, message.location),))
         case _:
@@ -146,3 +149,91 @@ def test_a_purge_that_comes_late_leaves_what_was_sent_since() -> None:
     state.apply(c.Send(START_MS, 1, (c.NewMessage("1", "1", "g", "", START_MS, START_MS, 0, 0),)))
     state.apply(c.Purge(START_MS, 1))
     assert len(state.order.messages) == 1
+
+
+# -- a time that was ahead --------------------------------------------------------------------------------------------
+
+AHEAD_MS = 120_000
+
+
+def _sent(state: FifoState, now_ms: int, name: str, *, delay_ms: int = 0) -> None:
+    state.apply(c.Send(now_ms, 0, (c.NewMessage(name, name, name, name, now_ms, now_ms + delay_ms, 0, 0),)))
+
+
+def _taken(state: FifoState, now_ms: int, hide_ms: int = 30_000) -> list[c.LeasedMessage]:
+    taken = state.apply(c.Receive(now_ms, 10, now_ms + hide_ms, 10**9, 0, ""))
+    assert isinstance(taken, c.ReceiveAnswer)
+    return list(taken.messages)
+
+
+def test_a_lease_that_a_wrong_clock_ended_holds_again() -> None:
+    state = FifoState()
+    _sent(state, START_MS, "a")
+    (held,) = _taken(state, START_MS)
+    _sent(state, START_MS + AHEAD_MS, "of the wrong clock")
+    state.apply(c.PullBack(START_MS + 1_000))
+    assert [given.id for given in _taken(state, START_MS + 1_000)] == ["of the wrong clock"]
+    deleted = state.apply(c.Delete(START_MS + 2_000, ((held.seq, held.lease),)))
+    assert deleted == c.OutcomeAnswer((Outcome.DONE,), ("a",))
+
+
+def test_after_a_pull_back_leases_delays_and_retention_have_their_lengths() -> None:
+    state = FifoState()
+    _sent(state, START_MS + AHEAD_MS, "a")
+    state.apply(c.PullBack(START_MS))
+    assert state.order.messages[1].born_at_ms == START_MS
+    assert len(_taken(state, START_MS)) == 1
+    assert not _taken(state, START_MS + 29_999)
+    assert len(_taken(state, START_MS + 30_000)) == 1
+    _sent(state, START_MS + 30_000, "delayed", delay_ms=2_000)
+    assert not _taken(state, START_MS + 31_999)
+    assert len(_taken(state, START_MS + 32_000)) == 1
+
+
+def test_what_was_delayed_while_the_time_was_ahead_comes_at_its_time() -> None:
+    state = FifoState()
+    _sent(state, START_MS + AHEAD_MS, "of the wrong clock", delay_ms=2_000)
+    _sent(state, START_MS, "of a right clock", delay_ms=3_000)
+    state.apply(c.PullBack(START_MS))
+    assert [given.id for given in _taken(state, START_MS + 2_000)] == ["of the wrong clock"]
+    assert [given.id for given in _taken(state, START_MS + 3_000)] == ["of a right clock"]
+
+
+def test_a_lease_that_was_given_while_the_time_was_ahead_ends_late_but_ends() -> None:
+    """It may be of before, and another consumer must not get the message during it."""
+    state = FifoState()
+    _sent(state, START_MS, "a")
+    _sent(state, START_MS + AHEAD_MS, "of the wrong clock")
+    assert len(_taken(state, START_MS)) == 2
+    state.apply(c.PullBack(START_MS))
+    assert not _taken(state, START_MS + 30_000)
+    assert len(_taken(state, START_MS + AHEAD_MS + 30_000)) == 2
+
+
+def test_a_lease_given_years_ahead_ends_in_time() -> None:
+    state = FifoState()
+    _sent(state, START_MS, "a")
+    state.apply(c.Remove(START_MS + 20 * 365 * 86_400_000, ()))
+    assert len(_taken(state, START_MS)) == 1
+    state.apply(c.PullBack(START_MS))
+    assert not _taken(state, START_MS + 29_999)
+    assert len(_taken(state, START_MS + 30_000)) == 1
+
+
+def test_deduplication_outlives_a_pull_back_and_then_ends() -> None:
+    state = FifoState()
+    _sent(state, START_MS + AHEAD_MS, "a")
+    state.apply(c.PullBack(START_MS))
+    _sent(state, START_MS + DEDUP_WINDOW_MS - 1, "a")
+    assert len(state.order.messages) == 1
+    _sent(state, START_MS + DEDUP_WINDOW_MS, "a")
+    assert len(state.order.messages) == 2
+    assert len(state._dedup.all()) == 1
+
+
+def test_a_time_in_the_future_pulls_nothing_back() -> None:
+    state = FifoState()
+    _sent(state, START_MS, "a")
+    before = state.snapshot()
+    state.apply(c.PullBack(START_MS + 1_000))
+    assert state.snapshot() == before

@@ -180,19 +180,21 @@ FIFO_ALL = {
 
 @pytest.mark.parametrize(("name", "expected"), [("q", STANDARD_ALL), ("q.fifo", FIFO_ALL)])
 def test_all_of_a_fresh_queue(name: str, expected: dict[str, str]) -> None:
-    assert describe(queue(name), ["All"], Counts(3, 2, 1)) == expected
+    assert describe(queue(name), ["All"], Counts(3, 2, 1), {}) == expected
 
 
 def test_described_by_name() -> None:
-    assert describe(queue(), [], Counts()) == {}
-    assert describe(queue(), ["DelaySeconds", "Policy", "FifoQueue", "Engine"], Counts()) == {
+    assert describe(queue(), [], Counts(), {}) == {}
+    assert describe(queue(), ["DelaySeconds", "Policy", "FifoQueue", "Engine"], Counts(), {}) == {
         "DelaySeconds": "0",
         "Engine": "embedded",
     }
     encrypted = queue(KmsMasterKeyId="k", SqsManagedSseEnabled="false")
-    assert describe(encrypted, ["KmsDataKeyReusePeriodSeconds"], Counts()) == {"KmsDataKeyReusePeriodSeconds": "300"}
+    assert describe(encrypted, ["KmsDataKeyReusePeriodSeconds"], Counts(), {}) == {
+        "KmsDataKeyReusePeriodSeconds": "300"
+    }
     with pytest.raises(RequestError) as caught:
-        describe(queue(), ["DelaySeconds", "Nonsense"], Counts())
+        describe(queue(), ["DelaySeconds", "Nonsense"], Counts(), {})
     assert (caught.value.code, caught.value.message) == ("InvalidAttributeName", "Unknown Attribute Nonsense.")
 
 

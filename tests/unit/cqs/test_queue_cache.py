@@ -59,7 +59,7 @@ def store() -> Store:
 
 @pytest.fixture
 def cache(store: Store) -> QueueCache:
-    engine: Engine = SimpleNamespace(capabilities=EmbeddedEngine.capabilities)
+    engine: Engine = SimpleNamespace(capabilities=EmbeddedEngine.capabilities, options={})
     return QueueCache(store, {"e": engine}, "e", b"key")  # type: ignore[arg-type]  # see Store
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import zlib
+from uuid import UUID
 
 import pytest
 from hypothesis import given
@@ -36,11 +37,21 @@ def not_a_handle(text: str) -> tuple[str, str]:
 def test_round_trip(at_ms: int, handle: bytes) -> None:
     text = OURS.make(at_ms, handle)
     assert len(text) <= 1024
-    assert OURS.read(text) == (at_ms, handle)
+    assert OURS.read(text) == (at_ms, handle, "", "")
 
 
-def test_other_queue() -> None:
-    text = THEIRS.make(1, b"handle")
+GROUPS = st.text(st.characters(min_codepoint=33, max_codepoint=126), max_size=128)
+
+
+@given(at_ms=st.integers(0, 2**47), handle=st.binary(min_size=1, max_size=500), message=st.uuids(), group=GROUPS)
+def test_round_trip_of_an_audited_queue(at_ms: int, handle: bytes, message: UUID, group: str) -> None:
+    text = OURS.make_named(at_ms, handle, str(message), group)
+    assert len(text) <= 1024
+    assert OURS.read(text) == (at_ms, handle, str(message), group)
+
+
+@pytest.mark.parametrize("text", [THEIRS.make(1, b"handle"), THEIRS.make_named(1, b"handle", str(UUID(int=1)), "g")])
+def test_other_queue(text: str) -> None:
     expected = ("ReceiptHandleIsInvalid", f'The receipt handle "{text}" is not valid for this queue.')
     assert refusal(text) == expected
 

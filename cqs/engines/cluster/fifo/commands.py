@@ -1,4 +1,4 @@
-"""The commands of a FIFO queue's log, and their answers. Times are those of the process that appends."""
+"""The commands of a FIFO queue's log, and their answers. Times are Cassandra's, as the appending process knows them."""
 
 from __future__ import annotations
 
@@ -72,7 +72,13 @@ class Drop(msgspec.Struct, frozen=True, array_like=True, tag="x"):
     now_ms: int
 
 
-Command: TypeAlias = Send | Receive | Delete | Change | Remove | Redelay | Purge | Drop
+class PullBack(msgspec.Struct, frozen=True, array_like=True, tag="b"):
+    """Set back the queue's time, which a process with a wrong clock moved into the future."""
+
+    now_ms: int
+
+
+Command: TypeAlias = Send | Receive | Delete | Change | Remove | Redelay | Purge | Drop | PullBack
 
 
 class SendAnswer(msgspec.Struct, frozen=True):

@@ -6,6 +6,7 @@ import hashlib
 
 from cqs.engines.cluster.cache_contract import EPOCH_DIGITS
 from cqs.engines.cluster.fifo.commands import LeasedMessage, NewMessage
+from cqs.engines.cluster.fifo.log_time import LogTime
 from cqs.engines.cluster.fifo.order import QueuedMessage
 from cqs.engines.cluster.ids import BUCKET_LENGTH, DeliveryKey, MessageLocation, make_handle, parse_handle
 from cqs.engines.cluster.rows import MessageRow
@@ -15,23 +16,30 @@ _BUCKET = "0" * BUCKET_LENGTH
 """Receipt handles have the form of those of standard queues, with this bucket."""
 
 
-def new_message(entry: Entry, location: MessageLocation) -> NewMessage:
+def new_message(entry: Entry, location: MessageLocation, time: LogTime) -> NewMessage:
     return NewMessage(
         entry.id,
         location.member,
         entry.group,
         entry.dedup,
-        entry.born_at_ms,
-        entry.visible_at_ms,
+        time.to_log(entry.born_at_ms),
+        time.to_log(entry.visible_at_ms),
         entry.deliveries,
-        entry.first_received_ms,
+        time.to_log(entry.first_received_ms),
     )
 
 
-def message_of(queue_id: str, given: LeasedMessage, row: MessageRow) -> Message:
+def message_of(queue_id: str, given: LeasedMessage, row: MessageRow, time: LogTime) -> Message:
     handle = make_handle(DeliveryKey(_queue_hash(queue_id), given.lease, MessageLocation(_BUCKET, given.seq)))
     return Message(
-        given.id, handle, row.body, given.seq, given.deliveries, given.first_at_ms, given.born_at_ms, given.group
+        given.id,
+        handle,
+        row.body,
+        given.seq,
+        given.deliveries,
+        time.to_process(given.first_at_ms),
+        time.to_process(given.born_at_ms),
+        given.group,
     )
 
 
@@ -54,14 +62,14 @@ def read_cursor(cursor: str) -> tuple[str, int, int]:
     return ("behind", 0, int(seq)) if at == "behind" else ("first", int(at), int(seq))
 
 
-def peeked_of(message: QueuedMessage, row: MessageRow) -> PeekedMessage:
+def peeked_of(message: QueuedMessage, row: MessageRow, time: LogTime) -> PeekedMessage:
     return PeekedMessage(
         message.id,
         row.body,
         message.seq,
         message.deliveries,
-        message.first_at_ms,
-        message.born_at_ms,
-        message.visible_at_ms,
+        time.to_process(message.first_at_ms),
+        time.to_process(message.born_at_ms),
+        time.to_process(message.visible_at_ms),
         message.group,
     )

@@ -1,4 +1,4 @@
-"""What a FIFO queue remembers for five minutes: deduplication keys and receive attempts."""
+"""The five-minute memory of a FIFO queue: deduplication keys and receive attempts."""
 
 from __future__ import annotations
 
@@ -31,11 +31,18 @@ class ReceiveAttempt(msgspec.Struct, frozen=True, array_like=True):
 
 class DedupWindow:
     """The first message of each deduplication key. They expire in the order of their sends, since the queue's time only
-    rises."""
+    rises, but for `end_by`."""
 
     def __init__(self, known: Iterable[DedupRecord] = ()) -> None:
-        self._ends = deque(known)
-        self._by_key = {original.key: original for original in self._ends}
+        self._ends: deque[DedupRecord] = deque()
+        self._by_key: dict[str, DedupRecord] = {}
+        self.restore(known)
+
+    def restore(self, known: Iterable[DedupRecord]) -> None:
+        """Add stored records that are later than those of this window."""
+        for original in known:
+            self._ends.append(original)
+            self._by_key[original.key] = original
 
     def find(self, key: str, now_ms: int) -> DedupRecord | None:
         original = self._by_key.get(key)
@@ -49,6 +56,11 @@ class DedupWindow:
             if self._by_key.get(ended.key) is ended:
                 del self._by_key[ended.key]
 
+    def end_by(self, now_ms: int) -> DedupWindow:
+        """The same window after the queue's time was set back: nothing is known for longer than from now."""
+        last_ms = now_ms + DEDUP_WINDOW_MS
+        return DedupWindow([msgspec.structs.replace(one, until_ms=min(one.until_ms, last_ms)) for one in self._ends])
+
     def all(self) -> list[DedupRecord]:
         return list(self._ends)
 
@@ -57,9 +69,16 @@ class ReceiveAttempts:
     """Receives with an attempt id, by that id and by their lease."""
 
     def __init__(self, known: Iterable[ReceiveAttempt] = ()) -> None:
-        self._ends = deque(known)
-        self._by_id = {attempt.id: attempt for attempt in self._ends}
-        self._by_lease = {attempt.lease: attempt for attempt in self._ends}
+        self._ends: deque[ReceiveAttempt] = deque()
+        self._by_id: dict[str, ReceiveAttempt] = {}
+        self._by_lease: dict[int, ReceiveAttempt] = {}
+        self.restore(known)
+
+    def restore(self, known: Iterable[ReceiveAttempt]) -> None:
+        """See `DedupWindow.restore`."""
+        for attempt in known:
+            self._ends.append(attempt)
+            self._by_id[attempt.id] = self._by_lease[attempt.lease] = attempt
 
     def find(self, attempt_id: str, now_ms: int) -> ReceiveAttempt | None:
         attempt = self._by_id.get(attempt_id)
@@ -82,6 +101,13 @@ class ReceiveAttempts:
             del self._by_id[attempt.id]
         if self._by_lease.get(attempt.lease) is attempt:
             del self._by_lease[attempt.lease]
+
+    def end_by(self, now_ms: int) -> ReceiveAttempts:
+        """See `DedupWindow.end_by`."""
+        last_ms = now_ms + ATTEMPT_WINDOW_MS
+        return ReceiveAttempts(
+            [msgspec.structs.replace(one, until_ms=min(one.until_ms, last_ms)) for one in self.all()]
+        )
 
     def all(self) -> list[ReceiveAttempt]:
         return [attempt for attempt in self._ends if self._by_lease.get(attempt.lease) is attempt]

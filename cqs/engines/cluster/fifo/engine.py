@@ -14,10 +14,12 @@ from cqs.engines.cluster.cache_contract import DROPPED
 from cqs.engines.cluster.fifo import commands as c
 from cqs.engines.cluster.fifo.conversions import delivery_of, message_of, new_message, peeked_of, read_cursor
 from cqs.engines.cluster.fifo.log import CommandLog
+from cqs.engines.cluster.fifo.log_time import LogTime
+from cqs.engines.cluster.fifo.order import QueuedMessage
 from cqs.engines.cluster.fifo.snapshots import Snapshots
 from cqs.engines.cluster.fifo.state import FifoState
 from cqs.engines.cluster.ids import MessageLocation, parse_location
-from cqs.engines.cluster.known_queues import KnownQueue, KnownQueues
+from cqs.engines.cluster.known_queues import KnownQueues
 from cqs.engines.cluster.rows import MessageRows
 from cqs.engines.contract import (
     Change,
@@ -37,10 +39,19 @@ ROUNDS_MAX = 20
 LOGS_MAX = 1_000
 """Queues whose state a process keeps in memory. For another queue it reads the log again."""
 POLLED_AT_ONCE = 16
+HINTED_STEPS = 5
+"""While Redis brings hints, one of so many steps of the polling does something."""
+SKEW_MS_MAX = 120_000
+"""By so much the order of a queue's messages may differ from that of their ages."""
+EXPIRED_MAX = 1_000
+"""Expired messages of an audited queue that are removed at once before a receive."""
 
 
 class FifoQueues:
-    """`hint(queue_id)` tells other processes that the queue has changed."""
+    """`hint(queue_id)` tells other processes that the queue has changed.
+
+    Times of callers and of bodies' rows are this process's; those in the log, its state and its answers are the log's.
+    """
 
     def __init__(
         self,
@@ -48,31 +59,38 @@ class FifoQueues:
         rows: MessageRows,
         known_queues: KnownQueues,
         clock: Clock,
+        time: LogTime,
         hint: Callable[[str], None],
     ) -> None:
         self._cassandra = cassandra
-        self._snapshots = Snapshots(cassandra, clock)
+        self._snapshots = Snapshots(cassandra, time)
         self._rows = rows
         self._known_queues = known_queues
-        self._clock = clock
+        self._time = time
         self._hint = hint
         self._logs: OrderedDict[str, CommandLog] = OrderedDict()
         self._polls: dict[str, asyncio.Task[None]] = {}
         self._hinted: set[str] = set()
+        self._steps_skipped = 0
         self.waiters = WaiterRegistry(clock)
 
     # -- sending ------------------------------------------------------------------------------------------------------
 
     async def send(self, q: QueueRef, entries: Sequence[Entry], now_ms: int) -> list[SentEntry | RejectedEntry]:
         """The body of a duplicate is stored, too, and removed afterwards."""
+        await self._time.ensure()
         queue = await self._known_queues.get(q)
         for _ in range(GENERATIONS_MAX):
             generation = queue.generation  # other tasks raise it when they learn of a purge
             if generation == DROPPED:
                 return [RejectedEntry() for _ in entries]
             locations = await self._rows.insert(q.id, generation, entries, now_ms)
-            messages = tuple([new_message(entry, location) for entry, location in zip(entries, locations, strict=True)])
-            accepted: c.SendAnswer = await self._log(q.id).append(c.Send(now_ms, generation, messages))
+            messages = tuple(
+                [new_message(entry, location, self._time) for entry, location in zip(entries, locations, strict=True)]
+            )
+            accepted: c.SendAnswer = await self._log(q.id).append(
+                c.Send(self._time.to_log(now_ms), generation, messages)
+            )
             if accepted.answers:
                 await self._remove(
                     q.id,
@@ -85,13 +103,17 @@ class FifoQueues:
     # -- receiving ----------------------------------------------------------------------------------------------------
 
     async def receive(self, q: QueueRef, want: int, visible_at_ms: int, now_ms: int, attempt_id: str) -> ReceiveResult:
+        await self._time.ensure()
         log = self._log(q.id)
-        command = c.Receive(now_ms, want, visible_at_ms, q.retention_ms, q.max_receives, attempt_id)
+        while q.audit and await self._expire(q, log, EXPIRED_MAX, now_ms) == EXPIRED_MAX:
+            pass  # the receive below would remove them without a record
+        to_log = self._time.to_log
+        command = c.Receive(to_log(now_ms), want, to_log(visible_at_ms), q.retention_ms, q.max_receives, attempt_id)
         for _ in range(ROUNDS_MAX):
-            if not log.state.would_return_messages(command) and not (await log.catch_up()).would_return_messages(
-                command
-            ):
-                return await self._empty_result(q, log.state)
+            if not _has_messages(log, command):
+                await log.catch_up()
+                if not _has_messages(log, command):
+                    return await self._empty_result(q, log.state)
             taken: c.ReceiveAnswer = await log.append(command)
             await self._remove(q.id, [parse_location(location) for location in taken.expired])
             if not taken.messages and not taken.spent:
@@ -104,7 +126,9 @@ class FifoQueues:
     async def _empty_result(self, q: QueueRef, state: FifoState, *, limit_reached: bool = False) -> ReceiveResult:
         if state.dropped or (await self._known_queues.get(q)).generation == DROPPED:
             return ReceiveResult(dropped=True)
-        return ReceiveResult(next_due_ms=state.order.next_due_ms(), limit_reached=limit_reached)
+        due_ms = state.order.next_due_ms()
+        next_due_ms = None if due_ms is None else self._time.to_process(due_ms)
+        return ReceiveResult(next_due_ms=next_due_ms, limit_reached=limit_reached)
 
     async def _with_bodies(self, q: QueueRef, log: CommandLog, taken: c.ReceiveAnswer, now_ms: int) -> ReceiveResult:
         """A message without a body was purged by a process that has not appended its Purge yet, or is older than any
@@ -113,18 +137,18 @@ class FifoQueues:
         rows = await self._rows.read(q.id, [parse_location(one.location) for one in given])
         gone = tuple([(one.seq, one.location) for one in given if parse_location(one.location) not in rows])
         if gone:
-            await log.append(c.Remove(now_ms, gone))
+            await log.append(c.Remove(self._time.to_log(now_ms), gone))
         messages, spent = [
             tuple(
                 [
-                    message_of(q.id, one, rows[parse_location(one.location)])
+                    message_of(q.id, one, rows[parse_location(one.location)], self._time)
                     for one in some
                     if parse_location(one.location) in rows
                 ]
             )
             for some in (taken.messages, taken.spent)
         ]
-        return ReceiveResult(messages, spent, received_at_ms=taken.received_at_ms)
+        return ReceiveResult(messages, spent, received_at_ms=self._time.to_process(taken.received_at_ms))
 
     # -- settling -----------------------------------------------------------------------------------------------------
 
@@ -133,12 +157,14 @@ class FifoQueues:
         keys = tuple([delivery for delivery in deliveries if delivery is not None])
         if not keys:
             return [Outcome.MALFORMED for _ in handles]
-        done: c.OutcomeAnswer = await self._log(q.id).append(c.Delete(now_ms, keys))
+        await self._time.ensure()
+        done: c.OutcomeAnswer = await self._log(q.id).append(c.Delete(self._time.to_log(now_ms), keys))
         await self._remove(q.id, [parse_location(location) for location in done.locations])
         outcomes = iter(done.outcomes)
         return [Outcome.MALFORMED if delivery is None else next(outcomes) for delivery in deliveries]
 
     async def change(self, q: QueueRef, changes: Sequence[Change], now_ms: int) -> list[Outcome]:
+        await self._time.ensure()
         return list(await asyncio.gather(*[self._change(q, change, now_ms) for change in changes]))
 
     async def _change(self, q: QueueRef, change: Change, now_ms: int) -> Outcome:
@@ -146,7 +172,9 @@ class FifoQueues:
         if key is None:
             return Outcome.MALFORMED
         location = "" if change.body is None else await self._store(q, key[0], change.body, now_ms)
-        done: c.OutcomeAnswer = await self._log(q.id).append(c.Change(now_ms, key, change.visible_at_ms, location))
+        to_log = self._time.to_log
+        visible_at_ms = None if change.visible_at_ms is None else to_log(change.visible_at_ms)
+        done: c.OutcomeAnswer = await self._log(q.id).append(c.Change(to_log(now_ms), key, visible_at_ms, location))
         await self._remove(q.id, [parse_location(unused) for unused in done.locations])
         return done.outcomes[0]
 
@@ -156,7 +184,10 @@ class FifoQueues:
         message = state.order.messages.get(seq)
         if message is None:
             return ""
-        entry = Entry(message.id, body, message.born_at_ms, message.visible_at_ms, message.group)
+        to_process = self._time.to_process
+        entry = Entry(
+            message.id, body, to_process(message.born_at_ms), to_process(message.visible_at_ms), message.group
+        )
         generation = state.generation  # of the message; if the queue is being purged, the message goes with it
         (location,) = await self._rows.insert(q.id, generation, [entry], now_ms)
         return location.member
@@ -165,17 +196,16 @@ class FifoQueues:
 
     async def peek(self, q: QueueRef, cursor: str, n: int, now_ms: int) -> PeekPage:
         """Heads of groups, soonest due first, then all messages behind them."""
-        first, behind = (await self._log(q.id).catch_up()).order.heads_and_behind()
+        await self._time.ensure()
+        order = (await self._log(q.id).catch_up()).order
         kind, at, seq = ("first", -1, -1) if not cursor else read_cursor(cursor)
-        firsts = [message for message in first if kind == "first" and (message.visible_at_ms, message.seq) > (at, seq)][
-            :n
-        ]
-        rest = [message for message in behind if kind == "first" or message.seq > seq][: n - len(firsts)]
+        firsts = order.heads((at, seq), n) if kind == "first" else []
+        rest = order.behind_heads(-1 if kind == "first" else seq, n - len(firsts))
         some = firsts + rest
         rows = await self._rows.read(q.id, [parse_location(message.location) for message in some])
         peeked = tuple(
             [
-                peeked_of(message, rows[parse_location(message.location)])
+                peeked_of(message, rows[parse_location(message.location)], self._time)
                 for message in some
                 if parse_location(message.location) in rows
             ]
@@ -185,12 +215,14 @@ class FifoQueues:
         last = some[-1]
         return PeekPage(peeked, f"behind:{last.seq}" if rest else f"{last.visible_at_ms}:{last.seq}")
 
-    async def counts(self, q: QueueRef, now_ms: int) -> Counts:
+    async def counts(self, q: QueueRef, now_ms: int, *, oldest: bool = False) -> Counts:
+        await self._time.ensure()
         state = await self._log(q.id).catch_up()
         order = state.order
-        in_flight, delayed = order.hidden.counts(max(now_ms, state.now_ms))
-        oldest = next(iter(order.messages.values()), None)
-        return Counts(len(order.messages) - in_flight - delayed, in_flight, delayed, oldest.born_at_ms if oldest else 0)
+        in_flight, delayed = order.hidden.counts(max(self._time.to_log(now_ms), state.now_ms))
+        first = next(iter(order.messages.values()), None) if oldest else None
+        first_ms = self._time.to_process(first.born_at_ms) if first else 0
+        return Counts(len(order.messages) - in_flight - delayed, in_flight, delayed, first_ms)
 
     # -- the whole queue ----------------------------------------------------------------------------------------------
 
@@ -198,29 +230,51 @@ class FifoQueues:
         """Drop the earlier messages. Their rows are of an old generation, which maintenance removes."""
         log = self._log(q.id)
         if generation != DROPPED:
-            await log.append(c.Purge(now_ms, generation))
+            await self._time.ensure()
+            await log.append(c.Purge(self._time.to_log(now_ms), generation))
             return
         await log.drop()
         self.waiters.wake_all(q.id)
 
     async def redelay(self, q: QueueRef, delay_ms: int, now_ms: int) -> None:
-        await self._log(q.id).append(c.Redelay(now_ms, delay_ms))
+        await self._time.ensure()
+        await self._log(q.id).append(c.Redelay(self._time.to_log(now_ms), delay_ms))
 
-    async def maintain(self, queue: KnownQueue, budget: int, now_ms: int) -> int:
-        """Remove expired messages, if this process has the queue's state."""
-        log = self._logs.get(queue.q.id)
-        if log is None:
-            return 0
-        oldest_ms = now_ms - queue.q.retention_ms
-        expired: list[tuple[int, str]] = []
-        for message in (await log.catch_up()).order.messages.values():
-            if message.born_at_ms > oldest_ms or len(expired) >= budget:
+    async def maintain_all(self, budget: int, now_ms: int) -> int:
+        """Remove expired messages of the queues whose state this process has. Costs nothing where none has expired."""
+        done = 0
+        for queue in self._known_queues:
+            commands = self._logs.get(queue.q.id) if queue.q.fifo and queue.generation != DROPPED else None
+            if commands is None or not self._may_have_expired(queue.q, commands.state, now_ms):
+                continue
+            if done >= budget:
                 break
-            if message.visible_at_ms <= now_ms or not message.deliveries:
-                expired.append((message.seq, message.location))
+            with suppress(CnsError):  # go on with the other queues: the next run tries again
+                done += await self._expire(queue.q, commands, budget - done, now_ms)
+        return done
+
+    def _may_have_expired(self, q: QueueRef, state: FifoState, now_ms: int) -> bool:
+        oldest = next(iter(state.order.messages.values()), None)
+        oldest_ms = self._time.to_log(now_ms) - q.retention_ms
+        return oldest is not None and oldest.born_at_ms <= oldest_ms + SKEW_MS_MAX
+
+    async def _expire(self, q: QueueRef, log: CommandLog, budget: int, now_ms: int) -> int:
+        await self._time.ensure()
+        log_ms = self._time.to_log(now_ms)
+        state = await log.catch_up()
+        oldest_ms, visible_ms = log_ms - q.retention_ms, max(log_ms, state.now_ms)
+        expired: list[QueuedMessage] = []
+        for message in state.order.messages.values():
+            if message.born_at_ms > oldest_ms + SKEW_MS_MAX or len(expired) >= budget:
+                break
+            if message.born_at_ms > oldest_ms:
+                continue  # sent by a process whose clock is ahead; later messages may be older
+            if message.visible_at_ms <= visible_ms or not message.deliveries:
+                expired.append(message)
         if expired:
-            await log.append(c.Remove(now_ms, tuple(expired)))
-            await self._remove(queue.q.id, [parse_location(location) for _, location in expired])
+            await self._rows.record_expired(q, [(one.id, one.group) for one in expired], now_ms)
+            await log.append(c.Remove(log_ms, tuple([(one.seq, one.location) for one in expired])))
+            await self._remove(q.id, [parse_location(one.location) for one in expired])
         return len(expired)
 
     async def clear_log(self, queue_id: str, budget: int) -> int:
@@ -249,6 +303,13 @@ class FifoQueues:
         with suppress(CnsError):  # the next poll comes soon
             self._wake(await self._log(queue_id).catch_up(), queue_id, 1)
 
+    async def poll_step(self, *, hinted: bool) -> None:
+        """One step of the polling. With hints most steps do nothing."""
+        self._steps_skipped += 1
+        if not hinted or self._steps_skipped >= HINTED_STEPS:
+            self._steps_skipped = 0
+            await self.poll_all()
+
     async def poll_all(self) -> None:
         """Poll the queues that have waiters in this process: hints can be lost."""
         queues = self.waiters.queues()
@@ -270,17 +331,19 @@ class FifoQueues:
         due_ms = state.order.next_due_ms()
         if due_ms is None:
             return
-        if due_ms <= max(self._clock.now_ms(), state.now_ms):
+        if due_ms <= max(self._time.now_ms(), state.now_ms) or self._time.is_ahead(state.now_ms):
             self.waiters.wake(queue_id, n)
         elif queue_id in self.waiters:
-            self.waiters.wake_at(queue_id, due_ms)
+            self.waiters.wake_at(queue_id, self._time.to_process(due_ms))
 
     # -- logs ---------------------------------------------------------------------------------------------------------
 
     def _log(self, queue_id: str) -> CommandLog:
         log = self._logs.get(queue_id)
         if log is None:
-            log = self._logs[queue_id] = CommandLog(self._cassandra, self._snapshots, queue_id, self._changed)
+            log = self._logs[queue_id] = CommandLog(
+                self._cassandra, self._snapshots, self._time, queue_id, self._changed
+            )
             self._evict_logs()
         self._logs.move_to_end(queue_id)
         return log
@@ -299,6 +362,11 @@ class FifoQueues:
         if locations:
             with suppress(CnsError):
                 await self._rows.delete(queue_id, locations)
+
+
+def _has_messages(log: CommandLog, command: c.Receive) -> bool:
+    """Whether to append the command. If the queue's time is ahead, that is not known before it is set back."""
+    return log.is_ahead or log.state.would_return_messages(command)
 
 
 def _is_unused(answer: SentEntry | RejectedEntry) -> bool:

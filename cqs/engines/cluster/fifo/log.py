@@ -7,37 +7,29 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
-import msgspec
 import structlog
 
-from cns_common.cassandra.lwt import resolve_lost_write
 from cns_common.cassandra.session import Cassandra
 from cns_common.errors import CnsError, OutcomeUnknown, StoreUnavailable
 from cns_common.ids import hex_id
 from cqs.engines.cluster.fifo import schema
-from cqs.engines.cluster.fifo.commands import Answer, Command, Drop
+from cqs.engines.cluster.fifo.commands import Answer, Command, Drop, PullBack
+from cqs.engines.cluster.fifo.encoding import decode_slot, encode_slot, in_turns
+from cqs.engines.cluster.fifo.log_time import LogTime
 from cqs.engines.cluster.fifo.snapshots import Snapshots
-from cqs.engines.cluster.fifo.state import FORMAT_VERSION, FifoState, check_format
+from cqs.engines.cluster.fifo.state import FifoState
 
 RACES_MAX = 50
 """Slots lost to other processes before an append fails."""
 LOADS_MAX = 5
+UNSEALED_S = 60.0
+"""So soon after a proposal its slot is in no sealed segment: the seal comes `OBSOLETE_KEEP_MS` after the slot."""
 CLEARED_AT_ONCE = 100
 """Segments and snapshots that are removed after a snapshot was written."""
+TURN_BYTES = 64 * 1024
+"""Commands of this size are applied in one turn of the event loop."""
 
 log = structlog.get_logger(__name__)
-
-
-class _Slot(msgspec.Struct, frozen=True, array_like=True):
-    """`writer` is random for each attempt, so the winner recognises its slot."""
-
-    format_version: int
-    writer: str
-    commands: list[Command]
-
-
-_encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(_Slot).decode
 
 
 OnChange: TypeAlias = Callable[["CommandLog", Sequence[Command], bool], None]
@@ -46,11 +38,14 @@ OnChange: TypeAlias = Callable[["CommandLog", Sequence[Command], bool], None]
 class CommandLog:
     """`on_change` gets the applied commands, and whether this process appended them."""
 
-    def __init__(self, cassandra: Cassandra, snapshots: Snapshots, queue_id: str, on_change: OnChange) -> None:
+    def __init__(
+        self, cassandra: Cassandra, snapshots: Snapshots, time: LogTime, queue_id: str, on_change: OnChange
+    ) -> None:
         self.queue_id = queue_id
         self.state = FifoState()
         self._cassandra = cassandra
         self._snapshots = snapshots
+        self._time = time
         self._on_change = on_change
         self._next_slot = -1  # the next slot to write; below 0, nothing has been read yet
         self._bytes_since_snapshot = 0  # of commands
@@ -66,6 +61,11 @@ class CommandLog:
     @property
     def idle(self) -> bool:
         return not (self._waiting or self._reads or self._append_task or self._snapshot_task)
+
+    @property
+    def is_ahead(self) -> bool:
+        """Whether the next append sets back the queue's time."""
+        return self._time.is_ahead(self.state.now_ms)
 
     async def catch_up(self) -> FifoState:
         """The state with all commands that were acknowledged before this call. Callers share a read that has not
@@ -88,12 +88,16 @@ class CommandLog:
             read.exception()  # its caller may not wait for it any more
 
     async def append(self, command: Command) -> Any:
-        """Append the command. Returns its answer once it is durable."""
+        """Append the command. Returns its answer once it is durable. A caller that gives up takes it back, unless it
+        was proposed."""
         answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self._waiting.append((command, answer))
         if self._append_task is None:
             self._append_task = asyncio.create_task(self._append_all())
-        return await answer
+        try:
+            return await answer
+        finally:
+            answer.cancel()
 
     async def drop(self) -> None:
         """Append Drop unless another process has, and leave the rest to `Snapshots.clear`."""
@@ -139,30 +143,38 @@ class CommandLog:
         for _ in range(RACES_MAX):
             if self.state.dropped:
                 return [self.state.apply(command) for command in commands]  # nothing to store: it stays dropped
-            slot = _encode(_Slot(FORMAT_VERSION, hex_id(), commands))
+            before: list[Command] = [self._pull_back()] if self.is_ahead else []
+            slot = encode_slot(hex_id(), before + commands)
             if await self._wins_slot(slot):
-                answers = [self.state.apply(command) for command in commands]
+                answers = [self.state.apply(command) for command in before + commands]
                 self._next_slot += 1
                 self._bytes_since_snapshot += len(slot)
                 self._snapshot_if_due()
                 self._on_change(self, commands, True)
-                return answers
+                return answers[len(before) :]
             await self._catch_up()
         raise StoreUnavailable(f"others append to {self.queue_id} all the time")
 
+    def _pull_back(self) -> PullBack:
+        now_ms = self._time.now_ms()
+        log.warning("fifo_queue.time_corrected", queue=self.queue_id, by_s=(self.state.now_ms - now_ms) // 1000)
+        return PullBack(now_ms)
+
     async def _wins_slot(self, slot: bytes) -> bool:
-        slot_key = (self.queue_id, *divmod(self._next_slot, schema.SEGMENT_SLOTS))
+        """Propose this content for the next slot. Returns whether the slot has it.
 
-        async def attempt() -> bool:
-            return await self._cassandra.run_conditional(schema.PROPOSE, slot, *slot_key)
-
-        async def ours() -> bool:
-            rows = await self._cassandra.run(schema.SLOT, *slot_key)
-            if not rows:  # the segment was removed since, whoever won
-                raise OutcomeUnknown(f"an append to {self.queue_id} took too long")
-            return bool(rows[0][0] == slot)
-
-        return await resolve_lost_write(attempt, ours)
+        The statement may be sent to several nodes and be repeated, so its answer may be that of a later try, which
+        found what an earlier one wrote. If the segment was removed meanwhile, nobody knows who won.
+        """
+        loop = asyncio.get_running_loop()
+        began_s = loop.time()
+        segment, number = divmod(self._next_slot, schema.SEGMENT_SLOTS)
+        is_applied, *found = (await self._cassandra.run(schema.PROPOSE, slot, self.queue_id, segment, number))[0]
+        if is_applied or slot in found:
+            return True
+        if not any(isinstance(one, bytes) for one in found) and loop.time() - began_s >= UNSEALED_S:
+            raise OutcomeUnknown(f"an append to {self.queue_id} took too long")
+        return False
 
     # -- snapshots ----------------------------------------------------------------------------------------------------
 
@@ -184,7 +196,7 @@ class CommandLog:
             async with self._lock:
                 if self._next_slot < 0 or self.state.dropped:
                     return
-                slot, snapshot = self._next_slot, self.state.snapshot()
+                slot, snapshot = self._next_slot, await in_turns(self.state.snapshot_steps())
                 self._bytes_since_snapshot, self._snapshot_bytes, self._snapshot_slot = 0, len(snapshot), slot
             await self._snapshots.write(self.queue_id, slot, snapshot)
             await self._snapshots.clear(self.queue_id, CLEARED_AT_ONCE)
@@ -202,10 +214,15 @@ class CommandLog:
             segment, slot = divmod(self._next_slot, schema.SEGMENT_SLOTS)
             rows = await self._cassandra.run(schema.SLOTS, self.queue_id, segment, slot)
             news: list[Command] = []
+            applied = 0
             for number, commands in rows:
                 if number != self._next_slot % schema.SEGMENT_SLOTS:
                     break  # a slot written during this read, or the end of a removed segment
                 news += self._apply(commands)
+                applied += len(commands)
+                if applied >= TURN_BYTES:
+                    applied = 0
+                    await asyncio.sleep(0)
             if news:
                 self._on_change(self, news, False)
             if self._next_slot // schema.SEGMENT_SLOTS > segment:
@@ -215,13 +232,12 @@ class CommandLog:
             await self._load()
 
     def _apply(self, slot: bytes) -> list[Command]:
-        read = _decode(slot)
-        check_format(read.format_version)
-        for command in read.commands:
+        commands = decode_slot(slot)
+        for command in commands:
             self.state.apply(command)
         self._next_slot += 1
         self._bytes_since_snapshot += len(slot)
-        return read.commands
+        return commands
 
     async def _load(self) -> None:
         for _ in range(LOADS_MAX):

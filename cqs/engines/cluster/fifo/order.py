@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import islice
 
 import msgspec
@@ -13,6 +13,9 @@ from cqs.engines.cluster.fifo.counts import HiddenMessages
 
 GARBAGE_MIN = 64
 """A heap is rebuilt when it has this many stale entries more than valid ones."""
+SPARSE = 8
+"""With fewer messages among their sequence numbers than one of so many, trying each number costs more than a look at
+each message."""
 
 
 class QueuedMessage(msgspec.Struct, array_like=True):
@@ -103,12 +106,33 @@ class MessageOrder:
             heapq.heappop(self._heads)
         return self._heads[0][0] if self._heads else None
 
-    def heads_and_behind(self) -> tuple[list[QueuedMessage], list[QueuedMessage]]:
-        """The head of each group, soonest due first; and the other messages, in order."""
-        firsts = {next(iter(seqs)) for seqs in self._groups.values()}
-        first = [message for message in self.messages.values() if message.seq in firsts]
-        behind = [message for message in self.messages.values() if message.seq not in firsts]
-        return sorted(first, key=lambda message: (message.visible_at_ms, message.seq)), behind
+    def heads(self, after: tuple[int, int], n: int) -> list[QueuedMessage]:
+        """The next `n` heads of groups after (due, sequence), soonest due first. It looks at these and those before."""
+        found: list[QueuedMessage] = []
+        frontier = [(self._heads[0], 0)] if self._heads else []  # entries whose parents were looked at, by position
+        last: tuple[int, int] | None = None
+        while frontier and len(found) < n:
+            entry, at = heapq.heappop(frontier)
+            for child in range(2 * at + 1, min(2 * at + 3, len(self._heads))):
+                heapq.heappush(frontier, (self._heads[child], child))
+            if entry > after and entry != last and self._is_current_head(*entry):
+                found.append(self.messages[entry[1]])
+                last = entry
+        return found
+
+    def behind_heads(self, after: int, n: int) -> list[QueuedMessage]:
+        """The next `n` messages after this sequence number that others of their group precede, in order."""
+        behind = (message for message in self._from(after + 1) if self._head(message.group) != message.seq)
+        return list(islice(behind, n))
+
+    def _from(self, seq: int) -> Iterator[QueuedMessage]:
+        """The messages from this sequence number on, without a look at those before."""
+        if not self.messages:
+            return iter(())
+        first, last = max(seq, next(iter(self.messages))), next(reversed(self.messages))
+        if last - first > SPARSE * len(self.messages):
+            return (message for message in self.messages.values() if message.seq >= first)
+        return (message for at in range(first, last + 1) if (message := self.messages.get(at)) is not None)
 
     def _head(self, group: str) -> int | None:
         seqs = self._groups.get(group)

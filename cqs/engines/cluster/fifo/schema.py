@@ -7,7 +7,7 @@ removed after a while. A segment is sealed before it is removed, so that no proc
 
 from __future__ import annotations
 
-from cns_common.cassandra.session import Statement
+from cns_common.cassandra.session import CONDITIONAL_S, Statement
 
 SEGMENT_SLOTS = 500
 SEALED_SLOT = 2**31 - 1
@@ -36,13 +36,13 @@ TABLES = (
 SLOTS = Statement(
     f"SELECT slot, commands FROM cqs_fifo_log WHERE queue = ? AND segment = ? AND slot >= ? LIMIT {SEGMENT_SLOTS + 1}"
 )
-SLOT = Statement("SELECT commands FROM cqs_fifo_log WHERE queue = ? AND segment = ? AND slot = ?")
 PROPOSE = Statement(
     "UPDATE cqs_fifo_log SET commands = ? WHERE queue = ? AND segment = ? AND slot = ?"
     " IF commands = null AND sealed = null",
-    idempotent=False,
+    try_s=CONDITIONAL_S,
 )
-SEAL = Statement("UPDATE cqs_fifo_log SET sealed = true WHERE queue = ? AND segment = ? IF sealed = null", False)
+"""Idempotent, as commands differ from all others: if it was applied before, its answer shows them."""
+SEAL = Statement("UPDATE cqs_fifo_log SET sealed = true WHERE queue = ? AND segment = ? IF sealed = null")
 MARK_SEALED = Statement(f"INSERT INTO cqs_fifo_log (queue, segment, slot, commands) VALUES (?, ?, {SEALED_SLOT}, 0x)")
 CLEAR_SEGMENT = Statement(
     f"DELETE FROM cqs_fifo_log WHERE queue = ? AND segment = ? AND slot >= 0 AND slot < {SEALED_SLOT}"

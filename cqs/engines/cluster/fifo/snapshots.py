@@ -7,10 +7,11 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from cns_common.cassandra.session import Cassandra
-from cns_common.clock import Clock
 from cns_common.errors import StoreUnavailable
 from cns_common.ids import hex_id
 from cqs.engines.cluster.fifo import schema
+from cqs.engines.cluster.fifo.encoding import in_turns
+from cqs.engines.cluster.fifo.log_time import LogTime
 from cqs.engines.cluster.fifo.state import FifoState
 
 READ_TRIES_MAX = 10
@@ -26,9 +27,9 @@ class SnapshotMark(NamedTuple):
 
 
 class Snapshots:
-    def __init__(self, cassandra: Cassandra, clock: Clock) -> None:
+    def __init__(self, cassandra: Cassandra, time: LogTime) -> None:
         self._cassandra = cassandra
-        self._clock = clock
+        self._time = time
 
     async def newest_slot(self, queue_id: str) -> int:
         """The slot of the newest snapshot; 0 if there is none."""
@@ -48,7 +49,8 @@ class Snapshots:
             chunks = await self._cassandra.run_each(schema.CHUNK, keys) if keys else []
             if all(chunks):
                 snapshot = b"".join([chunk[0][0] for chunk in chunks])
-                return (FifoState.from_snapshot(snapshot) if snapshot else FifoState()), mark.slot, len(snapshot)
+                state = await in_turns(FifoState.from_snapshot_steps(snapshot)) if snapshot else FifoState()
+                return state, mark.slot, len(snapshot)
             # a newer snapshot has made it obsolete meanwhile: read that one
         raise StoreUnavailable(f"the newest image of {queue_id} is not whole")
 
@@ -58,12 +60,12 @@ class Snapshots:
         chunks = [snapshot[at : at + schema.CHUNK_BYTES] for at in range(0, len(snapshot), schema.CHUNK_BYTES)]
         for number, chunk in enumerate(chunks):
             await self._cassandra.run(schema.ADD_CHUNK, name, number, chunk)
-        await self._mark(queue_id, SnapshotMark(slot, name, len(chunks), self._clock.wall_ms()))
+        await self._mark(queue_id, SnapshotMark(slot, name, len(chunks), self._time.wall_ms()))
 
     async def drop(self, queue_id: str, last_slot: int) -> None:
         """Mark the queue as dropped, with the number of its segments for `clear`."""
         segments = last_slot // schema.SEGMENT_SLOTS + 1
-        await self._mark(queue_id, SnapshotMark(schema.DROPPED_SLOT, "", segments, self._clock.wall_ms()))
+        await self._mark(queue_id, SnapshotMark(schema.DROPPED_SLOT, "", segments, self._time.wall_ms()))
 
     async def _mark(self, queue_id: str, mark: SnapshotMark) -> None:
         """Before its first mark, mark the beginning of the log, where `clear` starts."""
@@ -90,7 +92,7 @@ class Snapshots:
 
     def _is_old(self, mark: SnapshotMark) -> bool:
         is_dropped = mark.slot == schema.DROPPED_SLOT
-        return is_dropped or self._clock.wall_ms() - mark.made_ms >= schema.OBSOLETE_KEEP_MS
+        return is_dropped or self._time.wall_ms() - mark.made_ms >= schema.OBSOLETE_KEEP_MS
 
     async def _remove(self, queue_id: str, mark: SnapshotMark, after: SnapshotMark) -> int:
         """Remove the mark last: until then another process can repeat this."""

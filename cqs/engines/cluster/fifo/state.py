@@ -1,48 +1,21 @@
 """The state of a FIFO queue: a pure function of the commands in its log.
 
 It reads no clock, waits for nothing and draws no random number, so processes that apply the same commands have the same
-state. The queue's time is the latest time of any command. If a command's clock is behind it, its visibility times are
-shifted by the difference.
+state. The queue's time is the latest time of any command since the last PullBack. If a command's clock is behind it,
+its visibility times are shifted by the difference.
 """
 
 from __future__ import annotations
 
-import msgspec
-
-from cns_common.errors import StoreUnavailable
 from cqs.engines.cluster.fifo import commands as c
-from cqs.engines.cluster.fifo.dedup import DedupRecord, DedupWindow, ReceiveAttempt, ReceiveAttempts
+from cqs.engines.cluster.fifo.dedup import DedupWindow, ReceiveAttempts
+from cqs.engines.cluster.fifo.encoding import SnapshotHead, Steps, StoredSnapshot, at_once, encode_steps
 from cqs.engines.cluster.fifo.order import MessageOrder, QueuedMessage
 from cqs.engines.contract import FIFO_DELAY_MS_MAX, IN_FLIGHT_MAX, SPENT_HIDE_MS, Outcome, RejectedEntry, SentEntry
 
-FORMAT_VERSION = 1
-"""The version of stored commands and snapshots, including what commands do. A process must not read a newer version
-than its own."""
 EXPIRED_MAX = 1_000
 """Expired messages that one receive removes before it returns what it has."""
-
-
-class _Snapshot(msgspec.Struct, array_like=True):
-    """The stored form of a state, without what can be derived."""
-
-    format_version: int
-    generation: int
-    dropped: bool
-    now_ms: int
-    next_seq: int
-    next_lease: int
-    messages: list[QueuedMessage]
-    dedup_records: list[DedupRecord]
-    attempts: list[ReceiveAttempt]
-
-
-_encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(_Snapshot).decode
-
-
-def check_format(format_version: int) -> None:
-    if format_version > FORMAT_VERSION:
-        raise StoreUnavailable("a FIFO queue's log was written by a newer version of this program")
+LEASE_MS_MAX = 12 * 3_600_000
 
 
 class FifoState:
@@ -64,32 +37,41 @@ class FifoState:
         return state
 
     def snapshot(self) -> bytes:
-        return _encode(
-            _Snapshot(
-                FORMAT_VERSION,
-                self.generation,
-                self.dropped,
-                self.now_ms,
-                self._next_seq,
-                self._next_lease,
-                list(self.order.messages.values()),
-                self._dedup.all(),
-                self._attempts.all(),
-            )
+        return at_once(self.snapshot_steps())
+
+    def snapshot_steps(self) -> Steps[bytes]:
+        """The state must not change before the last step."""
+        head = SnapshotHead(
+            self.generation, self.dropped, self.now_ms, next_seq=self._next_seq, next_lease=self._next_lease
         )
+        return encode_steps(head, list(self.order.messages.values()), self._dedup.all(), self._attempts.all())
 
     @classmethod
     def from_snapshot(cls, snapshot: bytes) -> FifoState:
-        read = _decode(snapshot)
-        check_format(read.format_version)
+        return at_once(cls.from_snapshot_steps(snapshot))
+
+    @classmethod
+    def from_snapshot_steps(cls, snapshot: bytes) -> Steps[FifoState]:
+        read = StoredSnapshot(snapshot)
         state = cls()
-        state.generation, state.dropped, state.now_ms = read.generation, read.dropped, read.now_ms
-        state._next_seq, state._next_lease = read.next_seq, read.next_lease
-        state.order = MessageOrder(read.messages, read.now_ms)
-        state._dedup, state._attempts = DedupWindow(read.dedup_records), ReceiveAttempts(read.attempts)
+        state.generation, state.dropped, state.now_ms = read.head.generation, read.head.dropped, read.head.now_ms
+        state._next_seq, state._next_lease = read.head.next_seq, read.head.next_lease
+        for messages in read.message_pages():
+            for message in messages:
+                state.order.add(message, state.now_ms)
+            yield
+        for records in read.dedup_pages():
+            state._dedup.restore(records)
+            yield
+        for attempts in read.attempt_pages():
+            state._attempts.restore(attempts)
+            yield
         return state
 
     def apply(self, command: c.Command) -> c.Answer:
+        if isinstance(command, c.PullBack):
+            self._pull_back(command.now_ms)
+            return None
         self._lag_ms = max(0, self.now_ms - command.now_ms)
         self.now_ms = max(self.now_ms, command.now_ms)
         self.order.hidden.expire(self.now_ms)
@@ -107,17 +89,38 @@ class FifoState:
             case c.Redelay():
                 self._redelay(command.delay_ms)
             case c.Purge():
-                if command.generation > self.generation:  # else a send has begun it, and its messages must stay
-                    self._begin_generation(command.generation)
+                self._purge(command.generation)
             case c.Drop():
                 self._begin_generation(self.generation)
                 self.dropped = True
         return None
 
+    def _purge(self, generation: int) -> None:
+        if generation > self.generation:  # else a send has begun it, and its messages must stay
+            self._begin_generation(generation)
+
     def _begin_generation(self, generation: int) -> None:
         """Start with no messages. Sequence and lease numbers go on rising."""
         self.generation = generation
         self.order, self._dedup, self._attempts = MessageOrder(), DedupWindow(), ReceiveAttempts()
+
+    def _pull_back(self, now_ms: int) -> None:
+        """Set the queue's time back.
+
+        What was hidden since the time moved forward counts from that time; what was hidden before does not, and the two
+        look the same. So a lease ends too late rather than too early, unless it is too long to be of before.
+        """
+        ahead_ms = self.now_ms - now_ms
+        if ahead_ms <= 0:
+            return
+        self.now_ms = now_ms
+        for message in self.order.messages.values():
+            message.born_at_ms = min(message.born_at_ms, now_ms)
+            visible_at_ms = message.visible_at_ms
+            if visible_at_ms > now_ms:
+                is_kept = message.deliveries > 0 and visible_at_ms <= now_ms + LEASE_MS_MAX
+                self.order.reschedule(message, visible_at_ms if is_kept else visible_at_ms - ahead_ms, now_ms)
+        self._dedup, self._attempts = self._dedup.end_by(now_ms), self._attempts.end_by(now_ms)
 
     # -- sending ------------------------------------------------------------------------------------------------------
 

@@ -25,27 +25,24 @@ class BucketClaims:
         self._cassandra = cassandra
         self._clock = clock
         self._node = node
-        self._shown_ms = 0
+        self._shown_ms = -CERTAIN_MS
         self._alive: set[str] = set()  # as last read; some may have died since
-        self._looked_ms = 0
+        self._looked_ms = -ALIVE_CACHE_MS
 
     async def heartbeat(self) -> None:
-        begun_ms = self._clock.wall_ms()
+        begun_ms = self._clock.monotonic_ms()
         await self._cassandra.run(schema.HEARTBEAT, self._node, HEARTBEAT_TTL_S)
         self._shown_ms = begun_ms
 
     async def end_heartbeat(self) -> None:
         """Release all claims of this process."""
-        self._shown_ms = 0
+        self._shown_ms = -CERTAIN_MS
         await self._cassandra.run(schema.END_HEARTBEAT, self._node)
-
-    async def others_alive(self) -> bool:
-        return bool(await self._read_alive() - {self._node})
 
     @property
     def certain(self) -> bool:
         """Whether this process's claims are certainly valid."""
-        return self._clock.wall_ms() - self._shown_ms < CERTAIN_MS
+        return self._clock.monotonic_ms() - self._shown_ms < CERTAIN_MS
 
     async def owners(self, queue_id: str, generation: int) -> dict[str, str]:
         """Process by bucket, including dead processes."""
@@ -68,7 +65,7 @@ class BucketClaims:
         return await self._cassandra.run_conditional(schema.CLAIM_FROM, self._node, queue_id, bucket, owner)
 
     async def _is_alive(self, node: str) -> bool:
-        now_ms = self._clock.wall_ms()
+        now_ms = self._clock.monotonic_ms()
         if node not in self._alive or now_ms - self._looked_ms > ALIVE_CACHE_MS:
             self._alive, self._looked_ms = await self._read_alive(), now_ms
         return node in self._alive

@@ -1,69 +1,133 @@
-"""Counts and peeks without Redis: from the messages hidden in this process, and the rows of all other buckets."""
+"""Counts and peeks without Redis: from the messages hidden in this process, and the rows of all other buckets.
+
+A bucket is scanned again only after a pause, or when this process changed it, and from its first message on: rows that
+were deleted before that are not read again. A scan keeps numbers, and what is hidden, not the messages.
+"""
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator, Iterable
 from typing import NamedTuple
 
+from cns_common.bounded_cache import BoundedCache
 from cns_common.clock import Clock
 from cqs.engines.cluster.cache_contract import DROPPED, CacheCounts, CachedMessage
+from cqs.engines.cluster.ids import COUNTER_BITS, MessageLocation, QueueShard, start_of
 from cqs.engines.cluster.no_redis.visibility import LocalVisibility
 from cqs.engines.cluster.refill import buckets_of, cached_messages, headers_of
 from cqs.engines.cluster.rows import MessageRows
 
 SCAN_REST_FACTOR = 5
-"""The pause between two scans of a queue's rows, as a multiple of the first one's duration."""
+"""The pause between two scans of a bucket's rows, as a multiple of the first one's duration."""
+SHARDS_MAX = 1_000
+LATE_MS_MAX = 60_000
+"""After this time no row comes before those that are there: writes and their retries are over, however the clocks of
+the processes differ."""
+
+
+class _Hidden(NamedTuple):
+    due_ms: int
+    delivered: bool
 
 
 class _Scan(NamedTuple):
+    """What was found in a bucket."""
+
     good_until_ms: int
-    items: list[CachedMessage]
+    visible: int
+    hidden: tuple[_Hidden, ...]
+    cleared: int
+    """The number up to which there are no messages."""
 
 
 class FallbackCounts:
-    def __init__(self, rows: MessageRows, clock: Clock, visibilities: dict[str, LocalVisibility]) -> None:
+    def __init__(self, rows: MessageRows, clock: Clock, visibilities: dict[QueueShard, LocalVisibility]) -> None:
         self._rows = rows
         self._clock = clock
         self._shelves = visibilities
-        self._scans: dict[str, _Scan] = {}
+        self._scans: BoundedCache[QueueShard, dict[str, _Scan]] = BoundedCache(SHARDS_MAX)
+        self._changes = 0
 
-    def forget(self, queue_id: str) -> None:
-        """Forget the last scan: this process changed the queue's rows."""
-        self._scans.pop(queue_id, None)
+    def forget(self, shard: QueueShard, locations: Iterable[MessageLocation]) -> None:
+        """This process changed these rows: their buckets are scanned again."""
+        self._changes += 1
+        scans = self._scans.get(shard)
+        for bucket in {location.bucket for location in locations} if scans else ():
+            if scans and bucket in scans:
+                scans[bucket] = scans[bucket]._replace(good_until_ms=0)
 
-    async def counts(self, queue_id: str, now_ms: int) -> CacheCounts:
+    async def counts(self, shard: QueueShard, now_ms: int) -> CacheCounts:
         """Counts messages that other processes hide as these processes last saved them in the rows."""
-        visibility, elsewhere = await self._scan_queue(queue_id)
+        scans = await self._scan(shard, now_ms)
+        visibility = self._shelves.get(shard)
+        claimed = visibility.buckets if visibility else ()
         here = visibility.items() if visibility else []
-        in_flight = sum(item.deliveries > 0 and item.visible_at_ms > now_ms for item in elsewhere)
-        in_flight += visibility.count_in_flight(now_ms) if visibility else 0
-        visible = sum(item.visible_at_ms <= now_ms for item in (*here, *elsewhere))
-        return CacheCounts(visible, in_flight, len(here) + len(elsewhere) - visible - in_flight)
+        elsewhere = [scan for bucket, scan in scans.items() if bucket not in claimed]
+        hidden = [one for scan in elsewhere for one in scan.hidden if one.due_ms > now_ms]
+        total = len(here) + sum(scan.visible + len(scan.hidden) for scan in elsewhere)
+        in_flight = sum(one.delivered for one in hidden) + (visibility.count_in_flight(now_ms) if visibility else 0)
+        visible = total - len(hidden) - sum(item.visible_at_ms > now_ms for item in here)
+        return CacheCounts(visible, in_flight, total - visible - in_flight)
 
-    async def page(self, queue_id: str, after: tuple[int, str], n: int) -> list[CachedMessage]:
-        visibility, elsewhere = await self._scan_queue(queue_id)
-        items = [*visibility.items(), *elsewhere] if visibility else elsewhere
-        behind = [item for item in items if (item.visible_at_ms, item.location.member) > after]
-        return sorted(behind, key=lambda item: (item.visible_at_ms, item.location))[:n]
+    async def page(self, shard: QueueShard, after: tuple[int, str], n: int) -> list[CachedMessage]:
+        """Reads all rows of other buckets and keeps those of the page."""
+        visibility = self._shelves.get(shard)
+        items = visibility.items() if visibility else []
+        page = _soonest(items, after, n)
+        async for bucket in self._buckets(shard):
+            visibility = self._shelves.get(shard)
+            if visibility is None or bucket not in visibility.buckets:
+                async for headers in headers_of(self._rows, shard.queue_id, bucket, self._cleared(shard, bucket)):
+                    page = _soonest([*page, *cached_messages(headers)], after, n)
+        return page
 
-    async def _scan_queue(self, queue_id: str) -> tuple[LocalVisibility | None, list[CachedMessage]]:
-        """The queue's visibility in this process, and the messages of all other buckets."""
-        scan = self._scans.get(queue_id)
-        begun_ms = self._clock.wall_ms()
-        if scan is None or begun_ms >= scan.good_until_ms:
-            items = await self._scan(queue_id)
-            ended_ms = self._clock.wall_ms()
-            scan = self._scans[queue_id] = _Scan(ended_ms + SCAN_REST_FACTOR * (ended_ms - begun_ms), items)
-        visibility = self._shelves.get(queue_id)
-        buckets = visibility.buckets if visibility else ()
-        return visibility, [item for item in scan.items if item.location.bucket not in buckets]
-
-    async def _scan(self, queue_id: str) -> list[CachedMessage]:
-        visibility = self._shelves.get(queue_id)
-        generation = visibility.generation if visibility else await self._rows.generation(queue_id)
-        items: list[CachedMessage] = []
+    async def _buckets(self, shard: QueueShard) -> AsyncIterator[str]:
+        visibility = self._shelves.get(shard)
+        generation = visibility.generation if visibility else await self._rows.generation(shard.queue_id)
         if generation is not None and generation != DROPPED:
-            async for bucket in buckets_of(self._rows, queue_id, generation):
-                if visibility is None or bucket not in visibility.buckets:
-                    async for page in headers_of(self._rows, queue_id, bucket):
-                        items += cached_messages(page)
-        return items
+            async for bucket in buckets_of(self._rows, shard, generation):
+                yield bucket
+
+    def _cleared(self, shard: QueueShard, bucket: str) -> int:
+        scans = self._scans.get(shard)
+        return scans[bucket].cleared if scans and bucket in scans else -1
+
+    async def _scan(self, shard: QueueShard, now_ms: int) -> dict[str, _Scan]:
+        """Of the buckets that this process has not claimed."""
+        before = self._scans.get(shard) or {}
+        scans: dict[str, _Scan] = {}
+        async for bucket in self._buckets(shard):
+            visibility = self._shelves.get(shard)
+            if visibility is not None and bucket in visibility.buckets:
+                continue
+            scan = before.get(bucket)
+            if scan is None or self._clock.monotonic_ms() >= scan.good_until_ms:
+                scan = await self._scan_bucket(shard, bucket, scan.cleared if scan else -1, now_ms)
+            scans[bucket] = scan
+        self._scans.put(shard, scans)
+        return scans
+
+    async def _scan_bucket(self, shard: QueueShard, bucket: str, cleared: int, now_ms: int) -> _Scan:
+        begun_ms, changes = self._clock.monotonic_ms(), self._changes
+        settled = (now_ms - LATE_MS_MAX - start_of(bucket)) << COUNTER_BITS
+        visible, hidden, first = 0, list[_Hidden](), None
+        async for page in headers_of(self._rows, shard.queue_id, bucket, cleared):
+            if page and first is None:
+                first = page[0].location.seq
+            later = [_Hidden(one.visible_at_ms, one.deliveries > 0) for one in page if one.visible_at_ms > now_ms]
+            visible += len(page) - len(later)
+            hidden += later
+        ended_ms = self._clock.monotonic_ms()
+        up_to = settled if first is None else min(first - 1, settled)
+        is_current = self._changes == changes
+        return _Scan(
+            good_until_ms=ended_ms + SCAN_REST_FACTOR * (ended_ms - begun_ms) if is_current else 0,
+            visible=visible,
+            hidden=tuple(hidden),
+            cleared=max(cleared, up_to),
+        )
+
+
+def _soonest(items: Iterable[CachedMessage], after: tuple[int, str], n: int) -> list[CachedMessage]:
+    behind = [item for item in items if (item.visible_at_ms, item.location.member) > after]
+    return sorted(behind, key=lambda item: (item.visible_at_ms, item.location))[:n]

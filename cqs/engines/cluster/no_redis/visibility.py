@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import heapq
+from collections import deque
 from collections.abc import Sequence
 
-from cns_common.ids import hex_id
 from cqs.engines.cluster.cache_contract import (
-    EPOCH_DIGITS,
     CachedMessage,
     Lease,
     LeaseRequest,
     LeaseResult,
     MaybeOutcome,
+    cache_epoch,
 )
 from cqs.engines.cluster.ids import DeliveryKey, MessageLocation
 from cqs.engines.contract import IN_FLIGHT_MAX, SPENT_HIDE_MS, Outcome
+
+READ_NOTE_MS = 1_000
+"""Reads within this time count as the first of them."""
 
 
 class _Record:
@@ -29,12 +32,13 @@ class _Record:
 
 
 class LocalVisibility:
-    """One epoch of one queue."""
+    """One epoch of one queue. `trust` is the epoch of the processes' trust in Redis."""
 
     __slots__ = (
         "_heap",
         "_in_flight",
         "_lease",
+        "_reads",
         "_records",
         "buckets",
         "epoch",
@@ -45,10 +49,11 @@ class LocalVisibility:
         "used_ms",
     )
 
-    def __init__(self, generation: int, now_ms: int) -> None:
-        self.epoch = hex_id()[:EPOCH_DIGITS]
+    def __init__(self, generation: int, now_ms: int, trust: int = 0) -> None:
+        self.epoch = cache_epoch(trust)
         self.generation = generation
         self.buckets: dict[str, int] = {}  # claimed buckets, and the `seq` up to which no more rows can come
+        self._reads: dict[str, deque[tuple[int, int]]] = {}  # (time of a read, the highest `seq` of that read)
         self.read_to_end: set[str] = set()  # claimed buckets that were read to their end
         self.finished: set[str] = set()  # those that were read to their end after their last row was written
         self.read_again_ms = 0  # when the rows should be read again
@@ -59,6 +64,19 @@ class LocalVisibility:
             tuple[int, MessageLocation]
         ] = []  # (due, location); entries that differ from the record are skipped
         self._in_flight: dict[MessageLocation, _Record] = {}
+
+    def begin_bucket(self, bucket: str) -> None:
+        self.buckets[bucket] = -1
+        self._reads[bucket] = deque()
+
+    def note_read(self, bucket: str, last_seq: int, read_ms: int, settled_ms: int) -> None:
+        """Note the highest `seq` of a read. No row before one that was seen at `settled_ms` or earlier comes any more:
+        that is known from this process's clock, not from the writer's."""
+        reads = self._reads[bucket]
+        if not reads or (last_seq > reads[-1][1] and read_ms >= reads[-1][0] + READ_NOTE_MS):
+            reads.append((read_ms, last_seq))
+        while reads and reads[0][0] <= settled_ms:
+            self.buckets[bucket] = max(self.buckets[bucket], reads.popleft()[1])
 
     def add(self, items: Sequence[CachedMessage], now_ms: int) -> list[CachedMessage]:
         """Add messages of claimed buckets. Returns those that were new."""
@@ -116,6 +134,15 @@ class LocalVisibility:
         if record is not None:
             record.deliveries -= 1
             self.set_visible_at(location, visible_at_ms)
+
+    def undo_lease(self, lease: Lease, now_ms: int) -> None:
+        location = lease.key.location
+        record = self._records.get(location)
+        if record is not None and (self.epoch, record.lease) == lease.key[:2]:
+            record.deliveries -= not lease.spent
+            record.lease = 0  # whoever received the message before may still settle it
+            record.first_at_ms = record.first_at_ms if record.deliveries else 0
+            self._move(location, now_ms)
 
     def remove(self, location: MessageLocation) -> None:
         self._records.pop(location, None)

@@ -12,11 +12,18 @@ import redis
 
 from cns_common.cassandra.session import Cassandra, CassandraAddress, Statement
 from cns_common.clock import Clock
-from cqs.engines.cluster import ClusterEngine, open_engine, schema
+from cns_common.errors import StoreUnavailable
+from cqs.engines.cassandra import schema as shared_schema
+from cqs.engines.cluster import ClusterEngine, cache_trust, open_engine
+from cqs.engines.cluster.ids import MessageLocation
+from cqs.engines.cluster.rows import MessageRow, MessageRows
 from cqs.engines.contract import Outcome
 from cqs.engines.embedded import maintenance
 from tests.conformance.support import HIDE_MS, QueueFixture, bodies, numbered
+from tests.keyspace import asked
 from tests.own_redis import OwnRedis
+
+HOUR_MS = 3_600_000
 
 
 @asynccontextmanager
@@ -31,7 +38,11 @@ async def open_with_session(
         await cassandra.close()
 
 
-async def test_statements_of_each_operation(cassandra_address: CassandraAddress, own_redis: OwnRedis) -> None:
+async def test_statements_of_each_operation(
+    cassandra_address: CassandraAddress, own_redis: OwnRedis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cache_trust, "CERTAIN_MS", HOUR_MS)
+    monkeypatch.setattr(cache_trust, "RENEW_INTERVAL_S", HOUR_MS / 1_000)  # its statements are not the operations'
     clock = Clock()
     async with open_with_session(cassandra_address, own_redis.url, clock) as (engine, cassandra):
         queue = QueueFixture(engine, clock)
@@ -39,9 +50,9 @@ async def test_statements_of_each_operation(cassandra_address: CassandraAddress,
         await queue.take(1)
 
         async def cost(work: Awaitable[object]) -> int:
-            before = cassandra.statements
+            before = asked(cassandra)
             await work
-            return cassandra.statements - before
+            return asked(cassandra) - before
 
         assert await cost(queue.send(b"one")) == 1
         assert await cost(queue.send(*numbered(10))) == 1
@@ -73,20 +84,20 @@ async def test_concurrent_first_sends_open_one_bucket(cassandra_address: Cassand
     clock = Clock()
     async with open_with_session(cassandra_address, own_redis.url, clock) as (engine, cassandra):
         queue = QueueFixture(engine, clock)
-        before = cassandra.statements
+        before = asked(cassandra)
         await asyncio.gather(*[queue.send(body) for body in numbered(16)])
-        await engine._known_queues.close()  # the fill reads generation, buckets, rows and buckets again
-        assert cassandra.statements - before <= 16 + len(("generation", "bucket")) + 4
+        await engine._known_queues.close()  # the fill reads generation, buckets and rows
+        assert asked(cassandra) - before <= 16 + len(("generation", "use", "bucket")) + 3
 
 
 async def test_a_dropped_queue_is_remembered_for_two_days(
     cassandra_address: CassandraAddress, own_redis: OwnRedis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Cassandra ends it by its own clock, here after four seconds."""
-    assert maintenance.REMEMBER_DROPPED_MS == 1_000 * schema.REMEMBER_DROPPED_S
+    assert maintenance.REMEMBER_DROPPED_MS == 1_000 * shared_schema.REMEMBER_DROPPED_S
     for name in ("DROP_KNOWN", "DROP_UNKNOWN"):
-        before, after = getattr(schema, name).cql.split(f"USING TTL {schema.REMEMBER_DROPPED_S}")
-        monkeypatch.setattr(schema, name, Statement(f"{before}USING TTL 4{after}", idempotent=False))
+        before, after = getattr(shared_schema, name).cql.split(f"USING TTL {shared_schema.REMEMBER_DROPPED_S}")
+        monkeypatch.setattr(shared_schema, name, Statement(f"{before}USING TTL 4{after}", idempotent=False))
     clock = Clock()
     async with open_with_session(cassandra_address, own_redis.url, clock) as (engine, cassandra):
         dropped = []
@@ -98,5 +109,39 @@ async def test_a_dropped_queue_is_remembered_for_two_days(
             assert await engine._rows.raise_generation(queue.q.id) is None
             dropped.append(queue.q.id)
         for queue_id in dropped:
-            while await cassandra.run(schema.FIND_QUEUE, queue_id):
+            while await cassandra.run(shared_schema.FIND_QUEUE, queue_id):
                 await asyncio.sleep(0.1)
+
+
+@pytest.mark.parametrize("with_redis", [True, False])
+async def test_a_failed_read_costs_no_delivery(
+    cassandra_address: CassandraAddress, own_redis: OwnRedis, monkeypatch: pytest.MonkeyPatch, with_redis: bool
+) -> None:
+    """Three refused receives do not spend a message that may be received three times."""
+    clock = Clock()
+
+    async def fail(*_: object) -> dict[MessageLocation, MessageRow]:
+        raise StoreUnavailable("no replica answers")
+
+    async with open_with_session(cassandra_address, own_redis.url if with_redis else "", clock) as (engine, cassandra):
+        queue = QueueFixture(engine, clock, max_receives=3)
+        await queue.send(*numbered(2))
+        monkeypatch.setattr(MessageRows, "read", fail)
+        for _ in range(3):
+            with pytest.raises(StoreUnavailable):
+                await queue.receive()
+        monkeypatch.undo()
+        assert await queue.counts() == (2, 0, 0)
+        rows = MessageRows(cassandra, clock, "deadbeef")
+        (bucket,) = await rows.buckets(queue.q.id, "")
+        assert [row.deliveries for row in await rows.page(queue.q.id, bucket, -1, 10)] == [0, 0]
+        received = await queue.receive()
+        assert [message.deliveries for message in received.messages] == [1, 1]
+        assert not received.spent
+        monkeypatch.setattr(MessageRows, "read", fail)
+        queue.advance(HIDE_MS)
+        with pytest.raises(StoreUnavailable):
+            await queue.receive()
+        monkeypatch.undo()
+        assert await queue.delete(*received.messages) == [Outcome.DONE] * 2  # its handle is still the newest
+        assert await queue.counts() == (0, 0, 0)

@@ -286,10 +286,10 @@ async def test_a_dropped_queue_is_remembered_for_two_days(tmp_path: Path) -> Non
     async with open_engine(tmp_path) as (database, engine):
         clock = Clock()
         dropped = [QueueFixture(engine, clock) for _ in range(3)]
+        last = dropped[-1]
         for queue in dropped:
             await queue.send(b"x")
-            await queue.engine.drop(queue.q, queue.now_ms)
-        last = dropped[-1]
+            await queue.engine.drop(queue.q, last.now_ms)
         last.advance(maintenance.REMEMBER_DROPPED_MS - 1)
         await engine.maintain(1_000, last.now_ms)
         assert remembered(database) == 3

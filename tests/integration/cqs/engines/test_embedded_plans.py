@@ -25,6 +25,8 @@ VERBS = ("SELECT ", "INSERT ", "UPDATE ", "DELETE ")
 SCANS = {
     # The index has doomed generations only, and one of them is enough.
     "RETIRED_GENERATION": "SCAN lines USING COVERING INDEX lines_doomed",
+    # In the order of its key, up to a limit.
+    "LIST_EXPIRED": "SCAN expired",
     # The index has undropped queues only. Used once, at the start.
     "_UNDROPPED": "SCAN deleted_queues USING INDEX deleted_undropped",
 }

@@ -11,14 +11,16 @@ from typing import Any
 
 import pytest
 
-from cns_common.cassandra.session import Cassandra, CassandraAddress, Statement
+from cns_common.cassandra.session import Cassandra, CassandraAddress, Row, Statement
 from cns_common.clock import Clock
 from cns_common.errors import OutcomeUnknown
 from cqs.engines.cluster import ClusterEngine, known_queues, open_engine
-from cqs.engines.cluster.fifo import schema
+from cqs.engines.cluster.fifo import engine as fifo_engine
+from cqs.engines.cluster.fifo import log, schema
 from cqs.engines.cluster.no_redis import cache as fallback
 from cqs.engines.contract import Change, Outcome, QueueRef, RejectedEntry, SentEntry
 from tests.conformance.support import DAY_MS, QueueFixture, bodies
+from tests.keyspace import asked
 from tests.own_redis import OwnRedis
 
 GROUPS = 6
@@ -153,27 +155,28 @@ async def test_a_slow_process_reads_the_snapshot(
 
 @pytest.mark.parametrize("dedup", ["", "k"])
 async def test_an_append_with_a_late_answer(
-    cassandra_address: CassandraAddress, small_segments: None, dedup: str
+    cassandra_address: CassandraAddress, small_segments: None, dedup: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The append was applied and its segment removed before the answer: it must not be reported as failed."""
     async with processes(cassandra_address, 2) as (late, other):
         await late.send(b"first", group="g")
         assert isinstance(late.engine, ClusterEngine)
         cassandra = late.engine._fifo._cassandra
-        applied = cassandra.run_conditional
+        run = cassandra.run
 
-        async def stopped_in_between(statement: Statement, *values: object) -> bool:
-            answer: bool = await applied(statement, *values)
-            if statement is schema.PROPOSE and cassandra.run_conditional is stopped_in_between:
-                cassandra.run_conditional = applied  # type: ignore[method-assign]  # for one statement
+        async def stopped_in_between(statement: Statement, *values: object) -> list[Row]:
+            rows = await run(statement, *values)
+            if statement is schema.PROPOSE and cassandra.run is stopped_in_between:
+                cassandra.run = run  # type: ignore[method-assign]  # for one statement
                 for number in range(40):
                     await other.send(b"other", group=f"{number}")
                 await _clear(other)
-                raise OutcomeUnknown("no answer for minutes")
-            return answer
+                return await run(statement, *values)  # the driver's next try, minutes later
+            return rows
 
-        cassandra.run_conditional = stopped_in_between  # type: ignore[method-assign]  # for one statement
-        with pytest.raises(OutcomeUnknown):
+        cassandra.run = stopped_in_between  # type: ignore[method-assign]  # for one statement
+        with monkeypatch.context() as patch, pytest.raises(OutcomeUnknown):
+            patch.setattr(log, "UNSEALED_S", 0.0)
             await late.send(b"precious", group="p", dedup=dedup)
         if dedup:
             await late.send(b"precious", group="p", dedup=dedup)  # as an SDK does
@@ -230,6 +233,40 @@ async def test_a_poll_hears_of_another_process(
         waiter.close()
 
 
+async def test_a_poll_hears_of_another_process_while_redis_is_lost(
+    cassandra_address: CassandraAddress, own_redis: OwnRedis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No hints come: each step of the polling looks. While they come, most steps do not."""
+    monkeypatch.setattr(fifo_engine, "HINTED_STEPS", 10**9)
+    async with processes(cassandra_address, 2, own_redis.url) as (here, there):
+        own_redis.kill()
+        for queue in (here, there):
+            assert isinstance(queue.engine, ClusterEngine)
+            queue.engine._servers.router.failovers()[0].mark_lost("killed")
+        waiter = await there.wait()
+        await here.send(b"x", group="g")
+        assert await waiter.wait(WOKEN_S)
+        assert bodies(await there.take()) == [b"x"]
+        waiter.close()
+
+
+async def test_hints_spare_polls(monkeypatch: pytest.MonkeyPatch, cassandra_address: CassandraAddress) -> None:
+    async with processes(cassandra_address, 1) as (queue,):
+        assert isinstance(queue.engine, ClusterEngine)
+        fifo, polls = queue.engine._fifo, 0
+
+        async def poll() -> None:
+            nonlocal polls
+            polls += 1
+
+        monkeypatch.setattr(fifo, "poll_all", poll)
+        for _ in range(3 * fifo_engine.HINTED_STEPS):
+            await fifo.poll_step(hinted=True)
+        assert polls == 3
+        await fifo.poll_step(hinted=False)
+        assert polls == 4
+
+
 async def test_statements_of_fifo_operations(
     cassandra_address: CassandraAddress, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -243,9 +280,9 @@ async def test_statements_of_fifo_operations(
         await queue.send(b"x", group="g")
 
         async def cost(work: asyncio.Future[Any]) -> int:
-            before = cassandra.statements
+            before = asked(cassandra)
             await work
-            return cassandra.statements - before
+            return asked(cassandra) - before
 
         assert await cost(asyncio.ensure_future(queue.send(b"x", group="g"))) == 2
         assert await cost(asyncio.ensure_future(queue.take(10))) == 2  # one append, and one read of the bodies

@@ -8,7 +8,7 @@ import pytest
 
 from cns_common.cassandra.session import CassandraAddress
 from cns_common.clock import Clock
-from cqs.engines.cluster.ids import MessageLocation as MessageLocation
+from cqs.engines.cluster.ids import MessageLocation
 from cqs.engines.contract import Entry
 from tests.conformance.support import QueueFixture, bodies
 from tests.integration.cqs.engines.test_cluster_engine import open_with_session
@@ -31,9 +31,9 @@ async def test_a_send_during_a_purge_loses_nothing(
         insert = other._rows.insert
 
         async def insert_and_hear(
-            queue: str, generation: int, entries: Sequence[Entry], now_ms: int
+            queue: str, generation: int, entries: Sequence[Entry], now_ms: int, buckets: int = 1
         ) -> list[MessageLocation]:
-            places = await insert(queue, generation, entries, now_ms)
+            places = await insert(queue, generation, entries, now_ms, buckets)
             await other._known_queues._read_generation(there.q)
             return places
 

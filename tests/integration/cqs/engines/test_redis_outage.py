@@ -13,18 +13,22 @@ from msgspec.structs import replace
 from cns_common.cassandra.session import Cassandra
 from cns_common.cassandra.session import CassandraAddress as Cluster
 from cns_common.clock import Clock
-from cns_common.metrics.catalogue import QUEUE_DUPLICATE_DELIVERIES, REDIS_OUTAGES, REDIS_UP
+from cns_common.metrics.catalogue import CACHE_LOOKUPS, QUEUE_DUPLICATE_DELIVERIES, REDIS_OUTAGES, REDIS_UP
 from cns_common.metrics.model import Metric
-from cqs.engines.cluster import ClusterEngine, maintenance, open_engine, redis_cache
+from cqs.engines.cluster import ClusterEngine, open_engine, redis_cache
 from cqs.engines.cluster.cache_contract import CachedMessage, LeaseRequest
-from cqs.engines.cluster.ids import MessageLocation, bucket_name, parse_handle
+from cqs.engines.cluster.cache_failover import CacheFailover
+from cqs.engines.cluster.ids import MessageLocation, QueueShard, bucket_name, parse_handle
 from cqs.engines.cluster.no_redis.claims import BucketClaims
+from cqs.engines.cluster.ownership.owned_queues import PAUSE_MS_MAX
+from cqs.engines.cluster.ownership.used_queues import UsedQueues, slice_of
 from cqs.engines.cluster.rows import MessageRows
 from cqs.engines.cluster.unacked import UnackedDeliveries
 from cqs.engines.contract import Message, Outcome
 from tests.conformance.support import HIDE_MS, QueueFixture, bodies, numbered
 from tests.own_redis import OwnRedis
 
+EPOCH = 1_000
 SOON_S = 20.0
 """A dead process is detected within six seconds."""
 
@@ -68,6 +72,12 @@ async def wait_for_counts(queue: QueueFixture, expected: tuple[int, int, int]) -
     async with asyncio.timeout(SOON_S):
         while await queue.counts() != expected:
             await asyncio.sleep(0.05)
+
+
+def failover_of(queue: QueueFixture) -> CacheFailover:
+    """The cache of the queue."""
+    assert isinstance(queue.engine, ClusterEngine)
+    return queue.engine._servers.router.at(QueueShard(queue.q.id))
 
 
 def sample(engine: object, metric: Metric) -> float:
@@ -202,13 +212,32 @@ async def test_a_repeated_delivery_is_counted(cassandra_address: Cluster, own_re
     async with queues(cassandra_address, own_redis.url, 2) as (one, two):
         await one.send(b"one")
         first = await receive_soon(one, 1)
+        failover_of(one)._unacked.forget(QueueShard(one.q.id), [parse_handle(first[0].handle).location])  # type: ignore[union-attr]  # as beyond UNACKED_MAX
         with redis.Redis(port=own_redis.port) as client:
-            client.flushall()  # `two` fills the cache again and does not know what `one` received
+            client.flushall()
         second = await receive_soon(two, 1)
         assert bodies(first) == bodies(second)
         assert await one.delete(*first) == [Outcome.DONE]
         assert await two.delete(*second) == [Outcome.GONE]
         assert sample(one.engine, QUEUE_DUPLICATE_DELIVERIES) == 1
+
+
+async def test_receives_that_redis_did_not_answer_are_counted(cassandra_address: Cluster, own_redis: OwnRedis) -> None:
+    async with queues(cassandra_address, own_redis.url, 1) as (one,):
+        await one.send(*numbered(4))
+        await receive_soon(one, 2)
+        hits, misses = lookups(one.engine, "hit"), lookups(one.engine, "miss")
+        assert hits > 0
+        own_redis.kill()
+        await receive_soon(one, 2)
+        assert lookups(one.engine, "miss") > misses
+        assert lookups(one.engine, "hit") == hits
+
+
+def lookups(engine: object, result: str) -> float:
+    assert isinstance(engine, ClusterEngine)
+    known = [one for one in engine.samples() if one.name == CACHE_LOOKUPS.name]
+    return sum(one.value for one in known if ("result", result) in one.labels)
 
 
 @pytest.mark.parametrize("redis_is_away", [False, True])
@@ -241,7 +270,7 @@ async def test_a_handle_from_before_a_cache_loss(
 async def test_an_unfinished_delete_of_a_dead_process(
     cassandra_address: Cluster, own_redis: OwnRedis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The row is deleted by the next delete of the message, or by another process's reconciler."""
+    """The row is deleted by the next delete of the message, or by the queue's owner."""
     async with queues(cassandra_address, own_redis.url, 2) as (one, two):
         await one.send(*numbered(2))
         again, left = await receive_soon(one, 2)
@@ -252,23 +281,24 @@ async def test_an_unfinished_delete_of_a_dead_process(
             buckets = await rows.buckets(one.q.id, "")
             return len([row for bucket in buckets for row in await rows.page(one.q.id, bucket, -1, 10)])
 
-        failover = one.engine._failover  # type: ignore[attr-defined]  # between the delete in Redis and that of the row
-        keys = [parse_handle(message.handle) for message in (again, left)]
-        await failover.ask(lambda cache: cache.begin_delete(one.q.id, keys))
+        failover = failover_of(one)  # between the delete in Redis and that of the row
+        keys = [key for message in (again, left) if (key := parse_handle(message.handle))]
+        await failover.ask(lambda cache: cache.begin_delete(QueueShard(one.q.id), keys, one.now_ms))
         assert await rows_left() == 2
         assert await two.delete(again) == [Outcome.GONE]
         assert await rows_left() == 1
         monkeypatch.setattr(redis_cache, "UNFINISHED_DELETE_MS", -1)
-        await two.take()
-        await two.engine._reconciler.step()  # type: ignore[attr-defined]  # the reconciler runs rarely by itself
-        assert await rows_left() == 0
+        await UsedQueues(cassandra).add(two.q, "deadbeef.0")
+        async with asyncio.timeout(SOON_S):
+            while await rows_left():
+                for process in (one, two):  # one of the two is the queue's owner
+                    work = process.engine.work  # type: ignore[attr-defined]  # of a ClusterEngine
+                    work._owned.read_soon([slice_of(two.q.id)])
+                    await work.round()
         await cassandra.close()
 
 
-async def test_old_empty_buckets_are_removed(
-    cassandra_address: Cluster, own_redis: OwnRedis, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(maintenance, "EMPTY_AGE_MS", 0)
+async def test_old_empty_buckets_are_removed(cassandra_address: Cluster, own_redis: OwnRedis) -> None:
     async with queues(cassandra_address, own_redis.url, 1) as (queue,):
         await queue.send(b"deleted", b"kept")
         cassandra = await Cassandra.open(cassandra_address)
@@ -278,11 +308,18 @@ async def test_old_empty_buckets_are_removed(
         await queue.delete(deleted)
         queue.advance(2 * 3_600_000)
         await queue.send(b"new")
+        async with asyncio.timeout(SOON_S):
+            while not (await rows.listed_buckets(queue.q.id, ""))[0].sealed:  # by its writer
+                await asyncio.sleep(0.05)
         for _ in range(3):
+            queue.advance(PAUSE_MS_MAX)
             await queue.engine.maintain(100, queue.now_ms)
         assert set(first) <= set(await rows.buckets(queue.q.id, ""))
-        await queue.delete(next(message for message in await receive_soon(queue, 2) if message.body == kept.body))
+        await queue.delete(
+            next(message for message in await receive_soon(queue, 2, 12 * 3_600_000) if message.body == kept.body)
+        )
         for _ in range(3):
+            queue.advance(PAUSE_MS_MAX)
             await queue.engine.maintain(100, queue.now_ms)
         assert not set(first) & set(await rows.buckets(queue.q.id, ""))
         assert await queue.counts() == (0, 1, 0)
@@ -335,19 +372,21 @@ async def test_a_purge_while_redis_does_not_answer(cassandra_address: Cluster, o
 
 async def test_a_failed_delete_during_a_fill(own_redis: OwnRedis) -> None:
     """Messages deleted during a fill return to the cache if their delete fails."""
-    clock = Clock()
+    clock, shard = Clock(), QueueShard("q")
     cache = redis_cache.RedisCache(own_redis.url, clock, UnackedDeliveries())
+    cache.trust(EPOCH, await cache.ping())
+    await cache.register(EPOCH, 0)
     now_ms = clock.now_ms()
     item = CachedMessage(MessageLocation(bucket_name(0, now_ms, "deadbeef", 0), 1), now_ms)
-    await cache.begin_epoch("q", 0, "filler")
-    assert await cache.fill_page("q", "filler", [item])
+    await cache.begin_epoch(shard, 0, "filler")
+    assert await cache.fill_page(shard, "filler", [item])
     wish = LeaseRequest(now_ms, 1, now_ms, 0, require_filled=False)
-    taken = await cache.lease("q", wish)
+    taken = await cache.lease(shard, wish)
     assert taken
-    assert await cache.begin_delete("q", [taken.leases[0].key]) == [Outcome.DONE]
-    assert await cache.add_missing("q", [item], now_ms) == 0
-    await cache.undo_delete("q", [item], now_ms)
-    again = await cache.lease("q", wish)
+    assert await cache.begin_delete(shard, [taken.leases[0].key], now_ms) == [Outcome.DONE]
+    assert await cache.add_missing(shard, [item], now_ms) == 0
+    await cache.undo_delete(shard, [item], now_ms)
+    again = await cache.lease(shard, wish)
     assert again
     assert [lease.key.location for lease in again.leases] == [item.location]
     await cache.close()

@@ -1,0 +1,1 @@
+"""Stores in Redis, of what may be lost at any time."""

@@ -1,0 +1,94 @@
+"""`cns redis servers …`: the Redis servers of the cluster form, added and removed while processes run."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Annotated, NoReturn, TypeVar
+
+import typer
+
+from cns_common.clock import Clock
+from cns_common.configuration.checks import check_redis_url
+from cns_common.configuration.settings import load_settings
+from cns_common.errors import CnsError, StartError
+from cns_common.redis_urls import address_of, check_server_name
+
+if TYPE_CHECKING:  # its driver is installed in the cluster form only
+    from cqs.engines.cluster.servers.operator import RedisServers, ServerChange
+
+EXIT_FAILED = 1
+EXIT_USAGE = 2
+Result = TypeVar("Result")
+
+app = typer.Typer(help="Redis in the cluster form.", no_args_is_help=True, add_completion=False)
+servers = typer.Typer(help="The Redis servers that hide messages.", no_args_is_help=True, add_completion=False)
+app.add_typer(servers, name="servers")
+
+ServerName = Annotated[str, typer.Argument(metavar="NAME", help="Small letters, digits and hyphens.")]
+ServerUrl = Annotated[
+    str,
+    typer.Argument(metavar="URL", help="redis://host:port/database. User and password are those of CNS_REDIS."),
+]
+
+
+@servers.command("list")
+def servers_list() -> None:
+    """Print the servers: name, address, whether it hides messages, the number of its epoch."""
+    states = _run(lambda found: found.states())
+    if not states:
+        print("cns: no process with CNS_REDIS has started yet", file=sys.stderr)
+    for server, in_use, epoch in states:
+        print(f"{server.name}\t{server.address}\t{'in use' if in_use else 'lost'}\t{epoch}")
+
+
+@servers.command("add")
+def servers_add(name: ServerName, url: ServerUrl) -> None:
+    """Use one more server: its share of the queues moves to it, without loss."""
+    from cqs.engines.cluster.servers.operator import added  # only this form has its drivers installed
+
+    try:
+        check_server_name(name)
+        check_redis_url(url)
+    except ValueError as error:
+        _refuse(str(error), EXIT_USAGE)
+    _change(added(name, address_of(url)), f"{name} is used; add it to CNS_REDIS of all processes")
+
+
+@servers.command("remove")
+def servers_remove(name: ServerName) -> None:
+    """Use a server no more: its queues move to the others, without loss."""
+    from cqs.engines.cluster.servers.operator import removed  # only this form has its drivers installed
+
+    _change(removed(name), f"{name} is not used any more; remove it from CNS_REDIS of all processes")
+
+
+def _change(change: ServerChange, done: str) -> None:
+    followed = _run(lambda found: found.change(change))
+    if not followed:
+        _refuse("the list is changed, but not all processes follow: see their logs", EXIT_FAILED)
+    print(f"cns: {done}")
+
+
+def _run(work: Callable[[RedisServers], Awaitable[Result]]) -> Result:
+    async def run() -> Result:
+        from cns_backend.cluster import open_session
+        from cqs.engines.cluster.servers.operator import RedisServers
+
+        async with open_session(load_settings()) as (cassandra, _):
+            return await work(RedisServers(cassandra, Clock()))
+
+    try:
+        return asyncio.run(run())
+    except StartError as error:
+        _refuse(str(error), error.exit_code)
+    except ValueError as error:
+        _refuse(str(error), EXIT_USAGE)
+    except CnsError as error:
+        _refuse(str(error), EXIT_FAILED)
+
+
+def _refuse(why: str, code: int) -> NoReturn:
+    print(f"cns: {why}", file=sys.stderr)
+    sys.exit(code)

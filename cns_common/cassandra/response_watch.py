@@ -1,0 +1,60 @@
+"""Notices that Cassandra hangs: it takes statements and answers none.
+
+A call to the API makes several statements, and each would wait for its whole time limit. So once a statement got no
+answer within its limit, and no other did meanwhile, later ones are refused at once, until a probe is answered: a call
+takes the limit of one statement, however many it makes. (A server that is only slow is left to the call's deadline.)
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import structlog
+
+from cns_common.errors import StoreUnavailable
+
+PROBE_INTERVAL_S = 0.5
+
+log = structlog.get_logger(__name__)
+
+Probe = Callable[[], Awaitable[bool]]
+"""Asks Cassandra for anything. False: nothing came. If its connections are gone, statements notice that."""
+
+
+class ResponseWatch:
+    def __init__(self, probe: Probe, loop: asyncio.AbstractEventLoop) -> None:
+        self._probe = probe
+        self._loop = loop
+        self._answered_s = loop.time()
+        self._probing: asyncio.Task[None] | None = None
+
+    @property
+    def silent(self) -> bool:
+        return self._probing is not None
+
+    def check(self) -> None:
+        """Raise StoreUnavailable while Cassandra is silent."""
+        if self._probing is not None:
+            raise StoreUnavailable("Cassandra does not answer")
+
+    def answered(self) -> None:
+        """Note any answer, also an error that Cassandra itself sent."""
+        self._answered_s = self._loop.time()
+
+    def timed_out(self, sent_s: float) -> None:
+        """Note that a statement sent at `sent_s` got no answer within its limit."""
+        if self._probing is None and self._answered_s < sent_s:
+            log.warning("cassandra.responses_stopped")
+            self._probing = self._loop.create_task(self._probe_until_answered())
+
+    async def close(self) -> None:
+        if self._probing is not None:
+            self._probing.cancel()
+            await asyncio.wait({self._probing})
+
+    async def _probe_until_answered(self) -> None:
+        while not await self._probe():  # noqa: ASYNC110  # the probe asks a server, which sets no event
+            await asyncio.sleep(PROBE_INTERVAL_S)
+        self._probing = None
+        log.info("cassandra.responses_resumed")

@@ -1,0 +1,197 @@
+"""Moves a process from one epoch of the trust in Redis to the next: watches Redis, proposes epochs, saves what is
+hidden when one ends, and opens the cache of the next."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+
+import structlog
+
+from cns_common.clock import Clock
+from cns_common.errors import CnsError
+from cns_common.task_cancellation import cancel_and_wait
+from cqs.engines.cluster.cache_contract import CacheUnavailable
+from cqs.engines.cluster.cache_failover import CacheFailover
+from cqs.engines.cluster.cache_trust import Belief, CacheTrust
+from cqs.engines.cluster.no_redis.cache import FallbackCache
+from cqs.engines.cluster.redis_cache import RedisCache
+
+WATCH_INTERVAL_S = 1.0
+FALLBACK_INTERVAL_S = 0.5
+SWITCH_INTERVAL_S = 0.1
+"""The pauses between two steps: while Redis is in use, while it is not, and while nothing is."""
+JOIN_MS = 3_000
+"""How long a starting process tries to reach Redis before it makes all others do without."""
+SAVE_MS_MAX = 10_000
+"""How long a process tries to save what it hides; the others wait for it."""
+REGISTER_MS_MAX = 2_000
+"""After this time a process that began an epoch has registered it in Redis, or died before."""
+UNSTEADY_MS = 60_000
+RETURN_PAUSE_MS = 1_000
+RETURN_PAUSE_MS_MAX = 30_000
+"""A process that made all others do without Redis again within `UNSTEADY_MS` is in no hurry to have it back: each
+change fills all queues again."""
+
+log = structlog.get_logger(__name__)
+
+
+class ReturnPause:
+    """How long a process that lost Redis repeatedly does not say that it reaches it again."""
+
+    def __init__(self) -> None:
+        self._lost_ms: int | None = None
+        self._pause_ms = 0
+        self._until_ms = 0
+
+    def note_loss(self, now_ms: int) -> None:
+        again = self._lost_ms is not None and now_ms - self._lost_ms < UNSTEADY_MS + self._pause_ms
+        self._pause_ms = min(2 * self._pause_ms or RETURN_PAUSE_MS, RETURN_PAUSE_MS_MAX) if again else 0
+        self._lost_ms, self._until_ms = now_ms, now_ms + self._pause_ms
+
+    def is_over(self, now_ms: int) -> bool:
+        return now_ms >= self._until_ms
+
+
+class CacheSwitch:
+    def __init__(
+        self,
+        redis: RedisCache,
+        fallback: FallbackCache,
+        failover: CacheFailover,
+        trust: CacheTrust,
+        clock: Clock,
+        wake_all_queues: Callable[[], None],
+    ) -> None:
+        self._redis = redis
+        self._fallback = fallback
+        self._failover = failover
+        self._trust = trust
+        self._clock = clock
+        self._wake_all_queues = wake_all_queues
+        self._began_ms = clock.monotonic_ms()
+        self._unregistered_ms = 0
+        self._return_pause = ReturnPause()
+
+    async def run(self) -> None:
+        """Step for as long as the engine runs."""
+        renewing = asyncio.create_task(self._trust.keep_renewed())
+        try:
+            while True:
+                try:
+                    while await self.step():
+                        pass
+                except (CnsError, CacheUnavailable) as error:
+                    log.warning("cache_switch.step_failed", error=str(error))
+                await self._pause()
+        finally:
+            await cancel_and_wait([renewing])
+
+    async def _pause(self) -> None:
+        """Until the next step is due, or something happened."""
+        pause_s = SWITCH_INTERVAL_S
+        if self._failover.is_open:
+            pause_s = FALLBACK_INTERVAL_S if self._failover.on_fallback else WATCH_INTERVAL_S
+        events = [asyncio.create_task(event.wait()) for event in (self._failover.lost, self._trust.changed)]
+        try:
+            if self._failover.is_open:
+                await asyncio.wait(events, timeout=pause_s, return_when=asyncio.FIRST_COMPLETED)
+            else:
+                await asyncio.sleep(pause_s)  # both events may stay set meanwhile
+        finally:
+            await cancel_and_wait(events)
+
+    async def step(self) -> bool:
+        """Do what is to be done next. Returns whether there may be more."""
+        self._failover.lost.clear()
+        reached = await self._reach()
+        belief = self._trust.belief
+        if not belief.server and not self._return_pause.is_over(self._clock.monotonic_ms()):
+            reached = ""
+        if not self._failover.is_open or reached != self._trust.reached:
+            self._trust.reached = reached
+            belief = await self._trust.renew()
+        if belief.epoch != self._trust.epoch:
+            await self._enter(belief)
+            return True
+        wanted = self._wanted(belief, reached)
+        if wanted is not None:
+            await self._propose(wanted)
+            return (await self._trust.renew()).epoch != belief.epoch
+        if not self._failover.is_open and belief.epoch and belief.seen_by_all:
+            await self._open(belief)
+        elif self._failover.is_open and self._failover.on_fallback:
+            await self._fallback.step()
+        return False
+
+    async def _reach(self) -> str:
+        """The server that answers; '' for none."""
+        try:
+            reached = await self._redis.ping()
+            if self._failover.redis is not None and not await self._redis.has_content(self._redis.epoch):
+                self._redis.lost_epoch = self._redis.epoch
+                self._failover.mark_lost("Redis has lost content")
+            return reached
+        except CacheUnavailable as error:
+            self._failover.mark_lost(str(error))
+            return ""
+
+    async def _enter(self, belief: Belief) -> None:
+        """End the epoch by which this process acted."""
+        in_time = self._trust.certain
+        until_ms = self._clock.monotonic_ms() + SAVE_MS_MAX
+        self._failover.shut()
+        if not in_time:
+            self._failover.doubt_all_hidden()
+        while not await self._failover.save_all_hidden():
+            if self._clock.monotonic_ms() >= until_ms:
+                self._failover.doubt_all_hidden()
+                break
+            await asyncio.sleep(SWITCH_INTERVAL_S)
+        self._unregistered_ms = 0
+        self._trust.act_by(belief.epoch)
+        await self._trust.renew()
+
+    def _wanted(self, belief: Belief, reached: str) -> str | None:
+        """The server to trust in a new epoch, '' for none; None to stay in this one."""
+        if not reached and not self._failover.losses and self._clock.monotonic_ms() - self._began_ms < JOIN_MS:
+            return None
+        if not belief.epoch:
+            return reached
+        if reached and belief.reached == {reached}:
+            stays = reached == belief.server and self._redis.lost_epoch != belief.epoch
+            return None if stays else reached
+        if not belief.server:
+            return None
+        if reached == belief.server:
+            return reached if self._redis.lost_epoch == belief.epoch else None
+        # Another server has taken over, unless this process never reached the one that the others trust.
+        return reached if self._redis.epoch == belief.epoch else ""
+
+    async def _propose(self, server: str) -> None:
+        before = self._trust.belief.epoch
+        epoch = await self._trust.propose(server, self._redis.newest_epoch)
+        if epoch:
+            log.info("cache_trust.epoch_started", name=self._trust.name, epoch=epoch, server=server)
+        if epoch and not server:
+            self._return_pause.note_loss(self._clock.monotonic_ms())
+        elif epoch:
+            await self._redis.register(epoch, before)
+
+    async def _open(self, belief: Belief) -> None:
+        if not belief.server:
+            self._fallback.trust(belief.epoch)
+            await self._fallback.step()
+            self._failover.open(redis=False)
+        elif await self._redis.has_content(belief.epoch):
+            self._redis.trust(belief.epoch, belief.server)
+            self._failover.open(redis=True)
+            with suppress(CacheUnavailable):  # the reconciler finds messages that are not reported
+                await self._failover.replay_changes(self._redis)
+        else:
+            self._unregistered_ms = self._unregistered_ms or self._clock.monotonic_ms()
+            if self._clock.monotonic_ms() - self._unregistered_ms > REGISTER_MS_MAX:
+                self._redis.lost_epoch = belief.epoch
+            return
+        self._wake_all_queues()

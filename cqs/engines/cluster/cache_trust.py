@@ -1,0 +1,154 @@
+"""Whether Redis is trusted, decided in one place that all processes see: a conditional row in Cassandra.
+
+The row has an *epoch* and the run id of the server that is trusted in it; '' if none is, and processes hide messages by
+claims on buckets. A change begins an epoch. Beside the row each process keeps one of its own, which expires: the epoch
+by which it acts, and the server that it reaches. Messages are leased in an epoch once all living processes act by it;
+before, each saves what it hides by the one before.
+
+A process is *certain* of its epoch for `CERTAIN_MS` after it began to renew its row. Others wait for it until the row
+expires, which is later, so no two processes lease by different epochs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from typing import NamedTuple
+
+import structlog
+
+from cns_common.cassandra.session import Cassandra
+from cns_common.clock import Clock
+from cns_common.errors import CnsError, StoreUnavailable
+from cns_common.redis_urls import FIRST_SERVER
+from cqs.engines.cluster import schema
+
+TTL_S = 6
+CERTAIN_MS = 4_000
+RENEW_INTERVAL_S = 1.5
+RENEW_TIMEOUT_S = 2.0
+EPOCH_START_MAX = 2**31
+
+log = structlog.get_logger(__name__)
+
+
+class Belief(NamedTuple):
+    epoch: int = 0
+    """0 before any process decided."""
+    server: str = ""
+    seen_by_all: bool = False
+    """Whether all living processes act by this epoch."""
+    reached: frozenset[str] = frozenset()
+    """The servers that living processes reach, '' for one that reaches none."""
+    others: int = 0
+    """The number of other living processes."""
+
+
+class CacheTrust:
+    def __init__(self, cassandra: Cassandra, clock: Clock, node: str, cache: str = FIRST_SERVER) -> None:
+        """`cache` is the name of the server, which is the key of its row."""
+        self._cassandra = cassandra
+        self._clock = clock
+        self.node = node
+        self.name = cache
+        self._lock = asyncio.Lock()
+        self._confirming: asyncio.Task[Belief] | None = None
+        self._certain_from: tuple[int, int] | None = None
+        self.epoch = 0
+        """The epoch by which this process acts."""
+        self.reached = ""
+        """The server that this process reaches."""
+        self.belief = Belief()
+        self.changed = asyncio.Event()
+        """Set when the row is seen to be of another epoch than this process acts by."""
+
+    @property
+    def certain(self) -> bool:
+        """Whether no other process acts by a later epoch."""
+        if self._certain_from is None:
+            return False
+        return all(now - then < CERTAIN_MS for now, then in zip(self._times(), self._certain_from, strict=True))
+
+    def _times(self) -> tuple[int, int]:
+        """The monotonic clock stands still while the machine is suspended; then the other has stepped forward."""
+        return self._clock.monotonic_ms(), self._clock.real_ms()
+
+    def act_by(self, epoch: int) -> None:
+        """Act by an epoch; others see that with the next renewal."""
+        self.epoch = epoch
+        self._certain_from = None
+        self.changed.clear()
+
+    async def renew(self) -> Belief:
+        """Show the state of this process and read the others'."""
+        async with self._lock:
+            try:
+                async with asyncio.timeout(RENEW_TIMEOUT_S):
+                    await self._renew()
+            except TimeoutError:
+                raise StoreUnavailable("Cassandra does not confirm in time that Redis is trusted") from None
+        return self.belief
+
+    async def ensure_certain(self) -> None:
+        """Renew, once for all concurrent callers."""
+        if self._confirming is None or self._confirming.done():
+            self._confirming = asyncio.create_task(self.renew())
+        await asyncio.shield(self._confirming)
+
+    async def _renew(self) -> None:
+        begun, epoch = self._times(), self.epoch
+        certain = self.certain
+        await self._cassandra.run(schema.RENEW_TRUST, self.name, self.node, epoch, self.reached, TTL_S)
+        self.belief = await self._read()
+        if self.belief.epoch != epoch:
+            self.changed.set()
+        elif epoch and (certain or await self._confirm(epoch)) and epoch == self.epoch:
+            self._certain_from = begun
+
+    async def _confirm(self, epoch: int) -> bool:
+        """The row of this process may have expired: a later epoch may be decided that the read did not show yet."""
+        return await self._cassandra.run_conditional(schema.CONFIRM_TRUST, epoch, self.name, epoch)
+
+    async def look(self) -> Belief:
+        """Read the state, without showing one of this process."""
+        self.belief = await self._read()
+        return self.belief
+
+    async def _read(self) -> Belief:
+        rows = await self._cassandra.run(schema.READ_TRUST, self.name)
+        epoch, server = rows[0][:2] if rows else (None, None)
+        living = [(seen or 0, reached or "") for _, _, node, seen, reached in rows if node is not None]
+        return Belief(
+            epoch or 0,
+            server or "",
+            all(seen == epoch for seen, _ in living),
+            frozenset([reached for _, reached in living]),
+            sum(node not in (None, self.node) for _, _, node, _, _ in rows),
+        )
+
+    async def propose(self, server: str, above: int = 0) -> int:
+        """Try to begin an epoch, with a number above `above`, in which `server` is trusted. Returns its number, 0 if
+        another process was quicker or the outcome is unknown."""
+        before = self.belief.epoch
+        epoch = max(before, above) + 1
+        if before:
+            begun = await self._cassandra.run_conditional(schema.NEXT_TRUST, epoch, server, self.name, before)
+        else:  # by the clock, so that a Redis of a removed keyspace does not know it
+            epoch = max(epoch, min(self._clock.wall_ms() // 1000, EPOCH_START_MAX))
+            begun = await self._cassandra.run_conditional(schema.FIRST_TRUST, epoch, server, self.name)
+        return epoch if begun else 0
+
+    async def keep_renewed(self) -> None:
+        """Renew again and again; the first time is the caller's."""
+        while True:
+            await asyncio.sleep(RENEW_INTERVAL_S)
+            try:
+                await self.renew()
+            except CnsError as error:
+                log.warning("cache_trust.renewal_failed", error=str(error))
+
+    async def leave(self) -> None:
+        """Tell the others that this process leases nothing any more."""
+        self._certain_from = None
+        with suppress(CnsError):  # the row expires by itself
+            await self._cassandra.run(schema.LEAVE_TRUST, self.name, self.node)

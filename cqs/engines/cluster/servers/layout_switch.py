@@ -1,0 +1,177 @@
+"""Moves a process from one layout to the next. The layout is decided as the trust in a server is: by a conditional row
+with an epoch, beside which each process keeps a row of its own.
+
+A process that sees a new layout leases no message of the shards that move, and saves what it hides of them in the rows;
+then it acts by the layout. Once all living processes do, the shards are filled and used where they are now.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+
+import structlog
+
+from cns_common.clock import Clock
+from cns_common.errors import CnsError
+from cns_common.task_cancellation import cancel_and_wait
+from cqs.engines.cluster.cache_contract import CacheUnavailable
+from cqs.engines.cluster.cache_failover import CacheFailover
+from cqs.engines.cluster.cache_switch import SAVE_MS_MAX, SWITCH_INTERVAL_S, WATCH_INTERVAL_S
+from cqs.engines.cluster.cache_trust import Belief, CacheTrust
+from cqs.engines.cluster.ids import QueueShard, queue_of
+from cqs.engines.cluster.redis_cache import RedisCache
+from cqs.engines.cluster.rows import MessageRows
+from cqs.engines.cluster.servers.layout import Layout, ServerAddress
+from cqs.engines.cluster.servers.router import CacheRouter
+
+LAYOUT = "layout/"
+"""The key of its row. No server has such a name."""
+
+log = structlog.get_logger(__name__)
+
+
+class LayoutSwitch:
+    def __init__(
+        self,
+        trust: CacheTrust,
+        router: CacheRouter,
+        own_servers: tuple[ServerAddress, ...],
+        follow_servers: Callable[[Layout], Awaitable[None]],
+        wait_until_open: Callable[[], Awaitable[None]],
+        rows: MessageRows,
+        clock: Clock,
+        wake_all_queues: Callable[[], None],
+    ) -> None:
+        """`own_servers` are those of this process's settings. `follow_servers` connects to the servers of a layout, and
+        leaves those that neither it nor the layout in use has. `wait_until_open` waits for these servers, some time."""
+        self._trust = trust
+        self._router = router
+        self._own_servers = own_servers
+        self._follow_servers = follow_servers
+        self._wait_until_open = wait_until_open
+        self._rows = rows
+        self._clock = clock
+        self._wake_all_queues = wake_all_queues
+        self._is_first_step = True
+        self._adopts_own = False
+
+    async def run(self) -> None:
+        """Step for as long as the engine runs."""
+        renewing = asyncio.create_task(self._trust.keep_renewed())
+        try:
+            while True:
+                try:
+                    while await self.step():
+                        pass
+                except CnsError as error:
+                    log.warning("redis_layout.step_failed", error=str(error))
+                await self._pause()
+        finally:
+            await cancel_and_wait([renewing])
+
+    async def _pause(self) -> None:
+        if not self._router.is_settled:
+            await asyncio.sleep(SWITCH_INTERVAL_S)
+            return
+        waiting = asyncio.create_task(self._trust.changed.wait())
+        await asyncio.wait([waiting], timeout=WATCH_INTERVAL_S)
+        await cancel_and_wait([waiting])
+
+    async def step(self) -> bool:
+        """Do what is to be done next. Returns whether there may be more."""
+        if not self._router.is_settled:
+            await self._trust.renew()
+        belief = self._trust.belief
+        if self._is_first_step:
+            self._adopts_own, self._is_first_step = not belief.others, False
+        if not belief.epoch:
+            await self._trust.propose(Layout.first(self._own_servers).write())
+            return (await self._trust.renew()).epoch > 0
+        if belief.epoch != self._trust.epoch:
+            await self._enter(belief)
+            return True
+        if not self._router.is_settled and belief.seen_by_all:
+            self._router.settle()
+            await self._follow_servers(self._router.layout)
+            log.info("redis_layout.changed", epoch=belief.epoch, servers=self._router.layout.names)
+            self._wake_all_queues()
+            if self._adopts_own:
+                self._adopts_own = False
+                return await self._propose_own(belief)
+        if not self._router.is_settled:
+            return False
+        with suppress(CacheUnavailable):  # the reconciler finds messages that are not reported
+            await self._router.replay_changes(self._clock.now_ms())
+        return await self._propose_shards(belief)
+
+    async def _propose_shards(self, belief: Belief) -> bool:
+        """Propose what queues' attributes say."""
+        wanted = self._router.shard_counts.take_wanted()
+        if not wanted:
+            return False
+        if not await self._trust.propose(self._router.layout.with_shards(belief.epoch + 1, wanted).write()):
+            self._router.shard_counts.put_back(wanted)
+        return (await self._trust.renew()).epoch != belief.epoch
+
+    async def _save_from(self, failover: CacheFailover, redis: RedisCache) -> bool:
+        """Save what Redis hides: for processes that have ended, and for messages that this one does not remember. One
+        process does so for each shard, and the others wait for it, since it does not act by the layout before."""
+        try:
+            for name in await redis.filled():
+                for shard in self._router.layout.shards(queue_of(name)):
+                    if shard.name == name and self._router.at(shard) is not failover:
+                        await self._save_shard(redis, shard)
+        except CacheUnavailable as error:  # each process saves what it remembers
+            log.warning("redis_layout.read_failed", error=str(error))
+        except CnsError as error:
+            log.warning("redis_layout.save_failed", error=str(error))
+            return False
+        return True
+
+    async def _save_shard(self, redis: RedisCache, shard: QueueShard) -> None:
+        if not await redis.take_task(f"{self._trust.belief.epoch}:{shard.name}", self._trust.node):
+            return
+        behind = 0
+        while page := await redis.held(shard, behind):
+            await self._rows.keep_hidden(shard.queue_id, page)
+            behind += len(page)
+
+    async def _propose_own(self, belief: Belief) -> bool:
+        """The first process uses the servers of its settings. It begins with those that were used last, since these
+        know what is in flight."""
+        layout = self._router.layout
+        if layout.servers == self._own_servers:
+            return False
+        await self._wait_until_open()
+        await self._trust.propose(layout.with_servers(belief.epoch + 1, self._own_servers).write())
+        return (await self._trust.renew()).epoch != belief.epoch
+
+    async def _enter(self, belief: Belief) -> None:
+        """Let go of the shards that move."""
+        layout = Layout.read(belief.epoch, belief.server)
+        in_time = self._trust.certain
+        await self._follow_servers(layout)
+        until_ms = self._clock.monotonic_ms() + SAVE_MS_MAX
+        self._router.begin(layout)
+        while not await self._save_moving(in_time=in_time):
+            if self._clock.monotonic_ms() >= until_ms:
+                await self._save_moving(in_time=False)
+                break
+            await asyncio.sleep(SWITCH_INTERVAL_S)
+        self._trust.act_by(belief.epoch)
+        await self._trust.renew()
+
+    async def _save_moving(self, *, in_time: bool) -> bool:
+        """Save until when messages of shards that move are hidden. Returns whether that worked."""
+        saved = True
+        for failover in self._router.failovers():
+            if failover.redis is not None:
+                saved = await self._save_from(failover, failover.redis) and saved
+            for shard in failover.held():
+                if self._router.at(shard) is not failover:
+                    if not in_time:
+                        failover.doubt_hidden(shard)
+                    saved = await failover.leave(shard) and saved
+        return saved

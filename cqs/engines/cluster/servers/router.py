@@ -1,0 +1,174 @@
+"""Finds the cache of each shard of a queue: the failover of the Redis server on which the layout places it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import suppress
+from typing import TypeVar
+
+from cqs.engines.cluster.cache_contract import Cache, CachedMessage, Lease, LeaseRequest, LeaseResult
+from cqs.engines.cluster.cache_failover import SWITCH_WAIT_S, CacheFailover
+from cqs.engines.cluster.cache_trust import CacheTrust
+from cqs.engines.cluster.ids import MessageLocation, QueueShard, number_of
+from cqs.engines.cluster.no_redis.cache import FallbackCache
+from cqs.engines.cluster.servers.layout import Layout, LayoutText
+from cqs.engines.cluster.servers.shard_counts import ShardCounts
+
+T = TypeVar("T")
+
+
+class CacheRouter:
+    """While a layout begins, shards that move are at no server: their cache is `nowhere`, which knows nothing and
+    leases nothing."""
+
+    def __init__(self, nowhere: CacheFailover, unreported: FallbackCache, trust: CacheTrust | None) -> None:
+        """`unreported` has what happened nowhere. `trust` is that in the layout; None if no process uses Redis."""
+        self._nowhere = nowhere
+        self._unreported = unreported
+        self._trust = trust
+        self._failovers: dict[str, CacheFailover] = {}
+        self._layout = Layout(0, LayoutText())
+        self._next: Layout | None = self._layout
+        self._settled = asyncio.Event()
+        self.shard_counts = ShardCounts(lambda: self._layout)
+
+    # -- for the switch -----------------------------------------------------------------------------------------------
+
+    @property
+    def layout(self) -> Layout:
+        return self._layout
+
+    @property
+    def is_settled(self) -> bool:
+        return self._next is None
+
+    def begin(self, layout: Layout) -> None:
+        """Shards that the layout moves are nowhere from now on."""
+        self._next = layout
+        self._settled.clear()
+
+    def settle(self) -> None:
+        """Use the layout that was begun last."""
+        self._layout, self._next = self._next or self._layout, None
+        self._settled.set()
+
+    async def replay_changes(self, now_ms: int) -> None:
+        """Report what was sent and deleted while shards were nowhere, as far as their Redis is in use."""
+        sent, deleted = self._unreported.take_unreported()
+        for moved, items in sent.items():
+            for shard, locations in self.by_shard(moved.queue_id, [item.location for item in items]):
+                redis, some = self.at(shard).redis, set(locations)
+                if redis is not None:
+                    await redis.add_missing(shard, [item for item in items if item.location in some], now_ms)
+        for moved, gone in deleted.items():
+            for shard, locations in self.by_shard(moved.queue_id, gone):
+                redis = self.at(shard).redis
+                if redis is not None:
+                    await redis.forget(shard, locations)
+
+    async def wait_until_settled(self) -> None:
+        await self._settled.wait()
+
+    def add(self, name: str, failover: CacheFailover) -> None:
+        self._failovers[name] = failover
+
+    def remove(self, name: str) -> None:
+        self._failovers.pop(name, None)
+
+    # -- placement ----------------------------------------------------------------------------------------------------
+
+    def shards(self, queue_id: str) -> tuple[QueueShard, ...]:
+        return self._layout.shards(queue_id)
+
+    def shard_of(self, queue_id: str, location: MessageLocation) -> QueueShard:
+        count = self._layout.shard_count(queue_id)
+        return QueueShard(queue_id, number_of(location.bucket) % count if count > 1 else 0, count)
+
+    def by_shard(
+        self, queue_id: str, locations: Iterable[MessageLocation]
+    ) -> list[tuple[QueueShard, list[MessageLocation]]]:
+        """The locations of each shard, in their order."""
+        found: defaultdict[QueueShard, list[MessageLocation]] = defaultdict(list)
+        for location in locations:
+            found[self.shard_of(queue_id, location)].append(location)
+        return list(found.items())
+
+    def at(self, shard: QueueShard) -> CacheFailover:
+        placement = self._layout.place(shard)
+        if placement is None or (self._next is not None and self._next.place(shard) != placement):
+            return self._nowhere
+        return self._failovers.get(placement.server, self._nowhere)
+
+    def placed_since(self, shard: QueueShard) -> int:
+        placement = self._layout.place(shard)
+        return 0 if placement is None else placement.since
+
+    def failovers(self) -> list[CacheFailover]:
+        return list(self._failovers.values())
+
+    # -- calls --------------------------------------------------------------------------------------------------------
+
+    async def ask(self, shard: QueueShard, question: Callable[[Cache], Awaitable[T]]) -> T:
+        """The answer of the shard's cache. If the shard moves meanwhile, the next cache is asked."""
+        while True:
+            failover = self.at(shard)
+            answer = await failover.ask(question)
+            if self.at(shard) is failover:
+                return answer
+
+    async def lease(self, shard: QueueShard, request: LeaseRequest) -> LeaseResult | None:
+        """As `CacheFailover.lease`. Raises StoreUnavailable if Cassandra does not confirm the layout."""
+        if self._trust is None:
+            return await self.at(shard).lease(shard, request)
+        if self.at(shard) is self._nowhere:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._settled.wait(), SWITCH_WAIT_S)
+        if not self._trust.certain:
+            await self._trust.ensure_certain()
+        failover = self.at(shard)
+        taken = await failover.lease(shard, request)
+        if self._trust.certain and self.at(shard) is failover:
+            return taken
+        if taken is not None and taken.leases:  # others may lease the messages meanwhile, elsewhere
+            await failover.undo_lease(shard, taken.leases, request.now_ms)
+        return LeaseResult()
+
+    async def undo_lease(self, queue_id: str, leases: Sequence[Lease], now_ms: int) -> None:
+        """Take back leases whose messages nobody was given."""
+        for shard, locations in self.by_shard(queue_id, [lease.key.location for lease in leases]):
+            of_shard = [lease for lease in leases if lease.key.location in locations]
+            await self.at(shard).undo_lease(shard, of_shard, now_ms)
+
+    async def forget(self, queue_id: str, locations: Sequence[MessageLocation]) -> None:
+        for shard, some in self.by_shard(queue_id, locations):
+            await self._forget(shard, some)
+
+    async def _forget(self, shard: QueueShard, locations: list[MessageLocation]) -> None:
+        await self.ask(shard, lambda cache: cache.forget(shard, locations))
+
+    async def postpone(self, queue_id: str, items: Sequence[CachedMessage]) -> None:
+        for shard, some in self.by_shard(queue_id, [item.location for item in items]):
+            await self._postpone(shard, [item for item in items if item.location in some])
+
+    async def _postpone(self, shard: QueueShard, items: list[CachedMessage]) -> None:
+        await self.ask(shard, lambda cache: cache.postpone(shard, items))
+
+    async def reset(self, queue_id: str, generation: int) -> None:
+        for shard in self.shards(queue_id):
+            await self._reset(shard, generation)
+
+    async def _reset(self, shard: QueueShard, generation: int) -> None:
+        await self.ask(shard, lambda cache: cache.reset(shard, generation))
+
+    def hint(self, queue_id: str) -> None:
+        """Tell other processes that a FIFO queue, which no cache knows, has changed. They listen to every server."""
+        for failover in self._failovers.values():
+            if failover.redis is not None:
+                failover.hint(queue_id)
+                return
+
+    @property
+    def has_hints(self) -> bool:
+        return any(failover.redis is not None for failover in self._failovers.values())

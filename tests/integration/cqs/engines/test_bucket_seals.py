@@ -1,0 +1,203 @@
+"""Buckets of processes whose clocks differ: a bucket is closed by a seal that its writer meets."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from contextlib import AsyncExitStack
+
+import pytest
+
+from cns_common.cassandra.session import Cassandra, CassandraAddress, Row, Statement
+from cns_common.clock import Clock
+from cns_common.ids import hex_id
+from cqs.engines.cluster import ClusterEngine, bucket_writer, maintenance, schema
+from cqs.engines.cluster.ids import parse_handle
+from cqs.engines.cluster.maintenance import drop_empty
+from cqs.engines.cluster.ownership.owned_queues import OwnedQueue
+from cqs.engines.cluster.rows import ListedBucket, MessageRows
+from cqs.engines.contract import Entry
+from tests.conformance.support import QueueFixture, bodies, numbered
+from tests.integration.cqs.engines.machines import SECOND_NS, at_present, processes
+from tests.machine_clocks import MachineClocks
+from tests.own_redis import OwnRedis
+
+SOON_S = 20.0
+
+
+@pytest.fixture
+def short_leases(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cassandra ends leases after a second: its clock cannot be advanced."""
+    life = f"TTL {schema.BUCKET_LEASE_S}"
+    for name in ("LEASE_NEW_BUCKET", "LEASE_BUCKET"):
+        assert life in getattr(schema, name).cql
+        monkeypatch.setattr(schema, name, Statement(getattr(schema, name).cql.replace(life, "TTL 1")))
+
+
+_owned: dict[str, OwnedQueue] = {}
+
+
+def rows_of(queue: QueueFixture) -> MessageRows:
+    assert isinstance(queue.engine, ClusterEngine)
+    return queue.engine._rows
+
+
+async def buckets(queue: QueueFixture) -> list[ListedBucket]:
+    return await rows_of(queue).listed_buckets(queue.q.id, "")
+
+
+async def maintain(queue: QueueFixture) -> None:
+    """What the queue's owner does with its buckets; here a process that the test chooses."""
+    owned = _owned.setdefault(queue.q.id, OwnedQueue(queue.q))
+    await drop_empty(rows_of(queue), owned, await buckets(queue), 100, queue.now_ms)
+
+
+async def unleased(queue: QueueFixture) -> None:
+    """Wait until nobody has a lease on a bucket of the queue."""
+    async with asyncio.timeout(SOON_S):
+        while any(bucket.leased for bucket in await buckets(queue)):
+            await asyncio.sleep(0.1)
+
+
+async def stored(queue: QueueFixture) -> list[bytes]:
+    """All messages in the rows of the queue's buckets."""
+    rows = rows_of(queue)
+    return [row.body for one in await buckets(queue) for row in await rows.page(queue.q.id, one.name, -1, 100)]
+
+
+@pytest.mark.parametrize("behind_s", [60, pytest.param(75, marks=pytest.mark.extended)])
+async def test_a_writer_behind_loses_no_message(
+    cassandra_address: CassandraAddress, own_redis: OwnRedis, behind_s: int
+) -> None:
+    """To the other process the writer's bucket seems an hour old while the writer still uses it."""
+    async with processes(cassandra_address, own_redis.url, behind_s, 3_592) as (machine, writer, other):
+        await writer.send(b"first")
+        await other.delete(*await other.take())
+        for seconds in (3_561, 31):
+            machine.run(seconds * SECOND_NS)
+            at_present(writer, other)
+            await maintain(other)
+        await writer.send(b"last")
+        at_present(writer, other)
+        assert bodies(await other.take()) == [b"last"]
+
+
+async def test_a_leased_bucket_is_not_sealed(cassandra_address: CassandraAddress, own_redis: OwnRedis) -> None:
+    async with processes(cassandra_address, own_redis.url, 0, 7_200) as (machine, writer, other):
+        await writer.send(b"first")
+        await other.delete(*await other.take())
+        machine.run(7_200 * SECOND_NS)
+        at_present(writer, other)
+        (bucket,) = await buckets(writer)
+        assert bucket.leased
+        assert not await rows_of(other).seal(writer.q.id, bucket.name)
+        await maintain(other)
+        assert await buckets(writer) == [bucket]
+
+
+@pytest.mark.usefixtures("short_leases")
+async def test_a_send_meets_a_seal(cassandra_address: CassandraAddress, own_redis: OwnRedis) -> None:
+    """The bucket was sealed and removed while its writer, whose clock is behind, did not send."""
+    async with processes(cassandra_address, own_redis.url, 60, 3_602) as (machine, writer, other):
+        await writer.send(b"first")
+        await other.delete(*await other.take())
+        machine.run(3_601 * SECOND_NS)
+        at_present(writer, other)
+        (before,) = await buckets(writer)
+        await unleased(writer)
+        for _ in range(2):
+            await maintain(other)
+        assert not await buckets(writer)
+        await asyncio.gather(*[writer.send(body) for body in numbered(5)])
+        at_present(writer, other)
+        (after,) = await buckets(writer)
+        assert after.name != before.name
+        assert sorted(bodies(await other.take())) == sorted(await stored(writer)) == numbered(5)
+        assert not await rows_of(other).page(writer.q.id, before.name, -1, 100)  # no copy is left behind the seal
+
+
+@pytest.mark.usefixtures("short_leases")
+async def test_a_writer_stopped_during_a_send_meets_a_seal(
+    cassandra_address: CassandraAddress, own_redis: OwnRedis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its lease ends between the write and the answer; another process seals the bucket, which it had found empty."""
+    async with processes(cassandra_address, own_redis.url, 0, 3_700) as (machine, writer, other):
+        await writer.send(b"first")
+        await other.delete(*await other.take())
+        run, stopped = Cassandra.run, False
+
+        async def run_and_stop(cassandra: Cassandra, statement: Statement, *values: object) -> list[Row]:
+            nonlocal stopped
+            rows = await run(cassandra, statement, *values)
+            if statement is schema.INSERT and not stopped:
+                stopped = True
+                await unleased(writer)
+                machine.run(3_700 * SECOND_NS)
+                (bucket,) = await buckets(writer)
+                assert await rows_of(other).seal(writer.q.id, bucket.name)
+                (sealed,) = await buckets(writer)
+                await rows_of(other).remove_sealed(writer.q.id, sealed)
+            return rows
+
+        monkeypatch.setattr(Cassandra, "run", run_and_stop)
+        await writer.send(b"last")
+        at_present(writer, other)
+        assert bodies(await other.take()) == await stored(writer) == [b"last"]
+
+
+async def test_a_removal_does_not_cover_what_comes_after_the_seal(
+    cassandra_address: CassandraAddress, own_redis: OwnRedis
+) -> None:
+    """A second defence: were a message written behind the seal, its row would stay readable."""
+    async with processes(cassandra_address, own_redis.url, 0, 0) as (machine, writer, other):
+        await writer.send(b"deleted")
+        (message,) = await writer.take()
+        key = parse_handle(message.handle)
+        assert key is not None
+        await writer.delete(message)
+        rows = rows_of(other)
+        await rows._cassandra.run(schema.SEAL_OWN_BUCKET, writer.q.id, key.location.bucket)
+        (sealed,) = await buckets(writer)
+        machine.run(60 * SECOND_NS)
+        at_present(writer)
+        await writer.send(b"behind the seal")  # the lease is valid: the rule was broken
+        await rows.remove_sealed(writer.q.id, sealed)
+        assert bodies(await writer.take()) == [b"behind the seal"]
+
+
+async def test_full_buckets_are_sealed_by_their_writer_and_go_when_empty(
+    cassandra_address: CassandraAddress, own_redis: OwnRedis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bucket_writer, "BUCKET_ROWS_MAX", 10)
+    monkeypatch.setattr(maintenance, "EMPTY_CHECKS", 10)
+    async with processes(cassandra_address, own_redis.url, 0, 0) as (_, writer, other):
+        for at in range(3):
+            await writer.send(*numbered(10, b"%d" % at))
+        async with asyncio.timeout(SOON_S):
+            while [one.sealed for one in await buckets(writer)] != [True, True, False]:
+                await asyncio.sleep(0.1)
+        at_present(other)
+        taken = await other.drain(3_600_000)
+        await other.delete(*[message for message in taken if message.body.startswith(b"0")])
+        await maintain(other)
+        assert len(await buckets(writer)) == 2
+        assert sorted(await stored(writer)) == [*numbered(10, b"1"), *numbered(10, b"2")]
+
+
+@pytest.mark.parametrize(("deleter_s", "sender_s"), [(-60, 60), (60, -60)])
+async def test_a_delete_covers_its_message_whatever_the_clocks(
+    cassandra_address: CassandraAddress, own_redis: OwnRedis, deleter_s: int, sender_s: int
+) -> None:
+    real_ns = time.time_ns()  # as above
+    async with AsyncExitStack() as stack:
+        opened: list[tuple[MessageRows, Clock]] = []
+        for ahead_s in (sender_s, deleter_s):
+            cassandra = await Cassandra.open(cassandra_address)
+            stack.push_async_callback(cassandra.close)
+            clock = MachineClocks(real_ns + ahead_s * SECOND_NS).clock()
+            opened.append((MessageRows(cassandra, clock, f"{len(opened):08x}"), clock))
+        (sending, sender_clock), (deleting, _) = opened
+        queue_id, now_ms = hex_id(), sender_clock.now_ms()
+        locations = await sending.insert(queue_id, 0, [Entry("id", b"deleted", now_ms, now_ms)], now_ms)
+        await deleting.delete(queue_id, locations)
+        assert not await sending.read(queue_id, locations)

@@ -1,0 +1,171 @@
+"""Fills of the cache: deep queues give messages while they are filled, and do not keep other queues waiting."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from cns_common.cassandra.session import Cassandra, CassandraAddress, Statement
+from cns_common.clock import Clock
+from cqs.engines.cluster import ClusterEngine, known_queues, open_engine, refill, schema
+from cqs.engines.cluster.ids import QueueShard
+from cqs.engines.cluster.redis_cache import RedisCache
+from cqs.engines.cluster.rows import MessageRows, RowHeader
+from tests.conformance.support import POLL_S, QueueFixture, bodies, numbered
+from tests.own_redis import OwnRedis
+
+PAGE = 10
+PAGES = 6
+
+
+class PageReads:
+    """The pages that fills read: in which order, how many at once, and up to which one they may go on."""
+
+    def __init__(self) -> None:
+        self.clear()
+        self.seen = asyncio.Condition()
+        self._at_once = 0
+        self._allowed: dict[str, int] = {}
+        self._opened = asyncio.Event()
+
+    def clear(self) -> None:
+        self.order: list[str] = []
+        self.most_at_once = 0
+
+    def stop_after(self, queue: QueueFixture, pages: int) -> None:
+        self._allowed[queue.q.id] = pages
+
+    def go_on(self) -> None:
+        self._opened.set()
+
+    async def begin(self, queue_id: str) -> None:
+        self.order.append(queue_id)
+        self._at_once += 1
+        self.most_at_once = max(self.most_at_once, self._at_once)
+        if self.order.count(queue_id) > self._allowed.get(queue_id, PAGES + 1):
+            await self._opened.wait()
+        async with self.seen:
+            self.seen.notify_all()
+
+    def end(self) -> None:
+        self._at_once -= 1
+
+
+@pytest.fixture
+def reads(monkeypatch: pytest.MonkeyPatch) -> PageReads:
+    """Small pages, one in a step. Whoever waits for a fill waits for as long as the test lasts."""
+    noted = PageReads()
+    headers = MessageRows.headers
+
+    async def noted_headers(
+        rows: MessageRows, queue_id: str, bucket: str, after_seq: int
+    ) -> tuple[list[RowHeader], int | None]:
+        await noted.begin(queue_id)
+        try:
+            return await headers(rows, queue_id, bucket, after_seq)
+        finally:
+            noted.end()
+
+    monkeypatch.setattr(schema, "HEADERS", Statement(schema.HEADERS.cql.replace("LIMIT 1000", f"LIMIT {PAGE}")))
+    monkeypatch.setattr(schema, "PAGE_ROWS", PAGE)
+    monkeypatch.setattr(refill, "FILL_STEP_PAGES", 1)
+    monkeypatch.setattr(known_queues, "FILL_WAIT_S", 10 * POLL_S)
+    monkeypatch.setattr(MessageRows, "headers", noted_headers)
+    return noted
+
+
+@asynccontextmanager
+async def empty_cache(
+    place: CassandraAddress, redis: OwnRedis, reads: PageReads, messages: list[int]
+) -> AsyncIterator[tuple[ClusterEngine, list[QueueFixture]]]:
+    """A process that finds nothing in Redis, and queues with so many messages."""
+    clock = Clock()
+    cassandra = await Cassandra.open(place)
+    async with open_engine(cassandra, redis.url, clock, "before") as engine:
+        queues = [QueueFixture(engine, clock) for _ in messages]
+        for queue, n in zip(queues, messages, strict=True):
+            for at in range(0, n, PAGE):
+                await queue.send(*numbered(min(PAGE, n - at), b"%d " % at))
+    reads.clear()
+    async with open_engine(cassandra, redis.url, clock, "after") as engine:
+        yield engine, [queue.at(engine) for queue in queues]
+    await cassandra.close()
+
+
+async def test_a_deep_queue_gives_messages_before_it_is_filled(
+    cassandra_address: CassandraAddress, own_redis: OwnRedis, reads: PageReads
+) -> None:
+    async with empty_cache(cassandra_address, own_redis, reads, [PAGE * PAGES, 1]) as (_, [deep, other]):
+        reads.stop_after(deep, 1)
+        async with asyncio.timeout(POLL_S):
+            first = await deep.take(PAGE)
+            assert bodies(first) == numbered(PAGE, b"0 ")
+            assert len(await other.take()) == 1
+        assert reads.order.count(deep.q.id) == 2  # the second one has not ended
+        reads.go_on()
+        rest = await deep.drain(3_600_000)
+        assert len({*bodies(first), *bodies(rest)}) == len(first) + len(rest) == PAGE * PAGES
+
+
+async def test_a_deep_queue_does_not_keep_others_from_being_filled(
+    cassandra_address: CassandraAddress,
+    own_redis: OwnRedis,
+    reads: PageReads,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Even if only one step runs at once."""
+    monkeypatch.setattr(refill, "FILL_STEPS_AT_ONCE", 1)
+    async with empty_cache(cassandra_address, own_redis, reads, [PAGE * PAGES, 1]) as (engine, [deep, other]):
+        reads.stop_after(deep, 1)
+        deep_shard, other_shard = QueueShard(deep.q.id), QueueShard(other.q.id)
+        known = engine._known_queues
+        fills = [known.start_fill(await known.get(deep.q), deep_shard).task]
+        async with asyncio.timeout(POLL_S), reads.seen:
+            await reads.seen.wait_for(lambda: len(reads.order) == 1)
+        fills.append(known.start_fill(await known.get(other.q), other_shard).task)
+        while not known._fill_slots.in_step._waiters:
+            await asyncio.sleep(0)  # until the other fill waits for its step
+        reads.go_on()
+        async with asyncio.timeout(POLL_S):
+            await asyncio.gather(*fills)
+        assert reads.order.index(other.q.id) < len(reads.order) - 1
+
+
+@pytest.mark.parametrize(("fills_max", "steps_max"), [(64, 3), (2, 8)])
+async def test_fills_of_many_queues_are_bounded(
+    cassandra_address: CassandraAddress,
+    own_redis: OwnRedis,
+    reads: PageReads,
+    monkeypatch: pytest.MonkeyPatch,
+    fills_max: int,
+    steps_max: int,
+) -> None:
+    """As after a loss of Redis, when every queue is received from."""
+    monkeypatch.setattr(refill, "FILLS_MAX", fills_max)
+    monkeypatch.setattr(refill, "FILL_STEPS_AT_ONCE", steps_max)
+    begun: set[QueueShard] = set()
+    most_begun = 0
+    begin_epoch, end_fill = RedisCache.begin_epoch, RedisCache.end_fill
+
+    async def noted_begin(cache: RedisCache, shard: QueueShard, generation: int, filler: str) -> int:
+        nonlocal most_begun
+        begun.add(shard)
+        most_begun = max(most_begun, len(begun))
+        return await begin_epoch(cache, shard, generation, filler)
+
+    async def noted_end(cache: RedisCache, shard: QueueShard, filler: str) -> None:
+        await end_fill(cache, shard, filler)
+        begun.discard(shard)
+
+    monkeypatch.setattr(RedisCache, "begin_epoch", noted_begin)
+    monkeypatch.setattr(RedisCache, "end_fill", noted_end)
+    async with empty_cache(cassandra_address, own_redis, reads, [1] * 20) as (_, queues):
+        begun.clear()
+        most_begun = 0
+        taken = await asyncio.gather(*[queue.take() for queue in queues])
+        assert [len(messages) for messages in taken] == [1] * len(queues)
+    assert 1 < reads.most_at_once <= steps_max
+    assert 1 < most_begun <= fills_max

@@ -1,0 +1,18 @@
+"""What a process without Redis knows of the rows of a bucket that another process writes."""
+
+from __future__ import annotations
+
+from cqs.engines.cluster.no_redis.visibility import LocalVisibility
+
+SETTLE_MS = 40_000
+
+
+def test_rows_before_a_seen_one_come_until_it_was_seen_for_long() -> None:
+    """Whatever the writer's clock says: its rows' numbers may seem an hour old."""
+    visibility = LocalVisibility(0, 0)
+    visibility.begin_bucket("b")
+    for read_ms, last_seq in ((0, -1), (500, 7), (2_000, 9), (2_500, 12), (41_000, 12), (42_000, 12)):
+        visibility.note_read("b", last_seq, read_ms, read_ms - SETTLE_MS)
+        assert visibility.buckets["b"] == {42_000: 9}.get(read_ms, -1)
+    visibility.note_read("b", 12, 81_000, 81_000 - SETTLE_MS)
+    assert visibility.buckets["b"] == 12
