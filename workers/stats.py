@@ -11,15 +11,19 @@ from cns_common.metrics.catalogue import (
     DEAD_LETTERED,
     DELIVERIES,
     DROPPED,
+    FANOUT_SECONDS,
     JOB_LEASES_LOST,
+    JOB_WAIT_SECONDS,
     JOBS_FAILED,
     JOBS_QUARANTINED,
     RETRIES_SCHEDULED,
 )
+from cns_common.metrics.histogram import Histogram
 from cns_common.metrics.model import Counters
 from workers.consumers.retry_decision import End
 from workers.latency import Latency
 
+WAIT_BOUNDS_S = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3_600)
 DEADLINES = ("deadline_while_open", "deadline_while_throttled")
 _ENDED = tuple(f"{end}:{cause}" for end in End for cause in Cause)
 
@@ -30,6 +34,8 @@ class Stats(Counters):
     def __init__(self) -> None:
         super().__init__()
         self.latency = Latency()
+        self.job_waits = Histogram(JOB_WAIT_SECONDS, WAIT_BOUNDS_S)
+        self.fanouts = Histogram(FANOUT_SECONDS, WAIT_BOUNDS_S)
         self.start(DELIVERIES, protocol=PROTOCOLS)
         self.start(RETRIES_SCHEDULED, phase=Phase)
         self.start(DEAD_LETTERED, cause=(*_ENDED, *DEADLINES))

@@ -6,7 +6,7 @@ import json
 import os
 import signal
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -68,13 +68,13 @@ class Celery:
     environment: Mapping[str, str]
     started: list[CeleryProcess] = field(default_factory=list)
 
-    def worker(self, name: str) -> CeleryProcess:
-        (worker,) = self.workers(name)
+    def worker(self, name: str, *options: str) -> CeleryProcess:
+        (worker,) = self.workers(name, options=options)
         return worker
 
-    def workers(self, *names: str) -> list[CeleryProcess]:
-        """Start a worker. Returns when it delivers, with or without a broker."""
-        started = [self.start(name, "worker", "--hostname", f"{name}@{HOST}") for name in names]
+    def workers(self, *names: str, options: Sequence[str] = ()) -> list[CeleryProcess]:
+        """Start workers. Returns when they work, with or without a broker."""
+        started = [self.start(name, "worker", "--hostname", f"{name}@{HOST}", *options) for name in names]
         for worker in started:
             worker.wait_event("worker.started")
         return started

@@ -9,6 +9,7 @@ import pytest
 from celery import Celery as celery_app
 
 from cns_common.configuration.settings import POOL_THREADS_MAX, Settings
+from cns_common.worker_roles import ALL_ROLES
 from tests.acceptance.endpoints import Endpoint
 from tests.acceptance.running import Up
 from tests.acceptance.topics import Topic
@@ -54,7 +55,7 @@ def test_pools_are_shown_and_resized_while_they_deliver(
 ) -> None:
     one, two = pair
     assert celery.ask("inspect", "pools") == {
-        worker.node: {"process": worker.process.pid, "pools": IDLE} for worker in pair
+        worker.node: {"process": worker.process.pid, "roles": [*ALL_ROLES], "pools": IDLE} for worker in pair
     }
     assert celery.ask("control", "resize_pool", "--destination", one.node, "delivery", "5") == {
         one.node: {"ok": "delivery has 5 threads"}

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Callable, Collection, Sequence
 from typing import Generic, Protocol, TypeVar
 
 from cns_backend.stores.contract import Lease, LeaseStore
@@ -13,6 +14,8 @@ from cns_common.ids import hex_id
 LEASE_MS = 15_000
 """Another worker takes over the tasks of a dead one after so long."""
 RENEW_INTERVAL_S = 5.0
+TRIGGER_GRACE_S = 5.0
+"""How long a run that was asked for may take to begin."""
 
 
 class RecordedTask(Protocol):
@@ -42,12 +45,7 @@ class TaskRun:
 
     async def pause(self, seconds: float) -> None:
         """Returns earlier when the worker stops."""
-        if seconds > 0:
-            try:
-                async with asyncio.timeout(seconds):
-                    await self._stopping.wait()
-            except TimeoutError:
-                return
+        await _wait(self._stopping, seconds)
 
 
 class TaskKind(Protocol[Task]):
@@ -66,14 +64,24 @@ class TaskKind(Protocol[Task]):
         ...
 
 
+Trigger = Callable[[str, str], bool]
+"""Asks for a run of a task, by its kind and id. False: nobody can be asked now."""
+
+
 class LeasedTaskRunner(Generic[Task]):
+    """Finds recorded tasks and runs them. With a `trigger` it first asks for a run from outside, such as by a Celery
+    task, and runs by itself only what is not begun `TRIGGER_GRACE_S` later."""
+
     def __init__(self, kind: TaskKind[Task], leases: LeaseStore, clock: Clock) -> None:
+        self.trigger: Trigger | None = None
         self._kind = kind
         self._leases = leases
         self._clock = clock
         self._holder = hex_id()
-        self._running: dict[str, asyncio.Task[None]] = {}
+        self._running: dict[str, asyncio.Task[float]] = {}
         self._resting_until_s: dict[str, float] = {}
+        self._kept: set[str] = set()  # by `run_until_over`
+        self._triggered_until_s: dict[str, float] = {}
         self._failures: list[BaseException] = []
         self._stopping = asyncio.Event()
 
@@ -83,14 +91,41 @@ class LeasedTaskRunner(Generic[Task]):
             raise self._failures.pop()
         now_s = _now_s()
         self._resting_until_s = {one: until_s for one, until_s in self._resting_until_s.items() if until_s > now_s}
-        for task in await self._kind.active():
-            if task.id in self._running or task.id in self._resting_until_s:
-                continue
-            lease = Lease(self._leases, self._kind.name, task.id, self._holder, LEASE_MS, self._clock)
-            if await lease.take():
-                run = self._running[task.id] = asyncio.create_task(self._run(task, lease), name=task.id)
-                run.add_done_callback(self._ended)
+        tasks = await self._kind.active()
+        self._forget_ended({task.id for task in tasks})
+        for task in tasks:
+            if not (self._is_ours(task) or task.id in self._resting_until_s or self._asked_for(task, now_s)):
+                await self._start(task)
         await asyncio.sleep(self._kind.poll_interval_s)
+
+    async def sweep(self) -> int:
+        """Ask for a run of each recorded task that does not run here. Returns how many were asked for."""
+        if self.trigger is None:
+            return 0
+        waiting = [task for task in await self._kind.active() if not self._is_ours(task)]
+        return sum([self.trigger(self._kind.name, task.id) for task in waiting])
+
+    async def run_until_over(self, task_id: str) -> bool:
+        """Run one task as long as it is active and this worker may. Returns False if nothing was to be done: it is
+        over, or another run has it."""
+        if task_id in self._kept:
+            return False
+        self._kept.add(task_id)
+        ran = False
+        try:
+            while not self._stopping.is_set():
+                found = [task for task in await self._kind.active() if task.id == task_id]
+                run = await self._start(found[0]) if found else None
+                if run is None:
+                    return ran
+                ran = True
+                await asyncio.wait((run,))
+                if run.cancelled() or run.exception() is not None:
+                    return ran
+                await _wait(self._stopping, run.result())
+        finally:
+            self._kept.discard(task_id)
+        return ran
 
     async def close(self) -> None:
         """Let each task end its step; another worker continues it."""
@@ -98,19 +133,52 @@ class LeasedTaskRunner(Generic[Task]):
         if self._running:
             await asyncio.wait(self._running.values())
 
-    async def _run(self, task: Task, lease: Lease) -> None:
+    async def _start(self, task: Task) -> asyncio.Task[float] | None:
+        """Run it unless another worker has its lease."""
+        lease = Lease(self._leases, self._kind.name, task.id, self._holder, LEASE_MS, self._clock)
+        if task.id in self._running or not await lease.take() or task.id in self._running:
+            return None  # the holder is this worker: it may have begun meanwhile
+        run = self._running[task.id] = asyncio.create_task(self._run(task, lease), name=task.id)
+        run.add_done_callback(self._ended)
+        return run
+
+    async def _run(self, task: Task, lease: Lease) -> float:
         try:
             rest_s = await self._kind.run(task, TaskRun(lease, self._stopping))
             if rest_s > 0:
                 self._resting_until_s[task.id] = _now_s() + rest_s
+            return rest_s
         finally:
             await lease.give_back()
 
-    def _ended(self, run: asyncio.Task[None]) -> None:
+    def _is_ours(self, task: Task) -> bool:
+        return task.id in self._running or task.id in self._kept
+
+    def _asked_for(self, task: Task, now_s: float) -> bool:
+        """Whether a run from outside was asked for and may still begin."""
+        if self.trigger is None:
+            return False
+        until_s = self._triggered_until_s.get(task.id)
+        if until_s is None and self.trigger(self._kind.name, task.id):
+            until_s = self._triggered_until_s[task.id] = now_s + TRIGGER_GRACE_S
+        return until_s is not None and now_s < until_s
+
+    def _forget_ended(self, active: Collection[str]) -> None:
+        for task_id in [task_id for task_id in self._triggered_until_s if task_id not in active]:
+            del self._triggered_until_s[task_id]
+
+    def _ended(self, run: asyncio.Task[float]) -> None:
         del self._running[run.get_name()]
         error = None if run.cancelled() else run.exception()
         if error is not None:
             self._failures.append(error)
+
+
+async def _wait(stopping: asyncio.Event, seconds: float) -> None:
+    if seconds > 0:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await stopping.wait()
 
 
 def _now_s() -> float:

@@ -1,4 +1,5 @@
-"""The Celery application: `celery -A workers worker` hosts the worker of `cns up`, and `beat` triggers maintenance.
+"""The Celery application: `celery -A workers worker` hosts the worker of `cns up`; `beat` triggers maintenance and, if
+wanted, the pipeline.
 
 Celery brings the host, remote control and triggers. Notifications do not pass through its broker, so deliveries go on
 without it.
@@ -6,19 +7,28 @@ without it.
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Any
 
+import click
 from celery import Celery, signals
 
 from cns_common.configuration.settings import Settings, load_settings
 from cns_common.errors import StartError
+from cns_common.redis_urls import first_url
 from workers.celery import control as celery_control
+from workers.celery import pipeline as celery_pipeline
 from workers.celery import tasks as celery_tasks
 from workers.celery.bootstep import HostStep, WorkerHost
 from workers.celery.logs import set_up_celery_logs
+from workers.celery.pipeline import PipelineProcess
+from workers.celery.queues import TASKS
 
-QUEUE = "cns-tasks"
+CONFIRMATIONS_S = 3_600.0
+"""They expire after 48 hours."""
+TASKS_AT_ONCE = 16
+"""Move tasks and replays that a worker runs for Celery at once; its loops run more."""
 LOCAL_BROKER = "redis://127.0.0.1:6379/0"
 
 
@@ -26,10 +36,27 @@ class Application(Celery):
     """`host` is None except in a worker process."""
 
     host: WorkerHost | None = None
+    pipeline = PipelineProcess()
 
 
-app = Application("workers", include=[celery_control.__name__, celery_tasks.__name__])
+app = Application("workers", include=[celery_control.__name__, celery_tasks.__name__, celery_pipeline.__name__])
 app.steps["worker"].add(HostStep)
+
+
+def _keep_roles(_context: click.Context, _option: click.Parameter, roles: str | None) -> None:
+    """The option is the setting CNS_WORKER_ROLES, which is checked where all settings are."""
+    if roles is not None:
+        os.environ["CNS_WORKER_ROLES"] = roles  # noqa: TID251  # read as a setting
+
+
+app.user_options["worker"].add(
+    click.Option(
+        ["--role"],
+        callback=_keep_roles,
+        expose_value=False,
+        help="Roles of this worker: some of producer,consumer,maintenance. Default: CNS_WORKER_ROLES, else all.",
+    )
+)
 
 
 @app.on_configure.connect
@@ -51,6 +78,7 @@ def set_up_logging(**_: object) -> None:
 @signals.worker_shutting_down.connect
 def leave(how: str, **_: object) -> None:
     """Begin to stop at once: Celery acts on a signal only after its broker answered."""
+    app.pipeline.stop()
     if how == "Warm" and app.host is not None:
         app.host.leave()
 
@@ -58,23 +86,29 @@ def leave(how: str, **_: object) -> None:
 def configuration(settings: Settings) -> dict[str, Any]:
     """Celery's settings."""
     return {
-        "broker_url": settings.broker or settings.redis or LOCAL_BROKER,
+        "broker_url": settings.broker or first_url(settings.redis) or LOCAL_BROKER,
         # clusters that share a Redis need queues and remote control of their own
         "broker_transport_options": {"global_keyprefix": f"cns:{settings.cassandra_keyspace}:celery:"},
         "broker_connection_retry_on_startup": True,
         "broker_connection_max_retries": None,  # deliveries do not need the broker
-        "task_default_queue": QUEUE,
+        "task_default_queue": TASKS,
         "task_ignore_result": True,
         "worker_pool": "threads",  # tasks call the worker, so they must run in its process
-        "worker_concurrency": 1,
+        "worker_concurrency": TASKS_AT_ONCE,
+        "worker_prefetch_multiplier": 1,
+        "worker_send_task_events": True,  # for Flower
         "worker_hijack_root_logger": False,
         "worker_redirect_stdouts": False,
         "worker_cancel_long_running_tasks_on_connection_loss": True,
         "beat_schedule": {
-            celery_tasks.MAINTENANCE: {
-                "task": celery_tasks.MAINTENANCE,
-                "schedule": settings.maintenance_s,
-                "options": {"expires": settings.maintenance_s},  # the workers' own loops run it anyway
-            }
+            task: {"task": task, "schedule": every_s, "options": {"expires": every_s}}  # the next trigger comes anyway
+            for task, every_s in (
+                (celery_tasks.MAINTENANCE, settings.maintenance_s),
+                (celery_tasks.MOVES, settings.maintenance_s),
+                (celery_tasks.REPLAYS, settings.maintenance_s),
+                (celery_tasks.CONFIRMATIONS, CONFIRMATIONS_S),
+                (celery_pipeline.PIPELINE, settings.pipeline_s),
+            )
+            if every_s
         },
     }

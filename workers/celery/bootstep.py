@@ -24,6 +24,8 @@ from cns_common.configuration.settings import Settings, load_settings, unread_se
 from cns_common.errors import OutcomeUnknown, StartError, StoreUnavailable
 from cns_common.process.cpu_affinity import pinned_to_one_core
 from cns_common.process.gc_tuning import short_gc_pauses
+from workers.celery.queues import queues_of
+from workers.celery.triggers import TaskTriggers
 from workers.worker import Worker
 
 STORE_RETRY_S = 1.0
@@ -45,7 +47,9 @@ class HostStep(bootsteps.StartStopStep):
         if not issubclass(parent.pool_cls, POOLS):
             raise ImproperlyConfigured("the worker's tasks run in its own process: use --pool=threads, the default")
         parent.options.update(without_mingle=True, without_gossip=True)  # workers need not know one another
-        parent.app.host = host = WorkerHost(load_settings())
+        settings = load_settings()
+        parent.app.amqp.queues.select(queues_of(settings.worker_roles))
+        parent.app.host = host = WorkerHost(settings, TaskTriggers(parent.app))
         for line in unread_settings():
             log.warning("setting.ignored", text=line)
         return host
@@ -54,8 +58,9 @@ class HostStep(bootsteps.StartStopStep):
 class WorkerHost:
     """Celery's main thread starts and stops it; any thread may use `call`."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, triggers: TaskTriggers) -> None:
         self._settings = settings
+        self._triggers = triggers
         self._worker: Worker | None = None
         self._loop = uvloop.new_event_loop()
         self._until: asyncio.Future[None] = self._loop.create_future()
@@ -121,8 +126,11 @@ class WorkerHost:
         while not self._until.done():
             try:
                 async with open_backend(self._settings) as backend:
-                    worker = self._worker = await Worker.build(self._settings, backend)
-                    log.info("worker.started")
+                    worker = await Worker.build(self._settings, backend)
+                    if worker.maintenance is not None:
+                        worker.maintenance.ask_first(self._triggers.send)
+                    self._worker = worker
+                    log.info("worker.started", roles=worker.names)
                     with short_gc_pauses(), pinned_to_one_core(wanted=self._settings.worker_one_core):
                         await worker.run(until=self._until)
             except (StoreUnavailable, OutcomeUnknown) as error:

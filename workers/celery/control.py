@@ -17,13 +17,14 @@ ANSWER_TIMEOUT_S = 0.5
 """Celery's command waits one second for the answers of all workers."""
 DIGITS_MAX = 3
 SET_BY = "celery control"
+NO_POOLS = "this worker has no pools: it lacks the role consumer"
 
 Reply = dict[str, Any]
 
 
 @inspect_command()
 def pools(state: Any) -> Reply:
-    """Threads, sends in flight and sends waiting of each delivery pool."""
+    """The worker's roles; threads, sends in flight and sends waiting of each delivery pool."""
     return _answer(state.app.host, _look)
 
 
@@ -35,9 +36,11 @@ def resize_pool(state: Any, pool: str = "", threads: str = "") -> Reply:
         return {"error": f"threads must be a number from 1 to {POOL_THREADS_MAX}"}
 
     async def resize(worker: Worker) -> Reply:
-        if str(pool) not in worker.pools:
-            return {"error": f"pool must be one of {', '.join(worker.pools)}"}
-        worker.resizer.resize(str(pool), n, SET_BY)
+        if worker.consumer is None:
+            return {"error": NO_POOLS}
+        if str(pool) not in worker.consumer.pools:
+            return {"error": f"pool must be one of {', '.join(worker.consumer.pools)}"}
+        worker.consumer.resizer.resize(str(pool), n, SET_BY)
         return {"ok": f"{pool} has {n} threads"}
 
     return _answer(state.app.host, resize)
@@ -46,9 +49,9 @@ def resize_pool(state: Any, pool: str = "", threads: str = "") -> Reply:
 async def _look(worker: Worker) -> Reply:
     shown = {
         name: {"threads": pool.size, "in_flight": pool.in_flight, "waiting": pool.waiting}
-        for name, pool in worker.pools.items()
+        for name, pool in (worker.consumer.pools if worker.consumer is not None else {}).items()
     }
-    return {"process": os.getpid(), "pools": shown}
+    return {"process": os.getpid(), "roles": list(worker.names), "pools": shown}
 
 
 def _answer(host: WorkerHost, ask: Callable[[Worker], Coroutine[Any, Any, Reply]]) -> Reply:

@@ -13,6 +13,7 @@ from workers.consumers.lane_consumer import LaneConsumer
 from workers.delivery.channels import ChannelContext, build_channels
 from workers.delivery.pool.pool import DeliveryPool
 from workers.delivery.traffic.admission import AdmissionController
+from workers.delivery.traffic.endpoint_hints import EndpointHints
 from workers.delivery.traffic.endpoint_state import EndpointLimits
 from workers.loops import Step
 
@@ -25,9 +26,10 @@ class Consumers:
         delivery: DeliveryPool,
         redelivery: DeliveryPool,
         limits: EndpointLimits,
+        hints: EndpointHints,
     ) -> None:
         """First attempts go through the `delivery` pool, all others through `redelivery`."""
-        self._admission = AdmissionController(limits, context.clock)
+        self._admission = AdmissionController(limits, context.clock, hints)
         self._first = Consumer(jobs.ENDPOINT_JOBS, context, build_channels(delivery, channels), self._admission)
         self._again = Consumer(jobs.REDELIVERY, context, build_channels(redelivery, channels), self._admission)
         self._lanes = LaneConsumer(context, build_channels(redelivery, channels), self._admission)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from cns.delivery.notification_references import NotificationReferences
 from cns.delivery.target import TargetCache
 from cns.queue_port.contract import QueuePort
+from cns_backend.stores.contract import RateStore
 from cns_common.clock import Clock
 from cns_common.events.schema import EventSink
 from workers.consumers.job_events import NO_DELIVERY_LOG
@@ -24,6 +25,7 @@ class DeliveryContext:
     targets: TargetCache
     clock: Clock
     quarantine: Quarantine
+    rates: RateStore
     stats: Stats
     events: EventSink
     client_errors_succeed: bool

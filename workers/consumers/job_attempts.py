@@ -71,7 +71,7 @@ class JobAttempts:
         if self.notification is not None:
             return targets
         for target in targets:
-            self.events.report_drop(target.arn, "notification_lost")
+            self.events.report_drop(target.arn, "notification_lost", target=target)
         return []
 
     async def _load_notification(self, job: EndpointJob | DirectJob) -> None:
@@ -80,6 +80,9 @@ class JobAttempts:
             return
         if isinstance(job, EndpointJob) and job.sequence_number:
             notification = replace(notification, sequence_number=job.sequence_number)
+        if self.received.is_new and isinstance(job, EndpointJob):
+            waited_ms = self._context.clock.now_ms() - notification.timestamp_ms
+            self._context.stats.job_waits.observe(jobs.ENDPOINT_JOBS, waited_ms / 1000)
         self.notification = notification
         self.events.set_notification(notification)
 

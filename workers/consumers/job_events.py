@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from hashlib import md5
+from typing import NamedTuple
 
 from cns.delivery.envelope import MessageType
 from cns.delivery.jobs import ConfirmationJob, DirectJob, TargetJob
@@ -28,6 +29,13 @@ from workers.stats import Stats
 NO_DELIVERY_LOG = NoDeliveryLog()
 
 
+class _Answer(NamedTuple):
+    """The end of an attempt."""
+
+    at_ms: int
+    size_bytes: int  # that were sent
+
+
 class JobEvents:
     """`failures` counts earlier failures of the job's targets. A confirmation was published at its own timestamp."""
 
@@ -44,10 +52,10 @@ class JobEvents:
         self._events = events
         self._clock = clock
         self._log = log
-        self.topic = "" if isinstance(job, DirectJob) else job.topic
+        self.topic, self._account = ("", job.account) if isinstance(job, DirectJob) else (job.topic, "")
         self._failures = failures
         self._attempt = failures + 1
-        self._answered_ms: dict[str, int] = {}
+        self._answers: dict[str, _Answer] = {}  # by subscription ARN
         self._notification: Notification | None = None
         self._replayed = False
         self._md5: tuple[str, str] = ("", "")
@@ -68,7 +76,8 @@ class JobEvents:
 
     def report_attempt(self, target: Target, outcome: Outcome) -> None:
         """Report an attempt as soon as it has ended. What follows from it is reported up to a second later."""
-        self._answered_ms[target.arn] = now_ms = self._clock.now_ms()
+        now_ms = self._clock.now_ms()
+        self._answers[target.arn] = _Answer(now_ms, outcome.size_bytes)
         cause = outcome.cause.value if isinstance(outcome, Failed) else ""
         if cause:
             self._stats.count_failure(target.protocol, cause)
@@ -88,6 +97,8 @@ class JobEvents:
                 duration_ms=outcome.dwell_ms,
                 reason=outcome.text[:REASON_CHARS_MAX] if isinstance(outcome, Failed) else "",
                 replayed=self._replayed,
+                endpoint=target.endpoint_name,
+                account=self._account,
             )
         )
         if target.feedback is not None:
@@ -95,7 +106,7 @@ class JobEvents:
 
     def report_delivery(self, target: Target) -> None:
         self._stats.count_delivery(target.protocol)
-        at_ms = self._answered_ms[target.arn]
+        at_ms, size_bytes = self._answers[target.arn]
         since_publish_ms = at_ms - self.published_ms
         if self._notification is not None and not self._replayed:
             self._stats.latency.observe(target.protocol, since_publish_ms, first=self._failures == 0)
@@ -110,6 +121,9 @@ class JobEvents:
                 attempt=self._attempt,
                 since_publish_ms=since_publish_ms,
                 replayed=self._replayed,
+                endpoint=target.endpoint_name,
+                account=self._account,
+                size_bytes=size_bytes,
             )
         )
 
@@ -124,16 +138,19 @@ class JobEvents:
                 topic=self.topic,
                 subscription=target.arn,
                 protocol=target.protocol,
-                attempt=self._failures + (target.arn in self._answered_ms),
+                attempt=self._failures + (target.arn in self._answers),
                 cause=cause,
                 queue=target.dead_letter_arn,
                 since_publish_ms=at_ms - self.published_ms,
                 replayed=self._replayed,
+                endpoint=target.endpoint_name,
+                account=self._account,
             )
         )
 
-    def report_drop(self, subscription: str, cause: str, reason: str = "") -> None:
-        """Report that there is no further attempt, or none at all: the subscription or the notification is gone."""
+    def report_drop(self, subscription: str, cause: str, reason: str = "", target: Target | None = None) -> None:
+        """Report that there is no further attempt, or none at all: the subscription or the notification is gone.
+        `target` is None where the subscription is."""
         self._stats.count_drop(cause)
         self._events.emit(
             NotificationDropped(
@@ -142,10 +159,13 @@ class JobEvents:
                 message_type=self._message_type,
                 topic=self.topic,
                 subscription=subscription,
-                attempt=self._failures + (subscription in self._answered_ms),
+                attempt=self._failures + (subscription in self._answers),
                 cause=cause,
                 reason=reason[:REASON_CHARS_MAX],
                 replayed=self._replayed,
+                protocol="" if target is None else target.protocol,
+                endpoint="" if target is None else target.endpoint_name,
+                account=self._account,
             )
         )
 

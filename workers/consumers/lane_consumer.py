@@ -159,6 +159,8 @@ class LaneBatch:
         self._answered: list[AdmittedAttempt] = []
         self._done: list[JobOutcome] = []
         self._leased_s = _now_s()
+        self._tokens = 0  # of a throttled subscription, for sends that may start now
+        self._tokens_at_s = 0.0  # when there are more
 
     @property
     def head(self) -> LeasedJob:
@@ -201,21 +203,31 @@ class LaneBatch:
             elif self._context.clock.now_ms() > job.received.first_attempt_ms + lifetime_s(target.retry) * 1000:
                 await self._give_up(self._left.pop(0), target)
             else:
-                block = self._block(job, target)
+                block = await self._block(job, target)
                 if block is not NOT_BLOCKED:
                     return block
                 self._start(self._left.pop(0), target)
         return NOT_BLOCKED
 
-    def _block(self, job: JobAttempts, target: Target) -> LaneBlock:
+    async def _block(self, job: JobAttempts, target: Target) -> LaneBlock:
         key = job.traffic_key(target)
         wait_s = self._admission.wait_s(key) if key else 0.0
         if wait_s > 0:
             return LaneBlock(_now_s() + wait_s, key)
-        if target.receives_per_second is None:
+        if target.receives_per_second is None or await self._may_send(target.arn, target.receives_per_second):
             return NOT_BLOCKED
-        wait_s = self._admission.take_token(target.arn, target.receives_per_second, len(self._left))
-        return LaneBlock(_now_s() + wait_s) if wait_s > 0 else NOT_BLOCKED
+        return LaneBlock(self._tokens_at_s)
+
+    async def _may_send(self, subscription: str, per_second: int) -> bool:
+        """Take one of the batch's tokens, which come together: all jobs of a lane have one subscription. Those that are
+        left when the lane must wait for other reasons are not returned: the rate is a maximum."""
+        if not self._tokens:
+            grant = await self._context.rates.take_tokens(subscription, per_second, len(self._left))
+            self._tokens, self._tokens_at_s = grant.tokens, _now_s() + grant.wait_s
+        if not self._tokens:
+            return False
+        self._tokens -= 1
+        return True
 
     def _start(self, job: JobAttempts, target: Target) -> None:
         attempt = job.start(target, self._admission)

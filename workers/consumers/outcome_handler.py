@@ -73,7 +73,7 @@ class OutcomeHandler:
                 return NextAttempt(attempts, DEAD_LETTER_RETRY_MS, cause)
             cause = f"dead_letter_queue_refused:{cause.rpartition(':')[2]}"
             reason = answer.text
-        job.events.report_drop(target.arn, cause, reason)
+        job.events.report_drop(target.arn, cause, reason, target)
         detail = {"text": reason} if reason else {}
         log.warning("notification.dropped", subscription=target.arn, topic=job.events.topic, cause=cause, **detail)
         return None

@@ -15,6 +15,7 @@ from cns.endpoints.outcome import Cause, Delivered, Failed, Outcome
 from cns.notification import Notification
 from cns.stores.contract import OutboxStore
 from cns_common.errors import OutcomeUnknown, StoreUnavailable
+from cns_common.text_size import utf8_bytes
 from workers.delivery.channel import Attempt, Channel, PoolChannel, now_s, since_ms
 from workers.delivery.pool.pool import DeliveryPool
 
@@ -42,7 +43,7 @@ class OutboxChannel:
             await self._outbox.put(item)
         except (StoreUnavailable, OutcomeUnknown) as error:
             return Failed(Cause.OUTBOX, str(error), since_ms(started_s))
-        return Delivered(200, since_ms(started_s), item.id)
+        return Delivered(200, since_ms(started_s), item.id, size_bytes=utf8_bytes(item.body))
 
 
 class GatewayChannel(PoolChannel):

@@ -16,6 +16,7 @@ from cns.endpoints.sqs import RemoteQueueRequest
 from cns.notification import Notification
 from cns.queue_port.contract import QueueMessage, QueuePort, Refusal
 from cns_common.errors import OutcomeUnknown, StoreUnavailable
+from cns_common.text_size import utf8_bytes
 from workers.delivery.channel import Attempt, now_s, since_ms
 from workers.delivery.envelope_cache import EnvelopeCache
 from workers.delivery.pool.pool import DeliveryPool
@@ -117,4 +118,4 @@ async def _send(slot: RouteSlot, message: QueueMessage) -> Outcome:
         return Failed(Cause.QUEUE, str(error), since_ms(started_s))
     if isinstance(answer, Refusal):
         return failure_of(answer, since_ms(started_s))
-    return Delivered(200, since_ms(started_s), answer)
+    return Delivered(200, since_ms(started_s), answer, size_bytes=utf8_bytes(message.body))

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from cns.delivery.envelope import MessageType
 from cns.delivery.jobs import PublishJob
 from cns.delivery.notification_references import NotificationReferences
+from cns.notification import Notification
 from cns.publishing.matching import SubscriptionMatcher
 from cns.queue_port.contract import QueuePort
 from cns.stores.contract import NotificationStore
@@ -26,6 +27,14 @@ class FanoutContext:
     stats: Stats
     events: EventSink
     clock: Clock
+
+    def count_wait(self, queue: str, notification: Notification) -> None:
+        """Count how long a publish waited for the begin of its fan-out."""
+        self.stats.job_waits.observe(queue, (self.clock.now_ms() - notification.timestamp_ms) / 1000)
+
+    def count_fanout(self, queue: str, began_ms: int) -> None:
+        """Count how long the fan-out of one page took."""
+        self.stats.fanouts.observe(queue, (self.clock.monotonic_ms() - began_ms) / 1000)
 
     def drop(self, job: PublishJob, cause: str) -> None:
         """Report a notification that is given up before its fan-out: one drop without a subscription, as the number of

@@ -84,14 +84,17 @@ class FifoProducer:
         if found is None:
             context.drop(job, "notification_lost")
             return JobOutcome(leased.handle), False
+        if not job.waits:
+            context.count_wait(QUEUE, found)
         notification = replace(found, sequence_number=leased.sequence_number)
         replays = await self._archiver.append_and_find_replays(job.topic, notification)
         arns, last_page = await self._matching_subscriptions(job, notification)
         live = {arn: replays[arn].live_delivery(notification) for arn in arns if arn in replays}
         if LiveDelivery.LATER in live.values():
             return None
-        context.matcher.report_filtered(notification, last_page)
         arns = [arn for arn in arns if live.get(arn, LiveDelivery.NOW) is LiveDelivery.NOW]
+        context.matcher.report_matched(notification, len(arns))
+        context.matcher.report_filtered(notification, last_page)
         fits = job.inline is not None and len(leased.body) * len(arns) <= INLINE_BYTES_MAX  # all copies together
         if job.inline is not None and not fits:
             await context.references.store(notification, len(arns))

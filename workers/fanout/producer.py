@@ -49,12 +49,14 @@ class Producer:
             await self._fan_out(leased, job)
 
     async def _fan_out(self, leased: LeasedJob, job: PublishJob) -> None:
-        context = self._context
+        context, began_ms = self._context, self._context.clock.monotonic_ms()
         notification = job.inline or await context.notifications.get(job.notification_id)
         if notification is None:
             context.drop(job, "notification_lost")
             await self._settlement.settle([JobOutcome(leased.handle)])
             return
+        if not job.cursor:
+            context.count_wait(QUEUE, notification)
         page = await context.matcher.page(job.topic, notification, job.cursor, jobs.PAGE_SUBSCRIPTIONS)
         if page == EMPTY_PAGE and not job.cursor:  # there were over a hundred at the publish: the topic was deleted
             context.drop(job, "subscription_gone")
@@ -63,10 +65,12 @@ class Producer:
         inline = job.inline if n_jobs <= 1 else None
         if job.inline is not None and inline is None:  # it travelled in its only job; now several jobs need it
             await context.references.store(notification, n_jobs)
+        context.matcher.report_matched(notification, len(page.arns), job.cursor)
         context.matcher.report_filtered(notification, page)
         new_jobs = [*_endpoint_jobs(job, chunks, inline), *_next_page(job, page.cursor, inline)]
         stored_id = job.notification_id if job.inline is None else ""
         await self._settlement.settle([JobOutcome(leased.handle, stored_id, new_jobs)])
+        context.count_fanout(QUEUE, began_ms)
 
 
 def _endpoint_jobs(job: PublishJob, chunks: Sequence[tuple[str, ...]], inline: Notification | None) -> list[NewJob]:

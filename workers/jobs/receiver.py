@@ -30,6 +30,7 @@ class ReceivedJob(msgspec.Struct, frozen=True):
     first_attempt_ms: int  # now, if there was none yet
     returns: int = 0  # FIFO: how often it was given back without an attempt
     ended: str = ""  # why no attempt is left: only its dead-letter queue is tried
+    is_new: bool = False  # as its producer made it: nothing was tried or deferred
 
 
 class JobReceiver:
@@ -59,7 +60,7 @@ class JobReceiver:
                     ReceivedJob(leased, job.job, job.failures, job.first_attempt_ms, job.returns, job.ended)
                 )
             elif isinstance(job, TargetJob):
-                received.append(ReceivedJob(leased, job, 0, self._clock.now_ms()))
+                received.append(ReceivedJob(leased, job, 0, self._clock.now_ms(), is_new=leased.deliveries == 1))
             else:
                 await self._withhold(queue, leased)
         return received

@@ -57,10 +57,11 @@ class DropFixture:
         self.context = DeliveryContext(
             port=self.port,
             notifications=backend.notifications,
-            references=NotificationReferences(backend.notifications),
+            references=NotificationReferences(backend.notifications, backend.clock),
             targets=TargetCache(backend.topics, backend.subscriptions),
             clock=backend.clock,
             quarantine=quarantine,
+            rates=backend.rates,
             stats=self.stats,
             events=self.events,
             client_errors_succeed=False,

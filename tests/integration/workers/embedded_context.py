@@ -17,6 +17,7 @@ from cns.stores.embedded import EmbeddedNotificationStore, EmbeddedSubscriptionS
 from cns.subscriptions.endpoint_syntax import PROTOCOLS
 from cns.topics.topic import Topic
 from cns_backend.stores.embedded.leases import EmbeddedLeaseStore
+from cns_backend.stores.embedded.rates import EmbeddedRateStore
 from cns_common.clock import Clock
 from cns_common.sqlite.database import Database
 from cqs.engines.embedded import EmbeddedEngine
@@ -53,10 +54,11 @@ async def embedded_context(
     context = DeliveryContext(
         port=port,
         notifications=notifications,
-        references=NotificationReferences(notifications),
+        references=NotificationReferences(notifications, clock),
         targets=TargetCache(kept, subscriptions),
         clock=clock,
         quarantine=Quarantine(port, EmbeddedLeaseStore(), clock, stats),
+        rates=EmbeddedRateStore(clock),
         stats=stats,
         events=RecordedEvents(),
         client_errors_succeed=False,

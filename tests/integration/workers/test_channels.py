@@ -1,4 +1,4 @@
-"""Which channel each protocol has, and what a queue gets: the rest of a channel is shown against real servers."""
+"""Channels by protocol, and messages to a queue: other tests drive the channels against real servers."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ from cns.notification import Notification
 from cns.publishing.recipient_checks import RecipientChecks
 from cns.queue_port.contract import EnqueuedJob, LeasedJob, NewJob, QueueMessage, Refusal, Renewal
 from cns.stores.contract import SubscriptionStore
+from cns_backend.stores.embedded.rates import EmbeddedRateStore
 from cns_common.clock import Clock
 from cns_common.configuration.value_types import RemoteQueues
 from cns_common.errors import StoreUnavailable
@@ -110,7 +111,7 @@ class AnyRecipient(RecipientChecks):
     mobile_endpoint = phone
 
 
-NO_LIMIT = MailRateLimit(cast(SubscriptionStore, None), Clock(), 0)
+NO_LIMIT = MailRateLimit(cast(SubscriptionStore, None), EmbeddedRateStore(Clock()), Clock(), 0)
 
 
 class NoSender:

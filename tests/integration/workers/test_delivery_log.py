@@ -1,4 +1,4 @@
-"""Which attempts are logged and where: topics, and the applications and accounts that are asked at the stores."""
+"""Attempts that are logged, and their destinations: topics, applications and accounts in the stores."""
 
 from __future__ import annotations
 

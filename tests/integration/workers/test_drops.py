@@ -20,7 +20,13 @@ from cns.endpoints.outcome import Cause, Delivered, Failed
 from cns.subscriptions.subscription import SubscriptionState
 from cns_backend.store_host import StoreHost
 from cns_common.configuration.settings import Settings
-from cns_common.events.schema import REASON_CHARS_MAX, DeliveryAttempted, DeliveryFiltered, NotificationDropped
+from cns_common.events.schema import (
+    REASON_CHARS_MAX,
+    DeliveryAttempted,
+    DeliveryFiltered,
+    NotificationDropped,
+    NotificationMatched,
+)
 from tests.integration.workers.drop_fixture import ACCOUNT, FIFO, TOPIC, DropFixture, NoReplays, message
 from workers.consumers.fifo_consumer import FifoConsumer
 from workers.delivery.channels import Channels
@@ -78,7 +84,7 @@ async def malformed_attributes_at_a_fifo_topic_that_waits_for_a_replay(fixture: 
         cast(Any, NoReplays(replace(replay, status="In progress", claimed="9" * 20), looks=3)),
     )
     await fixture.put(jobs.FIFO_PUBLISH_JOBS, PublishJob("m", FIFO.arn, message(FIFO, attributes=MALFORMED)))
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while await fixture.port.depth(jobs.FIFO_PUBLISH_JOBS):
             await fixture.fifo_producer.step()
             fixture.backend.clock.advance(1_000)
@@ -210,8 +216,9 @@ async def test_what_filters_keep_is_told_once_and_not_as_a_drop(fixture: DropFix
     await fixture.subscribe(policy=PAID)
     await fixture.put(jobs.PUBLISH_JOBS, PublishJob("m", TOPIC.arn, message(TOPIC)))
     await fixture.producer.step()
-    (event,) = fixture.events.events
-    assert isinstance(event, DeliveryFiltered)
+    matched, event = fixture.events.events
+    assert isinstance(matched, NotificationMatched) and isinstance(event, DeliveryFiltered)
+    assert (matched.message_id, matched.matched, matched.part) == ("m", 0, "")
     assert (event.message_id, event.filtered, event.filter_keys) == ("m", 1, ("kind",))
     assert event.subscription_ids == ("00000001-0000-4000-8000-000000000000",)
     assert fixture.counted() == {}

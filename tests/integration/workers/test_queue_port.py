@@ -206,7 +206,7 @@ async def test_who_is_cancelled_while_waits_end_is_cancelled(port: QueuePort, cq
 async def _waiting(port: QueuePort, cqs: Cqs) -> asyncio.Task[list[LeasedJob]]:
     """A receive that has begun to wait in the engine."""
     waiting = asyncio.create_task(port.receive(PUBLISH_JOBS, 10, LEASE_MS, 20))
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not await cqs.polls_waiting():
             await asyncio.sleep(0)
     return waiting

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from itertools import count, pairwise
+from itertools import count
 from math import ceil
 
 import pytest
@@ -26,7 +26,6 @@ from workers.delivery.traffic.admission import (
 from workers.delivery.traffic.circuit_breaker import PROBE_PAUSE_MAX_S
 from workers.delivery.traffic.endpoint_state import SLOW_SENDS_MAX, EndpointLimits, EndpointState
 from workers.delivery.traffic.sends import AdmittedAttempt, Deferral
-from workers.delivery.traffic.token_bucket import TokenBucket
 
 LIMITS = EndpointLimits(sends=10, sends_fast=100, failures=5)
 FAST = Delivered(200, 5)
@@ -156,29 +155,6 @@ def test_a_broken_off_send_says_nothing() -> None:
     probe = started(endpoint)
     endpoint.end(None, "m", 0.0, was_overdue=False, probe=probe)
     assert (room(endpoint), endpoint.is_trusted) == (10, False)
-
-
-@pytest.mark.parametrize("per_second", [1, 3, 50])
-def test_a_pace_is_kept(per_second: int) -> None:
-    bucket, now_s, went_s = TokenBucket(per_second, 0.0), 0.0, list[float]()
-    while len(went_s) < per_second * 10:
-        wait_s = bucket.take(now_s, 1)
-        if wait_s == 0:
-            went_s.append(now_s)
-        assert wait_s <= 1 / per_second + 1e-9
-        now_s += wait_s
-    assert went_s[per_second - 1] == 0, "a second's worth may go at once"
-    gaps_s = [later - earlier for earlier, later in pairwise(went_s[per_second - 1 :])]
-    assert min(gaps_s) > 1 / per_second - 1e-6
-    assert went_s[-1] == pytest.approx(9)
-
-
-def test_a_pace_says_when_a_whole_batch_may_go() -> None:
-    bucket = TokenBucket(100, 0.0)
-    while not (wait_s := bucket.take(0.0, 10)):
-        pass
-    assert wait_s == pytest.approx(0.1)
-    assert TokenBucket(2, 0.0).take(0.0, 10) == 0
 
 
 @dataclass

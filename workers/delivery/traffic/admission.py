@@ -27,9 +27,9 @@ from cns.endpoints.outcome import Outcome
 from cns_common.clock import Clock
 from cns_common.metrics.catalogue import CIRCUIT_BREAKERS_OPEN, SENDS_DEFERRED, SENDS_ON_PROBATION, SENDS_OVERDUE
 from cns_common.metrics.model import Sample
+from workers.delivery.traffic.endpoint_hints import EndpointHints
 from workers.delivery.traffic.endpoint_state import BLOCKED_S, OVERDUE_S, EndpointLimits, EndpointState
 from workers.delivery.traffic.sends import AdmittedAttempt, Deferral, Send, StartSend, copy_result
-from workers.delivery.traffic.token_bucket import TokenBucket
 
 WAIT_MAX_S = 1.0
 PROBATION_SENDS_MAX = 900
@@ -58,11 +58,11 @@ log = structlog.get_logger(__name__)
 
 
 class AdmissionController:
-    def __init__(self, limits: EndpointLimits, clock: Clock) -> None:
+    def __init__(self, limits: EndpointLimits, clock: Clock, hints: EndpointHints | None = None) -> None:
         self._limits = limits
+        self._hints = hints or EndpointHints(None, clock)
         self._clock = clock
         self._endpoints: OrderedDict[str, EndpointState] = OrderedDict()
-        self._buckets: OrderedDict[str, TokenBucket] = OrderedDict()
         self._waiting: dict[str, deque[Send]] = {}  # by endpoint: for its own room
         self._probation_waiting: deque[Send] = deque()  # for room on probation
         self._unknown_to_try: dict[str, None] = {}  # endpoints without history that have room
@@ -135,17 +135,6 @@ class AdmissionController:
         """Have `on_room` called when the endpoint has room, or its next try is known. Returns `wait_s`."""
         self._endpoint(key, self._now_s()).is_awaited = True
         return self.wait_s(key)
-
-    def take_token(self, subscription: str, per_second: int, wanted: int) -> float:
-        """See `TokenBucket.take`. Each subscription has a bucket."""
-        now_s = self._now_s()
-        bucket = self._buckets.get(subscription)
-        if bucket is None or bucket.per_second != per_second:
-            bucket = self._buckets[subscription] = TokenBucket(per_second, now_s)
-            if len(self._buckets) > ENDPOINTS_REMEMBERED:
-                self._buckets.popitem(last=False)
-        self._buckets.move_to_end(subscription)
-        return bucket.take(now_s, wanted)
 
     def samples(self) -> list[Sample]:
         return [
@@ -325,7 +314,7 @@ class AdmissionController:
     def _endpoint(self, key: str, now_s: float) -> EndpointState:
         endpoint = self._endpoints.get(key)
         if endpoint is None:
-            endpoint = self._endpoints[key] = EndpointState(self._limits)
+            endpoint = self._endpoints[key] = EndpointState(self._limits, self._hints.find(key))
             if len(self._endpoints) > ENDPOINTS_REMEMBERED:
                 self._forget_one(now_s)
         else:

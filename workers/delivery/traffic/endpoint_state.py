@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from cns.endpoints.outcome import Cause, Delivered, Outcome
 from workers.delivery.traffic.circuit_breaker import PROBE_PAUSE_MAX_S, CircuitBreaker
+from workers.delivery.traffic.endpoint_hints import Hint
 
 OVERDUE_S = 1.0
 """A send without an answer for this long suggests that its endpoint hangs."""
@@ -24,6 +25,9 @@ BLOCKED_S = 30.0
 
 FAILING = frozenset({Cause.STATUS, Cause.TIMEOUT, Cause.CONNECTION, Cause.TLS, Cause.DNS, Cause.MAIL_RELAY})
 """Causes that say that an endpoint is down, unless they are permanent: then it is up and refuses."""
+
+HINTED_SHARE = 4
+"""The first limits of an endpoint with a hint are this part of the others'."""
 
 _REMEMBERED = (1 << ANSWERS_REMEMBERED) - 1
 
@@ -53,12 +57,13 @@ class EndpointState:
         "overdue",
     )
 
-    def __init__(self, limits: EndpointLimits) -> None:
+    def __init__(self, limits: EndpointLimits, hint: Hint | None = None) -> None:
+        """A hint lowers the first limits; they rise with the answers as after a failure."""
         self._limits = limits
-        self._sends_max = limits.sends
+        self._sends_max = limits.sends if hint is None else max(limits.sends // HINTED_SHARE, 1)
         self._history = 0  # a bit for each answer that is remembered; set: it was slow
         self._answers = 0
-        self.breaker = CircuitBreaker(limits.failures)
+        self.breaker = CircuitBreaker(limits.failures, _failures_first(limits.failures, hint))
         self.in_flight = 0
         self.overdue = 0
         self.is_trusted = False
@@ -117,3 +122,8 @@ class EndpointState:
         self.breaker.succeed()
         fast = self._answers >= ANSWERS_KNOWN and self._history.bit_count() <= FAST_SHARE * self._answers
         self._sends_max = min(self._sends_max * 2, self._limits.sends_fast if fast else self._limits.sends)
+
+
+def _failures_first(failures: int, hint: Hint | None) -> int:
+    """The failures that open the breaker of an endpoint until it took a message. 0 stays 0: it never opens."""
+    return max(failures // HINTED_SHARE, 1) if failures and hint == "failing" else failures

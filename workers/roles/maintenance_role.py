@@ -1,0 +1,65 @@
+"""The role `maintenance`: move tasks, replays, and records that have expired."""
+
+from __future__ import annotations
+
+from cns.archives.replay_worker import ReplayWorker
+from cns_common.metrics.model import Sample
+from cqs.messages.expired import ExpiredMessages
+from workers.background.leased_tasks import LeasedTaskRunner, Trigger
+from workers.background.maintenance import Maintenance
+from workers.background.move_tasks import MoveTasks
+from workers.background.replays import Replays
+from workers.loops import Step
+from workers.roles.contract import Drained, WorkerContext
+
+
+class MaintenanceRole:
+    """See `workers.roles.contract.Role`."""
+
+    sleeping = ("maintenance", "moves", "replays")
+
+    def __init__(self, context: WorkerContext) -> None:
+        backend = context.backend
+        engines = tuple(backend.engines.values())
+        self.moves = LeasedTaskRunner(
+            MoveTasks(backend.move_tasks, context.queues.mover, backend.clock), backend.leases, backend.clock
+        )
+        replay_worker = ReplayWorker(
+            backend.replays,
+            backend.archives,
+            backend.topics,
+            backend.subscriptions,
+            context.port,
+            backend.clock,
+            context.events,
+        )
+        self.replays = LeasedTaskRunner(Replays(backend.replays, replay_worker), backend.leases, backend.clock)
+        swept = (
+            backend.notifications,
+            backend.subscriptions,
+            backend.archives,
+            backend.outbox,
+            backend.mobile_endpoints,
+            ExpiredMessages(engines, context.audit),  # last: a disk that hangs delays it
+        )
+        self.maintenance = Maintenance(engines, swept, backend.leases, backend.clock)
+        self.confirmations = Maintenance((), (backend.subscriptions,), backend.leases, backend.clock)
+        """Only subscriptions that nobody confirmed; under the same lease."""
+
+    def ask_first(self, trigger: Trigger) -> None:
+        """Run recorded tasks only if those who are asked do not."""
+        self.moves.trigger = self.replays.trigger = trigger
+
+    def steps(self) -> dict[str, Step]:
+        return {"maintenance": self.maintenance.step, "moves": self.moves.step, "replays": self.replays.step}
+
+    def samples(self) -> list[Sample]:
+        return []
+
+    async def leave(self) -> None:
+        await self.moves.close()
+        await self.replays.close()
+
+    async def drain(self, grace_s: float) -> Drained:
+        """`leave` ended its work; another worker continues it."""
+        return Drained()
