@@ -17,7 +17,7 @@ from cns.stores.contract import (
 )
 from cns.stores.mobile_contract import MobileEndpointStore, PlatformStore, SmsStore
 from cns_backend.engines import EMBEDDED_ENGINES
-from cns_backend.stores.contract import LeaseStore, PoolSizeStore, ServiceControl
+from cns_backend.stores.contract import LeaseStore, PoolSizeStore, RateStore, ServiceControl
 from cns_common.aws.auth.accounts import AccountStore
 from cns_common.clock import Clock
 from cns_common.metrics.model import Sample
@@ -47,6 +47,7 @@ class Stores:
     sms: SmsStore
     signing_keys: SigningKeyStore
     leases: LeaseStore
+    rates: RateStore
     pool_sizes: PoolSizeStore
     control: ServiceControl
 
@@ -67,6 +68,9 @@ class Backend(Stores):
     clock: Clock
     engines: Mapping[str, Engine]
     default_engine: str
+    """The engine of queues whose CreateQueue names none."""
+    internal_engine: str
+    """The engine of the internal queues."""
     one_commit: bool = True
     """Whether writes that begin in one turn of the event loop are stored together, or in their order."""
     machine: str = ""
@@ -78,8 +82,8 @@ class Backend(Stores):
 
     @property
     def engine(self) -> Engine:
-        """The default engine. It has the internal queues."""
-        return self.engines[self.default_engine]
+        """The engine of the internal queues."""
+        return self.engines[self.internal_engine]
 
 
 CONTRACTS: Mapping[str, type] = get_type_hints(Stores)

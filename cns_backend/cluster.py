@@ -22,19 +22,22 @@ from cns.stores.cassandra import (
 )
 from cns_backend.backend import Backend
 from cns_backend.cache_invalidation import CacheInvalidation, SharedStore
-from cns_backend.engines import CLUSTER_ENGINES, DEFAULT_CLUSTER_ENGINE, ClusterServers, engine_samples
+from cns_backend.engines import CLUSTER_ENGINES, DEFAULT_CLUSTER_ENGINE, ClusterServers, choose_engines, engine_samples
 from cns_backend.schema import missing
 from cns_backend.stores.cassandra.control import CassandraControl, check_master_key
 from cns_backend.stores.cassandra.leases import CassandraLeaseStore
 from cns_backend.stores.cassandra.pool_sizes import CassandraPoolSizeStore
 from cns_backend.stores.contract import CLOCK
+from cns_backend.stores.redis.rates import RedisRateStore
 from cns_common.aws.auth.accounts_cassandra import CassandraAccountStore
 from cns_common.cassandra.session import EXIT_CASSANDRA_UNUSABLE, Cassandra, CassandraAddress
 from cns_common.clock import Clock
 from cns_common.configuration.checks import read_contact_points
 from cns_common.configuration.settings import Settings
 from cns_common.errors import OutcomeUnknown, StartError, StoreUnavailable
+from cns_common.redis_urls import first_url
 from cns_common.sealing import Seal, load_master_key
+from cqs.engines.cassandra.clock_skew import open_clock_skew
 from cqs.stores.cassandra.move_tasks import CassandraMoveTaskStore
 from cqs.stores.cassandra.queues import CassandraQueueStore
 from cqs.stores.receipt_key import DerivedReceiptKeyStore
@@ -63,10 +66,18 @@ async def open_cluster_backend(settings: Settings) -> AsyncIterator[Backend]:
     """See `cns_backend.store_client.open_backend`."""
     clock = Clock(test=settings.test_clock)
     async with open_session(settings) as (cassandra, seal), AsyncExitStack() as stack:
+        skew = await stack.enter_async_context(open_clock_skew(cassandra, clock))
         servers = ClusterServers(
-            cassandra=cassandra, redis_url=settings.redis, clock=clock, keyspace=settings.cassandra_keyspace
+            cassandra=cassandra,
+            redis_urls=settings.redis,
+            clock=clock,
+            skew=skew,
+            keyspace=settings.cassandra_keyspace,
         )
-        engines = {name: await stack.enter_async_context(open_(servers)) for name, open_ in CLUSTER_ENGINES.items()}
+        kinds = {name: kind() for name, kind in CLUSTER_ENGINES.items()}
+        can = {name: kind.capabilities for name, kind in kinds.items()}
+        chosen = choose_engines(settings, DEFAULT_CLUSTER_ENGINE, can)
+        engines = {name: await stack.enter_async_context(kinds[name].open(servers)) for name in chosen.running}
         accounts = CassandraAccountStore(cassandra, seal)
         queues = CassandraQueueStore(cassandra)
         topics = CassandraTopicStore(cassandra)
@@ -78,7 +89,7 @@ async def open_cluster_backend(settings: Settings) -> AsyncIterator[Backend]:
             "topics": topics,
             "subscriptions": subscriptions,
         }
-        invalidation = CacheInvalidation(settings.redis, channel_of(settings), shared, reconnected)
+        invalidation = CacheInvalidation(first_url(settings.redis), channel_of(settings), shared, reconnected)
         invalidation.listen(CLOCK, clock.follow)
 
         async def announce_clock(offset_ms: int) -> None:
@@ -86,6 +97,8 @@ async def open_cluster_backend(settings: Settings) -> AsyncIterator[Backend]:
             await invalidation.acknowledged()
 
         control = CassandraControl(cassandra, clock, announce_clock)
+        leases = CassandraLeaseStore(cassandra)
+        rates = RedisRateStore(first_url(settings.redis), f"cns:{settings.cassandra_keyspace}:", leases, control, clock)
         clock.follow(await control.clock_offset_ms())
         invalidation.start()
         following = asyncio.create_task(_follow_clock(control, clock)) if settings.test_clock else None
@@ -93,7 +106,8 @@ async def open_cluster_backend(settings: Settings) -> AsyncIterator[Backend]:
             yield Backend(
                 clock=clock,
                 engines=engines,
-                default_engine=DEFAULT_CLUSTER_ENGINE,
+                default_engine=chosen.default,
+                internal_engine=chosen.internal,
                 one_commit=False,
                 accounts=accounts,
                 queues=queues,
@@ -109,17 +123,19 @@ async def open_cluster_backend(settings: Settings) -> AsyncIterator[Backend]:
                 mobile_endpoints=CassandraMobileEndpointStore(cassandra),
                 sms=CassandraSmsStore(cassandra),
                 signing_keys=CassandraSigningKeyStore(cassandra, seal),
-                leases=CassandraLeaseStore(cassandra),
+                leases=leases,
+                rates=rates,
                 pool_sizes=CassandraPoolSizeStore(cassandra),
                 control=control,
                 machine=control.machine,
-                samples=partial(engine_samples, engines.values()),
+                samples=partial(engine_samples, (*engines.values(), skew)),
                 reconnected=reconnected,
             )
         finally:
             if following is not None:
                 following.cancel()
             await invalidation.close()
+            await rates.close()
 
 
 @asynccontextmanager
@@ -127,7 +143,7 @@ async def open_account_store(settings: Settings) -> AsyncIterator[CassandraAccou
     """The account store of a command. Its changes are announced to running processes."""
     async with open_session(settings) as (cassandra, seal):
         store = CassandraAccountStore(cassandra, seal)
-        invalidation = CacheInvalidation(settings.redis, channel_of(settings), {"accounts": store}, [])
+        invalidation = CacheInvalidation(first_url(settings.redis), channel_of(settings), {"accounts": store}, [])
         invalidation.start()
         try:
             yield store

@@ -7,19 +7,23 @@ all engines for itself.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from cns_common.clock import Clock
+from cns_common.configuration.settings import Settings
+from cns_common.errors import EXIT_SETTINGS_WRONG, StartError
 from cns_common.metrics.model import Labels, Sample
 from cns_common.sqlite.database import Database
-from cqs.engines.contract import LocalEngine
+from cqs.engines.contract import Capabilities, LocalEngine
 from cqs.engines.embedded import EmbeddedEngine
+from cqs.internal_queues import check_internal_engine
 
 if TYPE_CHECKING:  # its driver is installed in the cluster form only
     from cns_common.cassandra.session import Cassandra
+    from cqs.engines.cassandra.clock_skew import ClockSkew
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,15 +31,56 @@ class ClusterServers:
     """The servers that the engines of the cluster form use."""
 
     cassandra: Cassandra
-    redis_url: str
+    redis_urls: str
     clock: Clock
+    skew: ClockSkew
     keyspace: str
 
 
-def _open_cqs(servers: ClusterServers) -> AbstractAsyncContextManager[LocalEngine]:
-    from cqs.engines.cluster import open_engine  # its drivers are installed in the cluster form only
+class ClusterEngineKind(NamedTuple):
+    """An engine of the cluster form."""
 
-    return open_engine(servers.cassandra, servers.redis_url, servers.clock, prefix=f"cqs:{servers.keyspace}")
+    open: Callable[[ClusterServers], AbstractAsyncContextManager[LocalEngine]]
+    tables: tuple[str, ...]
+    """The statements that create its tables, without those that engines on Cassandra share."""
+    capabilities: Capabilities
+
+
+def _cqs() -> ClusterEngineKind:
+    from cqs.engines.cluster import ClusterEngine, fifo, open_engine, schema
+
+    def open_(servers: ClusterServers) -> AbstractAsyncContextManager[LocalEngine]:
+        prefix = f"cqs:{servers.keyspace}"
+        return open_engine(servers.cassandra, servers.redis_urls, servers.clock, prefix, servers.skew)
+
+    return ClusterEngineKind(open_, (*schema.TABLES, *fifo.schema.TABLES), ClusterEngine.capabilities)
+
+
+def _bdqs() -> ClusterEngineKind:
+    from cqs.engines.bdqs import BdqsEngine, open_engine, schema
+
+    def open_(servers: ClusterServers) -> AbstractAsyncContextManager[LocalEngine]:
+        return open_engine(servers.cassandra, servers.clock, servers.skew)
+
+    return ClusterEngineKind(open_, schema.TABLES, BdqsEngine.capabilities)
+
+
+def _pipes() -> ClusterEngineKind:
+    from cqs.engines.pipes import PipesEngine, open_engine, schema
+
+    def open_(servers: ClusterServers) -> AbstractAsyncContextManager[LocalEngine]:
+        return open_engine(servers.cassandra, servers.clock, servers.skew)
+
+    return ClusterEngineKind(open_, schema.TABLES, PipesEngine.capabilities)
+
+
+def _cassieq() -> ClusterEngineKind:
+    from cqs.engines.cassieq import CassieqEngine, open_engine, schema
+
+    def open_(servers: ClusterServers) -> AbstractAsyncContextManager[LocalEngine]:
+        return open_engine(servers.cassandra, servers.clock, servers.skew)
+
+    return ClusterEngineKind(open_, schema.TABLES, CassieqEngine.capabilities)
 
 
 EMBEDDED_ENGINES: Mapping[str, Callable[[Database, Clock], LocalEngine]] = {
@@ -43,14 +88,58 @@ EMBEDDED_ENGINES: Mapping[str, Callable[[Database, Clock], LocalEngine]] = {
 }
 DEFAULT_EMBEDDED_ENGINE = "embedded"
 
-CLUSTER_ENGINES: Mapping[str, Callable[[ClusterServers], AbstractAsyncContextManager[LocalEngine]]] = {
-    "cqs": _open_cqs,
+CLUSTER_ENGINES: Mapping[str, Callable[[], ClusterEngineKind]] = {
+    "cqs": _cqs,
+    "bdqs": _bdqs,
+    "pipes": _pipes,
+    "cassieq": _cassieq,
 }
+"""The entries import their engine when they are called: its drivers are installed in the cluster form only."""
 DEFAULT_CLUSTER_ENGINE = "cqs"
 
 
-def engine_samples(engines: Iterable[LocalEngine]) -> list[Sample]:
-    """The samples of all engines; those of one name and labels are summed."""
+class ChosenEngines(NamedTuple):
+    """The names of the engines that the settings choose."""
+
+    running: tuple[str, ...]
+    default: str
+    """Of queues whose CreateQueue names no engine."""
+    internal: str
+    """Of CNS's own queues."""
+
+
+def choose_engines(settings: Settings, own: str, capabilities: Mapping[str, Capabilities]) -> ChosenEngines:
+    """The choice among the form's engines, which are named with their `capabilities`. `own` is the form's own choice.
+    Raises StartError."""
+    for name in settings.engines:
+        _require("CNS_ENGINES", name, capabilities)
+    running = settings.engines or tuple(capabilities)
+    first = own if own in running else running[0]
+    default, internal = settings.default_engine or first, settings.internal_engine or first
+    _require("CNS_DEFAULT_ENGINE", default, running)
+    _require("CNS_INTERNAL_ENGINE", internal, running)
+    try:
+        check_internal_engine(internal, capabilities[internal])
+    except ValueError as error:
+        raise _wrong("CNS_INTERNAL_ENGINE", internal, f"must be another: {error}") from None
+    return ChosenEngines(running, default, internal)
+
+
+def _require(setting: str, name: str, names: Collection[str]) -> None:
+    if name not in names:
+        raise _wrong(setting, name, f"must be an engine that runs here: {', '.join(names)}")
+
+
+def _wrong(setting: str, name: str, reason: str) -> StartError:
+    return StartError(f"{setting}={name}: {reason}", EXIT_SETTINGS_WRONG)
+
+
+class SampleSource(Protocol):
+    def samples(self) -> list[Sample]: ...
+
+
+def engine_samples(engines: Iterable[SampleSource]) -> list[Sample]:
+    """The samples of all engines and what they share; those of one name and labels are summed."""
     totals: defaultdict[tuple[str, Labels], float] = defaultdict(float)
     for engine in engines:
         for sample in engine.samples():

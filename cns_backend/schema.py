@@ -10,10 +10,10 @@ import cns_backend.stores.cassandra.control
 import cns_backend.stores.cassandra.leases
 import cns_backend.stores.cassandra.pool_sizes
 import cns_common.aws.auth.accounts_cassandra
-import cqs.engines.cluster.fifo.schema
-import cqs.engines.cluster.schema
+import cqs.engines.cassandra.schema
 import cqs.stores.cassandra.move_tasks
 import cqs.stores.cassandra.schema
+from cns_backend.engines import CLUSTER_ENGINES
 from cns_common.cassandra.schema import additions, differences, keyspace_text, read_table, read_tables
 from cns_common.cassandra.session import Cassandra, CassandraAddress
 
@@ -21,8 +21,8 @@ TABLES: tuple[str, ...] = (
     *cns_common.aws.auth.accounts_cassandra.TABLES,
     *cqs.stores.cassandra.schema.TABLES,
     *cqs.stores.cassandra.move_tasks.TABLES,
-    *cqs.engines.cluster.schema.TABLES,
-    *cqs.engines.cluster.fifo.schema.TABLES,
+    *cqs.engines.cassandra.schema.TABLES,
+    *(table for kind in CLUSTER_ENGINES.values() for table in kind().tables),
     *cns.stores.cassandra.schema.TABLES,
     *cns.stores.cassandra.mobile_schema.TABLES,
     *cns.stores.cassandra.outbox.TABLES,

@@ -11,23 +11,29 @@ from cns.service import NotificationService
 from cns_backend.backend import Backend
 from cns_common.clock import Clock
 from cns_common.configuration.settings import Settings
+from cns_common.events.audit_log import AuditLog, AuditWriter
+from cns_common.events.retention import default_bytes_max
 from cns_common.events.schema import EventSink
-from cns_common.events.writer import EventLog, NoEventLog, SegmentLimits, SegmentWriter
+from cns_common.events.segment import SegmentLimits
+from cns_common.events.writer import EventLog, NoEventLog, SegmentWriter
 from cqs.localstack.options import LocalStackOptions, localstack_options
-from cqs.service import QueueService
+from cqs.queues.queues import QueueWaits
+from cqs.service import EngineRoles, QueueService
 
 
-async def queue_service(settings: Settings, backend: Backend) -> QueueService:
+async def queue_service(settings: Settings, backend: Backend, audit: AuditLog | None = None) -> QueueService:
+    """Without `audit` it cannot serve audited queues."""
     service = QueueService(
         backend.queues,
         backend.move_tasks,
         backend.engines,
         backend.clock,
         receipt_key=await backend.receipt_keys.receipt_key(),
-        default_engine=backend.default_engine,
-        recreate_wait_s=settings.recreate_wait_s,
-        purge_wait_s=settings.purge_wait_s,
+        audit_log=audit,
+        roles=EngineRoles(backend.default_engine, backend.internal_engine),
+        waits=QueueWaits(recreate_s=settings.recreate_wait_s, purge_s=settings.purge_wait_s),
     )
+    service.counters.shown_max = settings.metrics_queues_max
     backend.reconnected.append(service.cache.clear)
     return service
 
@@ -42,13 +48,21 @@ def event_log(settings: Settings, process: str, clock: Clock) -> EventLog:
     """The event log of a process of this name."""
     if settings.events == "off":
         return NoEventLog()
-    limits = SegmentLimits(
+    return SegmentWriter(settings.events_path, process, clock, _segment_limits(settings))
+
+
+def audit_log(settings: Settings, process: str, clock: Clock) -> AuditLog:
+    """The log of audited queues of a process of this name; `CNS_EVENTS=off` does not switch it off."""
+    return AuditWriter(settings.events_path, process, clock, _segment_limits(settings))
+
+
+def _segment_limits(settings: Settings) -> SegmentLimits:
+    return SegmentLimits(
         segment_bytes_max=settings.events_segment_bytes_max,
         segment_age_s=settings.events_segment_age_s,
         retention_s=settings.events_retention_s,
-        bytes_max=settings.events_bytes_max,
+        bytes_max=settings.events_bytes_max or default_bytes_max(settings.events_path),
     )
-    return SegmentWriter(settings.events_path, process, clock, limits)
 
 
 def quotas(settings: Settings) -> Quotas:

@@ -16,8 +16,8 @@ from cns.stores.contract import (
 )
 from cns.stores.mobile_contract import MobileEndpointStore, PlatformStore, SmsStore
 from cns_backend.backend import Backend, store_methods
-from cns_backend.engines import DEFAULT_EMBEDDED_ENGINE, EMBEDDED_ENGINES
-from cns_backend.stores.contract import CLOCK, LeaseStore, PoolSizeStore, ServiceControl
+from cns_backend.engines import DEFAULT_EMBEDDED_ENGINE, EMBEDDED_ENGINES, choose_engines
+from cns_backend.stores.contract import CLOCK, LeaseStore, PoolSizeStore, RateStore, ServiceControl
 from cns_common.aws.auth.accounts import AccountStore
 from cns_common.clock import Clock
 from cns_common.configuration.settings import Settings
@@ -47,6 +47,7 @@ class StoreClient:
     """The backend over the socket of the store host, whose announcements call the `changed` callbacks here."""
 
     def __init__(self, settings: Settings) -> None:
+        self._settings = settings
         self.client = Client(settings.socket_path, store_methods())
         self.clock = Clock(test=settings.test_clock)
         self.client.on_event(CLOCK, int, self.clock.follow)
@@ -54,10 +55,14 @@ class StoreClient:
     async def start(self) -> Backend:
         await self.client.start()
         client = self.client
+        engines = {name: await RemoteEngine.connect(client, name) for name in EMBEDDED_ENGINES}
+        can = {name: engine.capabilities for name, engine in engines.items()}
+        chosen = choose_engines(self._settings, DEFAULT_EMBEDDED_ENGINE, can)
         backend = Backend(
             clock=self.clock,
-            engines={name: await RemoteEngine.connect(client, name) for name in EMBEDDED_ENGINES},
-            default_engine=DEFAULT_EMBEDDED_ENGINE,
+            engines={name: engines[name] for name in chosen.running},
+            default_engine=chosen.default,
+            internal_engine=chosen.internal,
             reconnected=client.on_connect,
             accounts=remote(AccountStore, "accounts", client),
             queues=remote(QueueStore, "queues", client),
@@ -74,6 +79,7 @@ class StoreClient:
             sms=remote(SmsStore, "sms", client),
             signing_keys=remote(SigningKeyStore, "signing_keys", client),
             leases=remote(LeaseStore, "leases", client),
+            rates=remote(RateStore, "rates", client),
             pool_sizes=remote(PoolSizeStore, "pool_sizes", client),
             control=remote(ServiceControl, "control", client),
         )

@@ -21,10 +21,11 @@ from cns.stores.embedded import (
 )
 from cns.stores.embedded.signing_key import EmbeddedSigningKeyStore
 from cns_backend.backend import CONTRACTS, Backend, store_methods
-from cns_backend.engines import DEFAULT_EMBEDDED_ENGINE, EMBEDDED_ENGINES
+from cns_backend.engines import DEFAULT_EMBEDDED_ENGINE, EMBEDDED_ENGINES, choose_engines
 from cns_backend.stores.embedded.control import EmbeddedControl
 from cns_backend.stores.embedded.leases import EmbeddedLeaseStore
 from cns_backend.stores.embedded.pool_sizes import EmbeddedPoolSizeStore
+from cns_backend.stores.embedded.rates import EmbeddedRateStore
 from cns_common.aws.auth.accounts import EmbeddedAccountStore
 from cns_common.clock import Clock
 from cns_common.configuration.settings import Settings
@@ -52,12 +53,16 @@ class StoreHost:
         self.database = Database(settings.data, clock, guard=guard)
         seal = Seal(load_master_key(settings.data, settings.master_key))
         self.accounts = EmbeddedAccountStore(self.database, seal)
-        engines = {name: build(self.database, clock) for name, build in EMBEDDED_ENGINES.items()}
+        built = {name: build(self.database, clock) for name, build in EMBEDDED_ENGINES.items()}
+        can = {name: engine.capabilities for name, engine in built.items()}
+        chosen = choose_engines(settings, DEFAULT_EMBEDDED_ENGINE, can)
+        engines = {name: built[name] for name in chosen.running}
         self._server = Server(store_methods())
         self.backend = Backend(
             clock=clock,
             engines=engines,
-            default_engine=DEFAULT_EMBEDDED_ENGINE,
+            default_engine=chosen.default,
+            internal_engine=chosen.internal,
             reconnected=[],
             accounts=self.accounts,
             queues=EmbeddedQueueStore(self.database),
@@ -74,6 +79,7 @@ class StoreHost:
             sms=EmbeddedSmsStore(self.database),
             signing_keys=EmbeddedSigningKeyStore(self.database, seal),
             leases=EmbeddedLeaseStore(),
+            rates=EmbeddedRateStore(clock),
             pool_sizes=EmbeddedPoolSizeStore(self.database),
             control=EmbeddedControl(self.database, engines.values(), clock, self._server),
         )

@@ -58,6 +58,7 @@ def internal_queue(key: QueueKey, engine: str) -> Queue | None:
         created_ms=0,
         modified_ms=0,
         attributes=attributes,
+        version=ref.version,
     )
 
 

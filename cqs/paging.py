@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from cns_common.errors import RequestError
-from cqs.limits import LIST_RESULTS_MAX
+from cqs.limits import LIST_RESULTS_MAX, QUEUE_NAME_CHARS_MAX
 from cqs.messages.validation import invalid
 
 
@@ -35,6 +35,13 @@ def read_page(members: Mapping[str, Any]) -> PageRequest:
 
 def _after(token: str) -> str:
     try:
-        return binascii.a2b_base64(token, strict_mode=True).decode("ascii")
+        after = binascii.a2b_base64(token, strict_mode=True).decode("ascii")
     except ValueError:  # binascii.Error, or non-ASCII text before or after decoding
-        raise RequestError("InvalidParameterValue", "Invalid or expired next token.") from None
+        raise _invalid_token() from None
+    if len(after) > QUEUE_NAME_CHARS_MAX:
+        raise _invalid_token()
+    return after
+
+
+def _invalid_token() -> RequestError:
+    return RequestError("InvalidParameterValue", "Invalid or expired next token.")

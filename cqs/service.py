@@ -3,20 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from cns_common.clock import Clock
+from cns_common.events.audit_log import AuditLog, NoAuditLog
 from cqs.engines.contract import Engine
 from cqs.internal_queues import check_internal_engine
-from cqs.limits import PURGE_WAIT_S, RECREATE_WAIT_S
+from cqs.messages.counters import QueueCounters
 from cqs.messages.dead_letters import DeadLetters
 from cqs.messages.delete_and_visibility import InFlightMessages
+from cqs.messages.leased import LeasedMessages
+from cqs.messages.queue_audit import QueueAudit
 from cqs.messages.receive import MessageReceiver
 from cqs.messages.send import MessageSender
+from cqs.messages.transfer import MessageTransfer
 from cqs.queues.cache import QueueCache
-from cqs.queues.queues import Queues
+from cqs.queues.queues import Queues, QueueWaits
 from cqs.redrive.mover import MessageMover
 from cqs.redrive.tasks import MoveTasks
 from cqs.stores.contract import MoveTaskStore, QueueStore
+
+_AWS_WAITS = QueueWaits()
+
+
+class EngineRoles(NamedTuple):
+    """The engines, by name, of what names none."""
+
+    new_queues: str
+    """Of queues that are created without the attribute `Engine`."""
+    internal: str
+    """Of CNS's own queues."""
+
+
+_EMBEDDED = EngineRoles("embedded", "embedded")
 
 
 class QueueService:
@@ -30,27 +49,32 @@ class QueueService:
         clock: Clock,
         *,
         receipt_key: bytes,
-        default_engine: str = "embedded",
-        recreate_wait_s: int = RECREATE_WAIT_S,
-        purge_wait_s: int = PURGE_WAIT_S,
+        audit_log: AuditLog | None = None,
+        roles: EngineRoles = _EMBEDDED,
+        waits: QueueWaits = _AWS_WAITS,
     ) -> None:
-        check_internal_engine(default_engine, engines[default_engine].capabilities)
+        check_internal_engine(roles.internal, engines[roles.internal].capabilities)
+        audit = QueueAudit(audit_log or NoAuditLog(), clock)
+        counters = QueueCounters()
+        transfer = MessageTransfer(counters, audit)
         self.clock = clock
-        self.cache = QueueCache(store, engines, default_engine, receipt_key)
+        self.cache = QueueCache(store, engines, roles.internal, receipt_key)
         self.queues = Queues(
             store,
             self.cache,
             engines,
             clock,
-            default_engine=default_engine,
-            recreate_wait_s=recreate_wait_s,
-            purge_wait_s=purge_wait_s,
+            audit,
+            default_engine=roles.new_queues,
+            waits=waits,
         )
-        self.sender = MessageSender(clock)
-        self.receiver = MessageReceiver(clock, DeadLetters(self.cache))
-        self.in_flight = InFlightMessages(clock)
+        self.counters = counters
+        self.sender = MessageSender(clock, counters, audit)
+        self.receiver = MessageReceiver(clock, DeadLetters(self.cache, transfer), counters, audit)
+        self.in_flight = InFlightMessages(clock, counters, audit)
+        self.leased = LeasedMessages(clock, counters, audit)
         self.move_tasks = MoveTasks(moves, store, clock)
-        self.mover = MessageMover(moves, self.cache, clock)
+        self.mover = MessageMover(moves, self.cache, transfer, clock)
 
     async def start(self) -> None:
         """Drop the deleted queues that an earlier process did not drop from their engines."""

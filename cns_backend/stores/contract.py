@@ -8,6 +8,7 @@ import msgspec
 
 from cns_common.clock import Clock
 from cns_common.metrics.model import Sample
+from cns_common.token_bucket import TokenGrant
 
 # -- leases ------------------------------------------------------------------------------------------------------------
 
@@ -41,6 +42,24 @@ class Lease:
 
     async def give_back(self) -> None:
         await self._store.give_back(self._task, self._part, self._holder)
+
+
+# -- rates -------------------------------------------------------------------------------------------------------------
+
+LATE_MAIL_S = 3
+"""Mails of a second so much older than the newest one are not counted: see `cns.mail.rate_limit`."""
+
+
+class RateStore(Protocol):
+    """Limits that all workers keep together. What it knows is not durable."""
+
+    async def take_tokens(self, bucket: str, per_second: int, wanted: int) -> TokenGrant:
+        """Take up to `wanted` tokens of a bucket: see `cns_common.token_bucket`."""
+        ...
+
+    async def admit_mail(self, subscription: str, second: int, message_id: str, limit: int) -> bool:
+        """See `cns.mail.rate_limit.MailCounts`."""
+        ...
 
 
 # -- sizes of delivery pools -------------------------------------------------------------------------------------------
@@ -115,6 +134,7 @@ class Report(msgspec.Struct, frozen=True):
     failing: tuple[str, ...]  # background loops
     samples: tuple[Sample, ...]
     pools: tuple[PoolState, ...] = ()
+    roles: tuple[str, ...] = ()  # of a worker; an older version reports none, and has all
 
 
 class ServiceState(msgspec.Struct, frozen=True):

@@ -15,12 +15,13 @@ queues, as SQS does: the handle of any delivery deletes its message and changes 
 from __future__ import annotations
 
 import enum
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal, Protocol
 
 import msgspec
 
 from cns_common.metrics.model import Sample
+from cqs.engines.options import EngineOption
 
 DEDUP_WINDOW_MS = 300_000
 ATTEMPT_WINDOW_MS = 300_000
@@ -34,6 +35,8 @@ NOISY_SHARE = 0.10
 """A tenant of a fair queue is noisy with `NOISY_IN_FLIGHT_MIN` messages in flight and more than this share of all in
 flight, or with `NOISY_BUSY_MS_MIN` of recent processing time (time in flight, summed over its messages) and more than
 this share of all processing time."""
+NOISY_RECENT_MS = 30_000
+"""Processing time decays exponentially: time this long ago counts a third of time now."""
 SPENT_HIDE_MS = 30_000
 """How long a spent message stays hidden while the service moves it. After a crash it is received again."""
 
@@ -48,6 +51,13 @@ class QueueRef(msgspec.Struct, frozen=True, array_like=True):
     retention_ms: int
     max_receives: int = 0  # 0: no redrive policy, so no message is ever spent
     older_handles: bool = False  # of the call, not of the queue; FIFO queues ignore it
+    audit: str = ""  # the name under which `expired` lists its expired messages; '' for a queue without an audit
+    options: tuple[tuple[str, str], ...] = ()  # the engine's options that were set: attribute name, normalised text
+    version: int = 0  # of the queue's attributes: the higher one is the newer one
+
+    def option(self, name: str, default: str) -> str:
+        """The text of an option; `default` if it was not set."""
+        return next((text for option, text in self.options if option == name), default)
 
 
 class Entry(msgspec.Struct, frozen=True, array_like=True):
@@ -121,7 +131,7 @@ class Counts(msgspec.Struct, frozen=True, array_like=True):
     visible: int = 0
     in_flight: int = 0
     delayed: int = 0
-    oldest_born_at_ms: int = 0  # 0 for an empty queue
+    oldest_born_at_ms: int = 0  # 0 for an empty queue, or if it was not asked for
 
 
 class PeekedMessage(msgspec.Struct, frozen=True, array_like=True):
@@ -140,6 +150,15 @@ class PeekPage(msgspec.Struct, frozen=True, array_like=True):
     cursor: str = ""  # of the next page; '' at the end
 
 
+class ExpiredMessage(msgspec.Struct, frozen=True, array_like=True):
+    """A message of an audited queue that was removed for its age."""
+
+    at_ms: int
+    audit: str  # of the queue
+    id: str
+    group: str
+
+
 class Settlement(msgspec.Struct, frozen=True, array_like=True):
     """Deletes, sends and changes across queues, in one step. Sends are applied first."""
 
@@ -155,7 +174,7 @@ class SettlementResult(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Capabilities(msgspec.Struct, frozen=True, array_like=True):
-    """What an engine can do. The service refuses a queue or message that needs more."""
+    """The capabilities of an engine. The service refuses a queue or message that needs more."""
 
     fifo: bool
     """FIFO queues: order within a group, deduplication, receive attempt ids, `redelay`. Else standard queues only."""
@@ -165,6 +184,10 @@ class Capabilities(msgspec.Struct, frozen=True, array_like=True):
     """`settle` is one transaction. Else a crash may leave its sends without its deletes and changes."""
     max_delay_ms: int
     """The longest time from now to `Entry.visible_at_ms`."""
+    exact_counts: bool
+    """`counts` is exact while nothing changes. Else it is an estimate."""
+    fair: bool
+    """`Entry.group` of a standard queue is a tenant, and `receive` is fair between tenants."""
 
 
 class Waiter(Protocol):
@@ -209,6 +232,11 @@ class Engine(Protocol):
     @property
     def capabilities(self) -> Capabilities: ...
 
+    @property
+    def options(self) -> Mapping[str, EngineOption]:
+        """The queue attributes that only queues of this engine have, by name."""
+        ...
+
     async def send(self, q: QueueRef, entries: Sequence[Entry], now_ms: int) -> list[SentEntry | RejectedEntry]:
         """Durable on return. A FIFO queue gets the entries in the order given."""
         ...
@@ -247,7 +275,9 @@ class Engine(Protocol):
         """Messages in any state: soonest due first, then those behind another message of their group."""
         ...
 
-    async def counts(self, q: QueueRef, now_ms: int) -> Counts: ...
+    async def counts(self, q: QueueRef, now_ms: int, *, oldest: bool = False) -> Counts:
+        """Its time does not grow with what was deleted. With `oldest`, the time of the oldest message is read, too."""
+        ...
 
     async def purge(self, q: QueueRef, now_ms: int) -> None:
         """O(1): on return, all messages sent before and the deduplication history are gone."""
@@ -264,6 +294,13 @@ class Engine(Protocol):
     async def maintain(self, budget: int, now_ms: int) -> int:
         """Examine or remove at most `budget` rows. Returns how many; fewer than `budget` means that no work is left."""
         ...
+
+    async def expired(self, n: int) -> list[ExpiredMessage]:
+        """Up to `n` messages of all audited queues, oldest first, from their removal until `forget_expired`. A crash
+        may list a message twice, and never omits one."""
+        ...
+
+    async def forget_expired(self, messages: Sequence[ExpiredMessage]) -> None: ...
 
     def waiter(self, q: QueueRef) -> Waiter: ...
 

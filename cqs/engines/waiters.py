@@ -158,6 +158,12 @@ class WaiterRegistry:
             timer.cancel()
         self._timers[queue] = self._clock.call_at(due_ms, lambda: self._due(queue))
 
+    def wake_soonest(self, queue: str, due_ms: int) -> None:
+        """Wake one waiter at `due_ms`, unless a timer wakes one earlier."""
+        timer = self._timers.get(queue)
+        if timer is None or timer.at_ms > due_ms:
+            self.wake_at(queue, due_ms)
+
     def _due(self, queue: str) -> None:
         self._timers.pop(queue, None)
         self.wake(queue, 1)

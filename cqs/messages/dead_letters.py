@@ -8,15 +8,16 @@ import msgspec
 
 from cqs.engines.contract import Entry, Message
 from cqs.messages.send import dedup_key
-from cqs.messages.transfer import transfer
+from cqs.messages.transfer import MessageTransfer
 from cqs.queues.cache import QueueCache
 from cqs.queues.model import decode_body, encode_body
 from cqs.queues.view import QueueView
 
 
 class DeadLetters:
-    def __init__(self, cache: QueueCache) -> None:
+    def __init__(self, cache: QueueCache, transfer: MessageTransfer) -> None:
         self._cache = cache
+        self._transfer = transfer
 
     async def target(self, source: QueueView) -> QueueView | None:
         """The queue's dead-letter queue. None if it has none or it was deleted: then the queue keeps its messages."""
@@ -25,7 +26,7 @@ class DeadLetters:
     async def move(self, source: QueueView, target: QueueView, spent: Sequence[Message], now_ms: int) -> None:
         """Move leased messages. If the target is dropped meanwhile, they are received again once their leases end."""
         entries = [_dead_letter(source, target, message, now_ms) for message in spent]
-        await transfer(source, target, spent, entries, now_ms)
+        await self._transfer.move(source, target, spent, entries, "dead_lettered", now_ms)
 
 
 def _dead_letter(source: QueueView, target: QueueView, message: Message, now_ms: int) -> Entry:

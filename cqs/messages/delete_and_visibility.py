@@ -9,6 +9,8 @@ from cns_common.clock import Clock
 from cns_common.errors import RequestError
 from cqs.engines.contract import Change, Outcome
 from cqs.limits import VISIBILITY_S_MAX, VISIBILITY_TOTAL_MS_MAX
+from cqs.messages.counters import QueueCounters
+from cqs.messages.queue_audit import QueueAudit
 from cqs.messages.receipt_handle import Receipt, expired_handle, not_a_handle, unavailable_message
 from cqs.messages.validation import invalid
 from cqs.queues.view import QueueView
@@ -24,12 +26,16 @@ HandleErrors = list[RequestError | None]
 
 
 class InFlightMessages:
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, counters: QueueCounters, audit: QueueAudit) -> None:
         self._clock = clock
+        self._counters = counters
+        self._audit = audit
 
     async def delete(self, view: QueueView, handles: Sequence[str]) -> HandleErrors:
         """A message that does not exist counts as deleted. On standard queues the handle of any delivery deletes, even
         if another consumer has a newer one; on FIFO queues only that of the newest delivery does."""
+        if view.audit:
+            self._audit.check()
         answers: HandleErrors = [None] * len(handles)
         engine_handles: dict[int, bytes] = {}
         for index, text in enumerate(handles):
@@ -41,6 +47,11 @@ class InFlightMessages:
             outcomes = await view.engine.delete(
                 view.ref_for_handles, list(engine_handles.values()), self._clock.now_ms()
             )
+            self._counters.add_deleted(view, outcomes)
+            if view.audit:
+                await self._audit.deleted(
+                    view, [view.receipts.read(handles[index]) for index in engine_handles], outcomes
+                )
             for index, outcome in zip(engine_handles, outcomes, strict=True):
                 if outcome > Outcome.GONE:
                     answers[index] = _delete_fault(view, handles[index], outcome)

@@ -9,7 +9,9 @@ from cns_common.clock import Clock
 from cns_common.errors import RequestError
 from cqs.engines.contract import Message, ReceiveResult
 from cqs.engines.long_poll import poll
+from cqs.messages.counters import QueueCounters
 from cqs.messages.dead_letters import DeadLetters
+from cqs.messages.queue_audit import QueueAudit
 from cqs.queues.urls import no_such_queue
 from cqs.queues.view import QueueView
 
@@ -30,13 +32,17 @@ class Delivery(NamedTuple):
 
 
 class MessageReceiver:
-    def __init__(self, clock: Clock, dead_letters: DeadLetters) -> None:
+    def __init__(self, clock: Clock, dead_letters: DeadLetters, counters: QueueCounters, audit: QueueAudit) -> None:
         self._clock = clock
         self._dead_letters = dead_letters
+        self._counters = counters
+        self._audit = audit
 
     async def receive(self, view: QueueView, request: ReceiveRequest, when_gone: WhenGone | None = None) -> Delivery:
         """Wait up to `request.wait_ms` for the first message. `when_gone` registers a callback for the moment when the
         caller disconnects. Raises RequestError for a dropped queue and for OverLimit (standard queues)."""
+        if view.audit:
+            self._audit.check()
         now_ms = self._clock.now_ms()
         received = await self._receive_now(view, request, now_ms)
         if received.messages:
@@ -71,12 +77,21 @@ class MessageReceiver:
             deadline.cancel()
 
     async def _receive_now(self, view: QueueView, request: ReceiveRequest, now_ms: int) -> ReceiveResult:
+        received = await self._lease(view, request, now_ms)
+        self._counters.add_received(view, len(received.messages))
+        if view.audit and received.messages:
+            await self._audit.received(view, received.messages)
+        return received
+
+    async def _lease(self, view: QueueView, request: ReceiveRequest, now_ms: int) -> ReceiveResult:
         ref = view.ref
         target = None
         if view.dead_letter_key is not None:
             target = await self._dead_letters.target(view)
             if target is None:
                 ref = view.ref_without_redrive
+            elif target.audit:
+                self._audit.check()  # spent messages could not be moved, and each try would cost the others a receive
         want, visibility_ms, _, attempt_id = request
         received = await view.engine.receive(ref, want, now_ms + visibility_ms, now_ms, attempt_id)
         if not received.spent or target is None:

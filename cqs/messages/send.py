@@ -9,12 +9,13 @@ import msgspec
 from cns_common.clock import Clock
 from cns_common.ids import uuid_text
 from cqs.engines.contract import Entry, RejectedEntry
+from cqs.messages.counters import QueueCounters
+from cqs.messages.queue_audit import QueueAudit
+from cqs.messages.sequence_number import sequence_text
 from cqs.messages.validation import ValidatedMessage
 from cqs.queues.model import Body, encode_body
 from cqs.queues.urls import no_such_queue
 from cqs.queues.view import QueueView
-
-_SEQUENCE_BASE = 10**19
 
 
 class SentMessage(msgspec.Struct, frozen=True):
@@ -24,25 +25,28 @@ class SentMessage(msgspec.Struct, frozen=True):
     sequence: str
 
 
-def sequence_text(sequence: int) -> str:
-    """Always twenty digits, as at AWS: comparing the texts compares the numbers."""
-    return str(_SEQUENCE_BASE + sequence)
-
-
 def dedup_key(view: QueueView, group: str, dedup: str) -> str:
     """The deduplication id widened to the queue's scope. Ids contain no spaces."""
     return f"{group} {dedup}" if view.dedup_by_group else dedup
 
 
 class MessageSender:
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, counters: QueueCounters, audit: QueueAudit) -> None:
         self._clock = clock
+        self._counters = counters
+        self._audit = audit
 
     async def send(self, view: QueueView, messages: Sequence[ValidatedMessage], sender: str) -> list[SentMessage]:
+        if view.audit:
+            self._audit.check()
         now_ms = self._clock.now_ms()
         entries = [_entry(view, message, sender, now_ms) for message in messages]
+        answers = await view.engine.send(view.ref, entries, now_ms)
+        self._counters.add_sent(view, answers)
+        if view.audit:
+            await self._audit.sent(view, entries, answers, now_ms)
         accepted = []
-        for sent in await view.engine.send(view.ref, entries, now_ms):
+        for sent in answers:
             if isinstance(sent, RejectedEntry):
                 raise no_such_queue()
             sequence = sequence_text(sent.sequence) if view.fifo else ""

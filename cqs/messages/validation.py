@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from cns_common.errors import RequestError
+from cns_common.text_size import utf8_bytes
 from cqs.limits import DELAY_S_MAX
 from cqs.messages.message_attributes import NO_ATTRIBUTES, Attributes, digest, read_attributes, read_system_attributes
 from cqs.messages.message_text import encode_text
@@ -66,15 +67,11 @@ def validate_message(
 
 def counted_bytes(members: Mapping[str, Any]) -> int:
     """The bytes of an entry that count for the size of a batch, even if the entry is not valid."""
-    size = _bytes_of(members.get("MessageBody") or "")
+    size = utf8_bytes(members.get("MessageBody") or "")
     for name, member in (members.get("MessageAttributes") or {}).items():
         texts = (name, member.get("DataType") or "", member.get("StringValue") or "")
-        size += sum(_bytes_of(text) for text in texts) + len(member.get("BinaryValue") or b"")
+        size += sum(utf8_bytes(text) for text in texts) + len(member.get("BinaryValue") or b"")
     return size
-
-
-def _bytes_of(text: str) -> int:
-    return len(text) if text.isascii() else len(text.encode(errors="replace"))
 
 
 def missing(name: str) -> RequestError:

@@ -19,7 +19,7 @@ class AttributeOperations:
         view = await self._access.queue(call, params, "GetQueueAttributes")
         names: list[str] = params.get("AttributeNames") or []
         counts = await self._queues.counts(view) if wants_counts(names) else Counts()
-        return {"Attributes": describe(view.queue, names, counts)}
+        return {"Attributes": describe(view.queue, names, counts, view.engine.options)}
 
     async def set_queue_attributes(self, call: Call, params: Params) -> Result:
         view = await self._access.queue(call, params, "SetQueueAttributes")

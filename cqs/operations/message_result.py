@@ -9,7 +9,7 @@ from cns_common.aws.call import Result
 from cqs.engines.contract import Message
 from cqs.internal_queues import job_body
 from cqs.messages.message_attributes import Attribute, digest
-from cqs.messages.send import sequence_text
+from cqs.messages.sequence_number import sequence_text
 from cqs.queues.model import Body, decode_body
 from cqs.queues.view import QueueView
 
@@ -64,7 +64,11 @@ def message_result(view: QueueView, message: Message, received_at_ms: int, selec
     body = job_body(message) if view.internal else decode_body(message.body)
     result: Result = {
         "MessageId": message.id,
-        "ReceiptHandle": view.receipts.make(received_at_ms, message.handle),
+        "ReceiptHandle": (
+            view.receipts.make_named(received_at_ms, message.handle, message.id, message.group)
+            if view.audit
+            else view.receipts.make(received_at_ms, message.handle)
+        ),
         "MD5OfBody": body.md5,
         "Body": body.text,
     }

@@ -48,6 +48,8 @@ class MessageOperations:
         view = await self._access.queue(call, params, "ReceiveMessage")
         selection, request = read_selection(params), _receive_request(view, params, self._bounds)
         when_gone = call.when_gone
+        if request.wait_ms and call.extend is not None:
+            call.extend(request.wait_ms / 1000)
         del call, params  # a waiting long poll must not keep its request in memory
         delivery = await self._receiver.receive(view, request, when_gone)
         return {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from cns_common.aws.call import Call, Params, Result
 from cqs.authorization import QueueAccess
+from cqs.limits import QUEUE_NAME_CHARS_MAX
 from cqs.localstack.url_styles import WriteUrl
 from cqs.paging import read_page
 from cqs.queues.names import missing_queue_name
@@ -40,7 +41,7 @@ class QueueOperations:
         account = self._access.own_account(call, "ListQueues")
         request = read_page(params)
         prefix: str = params.get("QueueNamePrefix") or ""
-        if not prefix.isascii():
+        if not prefix.isascii() or len(prefix) > QUEUE_NAME_CHARS_MAX:
             return {}
         names = await self._queues.list_names(account, call.region, prefix, request.after, request.n + 1)
         page, token = request.cut(names)

@@ -10,7 +10,7 @@ from cns_common.errors import RequestError
 from cqs.engines.contract import Change, Engine, Entry, QueueRef, RejectedEntry, SentEntry, Settlement
 from cqs.internal_queues import internal_key
 from cqs.limits import INTERNAL_DELAY_S_MAX, INTERNAL_MESSAGE_BYTES_MAX, VISIBILITY_S_MAX
-from cqs.messages.send import sequence_text
+from cqs.messages.sequence_number import sequence_text
 from cqs.messages.validation import invalid, missing
 from cqs.queues.cache import QueueCache
 from cqs.queues.urls import no_such_queue

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from cns_common.errors import RequestError
-from cqs.engines.contract import Capabilities, Counts
+from cqs.engines.contract import Counts
+from cqs.engines.options import EngineOption
 from cqs.queues.model import Queue
 from cqs.queues.policies import read_policy
 from cqs.redrive.policy import as_text, read_redrive_allow_policy, read_redrive_policy
@@ -13,6 +14,12 @@ from cqs.redrive.policy import as_text, read_redrive_allow_policy, read_redrive_
 KEY_ID_CHARS_MAX = 2_048
 ENGINE = "Engine"
 """An extension: the name of the queue's engine, set at creation."""
+REQUIRES = "Requires"
+"""An extension: capabilities that the queue's engine must have, of those that an engine may lack."""
+_CAPABILITIES = ("exact-counts", "fair")
+
+AUDIT = "Audit"
+"""An extension: whether what happens to the queue's messages is written as events, none of which is lost."""
 
 _NUMBERS: Mapping[str, tuple[int, int]] = {
     "DelaySeconds": (0, 900),
@@ -23,15 +30,16 @@ _NUMBERS: Mapping[str, tuple[int, int]] = {
     "VisibilityTimeout": (0, 43_200),
 }
 _BOOLEANS = ("true", "false")
+_OFF = "off"
+"""Not stored: it is what a queue without the attribute has."""
 _CHOICES: Mapping[str, tuple[str, ...]] = {
     "SqsManagedSseEnabled": _BOOLEANS,
     "FifoQueue": _BOOLEANS,
     "ContentBasedDeduplication": _BOOLEANS,
     "DeduplicationScope": ("queue", "messageGroup"),
     "FifoThroughputLimit": ("perQueue", "perMessageGroupId"),
+    AUDIT: ("on", _OFF),
 }
-_REMOVABLE = frozenset({"Policy", "RedrivePolicy", "RedriveAllowPolicy", "KmsMasterKeyId"})
-"""An empty value removes these."""
 _DEFAULTS: Mapping[str, str] = {
     "DelaySeconds": "0",
     "MaximumMessageSize": "1048576",
@@ -55,7 +63,6 @@ _COUNTS = frozenset(
     }
 )
 _READ_ONLY = _COUNTS | {"QueueArn", "CreatedTimestamp", "LastModifiedTimestamp"}
-_READABLE = _READ_ONLY | _NUMBERS.keys() | _CHOICES.keys() | _REMOVABLE | {ENGINE}
 
 
 def unknown_attribute(name: str) -> RequestError:
@@ -70,6 +77,39 @@ def refused_value(name: str, reason: str) -> RequestError:
     return RequestError("InvalidAttributeValue", f"Invalid value for the parameter {name}. Reason: {reason}")
 
 
+# -- texts ------------------------------------------------------------------------------------------------------------
+
+
+def _key_id(text: str) -> str:
+    """An id, ARN or alias of a KMS key. It is not looked up."""
+    if not (text.isascii() and text.isprintable() and len(text) <= KEY_ID_CHARS_MAX):
+        raise invalid_value("KmsMasterKeyId")
+    return text
+
+
+def _policy(text: str) -> str:
+    read_policy(text)
+    return text
+
+
+def _required(text: str) -> str:
+    names = {name.strip() for name in text.split(",")}
+    if not names <= {*_CAPABILITIES}:
+        raise refused_value(REQUIRES, f"It names some of {', '.join(_CAPABILITIES)}, separated by commas.")
+    return ",".join(sorted(names))
+
+
+_REMOVABLE: Mapping[str, Callable[[str], str]] = {
+    "Policy": _policy,
+    "RedrivePolicy": lambda text: as_text(read_redrive_policy(text)),
+    "RedriveAllowPolicy": lambda text: as_text(read_redrive_allow_policy(text)),
+    "KmsMasterKeyId": _key_id,
+    REQUIRES: _required,
+}
+"""An empty value removes these."""
+_READABLE = _READ_ONLY | _NUMBERS.keys() | _CHOICES.keys() | _REMOVABLE.keys() | {ENGINE}
+
+
 # -- given attributes -------------------------------------------------------------------------------------------------
 
 
@@ -78,8 +118,8 @@ def wants_fifo(given: Mapping[str, str]) -> bool:
 
 
 def check_new(given: Mapping[str, str], *, fifo: bool) -> dict[str, str]:
-    """The attributes of a new queue, validated and normalised, without its engine."""
-    return _check({name: text for name, text in given.items() if name != ENGINE}, fifo=fifo)
+    """The attributes of a new queue, validated and normalised, without those of its engine."""
+    return _check(given, fifo=fifo)
 
 
 def check_changes(given: Mapping[str, str], *, fifo: bool) -> dict[str, str]:
@@ -90,11 +130,9 @@ def check_changes(given: Mapping[str, str], *, fifo: bool) -> dict[str, str]:
     return changes
 
 
-def check_delay(attributes: Mapping[str, str], capabilities: Capabilities) -> None:
-    """Raise RequestError for a `DelaySeconds` that is longer than the queue's engine can delay a message."""
-    delay_s_max = capabilities.max_delay_ms // 1000
-    if int(attributes.get("DelaySeconds", 0)) > delay_s_max:
-        raise refused_value("DelaySeconds", f"The queue's engine delays messages by at most {delay_s_max} seconds.")
+def required_of(attributes: Mapping[str, str]) -> list[str]:
+    """The capabilities that the queue requires of its engine."""
+    return [name for name in attributes.get(REQUIRES, "").split(",") if name]
 
 
 def merge_changes(current: Mapping[str, str], changes: Mapping[str, str]) -> dict[str, str]:
@@ -139,14 +177,7 @@ def _check_one(name: str, text: str, *, fifo: bool) -> str:
         raise unknown_attribute(name)
     if not text:
         return ""
-    if name == "KmsMasterKeyId":
-        return _key_id(text)
-    if name == "RedrivePolicy":
-        return as_text(read_redrive_policy(text))
-    if name == "RedriveAllowPolicy":
-        return as_text(read_redrive_allow_policy(text))
-    read_policy(text)
-    return text
+    return _REMOVABLE[name](text)
 
 
 def _number(name: str, text: str, least: int, most: int) -> str:
@@ -155,18 +186,11 @@ def _number(name: str, text: str, least: int, most: int) -> str:
     return str(int(text))
 
 
-def _key_id(text: str) -> str:
-    """An id, ARN or alias of a KMS key. It is not looked up."""
-    if not (text.isascii() and text.isprintable() and len(text) <= KEY_ID_CHARS_MAX):
-        raise invalid_value("KmsMasterKeyId")
-    return text
-
-
 def _choice(name: str, text: str, choices: tuple[str, ...]) -> str:
     choice = text.lower() if choices is _BOOLEANS else text
     if choice not in choices:
         raise invalid_value(name)
-    return choice
+    return "" if choice == _OFF else choice
 
 
 # -- stored attributes ------------------------------------------------------------------------------------------------
@@ -198,12 +222,16 @@ def wants_counts(names: Collection[str]) -> bool:
     return "All" in names or not _COUNTS.isdisjoint(names)
 
 
-def describe(queue: Queue, names: Collection[str], counts: Counts) -> dict[str, str]:
+def describe(
+    queue: Queue, names: Collection[str], counts: Counts, options: Mapping[str, EngineOption]
+) -> dict[str, str]:
     """The response of GetQueueAttributes. Raises RequestError for unknown names; omits attributes that the queue
-    lacks."""
+    lacks. `All` has the engine and its options if CreateQueue named the engine, or options are stored; else it is as in
+    SQS."""
     for name in names:
-        if name != "All" and name not in _READABLE:
+        if name != "All" and name not in _READABLE and name not in options:
             raise unknown_attribute(name)
+    of_engine = {ENGINE: queue.engine, **{name: option.default for name, option in options.items()}, **queue.options}
     known = {
         "QueueArn": queue.arn,
         "ApproximateNumberOfMessages": str(counts.visible),
@@ -214,6 +242,7 @@ def describe(queue: Queue, names: Collection[str], counts: Counts) -> dict[str, 
         **_visible_settings(queue),
     }
     if "All" in names:
-        return known
-    known[ENGINE] = queue.engine
+        return known | of_engine if ENGINE in queue.attributes or queue.options else known
+    known |= of_engine
+    known.setdefault(AUDIT, _OFF)
     return {name: known[name] for name in names if name in known}

@@ -18,14 +18,14 @@ VIEWS_MAX = 10_000
 
 
 class QueueCache:
-    """`default_engine` has the internal queues. `receipt_key` is the key of receipt handles."""
+    """`internal_engine` has the internal queues. `receipt_key` is the key of receipt handles."""
 
     def __init__(
-        self, store: QueueStore, engines: Mapping[str, Engine], default_engine: str, receipt_key: bytes
+        self, store: QueueStore, engines: Mapping[str, Engine], internal_engine: str, receipt_key: bytes
     ) -> None:
         self._store = store
         self._engines = engines
-        self._default_engine = default_engine
+        self._internal_engine = internal_engine
         self._receipt_key = receipt_key
         self._views: dict[QueueKey, QueueView] = {}
         self._changes = 0
@@ -49,7 +49,7 @@ class QueueCache:
 
     async def _queue(self, key: QueueKey) -> Queue | None:
         if key[0] == INTERNAL_ACCOUNT:
-            return internal_queue(key, self._default_engine)
+            return internal_queue(key, self._internal_engine)
         return await self._store.get(key)
 
     def engine(self, queue: Queue) -> Engine:

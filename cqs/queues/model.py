@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from cns_common.arn import queue_arn
+from cns_common.store_keys import Key
 from cqs.messages.message_attributes import Attribute
 from cqs.queues.names import QueueKey, is_fifo
 
@@ -12,10 +13,10 @@ from cqs.queues.names import QueueKey, is_fifo
 class Queue(msgspec.Struct, frozen=True, kw_only=True):
     """A queue's record. `id` is never used for another queue; `version` rises with each change."""
 
-    id: str
-    account: str
-    region: str
-    name: str
+    id: Key
+    account: Key
+    region: Key
+    name: Key
     engine: str
     created_ms: int
     modified_ms: int
@@ -24,6 +25,8 @@ class Queue(msgspec.Struct, frozen=True, kw_only=True):
     attributes: dict[str, str] = {}
     """The attributes that were set, normalised; the others have their defaults."""
     tags: dict[str, str] = {}
+    options: dict[str, str] = {}
+    """The engine's own attributes that were set or cannot be changed, normalised."""
 
     @property
     def key(self) -> QueueKey:

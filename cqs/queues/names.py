@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 
 from cns_common.errors import RequestError
+from cns_common.store_keys import Key
 from cqs.limits import FIFO_SUFFIX, QUEUE_NAME_CHARS_MAX
 
-QueueKey = tuple[str, str, str]
+QueueKey = tuple[Key, Key, Key]
 """(account, region, name)"""
 
 _PLAIN = re.compile(r"[A-Za-z0-9_-]+\Z", re.ASCII)

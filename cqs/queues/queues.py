@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 import structlog
 from msgspec.structs import replace
@@ -10,22 +11,31 @@ from msgspec.structs import replace
 from cns_common.clock import Clock
 from cns_common.errors import RequestError, StoreUnavailable
 from cns_common.ids import hex_id
-from cqs import limits
 from cqs.engines.contract import Counts, Engine, QueueRef
+from cqs.limits import PURGE_WAIT_S, RECREATE_WAIT_S
+from cqs.messages.queue_audit import QueueAudit
 from cqs.queues.attributes import (
+    AUDIT,
     ENGINE,
     check_changes,
-    check_delay,
     check_new,
     first_difference,
-    invalid_value,
     merge_changes,
-    refused_value,
     wants_fifo,
 )
 from cqs.queues.cache import QueueCache
+from cqs.queues.engine_choice import (
+    check_capabilities,
+    check_delay,
+    check_option_changes,
+    check_required,
+    engine_named,
+    first_different_option,
+    options_of_new,
+    without_engine,
+)
 from cqs.queues.model import Queue
-from cqs.queues.names import QueueKey, check_queue_name
+from cqs.queues.names import QueueKey, check_queue_name, is_fifo
 from cqs.queues.policies import read_policy, unknown_actions
 from cqs.queues.tags import merge_tags
 from cqs.queues.urls import key_of_arn, no_such_queue
@@ -46,6 +56,13 @@ log = structlog.get_logger(__name__)
 QueueChange = Callable[[Queue], Queue]
 
 
+class QueueWaits(NamedTuple):
+    """How long a deleted queue's name cannot be used again, and a purged queue not be purged again."""
+
+    recreate_s: int = RECREATE_WAIT_S
+    purge_s: int = PURGE_WAIT_S
+
+
 class Queues:
     """The operations on whole queues."""
 
@@ -55,18 +72,18 @@ class Queues:
         cache: QueueCache,
         engines: Mapping[str, Engine],
         clock: Clock,
+        audit: QueueAudit,
         *,
         default_engine: str,
-        recreate_wait_s: int = limits.RECREATE_WAIT_S,
-        purge_wait_s: int = limits.PURGE_WAIT_S,
+        waits: QueueWaits,
     ) -> None:
         self._store = store
         self._cache = cache
         self._engines = engines
         self._clock = clock
+        self._audit = audit
         self._default_engine = default_engine
-        self._recreate_wait_s = recreate_wait_s
-        self._purge_wait_s = purge_wait_s
+        self._waits = waits
 
     # -- creating -----------------------------------------------------------------------------------------------------
 
@@ -85,66 +102,91 @@ class Queues:
         existing = await self._store.get(key)
         if existing is None:
             await self._check_not_deleted_recently(key)
-            attributes = check_new(given, fifo=fifo)
-            engine = self._engine_for(given.get(ENGINE, self._default_engine), attributes, fifo=fifo)
+            queue = self._new(key, given, tags)
             await self._check_redrive(key, given, fifo=fifo)
-            queue = self._new(key, engine, merge_changes({}, attributes), tags)
+            if AUDIT in queue.attributes:
+                await self._audit.switched(queue.arn, on=True, settle_ms=0)
             existing = await self._store.create(queue)
             if existing.id == queue.id:
                 _warn_of_policy(queue.arn, given)
                 return queue
-        return _check_same(existing, given)
+        return self._check_same(existing, given)
 
-    def _new(self, key: QueueKey, engine: str, attributes: dict[str, str], tags: dict[str, str]) -> Queue:
+    def _new(self, key: QueueKey, given: Mapping[str, str], tags: dict[str, str]) -> Queue:
+        """The record of a new queue. Raises RequestError for attributes that SQS, or the queue's engine, refuses."""
         account, region, name = key
+        engine_name = given.get(ENGINE, self._default_engine)
+        engine = engine_named(self._engines, engine_name)
+        attributes = check_new(without_engine(given, engine.options), fifo=is_fifo(name))
+        check_capabilities(engine_name, engine.capabilities, attributes, fifo=is_fifo(name))
+        if ENGINE in given:
+            attributes[ENGINE] = engine_name
         now_ms = self._clock.now_ms()
         return Queue(
             id=hex_id(),
             account=account,
             region=region,
             name=name,
-            engine=engine,
+            engine=engine_name,
             created_ms=now_ms,
             modified_ms=now_ms,
-            attributes=attributes,
+            attributes=merge_changes({}, attributes),
             tags=tags,
+            options=options_of_new(given, engine.options),
         )
 
-    def _engine_for(self, name: str, attributes: Mapping[str, str], *, fifo: bool) -> str:
-        """`name`, if that engine runs and can do what the queue needs; else raise RequestError."""
-        engine = self._engines.get(name)
-        if engine is None:
-            raise invalid_value(ENGINE)
-        if fifo and not engine.capabilities.fifo:
-            raise refused_value(ENGINE, f"The engine {name} has no FIFO queues.")
-        check_delay(attributes, engine.capabilities)
-        return name
+    def _check_same(self, existing: Queue, given: Mapping[str, str]) -> Queue:
+        """`existing`, if it matches the attributes given to CreateQueue; else raise RequestError."""
+        if given.get(ENGINE, existing.engine) != existing.engine:
+            raise _different(ENGINE)
+        options = self._cache.engine(existing).options
+        wanted = check_new(without_engine(given, options), fifo=existing.fifo)
+        difference = first_difference(existing, wanted) or first_different_option(existing, given, options)
+        if difference is not None:
+            raise _different(difference)
+        return existing
 
     async def _check_not_deleted_recently(self, key: QueueKey) -> None:
-        if not self._recreate_wait_s:
+        if not self._waits.recreate_s:
             return
-        if self._clock.now_ms() - await self._store.deleted_at_ms(key) < self._recreate_wait_s * 1000:
+        if self._clock.now_ms() - await self._store.deleted_at_ms(key) < self._waits.recreate_s * 1000:
             raise RequestError(
                 "QueueDeletedRecently",
-                f"You must wait {self._recreate_wait_s} seconds after deleting a queue before you can create another "
+                f"You must wait {self._waits.recreate_s} seconds after deleting a queue before you can create another "
                 "with the same name.",
             )
 
     # -- changing -----------------------------------------------------------------------------------------------------
 
     async def set_attributes(self, view: QueueView, given: Mapping[str, str]) -> None:
-        changes = check_changes(given, fifo=view.fifo)
-        check_delay(changes, view.engine.capabilities)
+        options = view.engine.options
+        new_options = check_option_changes(view.queue, given, options)
+        changes = check_changes(without_engine(given, options), fifo=view.fifo)
+        check_required(view.engine.capabilities, changes)
+        check_delay(view.engine.capabilities, changes)
         await self._check_redrive(view.queue.key, given, fifo=view.fifo)
+        if AUDIT in changes:
+            await self._switch_audit(view, on=bool(changes[AUDIT]))
         now_ms = self._clock.now_ms()
         await self.update(
             view,
-            lambda queue: replace(queue, attributes=merge_changes(queue.attributes, changes), modified_ms=now_ms),
+            lambda queue: replace(
+                queue,
+                attributes=merge_changes(queue.attributes, changes),
+                options={**queue.options, **new_options},
+                modified_ms=now_ms,
+            ),
         )
         _warn_of_policy(view.arn, given)
         # SQS: on a standard queue, the new delay applies to later messages only
         if view.fifo and "DelaySeconds" in changes:
             await view.engine.redelay(view.ref, int(changes["DelaySeconds"]) * 1000, now_ms)
+
+    async def _switch_audit(self, view: QueueView, *, on: bool) -> None:
+        """Write that the audit begins or ends, by the queue's record: another process may have changed it just now."""
+        current = await self._store.get(view.queue.key)
+        if current is not None and on != (AUDIT in current.attributes):
+            await self._audit.switched(view.arn, on=on)
 
     async def set_policy(self, view: QueueView, change: Callable[[str], str]) -> None:
         """Replace the policy by the result of `change` for its current text; '' is no policy."""
@@ -190,23 +232,34 @@ class Queues:
     # -- purging and deleting -----------------------------------------------------------------------------------------
 
     async def purge(self, view: QueueView) -> None:
+        if view.audit:
+            self._audit.check()
         now_ms = self._clock.now_ms()
 
         def mark(queue: Queue) -> Queue:
-            if now_ms - queue.purged_ms < self._purge_wait_s * 1000:
+            if now_ms - queue.purged_ms < self._waits.purge_s * 1000:
                 raise RequestError(
                     "PurgeQueueInProgress",
-                    f"Only one PurgeQueue operation on {queue.name} is allowed every {self._purge_wait_s} seconds.",
+                    f"Only one PurgeQueue operation on {queue.name} is allowed every {self._waits.purge_s} seconds.",
                 )
             return replace(queue, purged_ms=now_ms)
 
         await self.update(view, mark)
+        if view.audit:
+            await self._audit.emptied(view.arn, "purged")
         await view.engine.purge(view.ref, now_ms)
+        if view.audit:
+            await self._audit.emptied(view.arn, "purged")
 
     async def delete(self, view: QueueView) -> None:
+        if view.audit:
+            self._audit.check()
+            await self._audit.emptied(view.arn, "queue_deleted")
         if not await self._store.delete(view.queue, self._clock.now_ms()):
             raise no_such_queue()
         await self._drop(view.queue)
+        if view.audit:
+            await self._audit.emptied(view.arn, "queue_deleted")
 
     async def drop_deleted(self) -> None:
         """Drop the queues that were deleted but, after a crash, not dropped from their engines."""
@@ -215,7 +268,8 @@ class Queues:
                 await self._drop(queue)
 
     async def _drop(self, queue: Queue) -> None:
-        await self._cache.engine(queue).drop(QueueRef(queue.id, queue.fifo, 0), self._clock.now_ms())
+        ref = QueueRef(queue.id, queue.fifo, 0, options=tuple(sorted(queue.options.items())))
+        await self._cache.engine(queue).drop(ref, self._clock.now_ms())
         await self._store.forget_dropped(queue.id)
 
     # -- reading ------------------------------------------------------------------------------------------------------
@@ -237,15 +291,7 @@ def _warn_of_policy(queue_arn: str, given: Mapping[str, str]) -> None:
         log.warning("queue_policy.unknown_actions_accepted", queue=queue_arn, actions=unknown)
 
 
-def _check_same(existing: Queue, given: Mapping[str, str]) -> Queue:
-    """`existing`, if it matches the attributes given to CreateQueue; else raise RequestError."""
-    wanted = check_new(given, fifo=existing.fifo)
-    difference = first_difference(existing, wanted)
-    if difference is None and given.get(ENGINE, existing.engine) != existing.engine:
-        difference = ENGINE
-    if difference is not None:
-        raise RequestError(
-            "QueueNameExists",
-            f"A queue already exists with the same name and a different value for attribute {difference}",
-        )
-    return existing
+def _different(name: str) -> RequestError:
+    return RequestError(
+        "QueueNameExists", f"A queue already exists with the same name and a different value for attribute {name}"
+    )

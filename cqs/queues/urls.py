@@ -12,9 +12,10 @@ from dataclasses import replace
 
 from cns_common.arn import parse_arn
 from cns_common.aws.call import INTERNAL_ACCOUNT, Call
-from cns_common.aws.region import region_of_host, region_of_path
+from cns_common.aws.region import REGION_CHARS_MAX, region_of_host, region_of_path
 from cns_common.errors import RequestError
 from cqs.internal_queues import internal_key
+from cqs.limits import QUEUE_NAME_CHARS_MAX
 from cqs.queues.names import QueueKey
 
 _URL = re.compile(r"https?://([^/]*)(/.*)\Z", re.ASCII)
@@ -57,9 +58,9 @@ def queue_in_named_region(call: Call, url: str | None) -> QueueKey:
 
 def queue_key(call: Call, account: str, name: str) -> QueueKey:
     """The key of a tenant's queue or, for the internal account only, of an internal queue."""
-    if not (name.isascii() and account.isascii()):
+    if not (name.isascii() and account.isascii() and 0 < len(name) <= QUEUE_NAME_CHARS_MAX):
         raise no_such_queue()
-    if len(account) == _ACCOUNT_DIGITS and account.isdigit():
+    if len(account) == _ACCOUNT_DIGITS and account.isdigit() and len(call.region) <= REGION_CHARS_MAX:
         return (account, call.region, name)
     if account == INTERNAL_ACCOUNT == call.caller.account:
         return internal_key(name)
@@ -67,9 +68,13 @@ def queue_key(call: Call, account: str, name: str) -> QueueKey:
 
 
 def key_of_arn(text: str) -> QueueKey | None:
-    """The queue's key; None if the ARN is not a queue's."""
+    """The queue's key; None if the ARN is not a queue's, or a part of it is empty or too long to be one's."""
     arn = parse_arn(text)
-    if arn is None or arn.service != "sqs":
+    if arn is None or arn.service != "sqs" or not text.isascii():
+        return None
+    if not (arn.account and 0 < len(arn.region) <= REGION_CHARS_MAX and 0 < len(arn.resource) <= QUEUE_NAME_CHARS_MAX):
+        return None
+    if len(arn.account) > _ACCOUNT_DIGITS:
         return None
     return (arn.account, arn.region, arn.resource)
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from msgspec.structs import replace
+
 from cns_common.aws.call import INTERNAL_ACCOUNT
 from cns_common.aws.policy.evaluation import Policy
 from cqs.engines.contract import Engine, QueueRef
 from cqs.messages.receipt_handle import ReceiptHandles
-from cqs.queues.attributes import settings_of
+from cqs.queues.attributes import AUDIT, settings_of
 from cqs.queues.model import Queue
 from cqs.queues.names import QueueKey
 from cqs.queues.policies import read_policy
@@ -36,6 +38,7 @@ class QueueView:
     visibility_ms: int
     wait_ms: int
     bytes_max: int
+    audit: bool
     dedup_by_content: bool
     dedup_by_group: bool
     dead_letter_key: QueueKey | None
@@ -48,6 +51,11 @@ def view_of(queue: Queue, engine: Engine, receipt_key: bytes) -> QueueView:
     retention_ms = int(settings["MessageRetentionPeriod"]) * 1000
     target, max_receives = _redrive(queue, settings.get("RedrivePolicy"))
     policy = settings.get("Policy")
+    audit = queue.arn if AUDIT in queue.attributes else ""
+    options = tuple(sorted(queue.options.items()))
+    ref = QueueRef(
+        queue.id, queue.fifo, retention_ms, max_receives, audit=audit, options=options, version=queue.version
+    )
     return QueueView(
         queue=queue,
         engine=engine,
@@ -55,17 +63,16 @@ def view_of(queue: Queue, engine: Engine, receipt_key: bytes) -> QueueView:
         arn=queue.arn,
         internal=internal,
         fifo=queue.fifo,
-        ref=QueueRef(queue.id, queue.fifo, retention_ms, max_receives),
-        ref_without_redrive=QueueRef(queue.id, queue.fifo, retention_ms),
-        ref_for_handles=QueueRef(
-            queue.id, queue.fifo, retention_ms, max_receives, older_handles=not (queue.fifo or internal)
-        ),
+        ref=ref,
+        ref_without_redrive=replace(ref, max_receives=0),
+        ref_for_handles=replace(ref, older_handles=not (queue.fifo or internal)),
         receipts=ReceiptHandles(receipt_key, queue.id),
         delay_ms=int(settings["DelaySeconds"]) * 1000,
         delay_ms_max=engine.capabilities.max_delay_ms,
         visibility_ms=int(settings["VisibilityTimeout"]) * 1000,
         wait_ms=int(settings["ReceiveMessageWaitTimeSeconds"]) * 1000,
         bytes_max=int(settings["MaximumMessageSize"]),
+        audit=bool(audit),
         dedup_by_content=settings.get("ContentBasedDeduplication") == "true",
         dedup_by_group=settings.get("DeduplicationScope") == "messageGroup",
         dead_letter_key=target,

@@ -14,10 +14,11 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from cns_common.clock import Clock
-from cqs.engines.contract import Change, Entry, Message, ReceiveResult, RejectedEntry, SentEntry
+from cqs.engines.contract import Change, Entry, Message, ReceiveResult
 from cqs.limits import MOVE_TASK_MS_MAX
+from cqs.messages.counters import count_new
 from cqs.messages.send import dedup_key
-from cqs.messages.transfer import transfer
+from cqs.messages.transfer import MessageTransfer
 from cqs.queues.cache import QueueCache
 from cqs.queues.model import Body, decode_body, encode_body
 from cqs.queues.urls import key_of_arn
@@ -47,9 +48,10 @@ class _Route(NamedTuple):
 
 
 class MessageMover:
-    def __init__(self, store: MoveTaskStore, cache: QueueCache, clock: Clock) -> None:
+    def __init__(self, store: MoveTaskStore, cache: QueueCache, transfer: MessageTransfer, clock: Clock) -> None:
         self._store = store
         self._cache = cache
+        self._transfer = transfer
         self._clock = clock
 
     async def begin(self, task: MoveTask) -> MoveTask:
@@ -116,7 +118,7 @@ class MessageMover:
         """Returns how many messages arrived; duplicates in a FIFO queue do not count."""
         target, messages = route
         entries = [_redriven(task, target, message, now_ms) for message in messages]
-        return _count_arrived(await transfer(source, target, messages, entries, now_ms))
+        return count_new(await self._transfer.move(source, target, messages, entries, "moved", now_ms))
 
     async def _queue(self, arn: str) -> QueueView | None:
         key = key_of_arn(arn)
@@ -124,10 +126,6 @@ class MessageMover:
 
     async def _record(self, task: MoveTask, change: Callable[[MoveTask], MoveTask]) -> MoveTask:
         return await update(self._store, task, change) or replace(task, status="CANCELLED")
-
-
-def _count_arrived(answers: Sequence[SentEntry | RejectedEntry]) -> int:
-    return sum(isinstance(answer, SentEntry) and not answer.duplicate for answer in answers)
 
 
 async def _release(source: QueueView, messages: Sequence[Message], now_ms: int) -> None:

@@ -8,6 +8,9 @@ from typing import Literal
 import msgspec
 
 from cns_common.errors import RequestError
+from cns_common.store_keys import Key
+
+TASK_ID_CHARS_MAX = 36  # a UUID
 
 MoveStatus = Literal["RUNNING", "COMPLETED", "CANCELLING", "CANCELLED", "FAILED"]
 
@@ -15,9 +18,9 @@ MoveStatus = Literal["RUNNING", "COMPLETED", "CANCELLING", "CANCELLED", "FAILED"
 class MoveTask(msgspec.Struct, frozen=True, kw_only=True):
     """`version` rises with each change."""
 
-    id: str
-    account: str
-    source_arn: str
+    id: Key
+    account: Key
+    source_arn: Key
     source_id: str  # another queue of the same name must not be emptied
     destination_arn: str = ""  # '': each message returns to the queue it came from
     per_second: int = 0  # 0: unlimited
@@ -53,5 +56,11 @@ def read_task_handle(text: str) -> tuple[str, str]:
     try:
         handle = _decode(binascii.a2b_base64(text, strict_mode=True))
     except (ValueError, msgspec.DecodeError):  # ValueError: binascii.Error, or non-ASCII text
-        raise RequestError("InvalidParameterValue", "Value for parameter TaskHandle is invalid.") from None
+        raise _not_a_handle() from None
+    if not 0 < len(handle.taskId) <= TASK_ID_CHARS_MAX:
+        raise _not_a_handle()
     return handle.sourceArn, handle.taskId
+
+
+def _not_a_handle() -> RequestError:
+    return RequestError("InvalidParameterValue", "Value for parameter TaskHandle is invalid.")

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
+from cns_common.store_keys import Key, KeyOrEmpty
 from cqs.queues.model import Queue
 from cqs.queues.names import QueueKey
 from cqs.redrive.task import MoveTask
@@ -33,11 +34,11 @@ class QueueStore(Protocol):
         """Returns False if no queue with this id exists. Else the queue is in `undropped` until `forget_dropped`."""
         ...
 
-    async def list_names(self, account: str, region: str, prefix: str, after: str, n: int) -> list[str]:
+    async def list_names(self, account: Key, region: Key, prefix: KeyOrEmpty, after: KeyOrEmpty, n: int) -> list[str]:
         """Up to `n` sorted names with this prefix, after the name `after`."""
         ...
 
-    async def dead_letter_sources(self, target_arn: str, after: str, n: int) -> list[str]:
+    async def dead_letter_sources(self, target_arn: Key, after: KeyOrEmpty, n: int) -> list[str]:
         """Names of queues whose redrive policy has `target_arn`, sorted. They are of its account and region."""
         ...
 
@@ -49,7 +50,7 @@ class QueueStore(Protocol):
         """Deleted queues whose messages may still be in their engine."""
         ...
 
-    async def forget_dropped(self, queue_id: str) -> None:
+    async def forget_dropped(self, queue_id: Key) -> None:
         """Remove the queue from `undropped`: its engine has dropped it."""
         ...
 
@@ -61,13 +62,13 @@ class MoveTaskStore(Protocol):
         """Returns False and changes nothing if the source has another active task."""
         ...
 
-    async def get(self, source_arn: str, task_id: str) -> MoveTask | None: ...
+    async def get(self, source_arn: Key, task_id: Key) -> MoveTask | None: ...
 
     async def replace(self, task: MoveTask, expected_version: int) -> bool:
         """Returns False and changes nothing if the record's version is another one, or the record is gone."""
         ...
 
-    async def newest(self, source_arn: str, n: int) -> list[MoveTask]:
+    async def newest(self, source_arn: Key, n: int) -> list[MoveTask]:
         """Up to `n` tasks of the source, the last started first."""
         ...
 

@@ -12,7 +12,11 @@ class DerivedReceiptKeyStore:
     handles stay valid as long as the master key is the same."""
 
     def __init__(self, seal: Seal) -> None:
-        self._key = seal.derived_key(PURPOSE)
+        self._key = derived_receipt_key(seal)
 
     async def receipt_key(self) -> bytes:
         return self._key
+
+
+def derived_receipt_key(seal: Seal) -> bytes:
+    return seal.derived_key(PURPOSE)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import msgspec
@@ -11,20 +11,23 @@ import pytest
 from cns_common.clock import Clock
 from cqs.engines.cluster import known_queues
 from cqs.engines.contract import Engine
-from tests.conformance.drivers import DRIVERS, FAIR, FORGETFUL, Driver
+from tests.conformance.drivers import DIFFERENT, DRIVERS, FORGETFUL, ON_CASSANDRA, Driver, drop_keyspaces
 from tests.conformance.support import QueueFixture
+from tests.keyspace import aside
 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "needs(**capabilities): run over drivers with these capabilities only")
-    config.addinivalue_line("markers", "differs_by_engine: `make test` runs it over the engine on Cassandra, too")
+    config.addinivalue_line("markers", "differs_by_engine: `make test` runs it over the engine `cqs`, too")
+    config.addinivalue_line("markers", "every_engine: `make test` runs it over every engine")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Run a test over each driver that fits. With `fifo_queue`: over standard queues and, if the driver has them, FIFO
     queues.
 
-    Over the engine on Cassandra, `make test` runs only tests marked with `differs_by_engine`.
+    Over the engine `cqs`, `make test` runs only tests marked with `differs_by_engine`; over the other engines on
+    Cassandra, only those marked with `every_engine`.
     """
     if "driver" not in metafunc.fixturenames:
         return
@@ -33,9 +36,11 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         needs["fifo"] = True
     fit = [name for name in DRIVERS if needs.items() <= _traits(name).items()]
     differs = metafunc.definition.get_closest_marker("differs_by_engine") is not None
+    everywhere = metafunc.definition.get_closest_marker("every_engine") is not None
 
     def marks(name: str) -> tuple[pytest.MarkDecorator, ...]:
-        return (pytest.mark.extended,) if name.startswith("cqs") and not differs else ()
+        in_gate = name not in ON_CASSANDRA or everywhere or (differs and name in DIFFERENT)
+        return () if in_gate else (pytest.mark.extended,)
 
     if "fifo_queue" in metafunc.fixturenames:
         kinds = [(name, kind) for name in fit for kind in (False, True) if not kind or DRIVERS[name].fifo]
@@ -49,8 +54,14 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def _traits(name: str) -> dict[str, object]:
-    """The traits of a driver that a test may need: its capabilities, fairness, leases that survive a restart."""
-    return {**msgspec.structs.asdict(DRIVERS[name]), "fair": name in FAIR, "keeps_leases": name not in FORGETFUL}
+    """The traits of a driver that a test may need: its capabilities, and leases that survive a restart."""
+    return {**msgspec.structs.asdict(DRIVERS[name]), "keeps_leases": name not in FORGETFUL}
+
+
+@pytest.fixture(scope="session", autouse=True)
+def keyspace_is_dropped() -> Iterator[None]:
+    yield
+    aside(drop_keyspaces())
 
 
 @pytest.fixture(autouse=True)

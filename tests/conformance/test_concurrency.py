@@ -91,6 +91,7 @@ async def test_each_group_keeps_its_order(fifo: QueueFixture, seed: int) -> None
         assert all(numbers == list(range(EACH)) for numbers in by_sender.values())
 
 
+@pytest.mark.every_engine
 async def test_only_expired_leases_cause_repeats(standard: QueueFixture) -> None:
     """Half of the receivers do not delete: their messages return after the timeout, and not before."""
     dice = random.Random(1)
@@ -112,6 +113,7 @@ async def test_only_expired_leases_cause_repeats(standard: QueueFixture) -> None
     assert len(done) == len(set(done)) == 400
 
 
+@pytest.mark.every_engine
 async def test_concurrent_deletes_of_a_message(queue: QueueFixture) -> None:
     await queue.send(b"one", group="g")
     message = await queue.take_one()

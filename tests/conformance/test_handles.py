@@ -28,6 +28,7 @@ async def test_a_handle_given_twice_in_one_call_deletes_once(queue: QueueFixture
     assert not await queue.peek_all()
 
 
+@pytest.mark.every_engine
 async def test_a_stale_handle_never_touches_a_newer_delivery(queue: QueueFixture) -> None:
     await queue.send(b"one", group="g")
     old = await queue.take_one(1_000)
@@ -96,6 +97,7 @@ async def test_an_older_handle_deletes_a_visible_message(lenient: QueueFixture) 
     assert await lenient.counts() == (0, 0, 0)
 
 
+@pytest.mark.every_engine
 async def test_an_older_handle_changes_visibility(lenient: QueueFixture) -> None:
     old, new = await twice(lenient)
     assert await lenient.hide(old, 0) == DONE
@@ -140,6 +142,7 @@ async def test_without_the_option_older_handles_are_stale(standard: QueueFixture
     assert await standard.delete(new) == [DONE]
 
 
+@pytest.mark.every_engine
 async def test_a_moved_message_is_out_of_reach_of_its_old_handles(lenient: QueueFixture, clock: Clock) -> None:
     old, new = await twice(lenient)
     dead = QueueFixture(lenient.engine, clock)

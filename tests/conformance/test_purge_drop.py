@@ -24,6 +24,7 @@ async def test_a_purge_takes_messages_of_every_state(queue: QueueFixture) -> Non
     assert not await queue.take()
 
 
+@pytest.mark.every_engine
 async def test_a_purged_queue_works_on(queue: QueueFixture) -> None:
     await queue.send(b"before", group="g")
     await queue.purge()
@@ -46,6 +47,7 @@ async def test_purging_an_empty_queue_twice(queue: QueueFixture) -> None:
     assert bodies(await queue.take()) == [b"one"]
 
 
+@pytest.mark.every_engine
 async def test_a_dropped_queue_accepts_and_returns_nothing(queue: QueueFixture) -> None:
     await queue.send(*numbered(3), group="g")
     await queue.drop()

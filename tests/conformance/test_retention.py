@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from cns_common.clock import Clock
@@ -111,3 +112,67 @@ async def test_expired_messages_are_not_counted_after_a_receive(queue: QueueFixt
     assert len(await queue.drain()) == 1
     assert await queue.counts() == (0, 1, 0)
     assert bodies(await queue.peek_all()) == [b"new"]
+
+
+# -- audited queues ---------------------------------------------------------------------------------------------------
+
+
+async def recorded(queue: QueueFixture) -> list[tuple[str, str]]:
+    """(id, group) of the queue's expired messages, of which the records are then forgotten."""
+    ours = [one for one in await queue.engine.expired(1_000) if one.audit == queue.q.audit]
+    await queue.engine.forget_expired(ours)
+    assert not [one for one in await queue.engine.expired(1_000) if one.audit == queue.q.audit]
+    return sorted((one.id, one.group) for one in ours)
+
+
+@pytest.fixture
+def audited(queue: QueueFixture) -> QueueFixture:
+    queue.q = msgspec.structs.replace(queue.q, audit=f"arn of {queue.q.id}")
+    return queue
+
+
+@pytest.mark.every_engine
+@pytest.mark.differs_by_engine
+async def test_expired_messages_of_an_audited_queue_are_recorded(audited: QueueFixture) -> None:
+    """By the receive or the maintenance that removes them, each once."""
+    sent = [*await audited.send(*numbered(12), group="g"), *await audited.send(*numbered(3), group="h")]
+    received = await audited.take_one(hide_ms=1_000)
+    await audited.delete(received)
+    audited.advance(60_000)
+    assert not await audited.take(5)
+    await audited.engine.maintain(1_000, audited.now_ms)
+    groups = {one.id: "g" if number < 12 else "h" for number, one in enumerate(sent)}
+    del groups[received.id]
+    assert await recorded(audited) == sorted(groups.items())
+
+
+async def test_an_expired_message_behind_a_younger_one_is_recorded(audited: QueueFixture) -> None:
+    """The clock of the younger one's sender may be ahead."""
+    audited.set(retention_ms=60_000)
+    await audited.send(b"young", group="g")
+    (old,) = await audited.send(b"old", group="h", age_ms=50_000)
+    audited.advance(10_000)
+    assert bodies(await audited.take()) == [b"young"]
+    await audited.engine.maintain(1_000, audited.now_ms)
+    assert await recorded(audited) == [(old.id, "h")]
+
+
+async def test_maintenance_records_what_no_receive_met(audited: QueueFixture) -> None:
+    sent = await audited.send(*numbered(250), group="g")
+    audited.advance(60_000)
+    await audited.engine.maintain(1_000, audited.now_ms)
+    assert [message_id for message_id, _ in await recorded(audited)] == sorted(one.id for one in sent)
+
+
+async def test_other_queues_and_other_ends_are_not_recorded(queue: QueueFixture) -> None:
+    before = await queue.engine.expired(1_000)
+    await queue.send(b"expires", group="g")
+    queue.advance(60_000)
+    assert not await queue.take()
+    queue.q = msgspec.structs.replace(queue.q, audit="audited since")
+    await queue.send(b"deleted", b"purged", group="g")
+    await queue.delete(await queue.take_one())
+    await queue.engine.purge(queue.q, queue.now_ms)
+    queue.advance(60_000)
+    await queue.engine.maintain(1_000, queue.now_ms)
+    assert await queue.engine.expired(1_000) == before

@@ -20,6 +20,7 @@ async def test_a_body_comes_back_as_it_was(standard: QueueFixture, body: bytes) 
     assert (await standard.take_one()).body == body
 
 
+@pytest.mark.every_engine
 async def test_the_fields_of_a_received_message(standard: QueueFixture) -> None:
     entry = standard.entry(b"one", age_ms=5_000)
     (sent,) = await standard.send_entries([entry])
@@ -71,6 +72,7 @@ async def test_a_receive_gives_as_many_as_are_wanted_and_there(standard: QueueFi
     assert len(await standard.take(want)) == min(want, 7)
 
 
+@pytest.mark.every_engine
 async def test_messages_come_in_the_order_they_became_visible(standard: QueueFixture) -> None:
     for body in numbered(25):
         await standard.send(body)
@@ -100,6 +102,7 @@ async def test_queues_are_separate(standard: QueueFixture, clock: Clock) -> None
     assert bodies(await standard.take()) == [b"mine"]
 
 
+@pytest.mark.every_engine
 async def test_a_restart_keeps_sends_and_deletes(driver: Driver, clock: Clock) -> None:
     async with driver.open() as engine:
         queue = QueueFixture(engine, clock)

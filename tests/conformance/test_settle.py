@@ -25,6 +25,7 @@ async def test_nothing_to_settle(queue: QueueFixture) -> None:
     assert await _settle(queue, Settlement()) == SettlementResult()
 
 
+@pytest.mark.every_engine
 async def test_everything_at_once_across_queues(queue: QueueFixture, other: QueueFixture) -> None:
     await queue.send(b"done", group="g")
     await queue.send(b"held", group="h")
@@ -185,6 +186,7 @@ async def test_a_change_of_nothing_changes_nothing(queue: QueueFixture) -> None:
     assert bodies(await queue.peek_all()) == [b"one"]
 
 
+@pytest.mark.every_engine
 @pytest.mark.needs(update_body=True)
 async def test_a_changed_body_survives_a_restart(driver: Driver, clock: Clock, fifo_queue: bool) -> None:
     async with driver.open() as engine:

@@ -87,6 +87,7 @@ async def test_a_later_limit_counts_earlier_receives(queue: QueueFixture) -> Non
     assert len((await queue.receive()).spent) == 1
 
 
+@pytest.mark.every_engine
 async def test_a_moved_message_is_unchanged(queue: QueueFixture, dead: QueueFixture) -> None:
     await _spend(queue, b"one")
     (spent,) = (await queue.receive()).spent

@@ -31,6 +31,7 @@ async def test_no_wake_up_without_a_cause(queue: QueueFixture) -> None:
     waiter.close()
 
 
+@pytest.mark.every_engine
 async def test_by_a_send(queue: QueueFixture) -> None:
     waiter = await queue.wait()
     await queue.send(b"one", group="g")
@@ -66,6 +67,7 @@ async def test_by_the_end_of_a_delay_that_began_before(queue: QueueFixture) -> N
     waiter.close()
 
 
+@pytest.mark.every_engine
 async def test_by_the_end_of_a_visibility_timeout(queue: QueueFixture) -> None:
     await queue.send(b"one", group="g")
     await queue.take_one(600_000)
@@ -132,6 +134,7 @@ async def test_not_needlessly_by_a_change_of_body(queue: QueueFixture) -> None:
     waiter.close()
 
 
+@pytest.mark.every_engine
 async def test_a_drop_wakes_every_waiter(queue: QueueFixture) -> None:
     waiting = [await queue.wait() for _ in range(20)]
     await queue.drop()

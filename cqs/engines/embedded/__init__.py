@@ -7,7 +7,7 @@ receive what it sends. `queue_state` and `transaction` keep the state in memory.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -22,6 +22,7 @@ from cqs.engines.contract import (
     Change,
     Counts,
     Entry,
+    ExpiredMessage,
     Outcome,
     PeekedMessage,
     PeekPage,
@@ -38,6 +39,7 @@ from cqs.engines.embedded.receive import ReceiveRequest, ReceiveStage
 from cqs.engines.embedded.settle import SettleRequest, SettleStage
 from cqs.engines.embedded.transaction import TransactionState
 from cqs.engines.long_poll import LocalLongPolls
+from cqs.engines.options import EngineOption
 from cqs.engines.waiters import LocalWaiter, WaiterRegistry
 
 __all__ = ["EmbeddedEngine"]
@@ -54,7 +56,10 @@ class EmbeddedEngine:
         update_body=True,
         atomic_settle=True,
         max_delay_ms=7 * 24 * 3_600_000,
+        exact_counts=True,
+        fair=True,
     )
+    options: Mapping[str, EngineOption] = {}
 
     def __init__(self, database: Database, clock: Clock) -> None:
         database.create_tables(schema.SCHEMA, schema.ADDED_COLUMNS)
@@ -121,8 +126,8 @@ class EmbeddedEngine:
         due, seq = rows[-1][:2]
         return PeekPage(peeked, f"behind:{seq}" if due is None else f"{due}:{seq}")
 
-    async def counts(self, q: QueueRef, now_ms: int) -> Counts:
-        return await self._database.write(lambda _: self._state.counts(q, now_ms), grows=False)
+    async def counts(self, q: QueueRef, now_ms: int, *, oldest: bool = False) -> Counts:
+        return await self._database.write(lambda _: self._state.counts(q, now_ms, oldest=oldest), grows=False)
 
     async def purge(self, q: QueueRef, now_ms: int) -> None:
         await self._database.write(lambda _: self._state.purge(q), grows=False)
@@ -156,6 +161,18 @@ class EmbeddedEngine:
 
     def _maintain(self, rows: int, now_ms: int, _: apsw.Connection) -> int:
         return maintain(self._state, rows, now_ms)
+
+    async def expired(self, n: int) -> list[ExpiredMessage]:
+        rows: list[Any] = self._database.reader.execute(schema.LIST_EXPIRED, (n,)).fetchall()
+        return [ExpiredMessage(*row) for row in rows]
+
+    async def forget_expired(self, messages: Sequence[ExpiredMessage]) -> None:
+        keys = [(one.at_ms, one.audit, one.id) for one in messages]
+
+        def forget(connection: apsw.Connection) -> None:
+            connection.executemany(schema.FORGET_EXPIRED, keys)
+
+        await self._database.write(forget, grows=False)
 
     def waiter(self, q: QueueRef) -> LocalWaiter:
         return LocalWaiter(self._waiters, q.id)

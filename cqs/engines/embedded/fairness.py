@@ -1,16 +1,15 @@
 """Use of a fair queue's consumers: each tenant's messages in flight, and its recent processing time.
 
-Processing time is time in flight, summed over messages, with exponential decay: time `RECENT_MS` ago counts a third of
-time now. It identifies the tenant that keeps consumers busy even if they are so quick that few messages are in flight.
+Processing time is time in flight, summed over messages, with exponential decay (`NOISY_RECENT_MS`). It identifies the
+tenant that keeps consumers busy even if they are so quick that few messages are in flight.
 """
 
 from __future__ import annotations
 
 from math import exp
 
-from cqs.engines.contract import NOISY_BUSY_MS_MIN, NOISY_IN_FLIGHT_MIN, NOISY_SHARE
+from cqs.engines.contract import NOISY_BUSY_MS_MIN, NOISY_IN_FLIGHT_MIN, NOISY_RECENT_MS, NOISY_SHARE
 
-RECENT_MS = 30_000
 SWEEP_LEAST = 1_000
 
 
@@ -27,8 +26,8 @@ class _TenantUse:
     def advance(self, now_ms: int) -> None:
         passed_ms = now_ms - self.at_ms
         if passed_ms > 0:
-            kept = exp(-passed_ms / RECENT_MS)
-            self.busy_ms = self.busy_ms * kept + self.in_flight * RECENT_MS * (1.0 - kept)
+            kept = exp(-passed_ms / NOISY_RECENT_MS)
+            self.busy_ms = self.busy_ms * kept + self.in_flight * NOISY_RECENT_MS * (1.0 - kept)
             self.at_ms = now_ms
 
 

@@ -59,11 +59,11 @@ def _clear_expired(state: TransactionState, budget: int, now_ms: int) -> int:
         if row is None:
             state.maintenance_cursor = 0
             break
-        generation, queue_id, retention_ms = row
+        generation, queue_id, retention_ms, audit = row
         due = state.rows(schema.FIRST_DUE, (generation, now_ms, min(budget - done, EXAMINED_ROWS)))
         expired = [(seq, group) for seq, group, born_at in due if born_at <= now_ms - retention_ms]
         if expired:
-            _expire(state, QueueRef(queue_id, False, retention_ms), expired, now_ms)
+            _expire(state, QueueRef(queue_id, False, retention_ms, audit=audit), expired, now_ms)
         else:
             state.maintenance_cursor = generation
         done += max(len(due), 1)
@@ -75,6 +75,8 @@ def _expire(state: TransactionState, q: QueueRef, expired: list[tuple[int, str]]
     if queue is None:
         return
     for seq, group in expired:
+        if queue.audit:
+            state.record_expired(queue, state.row(schema.MESSAGE_ID, (seq,))[0], group, now_ms)
         state.connection.execute(schema.DELETE_SLOT, (seq,))
         state.connection.execute(schema.DELETE_BODY, (seq,))
         if group:

@@ -89,6 +89,7 @@ class QueueState:
     """The current generation of a queue: its row in `lines`, and what the row does not say."""
 
     __slots__ = (
+        "audit",
         "fair",
         "generation",
         "hidden",
@@ -100,17 +101,18 @@ class QueueState:
         "total",
     )
 
-    def __init__(self, generation: int, queue_id: str, total: int, fair: bool, retention_ms: int) -> None:
+    def __init__(self, generation: int, queue_id: str, total: int, fair: bool, retention_ms: int, audit: str) -> None:
         self.generation = generation
         self.id = queue_id
         self.total = total
         self.fair = fair
         self.retention_ms = retention_ms
+        self.audit = audit
         self.hidden = HiddenHistogram()
         self.known_empty = False  # no message is stored: a receive found none, and none was sent since
         self.tenant_cursor = ""  # the last tenant examined by a receive that looked for quiet tenants
-        self.stored_counters = (total, fair, retention_ms)  # as in the table
+        self.stored_counters = (total, fair, retention_ms, audit)  # as in the table
 
     @property
-    def counters(self) -> tuple[int, bool, int]:
-        return (self.total, self.fair, self.retention_ms)
+    def counters(self) -> tuple[int, bool, int, str]:
+        return (self.total, self.fair, self.retention_ms, self.audit)

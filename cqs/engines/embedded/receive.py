@@ -133,7 +133,7 @@ class ReceiveStage:
             if not expired:
                 return rows[:n]
             for row in expired:
-                self._expire(queue, row)
+                self._expire(queue, row, now_ms)
             rows = [row for row in rows if row[2] > oldest]
             if rows:
                 return rows[:n]
@@ -192,7 +192,8 @@ class ReceiveStage:
         queue.known_empty = row is None
         return max(row[0], now_ms) if row else None
 
-    def _expire(self, queue: QueueState, row: Row) -> None:
+    def _expire(self, queue: QueueState, row: Row, now_ms: int) -> None:
+        self._state.record_expired(queue, row[6], row[5], now_ms)
         self._connection.execute(schema.DELETE_SLOT, (row[0],))
         self._connection.execute(schema.DELETE_BODY, (row[0],))
         queue.total -= 1
@@ -258,7 +259,7 @@ class ReceiveStage:
             if row[1] > request.now_ms or len(rows) >= n:
                 break
             if row[2] <= oldest:
-                self._expire(queue, row)
+                self._expire(queue, row, request.now_ms)
                 promote = promote or row[0] == head_seq
             else:
                 rows.append(row)

@@ -13,7 +13,8 @@ from __future__ import annotations
 
 SCHEMA = (
     "CREATE TABLE IF NOT EXISTS lines(line INTEGER PRIMARY KEY AUTOINCREMENT, queue TEXT NOT NULL,"
-    " total INTEGER NOT NULL, fair INTEGER NOT NULL, retention_ms INTEGER NOT NULL, doomed INTEGER NOT NULL)",
+    " total INTEGER NOT NULL, fair INTEGER NOT NULL, retention_ms INTEGER NOT NULL, doomed INTEGER NOT NULL,"
+    " audit TEXT NOT NULL DEFAULT '')",
     "CREATE UNIQUE INDEX IF NOT EXISTS lines_by_queue ON lines(queue) WHERE doomed = 0",
     "CREATE INDEX IF NOT EXISTS lines_doomed ON lines(line) WHERE doomed = 1",
     "CREATE TABLE IF NOT EXISTS dead_queues(queue TEXT PRIMARY KEY, dropped_ms INTEGER NOT NULL DEFAULT 0)"
@@ -32,15 +33,20 @@ SCHEMA = (
     " lease INTEGER NOT NULL, seqs TEXT NOT NULL, PRIMARY KEY(line, attempt)) WITHOUT ROWID",
     "CREATE INDEX IF NOT EXISTS attempts_until ON attempts(until)",
     "CREATE INDEX IF NOT EXISTS attempts_by_lease ON attempts(lease)",
+    "CREATE TABLE IF NOT EXISTS expired(at_ms INTEGER NOT NULL, audit TEXT NOT NULL, id TEXT NOT NULL,"
+    " grp TEXT NOT NULL, PRIMARY KEY(at_ms, audit, id)) WITHOUT ROWID",
 )
-ADDED_COLUMNS = {"dead_queues": ("dropped_ms INTEGER NOT NULL DEFAULT 0",)}
+ADDED_COLUMNS = {
+    "dead_queues": ("dropped_ms INTEGER NOT NULL DEFAULT 0",),
+    "lines": ("audit TEXT NOT NULL DEFAULT ''",),
+}
 ADDED_INDICES = ("CREATE INDEX IF NOT EXISTS dead_queues_by_time ON dead_queues(dropped_ms)",)
 
 # -- generations ------------------------------------------------------------------------------------------------------
-FIND_GENERATION = "SELECT line, total, fair, retention_ms FROM lines WHERE queue = ? AND doomed = 0"
+FIND_GENERATION = "SELECT line, total, fair, retention_ms, audit FROM lines WHERE queue = ? AND doomed = 0"
 IS_DROPPED = "SELECT 1 FROM dead_queues WHERE queue = ?"
 NEW_GENERATION = "INSERT INTO lines(queue, total, fair, retention_ms, doomed) VALUES (?, 0, 0, ?, 0) RETURNING line"
-STORE_COUNTERS = "UPDATE lines SET total = ?, fair = ?, retention_ms = ? WHERE line = ?"
+STORE_COUNTERS = "UPDATE lines SET total = ?, fair = ?, retention_ms = ?, audit = ? WHERE line = ?"
 RETIRE_GENERATION = "UPDATE lines SET doomed = 1 WHERE line = ?"
 MARK_DROPPED = "INSERT OR IGNORE INTO dead_queues(queue, dropped_ms) VALUES (?, ?)"
 _COUNT_HIDDEN = "SELECT visible_at, deliveries > 0, iif(:fair AND grp IS NOT NULL, grp, ''), count(*) FROM slots"
@@ -123,10 +129,16 @@ PEEK_BEHIND = (
     f"SELECT s.due, {_DELIVERY} FROM slots s JOIN bodies b USING (seq)"
     " WHERE s.line = ? AND s.due IS NULL AND s.seq > ? ORDER BY s.seq LIMIT ?"
 )
+MESSAGE_ID = "SELECT id FROM bodies WHERE seq = ?"
+ADD_EXPIRED = "INSERT OR IGNORE INTO expired VALUES (?, ?, ?, ?)"
+LIST_EXPIRED = "SELECT at_ms, audit, id, grp FROM expired ORDER BY at_ms LIMIT ?"
+FORGET_EXPIRED = "DELETE FROM expired WHERE at_ms = ? AND audit = ? AND id = ?"
 RETIRED_GENERATION = "SELECT line FROM lines WHERE doomed = 1 LIMIT 1"
 SOME_MESSAGES = "SELECT seq FROM slots WHERE line = ? LIMIT ?"
 REMOVE_GENERATION = "DELETE FROM lines WHERE line = ?"
-NEXT_GENERATION = "SELECT line, queue, retention_ms FROM lines WHERE line > ? AND doomed = 0 ORDER BY line LIMIT 1"
+NEXT_GENERATION = (
+    "SELECT line, queue, retention_ms, audit FROM lines WHERE line > ? AND doomed = 0 ORDER BY line LIMIT 1"
+)
 FIRST_DUE = "SELECT seq, coalesce(grp, ''), born_at FROM slots WHERE line = ? AND due <= ? ORDER BY due, seq LIMIT ?"
 FORGET_DROPPED = (
     "DELETE FROM dead_queues WHERE queue IN"

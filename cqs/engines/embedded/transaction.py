@@ -55,8 +55,8 @@ class TransactionState:
             queue = self._load(q, now_ms)
             if queue is None:
                 return None
-        if queue.retention_ms != q.retention_ms:
-            queue.retention_ms = q.retention_ms
+        if queue.retention_ms != q.retention_ms or queue.audit != q.audit:
+            queue.retention_ms, queue.audit = q.retention_ms, q.audit
             self.mark_changed(queue)
         return queue
 
@@ -84,10 +84,10 @@ class TransactionState:
                 self._dropped.add(q.id)
                 return None
             generation = self.connection.execute(schema.NEW_GENERATION, (q.id, q.retention_ms)).get
-            queue = QueueState(generation, q.id, 0, False, q.retention_ms)
+            queue = QueueState(generation, q.id, 0, False, q.retention_ms, "")
         else:
-            generation, total, fair, retention_ms = row
-            queue = QueueState(generation, q.id, total, bool(fair), retention_ms)
+            generation, total, fair, retention_ms, audit = row
+            queue = QueueState(generation, q.id, total, bool(fair), retention_ms, audit)
             if queue.fair:
                 queue.hidden.become_fair()
             bindings = {"line": generation, "now": now_ms, "fair": queue.fair}
@@ -98,13 +98,13 @@ class TransactionState:
 
     # -- control ------------------------------------------------------------------------------------------------------
 
-    def counts(self, q: QueueRef, now_ms: int) -> Counts:
+    def counts(self, q: QueueRef, now_ms: int, *, oldest: bool) -> Counts:
         queue = self.queue_state(q, now_ms)
         if queue is None:
             return Counts()
         in_flight, delayed = self._hidden(queue, now_ms)
-        oldest = self.row(schema.OLDEST, (queue.generation,))
-        return Counts(max(queue.total - in_flight - delayed, 0), in_flight, delayed, oldest[0] if oldest else 0)
+        found = self.row(schema.OLDEST, (queue.generation,)) if oldest else None
+        return Counts(max(queue.total - in_flight - delayed, 0), in_flight, delayed, found[0] if found else 0)
 
     def _hidden(self, queue: QueueState, now_ms: int) -> tuple[int, int]:
         """(in flight, delayed) at `now_ms`: the histogram, with the current tenth of a second counted in the table."""
@@ -136,6 +136,11 @@ class TransactionState:
         forgotten = self.rows(schema.FORGET_DROPPED, (until_ms, limit))
         self._dropped.difference_update([queue for (queue,) in forgotten])
         return len(forgotten)
+
+    def record_expired(self, queue: QueueState, message_id: str, group: str, now_ms: int) -> None:
+        """Call it before a message is removed for its age."""
+        if queue.audit:
+            self.connection.execute(schema.ADD_EXPIRED, (now_ms, queue.audit, message_id, group))
 
     def redelay(self, q: QueueRef, seqs: Sequence[int], delay_ms: int, now_ms: int) -> None:
         """Make these messages visible `delay_ms` after they were sent, unless they were delivered before."""

@@ -20,6 +20,7 @@ from cqs.engines.contract import (
     Counts,
     Engine,
     Entry,
+    ExpiredMessage,
     Outcome,
     PeekPage,
     QueueRef,
@@ -31,6 +32,7 @@ from cqs.engines.contract import (
     Waiter,
 )
 from cqs.engines.long_poll import LocalLongPolls
+from cqs.engines.options import EngineOption
 from cqs.engines.remote.client_leases import ClientLeases
 from cqs.engines.waiters import FutureWaiter
 
@@ -42,11 +44,13 @@ _METHODS: Mapping[str, Method] = {
     "change": Method(tuple[QueueRef, list[Change], int], list[Outcome]),
     "settle": Method(tuple[Settlement, int], SettlementResult),
     "peek": Method(tuple[QueueRef, str, int, int], PeekPage),
-    "counts": Method(tuple[QueueRef, int], Counts),
+    "counts": Method(tuple[QueueRef, int, bool], Counts),
     "purge": Method(tuple[QueueRef, int], None),
     "drop": Method(tuple[QueueRef, int], None),
     "redelay": Method(tuple[QueueRef, int, int], None),
     "maintain": Method(tuple[int, int], int),
+    "expired": Method(tuple[int], list[ExpiredMessage]),
+    "forget_expired": Method(tuple[list[ExpiredMessage]], None),
     "add_waiter": Method(tuple[QueueRef, int], None),
     "pass_on": Method(tuple[int], None),
     "remove_waiter": Method(tuple[int, int], None),
@@ -69,7 +73,7 @@ def _woken_event(engine_name: str) -> str:
 
 
 def handlers(engine_name: str, engine: Engine, clock: Clock) -> dict[str, Handler]:
-    """What the store host answers to the calls in `methods`."""
+    """Answers of the store host to the calls in `methods`."""
     host = _EngineHost(engine_name, engine, clock)
 
     async def capabilities(_: Session) -> Capabilities:
@@ -83,11 +87,13 @@ def handlers(engine_name: str, engine: Engine, clock: Clock) -> dict[str, Handle
         "change": lambda _, *a: engine.change(*a),
         "settle": host.settle,
         "peek": lambda _, *a: engine.peek(*a),
-        "counts": lambda _, *a: engine.counts(*a),
+        "counts": lambda _, q, now_ms, oldest: engine.counts(q, now_ms, oldest=oldest),
         "purge": lambda _, *a: engine.purge(*a),
         "drop": lambda _, *a: engine.drop(*a),
         "redelay": lambda _, *a: engine.redelay(*a),
         "maintain": lambda _, *a: engine.maintain(*a),
+        "expired": lambda _, *a: engine.expired(*a),
+        "forget_expired": lambda _, *a: engine.forget_expired(*a),
         "add_waiter": host.add_waiter,
         "pass_on": host.pass_on,
         "remove_waiter": host.remove_waiter,
@@ -207,6 +213,7 @@ class RemoteEngine:
         self._client = client
         self._prefix = _prefix(engine_name)
         self.capabilities = capabilities
+        self.options: Mapping[str, EngineOption] = {}  # no engine of the embedded form has options
         self._waiters: dict[int, RemoteWaiter] = {}
         self._next_number = 0
         client.on_event(_woken_event(engine_name), int, self._on_woken)
@@ -242,8 +249,8 @@ class RemoteEngine:
         page: PeekPage = await self.call("peek", q, cursor, n, now_ms)
         return page
 
-    async def counts(self, q: QueueRef, now_ms: int) -> Counts:
-        counts: Counts = await self.call("counts", q, now_ms)
+    async def counts(self, q: QueueRef, now_ms: int, *, oldest: bool = False) -> Counts:
+        counts: Counts = await self.call("counts", q, now_ms, oldest)
         return counts
 
     async def purge(self, q: QueueRef, now_ms: int) -> None:
@@ -258,6 +265,13 @@ class RemoteEngine:
     async def maintain(self, budget: int, now_ms: int) -> int:
         done: int = await self.call("maintain", budget, now_ms)
         return done
+
+    async def expired(self, n: int) -> list[ExpiredMessage]:
+        messages: list[ExpiredMessage] = await self.call("expired", n)
+        return messages
+
+    async def forget_expired(self, messages: Sequence[ExpiredMessage]) -> None:
+        await self.call("forget_expired", messages)
 
     def waiter(self, q: QueueRef) -> RemoteWaiter:
         self._next_number += 1

@@ -12,8 +12,10 @@ import msgspec
 
 from cns_common.cassandra.lwt import resolve_lost_write
 from cns_common.cassandra.session import Cassandra, Statement
+from cns_common.store_keys import refuse_bad_keys
 from cqs.limits import MOVE_TASKS_LISTED_MAX
 from cqs.redrive.task import MoveTask
+from cqs.stores.contract import MoveTaskStore
 
 LIFE_S = 30 * 86_400
 """How long a task is stored: far longer than it can run."""
@@ -53,6 +55,7 @@ _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(MoveTask).decode
 
 
+@refuse_bad_keys(MoveTaskStore)
 class CassandraMoveTaskStore:
     """See `cqs.stores.contract.MoveTaskStore`."""
 

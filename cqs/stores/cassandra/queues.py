@@ -13,10 +13,12 @@ from cns_common.cassandra.lwt import resolve_lost_write
 from cns_common.cassandra.session import Cassandra, Row, Statement
 from cns_common.cassandra.verified_pages import verified_page
 from cns_common.errors import StoreUnavailable
+from cns_common.store_keys import refuse_bad_keys
 from cqs.queues.model import Queue
 from cqs.queues.names import QueueKey
 from cqs.redrive.policy import read_redrive_policy
 from cqs.stores.cassandra import schema
+from cqs.stores.contract import QueueStore
 
 CREATE_TRIES_MAX = 10
 READ_AT_ONCE = 100
@@ -26,6 +28,7 @@ _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Queue).decode
 
 
+@refuse_bad_keys(QueueStore)
 class CassandraQueueStore(ChangeNotifier[QueueKey]):
     """See `cqs.stores.contract.QueueStore`."""
 

@@ -8,8 +8,10 @@ import apsw
 import msgspec
 
 from cns_common.sqlite.database import Database
+from cns_common.store_keys import refuse_bad_keys
 from cqs.limits import MOVE_TASKS_LISTED_MAX
 from cqs.redrive.task import MoveTask
+from cqs.stores.contract import MoveTaskStore
 
 SCHEMA = (
     "CREATE TABLE IF NOT EXISTS move_tasks(source TEXT NOT NULL, started_ms INTEGER NOT NULL, id TEXT NOT NULL,"
@@ -35,6 +37,7 @@ _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(MoveTask).decode
 
 
+@refuse_bad_keys(MoveTaskStore)
 class EmbeddedMoveTaskStore:
     """See `cqs.stores.contract.MoveTaskStore`."""
 

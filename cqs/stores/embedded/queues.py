@@ -9,9 +9,11 @@ import apsw
 import msgspec
 
 from cns_common.sqlite.database import Database
+from cns_common.store_keys import refuse_bad_keys
 from cqs.queues.model import Queue
 from cqs.queues.names import QueueKey
 from cqs.redrive.policy import read_redrive_policy
+from cqs.stores.contract import QueueStore
 
 REMEMBER_DELETED_MS = 86_400_000
 """The least time for which a deletion is remembered: far longer than `recreate_wait_s`."""
@@ -53,6 +55,7 @@ _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Queue).decode
 
 
+@refuse_bad_keys(QueueStore)
 class EmbeddedQueueStore:
     """See `cqs.stores.contract.QueueStore`."""
 

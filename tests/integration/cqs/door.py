@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -198,11 +199,13 @@ async def open_door(sqs: Sqs, *, enforced: bool = True, log_calls: bool = False)
 
 
 @asynccontextmanager
-async def listen_on_free_port(front: FrontDoor, table: ConnectionTable | None = None) -> AsyncIterator[int]:
+async def listen_on_free_port(
+    front: FrontDoor, table: ConnectionTable | None = None, call_s: float = math.inf
+) -> AsyncIterator[int]:
     """The interface on a free port. `table` has its connections; time limits are checked only by a sweep."""
     if table is None:
         table = ConnectionTable(ConnectionLimits())
-    served = ApiProtocol.serving(front, HEAD_BYTES_MAX, table)
+    served = ApiProtocol.serving(front, HEAD_BYTES_MAX, table, call_s)
     config = Config(front, http=served, lifespan="off", log_config=None)
     config.load()
     state = ServerState()

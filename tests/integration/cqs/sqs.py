@@ -19,9 +19,11 @@ from cqs.engines.contract import QueueRef, ReceiveResult, Waiter
 from cqs.engines.embedded import EmbeddedEngine
 from cqs.limits import RECREATE_WAIT_S
 from cqs.messages.receipt_handle import KEY_BYTES
+from cqs.queues.queues import QueueWaits
 from cqs.service import QueueService
 from cqs.stores.embedded.move_tasks import EmbeddedMoveTaskStore
 from cqs.stores.embedded.queues import EmbeddedQueueStore
+from tests.recorded_events import RecordedAudit
 
 ACCOUNT = "000000000000"
 OTHER_ACCOUNT = "111111111111"
@@ -69,7 +71,15 @@ class WatchedWaiter:
 class Sqs:
     """Calls as `ACCOUNT` in us-east-1 unless told otherwise."""
 
-    def __init__(self, service: QueueService, clock: Clock, store: EmbeddedQueueStore, engine: WatchedEngine) -> None:
+    def __init__(
+        self,
+        service: QueueService,
+        clock: Clock,
+        store: EmbeddedQueueStore,
+        engine: WatchedEngine,
+        audit: RecordedAudit | None = None,
+    ) -> None:
+        self.audit = audit or RecordedAudit()
         self.service = service
         self.clock = clock
         self.store = store
@@ -164,11 +174,18 @@ async def open_sqs(directory: Path, clock: Clock, *, recreate_wait_s: int = RECR
     engine = WatchedEngine(database, clock)
     database.start(asyncio.get_running_loop())
     moves = EmbeddedMoveTaskStore(database)
+    audit = RecordedAudit()
     service = QueueService(
-        store, moves, {"embedded": engine}, clock, receipt_key=bytes(KEY_BYTES), recreate_wait_s=recreate_wait_s
+        store,
+        moves,
+        {"embedded": engine},
+        clock,
+        receipt_key=bytes(KEY_BYTES),
+        audit_log=audit,
+        waits=QueueWaits(recreate_s=recreate_wait_s),
     )
     await service.start()
-    yield Sqs(service, clock, store, engine)
+    yield Sqs(service, clock, store, engine, audit)
     await database.close()
 
 

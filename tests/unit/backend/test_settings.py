@@ -62,6 +62,8 @@ def _own_environment(monkeypatch: pytest.MonkeyPatch) -> None:
         ("LOG_LEVEL", "loud", "must be 'debug', 'info', 'warning' or 'error'"),
         ("ACCOUNT_ID", "12", "must be 12 digits"),
         ("REGION", "Mars 1", "must be a region"),
+        ("DEFAULT_ENGINE", "Cqs", "must be the name of a queue engine"),
+        ("INTERNAL_ENGINE", "a b", "must be the name of a queue engine"),
         ("TEST_CLOCK", "perhaps", "must be true or false"),
         ("TLS_CERT", "/no/such/file", "there is no such file"),
         ("TLS_KEY", __file__, "needs CNS_TLS_CERT"),

@@ -19,7 +19,7 @@ from tests.integration.cqs.sqs_wire import CORAL
 spec = pytest.mark.spec
 UNAVAILABLE = "The service is unavailable. Please try again."
 FULL = "The service has no space left to store messages. Please try again later."
-INTERNAL = "We encountered an internal error. Please try again."
+UNKNOWN = "The service did not learn in time whether the request took effect. Please try again."
 
 
 @pytest.fixture
@@ -64,11 +64,11 @@ def failing(door: Door, monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[E
         ),
         pytest.param(
             OutcomeUnknown("lost"),
-            500,
-            "InternalError",
-            "InternalFailure",
-            INTERNAL,
-            None,
+            503,
+            "ServiceUnavailable",
+            "ServiceUnavailableException",
+            UNKNOWN,
+            "500",
             marks=spec("overload.unknown"),
         ),
     ],

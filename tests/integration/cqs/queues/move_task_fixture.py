@@ -49,7 +49,7 @@ class MoveTaskFixture:
         """The newest task, after its end."""
         stepping = asyncio.create_task(self._step())
         try:
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(60):
                 while (task := (await self.listed())[0])["Status"] in ("RUNNING", "CANCELLING"):
                     await asyncio.sleep(0.01)  # the runner's tasks run concurrently
         finally:

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from cns_common.sqlite.database import Database
 from cqs.engines.contract import Capabilities
@@ -17,7 +18,9 @@ from cqs.stores.embedded.move_tasks import EmbeddedMoveTaskStore
 from tests.integration.cqs.sqs import Sqs, WatchedEngine, refused
 
 FULL = WatchedEngine.capabilities
-LIMITED = Capabilities(fifo=False, update_body=False, atomic_settle=False, max_delay_ms=60_000)
+LIMITED = Capabilities(
+    fifo=False, update_body=False, atomic_settle=False, max_delay_ms=60_000, exact_counts=False, fair=False
+)
 DELAY_REFUSED = (
     "InvalidAttributeValue",
     "Invalid value for the parameter DelaySeconds. Reason: The queue's engine delays messages by at most 60 seconds.",
@@ -48,6 +51,31 @@ async def test_no_fifo_queue(limited: Sqs) -> None:
     await limited.queue("q.fifo", Engine="embedded")
 
 
+@pytest.mark.parametrize(("required", "lacking"), [("fair", "fair"), ("exact-counts,fair", "exact counts")])
+async def test_no_queue_that_requires_what_the_engine_lacks(limited: Sqs, required: str, lacking: str) -> None:
+    refusal = (
+        "InvalidAttributeValue",
+        f"Invalid value for the parameter Requires. Reason: The queue's engine has no {lacking}.",
+    )
+    assert await refused(limited.queue(Engine="limited", Requires=required)) == refusal
+    url = await limited.queue(Engine="limited")
+    change = limited("SetQueueAttributes", QueueUrl=url, Attributes={"Requires": required})
+    assert await refused(change) == refusal
+    able = await limited.queue("able", Engine="embedded", Requires=required)
+    assert await limited.attributes(able, "Requires") == {"Requires": required}
+    await limited("SetQueueAttributes", QueueUrl=able, Attributes={"Requires": ""})
+    assert await limited.attributes(able, "Requires") == {}
+
+
+async def test_required_names(limited: Sqs) -> None:
+    assert await refused(limited.queue(Requires="fair,speed")) == (
+        "InvalidAttributeValue",
+        "Invalid value for the parameter Requires. Reason: It names some of exact-counts, fair, separated by commas.",
+    )
+    url = await limited.queue(Requires=" fair, exact-counts")
+    assert await limited.attributes(url, "Requires") == {"Requires": "exact-counts,fair"}
+
+
 async def test_no_longer_delay_of_a_queue(limited: Sqs) -> None:
     assert await refused(limited.queue(Engine="limited", DelaySeconds="61")) == DELAY_REFUSED
     url = await limited.queue(Engine="limited", DelaySeconds="60")
@@ -68,9 +96,9 @@ async def test_no_longer_delay_of_a_message(limited: Sqs) -> None:
 @pytest.mark.parametrize(
     "lacking",
     [
-        Capabilities(False, True, True, FULL.max_delay_ms),
-        Capabilities(True, False, True, FULL.max_delay_ms),
-        Capabilities(True, True, True, 3_599_999),
+        replace(FULL, fifo=False),
+        replace(FULL, update_body=False),
+        replace(FULL, max_delay_ms=3_599_999),
     ],
 )
 def test_internal_queues_need_an_engine_that_can_do_all(lacking: Capabilities) -> None:

@@ -36,6 +36,7 @@ def queue(name: str = "q", queue_id: str = "1", **changes: object) -> Queue:
         modified_ms=2,
         attributes={"DelaySeconds": "3"},
         tags={"tag": "\u00fc"},
+        options={"BucketSize": "7"},
     )
     return replace(made, **changes)
 

@@ -53,7 +53,12 @@ async def test_created_by_many_at_once_is_one(sqs: Sqs) -> None:
         ("q.fifo", {}, "InvalidParameterValue", NAME),
         ("q.fifo", {"FifoQueue": "false"}, "InvalidParameterValue", NAME),
         ("q", {"FifoQueue": "false"}, "InvalidAttributeName", "Unknown Attribute FifoQueue."),
-        ("q", {"Engine": "nonsense"}, "InvalidAttributeValue", "Invalid value for the parameter Engine."),
+        (
+            "q",
+            {"Engine": "nonsense"},
+            "InvalidAttributeValue",
+            "Invalid value for the parameter Engine. Reason: This service runs the engine embedded.",
+        ),
         ("q", {"DelaySeconds": "x"}, "InvalidAttributeValue", "Invalid value for the parameter DelaySeconds."),
     ],
 )
@@ -64,9 +69,10 @@ async def test_create_refused(sqs: Sqs, name: str, attributes: dict[str, str], c
 async def test_engine_is_chosen_at_creation(sqs: Sqs) -> None:
     url = await sqs.queue(Engine="embedded")
     assert await sqs.attributes(url, "Engine") == {"Engine": "embedded"}
-    assert "Engine" not in await sqs.attributes(url)
+    assert (await sqs.attributes(url))["Engine"] == "embedded"
     await sqs.queue(Engine="embedded")
     assert (await refused(sqs.queue(Engine="other")))[0] == "QueueNameExists"
+    assert "Engine" not in await sqs.attributes(await sqs.queue("as-in-sqs"))
 
 
 async def test_attributes(sqs: Sqs) -> None:

@@ -1,0 +1,129 @@
+"""Reports what `QueueCounters` counted, as events and metrics, with the depth of each queue that was used."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import NamedTuple
+
+from cns_common.clock import Clock
+from cns_common.errors import OutcomeUnknown, StoreUnavailable
+from cns_common.events.schema import EventSink, QueueCounted
+from cns_common.metrics.catalogue import QUEUE_DEPTH, QUEUE_OLDEST_SECONDS
+from cns_common.metrics.model import Sample
+from cqs.engines.contract import Counts
+from cqs.messages.counters import QueueCount, QueueCounters
+from cqs.queues.cache import QueueCache
+from cqs.queues.urls import key_of_arn
+from cqs.queues.view import QueueView
+
+COUNTS_INTERVAL_S = 60.0
+"""From one report of a process to the next."""
+DEPTHS_AT_ONCE = 50
+DEPTHS_TIMEOUT_S = 5.0
+"""For all queues of a report. A queue whose depth was not read by then is reported without it."""
+DEPTHS_KEPT_MAX = 10_000
+"""Queues whose depth is known for metrics: those that were reported last."""
+
+
+class _Depth(NamedTuple):
+    counts: Counts
+    age_s: int  # of the oldest message; 0 for none
+
+
+class QueueCountReporter:
+    """Its owner calls `report` once a minute, and at its end."""
+
+    def __init__(self, counters: QueueCounters, cache: QueueCache, events: EventSink, clock: Clock) -> None:
+        self._counters = counters
+        self._cache = cache
+        self._events = events
+        self._clock = clock
+        self._since_ms = clock.now_ms()
+        self._depths: dict[str, _Depth] = {}  # by ARN, as last reported; those reported last are at the end
+
+    async def report(self) -> None:
+        """Emit one event for each queue that was used. While the store is away, without depths."""
+        views = self._counters.views()
+        depths: dict[str, Counts] = {}
+        with suppress(TimeoutError):
+            async with asyncio.timeout(DEPTHS_TIMEOUT_S):
+                for start in range(0, len(views), DEPTHS_AT_ONCE):
+                    depths |= await self._read_depths(views[start : start + DEPTHS_AT_ONCE])
+        self._emit(self._counters.take([view.arn for view in views]), depths)  # no await: nothing is lost in between
+        with suppress(TimeoutError, StoreUnavailable, OutcomeUnknown):  # the next report tries again
+            async with asyncio.timeout(DEPTHS_TIMEOUT_S):
+                await self._forget_deleted()
+
+    async def _read_depths(self, views: Sequence[QueueView]) -> dict[str, Counts]:
+        now_ms = self._clock.now_ms()
+        counting = [view.engine.counts(view.ref, now_ms, oldest=True) for view in views]
+        read = await asyncio.gather(*counting, return_exceptions=True)
+        depths: dict[str, Counts] = {}
+        for view, counts in zip(views, read, strict=True):
+            if isinstance(counts, Counts):
+                depths[view.arn] = counts
+            elif not isinstance(counts, StoreUnavailable | OutcomeUnknown):
+                raise counts
+        return depths
+
+    def _emit(self, taken: list[QueueCount], depths: dict[str, Counts]) -> None:
+        now_ms, since_ms = self._clock.now_ms(), self._since_ms
+        self._since_ms = now_ms
+        for count in taken:
+            arn = count.view.arn
+            depth = depths.get(arn)
+            self._events.emit(_event(count, depth, since_ms, now_ms))
+            if depth is not None:
+                self._depths.pop(arn, None)
+                self._depths[arn] = _Depth(depth, max(_age_s(depth, now_ms), 0))
+        while len(self._depths) > DEPTHS_KEPT_MAX:
+            del self._depths[next(iter(self._depths))]
+
+    async def _forget_deleted(self) -> None:
+        """Forget the depths of deleted queues. The store is asked only about queues that are not cached."""
+        for arn in list(self._depths):
+            key = key_of_arn(arn)
+            if key is None or await self._cache.find(key) is None:
+                del self._depths[arn]
+
+    def samples(self) -> list[Sample]:
+        """Counters since the process started; depths as of the last report."""
+        shown: dict[str, list[_Depth]] = {}
+        for arn, depth in self._depths.items():
+            shown.setdefault(self._counters.label(arn), []).append(depth)
+        return [
+            *self._counters.samples(),
+            *[
+                QUEUE_DEPTH.sample(sum(getattr(depth.counts, state) for depth in depths), queue=label, state=state)
+                for label, depths in shown.items()
+                for state in ("visible", "in_flight", "delayed")
+            ],
+            *[
+                QUEUE_OLDEST_SECONDS.sample(max(depth.age_s for depth in depths), queue=label)
+                for label, depths in shown.items()
+            ],
+        ]
+
+
+def _event(count: QueueCount, depth: Counts | None, since_ms: int, now_ms: int) -> QueueCounted:
+    return QueueCounted(
+        at_ms=now_ms,
+        since_ms=since_ms,
+        queue=count.view.arn,
+        sent=count.sent,
+        received=count.received,
+        deleted=count.deleted,
+        moved_in=count.moved_in,
+        moved_out=count.moved_out,
+        visible=-1 if depth is None else depth.visible,
+        in_flight=-1 if depth is None else depth.in_flight,
+        delayed=-1 if depth is None else depth.delayed,
+        oldest_age_s=-1 if depth is None else _age_s(depth, now_ms),
+    )
+
+
+def _age_s(depth: Counts, now_ms: int) -> int:
+    """The age of the oldest message; -1 for none."""
+    return max(now_ms - depth.oldest_born_at_ms, 0) // 1000 if depth.oldest_born_at_ms else -1
