@@ -6,10 +6,13 @@ import re
 from uuid import UUID
 
 from cns.errors import invalid_parameter
+from cns.limits import TOPIC_NAME_CHARS_MAX
 from cns_common.arn import Arn, parse_arn
+from cns_common.aws.region import REGION_CHARS_MAX
 from cns_common.errors import RequestError
 
 PARTS = 6
+TOPIC_ARN_CHARS_MAX = len("arn:aws:sns:") + REGION_CHARS_MAX + len(":123456789012:") + TOPIC_NAME_CHARS_MAX
 
 _ACCOUNT = re.compile(r"[0-9]{12}")
 _QUEUE_NAME = re.compile(r"[A-Za-z0-9_-]{1,80}|[A-Za-z0-9_-]{1,75}\.fifo")
@@ -54,7 +57,8 @@ def _is_ours(arn: Arn, region: str) -> bool:
         and arn.service == "sns"
         and arn.region in (region or arn.region,)
         and _ACCOUNT.fullmatch(arn.account) is not None
-        and arn.resource != ""
+        and len(arn.region) <= REGION_CHARS_MAX
+        and 0 < len(arn.resource.partition(":")[0]) <= TOPIC_NAME_CHARS_MAX
         and arn.resource.isascii()
     )
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import msgspec
 
+from cns_common.store_keys import Key
+
 Attributes = dict[str, tuple[str, str]]  # name → data type and value as text (base64 for Binary), in publish order
 
 
 class Notification(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One accepted publish with all that its deliveries need. It is stored once."""
 
-    id: str
+    id: Key
     topic_arn: str
     timestamp_ms: int
     texts: dict[str, str]  # 'default', and the texts of MessageStructure=json by protocol

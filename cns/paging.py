@@ -8,7 +8,8 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from cns.errors import invalid_parameter
-from cns.limits import PAGE_SIZE
+from cns.limits import PAGE_SIZE, RESOURCE_ARN_CHARS_MAX
+from cns_common.errors import RequestError
 
 Item = TypeVar("Item")
 
@@ -18,9 +19,16 @@ def read_token(text: str | None) -> str:
     if not text:
         return ""
     try:
-        return b64decode(text.encode("ascii"), altchars=b"-_", validate=True).decode()
+        after = b64decode(text.encode("ascii"), altchars=b"-_", validate=True).decode()
     except (binascii.Error, UnicodeError):
-        raise invalid_parameter("NextToken Reason: invalid") from None
+        raise _invalid_token() from None
+    if len(after) > RESOURCE_ARN_CHARS_MAX:
+        raise _invalid_token()
+    return after
+
+
+def _invalid_token() -> RequestError:
+    return invalid_parameter("NextToken Reason: invalid")
 
 
 def page_of(

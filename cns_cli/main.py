@@ -18,18 +18,25 @@ from cns_common.errors import StartError
 COMMANDS = {
     "up": "cns_cli.up:up",
     "receiver": "cns_cli.receiver:receiver",
+    "queue": "cns_cli.remote.queue:app",
+    "topic": "cns_cli.remote.topic:app",
+    "publish": "cns_cli.remote.topic:publish",
     "explain": "cns_cli.explain.command:explain",
+    "endpoints": "cns_cli.endpoints:endpoints",
     "logs": "cns_cli.logs:logs",
     "check": "cns_cli.check:check",
     "api": "cns_cli.up:api",
     "worker": "cns_cli.up:worker",
     "account": "cns_cli.account:app",
+    "operator": "cns_cli.operator:app",
     "schema": "cns_cli.schema:app",
     "outbox": "cns_cli.outbox:app",
     "quarantine": "cns_cli.quarantine:app",
     "sms": "cns_cli.sms:app",
     "pool": "cns_cli.pool:app",
+    "redis": "cns_cli.redis_servers:app",
     "pipeline": "cns_cli.pipeline:app",
+    "replay": "cns_cli.replay.command:replay",
 }
 """Each command's module and its function or, for a group, its `typer.Typer`; in the order of `cns --help`."""
 

@@ -7,4 +7,4 @@ from typing import Annotated
 
 import typer
 
-Data = Annotated[Path | None, typer.Option("--data", envvar="CNS_DATA", help="The data directory. [default: data]")]
+Data = Annotated[Path | None, typer.Option("--data", envvar="CNS_DATA", help="The data directory. Default: data.")]

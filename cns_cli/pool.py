@@ -58,7 +58,7 @@ REPORTS = StoreSpec(
 app = typer.Typer(help="The delivery pools of the workers and their sizes.", no_args_is_help=True, add_completion=False)
 
 PoolName = Annotated[str, typer.Argument(metavar="POOL", help="delivery, or redelivery.")]
-PoolWorker = Annotated[str, typer.Option(metavar="PROCESS", help="This worker only, until it ends. [default: all]")]
+PoolWorker = Annotated[str, typer.Option(metavar="PROCESS", help="This worker only, until it ends. Default: all.")]
 
 
 @app.command("list")

@@ -9,6 +9,7 @@ from msgspec.structs import asdict
 
 from cns.delivery.envelope import timestamp_text
 from cns_backend.stores.contract import EVERY_WORKER, PoolSize, PoolState, Report
+from cns_backend.wrong_clock import why_idle
 from cns_common.metrics.catalogue import (
     BUILD_INFO,
     METRICS,
@@ -29,11 +30,14 @@ OTHERS = frozenset(
 
 
 def table(workers: Sequence[Report]) -> list[str]:
-    """Return a line per pool, and below them the other gauges that workers report."""
+    """Return a line per pool, and below them those workers that deliver nothing and the other gauges that workers
+    report."""
+    idle = [f"{report.process} {reason}" for report in workers if (reason := why_idle(report.samples))]
     rows = [_row(report.process, state) for report in workers for state in report.pools]
     others = [(report.process, *gauge) for report in workers for gauge in _gauges(report.samples).items()]
     return [
         *_aligned([TITLES, *rows]),
+        *(["", *idle] if idle else []),
         *(["", *_aligned([("worker", "gauge", "value"), *others])] if others else []),
     ]
 

@@ -18,7 +18,7 @@ EXIT_FAILED = 1
 app = typer.Typer(help="Keyspace and tables of the cluster form.", no_args_is_help=True, add_completion=False)
 
 Replication = Annotated[
-    int | None, typer.Option(min=1, max=9, help="Copies in the data centre. [default: CNS_CASSANDRA_REPLICATION, 3]")
+    int | None, typer.Option(min=1, max=9, help="Copies in the data centre. Default: CNS_CASSANDRA_REPLICATION, 3.")
 ]
 
 

@@ -23,7 +23,7 @@ app = typer.Typer(help="Phone numbers that receive SMS.", no_args_is_help=True, 
 @app.command("opt-out")
 def sms_opt_out(
     number: str,
-    account: Annotated[str, typer.Option(help="Account whose SMS stop. [default: the only one]")] = "",
+    account: Annotated[str, typer.Option(help="Account whose SMS stop. Default: the only one.")] = "",
     data: Data = None,
 ) -> None:
     """Record the answer STOP of a phone number: it gets no more SMS."""

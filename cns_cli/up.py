@@ -15,19 +15,19 @@ EXIT_USAGE = 2
 
 
 def up(
-    host: Annotated[str | None, typer.Option(help="Address to listen on. [default: 127.0.0.1]")] = None,
-    port: Annotated[int | None, typer.Option(help="One port for SQS, SNS and STS. [default: 6059]")] = None,
+    host: Annotated[str | None, typer.Option(help="Address to listen on. Default: 127.0.0.1.")] = None,
+    port: Annotated[int | None, typer.Option(help="One port for SQS, SNS and STS. Default: 6059.")] = None,
     data: Data = None,
-    auth: Annotated[str | None, typer.Option(help="on, or off: any credentials pass. [default: on]")] = None,
+    auth: Annotated[str | None, typer.Option(help="on, or off: any credentials pass. Default: on.")] = None,
     api: Annotated[int, typer.Option(envvar="CNS_API", min=1, max=64, help="API processes.")] = 1,
     worker: Annotated[
         bool, typer.Option(envvar="CNS_WORKER", help="Whether to run workers; off if Celery workers deliver.")
     ] = True,
     workers: Annotated[int, typer.Option(envvar="CNS_WORKERS", min=1, max=64, help="Worker processes.")] = 1,
     account_id: Annotated[str | None, typer.Option(help="Account of callers with --auth=off.")] = None,
-    compat: Annotated[str | None, typer.Option(help="localstack: its port, pages and URLs. [default: none]")] = None,
-    region: Annotated[str | None, typer.Option(help="Region of unsigned calls. [default: us-east-1]")] = None,
-    public_url: Annotated[str | None, typer.Option(help="Beginning of returned URLs. [default: the Host]")] = None,
+    compat: Annotated[str | None, typer.Option(help="localstack: its port, pages and URLs. Default: none.")] = None,
+    region: Annotated[str | None, typer.Option(help="Region of unsigned calls. Default: us-east-1.")] = None,
+    public_url: Annotated[str | None, typer.Option(help="Beginning of returned URLs. Default: the Host.")] = None,
     tls_cert: Annotated[Path | None, typer.Option(help="PEM certificate: serve https.")] = None,
     tls_key: Annotated[Path | None, typer.Option(help="PEM private key of --tls-cert.")] = None,
     test_clock: Annotated[bool, typer.Option("--test-clock", help="POST /_cns/clock advances time.")] = False,
@@ -58,8 +58,15 @@ def api() -> None:
     _run_cluster_process("api")
 
 
-def worker() -> None:
+def worker(
+    role: Annotated[
+        str | None,
+        typer.Option(envvar="CNS_WORKER_ROLES", help="Some of producer,consumer,maintenance. Default: all."),
+    ] = None,
+) -> None:
     """Run one worker of the cluster form, without Celery (CNS_STORE=cassandra)."""
+    if role is not None:
+        os.environ["CNS_WORKER_ROLES"] = role  # noqa: TID251  # the process reads it as a setting
     _run_cluster_process("worker")
 
 

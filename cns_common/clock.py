@@ -3,6 +3,8 @@
 Message time is wall time at start plus monotonic time since. It never runs backwards within a process, and `not_before`
 starts it no earlier than the highest time that the store has seen. It follows a wall clock that steps forward (NTP, a
 resumed laptop), and not one that steps back. A test clock has an offset that grows.
+
+In the cluster form it follows Cassandra's clock instead, by `correct`: forward at once, back by standing still.
 """
 
 from __future__ import annotations
@@ -45,6 +47,8 @@ class Clock:
         self._read_monotonic_ns = monotonic_ns
         self._origin_ns = wall_ns() - monotonic_ns()  # message time at 0 of the monotonic clock, without the offset
         self._total_ns = self._origin_ns  # the same with the offset, in one number that threads read at once
+        self._corrected = False
+        self._floor_ns = self._total_floor_ns = 0  # while time stands still, without and with the offset
         self._following = threading.Lock()
         self._timers: set[Timer] = set()
         self._logged_lead_ns = 0
@@ -54,6 +58,8 @@ class Clock:
     def now_ms(self) -> int:
         """Message time. It never goes back; see the module."""
         monotonic_ns = self._read_monotonic_ns()
+        if self._corrected:
+            return max(self._total_ns + monotonic_ns, self._total_floor_ns) // 1_000_000
         if not -STEP_NS < self._read_wall_ns() - monotonic_ns - self._origin_ns < STEP_NS:
             self._follow_wall()
         return (self._total_ns + monotonic_ns) // 1_000_000
@@ -61,6 +67,8 @@ class Clock:
     def wall_ms(self) -> int:
         """Message time without the offset."""
         monotonic_ns = self._read_monotonic_ns()
+        if self._corrected:
+            return max(self._origin_ns + monotonic_ns, self._floor_ns) // 1_000_000
         if not -STEP_NS < self._read_wall_ns() - monotonic_ns - self._origin_ns < STEP_NS:
             self._follow_wall()
         return (self._origin_ns + monotonic_ns) // 1_000_000
@@ -69,8 +77,34 @@ class Clock:
         """The machine's wall clock, steps included. Signatures and certificates are checked by it."""
         return self._read_wall_ns() // 1_000_000
 
+    def correct(self, by_ms: int, *, unused: bool = False) -> None:
+        """Move message time by what a better clock says; from now on the wall clock is not followed.
+
+        Back it moves by standing still until the time has come again, unless it is `unused`: nobody has asked for it.
+        """
+        with self._following:
+            if not unused:
+                monotonic_ns = self._read_monotonic_ns()
+                self._floor_ns = max(self._floor_ns, self._origin_ns + monotonic_ns)
+                self._total_floor_ns = max(self._total_floor_ns, self._total_ns + monotonic_ns)
+            self._corrected = True
+            self._origin_ns += by_ms * 1_000_000
+            self._total_ns += by_ms * 1_000_000
+        for timer in list(self._timers):
+            timer.arm()
+
+    def monotonic_ms(self) -> int:
+        """The machine's monotonic clock. It stands still while the machine is suspended."""
+        return self._read_monotonic_ns() // 1_000_000
+
+    @property
+    def is_test(self) -> bool:
+        return self._test
+
     def warning(self) -> str:
-        """What is wrong with the machine's clock, for a person; '' if nothing is."""
+        """Describe the fault of the machine's clock for a person; '' without a fault."""
+        if self._corrected:
+            return ""
         self.wall_ms()  # notices a step that no other call has noticed
         lead_ns = self._lead_ns()
         if lead_ns > STEP_NS:
@@ -95,7 +129,9 @@ class Clock:
         """Take over another process's offset, unless time would go back."""
         if offset_ms <= self.offset_ms:
             return
-        self._total_ns = self._origin_ns + offset_ms * 1_000_000
+        total_ns = self._origin_ns + offset_ms * 1_000_000
+        self._total_floor_ns += total_ns - self._total_ns
+        self._total_ns = total_ns
         for timer in list(self._timers):
             timer.arm()
 

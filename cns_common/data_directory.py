@@ -44,3 +44,12 @@ def unusable(what: str, error: OSError) -> StartError:
     """The error that ends a start. Its exit code distinguishes a full disk from faults that only a person can mend."""
     code = EXIT_DATA_FULL if error.errno in _FULL_ERRNOS else EXIT_DATA_UNUSABLE
     return StartError(f"{what}: {error.strerror or error}", code)
+
+
+def sync_directory(directory: Path) -> None:
+    """Make new, renamed and removed entries durable."""
+    fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)

@@ -11,7 +11,7 @@ import errno
 import os
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -67,6 +67,16 @@ class RemovedFiles(NamedTuple):
 
     age: int
     size: int
+
+
+class OldFiles(NamedTuple):
+    """The files to remove for their age, and for the size of all."""
+
+    aged: Sequence[StoredFile]
+    crowded: Sequence[StoredFile]
+
+    def numbers(self) -> RemovedFiles:
+        return RemovedFiles(len(self.aged), len(self.crowded))
 
 
 class FileWriter(ABC):
@@ -137,7 +147,10 @@ class FileWriter(ABC):
         """Raises OSError."""
 
     def _rotate(self) -> None:  # noqa: B027  # not every writer has something to do
-        """Called after each interval, and once more at the end."""
+        """Called after each interval."""
+
+    def _end(self) -> None:  # noqa: B027  # as above
+        """Called once, after the last line was written."""
 
     def _run(self) -> None:
         while not self._stopping:
@@ -150,7 +163,7 @@ class FileWriter(ABC):
             except Exception as error:  # a bug costs a batch, and not all lines from now on
                 log.error("file_writer.crashed", writer=self._name, exc_info=error)
         self._flush()
-        self._rotate()
+        self._end()
 
     def _flush(self) -> None:
         with self._lock:
@@ -203,23 +216,45 @@ def append_all(fd: int, data: bytes | bytearray) -> None:
 
 def remove_old(files: Iterable[StoredFile], first_period: str, bytes_max: int) -> RemovedFiles:
     """Remove the files of periods before `first_period`, then the oldest of what exceeds `bytes_max`."""
+    return remove_files(old_files(files, first_period, bytes_max)).numbers()
+
+
+def old_files(
+    files: Iterable[StoredFile],
+    first_period: str,
+    bytes_max: int,
+    goes_first: Callable[[StoredFile], bool] = lambda _: False,
+) -> OldFiles:
+    """Choose what is to be removed. Of what exceeds `bytes_max`, the oldest that `goes_first`, then the oldest."""
     ordered = sorted(files)
     aged = [file for file in ordered if file.period < first_period]
     kept = ordered[len(aged) :]
     excess_bytes = sum(file.size_bytes for file in kept) - bytes_max
     crowded = []
-    for file in kept:
+    for file in sorted(kept, key=goes_first, reverse=True):  # keeps the order among equals
         if excess_bytes <= 0:
             break
         excess_bytes -= file.size_bytes
         crowded.append(file)
-    for file in (*aged, *crowded):
-        file.path.unlink(missing_ok=True)
-    for folder in {file.path.parent for file in aged}:
+    return OldFiles(aged, crowded)
+
+
+def remove_files(old: OldFiles) -> OldFiles:
+    """Remove the files, and return those that no other process removed meanwhile."""
+    aged = [file for file in old.aged if _remove(file.path)]
+    crowded = [file for file in old.crowded if _remove(file.path)]
+    for folder in {file.path.parent for file in old.aged}:
         with contextlib.suppress(OSError):  # not empty
             folder.rmdir()
             folder.parent.rmdir()
-    return RemovedFiles(len(aged), len(crowded))
+    return OldFiles(aged, crowded)
+
+
+def _remove(path: Path) -> bool:
+    with contextlib.suppress(FileNotFoundError):
+        path.unlink()
+        return True
+    return False
 
 
 def stored_file(path: Path, period: str) -> StoredFile | None:

@@ -31,7 +31,8 @@ class ReplyError(Exception):
 
 
 class RedisPipe:
-    """`url` has redis-py's form, with TLS and Unix sockets. `run_id` is the run id of the server connected to last."""
+    """`url` has redis-py's form, with TLS and Unix sockets. `run_id` is the run id of the server connected to last, and
+    `facts` what it says of itself (INFO)."""
 
     def __init__(self, url: str, timeout_s: float) -> None:
         self._address: dict[str, Any] = dict(parse_url(url))  # type: ignore[no-untyped-call]  # redis-py: untyped
@@ -39,6 +40,7 @@ class RedisPipe:
         self._connection: _Connection | None = None
         self._connecting: asyncio.Task[_Connection] | None = None
         self.run_id = ""
+        self.facts: dict[str, str] = {}
 
     async def connection(self) -> _Connection:
         """The connection; a lost one is replaced."""
@@ -77,7 +79,7 @@ class RedisPipe:
                     )
                 if database := self._address.get("db"):
                     await connection.execute("SELECT", database)
-                facts: bytes = await connection.execute("INFO", "server")
+                facts: bytes = await connection.execute("INFO")
         except (OSError, TimeoutError, ReplyError, PipeError) as error:
             connection.close()
             raise PipeError(f"cannot use Redis: {str(error) or 'no answer'}") from error
@@ -87,7 +89,7 @@ class RedisPipe:
         lines = dict(line.split(":", 1) for line in facts.decode().splitlines() if ":" in line)
         if "run_id" not in lines:
             raise PipeError("Redis does not report its run id")
-        self.run_id = lines["run_id"]
+        self.run_id, self.facts = lines["run_id"], lines
         return connection
 
     async def _open(self, connection: _Connection) -> None:

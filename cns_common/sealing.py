@@ -13,7 +13,7 @@ import apsw
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from cns_common.data_directory import EXIT_DATA_UNUSABLE, unusable
+from cns_common.data_directory import EXIT_DATA_UNUSABLE, sync_directory, unusable
 from cns_common.errors import StartError
 from cns_common.sqlite.opening import MASTER_KEY_FILE, has_secrets
 
@@ -90,8 +90,4 @@ def _make(path: Path) -> None:
     with contextlib.suppress(FileExistsError):
         os.link(scratch, path)
     scratch.unlink()
-    directory = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(directory)  # secrets sealed from now on are lost without this file
-    finally:
-        os.close(directory)
+    sync_directory(path.parent)  # secrets sealed from now on are lost without this file

@@ -20,7 +20,7 @@ def client_context(ca_bundle: Path | None) -> ssl.SSLContext:
 
 
 def ca_bundle_fault(ca_bundle: Path) -> str | None:
-    """What is wrong with a bundle; None if nothing is."""
+    """Describe the fault of a bundle; None without a fault."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     try:
         context.load_verify_locations(ca_bundle)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import math
 import os
 import socket
 from collections.abc import Iterator, Mapping
 from functools import partial
 
+import structlog
 import uvicorn
 
 import cns.api
@@ -20,7 +22,7 @@ from cns.queue_port.contract import QueuePort
 from cns.service import NotificationService
 from cns_backend.backend import Backend
 from cns_backend.queue_port import access_keys, queue_port
-from cns_backend.services import event_log, notification_service, queue_service, sqs_options
+from cns_backend.services import audit_log, event_log, notification_service, queue_service, sqs_options
 from cns_backend.stores.contract import store_process
 from cns_common.aws import sts
 from cns_common.aws.auth.accounts import KeyRing
@@ -28,7 +30,9 @@ from cns_common.aws.auth.authentication import Authenticator
 from cns_common.aws.front_door import FrontDoor, Service
 from cns_common.aws.protocol.models import load_service
 from cns_common.aws.protocol.names import ServiceName
+from cns_common.aws.request_counters import RequestReporter
 from cns_common.configuration.settings import Settings
+from cns_common.events.audit_log import AuditLog
 from cns_common.events.writer import EventLog
 from cns_common.log_throttle import ThrottledRecords
 from cns_common.metrics.model import Counters
@@ -41,12 +45,25 @@ from cns_server.key_refresh import KeyRefresh
 from cns_server.localstack.pages import localstack_pages
 from cns_server.localstack.sns_pages import NotificationPages
 from cns_server.localstack.sqs_pages import MessagePages
+from cns_server.pages.app import ADMIN_PATH, PagesApp
+from cns_server.pages.app import PREFIX as PAGES_PREFIX
+from cns_server.rest.app import PREFIX as REST_PREFIX
+from cns_server.rest.app import RestApp
+from cns_server.rest.authentication import RestAuthenticator
+from cns_server.rest.calls import RestCalls
+from cns_server.rest.operator_tokens import operator_key
 from cqs.internal_api import extended_model
+from cqs.messages.count_report import COUNTS_INTERVAL_S, QueueCountReporter
 from cqs.service import QueueService
 
 BACKLOG = 2_048
 KEEP_ALIVE_S = 75
 DRAIN_S = 10
+CLUSTER_CALL_S = 8.0
+"""In the cluster form, which may wait for servers. A sweep a second looks, and a call has a second to end by itself, so
+it is answered within 10 s."""
+
+log = structlog.get_logger(__name__)
 
 
 class Api:
@@ -58,18 +75,24 @@ class Api:
         backend: Backend,
         front: FrontDoor,
         events: EventLog,
+        audit: AuditLog,
         port: QueuePort,
         filtering: Counters,
+        queues: QueueService,
     ) -> None:
         self._settings = settings
         self._backend = backend
-        self._front = front
+        self.front = front
         self._certificates: dict[str, bytes] = {}
         self._events = events
+        self._audit = audit
         self._port = port
         self._filtering = filtering
+        self._request_counts = RequestReporter(front.requests, events, backend.clock)
+        self._queue_counts = QueueCountReporter(queues.counters, queues.cache, events, backend.clock)
         pages = Pages(
             live=lambda: not front.stopping,
+            leaving=lambda: front.leaving,
             health=self.health,
             metrics=self.metrics,
             certificate=self.certificate,
@@ -80,7 +103,8 @@ class Api:
     @classmethod
     async def build(cls, settings: Settings, backend: Backend) -> Api:
         authenticator = await _authenticator(settings, backend)
-        queues = await queue_service(settings, backend)
+        audit = audit_log(settings, "api", backend.clock)
+        queues = await queue_service(settings, backend, audit)
         await queues.start()
         events = event_log(settings, "api", backend.clock)
         port = await queue_port(settings, backend, queues)
@@ -92,8 +116,16 @@ class Api:
             body_bytes_max=settings.body_bytes_max,
             log_calls=settings.log_level == "debug",
         )
-        api = cls(settings, backend, front, events, port, notifications.matcher.counts)
+        api = cls(settings, backend, front, events, audit, port, notifications.matcher.counts, queues)
         api.app.include_router(mail_pages(notifications.mail_links, settings.public_url))
+        rest = _rest_app(settings, backend, front, authenticator, queues, await backend.receipt_keys.receipt_key())
+        api.app.mount(REST_PREFIX, rest)
+        pages = PagesApp(rest, api.health, backend.control.state, version=cns.__version__)
+        front.landing = pages.landing
+        api.app.mount(PAGES_PREFIX, pages)
+        api.app.add_redirections(
+            {ADMIN_PATH: f"{PAGES_PREFIX}/", PAGES_PREFIX: f"{PAGES_PREFIX}/", REST_PREFIX: f"{REST_PREFIX}/"}
+        )
         if settings.compat == "localstack":
             messages = MessagePages(queues, authenticator, settings.region)
             sent = NotificationPages(
@@ -114,7 +146,7 @@ class Api:
             uvicorn.Config(
                 self.app,
                 loop="none",
-                http=ApiProtocol.serving(self._front, self._settings.header_bytes_max, table),
+                http=ApiProtocol.serving(self.front, self._settings.header_bytes_max, table, _call_s(self._settings)),
                 ws="none",
                 lifespan="off",
                 log_config=None,
@@ -134,15 +166,38 @@ class Api:
             ThrottledRecords(loop.time)
         )  # malformed requests write a line each
         certificates = asyncio.create_task(self._load_certificates())
+        reports = asyncio.create_task(self._report_counts())
         serving = asyncio.create_task(server.serve(sockets=[listener]))
         await asyncio.wait({serving, until}, return_when=asyncio.FIRST_COMPLETED)
-        self._front.stop()
+        self.front.leave()
+        await self._wait_for_balancers(serving)
+        self.front.stop()
         server.should_exit = True
         certificates.cancel()
+        reports.cancel()
         await serving
         table.stop()
+        await self.report_counts()
         await self._port.close()
         self._events.close()
+        self._audit.close()
+
+    async def _wait_for_balancers(self, serving: asyncio.Task[None]) -> None:
+        """Go on answering until balancers have noticed, or the server fails."""
+        await asyncio.wait({serving}, timeout=self._settings.stop_delay_s)
+
+    async def _report_counts(self) -> None:
+        while True:
+            await asyncio.sleep(COUNTS_INTERVAL_S)
+            try:
+                await self.report_counts()
+            except Exception as error:  # a bug: logged, and the next report has these counts, too
+                log.error("loop.crashed", loop="counts", exc_info=error)
+
+    async def report_counts(self) -> None:
+        """Emit what was counted of requests and queues since the last call."""
+        self._request_counts.report()
+        await self._queue_counts.report()
 
     async def _load_certificates(self) -> None:
         """Serve the signing keys' certificates; the first start makes a key, which takes long, while calls are
@@ -158,15 +213,18 @@ class Api:
 
     async def health(self) -> Health:
         state = await self._backend.control.state()
-        return judge_health(state, self._settings.data, self._backend.samples())
+        own = [*self._backend.samples(), *self._events.samples(), *self._audit.samples()]
+        return judge_health(state, self._settings.data, own)
 
     async def metrics(self) -> str:
         state = await self._backend.control.state()
-        samples = self._front.samples()
+        samples = self.front.samples()
         own = (
             *process_samples(cns.__version__),
             *self._events.samples(),
+            *self._audit.samples(),
             *self._filtering.samples(),
+            *self._queue_counts.samples(),
             *self._backend.samples(),
         )
         samples += [sample.labelled("process", f"api-{os.getpid()}") for sample in own]
@@ -189,7 +247,23 @@ async def _authenticator(settings: Settings, backend: Backend) -> Authenticator:
         enforced=settings.auth == "on",
         region=settings.region,
         account_id=settings.account_id,
+        learn_keys=refresh.learn,
     )
+
+
+def _rest_app(
+    settings: Settings,
+    backend: Backend,
+    front: FrontDoor,
+    authenticator: Authenticator,
+    queues: QueueService,
+    receipt_key: bytes,
+) -> RestApp:
+    rest_authenticator = RestAuthenticator(
+        authenticator, backend.clock, region=settings.region, operator_key=operator_key(receipt_key)
+    )
+    calls = RestCalls(front, rest_authenticator, public_url=settings.public_url)
+    return RestApp(calls, queues, backend.accounts, backend.clock, receipt_key=receipt_key, version=cns.__version__)
 
 
 def _services(
@@ -207,6 +281,11 @@ def _services(
         ),
         "sts": Service(model=load_service("sts"), operations=sts.operations()),
     }
+
+
+def _call_s(settings: Settings) -> float:
+    """The time limit of a call. In the embedded form none waits for another machine."""
+    return CLUSTER_CALL_S if settings.store == "cassandra" else math.inf
 
 
 class _Server(uvicorn.Server):

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Any
 
 import msgspec
 import structlog
 from fastapi import FastAPI, HTTPException, Request, Response
-from fastapi.responses import JSONResponse, PlainTextResponse
+from fastapi.responses import JSONResponse, PlainTextResponse, RedirectResponse
 from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope, Send
 
@@ -20,6 +21,7 @@ from cns_server.health import Health
 
 ADVANCE_S_MAX = 10 * 365 * 86_400
 CERTIFICATE_PREFIX = "SimpleNotificationService-"
+STOPPING = "this process was told to stop"
 PATH_CHARS_MAX = 100
 """The length of a page's path in the log."""
 
@@ -40,6 +42,7 @@ class Pages:
     """The functions behind the routes."""
 
     live: Callable[[], bool]
+    leaving: Callable[[], bool]
     health: Callable[[], Awaitable[Health]]
     metrics: Callable[[], Awaitable[str]]
     certificate: Callable[[str], bytes | None]
@@ -76,7 +79,10 @@ class App(FastAPI):
     def _add_routes(self, pages: Pages) -> None:
         @self.get("/live")
         async def live() -> Response:
-            """Whether this process takes calls. It depends on neither the store nor the workers."""
+            """Whether this process takes calls. It depends on neither the store nor the workers. 404 while it will
+            stop: HAProxy then sends it no more calls, and lets those in progress end."""
+            if pages.leaving():
+                return PlainTextResponse("", status_code=404)
             return PlainTextResponse("", status_code=200 if pages.live() else 503)
 
         @self.get("/health")
@@ -87,7 +93,9 @@ class App(FastAPI):
 
         @self.get("/ready")
         async def ready() -> Response:
-            """200 when calls will be answered and deliveries made."""
+            """200 when calls will be answered and deliveries made; 503 from when this process was told to stop."""
+            if pages.leaving():
+                return JSONResponse({"ready": False, "reasons": [STOPPING]}, status_code=503)
             report = await pages.health()
             return JSONResponse(report.to_dict(), status_code=200 if report.ready else 503)
 
@@ -105,6 +113,11 @@ class App(FastAPI):
         if pages.advance_clock is not None:
             self._add_clock(pages.advance_clock)
 
+    def add_redirections(self, targets: Mapping[str, str]) -> None:
+        """Redirect each path to another one."""
+        for path, target in targets.items():
+            self.add_api_route(path, partial(_redirect, target), methods=["GET"])
+
     def _add_clock(self, advance: Callable[[int], Awaitable[int]]) -> None:
         @self.post("/_cns/clock")
         async def clock(request: Request) -> dict[str, Any]:
@@ -115,3 +128,7 @@ class App(FastAPI):
             except (msgspec.MsgspecError, UnicodeDecodeError) as error:
                 raise HTTPException(422, f'the body must be like {{"advance_s": 60}}: {error}') from None
             return {"offset_ms": await advance(int(asked.advance_s * 1000))}
+
+
+async def _redirect(target: str) -> Response:
+    return RedirectResponse(target, 303)

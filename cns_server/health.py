@@ -9,9 +9,30 @@ from typing import Any, Literal
 import msgspec
 
 from cns_backend.stores.contract import ServiceState
-from cns_common.metrics.catalogue import QUARANTINE_JOBS, REDIS_UP
+from cns_backend.wrong_clock import clock_difference, why_idle
+from cns_common.metrics.catalogue import (
+    AUDIT_REFUSED,
+    CLOCK_OFFSET_SECONDS,
+    EVENT_SEGMENTS_UNREAD_LEFT_SECONDS,
+    EVENT_SEGMENTS_UNREAD_SHARE,
+    QUARANTINE_JOBS,
+    REDIS_UP,
+)
 from cns_common.metrics.model import Sample
 from cns_common.process.supervisor import STATUS_FILE, read_status
+from cns_common.worker_roles import ALL_ROLES, WorkerRole, lacking_roles
+
+UNREAD_SHARE_WARNED = 0.5
+"""Health is yellow when unread event segments are this near to their removal."""
+CLOCK_OFFSET_WARNED_S = 0.25
+CLOCK_OFFSET_REFUSED_S = 5.0
+HOUR_S = 3600
+NOT_DONE = {
+    WorkerRole.PRODUCER: "no worker with the role producer reports: publishes are not fanned out",
+    WorkerRole.CONSUMER: "no worker with the role consumer reports: nothing is delivered",
+}
+"""Without one of these nothing arrives."""
+NOT_MAINTAINED = "no worker with the role maintenance reports: nothing that expired is removed, no message is moved"
 
 
 class Health(msgspec.Struct, frozen=True):
@@ -21,6 +42,7 @@ class Health(msgspec.Struct, frozen=True):
     ready: bool
     reasons: tuple[str, ...] = ()
     processes: tuple[dict[str, Any], ...] = ()
+    workers: tuple[dict[str, Any], ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         plain: dict[str, Any] = msgspec.to_builtins(self)
@@ -41,19 +63,53 @@ def judge_health(state: ServiceState, data: Path, own: Sequence[Sample] = ()) ->
         elif process.restarts:
             yellow.append(f"{process.name} was restarted {process.restarts} times")
     workers = [report for report in state.reports if report.role == "worker"]
+    roles = {report.process: report.roles or ALL_ROLES for report in workers}
+    idle = {report.process: reason for report in workers if (reason := why_idle(report.samples))}
+    lacking = lacking_roles(tuple(of for process, of in roles.items() if process not in idle))
+    are_needed = len(lacking) > len(lacking_roles(tuple(roles.values())))
+    (red if are_needed else yellow).extend(f"{process} {reason}" for process, reason in sorted(idle.items()))
     if not workers:
         red.append("no worker reports: nothing is delivered")
+    else:
+        red += [NOT_DONE[role] for role in lacking if role in NOT_DONE]
+        yellow += [NOT_MAINTAINED for role in lacking if role not in NOT_DONE]
     for report in workers:
         red += [f"the worker's {loop} loop fails" for loop in report.failing]
         if any(sample.name == QUARANTINE_JOBS.name and sample.value for sample in report.samples):
             yellow.append("jobs are in quarantine")
+    reported = [*own, *[sample for report in state.reports for sample in report.samples]]
+    if any(sample.name == AUDIT_REFUSED.name and sample.value for sample in reported):
+        yellow.append("audit events cannot be written: calls to queues with Audit=on are refused")
     if any(sample.name == REDIS_UP.name and not sample.value for sample in own):
         yellow.append("Redis does not answer: without it messages are given out more slowly")
+    yellow += _clock_offset(own)
+    yellow += _unread_events([*own, *[sample for report in workers for sample in report.samples]])
     if state.clock_warning:
         yellow.append(state.clock_warning)
     return Health(
         "red" if red else "yellow" if yellow else "green",
-        ready=bool(workers) and not state.store_failure,
+        ready=not NOT_DONE.keys() & lacking and not state.store_failure,
         reasons=(*red, *yellow),
         processes=tuple({"name": p.name, "pid": p.pid, "restarts": p.restarts} for p in processes),
+        workers=tuple({"process": process, "roles": list(roles[process])} for process in sorted(roles)),
     )
+
+
+def _clock_offset(own: Sequence[Sample]) -> list[str]:
+    """A reason if this machine's clock differs from Cassandra's."""
+    for sample in own:
+        if sample.name == CLOCK_OFFSET_SECONDS.name and abs(sample.value) >= CLOCK_OFFSET_WARNED_S:
+            reason = f"this machine's {clock_difference(sample.value)}"
+            refused = abs(sample.value) > CLOCK_OFFSET_REFUSED_S
+            return [f"{reason}: receives are refused" if refused else reason]
+    return []
+
+
+def _unread_events(samples: Sequence[Sample]) -> list[str]:
+    """A reason if unread event segments of any machine are half-way to their removal."""
+    share = max([sample.value for sample in samples if sample.name == EVENT_SEGMENTS_UNREAD_SHARE.name], default=0.0)
+    if share < UNREAD_SHARE_WARNED:
+        return []
+    left_s = min([sample.value for sample in samples if sample.name == EVENT_SEGMENTS_UNREAD_LEFT_SECONDS.name])
+    when = f"in about {left_s / 3600:.1f} h" if left_s >= HOUR_S else f"in about {left_s // 60:.0f} min"
+    return [f"events that no ingest has read are removed {when}: run `cns pipeline ingest`"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from cns.notification import Notification
+from cns_common.store_keys import Key
 
 SKEW_MS_MAX = 60_000
 """Publish times in an archive may be out of order by at most this. The clocks of processes differ, and a message gets
@@ -22,7 +23,7 @@ class ArchivedMessage(msgspec.Struct, frozen=True):
     """A message in an archive. Keys sort in the order of replay."""
 
     at_ms: int  # when it was published
-    key: str
+    key: Key
     expires_ms: int
     notification: Notification
 

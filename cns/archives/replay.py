@@ -20,6 +20,7 @@ from typing import Literal
 import msgspec
 
 from cns.notification import Notification
+from cns_common.store_keys import Key
 
 ReplayStatus = Literal["Pending", "In progress", "Completed", "Failed"]
 """In the spelling of the API."""
@@ -39,10 +40,10 @@ class LiveDelivery(enum.Enum):
 class Replay(msgspec.Struct, frozen=True, kw_only=True):
     """`version` rises with each change."""
 
-    id: str
-    topic_arn: str
+    id: Key
+    topic_arn: Key
     archive_id: str
-    subscription_arn: str
+    subscription_arn: Key
     policy: str  # the text that GetSubscriptionAttributes shows
     start_ms: int
     end_ms: int = 0  # exclusive; 0: no end
@@ -69,4 +70,8 @@ class Replay(msgspec.Struct, frozen=True, kw_only=True):
 
     def dedup_id(self, message_id: str) -> str:
         """The deduplication id of an internal FIFO queue: the same from the replay, its repetition and the fan-out."""
-        return f"{message_id}/{self.subscription_arn}/{self.id}"
+        return replay_dedup_id(message_id, self.subscription_arn, self.id)
+
+
+def replay_dedup_id(message_id: str, subscription_arn: str, replay_id: str) -> str:
+    return f"{message_id}/{subscription_arn}/{replay_id}"

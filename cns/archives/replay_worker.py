@@ -7,7 +7,7 @@ replay and the fan-out divide the messages.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -15,17 +15,15 @@ from msgspec.structs import replace
 from cns.archives.model import SKEW_MS_MAX, ArchivedMessage
 from cns.archives.policy import beginning_ms
 from cns.archives.replay import END_OF_ARCHIVE, Replay, ReplayStatus
-from cns.delivery import jobs
-from cns.delivery.jobs import EndpointJob
-from cns.filters.topic_filters import TopicFilters
-from cns.queue_port.contract import NewJob, QueuePort
+from cns.archives.replay_jobs import enqueue_in_chunks, matched_event, replay_job, replay_queue, wanted_by
+from cns.queue_port.contract import QueuePort
 from cns.stores.contract import ArchiveStore, ReplayStore, SubscriptionStore, TopicStore
-from cns.subscriptions.subscription import IndexState, Subscription, SubscriptionState
+from cns.subscriptions.subscription import Subscription, SubscriptionState
 from cns.topics.topic import Topic
 from cns_common.clock import Clock
+from cns_common.events.schema import EventSink
 
 PAGE_MESSAGES = 100
-PUT_BYTES_MAX = 4 * 1024 * 1024
 QUEUE_DEPTH_MAX = 10_000
 """A replay pauses while its queue has this many jobs: archived messages can wait."""
 START_DELAY_MS = 1_000
@@ -55,6 +53,7 @@ class ReplayWorker:
         subscriptions: SubscriptionStore,
         port: QueuePort,
         clock: Clock,
+        events: EventSink,
     ) -> None:
         self._replays = replays
         self._archives = archives
@@ -62,11 +61,12 @@ class ReplayWorker:
         self._subscriptions = subscriptions
         self._port = port
         self._clock = clock
+        self._events = events
 
     async def step(self, replay: Replay) -> bool:
         """Do the next page. Return whether to call again at once: False when the replay has ended or has to wait."""
         snapshot = await self._read_snapshot(replay)
-        if snapshot is None or await self._port.depth(_queue(snapshot.topic)) >= QUEUE_DEPTH_MAX:
+        if snapshot is None or await self._port.depth(replay_queue(snapshot.topic.arn)) >= QUEUE_DEPTH_MAX:
             return False
         if not snapshot.topic.fifo:
             return await self._send(snapshot)
@@ -124,38 +124,12 @@ class ReplayWorker:
         return await self._archives.page(replay.archive_id, from_ms, until_ms, replay.sent, PAGE_MESSAGES)
 
     async def _put(self, snapshot: ReplaySnapshot, page: Sequence[ArchivedMessage]) -> None:
-        filters = TopicFilters()
-        if snapshot.subscription.index_state is IndexState.FILTERED:
-            filters.put(snapshot.subscription)
-        wanted = [each for each in page if not len(filters) or filters.find(each.notification).matches.page()]
-        for chunk in _chunks([_put(snapshot, each) for each in wanted]):
-            await self._port.enqueue(chunk)
+        wanted = wanted_by(snapshot.subscription, [each.notification for each in page])
+        for each in wanted:
+            self._events.emit(matched_event(each, 1, snapshot.replay.id, snapshot.now_ms))
+        new_jobs = [replay_job(snapshot.subscription.arn, each, snapshot.replay.id) for each in wanted]
+        await enqueue_in_chunks(self._port, new_jobs)
 
     async def _save(self, replay: Replay) -> bool:
         """Store the progress. False when the replay was replaced or removed in the meantime."""
         return await self._replays.replace(replace(replay, version=replay.version + 1), replay.version)
-
-
-def _queue(topic: Topic) -> str:
-    return jobs.FIFO_ENDPOINT_JOBS if topic.fifo else jobs.ENDPOINT_JOBS
-
-
-def _put(snapshot: ReplaySnapshot, archived: ArchivedMessage) -> NewJob:
-    """The job that the fan-out would put, with the notification inline and marked as replayed."""
-    arn, notification = snapshot.subscription.arn, replace(archived.notification, replayed=True)
-    job = EndpointJob(notification.id, snapshot.topic.arn, (arn,), notification, notification.sequence_number)
-    dedup = snapshot.replay.dedup_id(notification.id)
-    group = f"{arn} {notification.message_group_id}" if snapshot.topic.fifo else snapshot.topic.arn
-    return NewJob(_queue(snapshot.topic), dedup, jobs.encode(job), group, dedup=dedup if snapshot.topic.fifo else "")
-
-
-def _chunks(puts: Sequence[NewJob]) -> Iterator[list[NewJob]]:
-    """Split the puts, in order, into requests of at most PUT_BYTES_MAX."""
-    chunk: list[NewJob] = []
-    for put in puts:
-        if chunk and sum(len(each.body) for each in chunk) + len(put.body) > PUT_BYTES_MAX:
-            yield chunk
-            chunk = []
-        chunk.append(put)
-    if chunk:
-        yield chunk

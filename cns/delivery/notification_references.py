@@ -10,15 +10,18 @@ from __future__ import annotations
 from cns.limits import NOTIFICATION_MS
 from cns.notification import Notification
 from cns.stores.contract import NotificationStore
+from cns_common.clock import Clock
 
 
 class NotificationReferences:
-    def __init__(self, store: NotificationStore) -> None:
+    def __init__(self, store: NotificationStore, clock: Clock) -> None:
         self._store = store
+        self._clock = clock
 
     async def store(self, notification: Notification, jobs: int = 1) -> None:
-        """Store a notification for the given number of jobs."""
-        await self._store.put(notification, jobs, notification.timestamp_ms + NOTIFICATION_MS)
+        """Store a notification for the given number of jobs. A replayed one may have been published long ago."""
+        stored_ms = self._clock.now_ms() if notification.replayed else notification.timestamp_ms
+        await self._store.put(notification, jobs, stored_ms + NOTIFICATION_MS)
 
     async def add(self, notification_id: str, jobs: int) -> None:
         """Count jobs that are about to be enqueued."""

@@ -10,6 +10,8 @@ from hashlib import blake2b
 
 import msgspec
 
+from cns_common.store_keys import Key
+
 OUTBOX_MS = 7 * 86_400_000
 """How long an item is kept."""
 _DIGEST_BYTES = 8
@@ -18,11 +20,11 @@ _DIGEST_BYTES = 8
 class OutboxItem(msgspec.Struct, frozen=True, kw_only=True):
     """One delivery. `destination` is the endpoint: a phone number, an ARN, a mail address."""
 
-    id: str  # rises with time: items are listed newest first
+    id: Key  # rises with time: items are listed newest first
     at_ms: int
-    account: str
+    account: Key
     region: str
-    protocol: str
+    protocol: Key
     destination: str
     message_id: str
     topic_arn: str = ""  # '' for a message published to the destination itself

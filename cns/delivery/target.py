@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from cns.delivery.delivery_policy import DEFAULT_CONTENT_TYPE, delivery_terms
+from cns.delivery.endpoint_names import endpoint_name
 from cns.delivery.jobs import DirectJob
 from cns.delivery.retry_policy import MAIL_POLICY, QUEUE_POLICY, RetryPolicy
 from cns.delivery.status_logging import NO_FEEDBACK, Feedback, topic_feedback
@@ -54,10 +55,13 @@ class Target:
     """The fairness group: the topic, or the account that published to an endpoint itself."""
     endpoint_key: str = field(init=False)
     """The key of the endpoint's limits and circuit breaker. Accounts are separate: each has its own breaker."""
+    endpoint_name: str = field(init=False)
+    """In events; see `cns.delivery.endpoint_names`."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "group", self.arn.rpartition(":")[0] or self.account)
         object.__setattr__(self, "endpoint_key", f"{self.account} {self.endpoint}")
+        object.__setattr__(self, "endpoint_name", endpoint_name(self.protocol, self.endpoint))
 
     def queue_attributes(self, notification: Notification) -> dict[str, dict[str, str | bytes]]:
         """The notification's attributes as parameters of SendMessage, for raw delivery to a queue."""

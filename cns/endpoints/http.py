@@ -69,7 +69,7 @@ class HttpSender:
     async def send(self, request: HttpRequest) -> Outcome:
         """Make one attempt, which ends within the timeout."""
         response = await self.post(request)
-        return response if isinstance(response, Failed) else self._classify(response)
+        return response if isinstance(response, Failed) else self._classify(response, len(request.body))
 
     async def post(self, request: HttpRequest) -> HttpResponse | Failed:
         """Make one attempt and return the response whatever its status."""
@@ -142,9 +142,10 @@ class HttpSender:
         finally:
             self._pool.give_back(connection)
 
-    def _classify(self, response: HttpResponse) -> Outcome:
+    def _classify(self, response: HttpResponse, size_bytes: int) -> Outcome:
         if 200 <= response.status < 300:
-            return Delivered(response.status, response.dwell_ms, response=response.reason[:RESPONSE_CHARS_MAX])
+            reason = response.reason[:RESPONSE_CHARS_MAX]
+            return Delivered(response.status, response.dwell_ms, response=reason, size_bytes=size_bytes)
         # below 200 is only 101, which no request asked for: the endpoint is faulty
         retryable = response.status >= 500 or response.status == 429 or response.status < 200
         return Failed(
@@ -155,6 +156,7 @@ class HttpSender:
             permanent=not retryable,
             retry_after_s=self.retry_after_s(response) if retryable else 0.0,
             response=response.reason[:RESPONSE_CHARS_MAX],
+            size_bytes=size_bytes,
         )
 
 

@@ -39,6 +39,7 @@ class Delivered(msgspec.Struct, frozen=True):
     dwell_ms: int
     provider_id: str = ""  # message id in the queue
     response: str = ""  # the endpoint's text beside its status
+    size_bytes: int = 0  # of the body that was sent
 
 
 class Failed(msgspec.Struct, frozen=True):
@@ -52,6 +53,7 @@ class Failed(msgspec.Struct, frozen=True):
     retry_after_s: float = 0.0
     response: str = ""  # as in Delivered
     code: str = ""
+    size_bytes: int = 0  # as in Delivered, with a status that may count as delivered
 
 
 Outcome = Delivered | Failed

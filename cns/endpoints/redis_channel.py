@@ -65,7 +65,7 @@ class RedisSender:
             return Failed(Cause.STATUS, str(error), _since_ms(started_s))
         except (OSError, ValueError) as error:  # ValueError: a name that cannot be looked up
             return Failed(Cause.CONNECTION, str(error) or type(error).__name__, _since_ms(started_s))
-        return Delivered(0, _since_ms(started_s))
+        return Delivered(0, _since_ms(started_s), size_bytes=len(request.body))
 
     async def close(self) -> None:
         idle = [connection for connections in self._idle.values() for connection in connections]

@@ -77,7 +77,8 @@ class SmtpSender:
             return _failure_of_reply(error, _since_ms(started_s))
         except (SMTPException, OSError, ValueError) as error:
             return _failure_of(error, _since_ms(started_s))
-        return Delivered(_ACCEPTED, _since_ms(started_s), response=reply[:RESPONSE_CHARS_MAX])
+        shown = reply[:RESPONSE_CHARS_MAX]
+        return Delivered(_ACCEPTED, _since_ms(started_s), response=shown, size_bytes=len(request.message))
 
     async def close(self) -> None:
         idle, self.idle = self.idle, []

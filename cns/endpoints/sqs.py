@@ -15,6 +15,7 @@ from cns.endpoints.outcome import RESPONSE_CHARS_MAX, Cause, Delivered, Failed, 
 from cns.queue_port.contract import QueueMessage
 from cns.queue_port.sqs_delivery import send_message_members
 from cns.queue_port.sqs_requests import decode_or_default, error_of, signed_request
+from cns_common.text_size import utf8_bytes
 
 _THROTTLING_CODES = frozenset(
     {
@@ -68,7 +69,8 @@ class RemoteQueueSender:
             return replace(response, permanent=False)  # the operator can correct the service's URL
         if 200 <= response.status < 300:
             message_id = decode_or_default(response.body, _SendMessageResponse).id
-            return Delivered(response.status, response.dwell_ms, message_id)
+            size_bytes = utf8_bytes(request.message.body)
+            return Delivered(response.status, response.dwell_ms, message_id, size_bytes=size_bytes)
         return self._failure(response)
 
     async def close(self) -> None: ...

@@ -6,7 +6,7 @@ endpoint suspend the subscription. It is then pending confirmation for 48 hours,
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from typing import Protocol
 
 import structlog
 from msgspec.structs import replace
@@ -17,52 +17,38 @@ from cns.limits import PENDING_MS, UPDATE_TRIES_MAX
 from cns.notification import Notification
 from cns.stores.contract import SubscriptionStore
 from cns.subscriptions.subscription import SubscriptionState
-from cns_common.bounded_cache import BoundedCache
 from cns_common.clock import Clock
-
-SUBSCRIPTIONS_CACHED_MAX = 10_000
 
 log = structlog.get_logger(__name__)
 
 
-@dataclass(slots=True)
-class _SecondCount:
-    """`message_ids` are within the limit: each may be sent, at every attempt."""
+class MailCounts(Protocol):
+    """The mails of each second of a subscription, counted over all processes."""
 
-    at_s: int
-    message_ids: set[str] = field(default_factory=set)
+    async def admit_mail(self, subscription: str, second: int, message_id: str, limit: int) -> bool:
+        """Whether the mail is one of the first `limit` that were published in this second. A mail that was admitted
+        is so at every attempt, and so is one of a second that is long over."""
+        ...
 
 
 class MailRateLimit:
     """Counts messages by the second in which they were published, not sent: no retry, and no backlog after an outage of
-    the relay, suspends a subscription. Each process counts only the mails that it sends."""
+    the relay, suspends a subscription."""
 
-    def __init__(self, subscriptions: SubscriptionStore, clock: Clock, mails_a_second: int) -> None:
+    def __init__(self, subscriptions: SubscriptionStore, counts: MailCounts, clock: Clock, mails_a_second: int) -> None:
         """`mails_a_second` 0 stands for no limit."""
         self._subscriptions = subscriptions
+        self._counts = counts
         self._clock = clock
         self._mails_a_second = mails_a_second
-        self._seconds: BoundedCache[str, _SecondCount] = BoundedCache(SUBSCRIPTIONS_CACHED_MAX)
 
     async def drop_cause(self, target: Target, notification: Notification) -> Cause | None:
         """Why this mail must not be sent; None if it may be. Suspends the subscription if it is above the limit."""
-        if not self._mails_a_second or self._is_within_limit(target.arn, notification):
+        limit, second = self._mails_a_second, notification.timestamp_ms // 1000
+        if not limit or await self._counts.admit_mail(target.arn, second, notification.id, limit):
             return None
         await self._suspend(target.arn)
         return Cause.MAIL_RATE
-
-    def _is_within_limit(self, arn: str, notification: Notification) -> bool:
-        at_s = notification.timestamp_ms // 1000
-        second = self._seconds.get(arn)
-        if second is None or second.at_s < at_s:
-            second = _SecondCount(at_s)
-            self._seconds.put(arn, second)
-        if second.at_s > at_s or notification.id in second.message_ids:
-            return True
-        if len(second.message_ids) >= self._mails_a_second:
-            return False
-        second.message_ids.add(notification.id)
-        return True
 
     async def _suspend(self, arn: str) -> None:
         """After UPDATE_TRIES_MAX concurrent changes it gives up: the next mail above the limit tries again."""

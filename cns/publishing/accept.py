@@ -46,7 +46,7 @@ class Dispatcher:
         one_commit: bool,
     ) -> None:
         self._matcher = matcher
-        self._references = NotificationReferences(notifications)
+        self._references = NotificationReferences(notifications, clock)
         self._archiver = archiver
         self._queue = queue
         self._clock = clock
@@ -82,7 +82,8 @@ class Dispatcher:
             writes.append(self._archiver.append(view, [each.notification for each in notifications]))
         await self._commit(writes, lambda: self._enqueue(new_jobs))
         for each, page in zip(notifications, pages, strict=True):
-            self._emit_accepted(view, each, jobs=int(bool(page.arns or page.cursor)))
+            matched = 0 if page.cursor else len(page.arns)  # a fan-out finds all of a large topic's
+            self._emit_accepted(view, each, jobs=int(bool(page.arns or page.cursor)), matched=matched)
             self._matcher.report_filtered(each.notification, page)
         return [PublishResult(each.notification.id) for each in notifications]
 
@@ -134,7 +135,7 @@ class Dispatcher:
         if new_jobs:
             await self._queue.enqueue(new_jobs)
 
-    def _emit_accepted(self, view: TopicView, accepted: SizedNotification, *, jobs: int) -> None:
+    def _emit_accepted(self, view: TopicView, accepted: SizedNotification, *, jobs: int, matched: int = 0) -> None:
         self._events.emit(
             PublishAccepted(
                 at_ms=self._clock.now_ms(),
@@ -144,6 +145,8 @@ class Dispatcher:
                 size_bytes=accepted.size_bytes,
                 has_subject=accepted.notification.subject is not None,
                 jobs=jobs,
+                matched=matched,
+                replayed=accepted.notification.replayed,
             )
         )
 

@@ -16,7 +16,7 @@ from cns.filters.topic_filters import TopicFilters
 from cns.notification import Notification
 from cns.stores.contract import SubscriptionStore
 from cns_common.clock import Clock
-from cns_common.events.schema import DeliveryFiltered, EventSink, NotificationDropped
+from cns_common.events.schema import DeliveryFiltered, EventSink, NotificationDropped, NotificationMatched
 from cns_common.metrics.catalogue import DROPPED, FILTER_EVALUATIONS, FILTERED_OUT
 from cns_common.metrics.model import Counters
 
@@ -109,6 +109,18 @@ class SubscriptionMatcher:
         named = filtered and len(filters) <= FILTERS_NAMED_OF_MAX
         keys = filters.first_unmet_keys(found, FILTERS_NAMED_MAX) if named else {}
         return MatchPage(tuple([prefix + one for one in merged]), "", FilterSummary(filtered, found.unevaluable, keys))
+
+    def report_matched(self, notification: Notification, matched: int, part: str = "") -> None:
+        """Report how many subscriptions a part of the fan-out found: see `NotificationMatched`."""
+        self._events.emit(
+            NotificationMatched(
+                at_ms=self._clock.now_ms(),
+                message_id=notification.id,
+                topic=notification.topic_arn,
+                matched=matched,
+                part=part,
+            )
+        )
 
     def report_filtered(self, notification: Notification, page: MatchPage) -> None:
         """Count and report what the filters kept back. Call it once, when the page is used."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cns.arns import check_topic_arn
+from cns.arns import TOPIC_ARN_CHARS_MAX, check_topic_arn
 from cns.authorization import Access
 from cns.errors import no_such_topic
 from cns.limits import FIFO_SUFFIX, MESSAGE_BYTES_DEFAULT
@@ -36,7 +36,8 @@ class Publisher:
         check_message(request.message)
         attributes = parse_attributes(request.attributes) if request.attributes else NO_ATTRIBUTES
         size_bytes = publish_bytes(request.message, attributes)
-        view = await self._topics.find(topic_arn) if topic_arn.isascii() else None
+        known = topic_arn.isascii() and 0 < len(topic_arn) <= TOPIC_ARN_CHARS_MAX
+        view = await self._topics.find(topic_arn) if known else None
         # AWS checks the size first, even when the topic does not exist
         check_size(size_bytes, MESSAGE_BYTES_DEFAULT if view is None else view.message_bytes_max)
         if topic_arn.endswith(FIFO_SUFFIX):

@@ -27,6 +27,7 @@ from cns_common.clock import Clock
 from cns_common.errors import RequestError
 from cns_common.events.schema import EventSink, PublishAccepted
 from cns_common.ids import uuid_text
+from cns_common.store_keys import KEY_CHARS_MAX
 
 SMS_CHARS_MAX = 1_600
 SMS_TEXT = "sms"
@@ -89,7 +90,7 @@ class DirectPublisher:
         check_subject(request.subject)
         check_message(request.message)
         attributes, size_bytes = _attributes(request)
-        found = await self._endpoints.look_up(arn) if arn.isascii() else None
+        found = await self._endpoints.look_up(arn) if arn.isascii() and len(arn) <= KEY_CHARS_MAX else None
         if found is None or found.application.region != call.region:
             raise invalid_parameter("TargetArn Reason: No endpoint found for the target arn specified")
         check_owner(call, found.application.account, "Publish", arn)
@@ -117,6 +118,7 @@ class DirectPublisher:
 
     def _emit_accepted(self, call: Call, accepted: Notification, target: str, size_bytes: int, outcome: str) -> None:
         self.outcomes[outcome] += 1
+        jobs = int(outcome in ("sms", "push"))
         self._events.emit(
             PublishAccepted(
                 at_ms=self._clock.now_ms(),
@@ -125,7 +127,8 @@ class DirectPublisher:
                 account=call.caller.account,
                 size_bytes=size_bytes,
                 has_subject=accepted.subject is not None,
-                jobs=int(outcome in ("sms", "push")),
+                jobs=jobs,
+                matched=jobs,
             )
         )
 

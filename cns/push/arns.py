@@ -7,6 +7,7 @@ from uuid import UUID
 
 from cns.arns import PARTS
 from cns.errors import invalid_parameter
+from cns.push.attributes import APPLICATION_NAME_CHARS_MAX
 from cns_common.arn import parse_arn
 from cns_common.errors import RequestError
 
@@ -47,7 +48,8 @@ def _check(text: str, parameter: str, region: str, kind: str, slashes: int) -> N
     if arn.resource.count("/") != slashes:
         raise invalid_parameter(f"{parameter} Reason: Wrong number of slashes in relative portion of the ARN.")
     here = (arn.partition, arn.service, arn.region) == ("aws", "sns", region)
-    if not (here and _ACCOUNT.fullmatch(arn.account) and arn.resource.startswith(f"{kind}/") and text.isascii()):
+    known = here and _ACCOUNT.fullmatch(arn.account) and arn.resource.startswith(f"{kind}/") and text.isascii()
+    if not known or max(map(len, arn.resource.split("/"))) > APPLICATION_NAME_CHARS_MAX:
         raise invalid_parameter(parameter)
 
 

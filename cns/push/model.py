@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from cns_common.arn import Arn
+from cns_common.store_keys import Key
 
 _KEYS = {"FCM": "GCM"}
 """Platforms whose key in a message of MessageStructure=json is not their own name."""
@@ -14,11 +15,11 @@ class PlatformApplication(msgspec.Struct, frozen=True, kw_only=True):
     """`id` identifies one incarnation: an application that is deleted and created again has none of its earlier
     endpoints. `version` rises with each change. Secrets are stored encrypted, and never shown."""
 
-    id: str
-    account: str
-    region: str
-    platform: str
-    name: str
+    id: Key
+    account: Key
+    region: Key
+    platform: Key
+    name: Key
     created_ms: int
     version: int = 1
     attributes: dict[str, str] = {}
@@ -36,9 +37,9 @@ class PlatformApplication(msgspec.Struct, frozen=True, kw_only=True):
 class MobileEndpoint(msgspec.Struct, frozen=True, kw_only=True):
     """A device in an application. The attributes are Token, Enabled and, if it was set, CustomUserData."""
 
-    id: str  # a UUID
-    application_arn: str
-    application_id: str
+    id: Key  # a UUID
+    application_arn: Key
+    application_id: Key
     created_ms: int
     version: int = 1
     attributes: dict[str, str]

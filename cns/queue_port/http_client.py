@@ -1,7 +1,7 @@
 """Signed calls to a CQS elsewhere over kept connections, and what their failures mean.
 
 not sent            retried until RECONNECT_TIMEOUT_S, then StoreUnavailable
-4xx or 503          StoreUnavailable: nothing was written
+4xx or 503          StoreUnavailable: nothing was written, unless a header of the 503 says that this is unknown
 anything else       OutcomeUnknown; retried when the caller says that a repeat does no harm
 """
 
@@ -15,6 +15,7 @@ import msgspec
 from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_delay, wait_random_exponential
 
 from cns.queue_port.sqs_requests import SqsRequest, SqsService, error_of, signed_request
+from cns_common.aws.protocol.errors import OUTCOME_UNKNOWN
 from cns_common.clock import Clock
 from cns_common.errors import OutcomeUnknown, StoreUnavailable
 
@@ -107,7 +108,8 @@ def _result(action: str, response: httpx.Response, result: type[Result]) -> Resu
     code, message = error_of(response.content)
     reason = f"{code}: {message}" if code else response.text
     text = f"{action}: CQS answered {response.status_code}: {reason[:ERROR_CHARS_MAX]}"
-    if response.is_client_error or response.status_code == _UNAVAILABLE:
+    unknown = OUTCOME_UNKNOWN in [(name.lower(), value) for name, value in response.headers.raw]
+    if response.is_client_error or (response.status_code == _UNAVAILABLE and not unknown):
         raise StoreUnavailable(text)
     raise OutcomeUnknown(text)
 

@@ -14,7 +14,7 @@ from cns_common.clock import Clock
 from cns_common.errors import StoreUnavailable
 from cqs.engines.contract import Change, Engine, Entry, Message, Outcome, QueueRef, RejectedEntry, SentEntry, Settlement
 from cqs.internal_queues import internal_ref
-from cqs.messages.send import sequence_text
+from cqs.messages.sequence_number import sequence_text
 
 DeliverToQueue = Callable[[str, Sequence[QueueMessage], str], Awaitable[list[str | Refusal]]]
 """Sends messages for a topic to a customer's queue: queue ARN, messages, topic ARN."""

@@ -8,6 +8,7 @@ from enum import IntEnum
 import msgspec
 
 from cns.errors import invalid_parameter
+from cns_common.store_keys import Key
 
 _NUMBER = re.compile(r"\+[1-9][0-9]{6,14}")
 
@@ -20,9 +21,9 @@ class NumberState(IntEnum):
 class SandboxNumber(msgspec.Struct, frozen=True, kw_only=True):
     """A destination of an account in the sandbox. The one-time password was sent to the number, to verify it."""
 
-    account: str
-    region: str
-    number: str
+    account: Key
+    region: Key
+    number: Key
     state: NumberState = NumberState.PENDING
     version: int = 1
     password: str = ""  # '': used, or spent by wrong guesses

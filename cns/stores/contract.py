@@ -19,6 +19,7 @@ from cns.notification import Notification
 from cns.publishing.filter_changes import Audience
 from cns.subscriptions.subscription import ConfirmationToken, Subscription, SubscriptionCounts
 from cns.topics.topic import Topic, TopicCounts
+from cns_common.store_keys import Key, KeyOrEmpty
 
 SIGNING_KEY_SEALED_AS = "signing-key"
 """The name under which both drivers seal the signing key."""
@@ -41,21 +42,21 @@ class TopicStore(Protocol):
         """Store the topic, or find the one that has this ARN already. Return the one that is stored now."""
         ...
 
-    async def get(self, arn: str) -> Topic | None: ...
+    async def get(self, arn: Key) -> Topic | None: ...
 
     async def replace(self, topic: Topic, expected_version: int) -> bool:
         """False, without a change, if the record has another version or incarnation, or does not exist."""
         ...
 
-    async def delete(self, arn: str) -> bool:
+    async def delete(self, arn: Key) -> bool:
         """Delete the topic only: its subscriptions are deleted by `SubscriptionStore.sweep`."""
         ...
 
-    async def list_arns(self, account: str, region: str, after: str, n: int) -> list[str]:
+    async def list_arns(self, account: Key, region: Key, after: KeyOrEmpty, n: int) -> list[str]:
         """Up to `n` ARNs after the given one, sorted."""
         ...
 
-    async def count(self, account: str) -> TopicCounts: ...
+    async def count(self, account: Key) -> TopicCounts: ...
 
 
 class SubscriptionStore(Protocol):
@@ -74,8 +75,8 @@ class SubscriptionStore(Protocol):
         """
         ...
 
-    async def get(self, arns: Sequence[str]) -> list[Subscription]:
-        """Those of the given subscriptions that exist. Those of a deleted topic exist until they are swept."""
+    async def get(self, arns: Sequence[Key]) -> list[Subscription]:
+        """Return the given subscriptions that exist. Subscriptions of a deleted topic exist until they are swept."""
         ...
 
     async def replace(self, subscription: Subscription, expected_version: int, token: ConfirmationToken | None) -> bool:
@@ -85,7 +86,7 @@ class SubscriptionStore(Protocol):
         """
         ...
 
-    async def remove(self, arn: str) -> bool:
+    async def remove(self, arn: Key) -> bool:
         """Remove a subscription. Its tokens stay until they expire, to show that it existed."""
         ...
 
@@ -93,9 +94,9 @@ class SubscriptionStore(Protocol):
         """The subscription that the same incarnation of the topic has for the same protocol and endpoint."""
         ...
 
-    async def find_token(self, text: str) -> ConfirmationToken | None: ...
+    async def find_token(self, text: Key) -> ConfirmationToken | None: ...
 
-    async def audience(self, topic_arn: str, after: str, n: int, since: str) -> Audience:
+    async def audience(self, topic_arn: Key, after: KeyOrEmpty, n: int, since: KeyOrEmpty) -> Audience:
         """A page of the subscriptions without a filter, and the filter changes after log position `since` ('': none).
 
         Subscriptions move between the audience's ids and the filtered ones. A caller that reads the records of all
@@ -104,21 +105,21 @@ class SubscriptionStore(Protocol):
         """
         ...
 
-    async def page_of_filtered(self, topic_arn: str, after: str, n: int) -> list[Subscription]:
+    async def page_of_filtered(self, topic_arn: Key, after: KeyOrEmpty, n: int) -> list[Subscription]:
         """A page of the confirmed subscriptions with a filter."""
         ...
 
-    async def page_of_topic(self, topic_arn: str, after: str, n: int) -> list[Subscription]: ...
+    async def page_of_topic(self, topic_arn: Key, after: KeyOrEmpty, n: int) -> list[Subscription]: ...
 
-    async def page_of_owner(self, account: str, region: str, after: str, n: int) -> list[Subscription]: ...
+    async def page_of_owner(self, account: Key, region: Key, after: KeyOrEmpty, n: int) -> list[Subscription]: ...
 
-    async def counts(self, topic_arn: str) -> SubscriptionCounts: ...
+    async def counts(self, topic_arn: Key) -> SubscriptionCounts: ...
 
-    async def count_pending(self, account: str) -> int:
+    async def count_pending(self, account: Key) -> int:
         """Pending subscriptions of an owner, in all topics."""
         ...
 
-    async def count_filter_policies(self, account: str) -> int:
+    async def count_filter_policies(self, account: Key) -> int:
         """Subscriptions of an owner with a filter policy, in all topics."""
         ...
 
@@ -140,9 +141,9 @@ class NotificationStore(Protocol):
         """Call it before the jobs are sent, in the same loop turn: it is in the same commit or in an earlier one."""
         ...
 
-    async def get(self, notification_id: str) -> Notification | None: ...
+    async def get(self, notification_id: Key) -> Notification | None: ...
 
-    async def add_references(self, notification_id: str, change: int) -> None:
+    async def add_references(self, notification_id: Key, change: int) -> None:
         """Change the count of references. At 0 the notification is removed."""
         ...
 
@@ -156,16 +157,16 @@ class OutboxStore(Protocol):
         """Store an item, unless its id is stored already."""
         ...
 
-    async def get(self, item_id: str) -> OutboxItem | None: ...
+    async def get(self, item_id: Key) -> OutboxItem | None: ...
 
-    async def newest(self, account: str, protocol: str, before: str, n: int) -> list[OutboxItem]:
+    async def newest(self, account: KeyOrEmpty, protocol: KeyOrEmpty, before: KeyOrEmpty, n: int) -> list[OutboxItem]:
         """Up to `n` items older than the id `before` ('' for the newest), newest first.
 
         '' stands for every account, and for every protocol.
         """
         ...
 
-    async def remove(self, item_ids: Sequence[str]) -> None: ...
+    async def remove(self, item_ids: Sequence[Key]) -> None: ...
 
     async def sweep(self, now_ms: int, budget: int) -> int:
         """Delete up to `budget` items that are older than `OUTBOX_MS`. Return how many were deleted."""
@@ -175,21 +176,23 @@ class OutboxStore(Protocol):
 class ArchiveStore(Protocol):
     """The archived messages of topics. An archive needs no creation, and its id is used once."""
 
-    async def append(self, archive_id: str, messages: Sequence[ArchivedMessage]) -> None:
+    async def append(self, archive_id: Key, messages: Sequence[ArchivedMessage]) -> None:
         """Store messages, except those whose keys are stored already.
 
         Call it before the jobs are sent, in the same loop turn: it is in the same commit or in an earlier one.
         """
         ...
 
-    async def page(self, archive_id: str, from_ms: int, until_ms: int, after: str, n: int) -> list[ArchivedMessage]:
+    async def page(
+        self, archive_id: Key, from_ms: int, until_ms: int, after: KeyOrEmpty, n: int
+    ) -> list[ArchivedMessage]:
         """Up to `n` messages published in [from_ms, until_ms) with keys above `after`, sorted by key.
 
         That is the order of publish times, except for differences up to `SKEW_MS_MAX`.
         """
         ...
 
-    async def drop(self, archive_id: str) -> None:
+    async def drop(self, archive_id: Key) -> None:
         """Drop an archive. Its messages are deleted by `sweep`."""
         ...
 
@@ -205,15 +208,15 @@ class ReplayStore(Protocol):
         """Store a replay in place of any earlier one of the subscription."""
         ...
 
-    async def get(self, subscription_arn: str) -> Replay | None: ...
+    async def get(self, subscription_arn: Key) -> Replay | None: ...
 
     async def replace(self, replay: Replay, expected_version: int) -> bool:
         """False, without a change, if the subscription has another replay, another version of it, or none."""
         ...
 
-    async def remove(self, subscription_arn: str) -> None: ...
+    async def remove(self, subscription_arn: Key) -> None: ...
 
-    async def of_topic(self, topic_arn: str) -> list[Replay]:
+    async def of_topic(self, topic_arn: Key) -> list[Replay]:
         """The current records, never cached ones: they decide whether the fan-out or a replay sends a message."""
         ...
 

@@ -10,7 +10,7 @@ from cns.authorization import Access, owns, unsigned
 from cns.errors import concurrent_access, invalid_parameter, no_such_subscription, no_such_topic
 from cns.limits import UPDATE_TRIES_MAX
 from cns.stores.contract import SubscriptionStore
-from cns.subscriptions.confirmation_tokens import Confirmations, is_well_formed
+from cns.subscriptions.confirmation_tokens import TOKEN_CHARS, Confirmations, is_well_formed
 from cns.subscriptions.endpoint_syntax import account_of
 from cns.subscriptions.subscription import LINK_PROTOCOLS, ConfirmationToken, Subscription, SubscriptionState
 from cns.topics.cache import TopicCache
@@ -79,7 +79,7 @@ class ConsentHandler:
     async def _read_token(self, text: str) -> ConfirmationToken:
         if not is_well_formed(text):
             raise RequestError("InvalidParameter", "Invalid token")  # AWS omits its usual prefix here
-        token = await self._store.find_token(text)
+        token = await self._store.find_token(text) if len(text) <= TOKEN_CHARS else None
         if token is None or token.expires_ms <= self._clock.now_ms():
             raise invalid_parameter("Token")
         return token

@@ -6,6 +6,8 @@ from enum import IntEnum
 
 import msgspec
 
+from cns_common.store_keys import Key
+
 HTTP_PROTOCOLS = frozenset({"http", "https"})
 MAIL_PROTOCOLS = frozenset({"email", "email-json"})
 LINK_PROTOCOLS = HTTP_PROTOCOLS | MAIL_PROTOCOLS
@@ -35,10 +37,10 @@ class IndexState(IntEnum):
 class Subscription(msgspec.Struct, frozen=True, kw_only=True):
     """`version` rises with each change."""
 
-    id: str  # UUID, the last part of the ARN
-    topic_arn: str
-    topic_id: str  # the topic's incarnation
-    owner: str  # the subscriber's account, which may not be the topic's
+    id: Key  # UUID, the last part of the ARN
+    topic_arn: Key
+    topic_id: Key  # the topic's incarnation
+    owner: Key  # the subscriber's account, which may not be the topic's
     principal: str  # ARN of the subscriber
     protocol: str
     endpoint: str

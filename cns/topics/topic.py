@@ -7,16 +7,17 @@ import msgspec
 from cns.archives.model import Archive
 from cns.limits import FIFO_SUFFIX
 from cns_common.arn import topic_arn
+from cns_common.store_keys import Key
 
 
 class Topic(msgspec.Struct, frozen=True, kw_only=True):
     """`id` identifies one incarnation: a topic that is deleted and created again has another id, and none of its
     earlier subscriptions. `version` rises with each change."""
 
-    id: str
-    account: str
-    region: str
-    name: str
+    id: Key
+    account: Key
+    region: Key
+    name: Key
     created_ms: int
     version: int = 1
     attributes: dict[str, str] = {}

@@ -33,7 +33,7 @@ def explain(
     subscription: Annotated[str, typer.Option(metavar="ARN", help="This subscription only.")] = "",
     since: Annotated[str, typer.Option(metavar="AGO", help="Search events of the last 45m, 2h, 3d only.")] = "",
     events: Annotated[
-        list[Path] | None, typer.Option(help="Directory of events; may be repeated. [default: the local one]")
+        list[Path] | None, typer.Option(help="Directory of events; may be repeated. Default: the local one.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Everything, as JSON.")] = False,
     data: Data = None,
@@ -63,7 +63,7 @@ def show(options: Options, *, as_json: bool) -> None:
             directories=options.events or (settings.events_path,),
             written=settings.events == "on",
             shared=settings.store == "cassandra" and not options.events,
-            tables=PipelinePaths(settings.data / "pipeline").table,
+            tables=Path(str(PipelinePaths(settings.data / "pipeline").table)),
         )
         async with open_service_backend(settings) as backend:
             return await collect.explain(backend, source, question)

@@ -18,8 +18,8 @@ from cns_common.events.schema import (
     DeliveryDeadLettered,
     DeliveryDelivered,
     DeliveryFiltered,
-    Event,
     NotificationDropped,
+    NotificationEvent,
     PublishAccepted,
 )
 
@@ -54,7 +54,7 @@ class MessageTrace:
     by_subscription: dict[str, SubscriptionTrace] = field(default_factory=dict)
     direct_endpoint: str = ""
 
-    def add_event(self, event: Event) -> None:
+    def add_event(self, event: NotificationEvent) -> None:
         """Add an event; they must come in the order of time."""
         match event:
             case PublishAccepted():

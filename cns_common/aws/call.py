@@ -11,6 +11,9 @@ WhenGone = Callable[[Callable[[], None]], None]
 """Registers a callback for when the caller disconnects; if it has already, the callback runs at once. A second callback
 replaces the first."""
 
+Extend = Callable[[float], None]
+"""Moves the deadline of the call by so many seconds."""
+
 INTERNAL_ACCOUNT = "cns"
 """The account of CNS itself, which calls CQS and owns queues. No tenant has it: it is not twelve digits."""
 
@@ -69,6 +72,7 @@ class Call:
     policies_enforced: bool = True  # False under --auth=off: policies are stored but not enforced
     facts: Mapping[str, str | list[str]] = field(default_factory=dict)  # more condition keys, such as aws:SourceArn
     when_gone: WhenGone | None = None  # ends a long poll
+    extend: Extend | None = None  # for a long poll
 
     @property
     def user_agent(self) -> str:

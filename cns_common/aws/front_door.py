@@ -15,19 +15,23 @@ from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any
 
+import msgspec
 import structlog
 
 from cns_common.aws.auth.authentication import Authenticator
-from cns_common.aws.call import INTERNAL_ACCOUNT, Call, Operation
+from cns_common.aws.auth.signature import UnknownKey
+from cns_common.aws.call import INTERNAL_ACCOUNT, Call, Operation, Params, Result
 from cns_common.aws.http_request import HttpRequest
 from cns_common.aws.protocol import errors
 from cns_common.aws.protocol.errors import Answer
 from cns_common.aws.protocol.form import read_pairs
 from cns_common.aws.protocol.models import OperationModel, ServiceModel
 from cns_common.aws.protocol.names import ServiceName
+from cns_common.aws.request_counters import RequestCounters
 from cns_common.errors import CnsError, OutcomeUnknown, RequestError, StoreUnavailable
 from cns_common.ids import uuid_text
-from cns_common.metrics.catalogue import API_CALL_FAILURES, API_CALLS
+from cns_common.metrics.catalogue import API_CALL_FAILURES, API_CALL_SECONDS, API_CALLS
+from cns_common.metrics.histogram import Histogram
 from cns_common.metrics.model import Sample
 from cns_common.peer_address import peer_address
 
@@ -36,6 +40,8 @@ Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 
+RECEIVE = "ReceiveMessage"
+CALL_BOUNDS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
 ACTION_CHARS_MAX = 100
 """Length at which the name of an unknown action is cut in the error that refuses it."""
 _SERVICE_BY_VERSION: Mapping[str, ServiceName] = {"2012-11-05": "sqs", "2010-03-31": "sns", "2011-06-15": "sts"}
@@ -85,9 +91,15 @@ class FrontDoor:
             f"AmazonSQS.{name}".encode(): (sqs.model.operations[name], operation)
             for name, operation in sqs.extensions.items()
         }
+        self.landing: Callable[[HttpRequest], Answer] | None = None
+        """Answers a browser that opens the address of the port."""
+        self.leaving = False
+        """The process will stop: calls are answered, and each answer ends its connection."""
         self.stopping = False
         self._calls = Counter({name: 0 for service in services.values() for name in service.operations})
         self._failures: Counter[tuple[str, str]] = Counter()
+        self.requests = RequestCounters()
+        self._seconds = Histogram(API_CALL_SECONDS, CALL_BOUNDS_S)
 
     @staticmethod
     def claims(path: str) -> bool:
@@ -97,18 +109,23 @@ class FrontDoor:
     def samples(self) -> list[Sample]:
         return [
             *[API_CALLS.sample(n, operation=name) for name, n in self._calls.items()],
+            *self._seconds.samples(),
             *[API_CALL_FAILURES.sample(n, operation=name, code=code) for (name, code), n in self._failures.items()],
         ]
 
+    def leave(self) -> None:
+        """Have callers go to another process: no connection outlives its next answer."""
+        self.leaving = True
+
     def stop(self) -> None:
         """Refuse new calls with 503, which SDKs retry."""
-        self.stopping = True
+        self.leaving = self.stopping = True
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request as an ASGI app."""
         headers: list[tuple[bytes, bytes]] = list(scope["headers"])
         client = scope.get("client")
-        caller = _AsgiCaller(receive)
+        caller = AsgiCaller(receive)
         request = HttpRequest(
             method=scope["method"],
             path=scope["path"],
@@ -142,14 +159,21 @@ class FrontDoor:
     def answer(self, request: HttpRequest) -> Coroutine[Any, Any, Answer]:
         """Answer a request. Never raises: an error becomes a response in the caller's protocol."""
         target = request.fields.get(b"x-amz-target")
-        return self._query(request) if target is None else self._json(request, target)
+        if target is not None:
+            return self._json(request, target)
+        if self.landing is not None and _is_browser(request):
+            return self._show(self.landing, request)
+        return self._query(request)
+
+    async def _show(self, page: Callable[[HttpRequest], Answer], request: HttpRequest) -> Answer:
+        return page(request)
 
     # -- AWS JSON 1.0 -------------------------------------------------------------------------------------------------
 
     async def _json(self, request: HttpRequest, target: bytes) -> Answer:
         request_id = uuid_text()
-        name, account = "?", ""
-        began_s = perf_counter() if self._log_calls else 0.0
+        name, account, request_bytes = "?", "", len(request.body or b"")
+        began_s = perf_counter()
         try:
             if request.body is None:
                 raise _too_large()
@@ -157,24 +181,49 @@ class FrontDoor:
             if known is not None:
                 model, operation, anonymous = known
                 name = model.name
-                call = self._call(request, request.body, "sqs", request_id, anonymous=anonymous)
+                call = await self._known_call(request, request.body, "sqs", request_id, anonymous=anonymous)
             else:
                 model, operation = self._extension(target)
-                call = self._internal_call(request, request.body, request_id)
+                call = await self._internal_call(request, request.body, request_id)
                 name = model.name
             self._calls[name] += 1
             account = call.caller.account
             answering = operation(call, model.parse_json(request.body))
             del request, call  # a long poll must not keep its request in memory
             result = await answering
-        except Exception as error:  # noqa: BLE001  # the last resort of every JSON request: answered, logged, counted
-            refusal = errors.render_error_json("sqs", self._count(name, error, request_id), request_id)
+        except (Exception, asyncio.CancelledError) as raised:  # noqa: BLE001  # the last resort of every JSON request
+            error = self._count(name, raised, request_id)
+            refusal = errors.render_error_json("sqs", error, request_id)
             if self._log_calls:
                 self._log_call(name, account, refusal.status, began_s, request_id, error)
-            return refusal
+            return self.requests.add(account, "sqs", name, request_bytes, refusal)
         if self._log_calls:
             self._log_call(name, account, 200, began_s, request_id)
-        return Answer(200, [_JSON_TYPE, (b"x-amzn-requestid", request_id.encode())], model.render_json(result))
+        answer = Answer(200, [_JSON_TYPE, (b"x-amzn-requestid", request_id.encode())], model.render_json(result))
+        self._time("sqs", account, name, began_s)
+        return self.requests.add(account, "sqs", name, request_bytes, answer)
+
+    async def run(self, service: ServiceName, name: str, call: Call, params: Params) -> Result:
+        """The result of an operation for a caller that is not an AWS client; counted like an AWS call.
+
+        `params` are as in AWS JSON. Raises what the operation raises.
+        """
+        table = self._services[service]
+        self._calls[name] += 1
+        began_s, request = perf_counter(), msgspec.json.encode(params)
+        try:
+            result = await table.operations[name](call, table.model.operations[name].parse_json(request))
+        except Exception as error:  # counted like that of an AWS call; the caller answers it
+            self._count(name, error, call.request_id)
+            raise
+        self._time(service, call.caller.account, name, began_s)
+        answer = Answer(200, [], msgspec.json.encode(result))
+        self.requests.add(call.caller.account, service, name, len(request), answer)
+        return result
+
+    def _time(self, service: ServiceName, account: str, operation: str, began_s: float) -> None:
+        if operation != RECEIVE and account != INTERNAL_ACCOUNT:
+            self._seconds.observe(service, perf_counter() - began_s)
 
     def _extension(self, target: bytes) -> tuple[OperationModel, Operation]:
         extension = self._extensions.get(target)
@@ -182,10 +231,10 @@ class FrontDoor:
             raise _unknown_operation()
         return extension
 
-    def _internal_call(self, request: HttpRequest, body: bytes, request_id: str) -> Call:
+    async def _internal_call(self, request: HttpRequest, body: bytes, request_id: str) -> Call:
         """The call of an extension. Other accounts get "unknown operation", whatever else is wrong."""
         try:
-            call = self._call(request, body, "sqs", request_id, anonymous=False)
+            call = await self._known_call(request, body, "sqs", request_id, anonymous=False)
         except RequestError:
             raise _unknown_operation() from None
         if call.caller.account != INTERNAL_ACCOUNT:
@@ -199,8 +248,8 @@ class FrontDoor:
         as_json = b"application/json" in request.fields.get(b"accept", b"")
         on_queue_path = request.path not in ("", "/")
         service: ServiceName = "sqs" if on_queue_path else "sns"
-        name, account = "?", ""
-        began_s = perf_counter() if self._log_calls else 0.0
+        name, account, request_bytes = "?", "", len(request.body or b"")
+        began_s = perf_counter()
         try:
             if request.body is None:
                 raise _too_large()
@@ -208,30 +257,35 @@ class FrontDoor:
             fields = dict(pairs)
             action = fields.get("Action", "")
             if not action and on_queue_path and request.method == "GET":
-                return Answer(404, [_XML_TYPE], b"<UnknownOperationException/>")
+                unknown = Answer(404, [_XML_TYPE], b"<UnknownOperationException/>")
+                return self.requests.add(account, service, name, request_bytes, unknown)
             service = self._service(fields.get("Version", ""), request, service)
             model, operation = self._find(service, action, on_queue_path=on_queue_path)
             name = action
             anonymous = name in self._services[service].anonymous
-            call = self._call(request, request.body, service, request_id, anonymous=anonymous)
+            call = await self._known_call(request, request.body, service, request_id, anonymous=anonymous)
             self._calls[name] += 1
             account = call.caller.account
             answering = operation(call, model.parse_query(pairs))
             del request, call, pairs, fields  # as in `_json`
             result = await answering
-        except Exception as error:  # noqa: BLE001  # the last resort of every Query request: answered, logged, counted
+        except (Exception, asyncio.CancelledError) as raised:  # noqa: BLE001  # the last resort of every Query request
+            error = self._count(name, raised, request_id)
             render = errors.render_error_query_json if as_json else errors.render_error_xml
-            refusal = render(service, self._count(name, error, request_id), request_id)
+            refusal = render(service, error, request_id)
             if self._log_calls:
                 self._log_call(name, account, refusal.status, began_s, request_id, error)
-            return refusal
+            return self.requests.add(account, service, name, request_bytes, refusal)
         if self._log_calls:
             self._log_call(name, account, 200, began_s, request_id)
         request_header = (b"x-amzn-requestid", request_id.encode())
         if as_json:
             rendered = model.render_query_json(result, request_id)
-            return Answer(200, [(b"content-type", b"application/json"), request_header], rendered)
-        return Answer(200, [_XML_TYPE, request_header], model.render_xml(result, request_id))
+            answer = Answer(200, [(b"content-type", b"application/json"), request_header], rendered)
+        else:
+            answer = Answer(200, [_XML_TYPE, request_header], model.render_xml(result, request_id))
+        self._time(service, account, name, began_s)
+        return self.requests.add(account, service, name, request_bytes, answer)
 
     def _service(self, version: str, request: HttpRequest, default: ServiceName) -> ServiceName:
         by_version = _SERVICE_BY_VERSION.get(version)
@@ -252,6 +306,17 @@ class FrontDoor:
 
     # -- both ---------------------------------------------------------------------------------------------------------
 
+    async def _known_call(
+        self, request: HttpRequest, body: bytes, service: ServiceName, request_id: str, *, anonymous: bool
+    ) -> Call:
+        """Like `_call`. A key that this process does not know may be new: it looks before it refuses."""
+        try:
+            return self._call(request, body, service, request_id, anonymous=anonymous)
+        except UnknownKey:
+            if not await self._authenticator.learn_keys():
+                raise
+        return self._call(request, body, service, request_id, anonymous=anonymous)
+
     def _call(
         self, request: HttpRequest, body: bytes, service: ServiceName, request_id: str, *, anonymous: bool
     ) -> Call:
@@ -271,6 +336,7 @@ class FrontDoor:
             trace_header=fields.get(b"x-amzn-trace-id", b"").decode("latin-1"),
             policies_enforced=self._authenticator.enforced,
             when_gone=request.when_gone,
+            extend=request.extend,
         )
 
     def _log_call(
@@ -286,7 +352,9 @@ class FrontDoor:
             request_id=request_id,
         )
 
-    def _count(self, name: str, error: Exception, request_id: str) -> Exception:
+    def _count(self, name: str, raised: BaseException, request_id: str) -> Exception:
+        """Count and log an error. Returns the one to answer with."""
+        error = raised if isinstance(raised, Exception) else OutcomeUnknown("the call was not finished in time")
         self._failures[(name, _code_of(error))] += 1
         if isinstance(error, StoreUnavailable | OutcomeUnknown):
             log.warning("api_call.failed", operation=name, request_id=request_id, error=str(error))
@@ -295,7 +363,7 @@ class FrontDoor:
         return error
 
 
-class _AsgiCaller:
+class AsgiCaller:
     """Watches for a disconnect: after the body, `receive` returns only when the connection is lost."""
 
     __slots__ = ("_gone", "_receive")
@@ -315,6 +383,11 @@ class _AsgiCaller:
     def forget(self) -> None:
         if self._gone is not None:
             self._gone.cancel()
+
+
+def _is_browser(request: HttpRequest) -> bool:
+    opened = request.method == "GET" and request.path in ("", "/") and not request.query
+    return opened and b"text/html" in request.fields.get(b"accept", b"")
 
 
 def _code_of(error: Exception) -> str:

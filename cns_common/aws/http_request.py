@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
-from cns_common.aws.call import WhenGone
+from cns_common.aws.call import Extend, WhenGone
 
 
 class HttpRequest:
     """Header names are lower case; `fields` has the last header of each name. `body` is None when it was too large."""
 
-    __slots__ = ("body", "fields", "headers", "method", "path", "query", "raw_path", "scheme", "source_ip", "when_gone")
+    __slots__ = (
+        "body",
+        "extend",
+        "fields",
+        "headers",
+        "method",
+        "path",
+        "query",
+        "raw_path",
+        "scheme",
+        "source_ip",
+        "when_gone",
+    )
 
     def __init__(  # noqa: PLR0913  # one per field; a dataclass would cost each request a further call
         self,
@@ -21,6 +33,7 @@ class HttpRequest:
         source_ip: str,
         when_gone: WhenGone,
         body: bytes | None = None,
+        extend: Extend | None = None,
     ) -> None:
         self.method = method
         self.path = path
@@ -30,6 +43,7 @@ class HttpRequest:
         self.scheme = scheme
         self.source_ip = source_ip
         self.when_gone = when_gone
+        self.extend = extend
         self.body = body
         self.fields = dict(headers)
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 
 REGION = "[a-z]+-[a-z-]+-[0-9]+"
+REGION_CHARS_MAX = 64
+"""The longest name that a signature may have."""
 _HOST = re.compile(rf"(?:sqs\.({REGION})|({REGION})\.queue)\.", re.ASCII)
 _FIRST_REGION_HOST = re.compile(r"queue\.(?:amazonaws\.com|localhost\.localstack\.cloud)(?::|\Z)", re.ASCII)
 FIRST_REGION = "us-east-1"

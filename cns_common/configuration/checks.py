@@ -10,6 +10,8 @@ from ipaddress import IPv4Network, IPv6Network, ip_network
 from typing import NamedTuple
 from urllib.parse import SplitResult, urlsplit
 
+from cns_common.redis_urls import read_server_urls
+
 CQL_PORT = 9042
 MASTER_KEY_BYTES = 32
 REDIS_FORM = "must be redis://host:port/database, rediss:// for TLS, or unix:///path"
@@ -32,6 +34,12 @@ def check_http_url(url: str, *, credentials: bool = False, query: bool = False) 
         raise ValueError("must have no blanks and no characters outside of ASCII")
     if parts.fragment or (parts.query and not query) or ("@" in parts.netloc and not credentials):
         raise ValueError("must be scheme, host, port and path alone")
+
+
+def check_redis_urls(text: str) -> None:
+    """Require URLs that redis-py can read, each with or without a name."""
+    for url in read_server_urls(text).values():
+        check_redis_url(url)
 
 
 def check_redis_url(url: str) -> None:

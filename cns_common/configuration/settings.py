@@ -18,6 +18,8 @@ from cns_common.configuration.value_types import (
     CaBundle,
     ContactPointList,
     DataCentreName,
+    EngineName,
+    EngineNames,
     GatewayUrl,
     HttpUrl,
     KeyspaceName,
@@ -26,14 +28,16 @@ from cns_common.configuration.value_types import (
     MasterKey,
     Networks,
     QueueKeyId,
-    RedisUrl,
+    RedisUrls,
     RegionName,
     RemoteQueueList,
     SenderName,
     UrlStyle,
+    WorkerRoles,
 )
 from cns_common.configuration.variable_names import unread_variables
 from cns_common.errors import EXIT_SETTINGS_WRONG, StartError
+from cns_common.worker_roles import ALL_ROLES
 
 LOOPBACK_HOSTS = ("127.0.0.1", "localhost", "::1")
 LOOPBACK = ("127.0.0.0/8", "::1/128")
@@ -43,7 +47,7 @@ SOCKET_PATH_BYTES_MAX = 107
 POOL_THREADS_MAX = 64
 """Threads of one delivery pool in one process, at its start and by control command."""
 _SECRET = frozenset({"smtp_url", "master_key", "queue_secret", "remote_queues"})
-_PATHS = frozenset({"data", "tls_cert", "tls_key", "ca_bundle", "events_dir"})
+_PATHS = frozenset({"endpoint_hints", "data", "tls_cert", "tls_key", "ca_bundle", "events_dir"})
 _LOCALSTACK: Mapping[str, object] = {
     "port": 4566,
     "auth": "off",
@@ -92,13 +96,22 @@ class Settings(BaseSettings):
     cassandra_data_centre: DataCentreName = "datacenter1"
     cassandra_replication: Annotated[int, Field(ge=1, le=9)] = 3
     """Replicas in the data centre, for `cns schema`."""
-    redis: RedisUrl = ""
-    """URL of the cluster form's cache; empty: none."""
+    redis: RedisUrls = ""
+    """URLs of the cluster form's caches, with blanks between, each as `url` or `name=url`; empty: none."""
+
+    engines: EngineNames = ()
+    """The queue engines that run, separated by commas; empty: all of the form."""
+    default_engine: EngineName = ""
+    """The engine of queues whose CreateQueue names none; empty: the form's own."""
+    internal_engine: EngineName = ""
+    """The engine of CNS's own queues; empty: the form's own. Change it only when they are empty."""
 
     recreate_wait_s: Annotated[int, Field(ge=0)] = 60
     """A deleted queue's name cannot be used again for this long (SQS: 60 s)."""
     purge_wait_s: Annotated[int, Field(ge=0)] = 60
     """The next purge of the same queue is refused for this long (SQS: 60 s)."""
+    metrics_queues_max: Annotated[int, Field(ge=0, le=10_000)] = 500
+    """Queues that have metrics of their own in each process; the others share an empty label."""
 
     queue_port: Literal["inline", "http"] = "inline"
     """How CNS calls CQS: in the same process and store, or over HTTP."""
@@ -118,10 +131,15 @@ class Settings(BaseSettings):
     connections_per_address_max: Annotated[int, Field(ge=1)] = 12_000
     """Connections of one IPv4 address or one IPv6 /64; most of them by default, as all may come through one gateway."""
 
+    stop_delay_s: Annotated[float, Field(ge=0, le=300, allow_inf_nan=False)] = 0.0
+    """How long an API process that was told to stop goes on answering, so that balancers notice."""
+
     allowed_networks: Networks = None
     """Private networks that notifications may be sent to. Unset: loopback if this service listens on it, else none."""
     permanent_4xx: Literal["dead-letter", "aws"] = "dead-letter"
     """A 4xx answer sends the message to the dead-letter queue, or counts as delivered, as recorded from AWS."""
+    worker_roles: WorkerRoles = ALL_ROLES
+    """The roles of a worker process: some of producer, consumer, maintenance, separated by commas."""
     delivery_threads: Annotated[int, Field(ge=1, le=POOL_THREADS_MAX)] = 2
     redelivery_threads: Annotated[int, Field(ge=1, le=POOL_THREADS_MAX)] = 1
     worker_one_core: bool = False
@@ -134,6 +152,8 @@ class Settings(BaseSettings):
     """The same, to an endpoint whose p95 is below 100 ms."""
     breaker_failures: Annotated[int, Field(ge=0)] = 20
     """The circuit breaker opens after this many failed messages in a row: one is sent at a time. 0: never."""
+    endpoint_hints: Path | None = None
+    """The file `endpoints.json` of `cns pipeline health`: endpoints that are sent less at first; unset: no hints."""
     gateway_url: GatewayUrl = ""
     """SMS, mobile push, mail, Lambda and Firehose deliveries are posted to this URL; empty: the outbox keeps them."""
 
@@ -160,6 +180,8 @@ class Settings(BaseSettings):
     """Celery's broker, for control commands and triggers; empty: `redis`, else the Redis port of this machine."""
     maintenance_s: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 60.0
     """`celery beat` triggers maintenance this often."""
+    pipeline_s: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+    """`celery beat` triggers `cns pipeline run` this often, in one of the workers; 0: never."""
 
     # quotas of the SNS API, with AWS's values
     quota_topics: Annotated[int, Field(ge=0)] = 100_000
@@ -184,8 +206,10 @@ class Settings(BaseSettings):
     events_segment_age_s: Annotated[int, Field(ge=1)] = 60
     """An event can be read by the pipeline at this age at the latest."""
     events_retention_s: Annotated[int, Field(ge=1)] = 7 * 24 * 3_600
-    events_bytes_max: Annotated[int, Field(ge=1)] = 1024 * 1024 * 1024
-    """The size of all segments together; the oldest are removed first, read or not."""
+    events_bytes_max: Annotated[int | None, Field(ge=1)] = None
+    """The size of all segments together: ingested ones go first. Unset: a tenth of the disk, at least 1 GiB."""
+    pipeline_keep_days: Annotated[int, Field(ge=0)] = 400
+    """Days before the newest whose events stay in the pipeline's table; 0: all."""
 
     delivery_log_days: Annotated[int, Field(ge=0)] = 7
     """Delivery status logs are kept for this long; 0: none are written."""

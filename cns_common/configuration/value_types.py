@@ -19,11 +19,12 @@ from cns_common.configuration.checks import (
     check_broker_url,
     check_http_url,
     check_master_key,
-    check_redis_url,
+    check_redis_urls,
     read_contact_points,
     read_networks,
 )
 from cns_common.tls import ca_bundle_fault
+from cns_common.worker_roles import WorkerRole, read_roles
 
 
 def _empty_or(check: Callable[[str], object]) -> AfterValidator:
@@ -51,6 +52,16 @@ def _split_networks(value: object) -> object:
     return read_networks(value) if isinstance(value, str) else value
 
 
+def _split_names(value: object) -> object:
+    if not isinstance(value, str):
+        return value
+    return tuple(dict.fromkeys(name for name in (part.strip() for part in value.split(",")) if name))
+
+
+def _split_roles(value: object) -> object:
+    return read_roles(value) if isinstance(value, str) else value
+
+
 def _check_ca_bundle(path: Path | None) -> Path | None:
     fault = None if path is None else ca_bundle_fault(path)
     if fault is not None:
@@ -74,12 +85,20 @@ UrlStyle = Literal["off", "standard", "domain", "path", "dynamic"]
 
 HttpUrl = Annotated[str, _empty_or(check_http_url)]
 GatewayUrl = Annotated[str, _empty_or(partial(check_http_url, credentials=True, query=True))]
-RedisUrl = Annotated[str, _empty_or(check_redis_url)]
+RedisUrls = Annotated[str, _empty_or(check_redis_urls)]
 BrokerUrl = Annotated[str, _empty_or(check_broker_url)]
 MasterKey = Annotated[str, _empty_or(check_master_key)]
 ContactPointList = Annotated[str, AfterValidator(_check_contact_points)]
 CaBundle = Annotated[FilePath | None, AfterValidator(_check_ca_bundle)]
 Networks = Annotated[tuple[IPv4Network | IPv6Network, ...] | None, NoDecode, BeforeValidator(_split_networks)]
+
+EngineName = Annotated[
+    str,
+    Field(pattern=r"^([a-z0-9-]{1,32})?$", description="the name of a queue engine: small letters, digits and hyphens"),
+]
+EngineNames = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split_names)]
+
+WorkerRoles = Annotated[tuple[WorkerRole, ...], NoDecode, BeforeValidator(_split_roles)]
 
 AccountId = Annotated[str, Field(pattern=r"^\d{12}$", description="12 digits")]
 RegionName = Annotated[

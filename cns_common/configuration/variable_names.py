@@ -11,8 +11,8 @@ from cns_common.process.kill_points import VARIABLE as KILL_POINT
 PREFIX = "CNS_"
 LIKENESS_MIN = 0.6
 """The least similarity, from 0 to 1 by difflib's measure, at which a name is proposed."""
-_OPTIONS = frozenset({"CNS_API", "CNS_WORKER", "CNS_WORKERS"})
-"""Options of `cns up` that are not settings of its processes."""
+_OPTIONS = frozenset({"CNS_API", "CNS_PROFILE", "CNS_URL", "CNS_WORKER", "CNS_WORKERS"})
+"""Options of commands that are not settings of the service's processes."""
 _ELSEWHERE = _OPTIONS | {
     KILL_POINT,
     "CNS_BALANCER",  # deploy/haproxy.cfg

@@ -1,4 +1,4 @@
-"""Segments on disk: their names, how the segment of a dead writer is sealed, and which ones are old.
+"""Segments on disk: their names, and how the segment of a dead writer is sealed.
 
 2026-11-21/08/worker-1f0c…-000000000001.jsonl.new    being created: locked before it is renamed
 2026-11-21/08/worker-1f0c…-000000000001.jsonl.open   locked by its writer; without a lock, its writer died
@@ -10,20 +10,26 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
 
 import msgspec
+import structlog
 
 from cns_common.events.schema import SCHEMA_VERSION, SegmentFact, SegmentSealed
-from cns_common.file_writer import RemovedFiles, remove_old, stored_file
+from cns_common.file_writer import StoredFile, stored_file
 
 SEALED = ".jsonl"
 OPEN = ".jsonl.open"
 NEW = ".jsonl.new"
+_DIGITS = 12
+AUDIT_SUFFIX = "-audit"
+"""Ends the process name of segments with audit events."""
 
 encoder = msgspec.json.Encoder()
+log = structlog.get_logger(__name__)
 
 
 class _Line(msgspec.Struct, frozen=True):
@@ -44,8 +50,9 @@ def folder_at(at_ms: int) -> str:
     return f"{datetime.fromtimestamp(at_ms / 1000, UTC):%Y-%m-%d/%H}"
 
 
-def segment_name(process: str, boot: str, first_sequence: int) -> str:
-    return f"{process}-{boot}-{first_sequence:012d}"
+def segment_name(process: str, boot: str, first_sequence: int, again: int = 0) -> str:
+    """A name is used once: `again` segments that began with the same number add as many leading zeros."""
+    return f"{process}-{boot}-{first_sequence:0{_DIGITS + again}d}"
 
 
 def origin_of(boot: str) -> bytes:
@@ -59,15 +66,31 @@ def fact_line(boot: str, fact: SegmentFact) -> bytes:
 
 
 def seal_orphans(directory: Path, now_ms: int) -> int:
-    """Seal the segments of dead writers; returns how many."""
-    return sum([_seal_orphan(path, now_ms) for path in directory.glob(f"*/*/*{OPEN}")])
+    """Seal the segments of dead writers; returns how many. One that cannot be read or written is left to the next
+    call."""
+    sealed = 0
+    failed: list[tuple[Path, OSError]] = []
+    for path in directory.glob(f"*/*/*{OPEN}"):
+        try:
+            sealed += _seal_orphan(path, now_ms)
+        except OSError as error:
+            failed.append((path, error))
+    if failed:
+        last, why = failed[-1]
+        log.warning("event_segment.recovery_failed", segments=len(failed), last=str(last), error=str(why))
+    return sealed
 
 
-def remove_old_segments(directory: Path, keep_from_ms: int, bytes_max: int) -> RemovedFiles:
-    """Remove sealed segments of hours before `keep_from_ms`, then the oldest of what exceeds `bytes_max`."""
-    paths = chain.from_iterable([directory.glob(f"*/*/*{suffix}") for suffix in (SEALED, NEW)])
-    files = [stored_file(path, f"{path.parent.parent.name}/{path.parent.name}") for path in paths]
-    return remove_old(filter(None, files), folder_at(keep_from_ms), bytes_max)
+def stored_segments(directory: Path) -> Iterator[StoredFile]:
+    """Sealed segments, and files that a writer died over before they were segments."""
+    for path in chain.from_iterable([directory.glob(f"*/*/*{suffix}") for suffix in (SEALED, NEW)]):
+        file = stored_file(path, f"{path.parent.parent.name}/{path.parent.name}")
+        if file is not None:
+            yield file
+
+
+def has_audit_events(path: Path) -> bool:
+    return f"{AUDIT_SUFFIX}-" in path.name
 
 
 def _seal_orphan(path: Path, now_ms: int) -> bool:

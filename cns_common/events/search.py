@@ -15,7 +15,7 @@ from typing import NamedTuple
 import msgspec
 
 from cns_common.events.files import OPEN, SEALED, folder_at
-from cns_common.events.schema import SCHEMA_VERSION, Event, Origin, SegmentSealed
+from cns_common.events.schema import SCHEMA_VERSION, Event, NotificationEvent, Origin, SegmentSealed
 
 BLOCK_BYTES = 4 * 1024 * 1024
 HOUR_MS = 3_600_000
@@ -32,7 +32,7 @@ class FoundEvent(msgspec.Struct, frozen=True):
     process: str
     boot: str
     sequence: int
-    event: Event
+    event: NotificationEvent
 
 
 class Gap(msgspec.Struct, frozen=True, kw_only=True):
@@ -82,11 +82,13 @@ def search_segments(directories: Sequence[Path], message_id: str, since_ms: int 
         size_bytes += searched.size_bytes
         coverage.add(segment, searched.last_line)
         for line in searched.lines:
-            one = _read(segment.process, line)
-            if one is None:
+            read = _read(line)
+            if read is None:
                 unread += 1
-            elif one.event.message_id == message_id:
-                events.append(one)
+                continue
+            origin, event = read
+            if isinstance(event, NotificationEvent) and event.message_id == message_id:
+                events.append(FoundEvent(segment.process, origin.boot, origin.sequence, event))
     events.sort(key=lambda one: (one.event.at_ms, one.boot, one.sequence))
     return SearchResult(
         events=tuple(events),
@@ -141,13 +143,14 @@ def _lines_with(needle: bytes, block: bytes, end: int) -> Iterator[bytes]:
         at = block.find(needle, line_end, end)
 
 
-def _read(process: str, line: bytes) -> FoundEvent | None:
+def _read(line: bytes) -> tuple[Origin, Event] | None:
+    """Return None for a line that this version cannot read."""
     try:
         origin = _origin_decoder.decode(line)
-        event = _event_decoder.decode(line)
+        event: Event = _event_decoder.decode(line)
     except msgspec.DecodeError:
         return None
-    return FoundEvent(process, origin.boot, origin.sequence, event) if origin.version <= SCHEMA_VERSION else None
+    return (origin, event) if origin.version <= SCHEMA_VERSION else None
 
 
 class _Span(NamedTuple):
@@ -160,7 +163,7 @@ class _Span(NamedTuple):
 
 
 class _Coverage:
-    """Which sequence numbers of each boot are present."""
+    """The sequence numbers of each boot that are present."""
 
     def __init__(self) -> None:
         self._boots: dict[tuple[str, str], list[_Span]] = {}

@@ -30,6 +30,12 @@ API_CALL_FAILURES = _metric(
     "operation",
     "code",
 )
+API_CALL_SECONDS = _metric(
+    "cns_api_call_seconds",
+    "histogram",
+    "Response times of API calls, receives left out: they wait for messages if asked to.",
+    "service",
+)
 LONG_POLLS_WAITING = _metric(
     "cns_long_polls_waiting",
     "gauge",
@@ -85,6 +91,20 @@ DELIVERY_SECONDS = _metric(
     "attempt",
 )
 
+JOB_WAIT_SECONDS = _metric(
+    "cns_job_wait_seconds",
+    "histogram",
+    "Time from publish to the begin of its fan-out or first delivery: the age of the backlog, by queue of jobs.",
+    "queue",
+)
+
+FANOUT_SECONDS = _metric(
+    "cns_fanout_seconds",
+    "histogram",
+    "Time from the begin of a fan-out until the jobs of one page of subscriptions are stored, by queue.",
+    "queue",
+)
+
 # -- jobs of workers ---------------------------------------------------------------------------------------------------
 
 JOBS_FAILED = _metric(
@@ -106,6 +126,10 @@ JOBS_QUARANTINED = _metric(
     "queue",
 )
 QUARANTINE_JOBS = _metric("cns_quarantine_jobs", "gauge", "Jobs in quarantine now. They are delivered when released.")
+
+WORKER_ROLES = _metric(
+    "cns_worker_roles", "gauge", "1 for each role of a worker process: producer, consumer, maintenance.", "role"
+)
 
 # -- delivery pools ----------------------------------------------------------------------------------------------------
 
@@ -157,6 +181,35 @@ EVENT_SEGMENTS_REMOVED = _metric(
     "Event segment files removed for their age or the size limit.",
     "reason",
 )
+EVENT_SEGMENTS_REMOVED_UNREAD = _metric(
+    "cns_event_segments_removed_unread_total",
+    "counter",
+    "Event segments removed before the pipeline ingested them, where it has ever ingested any. Alert on any increase.",
+)
+EVENT_SEGMENTS_UNREAD = _metric(
+    "cns_event_segments_unread",
+    "gauge",
+    "Sealed event segments that wait to be ingested. Absent, as the next three, until the first ingest.",
+)
+EVENT_SEGMENTS_UNREAD_BYTES = _metric("cns_event_segments_unread_bytes", "gauge", "Size of the unread event segments.")
+EVENT_SEGMENTS_UNREAD_SHARE = _metric(
+    "cns_event_segments_unread_share",
+    "gauge",
+    "How near the oldest unread event segment is to its removal, by age or by the size of all: 0 to 1.",
+)
+EVENT_SEGMENTS_UNREAD_LEFT_SECONDS = _metric(
+    "cns_event_segments_unread_left_seconds",
+    "gauge",
+    "Time until the oldest unread event segment is removed, at the growth of the last 15 minutes.",
+)
+AUDIT_EVENTS_WRITTEN = _metric(
+    "cns_audit_events_written_total", "counter", "Events of audited queues on the disk, each before its call's answer."
+)
+AUDIT_REFUSED = _metric(
+    "cns_audit_refused",
+    "gauge",
+    "1 while the disk refuses the events of audited queues: calls to these queues are answered with 503.",
+)
 DELIVERY_LOG_RECORDS_WRITTEN = _metric(
     "cns_delivery_log_records_written_total", "counter", "Delivery status log records written."
 )
@@ -168,6 +221,30 @@ DELIVERY_LOG_FILES_REMOVED = _metric(
     "counter",
     "Delivery status log files removed for their age or the size limit.",
     "reason",
+)
+
+# -- queues ------------------------------------------------------------------------------------------------------------
+
+QUEUE_MESSAGES = _metric(
+    "cns_queue_messages_total",
+    "counter",
+    "Messages of tenants' queues, by action. Queues beyond CNS_METRICS_QUEUES_MAX share an empty label.",
+    "queue",
+    "action",
+)
+QUEUE_DEPTH = _metric(
+    "cns_queue_messages",
+    "gauge",
+    "Messages in a queue, at the end of the last minute in which the process used it. Under an empty label, the sum of"
+    " the queues that share it.",
+    "queue",
+    "state",
+)
+QUEUE_OLDEST_SECONDS = _metric(
+    "cns_queue_oldest_message_seconds",
+    "gauge",
+    "Age of the oldest message in a queue, at the same time; 0 without messages. Under an empty label, the greatest.",
+    "queue",
 )
 
 # -- stores ------------------------------------------------------------------------------------------------------------
@@ -182,21 +259,55 @@ CASSANDRA_STATEMENTS = _metric(
     "cns_cassandra_statements_total", "counter", "Statements that this process sent to Cassandra."
 )
 REDIS_UP = _metric(
-    "cns_redis_up", "gauge", "1 while Redis hides messages, 0 while it is lost. Absent where no Redis is configured."
+    "cns_redis_up",
+    "gauge",
+    "1 while the Redis server hides messages, 0 while it is lost. Absent where no Redis is configured.",
+    "server",
 )
-REDIS_OUTAGES = _metric("cns_redis_outages_total", "counter", "Times that this process lost Redis.")
+CLOCK_OFFSET_SECONDS = _metric(
+    "cns_clock_offset_seconds",
+    "gauge",
+    "How far this machine's clock is ahead of Cassandra's. Absent until the two were compared.",
+)
+CLOCK_RECEIVES_REFUSED = _metric(
+    "cns_clock_receives_refused",
+    "gauge",
+    "1 while this process refuses receives, and a worker delivers nothing, because its machine's clock is wrong.",
+)
+REDIS_OUTAGES = _metric(
+    "cns_redis_outages_total", "counter", "Times that this process lost the Redis server.", "server"
+)
+CACHE_LOOKUPS = _metric(
+    "cns_cache_lookups_total",
+    "counter",
+    "Receives from standard queues, by what Redis knew: `hit` all of the queue, `filling` the part that is filled in,"
+    " `miss` nothing, as it was lost.",
+    "server",
+    "result",
+)
 RECONCILE_REPAIRS = _metric(
     "cns_reconcile_repairs_total", "counter", "Messages that Redis lacked and that were restored from Cassandra."
 )
 RECONCILE_LAG_SECONDS = _metric(
     "cns_reconcile_lag_seconds",
     "gauge",
-    "Time since Redis was last compared with Cassandra, of the queue that waits longest.",
+    "How long the most overdue comparison of Redis with Cassandra waits: after an error of a send or a dead process.",
 )
+BACKGROUND_STATEMENTS = _metric(
+    "cns_background_statements_total",
+    "counter",
+    "Statements to Cassandra that no caller waits for, by the kind of background work.",
+    "work",
+)
+LIVE_PROCESSES = _metric(
+    "cns_live_processes", "gauge", "Processes with a lease in Cassandra, as this one last read them."
+)
+OWNED_QUEUES = _metric("cns_owned_queues", "gauge", "Queues whose background work this process does.")
 QUEUE_DUPLICATE_DELIVERIES = _metric(
     "cns_queue_duplicate_deliveries_total",
     "counter",
-    "Messages of queues that a second receiver got because Redis or a process was lost before they were settled.",
+    "Messages that a second receiver got because Redis or a process was lost before they were settled, or both"
+    " received at one moment (bdqs).",
 )
 
 # -- each process, by Prometheus' own names ----------------------------------------------------------------------------

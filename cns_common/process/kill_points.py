@@ -33,6 +33,12 @@ FIFO_FANNED_OUT = "fifo.fanned_out"  # as publish.fanned_out, for several publis
 FIFO_PUBLISHED = "fifo.published"  # their jobs are stored; the notifications still count the publish jobs
 FIFO_DELIVERED = "fifo.delivered"  # queues have answered; the jobs of the batch are not settled
 FIFO_SETTLED = "fifo.settled"  # the last jobs of the batch are settled; their notifications still count them
+REPLAY_SENT = "replay.sent"  # `cns replay` has sent a page, which is not recorded
+REPLAY_RECORDED = "replay.recorded"  # the page is recorded
+ARCHIVE_WRITTEN = "archive.written"  # Spark has written the new files of `cns pipeline archive`; none is in its place
+ARCHIVE_MOVED = "archive.moved"  # a new file is in its place; no manifest names it
+ARCHIVE_LISTED = "archive.listed"  # a topic's manifest names its new files; files that they replace are still there
+ARCHIVE_CLEANED = "archive.cleaned"  # a file that was replaced is gone
 POINTS = (
     STORE_COMMIT,
     STORE_COMMITTED,
@@ -52,6 +58,12 @@ POINTS = (
     FIFO_PUBLISHED,
     FIFO_DELIVERED,
     FIFO_SETTLED,
+    REPLAY_SENT,
+    REPLAY_RECORDED,
+    ARCHIVE_WRITTEN,
+    ARCHIVE_MOVED,
+    ARCHIVE_LISTED,
+    ARCHIVE_CLEANED,
 )
 
 

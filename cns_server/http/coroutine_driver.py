@@ -15,16 +15,27 @@ from typing import Any
 class CoroutineDriver:
     """Starts the coroutine when made. An exception that the coroutine raises goes to the loop's exception handler."""
 
-    __slots__ = ("_coroutine", "_loop")
+    __slots__ = ("_awaited", "_coroutine", "_loop")
 
     def __init__(self, coroutine: Coroutine[Any, Any, None], loop: asyncio.AbstractEventLoop) -> None:
         self._coroutine = coroutine
         self._loop = loop
+        self._awaited: asyncio.Future[Any] | None = None
         self._step()
 
-    def _step(self, _: object = None) -> None:
+    def interrupt(self, error: BaseException) -> None:
+        """Raise `error` in the coroutine where it waits. What it waits for goes on; its result is dropped."""
+        awaited = self._awaited
+        if awaited is None or awaited.done():
+            return  # the coroutine goes on by itself, or has ended
+        awaited.remove_done_callback(self._step)
+        awaited.add_done_callback(_drop_outcome)
+        self._step(error=error)
+
+    def _step(self, _: object = None, error: BaseException | None = None) -> None:
+        self._awaited = None
         try:
-            awaited = self._coroutine.send(None)
+            awaited = self._coroutine.send(None) if error is None else self._coroutine.throw(error)
         except StopIteration:
             return
         except Exception as error:  # noqa: BLE001  # no caller awaits this coroutine: logged, as a task's error is
@@ -35,3 +46,10 @@ class CoroutineDriver:
         else:
             awaited._asyncio_future_blocking = False  # asyncio's contract between a future and its task
             awaited.add_done_callback(self._step)
+            self._awaited = awaited
+
+
+def _drop_outcome(done: asyncio.Future[Any]) -> None:
+    """Keep asyncio from reporting an exception that nobody awaits any more."""
+    if not done.cancelled():
+        done.exception()

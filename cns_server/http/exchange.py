@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -15,10 +16,12 @@ class Exchange:
     It does not hold the request: a long poll may wait, and must not keep the body in memory meanwhile.
     """
 
-    __slots__ = ("_on_gone", "bodiless", "disconnected", "keep_alive", "response_complete")
+    __slots__ = ("_on_gone", "bodiless", "disconnected", "keep_alive", "response_complete", "until_s")
 
     def __init__(self, keep_alive: bool, bodiless: bool) -> None:
         """`bodiless`: the response has a head only (HEAD)."""
+        self.until_s = math.inf
+        """The deadline of the call, by the loop's clock."""
         self.keep_alive = keep_alive
         self.bodiless = bodiless
         self.response_complete = False
@@ -33,6 +36,10 @@ class Exchange:
     def set(self) -> None:
         if self._on_gone is not None:
             self._on_gone()
+
+    def extend(self, seconds: float) -> None:
+        """Move the deadline: the call is a long poll."""
+        self.until_s += seconds
 
     def when_gone(self, callback: Callable[[], None]) -> None:
         """Call `callback` when the client disconnects; at once, if it already did."""

@@ -6,6 +6,8 @@ uvicorn makes two system calls (ADR 0002 has the measurements).
 
 from __future__ import annotations
 
+import asyncio
+import math
 import urllib.parse
 from collections.abc import Coroutine
 from http import HTTPStatus
@@ -19,6 +21,7 @@ from uvicorn.server import ServerState
 from cns_common.aws.front_door import FrontDoor
 from cns_common.aws.http_request import HttpRequest
 from cns_common.aws.protocol.errors import Answer
+from cns_common.errors import OutcomeUnknown
 from cns_server.http.bounded_protocol import BoundedProtocol
 from cns_server.http.connection_table import ConnectionTable
 from cns_server.http.coroutine_driver import CoroutineDriver
@@ -26,6 +29,8 @@ from cns_server.http.exchange import Exchange
 
 PAGE_BODY_BYTES_MAX = 256 * 1024
 """Limit of body and framing of a request that is no AWS call: no page reads more than 64 KiB."""
+REST_PREFIX = b"/api/"
+"""The path of requests that are no AWS calls and may be as large as these."""
 FRAMING_BYTES_MAX = 64 * 1024
 """Limit of chunk headers and trailers of an AWS call, beyond the limit of its body."""
 
@@ -36,20 +41,27 @@ _STATUS_LINES = {status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n".en
 class ApiProtocol(BoundedProtocol):
     """A connection to an API process. `serving` makes the class for one front door."""
 
-    __slots__ = ("_body", "_page", "_request", "_size")
+    __slots__ = ("_body", "_call", "_is_rest", "_page", "_request", "_size")
 
     front: FrontDoor
+    call_s: float
 
     def __init__(self, config: Config, server_state: ServerState, app_state: dict[str, Any], **options: Any) -> None:
         super().__init__(config, server_state, app_state, **options)
         self._request: HttpRequest | None = None  # an AWS call that is not read to its end
         self._body: bytes | bytearray = b""
         self._size = 0
+        self._is_rest = False  # whether the request is one of the REST API
         self._page: Any = None  # the ASGI app of a request whose body is not read to its end
+        self._call: tuple[Exchange, CoroutineDriver] | None = None  # the newest AWS call that was started
 
     @classmethod
-    def serving(cls, front: FrontDoor, head_bytes_max: int, table: ConnectionTable) -> type[ApiProtocol]:
-        return type(cls.__name__, (cls,), {"front": front, "head_bytes_max": head_bytes_max, "table": table})
+    def serving(
+        cls, front: FrontDoor, head_bytes_max: int, table: ConnectionTable, call_s: float = math.inf
+    ) -> type[ApiProtocol]:
+        """A call that is not answered after `call_s`, beyond the wait of a long poll, is refused."""
+        attributes = {"front": front, "head_bytes_max": head_bytes_max, "table": table, "call_s": call_s}
+        return type(cls.__name__, (cls,), attributes)
 
     # -- reading ------------------------------------------------------------------------------------------------------
 
@@ -88,6 +100,7 @@ class ApiProtocol(BoundedProtocol):
             self.scheme or "http",
             self.client[0] if self.client else "",
             exchange.when_gone,
+            extend=exchange.extend,
         )
         self.headers = []  # for trailers, which nothing reads
         self.cycle = exchange  # type: ignore[assignment]  # it has the attributes that uvicorn reads of a cycle
@@ -101,6 +114,7 @@ class ApiProtocol(BoundedProtocol):
     def _begin_page(self) -> None:
         """Hand the request to uvicorn, from its beginning."""
         url, headers = self.url, self.headers
+        self._is_rest = url.startswith(REST_PREFIX)
         super().on_message_begin()
         super().on_url(url)
         for name, value in headers:
@@ -156,7 +170,8 @@ class ApiProtocol(BoundedProtocol):
 
     def _message_bytes_max(self) -> int:
         """Twice the limit of a call's body: the front door answers a body slightly above the limit with AWS's error."""
-        return PAGE_BODY_BYTES_MAX if self._request is None else 2 * self.front.body_bytes_max + FRAMING_BYTES_MAX
+        is_page = self._request is None and not self._is_rest
+        return PAGE_BODY_BYTES_MAX if is_page else 2 * self.front.body_bytes_max + FRAMING_BYTES_MAX
 
     def _held_body_bytes(self) -> int:
         return self._message_bytes if self._request is None else len(self._body)
@@ -184,14 +199,16 @@ class ApiProtocol(BoundedProtocol):
 
     def _start(self, exchange: Exchange, request: HttpRequest) -> None:
         self._answering = True
-        CoroutineDriver(self._answer(exchange, self.front.answer(request)), self.loop)
+        exchange.until_s = self.loop.time() + self.call_s
+        self._call = exchange, CoroutineDriver(self._answer(exchange, self.front.answer(request)), self.loop)
 
     async def _answer(self, exchange: Exchange, answer: Coroutine[Any, Any, Answer]) -> None:
         status, headers, body = await answer
         exchange.response_complete = True
         if exchange.disconnected or self.transport.is_closing():
             return
-        if not exchange.keep_alive:
+        ends = not exchange.keep_alive or self.front.leaving
+        if ends:
             headers.append((b"connection", b"close"))
         parts = [_STATUS_LINES[status]]
         for name, value in self.server_state.default_headers:
@@ -200,9 +217,14 @@ class ApiProtocol(BoundedProtocol):
             parts += (name, b": ", value, b"\r\n")
         parts += (b"content-length: %d\r\n\r\n" % len(body), b"" if exchange.bodiless else body)
         self.transport.write(b"".join(parts))
-        if not exchange.keep_alive:
+        if ends:
             self.transport.close()
         self.on_response_complete()
+
+    def enforce_deadlines(self, now_s: float) -> None:
+        super().enforce_deadlines(now_s)
+        if self._call is not None and now_s >= self._call[0].until_s:
+            _interrupt(*self._call)
 
     def shutdown(self) -> None:
         """The server stops: end the connection, and a long poll on it with an empty response."""
@@ -211,6 +233,13 @@ class ApiProtocol(BoundedProtocol):
             self.cycle.set()
         if self.transport.is_closing() and not self.transport.get_write_buffer_size():
             self.transport.abort()  # an idle client does not read TLS's close_notify, and would delay the stop
+
+
+def _interrupt(exchange: Exchange, call: CoroutineDriver) -> None:
+    """Fail a call that takes too long, as if its store had; if it handles that instead of ending, cancel it."""
+    is_first = exchange.until_s > -math.inf
+    exchange.until_s = -math.inf
+    call.interrupt(OutcomeUnknown("the call takes too long") if is_first else asyncio.CancelledError())
 
 
 def _head_bytes(url: bytes, headers: list[tuple[bytes, bytes]]) -> int:

@@ -16,8 +16,10 @@ import msgspec
 from cns.archives.model import SKEW_MS_MAX, ArchivedMessage
 from cns.notification import Notification
 from cns.stores.cassandra import archive_schema as schema
+from cns.stores.contract import ArchiveStore
 from cns_common.bounded_cache import BoundedCache
 from cns_common.cassandra.session import Cassandra
+from cns_common.store_keys import refuse_bad_keys
 
 BUCKET_MS = SKEW_MS_MAX
 """A message that is archived out of order of time is at most one bucket away from its neighbours."""
@@ -49,6 +51,7 @@ class OpenPart(NamedTuple):
     life_s: int
 
 
+@refuse_bad_keys(ArchiveStore)
 class CassandraArchiveStore:
     """See `cns.stores.contract.ArchiveStore`."""
 

@@ -17,10 +17,12 @@ import msgspec
 
 from cns.push.model import MobileEndpoint, endpoint_id_of
 from cns.stores.cassandra import mobile_schema as schema
+from cns.stores.mobile_contract import MobileEndpointStore
 from cns_common.cassandra.lwt import resolve_lost_write
 from cns_common.cassandra.session import Cassandra, Statement
 from cns_common.cassandra.verified_pages import verified_page
 from cns_common.errors import OutcomeUnknown, StoreUnavailable
+from cns_common.store_keys import refuse_bad_keys
 
 ATTEMPTS_MAX = 10
 TOKEN_KEY_BYTES = 16
@@ -35,6 +37,7 @@ _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(MobileEndpoint).decode
 
 
+@refuse_bad_keys(MobileEndpointStore)
 class CassandraMobileEndpointStore:
     """See `cns.stores.mobile_contract.MobileEndpointStore`."""
 

@@ -7,8 +7,10 @@ import msgspec
 from cns.limits import NOTIFICATION_MS
 from cns.notification import Notification
 from cns.stores.cassandra import schema
+from cns.stores.contract import NotificationStore
 from cns_common.cassandra.session import Cassandra
 from cns_common.ids import uuid_text
+from cns_common.store_keys import refuse_bad_keys
 
 EXPIRY_MARGIN_S = 86_400
 """Rows live longer than their notification by this: test clocks run ahead of Cassandra's."""
@@ -17,6 +19,7 @@ _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Notification).decode
 
 
+@refuse_bad_keys(NotificationStore)
 class CassandraNotificationStore:
     """See `cns.stores.contract.NotificationStore`.
 

@@ -13,7 +13,9 @@ from itertools import islice
 import msgspec
 
 from cns.delivery.outbox import OUTBOX_MS, OutboxItem
+from cns.stores.contract import OutboxStore
 from cns_common.cassandra.session import Cassandra, Statement
+from cns_common.store_keys import refuse_bad_keys
 
 LIFE_S = OUTBOX_MS // 1000
 PART_MS = 15 * 60_000
@@ -51,6 +53,7 @@ _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(OutboxItem).decode
 
 
+@refuse_bad_keys(OutboxStore)
 class CassandraOutboxStore:
     """See `cns.stores.contract.OutboxStore`."""
 

@@ -22,7 +22,7 @@ class OwnerIndex:
         await self._cassandra.run(schema.LEAVE_OWNER, *_row(owner, region, subscription_id))
 
     async def ids(self, owner: str, region: str, after: str, n: int) -> list[str]:
-        digits = DIGITS[int(after[:1] or "0", 16) :]
+        digits = [digit for digit in DIGITS if digit >= after[:1]]  # `after` may be any text
         pages = await asyncio.gather(
             *[self._cassandra.run(schema.IDS_OF_OWNER, owner, region, digit, after, n) for digit in digits]
         )

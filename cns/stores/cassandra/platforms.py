@@ -6,16 +6,19 @@ from collections.abc import Sequence
 
 from cns.push.model import PlatformApplication
 from cns.stores.cassandra import mobile_schema as schema
+from cns.stores.mobile_contract import PlatformStore
 from cns.stores.platform_records import PlatformRecords
 from cns_common.cassandra.lwt import resolve_lost_write
 from cns_common.cassandra.session import Cassandra, Row
 from cns_common.cassandra.verified_pages import verified_page
 from cns_common.errors import StoreUnavailable
 from cns_common.sealing import Seal
+from cns_common.store_keys import refuse_bad_keys
 
 ATTEMPTS_MAX = 10
 
 
+@refuse_bad_keys(PlatformStore)
 class CassandraPlatformStore:
     """See `cns.stores.mobile_contract.PlatformStore`."""
 

@@ -13,9 +13,11 @@ import msgspec
 
 from cns.archives.replay import Replay
 from cns.stores.cassandra import archive_schema as schema
+from cns.stores.contract import ReplayStore
 from cns_common.cassandra.lwt import resolve_lost_write
 from cns_common.cassandra.session import Cassandra
 from cns_common.errors import OutcomeUnknown, StoreUnavailable
+from cns_common.store_keys import refuse_bad_keys
 
 ATTEMPTS_MAX = 10
 
@@ -23,6 +25,7 @@ _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Replay).decode
 
 
+@refuse_bad_keys(ReplayStore)
 class CassandraReplayStore:
     """See `cns.stores.contract.ReplayStore`."""
 
@@ -55,6 +58,8 @@ class CassandraReplayStore:
 
     async def get(self, subscription_arn: str) -> Replay | None:
         topic_arn = subscription_arn.rpartition(":")[0]
+        if not topic_arn:  # not an ARN
+            return None
         rows = await self._cassandra.run(schema.GET_REPLAY, topic_arn, subscription_arn)
         return _decode(rows[0][0]) if rows else None
 

@@ -52,6 +52,7 @@ TABLES = (
 # -- topics -----------------------------------------------------------------------------------------------------------
 
 GET_TOPIC = Statement("SELECT record FROM topics WHERE arn = ?")
+ALL_TOPICS = Statement("SELECT token(arn), record FROM topics WHERE token(arn) > ? LIMIT ?")
 LEVEL_OF_TOPIC = Statement("SELECT id, level FROM topics WHERE arn = ?")
 INSERT_TOPIC = Statement(
     "INSERT INTO topics(arn, id, version, level, record) VALUES (?, ?, ?, 0, ?) IF NOT EXISTS", idempotent=False

@@ -8,8 +8,10 @@ import msgspec
 
 from cns.sms.numbers import SandboxNumber
 from cns.stores.cassandra import mobile_schema as schema
+from cns.stores.mobile_contract import SmsStore
 from cns_common.cassandra.lwt import resolve_lost_write
 from cns_common.cassandra.session import Cassandra
+from cns_common.store_keys import refuse_bad_keys
 
 BUCKETS = 16
 """Partitions of an account's opted-out numbers, which may be many."""
@@ -18,6 +20,7 @@ _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(SandboxNumber).decode
 
 
+@refuse_bad_keys(SmsStore)
 class CassandraSmsStore:
     """See `cns.stores.mobile_contract.SmsStore`."""
 

@@ -39,6 +39,7 @@ from cns.stores.cassandra.owner_index import OwnerIndex
 from cns.stores.cassandra.records import IndexedSubscription, SubscriptionRecords
 from cns.stores.cassandra.sweep import SubscriptionSweep
 from cns.stores.cassandra.topic_index import BUCKET_ROWS, TopicIndex, level_for
+from cns.stores.contract import SubscriptionStore
 from cns.subscriptions.subscription import (
     ConfirmationToken,
     IndexState,
@@ -51,10 +52,12 @@ from cns_common.cassandra.change_listeners import ChangeNotifier
 from cns_common.cassandra.session import Cassandra
 from cns_common.cassandra.verified_pages import verified_page
 from cns_common.errors import OutcomeUnknown
+from cns_common.store_keys import refuse_bad_keys
 
 ATTEMPTS_MAX = 10
 
 
+@refuse_bad_keys(SubscriptionStore)
 class CassandraSubscriptionStore(ChangeNotifier[str]):
     """See `cns.stores.contract.SubscriptionStore`."""
 

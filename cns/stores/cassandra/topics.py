@@ -8,12 +8,14 @@ import msgspec
 
 from cns.stores.cassandra import schema
 from cns.stores.cassandra.counts import Counters
+from cns.stores.contract import TopicStore
 from cns.topics.topic import Topic, TopicCounts
 from cns_common.cassandra.change_listeners import ChangeNotifier
 from cns_common.cassandra.lwt import resolve_lost_write
 from cns_common.cassandra.session import Cassandra, Row
 from cns_common.cassandra.verified_pages import verified_page
 from cns_common.errors import StoreUnavailable
+from cns_common.store_keys import refuse_bad_keys
 
 ATTEMPTS_MAX = 10
 
@@ -21,6 +23,7 @@ _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Topic).decode
 
 
+@refuse_bad_keys(TopicStore)
 class CassandraTopicStore(ChangeNotifier[str]):
     """See `cns.stores.contract.TopicStore`."""
 

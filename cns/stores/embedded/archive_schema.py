@@ -27,6 +27,12 @@ PAGE = (
     "SELECT key, at_ms, expires_ms, record FROM archived INDEXED BY archived_in_order"
     " WHERE archive = ? AND key > ? AND key < ? AND at_ms >= ? AND at_ms < ? ORDER BY key LIMIT ?"
 )
+# for jobs that read a whole archive in the order of time, page by page
+FIRST_TIME_FROM = "SELECT at_ms FROM archived WHERE archive = ? AND at_ms >= ? AND at_ms < ? ORDER BY at_ms LIMIT 1"
+TIME_PAGE = (
+    "SELECT key, at_ms, expires_ms, record FROM archived INDEXED BY archived_by_time"
+    " WHERE archive = ? AND (at_ms, key) > (?, ?) AND at_ms < ? ORDER BY at_ms, key LIMIT ?"
+)
 
 DROP = "INSERT OR IGNORE INTO dropped_archives VALUES (?)"
 FIND_DROPPED = "SELECT archive FROM dropped_archives LIMIT 1"

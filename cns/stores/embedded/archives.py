@@ -10,13 +10,16 @@ import msgspec
 
 from cns.archives.model import SKEW_MS_MAX, ArchivedMessage
 from cns.notification import Notification
+from cns.stores.contract import ArchiveStore
 from cns.stores.embedded import archive_schema as schema
 from cns_common.sqlite.database import Database
+from cns_common.store_keys import refuse_bad_keys
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Notification).decode
 
 
+@refuse_bad_keys(ArchiveStore)
 class EmbeddedArchiveStore:
     """See `cns.stores.contract.ArchiveStore`."""
 

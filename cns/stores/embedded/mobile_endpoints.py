@@ -10,7 +10,9 @@ import msgspec
 
 from cns.push.model import MobileEndpoint, endpoint_id_of
 from cns.stores.embedded import mobile_schema as schema
+from cns.stores.mobile_contract import MobileEndpointStore
 from cns_common.sqlite.database import Database
+from cns_common.store_keys import refuse_bad_keys
 
 _TOKEN_KEY_BYTES = 16
 
@@ -18,6 +20,7 @@ _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(MobileEndpoint).decode
 
 
+@refuse_bad_keys(MobileEndpointStore)
 class EmbeddedMobileEndpointStore:
     """See `cns.stores.mobile_contract.MobileEndpointStore`."""
 

@@ -8,13 +8,16 @@ import apsw
 import msgspec
 
 from cns.notification import Notification
+from cns.stores.contract import NotificationStore
 from cns.stores.embedded import schema
 from cns_common.sqlite.database import Database
+from cns_common.store_keys import refuse_bad_keys
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Notification).decode
 
 
+@refuse_bad_keys(NotificationStore)
 class EmbeddedNotificationStore:
     """See `cns.stores.contract.NotificationStore`."""
 

@@ -9,7 +9,9 @@ import apsw
 import msgspec
 
 from cns.delivery.outbox import OUTBOX_MS, OutboxItem
+from cns.stores.contract import OutboxStore
 from cns_common.sqlite.database import Database
+from cns_common.store_keys import refuse_bad_keys
 
 TABLES = (
     "CREATE TABLE IF NOT EXISTS outbox(id TEXT PRIMARY KEY, account TEXT NOT NULL, protocol TEXT NOT NULL,"
@@ -38,6 +40,7 @@ _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(OutboxItem).decode
 
 
+@refuse_bad_keys(OutboxStore)
 class EmbeddedOutboxStore:
     """See `cns.stores.contract.OutboxStore`."""
 

@@ -8,12 +8,15 @@ import apsw
 
 from cns.push.model import PlatformApplication
 from cns.stores.embedded import mobile_schema as schema
+from cns.stores.mobile_contract import PlatformStore
 from cns.stores.platform_records import PlatformRecords
 from cns_common.arn import Arn
 from cns_common.sealing import Seal
 from cns_common.sqlite.database import Database
+from cns_common.store_keys import refuse_bad_keys
 
 
+@refuse_bad_keys(PlatformStore)
 class EmbeddedPlatformStore:
     """See `cns.stores.mobile_contract.PlatformStore`."""
 

@@ -8,13 +8,16 @@ import apsw
 import msgspec
 
 from cns.archives.replay import Replay
+from cns.stores.contract import ReplayStore
 from cns.stores.embedded import archive_schema as schema
 from cns_common.sqlite.database import Database
+from cns_common.store_keys import refuse_bad_keys
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Replay).decode
 
 
+@refuse_bad_keys(ReplayStore)
 class EmbeddedReplayStore:
     """See `cns.stores.contract.ReplayStore`."""
 

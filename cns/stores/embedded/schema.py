@@ -70,6 +70,7 @@ INSERT_TOPIC = "INSERT INTO topics(arn, id, version, record) VALUES (?, ?, ?, ?)
 REPLACE_TOPIC = "UPDATE topics SET version = ?, record = ? WHERE arn = ? AND id = ? AND version = ?"
 DELETE_TOPIC = "DELETE FROM topics WHERE arn = ? RETURNING key, record"
 LIST_TOPICS = "SELECT arn FROM topics WHERE arn > ? AND arn < ? ORDER BY arn LIMIT ?"
+ALL_TOPICS = "SELECT arn, record FROM topics WHERE arn > ? ORDER BY arn LIMIT ?"
 KEY_OF_TOPIC = "SELECT key FROM topics WHERE arn = ? AND id = ?"
 
 START_COUNTS = "INSERT INTO topic_counts(key) VALUES (?)"

@@ -9,12 +9,15 @@ import msgspec
 
 from cns.sms.numbers import SandboxNumber
 from cns.stores.embedded import mobile_schema as schema
+from cns.stores.mobile_contract import SmsStore
 from cns_common.sqlite.database import Database
+from cns_common.store_keys import refuse_bad_keys
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(SandboxNumber).decode
 
 
+@refuse_bad_keys(SmsStore)
 class EmbeddedSmsStore:
     """See `cns.stores.mobile_contract.SmsStore`."""
 

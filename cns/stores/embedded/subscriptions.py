@@ -10,11 +10,13 @@ import apsw
 import msgspec
 
 from cns.publishing.filter_changes import Audience, FilterChange
+from cns.stores.contract import SubscriptionStore
 from cns.stores.embedded import schema
 from cns.stores.embedded.counts import DerivedWrites
 from cns.subscriptions.subscription import ConfirmationToken, Subscription, SubscriptionCounts, id_of
 from cns_common.bounded_cache import BoundedCache
 from cns_common.sqlite.database import Database
+from cns_common.store_keys import refuse_bad_keys
 
 AUDIENCES_CACHED_MAX = 10_000
 """Audiences of topics without filters, cached because each publish needs one. Any write except messages ends them."""
@@ -27,6 +29,7 @@ _decode = msgspec.msgpack.Decoder(Subscription).decode
 Row = tuple[int, bytes]  # of a removed subscription: key of the topic, record
 
 
+@refuse_bad_keys(SubscriptionStore)
 class EmbeddedSubscriptionStore:
     """See `cns.stores.contract.SubscriptionStore`."""
 

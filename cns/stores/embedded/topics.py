@@ -8,15 +8,18 @@ from typing import Any
 import apsw
 import msgspec
 
+from cns.stores.contract import TopicStore
 from cns.stores.embedded import schema
 from cns.topics.topic import Topic, TopicCounts
 from cns_common.arn import topic_arn
 from cns_common.sqlite.database import Database
+from cns_common.store_keys import refuse_bad_keys
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Topic).decode
 
 
+@refuse_bad_keys(TopicStore)
 class EmbeddedTopicStore:
     """See `cns.stores.contract.TopicStore`."""
 

@@ -27,6 +27,7 @@ from cns_common.aws.auth.users import (
 from cns_common.aws.call import INTERNAL_ACCOUNT, Caller
 from cns_common.sealing import Seal
 from cns_common.sqlite.database import Database
+from cns_common.store_keys import Key, refuse_bad_keys
 
 __all__ = ["AccessKey", "Account", "AccountStore", "EmbeddedAccountStore", "KeyRing", "exports"]
 
@@ -68,29 +69,29 @@ class AccountStore(Protocol):
 
     async def accounts(self) -> list[Account]: ...
 
-    async def rotate(self, account: str, now_ms: int) -> AccessKey:
+    async def rotate(self, account: Key, now_ms: int) -> AccessKey:
         """A new key for the root of `account`; its former keys are refused from now on. Users keep theirs."""
         ...
 
-    async def users(self, account: str) -> list[User]:
+    async def users(self, account: Key) -> list[User]:
         """Sorted by name."""
         ...
 
-    async def add_user(self, account: str, name: str, now_ms: int) -> AccessKey:
+    async def add_user(self, account: Key, name: str, now_ms: int) -> AccessKey:
         """A new user with a first key."""
         ...
 
-    async def add_user_key(self, account: str, name: str, now_ms: int) -> AccessKey:
+    async def add_user_key(self, account: Key, name: Key, now_ms: int) -> AccessKey:
         """Another key for a user; existing keys stay valid."""
         ...
 
-    async def set_user_active(self, account: str, name: str, active: bool) -> None: ...
+    async def set_user_active(self, account: Key, name: Key, active: bool) -> None: ...
 
-    async def set_user_key_active(self, account: str, name: str, key_id: str, active: bool) -> None: ...
+    async def set_user_key_active(self, account: Key, name: Key, key_id: str, active: bool) -> None: ...
 
-    async def delete_user_key(self, account: str, name: str, key_id: str) -> None: ...
+    async def delete_user_key(self, account: Key, name: Key, key_id: str) -> None: ...
 
-    async def delete_user(self, account: str, name: str) -> None: ...
+    async def delete_user(self, account: Key, name: Key) -> None: ...
 
     async def keys(self) -> list[AccessKey]:
         """All valid keys with their secrets, for a process's key ring."""
@@ -105,6 +106,7 @@ def new_account() -> str:
     return "".join(secrets.choice(string.digits) for _ in range(ACCOUNT_DIGITS))
 
 
+@refuse_bad_keys(AccountStore)
 class EmbeddedAccountStore(UserStore):
     """An `AccountStore` in the store host's SQLite file."""
 

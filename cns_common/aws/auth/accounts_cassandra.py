@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cns_common.aws.auth.access_keys import AccessKey, new_key
-from cns_common.aws.auth.accounts import Account, new_account
+from cns_common.aws.auth.accounts import Account, AccountStore, new_account
 from cns_common.aws.auth.users import UserRecord, UserStore, decode_user, encode_user, no_such_account, stored_name
 from cns_common.aws.call import INTERNAL_ACCOUNT
 from cns_common.cassandra.change_listeners import ChangeNotifier
@@ -13,6 +13,7 @@ from cns_common.cassandra.lwt import resolve_lost_write
 from cns_common.cassandra.session import Cassandra, Row, Statement
 from cns_common.errors import StoreUnavailable
 from cns_common.sealing import Seal
+from cns_common.store_keys import refuse_bad_keys
 
 TABLES = (
     # one partition: every process reads all rows into its key ring
@@ -54,6 +55,7 @@ _DELETE_USER = Statement(
 )
 
 
+@refuse_bad_keys(AccountStore)
 class CassandraAccountStore(ChangeNotifier[str], UserStore):
     """An `AccountStore` in Cassandra."""
 

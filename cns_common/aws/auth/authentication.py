@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from base64 import b32encode
+from collections.abc import Awaitable, Callable
 from functools import lru_cache
 from hashlib import blake2b
 from typing import NamedTuple
@@ -38,6 +39,14 @@ class CredentialScope(NamedTuple):
     service: str
 
 
+LearnKeys = Callable[[], Awaitable[bool]]
+"""Reads the keys from the store. False: it did not, because it has just done so for others."""
+
+
+async def _learn_nothing() -> bool:
+    return False
+
+
 class Identity(NamedTuple):
     caller: Caller
     region: str
@@ -46,8 +55,18 @@ class Identity(NamedTuple):
 class Authenticator:
     """`enforced` is False under `--auth=off`: any credentials pass, and policies allow."""
 
-    def __init__(self, ring: KeyRing, clock: Clock, *, enforced: bool, region: str, account_id: str) -> None:
-        self._ring = ring
+    def __init__(
+        self,
+        ring: KeyRing,
+        clock: Clock,
+        *,
+        enforced: bool,
+        region: str,
+        account_id: str,
+        learn_keys: LearnKeys = _learn_nothing,
+    ) -> None:
+        self.ring = ring
+        self.learn_keys = learn_keys
         self._clock = clock
         self._region = region
         self._account_id = account_id
@@ -65,7 +84,7 @@ class Authenticator:
                 raise RequestError("AccessDenied", f"Access to the resource {request.origin}{request.path} is denied.")
             raise RequestError("MissingAuthenticationToken", "Request is missing Authentication Token")
         signed.check(service, self._clock.real_ms())
-        known = self._ring.find(signed.key_id)
+        known = self.ring.find(signed.key_id)
         if known is None:
             raise unknown_key()
         secret, caller = known
@@ -88,7 +107,7 @@ class Authenticator:
         scoped = self.scope_of(request.fields.get(b"authorization", b""), request.query)
         if scoped is None:
             return Identity(_unverified_caller(self._account_id, ""), self._region_of(request))
-        known = self._ring.find(scoped.key_id)
+        known = self.ring.find(scoped.key_id)
         if known is not None and known[1].account == INTERNAL_ACCOUNT:
             return Identity(known[1], scoped.region)
         account = scoped.key_id if _ACCOUNT.match(scoped.key_id) else self._account_id

@@ -159,9 +159,13 @@ def parse(method: str, raw_path: bytes, query_string: bytes, headers: Sequence[P
     )
 
 
-def unknown_key() -> RequestError:
+class UnknownKey(RequestError):
+    """No account that this process knows has the key."""
+
+
+def unknown_key() -> UnknownKey:
     """The error for a key that no account has."""
-    return RequestError("InvalidClientTokenId", "The security token included in the request is invalid.")
+    return UnknownKey("InvalidClientTokenId", "The security token included in the request is invalid.")
 
 
 def _unsigned(name: str) -> RequestError:

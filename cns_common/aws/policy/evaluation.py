@@ -62,7 +62,7 @@ _STATEMENT_ELEMENTS = frozenset(
 
 
 class Decision(Enum):
-    """What a policy decides on a request; NONE if no statement applies."""
+    """The decision of a policy on a request; NONE if no statement applies."""
 
     ALLOW = auto()
     DENY = auto()

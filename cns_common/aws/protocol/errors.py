@@ -14,15 +14,19 @@ import msgspec
 from cns_common.aws.protocol.faults import INTERNAL_ERROR, UNAVAILABLE, Fault, find_fault
 from cns_common.aws.protocol.names import XML_DECLARATIONS, XML_NAMESPACES, ServiceName
 from cns_common.aws.protocol.xml import escape
-from cns_common.errors import RequestError, StoreFull, StoreUnavailable
+from cns_common.errors import OutcomeUnknown, RequestError, StoreFull, StoreUnavailable
 
 RETRY_AFTER_MS = 500
 """SDKs add `x-amz-retry-after` to their own delay, up to 5 s."""
 RETRY_AFTER_FULL_MS = 5000
 """Longer, as a full disk stays full for a while."""
 
+OUTCOME_UNKNOWN = (b"x-cns-outcome", b"unknown")
+"""Tells CNS that a call to CQS, unlike others answered with 503, may have taken effect."""
+
 _INTERNAL_TEXT = "We encountered an internal error. Please try again."
 _UNAVAILABLE_TEXT = "The service is unavailable. Please try again."
+_UNKNOWN_TEXT = "The service did not learn in time whether the request took effect. Please try again."
 _FULL_TEXT = "The service has no space left to store messages. Please try again later."
 
 # in AWS Query these codes have a fixed text, whatever the operation's message is
@@ -44,6 +48,7 @@ class _Failure(NamedTuple):
     fault: Fault
     text: str
     retry_after_ms: int = 0
+    outcome_known: bool = True
 
     @property
     def side(self) -> str:
@@ -94,7 +99,9 @@ def _failure(service: ServiceName, error: BaseException) -> _Failure:
             return _Failure("ServiceUnavailable", UNAVAILABLE, _FULL_TEXT, RETRY_AFTER_FULL_MS)
         case StoreUnavailable():
             return _Failure("ServiceUnavailable", UNAVAILABLE, _UNAVAILABLE_TEXT, RETRY_AFTER_MS)
-        case _:  # OutcomeUnknown too: SDKs repeat the call after a 500, and it may take effect twice
+        case OutcomeUnknown():  # SDKs repeat the call, and it may take effect twice
+            return _Failure("ServiceUnavailable", UNAVAILABLE, _UNKNOWN_TEXT, RETRY_AFTER_MS, outcome_known=False)
+        case _:
             return _Failure("InternalError", INTERNAL_ERROR, _INTERNAL_TEXT)
 
 
@@ -102,6 +109,8 @@ def _answer(failure: _Failure, content_type: bytes, request_id: str, body: bytes
     headers = [(b"content-type", content_type), (b"x-amzn-requestid", request_id.encode())]
     if failure.retry_after_ms:
         headers.append((b"x-amz-retry-after", str(failure.retry_after_ms).encode()))
+    if not failure.outcome_known:
+        headers.append(OUTCOME_UNKNOWN)
     return Answer(failure.fault.status, headers, body)
 
 

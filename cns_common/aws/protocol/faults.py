@@ -105,6 +105,8 @@ _SNS_FAULTS: Mapping[str, Fault] = {
     ),
     **_on_wire(404, "NotFound ResourceNotFound"),
     **_on_wire(429, "Throttled"),
+    # of a name that no store can have as a key
+    "InvalidParameterValue": Fault(400, "InvalidParameter", "InvalidParameter"),
     # SNS's own code for a refusal by policy
     "AccessDenied": Fault(403, "AuthorizationError", "AuthorizationError"),
 }

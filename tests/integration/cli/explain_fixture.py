@@ -31,7 +31,8 @@ from cns_common.events.schema import (
     NotificationDropped,
     PublishAccepted,
 )
-from cns_common.events.writer import SegmentLimits, SegmentWriter
+from cns_common.events.segment import SegmentLimits
+from cns_common.events.writer import SegmentWriter
 from tests.integration.workers.embedded_context import no_queue
 
 ACCOUNT = "111111111111"

@@ -33,6 +33,7 @@ from cns.stores.embedded import EmbeddedNotificationStore, EmbeddedSubscriptionS
 from cns.subscriptions.subscription import Subscription, SubscriptionState
 from cns.topics.topic import Topic
 from cns_backend.stores.embedded.leases import EmbeddedLeaseStore
+from cns_backend.stores.embedded.rates import EmbeddedRateStore
 from cns_common.clock import Clock
 from cns_common.sqlite.database import Database
 from cqs.engines.embedded import EmbeddedEngine
@@ -109,10 +110,13 @@ class CrashingWorker:
     database: Database
     port: InlineQueuePort
     leases: EmbeddedLeaseStore
+    rates: EmbeddedRateStore
     notifications: EmbeddedNotificationStore
     topics: EmbeddedTopicStore
     subscriptions: EmbeddedSubscriptionStore
     endpoints: ScriptedEndpoints
+    events: RecordedEvents = field(default_factory=RecordedEvents)
+    """The events of all its processes."""
 
     async def subscribed(self, n: int, **attributes: str) -> tuple[str, ...]:
         subscriptions = [_subscription(number, attributes) for number in range(n)]
@@ -165,16 +169,17 @@ class CrashingWorker:
         return AdmissionController(ENDPOINT_LIMITS, self.clock)
 
     def context(self) -> DeliveryContext:
-        stats, events = Stats(), RecordedEvents()
+        stats = Stats()
         return DeliveryContext(
             port=self.port,
             notifications=self.notifications,
-            references=NotificationReferences(self.notifications),
+            references=NotificationReferences(self.notifications, self.clock),
             targets=TargetCache(self.topics, self.subscriptions),
             clock=self.clock,
             quarantine=Quarantine(self.port, self.leases, self.clock, stats),
+            rates=self.rates,
             stats=stats,
-            events=events,
+            events=self.events,
             client_errors_succeed=False,
         )
 
@@ -224,7 +229,15 @@ async def crashing_worker_in(directory: Path, monkeypatch: pytest.MonkeyPatch) -
     database.start(asyncio.get_running_loop())
     await topics.create(TOPIC)
     yield CrashingWorker(
-        clock, database, port, EmbeddedLeaseStore(), notifications, topics, subscriptions, ScriptedEndpoints()
+        clock,
+        database,
+        port,
+        EmbeddedLeaseStore(),
+        EmbeddedRateStore(clock),
+        notifications,
+        topics,
+        subscriptions,
+        ScriptedEndpoints(),
     )
     await database.close()
 

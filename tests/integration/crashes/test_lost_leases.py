@@ -22,6 +22,7 @@ from cns.queue_port.contract import NewJob, QueueMessage, Refusal, Renewal
 from cns.queue_port.inline import InlineQueuePort
 from cns.stores.embedded import EmbeddedNotificationStore, EmbeddedSubscriptionStore, EmbeddedTopicStore
 from cns_backend.stores.embedded.leases import EmbeddedLeaseStore
+from cns_backend.stores.embedded.rates import EmbeddedRateStore
 from cns_common.clock import Clock
 from cns_common.sqlite.database import Database
 from cqs.engines.embedded import EmbeddedEngine
@@ -117,7 +118,7 @@ def _producer(host: Host, port: InlineQueuePort) -> Producer:
             port=port,
             matcher=_AllSubscriptions(),
             notifications=host.notifications,
-            references=NotificationReferences(host.notifications),
+            references=NotificationReferences(host.notifications, host.clock),
             quarantine=_quarantine(host, port),
             stats=Stats(),
             events=RecordedEvents(),
@@ -130,10 +131,11 @@ async def _consume(host: Host, port: InlineQueuePort) -> None:
     context = DeliveryContext(
         port=port,
         notifications=host.notifications,
-        references=NotificationReferences(host.notifications),
+        references=NotificationReferences(host.notifications, host.clock),
         targets=host.targets,
         clock=host.clock,
         quarantine=_quarantine(host, port),
+        rates=EmbeddedRateStore(host.clock),
         stats=Stats(),
         events=RecordedEvents(),
         client_errors_succeed=False,
@@ -156,6 +158,9 @@ class _AllSubscriptions(SubscriptionMatcher):
 
     async def page(self, topic_arn: str, notification: Notification, cursor: str, n: int) -> MatchPage:
         return MatchPage(ARNS, "")
+
+    def report_matched(self, notification: Notification, matched: int, part: str = "") -> None:
+        assert (matched, part) == (len(ARNS), "")
 
 
 def _notification() -> Notification:

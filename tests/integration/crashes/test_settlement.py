@@ -10,6 +10,7 @@ import pytest
 from cns.delivery import jobs
 from cns.delivery.jobs import ConfirmationJob, EndpointJob, PublishJob
 from cns.endpoints.outcome import Cause, Failed
+from cns_common.events.schema import DeliveryDelivered, NotificationMatched
 from cns_common.process import kill_points
 from tests.integration.crashes.crashing_worker import (
     ACCOUNT,
@@ -51,6 +52,23 @@ async def test_a_fan_out(
     assert kill.left <= 0, "the kill point was not reached"
     assert worker.endpoints.got == dict.fromkeys([endpoint(number) for number in range(len(arns))], 1)
     assert 0 <= worker.references() <= leaks
+    matched = [event for event in worker.events.events if isinstance(event, NotificationMatched)]
+    parts = {event.part: event.matched for event in matched}
+    assert sum(parts.values()) == SUBSCRIPTIONS
+    assert len(matched) - len(parts) == (point == kill_points.PUBLISH_FANNED_OUT), "events of a repeated part"
+
+
+async def test_a_duplicate_shows_in_the_events(worker: CrashingWorker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The endpoint accepted the message, and the worker died before it settled the job."""
+    (arn,) = await worker.subscribed(1)
+    await worker.put(jobs.ENDPOINT_JOBS, EndpointJob("n", TOPIC.arn, (arn,)), 1)
+    kill = kill_at(monkeypatch, kill_points.JOB_DELIVERED, 1)
+    await worker.run_until_done()
+    assert kill.left <= 0, "the kill point was not reached"
+    assert worker.endpoints.got[endpoint(0)] == 2
+    delivered = [event for event in worker.events.events if isinstance(event, DeliveryDelivered)]
+    assert [(event.message_id, event.subscription, event.attempt) for event in delivered] == [("n", arn, 1)] * 2
+    assert not any(event.replayed for event in delivered)
 
 
 @pytest.mark.parametrize(

@@ -122,6 +122,7 @@ async def test_the_whole_request() -> None:
         outcome = await post(f"http://127.0.0.1:{endpoint.port}/hook?a=b%20c")
         ((head, body),) = endpoint.requests
     assert isinstance(outcome, Delivered) and verdict(outcome) == DELIVERED
+    assert outcome.size_bytes == len(body)
     assert head[0] == "POST /hook?a=b%20c HTTP/1.1"
     (fields,) = endpoint.heads
     assert fields == {

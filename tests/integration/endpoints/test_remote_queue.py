@@ -53,6 +53,7 @@ async def send_and_read(message: QueueMessage) -> ReceivedRequest:
     async with serve_endpoint(answer_with(response(200, '{"MessageId": "m", "MD5OfMessageBody": "x"}'))) as service:
         outcome = await send(f"{service.url}/", message)
     assert isinstance(outcome, Delivered) and (outcome.provider_id, outcome.status) == ("m", 200)
+    assert outcome.size_bytes == len(message.body.encode())
     (received,) = service.requests
     assert received.headers["Host"] == service.url.removeprefix("http://")
     assert json.loads(received.body)["QueueUrl"] == f"{service.url}/{ACCOUNT}/orders"

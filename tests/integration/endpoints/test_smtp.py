@@ -70,8 +70,10 @@ async def received_text(exim: OwnExim, address: str) -> str:
 
 async def test_a_mail_arrives_unchanged(exim: OwnExim, sender: SmtpSender) -> None:
     address = new_address()
-    outcome = await sender.send(mail_to(address))
+    request = mail_to(address)
+    outcome = await sender.send(request)
     assert isinstance(outcome, Delivered) and outcome.status == 250 and outcome.response.startswith("OK id=")
+    assert outcome.size_bytes == len(request.message)
     mail = await asyncio.to_thread(exim.next, address)
     assert str(mail.get_content()).replace("\r\n", "\n") == MAIL.text
     assert mail["Subject"] == "Grüße"

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from cns_common.events import search as segment_search
 from cns_common.events.files import OPEN, SEALED, encoder, fact_line, folder_at, origin_of, segment_name
-from cns_common.events.schema import NotificationDropped, SegmentOpened, SegmentSealed
+from cns_common.events.schema import Event, NotificationDropped, QueueCounted, SegmentOpened, SegmentSealed
 from cns_common.events.search import Gap, search_segments
 
 AT_MS = 1_763_700_000_000
@@ -28,12 +29,12 @@ def event(message_id: str, at_ms: int = AT_MS, cause: str = "c") -> Notification
     )
 
 
-def line(boot: str, sequence: int, told: NotificationDropped) -> bytes:
+def line(boot: str, sequence: int, told: Event) -> bytes:
     return origin_of(boot) + b"%d," % sequence + encoder.encode(told)[1:] + b"\n"
 
 
 def write(
-    directory: Path, boot: str, first: int, events: list[NotificationDropped], *, at_ms: int = AT_MS, **sealed: int
+    directory: Path, boot: str, first: int, events: Sequence[Event], *, at_ms: int = AT_MS, **sealed: int
 ) -> Path:
     """A segment; without a seal time it is still open."""
     path = directory / folder_at(at_ms) / (segment_name("worker", boot, first) + (SEALED if sealed else OPEN))
@@ -42,10 +43,20 @@ def write(
     lines = [fact_line(boot, opened), *[line(boot, first + n, told) for n, told in enumerate(events)]]
     if sealed:
         last = {"last_sequence": first + len(events) - 1, "events": len(events), "torn_bytes": 0, **sealed}
-        fact = SegmentSealed(at_ms=at_ms, process="worker", first_sequence=first, recovered=False, **last)
+        fact = SegmentSealed(
+            at_ms=at_ms, process="worker", first_sequence=first, recovered=False, stopped=False, **last
+        )
         lines.append(fact_line(boot, fact))
     path.write_bytes(b"".join(lines))
     return path
+
+
+def test_events_about_no_notification_are_passed_over(tmp_path: Path) -> None:
+    queue = f"arn:aws:sqs:us-east-1:111111111111:{OURS}"  # a queue may have any name
+    counted = QueueCounted(at_ms=AT_MS, since_ms=AT_MS, queue=queue, sent=1, received=0, deleted=0)
+    write(tmp_path, "b", 1, [counted, event(OURS)])
+    found = search_segments([tmp_path], OURS)
+    assert ([told.sequence for told in found.events], found.unread) == ([2], 0)
 
 
 def test_of_all_processes_in_the_order_of_time(tmp_path: Path) -> None:

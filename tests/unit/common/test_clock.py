@@ -110,3 +110,54 @@ async def test_timers_that_a_step_makes_due_fire(machine: MachineClocks) -> None
     await asyncio.to_thread(clock.now_ms)  # the first to see it may be a thread that has no loop
     cancelled.cancel()
     await asyncio.wait_for(fired.wait(), 30)
+
+
+def test_a_correction_moves_time_forward_at_once(machine: MachineClocks) -> None:
+    clock = machine.clock(test=True)
+    clock.advance(HOUR_MS)
+    before_ms = clock.now_ms()
+    clock.correct(60_000)
+    assert clock.now_ms() == before_ms + 60_000
+    assert clock.wall_ms() == clock.now_ms() - HOUR_MS == clock.real_ms() + 60_000
+
+
+def test_a_correction_back_lets_time_stand_still_until_it_has_come(machine: MachineClocks) -> None:
+    clock = machine.clock(test=True)
+    clock.advance(HOUR_MS)
+    before_ms = clock.now_ms()
+    clock.correct(-60_000)
+    for _ in range(2):
+        assert (clock.now_ms(), clock.wall_ms()) == (before_ms, before_ms - HOUR_MS)
+        machine.run(30 * S_NS)
+    machine.run(S_NS)
+    assert (clock.now_ms(), clock.wall_ms()) == (before_ms + 1_000, before_ms - HOUR_MS + 1_000)
+
+
+def test_a_test_clock_that_stands_still_is_advanced(machine: MachineClocks) -> None:
+    clock = machine.clock(test=True)
+    before_ms = clock.now_ms()
+    clock.correct(-60_000)
+    clock.advance(HOUR_MS)
+    assert (clock.now_ms(), clock.wall_ms()) == (before_ms + HOUR_MS, before_ms)
+
+
+def test_time_that_nobody_has_asked_for_is_set_back(machine: MachineClocks) -> None:
+    clock = machine.clock()
+    clock.correct(-60_000, unused=True)
+    assert clock.now_ms() == clock.wall_ms() == clock.real_ms() - 60_000
+
+
+def test_a_corrected_clock_does_not_follow_steps(machine: MachineClocks) -> None:
+    clock = machine.clock()
+    clock.correct(0, unused=True)
+    before_ms = clock.now_ms()
+    machine.step(3_600 * S_NS)
+    assert (clock.now_ms(), clock.wall_ms(), clock.warning()) == (before_ms, before_ms, "")
+
+
+async def test_a_correction_sets_timers_again(machine: MachineClocks) -> None:
+    clock, fired = machine.clock(), asyncio.Event()
+    clock.call_at(clock.now_ms() + HOUR_MS, fired.set)
+    clock.correct(HOUR_MS)
+    async with asyncio.timeout(10):
+        await fired.wait()

@@ -1,4 +1,4 @@
-"""Which writes the store accepts while its disk fills up and is emptied."""
+"""Writes that the store accepts while its disk fills up and is emptied."""
 
 from __future__ import annotations
 

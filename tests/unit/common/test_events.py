@@ -25,6 +25,15 @@ VERSION_1 = {
     "delivery.dead_lettered": "at_ms message_id message_type topic subscription protocol attempt cause queue"
     " since_publish_ms",
     "notification.dropped": "at_ms message_id message_type topic subscription attempt cause subscriptions",
+    "notification.matched": "at_ms message_id topic matched part replayed",
+    "requests.counted": "at_ms since_ms account service operation requests errors request_bytes response_bytes",
+    "queue.counted": "at_ms since_ms queue sent received deleted moved_in moved_out visible in_flight delayed"
+    " oldest_age_s",
+    "message.sent": "at_ms queue message_id group size_bytes checksum sequence_number duplicate",
+    "message.received": "at_ms queue message_id group receive_count checksum",
+    "message.deleted": "at_ms queue message_id group",
+    "message.ended": "at_ms queue message_id group cause",
+    "queue.audited": "at_ms queue audit complete_from_ms",
     "segment.opened": "at_ms process first_sequence",
     "segment.sealed": "at_ms process first_sequence last_sequence events torn_bytes recovered",
 }
@@ -50,8 +59,10 @@ def test_a_field_has_one_type_in_all_events() -> None:
 @pytest.mark.parametrize("event", EVENTS)
 def test_numbers_of_time_and_size_say_their_unit(event: type[msgspec.Struct]) -> None:
     counts = {"jobs", "attempt", "status", "events", "first_sequence", "last_sequence", "filtered", "subscriptions"}
+    counts |= {"matched", "requests", "errors", "sent", "received", "deleted", "moved_in", "moved_out"}
+    counts |= {"visible", "in_flight", "delayed", "receive_count"}
     numbers = {name for name, hint in get_type_hints(event).items() if hint is int} - counts
-    assert all(name.endswith(("_ms", "_bytes")) for name in numbers), numbers
+    assert all(name.endswith(("_ms", "_s", "_bytes")) for name in numbers), numbers
 
 
 POLICY = RetryPolicy(retries=5, no_delay=1, min_delay=1, max_delay=1, min_delay_s=1, max_delay_s=2)

@@ -7,11 +7,10 @@ import json
 from pathlib import Path
 
 import pytest
+import structlog
 
-from cns_common.events.files import remove_old_segments, seal_orphans
-from tests.unit.common.test_segments import files, lines_of
-
-HOUR_MS = 3_600_000
+from cns_common.events.files import seal_orphans
+from tests.unit.common.test_segments import lines_of
 
 
 def opened_line(first_sequence: int = 1) -> str:
@@ -66,44 +65,20 @@ def test_a_locked_segment_is_left_alone(tmp_path: Path) -> None:
     assert not path.exists()
 
 
+def test_orphans_that_cannot_be_read_do_not_keep_the_others_open(tmp_path: Path) -> None:
+    path = orphan(tmp_path, f"{opened_line()}\n")
+    for name in ("a", "z"):  # directories: to open one fails for root, too
+        path.with_name(f"{name}.jsonl.open").mkdir()
+    with structlog.testing.capture_logs() as logged:
+        assert seal_orphans(tmp_path, 7) == 1
+    assert path.exists()
+    (line,) = logged
+    assert (line["event"], line["segments"]) == ("event_segment.recovery_failed", 2)
+
+
 def orphan(directory: Path, left: str) -> Path:
     """The path of the sealed segment."""
     path = directory / "2026-01-01" / "00" / "p-b-000000000001.jsonl"
     path.parent.mkdir(parents=True)
     path.with_name(path.name + ".open").write_text(left)
     return path
-
-
-# -- retention --------------------------------------------------------------------------------------------------------
-
-
-def sealed_at(directory: Path, hour: int, size_bytes: int = 10) -> Path:
-    path = directory / "1970-01-01" / f"{hour:02d}" / f"p-{hour}.jsonl"
-    path.parent.mkdir(parents=True)
-    path.write_bytes(b"x" * size_bytes)
-    return path
-
-
-@pytest.mark.parametrize(
-    ("keep_from_hour", "bytes_max", "left", "removed"),
-    [
-        (0, 100, [0, 1, 2, 3], (0, 0)),
-        (2, 100, [2, 3], (2, 0)),
-        (9, 100, [], (4, 0)),
-        (0, 39, [1, 2, 3], (0, 1)),
-        (0, 20, [2, 3], (0, 2)),
-        (1, 10, [3], (1, 2)),
-    ],
-)
-def test_old_segments_go_and_then_the_oldest_of_what_is_too_much(
-    tmp_path: Path, keep_from_hour: int, bytes_max: int, left: list[int], removed: tuple[int, int]
-) -> None:
-    paths = [sealed_at(tmp_path, hour) for hour in range(4)]
-    assert remove_old_segments(tmp_path, keep_from_hour * HOUR_MS, bytes_max) == removed
-    assert [hour for hour, path in enumerate(paths) if path.exists()] == left
-
-
-def test_an_open_segment_is_never_removed(tmp_path: Path) -> None:
-    path = orphan(tmp_path, "x" * 100)
-    assert remove_old_segments(tmp_path, 2**45, 0) == (0, 0)
-    assert files(tmp_path, ".open") == [path.with_name(path.name + ".open")]

@@ -19,7 +19,8 @@ import pytest
 from cns_common import file_writer
 from cns_common.clock import Clock
 from cns_common.events.schema import NotificationDropped
-from cns_common.events.writer import SegmentLimits, SegmentWriter
+from cns_common.events.segment import SegmentLimits
+from cns_common.events.writer import SegmentWriter
 from tests.waiting import wait_until
 
 LIMITS = SegmentLimits(segment_bytes_max=1 << 24, segment_age_s=60, retention_s=86_400, bytes_max=1 << 30)
@@ -70,7 +71,7 @@ def test_a_segment_says_whose_events_it_has_and_which(tmp_path: Path) -> None:
     assert [line["at_ms"] for line in events] == [1, 2, 3]
     assert {line["boot"] for line in (opened, *events, sealed)} == {opened["boot"]}
     assert (sealed["first_sequence"], sealed["last_sequence"], sealed["events"]) == (1, 3, 3)
-    assert not sealed["recovered"]
+    assert (sealed["recovered"], sealed["stopped"]) == (False, True)
     assert path.name == f"test-{opened['boot']}-000000000001.jsonl"
     assert counts(writer, "cns_events_written_total") == {"": 3}
 
@@ -94,8 +95,23 @@ def test_a_segment_ends_by_size_and_the_next_goes_on_counting(tmp_path: Path) ->
         writer.emit(event(1))
         wait_until(lambda: files(tmp_path), 5)
         writer.emit(event(2))
-    first, second = [lines_of(path) for path in files(tmp_path)]
+    first, second, *_ = [lines_of(path) for path in files(tmp_path)]
     assert (first[-1]["last_sequence"], second[0]["first_sequence"]) == (1, 2)
+
+
+def test_the_last_segment_says_that_its_writer_stopped(tmp_path: Path) -> None:
+    """Also where the segment of the last event was sealed before."""
+    clock = Clock()
+    with writing(tmp_path, clock) as writer:
+        writer.emit(event(1))
+        wait_until(lambda: files(tmp_path, ".open"), 5)
+        clock.advance(60_000)
+        wait_until(lambda: files(tmp_path), 5)
+    before, last = [lines_of(path)[-1] for path in files(tmp_path)]
+    assert [(sealed["last_sequence"], sealed["events"], sealed["stopped"]) for sealed in (before, last)] == [
+        (1, 1, False),
+        (1, 0, True),
+    ]
 
 
 def test_a_segment_ends_by_age(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Which addresses may be delivered to: public ones, in whatever form they are written."""
+"""Deliveries go to public addresses only, in whatever form an address is written."""
 
 from __future__ import annotations
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from faults.power.expectation import expect
-from faults.power.journal import PURGED_FIFO, Journal, Put, StoreCall
+from faults.power.journal import PURGED_FIFO, Journal, SentMessage, StoreCall
 
 CUT = 100
 """The last position of the disk's log."""
 
 
 def send(number: int, began: int, answered: int | None) -> StoreCall:
-    put = Put(queue=PURGED_FIFO, id=f"m{number}", body=b"", group="g", dedup="key")
+    put = SentMessage(queue=PURGED_FIFO, id=f"m{number}", body=b"", group="g", dedup="key")
     return StoreCall(began=began, answered=answered, puts=(put,), sequences=(number,), originals=(put.id,))
 
 

@@ -34,7 +34,12 @@ async def _metrics() -> str:
 @pytest.fixture
 def app() -> App:
     pages = Pages(
-        live=lambda: True, health=_health, metrics=_metrics, certificate=lambda name: None, advance_clock=None
+        live=lambda: True,
+        leaving=lambda: False,
+        health=_health,
+        metrics=_metrics,
+        certificate=lambda name: None,
+        advance_clock=None,
     )
     made = App(NoCalls(), pages)  # type: ignore[arg-type]  # it has what pages need of one
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import weakref
 from collections.abc import Callable, Coroutine
 from typing import Any
@@ -95,6 +96,39 @@ async def test_an_error_reaches_the_loops_handler(suspended: bool) -> None:
         loop.set_exception_handler(None)
     (context,) = told
     assert str(context["exception"]) == "wrong"
+
+
+async def test_an_interrupt_is_raised_where_it_waits() -> None:
+    """What it waited for goes on: its error is nobody's."""
+    loop = asyncio.get_running_loop()
+    futures = [loop.create_future(), loop.create_future()]
+    told: list[object] = []
+
+    async def waits() -> None:
+        try:
+            await asyncio.shield(futures[0])
+        except ValueError as error:
+            told.append(str(error))
+        told.append(await futures[1])
+
+    complaints: list[object] = []
+    loop.set_exception_handler(lambda _, context: complaints.append(context))
+    try:
+        driver = CoroutineDriver(waits(), loop)
+        driver.interrupt(ValueError("enough"))
+        assert told == ["enough"]
+        futures[0].set_exception(OSError("too late"))
+        await asyncio.sleep(0)
+        futures[1].set_result("done")
+        driver.interrupt(ValueError("it goes on by itself"))
+        await asyncio.sleep(0)
+        driver.interrupt(ValueError("it has ended"))
+        assert told == ["enough", "done"]
+        futures.clear()
+        gc.collect()
+        assert complaints == []
+    finally:
+        loop.set_exception_handler(None)
 
 
 async def test_what_it_awaits_keeps_it_alive() -> None:

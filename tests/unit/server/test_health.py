@@ -7,9 +7,23 @@ from pathlib import Path
 import pytest
 
 from cns_backend.stores.contract import Report, ServiceState
+from cns_common.metrics.catalogue import (
+    CLOCK_OFFSET_SECONDS,
+    CLOCK_RECEIVES_REFUSED,
+    EVENT_SEGMENTS_UNREAD_LEFT_SECONDS,
+    EVENT_SEGMENTS_UNREAD_SHARE,
+)
 from cns_server.health import judge_health
 
 WORKER = Report("worker", "worker", (), ())
+NO_ROLE = "no worker with the role {} reports"
+FANNED = "publishes are not fanned out"
+SENT = "nothing is delivered"
+KEPT = "nothing that expired is removed, no message is moved"
+
+
+def of(*roles: str) -> Report:
+    return Report(f"worker-{roles[0]}", "worker", (), (), roles=roles)
 
 
 @pytest.mark.parametrize(
@@ -20,8 +34,78 @@ WORKER = Report("worker", "worker", (), ())
         (ServiceState("it has failed", (WORKER,), ()), "red", False, "it has failed"),
         (ServiceState("", (WORKER,), (), clock_warning="the clock"), "yellow", True, "the clock"),
         (ServiceState("", (), ()), "red", False, "no worker reports: nothing is delivered"),
+        (ServiceState("", (of("producer"), of("consumer", "maintenance")), ()), "green", True, ""),
+        (
+            ServiceState("", (of("consumer", "maintenance"),), ()),
+            "red",
+            False,
+            f"{NO_ROLE.format('producer')}: {FANNED}",
+        ),
+        (ServiceState("", (of("producer", "maintenance"),), ()), "red", False, f"{NO_ROLE.format('consumer')}: {SENT}"),
+        (
+            ServiceState("", (of("producer", "consumer"),), ()),
+            "yellow",
+            True,
+            f"{NO_ROLE.format('maintenance')}: {KEPT}",
+        ),
     ],
 )
 def test_colours(tmp_path: Path, state: ServiceState, status: str, ready: bool, reason: str) -> None:
     health = judge_health(state, tmp_path)
     assert (health.status, health.ready, "; ".join(health.reasons)) == (status, ready, reason)
+
+
+@pytest.mark.parametrize(
+    ("share", "left_s", "reason"),
+    [
+        (0.49, 7_200, ""),
+        (0.5, 9_000, "events that no ingest has read are removed in about 2.5 h: run `cns pipeline ingest`"),
+        (1.0, 130, "events that no ingest has read are removed in about 2 min: run `cns pipeline ingest`"),
+    ],
+)
+@pytest.mark.parametrize("of_worker", [True, False])
+def test_unread_events_near_their_removal(
+    tmp_path: Path, share: float, left_s: float, reason: str, of_worker: bool
+) -> None:
+    samples = (EVENT_SEGMENTS_UNREAD_SHARE.sample(share), EVENT_SEGMENTS_UNREAD_LEFT_SECONDS.sample(left_s))
+    worker = Report("worker", "worker", (), samples if of_worker else ())
+    health = judge_health(ServiceState("", (worker,), ()), tmp_path, () if of_worker else samples)
+    assert (health.status, "; ".join(health.reasons)) == ("yellow" if reason else "green", reason)
+
+
+@pytest.mark.parametrize(
+    ("offset_s", "reason"),
+    [
+        (-0.2, ""),
+        (0.3, "this machine's clock is 0.3 s ahead of Cassandra's"),
+        (-5.0, "this machine's clock is 5.0 s behind Cassandra's"),
+        (-60.0, "this machine's clock is 60.0 s behind Cassandra's: receives are refused"),
+    ],
+)
+def test_a_wrong_clock(tmp_path: Path, offset_s: float, reason: str) -> None:
+    health = judge_health(ServiceState("", (WORKER,), ()), tmp_path, [CLOCK_OFFSET_SECONDS.sample(offset_s)])
+    assert (health.status, "; ".join(health.reasons)) == ("yellow" if reason else "green", reason)
+
+
+def _on_a_wrong_clock(*roles: str) -> Report:
+    samples = (CLOCK_OFFSET_SECONDS.sample(-7.25), CLOCK_RECEIVES_REFUSED.sample(1))
+    return Report("worker-wrong", "worker", (), samples, roles=roles)
+
+
+@pytest.mark.parametrize(
+    ("others", "roles", "status", "ready"),
+    [
+        ((WORKER,), (), "yellow", True),
+        ((of("producer", "consumer"),), ("maintenance",), "red", True),
+        ((of("producer", "maintenance"),), ("consumer", "maintenance"), "red", False),
+        ((), (), "red", False),
+    ],
+)
+def test_a_worker_whose_clock_is_wrong(
+    tmp_path: Path, others: tuple[Report, ...], roles: tuple[str, ...], status: str, ready: bool
+) -> None:
+    """It is red once nobody else does its work."""
+    health = judge_health(ServiceState("", (*others, _on_a_wrong_clock(*roles)), ()), tmp_path)
+    assert (health.status, health.ready) == (status, ready)
+    assert health.reasons[0] == "worker-wrong delivers nothing: its machine's clock is 7.2 s behind Cassandra's"
+    assert {worker["process"] for worker in health.workers} == {"worker-wrong", *(other.process for other in others)}

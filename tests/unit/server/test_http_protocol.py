@@ -110,6 +110,7 @@ class Front:
     """Answers with `size` bytes, as the request's header says; for `/000000000000/later` when the test says so."""
 
     body_bytes_max = BODY_BYTES_MAX
+    leaving = False
 
     def __init__(self, loop: Loop) -> None:
         self._loop = loop

@@ -1,4 +1,4 @@
-"""Which deliveries the feedback attributes ask to log."""
+"""Deliveries that the feedback attributes ask to log."""
 
 from __future__ import annotations
 

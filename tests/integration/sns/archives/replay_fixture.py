@@ -22,6 +22,7 @@ from cns.queue_port.inline import InlineQueuePort
 from cns.topics.cache import TopicCache
 from cns_backend.stores.embedded.leases import EmbeddedLeaseStore
 from cns_common.clock import Clock
+from cns_common.events.schema import NoEvents
 from cns_common.sqlite.database import Database
 from cqs.engines.embedded import EmbeddedEngine
 from tests.integration.sns.cns_support import Rig, queue_arn
@@ -60,7 +61,7 @@ class ReplayFixture:
                 port=self.port,
                 matcher=SubscriptionMatcher(self.rig.subscriptions, self.clock, RecordedEvents()),
                 notifications=self.rig.notifications,
-                references=NotificationReferences(self.rig.notifications),
+                references=NotificationReferences(self.rig.notifications, self.clock),
                 quarantine=Quarantine(self.port, EmbeddedLeaseStore(), self.clock, stats),
                 stats=stats,
                 events=RecordedEvents(),
@@ -83,7 +84,7 @@ class ReplayFixture:
 
     async def fan_out(self, leave: int = 0) -> None:
         """Fan out published messages until `leave` are left in the queue."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while await self.port.depth(jobs.FIFO_PUBLISH_JOBS) > leave:
                 await self.producer.step()
 
@@ -110,7 +111,13 @@ class ReplayFixture:
         """A worker's replay worker, optionally with another replay store or port."""
         rig = self.rig
         return ReplayWorker(
-            replays or rig.replays, self.archives, rig.topics, rig.subscriptions, port or self.port, self.clock
+            replays or rig.replays,
+            self.archives,
+            rig.topics,
+            rig.subscriptions,
+            port or self.port,
+            self.clock,
+            NoEvents(),
         )
 
     def runner(self) -> LeasedTaskRunner[Replay]:

@@ -162,7 +162,7 @@ async def test_groups_at_different_speeds_keep_their_order(fixture: ReplayFixtur
         if number % 7 == 0:
             await fixture.fan_out()
     await fixture.fan_out()
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         await stepping
     queued = await fixture.take_queued()
     for arn in arns:

@@ -19,7 +19,7 @@ from tests.integration.sns.sns_door import OWNER, SnsDoor
 spec = pytest.mark.spec
 UNAVAILABLE = "The service is unavailable. Please try again."
 FULL = "The service has no space left to store messages. Please try again later."
-INTERNAL = "We encountered an internal error. Please try again."
+UNKNOWN = "The service did not learn in time whether the request took effect. Please try again."
 
 
 def fail(sns: SnsDoor, monkeypatch: pytest.MonkeyPatch, *errors: Exception) -> list[Exception]:
@@ -42,7 +42,9 @@ def fail(sns: SnsDoor, monkeypatch: pytest.MonkeyPatch, *errors: Exception) -> l
             StoreUnavailable("away"), 503, "ServiceUnavailable", UNAVAILABLE, "500", marks=spec("sns.unavailable")
         ),
         pytest.param(StoreFull("/data"), 503, "ServiceUnavailable", FULL, "5000", marks=spec("sns.unavailable")),
-        pytest.param(OutcomeUnknown("lost"), 500, "InternalError", INTERNAL, None, marks=spec("sns.unknown-outcome")),
+        pytest.param(
+            OutcomeUnknown("lost"), 503, "ServiceUnavailable", UNKNOWN, "500", marks=spec("sns.unknown-outcome")
+        ),
     ],
     ids=["unavailable", "full", "unknown"],
 )

@@ -43,6 +43,7 @@ async def test_an_accepted_message_has_an_event(rig: Rig) -> None:
         size_bytes=len("né".encode()) + len("aStringvv"),
         has_subject=True,
         jobs=1,
+        matched=1,
     )
 
 

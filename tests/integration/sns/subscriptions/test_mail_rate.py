@@ -15,6 +15,7 @@ from cns.limits import PENDING_MS, Quotas
 from cns.mail.rate_limit import MailRateLimit
 from cns.notification import Notification
 from cns.subscriptions.subscription import ConfirmationToken, Subscription
+from cns_backend.stores.embedded.rates import EmbeddedRateStore
 from cns_common.clock import Clock
 from tests.integration.sns.cns_support import Rig, open_rig, unsigned
 
@@ -35,7 +36,7 @@ class MailSubscription:
         self.arn = arn
         self._rig = rig
         self._targets = TargetCache(rig.topics, rig.subscriptions)
-        self.rate = MailRateLimit(rig.subscriptions, rig.clock, 10)
+        self.rate = MailRateLimit(rig.subscriptions, EmbeddedRateStore(rig.clock), rig.clock, 10)
 
     @classmethod
     async def confirmed(cls, rig: Rig, address: str = "reader@example.com") -> MailSubscription:
@@ -111,7 +112,7 @@ async def test_each_subscription_is_counted_alone(rig: Rig) -> None:
 
 async def test_the_limit_can_be_switched_off(rig: Rig) -> None:
     mail = await MailSubscription.confirmed(rig)
-    mail.rate = MailRateLimit(rig.subscriptions, rig.clock, 0)
+    mail.rate = MailRateLimit(rig.subscriptions, EmbeddedRateStore(rig.clock), rig.clock, 0)
     assert await mail.drop_causes(50) == [None] * 50
 
 

@@ -1,0 +1,41 @@
+"""A typed client of the REST API, for programs: `Client`, and `AsyncClient` for asyncio (seed 001).
+
+with Client("http://127.0.0.1:6059", key_id="AKIA…", secret="…") as cns:
+    orders = cns.create_queue("orders")
+    cns.put_message("orders", "hello")
+    message = cns.next_message("orders", wait_seconds=5)
+    if message is not None:
+        cns.acknowledge_message("orders", message.pop_receipt)
+"""
+
+from cns.client.client import AsyncClient, Client
+from cns.client.requests import ApiError, Credentials
+from cns.client.values import (
+    BrowsedMessages,
+    Permission,
+    QueueDefinition,
+    QueueNames,
+    ReceivedMessage,
+    SentMessage,
+    Statistics,
+    Subscriptions,
+    TopicDefinition,
+    Topics,
+)
+
+__all__ = [
+    "ApiError",
+    "AsyncClient",
+    "BrowsedMessages",
+    "Client",
+    "Credentials",
+    "Permission",
+    "QueueDefinition",
+    "QueueNames",
+    "ReceivedMessage",
+    "SentMessage",
+    "Statistics",
+    "Subscriptions",
+    "TopicDefinition",
+    "Topics",
+]

@@ -1,0 +1,112 @@
+"""What the REST API returns. Times are milliseconds since the epoch."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class QueueDefinition(msgspec.Struct, frozen=True, rename="camel"):
+    name: str
+    account: str
+    region: str
+    arn: str
+    url: str
+    attributes: dict[str, str]
+    tags: dict[str, str] = {}
+
+
+class QueueNames(msgspec.Struct, frozen=True, rename="camel"):
+    queues: list[str]
+    next: str | None = None
+
+
+class Statistics(msgspec.Struct, frozen=True, rename="camel"):
+    visible: int
+    in_flight: int
+    delayed: int
+
+
+class SentMessage(msgspec.Struct, frozen=True, rename="camel"):
+    message_id: str
+    md5_of_body: str
+    sequence_number: str | None = None
+
+
+class MessageAttribute(msgspec.Struct, frozen=True, rename="camel"):
+    data_type: str
+    string_value: str | None = None
+    binary_value: str | None = None
+
+
+class ReceivedMessage(msgspec.Struct, frozen=True, rename="camel"):
+    message_id: str
+    pop_receipt: str
+    body: str
+    delivery_count: int
+    sent_at: int
+    first_received_at: int
+    attributes: dict[str, MessageAttribute] = {}
+    system_attributes: dict[str, str] = {}
+
+
+class BrowsedMessage(msgspec.Struct, frozen=True, rename="camel"):
+    message_id: str
+    body: str
+    state: str
+    delivery_count: int
+    sent_at: int
+    visible_at: int
+    group_id: str | None = None
+
+
+class BrowsedMessages(msgspec.Struct, frozen=True, rename="camel"):
+    messages: list[BrowsedMessage]
+    next: str | None = None
+
+
+class Permission(msgspec.Struct, frozen=True, rename="camel"):
+    token: str
+    expires_at: int
+    query_string: str
+    url: str
+
+
+class TopicDefinition(msgspec.Struct, frozen=True, rename="camel"):
+    name: str
+    arn: str
+    attributes: dict[str, str]
+
+
+class Topics(msgspec.Struct, frozen=True, rename="camel"):
+    topics: list[str]
+    next: str | None = None
+
+
+class PublishedMessage(msgspec.Struct, frozen=True, rename="camel"):
+    message_id: str
+    sequence_number: str | None = None
+
+
+class Subscription(msgspec.Struct, frozen=True, rename="camel"):
+    arn: str
+    protocol: str
+    endpoint: str
+    owner: str
+    topic_arn: str
+
+
+class Subscriptions(msgspec.Struct, frozen=True, rename="camel"):
+    subscriptions: list[Subscription]
+    next: str | None = None
+
+
+class SubscriptionArn(msgspec.Struct, frozen=True, rename="camel"):
+    arn: str
+
+
+class Caller(msgspec.Struct, frozen=True, rename="camel"):
+    """Whom the service takes the credentials for."""
+
+    account: str
+    arn: str
+    region: str

@@ -1,0 +1,44 @@
+"""`cns endpoints`: which endpoints were failing or slow of late, as the pipeline's health job wrote it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import typer
+
+from cns_cli.options import Data
+from cns_common.clock import Clock
+from cns_common.configuration.settings import load_settings
+from cns_common.data_directory import EXIT_DATA_UNUSABLE
+from cns_common.endpoint_health import FILE_NAME, EndpointHealth, read_endpoint_health
+from cns_common.errors import StartError
+from cns_pipeline.health.words import endpoint_lines
+
+
+def endpoints(
+    data: Data = None,
+    out: Annotated[Path | None, typer.Option(help="Directory of the pipeline. Default: DATA/pipeline.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Everything, for programs.")] = False,
+) -> None:
+    """Show endpoints that failed or were slow in the last hour observed; `cns pipeline health` observes.
+
+    Example: cns endpoints --json
+    """
+    file = (out or load_settings(data).data / "pipeline") / "health" / FILE_NAME
+    health = _read(file)
+    if as_json:
+        print(msgspec.json.encode(health).decode())
+    else:
+        print("\n".join(endpoint_lines(health, Clock().real_ms())))
+
+
+def _read(file: Path) -> EndpointHealth:
+    try:
+        return read_endpoint_health(file)
+    except FileNotFoundError:
+        reason = f"no endpoint was observed yet: run `cns pipeline health` ({file} is missing)"
+    except (OSError, ValueError) as error:
+        reason = f"{file} cannot be read: {error}"
+    raise StartError(reason, EXIT_DATA_UNUSABLE)

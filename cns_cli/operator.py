@@ -1,0 +1,37 @@
+"""`cns operator …`: credentials of the people who run the service."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from cns_cli.durations import duration_ms
+from cns_cli.options import Data
+from cns_common.clock import Clock
+from cns_common.configuration.settings import load_settings
+from cns_common.sealing import Seal, load_master_key
+from cns_server.rest.operator_tokens import make_operator_token, operator_key
+from cqs.stores.receipt_key import derived_receipt_key
+
+app = typer.Typer(help="Credentials of operators.", no_args_is_help=True, add_completion=False)
+
+
+@app.callback()
+def group() -> None:
+    """Credentials of operators."""
+
+
+@app.command("token")
+def token(
+    life: Annotated[str, typer.Option(help="How long it is valid: 30m, 12h, 7d.")] = "12h",
+    data: Data = None,
+) -> None:
+    """Print a token that administrates accounts over the REST API. It is signed with the master key."""
+    life_ms = duration_ms(life)
+    if life_ms is None:
+        raise typer.BadParameter(f"{life!r} is not a duration such as 30m, 12h or 7d", param_hint="--life")
+    settings = load_settings(data)
+    seal = Seal(load_master_key(settings.data, settings.master_key, may_make=False))
+    key = operator_key(derived_receipt_key(seal))
+    print(make_operator_token(key, (Clock().real_ms() + life_ms) // 1000))

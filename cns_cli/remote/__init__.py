@@ -1,0 +1,1 @@
+"""Commands that act on queues and topics of a running service, over its REST API."""

@@ -1,0 +1,116 @@
+"""Where the service is and who calls: options, environment, or a profile in `~/.config/cns/config.toml`.
+
+[profiles.default]
+url = "http://127.0.0.1:6059"
+key_id = "AKIA…"
+secret = "…"
+region = "us-east-1"
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tomllib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Annotated, TypeVar
+
+import httpx
+import msgspec
+import typer
+
+from cns.client import ApiError, Client, Credentials
+from cns.client.client import find_caller
+
+EXIT_REFUSED = 1
+EXIT_USAGE = 2
+EXIT_UNREACHABLE = 69
+CONFIG = Path("cns") / "config.toml"
+DEFAULT_PROFILE = "default"
+Result = TypeVar("Result")
+
+Profile = Annotated[
+    str, typer.Option("--profile", envvar="CNS_PROFILE", help="A profile of ~/.config/cns/config.toml.")
+]
+Url = Annotated[str, typer.Option("--url", envvar="CNS_URL", help="The service. Default: AWS_ENDPOINT_URL.")]
+Region = Annotated[str, typer.Option("--region", help="Default: AWS_REGION, else the service's own.")]
+AsJson = Annotated[bool, typer.Option("--json", help="One JSON value per line.")]
+
+
+class StoredProfile(msgspec.Struct, forbid_unknown_fields=True):
+    url: str = ""
+    key_id: str = ""
+    secret: str = ""
+    token: str = ""
+    region: str = ""
+
+
+class _Config(msgspec.Struct):
+    profiles: dict[str, StoredProfile] = {}
+
+
+class UsageError(Exception):
+    """The settings of the connection are missing or wrong; one line says which."""
+
+
+def find_profile(name: str, url: str, region: str, environment: Mapping[str, str]) -> StoredProfile:
+    """The connection's settings. Options win over the environment, which wins over the profile; a profile that is named
+    wins over the environment. Raises UsageError."""
+    stored = _read_profile(name, environment)
+    given = StoredProfile(
+        url=environment.get("AWS_ENDPOINT_URL", ""),
+        key_id=environment.get("AWS_ACCESS_KEY_ID", ""),
+        secret=environment.get("AWS_SECRET_ACCESS_KEY", ""),
+        region=environment.get("AWS_REGION", "") or environment.get("AWS_DEFAULT_REGION", ""),
+    )
+    first, second = (stored, given) if name else (given, stored)
+    keys = first if first.key_id or first.token else second
+    found = StoredProfile(
+        url=url or first.url or second.url,
+        key_id=keys.key_id,
+        secret=keys.secret,
+        token=keys.token,
+        region=region or first.region or second.region,
+    )
+    if not found.url:
+        raise UsageError("no service is named: use --url, AWS_ENDPOINT_URL or a profile")
+    if not (found.key_id or found.token):
+        raise UsageError("no access key: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or use a profile")
+    return found
+
+
+def _read_profile(name: str, environment: Mapping[str, str]) -> StoredProfile:
+    home = environment.get("XDG_CONFIG_HOME") or str(Path(environment.get("HOME", "~")).expanduser() / ".config")
+    path = Path(home) / CONFIG
+    try:
+        config = msgspec.convert(tomllib.loads(path.read_text(encoding="utf-8")), _Config)
+    except FileNotFoundError:
+        config = _Config()
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
+        raise UsageError(f"{path} cannot be read: {error}") from None
+    found = config.profiles.get(name or DEFAULT_PROFILE)
+    if found is None and name:
+        raise UsageError(f"{path} has no profile {name}")
+    return found or StoredProfile()
+
+
+def run(profile: str, url: str, region: str, work: Callable[[Client], Result]) -> Result:
+    """The result of `work`. A refusal, or a service that does not answer, ends the command with one line."""
+    try:
+        found = find_profile(profile, url, region, os.environ)  # noqa: TID251  # variables of AWS SDKs, no settings
+        credentials = Credentials(key_id=found.key_id, secret=found.secret, token=found.token)
+        account = find_caller(found.url, credentials).account
+        with Client(found.url, account, credentials, region=found.region) as client:
+            return work(client)
+    except UsageError as error:
+        print(f"cns: {error}", file=sys.stderr)
+        sys.exit(EXIT_USAGE)
+    except ApiError as error:
+        print(f"cns: {error.code}: {error.detail}", file=sys.stderr)
+        sys.exit(EXIT_REFUSED)
+    except httpx.HTTPError as error:
+        print(f"cns: {found.url} does not answer: {error}", file=sys.stderr)
+        sys.exit(EXIT_UNREACHABLE)
+    except KeyboardInterrupt:
+        sys.exit(0)

@@ -1,0 +1,251 @@
+"""`cns queue …`: queues and their messages."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Iterator
+from typing import Annotated
+
+import typer
+
+from cns.client import Client
+from cns.client.values import BrowsedMessage, ReceivedMessage
+from cns_cli.remote.connection import EXIT_USAGE, AsJson, Profile, Region, Url, run
+from cns_cli.remote.output import print_json, print_table
+
+app = typer.Typer(help="Queues and their messages, over the REST API.", no_args_is_help=True, add_completion=False)
+
+TAIL_INTERVAL_S = 1.0
+TAIL_PAGE = 100
+_COUNTED = ("queue", "visible", "in flight", "delayed")
+
+Name = Annotated[str, typer.Argument(metavar="QUEUE")]
+Attributes = Annotated[list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="An attribute; repeatable.")]
+
+
+@app.command("list")
+def list_queues(
+    prefix: Annotated[str, typer.Argument(help="The beginning of the names.")] = "",
+    counts: Annotated[bool, typer.Option("--counts", help="With numbers of messages.")] = False,
+    profile: Profile = "",
+    url: Url = "",
+    region: Region = "",
+    json: AsJson = False,
+) -> None:
+    """List queues. Example: cns queue list orders- --counts"""
+
+    def work(client: Client) -> None:
+        names = _names(client, prefix)
+        if counts:
+            rows = [(name, client.queue_statistics(name)) for name in names]
+            if json:
+                print_json({"queue": name, **_counted(client, name)} for name, _ in rows)
+            else:
+                print_table(_COUNTED, [(name, one.visible, one.in_flight, one.delayed) for name, one in rows])
+        elif json:
+            print_json({"queue": name} for name in names)
+        else:
+            for name in names:
+                print(name)
+
+    run(profile, url, region, work)
+
+
+@app.command("create")
+def create(
+    name: Name,
+    attributes: Attributes = None,
+    profile: Profile = "",
+    url: Url = "",
+    region: Region = "",
+    json: AsJson = False,
+) -> None:
+    """Create a queue and print its URL. Example: cns queue create orders --set VisibilityTimeout=60"""
+    given = read_attributes(attributes)
+    if name.endswith(".fifo"):
+        given.setdefault("FifoQueue", "true")
+    made = run(profile, url, region, lambda client: client.create_queue(name, given))
+    if json:
+        print_json([made])
+    else:
+        print(made.url)
+
+
+@app.command("show")
+def show(name: Name, profile: Profile = "", url: Url = "", region: Region = "", json: AsJson = False) -> None:
+    """Print a queue's attributes. Example: cns queue show orders --json"""
+    shown = run(profile, url, region, lambda client: client.show_queue(name))
+    if json:
+        print_json([shown])
+    else:
+        print_table(("attribute", "value"), sorted(shown.attributes.items()))
+
+
+@app.command("set")
+def set_attributes(
+    name: Name,
+    attributes: Annotated[list[str], typer.Argument(metavar="NAME=VALUE…")],
+    profile: Profile = "",
+    url: Url = "",
+    region: Region = "",
+) -> None:
+    """Set attributes. Example: cns queue set orders VisibilityTimeout=60"""
+    given = read_attributes(attributes)
+    run(profile, url, region, lambda client: client.change_queue(name, given))
+
+
+@app.command("delete")
+def delete(name: Name, profile: Profile = "", url: Url = "", region: Region = "") -> None:
+    """Delete a queue and its messages. Example: cns queue delete orders"""
+    run(profile, url, region, lambda client: client.delete_queue(name))
+
+
+@app.command("purge")
+def purge(name: Name, profile: Profile = "", url: Url = "", region: Region = "") -> None:
+    """Delete all messages of a queue. Example: cns queue purge orders"""
+    run(profile, url, region, lambda client: client.purge_queue(name))
+
+
+@app.command("send")
+def send(
+    name: Name,
+    text: Annotated[str, typer.Argument(help="The message; - for standard input, a message per line.")],
+    delay: Annotated[int | None, typer.Option(help="Seconds until it is visible.")] = None,
+    group: Annotated[str | None, typer.Option(help="Message group (FIFO and fair queues).")] = None,
+    deduplication: Annotated[str | None, typer.Option(help="Deduplication id (FIFO queues).")] = None,
+    profile: Profile = "",
+    url: Url = "",
+    region: Region = "",
+    json: AsJson = False,
+) -> None:
+    """Send messages and print their ids. Example: cns queue send orders 'hello'"""
+
+    def work(client: Client) -> None:
+        for one in _texts(text):
+            sent = client.put_message(name, one, delay_seconds=delay, group_id=group, deduplication_id=deduplication)
+            if json:
+                print_json([sent])
+            else:
+                print(sent.message_id, flush=True)
+
+    run(profile, url, region, work)
+
+
+@app.command("receive")
+def receive(
+    name: Name,
+    n: Annotated[int, typer.Option("-n", min=1, help="Messages at most.")] = 1,
+    wait: Annotated[int, typer.Option(min=0, max=20, help="Seconds to wait for the first one.")] = 0,
+    lease: Annotated[int | None, typer.Option(help="Seconds for which a message is hidden.")] = None,
+    acknowledge: Annotated[bool, typer.Option("--ack", help="Delete each message after it is printed.")] = False,
+    profile: Profile = "",
+    url: Url = "",
+    region: Region = "",
+    json: AsJson = False,
+) -> None:
+    """Receive messages and print them. Example: cns queue receive orders -n 10 --wait 5 --ack"""
+
+    def work(client: Client) -> None:
+        for _ in range(n):
+            message = client.next_message(name, lease_seconds=lease, wait_seconds=wait)
+            if message is None:
+                return
+            _print_received(message, json=json)
+            if acknowledge:
+                client.acknowledge_message(name, message.pop_receipt)
+
+    run(profile, url, region, work)
+
+
+@app.command("peek")
+def peek(
+    name: Name,
+    n: Annotated[int, typer.Option("-n", min=1, help="Messages at most.")] = 10,
+    profile: Profile = "",
+    url: Url = "",
+    region: Region = "",
+    json: AsJson = False,
+) -> None:
+    """Look at messages without leasing them. Example: cns queue peek orders -n 100"""
+    run(profile, url, region, lambda client: _print_browsed(_browse(client, name, n), json=json))
+
+
+@app.command("tail")
+def tail(name: Name, profile: Profile = "", url: Url = "", region: Region = "", json: AsJson = False) -> None:
+    """Print messages as they come, without leasing them; Ctrl-C ends it. A message that is deleted between two looks (a
+    second apart) is not seen. Example: cns queue tail orders"""
+
+    def work(client: Client) -> None:
+        seen: set[str] = set()
+        pause = threading.Event()
+        while True:
+            there = list(_browse(client, name, TAIL_PAGE * 100))
+            _print_browsed([one for one in there if one.message_id not in seen], json=json)
+            seen = {one.message_id for one in there}
+            pause.wait(TAIL_INTERVAL_S)
+
+    run(profile, url, region, work)
+
+
+def read_attributes(words: list[str] | None) -> dict[str, str]:
+    """NAME=VALUE words as a dict. Ends the command for a word without `=`."""
+    given = {}
+    for word in words or ():
+        name, separator, value = word.partition("=")
+        if not separator:
+            print(f"cns: {word!r} is not NAME=VALUE", file=sys.stderr)
+            sys.exit(EXIT_USAGE)
+        given[name] = value
+    return given
+
+
+def _names(client: Client, prefix: str) -> list[str]:
+    names: list[str] = []
+    after = ""
+    while True:
+        page = client.list_queues(prefix, after)
+        names += page.queues
+        if not page.next:
+            return names
+        after = page.next
+
+
+def _counted(client: Client, name: str) -> dict[str, int]:
+    one = client.queue_statistics(name)
+    return {"visible": one.visible, "inFlight": one.in_flight, "delayed": one.delayed}
+
+
+def _texts(text: str) -> Iterator[str]:
+    if text != "-":
+        yield text
+        return
+    for line in sys.stdin:
+        if line.strip():
+            yield line.rstrip("\n")
+
+
+def _browse(client: Client, name: str, n: int) -> Iterator[BrowsedMessage]:
+    after = ""
+    while n > 0:
+        page = client.browse_messages(name, after=after, limit=min(n, TAIL_PAGE))
+        yield from page.messages
+        n -= len(page.messages)
+        if not page.next:
+            return
+        after = page.next
+
+
+def _print_received(message: ReceivedMessage, *, json: bool) -> None:
+    if json:
+        print_json([message])
+    else:
+        print(message.body, flush=True)
+
+
+def _print_browsed(messages: Iterator[BrowsedMessage] | list[BrowsedMessage], *, json: bool) -> None:
+    if json:
+        print_json(messages)
+        return
+    for message in messages:
+        print(f"{message.state:<8}  {message.delivery_count:>3}  {message.message_id}  {message.body}", flush=True)

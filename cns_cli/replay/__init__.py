@@ -1,0 +1,1 @@
+"""`cns replay`: sends archived messages of a topic again."""

@@ -1,0 +1,155 @@
+"""`cns replay …`: sends archived messages of a topic again, from the live archive or from the table made of it."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from msgspec.structs import replace
+
+from cns.filters.model import Scope
+from cns_backend.backend import Backend
+from cns_cli.options import Data
+from cns_cli.replay.destinations import open_destination
+from cns_cli.replay.display import progress_display, warn
+from cns_cli.replay.filtering import compile_filter
+from cns_cli.replay.live_archive import LiveArchive
+from cns_cli.replay.model import PAGE_MESSAGES, PastArchive
+from cns_cli.replay.options import ReplayOptions
+from cns_cli.replay.pace import Pace
+from cns_cli.replay.progress import Progress, ProgressFile
+from cns_cli.replay.runner import BulkReplay, NoDestination, NoRecord, Wanted
+from cns_cli.replay.table_archive import open_table
+from cns_cli.replay.targets import EXIT_USAGE, check_topic, parse_target
+from cns_cli.store_access import open_service_backend, run_command
+from cns_common.clock import Clock
+from cns_common.configuration.settings import Settings, load_settings
+from cns_common.data_directory import EXIT_DATA_UNUSABLE
+from cns_common.errors import StartError
+from cns_common.ids import hex_id
+from cns_pipeline.period import END_MS, Period, parse_period
+from cns_pipeline.reports.text import counted
+
+
+def replay(
+    topic: Annotated[str, typer.Option(metavar="ARN", help="The topic whose archived messages are sent.")],
+    to: Annotated[
+        str,
+        typer.Option(metavar="TARGET", help="ARN of a subscription, topic or queue, or URL of an endpoint."),
+    ] = "",
+    since: Annotated[
+        str, typer.Option(metavar="TIME", help="Published from then on: 2026-11-22, 2026-11-22T08:00 (UTC), -24h, -7d.")
+    ] = "",
+    until: Annotated[str, typer.Option(metavar="TIME", help="Published before; written as for --since.")] = "",
+    day: Annotated[str, typer.Option(metavar="DATE", help="Published on one day in UTC: a date, or yesterday.")] = "",
+    policy: Annotated[
+        str, typer.Option("--filter", metavar="JSON", help="A filter policy, as a subscription has it.")
+    ] = "",
+    scope: Annotated[Scope, typer.Option("--filter-scope", help="What the policy looks at.")] = Scope.ATTRIBUTES,
+    from_table: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Read the table of `cns pipeline archive` in this output directory."),
+    ] = None,
+    raw: Annotated[
+        bool, typer.Option("--raw", help="To a queue or URL: the text alone, without the envelope.")
+    ] = False,
+    rate: Annotated[
+        float, typer.Option(min=0, metavar="N", help="At most so many messages a second; 0: no limit.")
+    ] = 0,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Count the messages, and send nothing.")] = False,
+    data: Data = None,
+) -> None:
+    """Send archived messages again. A replay that was stopped is continued by the same command.
+
+    Example: cns replay --topic ARN --day yesterday --to https://example.com/hook
+    """
+    if bool(to) == dry_run:
+        raise StartError("name a target with --to, or count with --dry-run", EXIT_USAGE)
+    options = ReplayOptions(
+        topic=check_topic(topic, "--topic"),
+        target=parse_target(to) if to else None,
+        period=_period(since, until, day),
+        period_text=(since, until, day),
+        filter=policy,
+        scope=scope,
+        table=from_table,
+        raw=raw,
+        rate_per_s=rate,
+    )
+    print(run_command(lambda: _run(load_settings(data), options)))
+
+
+async def _run(settings: Settings, options: ReplayOptions) -> str:
+    """Run the replay; return the line about its result."""
+    async with AsyncExitStack() as stack:
+        if options.target is None and options.table is not None:
+            archive: PastArchive = open_table(options.table, options.topic)
+            return await _count(archive, options, Clock().real_ms())
+        backend = await stack.enter_async_context(open_service_backend(settings))
+        archive = await _archive(backend, options)
+        now_ms = backend.clock.now_ms()
+        if options.target is None:
+            return await _count(archive, options, now_ms)
+        file = stack.enter_context(ProgressFile(settings.data, options.identity))
+        progress = resumed(file) or _begun(archive, options, now_ms)
+        destination = await stack.enter_async_context(open_destination(settings, backend, options, progress))
+        file.save(progress)
+        show = stack.enter_context(progress_display(progress.since_ms, progress.until_ms))
+        source = archive.messages_in(progress.since_ms, progress.until_ms)
+        done = await BulkReplay(source, destination, _wanted(options), file, _pace(options.rate_per_s), show).run(
+            progress
+        )
+        file.remove()
+        return f"{counted(done.sent, 'message')} sent of {done.read:,}, to {options.target.text}"
+
+
+async def _count(archive: PastArchive, options: ReplayOptions, now_ms: int) -> str:
+    progress = _begun(archive, options, now_ms)
+    source = archive.messages_in(progress.since_ms, progress.until_ms)
+    with progress_display(progress.since_ms, progress.until_ms) as show:
+        done = await BulkReplay(source, NoDestination(), _wanted(options), NoRecord(), _pace(0), show).run(progress)
+    return f"{counted(done.sent, 'message')} of {done.read:,} would be sent"
+
+
+async def _archive(backend: Backend, options: ReplayOptions) -> PastArchive:
+    if options.table is not None:
+        return open_table(options.table, options.topic)
+    topic = await backend.topics.get(options.topic)
+    if topic is None or topic.archive is None:
+        text = f"{options.topic} has no archive: set its ArchivePolicy, or read a table with --from-table"
+        raise StartError(text, EXIT_DATA_UNUSABLE)
+    return LiveArchive(backend.archives, topic.archive)
+
+
+def _period(since: str, until: str, day: str) -> Period:
+    """Without an end, the archive's: messages may be newer than this machine's clock."""
+    period = parse_period(since, until, day, Clock().real_ms())
+    return period if until or day else Period(period.since_ms, END_MS)
+
+
+def _begun(archive: PastArchive, options: ReplayOptions, now_ms: int) -> Progress:
+    period = options.period
+    since_ms, until_ms = max(period.since_ms, archive.first_ms), min(period.until_ms, archive.end_ms(now_ms))
+    return Progress(id=hex_id(), command=options.identity, since_ms=since_ms, until_ms=until_ms)
+
+
+def resumed(file: ProgressFile) -> Progress | None:
+    progress = file.load()
+    if progress is None:
+        return None
+    period = Period(progress.since_ms, progress.until_ms)
+    repeated = f"at most {PAGE_MESSAGES} messages are sent twice"
+    anew = f"To begin anew remove {file.path}"
+    warn(f"continues the replay of {period}, after {counted(progress.read, 'message')}; {repeated}. {anew}")
+    return replace(progress, resumed=progress.resumed + 1)
+
+
+def _wanted(options: ReplayOptions) -> Wanted:
+    return compile_filter(options.filter, options.scope, options.target.protocol if options.target else "")
+
+
+def _pace(rate_per_s: float) -> Pace:
+    return Pace(rate_per_s, asyncio.get_running_loop().time, asyncio.sleep)

@@ -1,0 +1,41 @@
+"""The options of a replay, checked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from cns.filters.model import Scope
+from cns_cli.replay.targets import ReplayTarget
+from cns_pipeline.period import Period
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplayOptions:
+    """`period_text` has the options of the period as they were given: `-24h` names the same replay an hour later."""
+
+    topic: str  # ARN
+    target: ReplayTarget | None  # None: a dry run
+    period: Period
+    period_text: tuple[str, str, str]
+    filter: str
+    scope: Scope
+    table: Path | None  # the pipeline's output directory; None: the live archive
+    raw: bool
+    rate_per_s: float
+
+    @property
+    def identity(self) -> str:
+        """The text that names the replay. The same command continues a replay that was stopped; the rate may change."""
+        named = {
+            "topic": self.topic,
+            "to": self.target.text if self.target else "",
+            "period": self.period_text,
+            "filter": self.filter,
+            "scope": self.scope.value,
+            "from_table": str(self.table.absolute()) if self.table else "",
+            "raw": self.raw,
+        }
+        return msgspec.json.encode(named).decode()

@@ -1,0 +1,85 @@
+"""The record of a replay on disk: what it is of, and how far it has come. A command that finds one continues it."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+from pathlib import Path
+from types import TracebackType
+
+import msgspec
+
+from cns_common.data_directory import EXIT_DATA_UNUSABLE, lock_directory, sync_directory, unusable
+from cns_common.errors import StartError
+
+DIRECTORY = "replays"
+"""In the data directory."""
+_NAME_CHARS = 16
+
+
+class Progress(msgspec.Struct, frozen=True, kw_only=True):
+    """`position` is that of the last message of a page that was sent whole. Times are ms since the epoch."""
+
+    id: str
+    command: str
+    """The options that define the replay, for a person who finds the file."""
+    since_ms: int
+    until_ms: int
+    position: str = ""
+    at_ms: int = 0
+    """When the message at `position` was published."""
+    read: int = 0
+    sent: int = 0
+    resumed: int = 0
+    """How often the replay was continued."""
+
+
+class ProgressFile:
+    """Use as a context manager: it holds the lock of this replay."""
+
+    def __init__(self, data: Path, command: str) -> None:
+        self._directory = data / DIRECTORY
+        self._name = hashlib.sha256(command.encode()).hexdigest()[:_NAME_CHARS]
+        self.path = self._directory / f"{self._name}.json"
+        self._lock_path = self._directory / f"{self._name}.lock"
+        self._lock_fd = -1
+
+    def __enter__(self) -> ProgressFile:
+        self._lock_fd = lock_directory(self._directory, self._lock_path.name)
+        return self
+
+    def __exit__(self, _: type[BaseException] | None, __: BaseException | None, ___: TracebackType | None) -> None:
+        if not self.path.exists():
+            self._lock_path.unlink(missing_ok=True)
+        os.close(self._lock_fd)
+        with contextlib.suppress(OSError):  # other replays have files there
+            self._directory.rmdir()
+
+    def load(self) -> Progress | None:
+        """None for a new replay."""
+        try:
+            return msgspec.json.decode(self.path.read_bytes(), type=Progress)
+        except FileNotFoundError:
+            return None
+        except (OSError, msgspec.DecodeError) as error:
+            reason = f"{self.path} cannot be read ({error}): remove it to begin the replay anew"
+            raise StartError(reason, EXIT_DATA_UNUSABLE) from error
+
+    def save(self, progress: Progress) -> None:
+        """Replace the record; it outlasts a power cut when this returns."""
+        written = self.path.with_suffix(".new")
+        try:
+            with written.open("wb") as file:
+                file.write(msgspec.json.encode(progress))
+                file.flush()
+                os.fsync(file.fileno())
+            written.replace(self.path)
+            sync_directory(self._directory)
+        except OSError as error:
+            raise unusable(f"cannot write {self.path}", error) from error
+
+    def remove(self) -> None:
+        """The replay is complete."""
+        self.path.with_suffix(".new").unlink(missing_ok=True)
+        self.path.unlink(missing_ok=True)

@@ -1,0 +1,98 @@
+"""Messages from the archive table, which DuckDB reads: no Java and no running service is needed."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+from cns_backend.optional_dependencies import EXIT_EXTRA_MISSING
+from cns_cli.replay.model import PAGE_MESSAGES, PastMessage
+from cns_common.data_directory import EXIT_DATA_UNUSABLE
+from cns_common.errors import StartError
+from cns_pipeline.archive.manifest import Manifest, date_directory, date_ms, read_manifest, topic_directory
+from cns_pipeline.archive.rows import ArchiveRow, Attribute, notification_of
+from cns_pipeline.paths import PipelinePaths
+from cns_pipeline.storage import Storage
+
+DAY_MS = 86_400_000
+MEMORY = "512MB"
+"""The memory limit of DuckDB, which sorts larger data on disk."""
+_COLUMNS = ", ".join(ArchiveRow._fields)
+_POSITION = "printf('%014d %s %s', archive_began_ms, archive, key)"
+"""Sorts in the order of replay: earlier archives of the topic first, then by key."""
+_QUERY = (
+    f"SELECT {_POSITION} AS place, {_COLUMNS} FROM read_parquet(?, hive_partitioning = false)"
+    " WHERE at_ms >= ? AND at_ms < ? AND place > ? ORDER BY archive_began_ms, archive, key"
+)
+
+
+def open_table(out: Path, topic_arn: str) -> TableArchive:
+    """The table in an output directory of the pipeline. Raises StartError if it lacks the topic."""
+    directory = PipelinePaths(out).archive
+    if not Path(directory.text).is_dir():
+        raise StartError(f"there is no archive table in {out}: `cns pipeline archive` makes it", EXIT_DATA_UNUSABLE)
+    manifest = read_manifest(Storage(None), directory, topic_arn)
+    if not manifest.days:
+        raise StartError(f"the archive table in {out} has no messages of {topic_arn}", EXIT_DATA_UNUSABLE)
+    return TableArchive(Path(directory.text) / topic_directory(topic_arn), manifest)
+
+
+class TableArchive:
+    """See `PastArchive`."""
+
+    def __init__(self, directory: Path, manifest: Manifest) -> None:
+        self._directory = directory
+        self._manifest = manifest
+
+    @property
+    def first_ms(self) -> int:
+        return date_ms(self._manifest.days[0].date)
+
+    def end_ms(self, now_ms: int) -> int:
+        """All of the table, also if the clock of its service was ahead."""
+        return date_ms(self._manifest.days[-1].date) + DAY_MS
+
+    def messages_in(self, since_ms: int, until_ms: int) -> TableSource:
+        days = [
+            day for day in self._manifest.days if date_ms(day.date) < until_ms and date_ms(day.date) + DAY_MS > since_ms
+        ]
+        paths = [str(self._directory / date_directory(day.date) / name) for day in days for name in day.files]
+        return TableSource(paths, since_ms, until_ms)
+
+
+class TableSource:
+    def __init__(self, paths: list[str], since_ms: int, until_ms: int) -> None:
+        self._paths = paths
+        self._since_ms = since_ms
+        self._until_ms = until_ms
+
+    async def messages(self, after: str, after_ms: int) -> AsyncIterator[list[PastMessage]]:
+        if not self._paths:
+            return
+        duckdb = _import_duckdb()
+        with duckdb.connect(config={"memory_limit": MEMORY, "threads": 1}) as connection:
+            connection.execute("SET enable_progress_bar = false")  # it would be printed on standard output
+            try:
+                found = connection.execute(_QUERY, [self._paths, self._since_ms, self._until_ms, after])
+                while rows := found.fetchmany(PAGE_MESSAGES):
+                    yield [_message(row) for row in rows]
+            except duckdb.Error as error:
+                reason = str(error).splitlines()[0]
+                raise StartError(f"cannot read the archive table: {reason}", EXIT_DATA_UNUSABLE) from error
+
+
+def _message(row: Any) -> PastMessage:
+    position, *values = row
+    read = ArchiveRow(*values)
+    structs: list[dict[str, str]] = values[ArchiveRow._fields.index("attributes")]
+    attributes = [Attribute(**each) for each in structs]
+    return PastMessage(position, notification_of(read._replace(attributes=attributes)))
+
+
+def _import_duckdb() -> Any:
+    try:
+        import duckdb
+    except ModuleNotFoundError:
+        raise StartError("DuckDB is not installed: run `make install-pipeline`", EXIT_EXTRA_MISSING) from None
+    return duckdb

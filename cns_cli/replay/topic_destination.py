@@ -1,0 +1,50 @@
+"""Replays into a topic that does not have the messages: publishes them again, with their ids, times and attributes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from cns.delivery import jobs
+from cns.notification import Notification
+from cns.publishing.accept import Dispatcher
+from cns.publishing.message_attributes import publish_bytes
+from cns.publishing.requests import SizedNotification
+from cns.queue_port.contract import QueuePort
+from cns.topics.cache import TopicView
+from cns_cli.replay.backlog import Backlog
+from cns_cli.replay.job_destinations import adapt
+from cns_cli.replay.pace import Sleep
+
+
+class TopicDestination:
+    """The topic archives the messages if it has an archive. A FIFO topic gives them new sequence numbers."""
+
+    def __init__(self, dispatcher: Dispatcher, port: QueuePort, view: TopicView, replay_id: str, sleep: Sleep) -> None:
+        self._dispatcher = dispatcher
+        self._view = view
+        self._replay_id = replay_id
+        queues = (
+            (jobs.FIFO_PUBLISH_JOBS, jobs.FIFO_ENDPOINT_JOBS) if view.fifo else (jobs.PUBLISH_JOBS, jobs.ENDPOINT_JOBS)
+        )
+        self._backlogs = [Backlog(port, queue, sleep) for queue in queues]
+
+    async def send(self, notifications: Sequence[Notification]) -> int:
+        for backlog in self._backlogs:
+            await backlog.wait()
+        await self._dispatcher.accept(self._view, [self._sized(each) for each in notifications])
+        return len(notifications)
+
+    def _sized(self, notification: Notification) -> SizedNotification:
+        adapted = replace(
+            adapt(notification, self._view.arn, self._replay_id),
+            sequence_number="",
+            signature_version=self._view.signature_version,
+        )
+        return SizedNotification(adapted, stored_bytes(adapted))
+
+
+def stored_bytes(notification: Notification) -> int:
+    """The size of all texts and attributes: at most as much again as what the publisher sent."""
+    return publish_bytes("".join(notification.texts.values()), notification.attributes)

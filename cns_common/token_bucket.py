@@ -1,0 +1,36 @@
+"""A token bucket: an average number of actions a second, of which a second's worth may go at once (sns.md §9)."""
+
+from __future__ import annotations
+
+import msgspec
+
+_ROUNDING = 1e-6  # of a token: the time until the rest of it may be too short to count
+
+
+class TokenGrant(msgspec.Struct, frozen=True):
+    """So many actions may go now. If none may, `wait_s` is the time until those wanted, or a full bucket, may."""
+
+    tokens: int
+    wait_s: float = 0.0
+
+
+class TokenBucket:
+    """It never waits. Times are seconds of the caller's clock."""
+
+    def __init__(self, per_second: float, now_s: float, *, empty: bool = False) -> None:
+        """Below one a second it holds one token, else a second's worth."""
+        self.per_second = per_second
+        self._size = max(per_second, 1.0)
+        self._tokens = 0.0 if empty else self._size
+        self._filled_s = now_s
+
+    def take(self, now_s: float, wanted: int) -> TokenGrant:
+        """Take as many tokens as there are, `wanted` at most."""
+        added = max(now_s - self._filled_s, 0.0) * self.per_second
+        self._tokens = min(self._tokens + added, self._size)
+        self._filled_s = now_s
+        granted = min(int(self._tokens + _ROUNDING), wanted)
+        self._tokens -= granted
+        if granted:
+            return TokenGrant(granted)
+        return TokenGrant(0, (min(wanted, self._size) - self._tokens) / self.per_second)

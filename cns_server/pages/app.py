@@ -1,0 +1,95 @@
+"""The app of the pages, mounted at `/ui`."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Protocol
+
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import RedirectResponse
+from starlette.exceptions import HTTPException
+from starlette.staticfiles import StaticFiles
+
+from cns_backend.stores.contract import ServiceState
+from cns_common.aws.http_request import HttpRequest
+from cns_common.aws.protocol.errors import Answer
+from cns_common.errors import CnsError
+from cns_server.health import Health
+from cns_server.pages.accounts import AccountPages
+from cns_server.pages.context import PageContext
+from cns_server.pages.queues import QueuePages
+from cns_server.pages.rendering import Templates
+from cns_server.pages.service import ServicePages
+from cns_server.pages.sessions import Sessions, SignInRequired
+from cns_server.pages.sign_in import add_sign_in
+from cns_server.pages.topics import TopicPages
+from cns_server.rest.app import RestApp
+from cns_server.rest.problems import Problem, status_and_text, title_of
+
+PREFIX = "/ui"
+ADMIN_PATH = "/ADMIN"
+"""The path of the original CQS (seed 000)."""
+
+
+class _Pages(Protocol):
+    def add_to(self, app: FastAPI) -> None: ...
+
+
+class PagesApp(FastAPI):
+    def __init__(
+        self,
+        rest: RestApp,
+        health: Callable[[], Awaitable[Health]],
+        state: Callable[[], Awaitable[ServiceState]],
+        *,
+        version: str,
+    ) -> None:
+        super().__init__(openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)
+        self._templates = Templates(version)
+        sessions = Sessions(rest.calls.authenticator, rest.clock)
+        context = PageContext(rest.calls, sessions, self._templates)
+        groups: list[_Pages] = [
+            QueuePages(context, rest.queue_routes, rest.message_routes),
+            TopicPages(context, rest.topic_routes),
+            AccountPages(context, rest.account_routes),
+            ServicePages(context, health, state),
+        ]
+        add_sign_in(self, sessions, self._templates)
+        for group in groups:
+            group.add_to(self)
+        self.mount("/static", StaticFiles(directory=Path(__file__).parent / "static"), name="static")
+        self._add_failures()
+
+    def landing(self, request: HttpRequest) -> Answer:
+        """The answer to a browser that opens the port."""
+        page = self._templates.landing(request.origin)
+        headers = [header for header in page.raw_headers if header[0] != b"content-length"]
+        return Answer(page.status_code, headers, bytes(page.body))
+
+    def _add_failures(self) -> None:
+        """Errors as pages."""
+
+        @self.exception_handler(SignInRequired)
+        async def sign_in(_: Request, __: SignInRequired) -> Response:
+            return RedirectResponse("/ui/sign-in", 303)
+
+        @self.exception_handler(Problem)
+        @self.exception_handler(CnsError)
+        async def refused(request: Request, error: CnsError | Problem) -> Response:
+            return self._failure(request, *status_and_text(error))
+
+        @self.exception_handler(RequestValidationError)
+        async def invalid(request: Request, _: RequestValidationError) -> Response:
+            return self._failure(request, 400, "InvalidRequest", "The request is not one that these pages send.")
+
+        @self.exception_handler(HTTPException)
+        async def routing(request: Request, error: HTTPException) -> Response:
+            return self._failure(request, error.status_code, "NotFound", "There is no such page.")
+
+    def _failure(self, request: Request, status: int, code: str, detail: str) -> Response:
+        path = request.url.path
+        back = path if request.method == "GET" else path.rpartition("/")[0] or "/ui/"
+        values = {"title": title_of(code), "detail": detail, "back": "/ui/" if request.method == "GET" else back}
+        return self._templates.page(request, "failure.html", None, status, **values)

@@ -1,0 +1,76 @@
+"""What all groups of pages use: the signed-in call, checked forms, templates."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import urlencode
+
+from fastapi import Request
+from fastapi.responses import HTMLResponse, RedirectResponse
+from starlette.datastructures import FormData
+
+from cns_server.pages.rendering import Templates
+from cns_server.pages.sessions import FORM_FIELD, Session, Sessions, check_form
+from cns_server.rest.calls import RestCall, RestCalls
+from cns_server.rest.problems import Problem
+
+FIELDS_MAX = 20
+
+
+class Form:
+    """The fields of a posted form; a missing one is ''."""
+
+    def __init__(self, data: FormData) -> None:
+        self._data = data
+
+    def text(self, name: str) -> str:
+        value = self._data.get(name, "")
+        return value if isinstance(value, str) else ""
+
+    def optional(self, name: str) -> str | None:
+        """The field's text without space around it; None for an empty one."""
+        return self.text(name).strip() or None
+
+    def number(self, name: str) -> int | None:
+        text = self.optional(name)
+        if text is None:
+            return None
+        if not (text.isascii() and text.isdigit() and len(text) < 10):
+            raise Problem(400, "InvalidRequest", f"{name} must be a number.")
+        return int(text)
+
+
+class PageContext:
+    def __init__(self, calls: RestCalls, sessions: Sessions, templates: Templates) -> None:
+        self._calls = calls
+        self._sessions = sessions
+        self._templates = templates
+
+    @property
+    def leaving(self) -> bool:
+        """Whether the process will stop: streams end."""
+        return self._calls.leaving
+
+    def session(self, request: Request) -> Session:
+        """Raises SignInRequired."""
+        return self._sessions.find(request)
+
+    def call(self, request: Request) -> tuple[Session, RestCall]:
+        """The session of a request, and the call that does its work. Raises SignInRequired."""
+        session = self._sessions.find(request)
+        return session, self._calls.begin_as(request, session.principal)
+
+    async def posted(self, request: Request) -> tuple[Session, RestCall, Form]:
+        """The same for a posted form of this session. Raises Problem 403 for another form."""
+        session, rest = self.call(request)
+        form = Form(await request.form(max_files=0, max_fields=FIELDS_MAX))
+        check_form(request, session, form.text(FORM_FIELD))
+        return session, rest, form
+
+    def page(self, request: Request, template: str, session: Session, **values: Any) -> HTMLResponse:
+        return self._templates.page(request, template, session, **values)
+
+
+def done(path: str, notice: str) -> RedirectResponse:
+    """To a page that shows a notice (`rendering.NOTICES`)."""
+    return RedirectResponse(f"{path}?{urlencode({'done': notice})}", 303)

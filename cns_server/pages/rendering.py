@@ -1,0 +1,71 @@
+"""Renders the templates."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import jinja2
+from fastapi import Request
+from fastapi.responses import HTMLResponse
+
+from cns_server.pages.sessions import Session
+
+_HEADERS = {
+    "content-security-policy": (
+        "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self' data:; "
+        "form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+    ),
+    "cache-control": "no-store",
+    "referrer-policy": "same-origin",
+    "x-content-type-options": "nosniff",
+}
+NOTICES = {
+    "created": "Created.",
+    "deleted": "Deleted.",
+    "purged": "All messages are deleted.",
+    "sent": "The message is sent.",
+    "published": "The message is published.",
+    "saved": "Saved.",
+    "redrive": "The redrive has begun.",
+    "subscribed": "Subscribed. HTTP and e-mail endpoints must confirm.",
+    "unsubscribed": "The subscription is deleted.",
+}
+
+
+class Templates:
+    def __init__(self, version: str) -> None:
+        self._environment = jinja2.Environment(
+            loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"),
+            autoescape=True,
+            undefined=jinja2.StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+        self._environment.filters["when"] = _when
+        self._environment.filters["path"] = lambda text: quote(text, safe="")
+        self._version = version
+
+    def landing(self, url: str) -> HTMLResponse:
+        """What a browser shows of the port."""
+        text = self._environment.get_template("landing.html").render(url=url, version=self._version)
+        return HTMLResponse(text, 200, _HEADERS)
+
+    def page(
+        self, request: Request, template: str, session: Session | None, status: int = 200, **values: Any
+    ) -> HTMLResponse:
+        text = self._environment.get_template(template).render(
+            session=session,
+            version=self._version,
+            notice=NOTICES.get(request.query_params.get("done", ""), ""),
+            here=request.url.path,
+            **values,
+        )
+        return HTMLResponse(text, status, _HEADERS)
+
+
+def _when(at_ms: int) -> str:
+    """A time in UTC, to the second."""
+    return datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")

@@ -1,0 +1,102 @@
+"""Sign-in of the pages: a cookie with a token that the access key signed, and a form token against forged requests."""
+
+from __future__ import annotations
+
+import base64
+import hmac
+import re
+from dataclasses import dataclass
+from hashlib import sha256
+from urllib.parse import urlsplit
+
+from fastapi import Request, Response
+
+from cns_common.clock import Clock
+from cns_server.rest.authentication import Principal, RestAuthenticator
+from cns_server.rest.grants import Grant, sign_grant
+from cns_server.rest.problems import Problem
+
+COOKIE = "cns_session"
+REGION_COOKIE = "cns_region"
+SESSION_S = 12 * 3_600
+FORM_FIELD = "form_token"
+REGION = re.compile(r"[a-z0-9-]{1,32}")
+_PATH = "/ui"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Session:
+    """Who is signed in, and the token that every form of the pages sends back."""
+
+    principal: Principal
+    form_token: str
+
+    @property
+    def account(self) -> str:
+        return self.principal.caller.account
+
+    @property
+    def region(self) -> str:
+        return self.principal.region
+
+    @property
+    def name(self) -> str:
+        """The person's name: an operator, the account's root or a user."""
+        return "operator" if self.principal.operator else self.principal.caller.user_name or "root"
+
+
+class SignInRequired(Exception):
+    """The request has no valid session."""
+
+
+class Sessions:
+    def __init__(self, authenticator: RestAuthenticator, clock: Clock) -> None:
+        self._authenticator = authenticator
+        self._clock = clock
+
+    def find(self, request: Request) -> Session:
+        """The session of a request. Raises SignInRequired."""
+        token = request.cookies.get(COOKIE, "")
+        region = request.cookies.get(REGION_COOKIE, "")
+        region = region if REGION.fullmatch(region) else ""
+        try:
+            principal = self._authenticator.bearer(token, region) if token else None
+        except Problem:
+            principal = None
+        if principal is None:
+            raise SignInRequired
+        return Session(principal=principal, form_token=_form_token(token))
+
+    def sign_in(
+        self, response: Response, *, key_id: str, secret: str, operator_token: str, region: str, secure: bool
+    ) -> None:
+        """Set the cookies. Raises Problem 401 for wrong credentials."""
+        if region and not REGION.fullmatch(region):
+            raise Problem(400, "InvalidRequest", "A region is like us-east-1.")
+        if operator_token:
+            self._authenticator.bearer(operator_token, "")
+            token = operator_token
+        else:
+            caller = self._authenticator.by_secret(key_id, secret)
+            expires_s = self._clock.real_ms() // 1000 + SESSION_S
+            token = sign_grant(Grant(key_id, caller.account, expires_s), secret)
+        for name, value in ((COOKIE, token), (REGION_COOKIE, region)):
+            response.set_cookie(name, value, SESSION_S, path=_PATH, secure=secure, httponly=True, samesite="strict")
+
+    def sign_out(self, response: Response) -> None:
+        response.delete_cookie(COOKIE, path=_PATH)
+        response.delete_cookie(REGION_COOKIE, path=_PATH)
+
+
+def check_form(request: Request, session: Session, given: str) -> None:
+    """Raise Problem 403 for a form that another site sent."""
+    origin = request.headers.get("origin", "")
+    foreign = origin not in ("", "null") and urlsplit(origin).netloc != request.headers.get("host", "")
+    if foreign or not hmac.compare_digest(session.form_token.encode(), given.encode()):
+        raise Problem(403, "FormExpired", "The form is not one of this session. Open the page again.")
+
+
+def _form_token(token: str) -> str:
+    """Others do not know the cookie, from which it is derived."""
+    mac = hmac.digest(token.encode(), b"cns-form-token", sha256)
+    return base64.urlsafe_b64encode(mac).rstrip(b"=").decode("ascii")

@@ -1,0 +1,139 @@
+"""Accounts, users and access keys, for operators."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Response
+
+from cns_common.aws.auth.access_keys import AccessKey as StoredKey
+from cns_common.aws.auth.accounts import Account as StoredAccount
+from cns_common.aws.auth.accounts import AccountStore
+from cns_common.clock import Clock
+from cns_server.rest.calls import RestCall, RestCalls
+from cns_server.rest.dependencies import Begun
+from cns_server.rest.models import (
+    AccessKey,
+    Account,
+    AccountList,
+    Activity,
+    NewUser,
+    User,
+    UserKey,
+    UserList,
+)
+from cns_server.rest.problems import Problem
+from cns_server.rest.queues import AccountId
+
+UserName = Annotated[str, Path(pattern=r"^[\w+=,.@-]{1,64}$")]
+KeyId = Annotated[str, Path(pattern="^[A-Z0-9]{16,128}$")]
+
+
+class AccountRoutes:
+    def __init__(self, calls: RestCalls, accounts: AccountStore, clock: Clock) -> None:
+        self._calls = calls
+        self._accounts = accounts
+        self._clock = clock
+
+    def add_to(self, router: APIRouter) -> None:
+        account, user = "/accounts/{account}", "/accounts/{account}/users/{user}"
+        add = router.add_api_route
+        add("/accounts", self.list_accounts, methods=["GET"], response_model=AccountList)
+        add("/accounts", self.create_account, methods=["POST"], status_code=201, response_model=AccessKey)
+        add(account, self.show_account, methods=["GET"], response_model=Account)
+        add(account + "/keys", self.rotate_keys, methods=["POST"], status_code=201, response_model=AccessKey)
+        add(account + "/users", self.list_users, methods=["GET"], response_model=UserList)
+        add(account + "/users", self.add_user, methods=["POST"], status_code=201, response_model=AccessKey)
+        add(user, self.change_user, methods=["PATCH"], status_code=204, response_class=Response)
+        add(user, self.delete_user, methods=["DELETE"], status_code=204, response_class=Response)
+        add(user + "/keys", self.add_user_key, methods=["POST"], status_code=201, response_model=AccessKey)
+        add(user + "/keys/{key_id}", self.change_user_key, methods=["PATCH"], status_code=204, response_class=Response)
+        add(user + "/keys/{key_id}", self.delete_user_key, methods=["DELETE"], status_code=204, response_class=Response)
+
+    async def list_accounts(self, rest: Begun) -> AccountList:
+        """All accounts, oldest first."""
+        self._calls.check_operator(rest)
+        return AccountList(accounts=[_account(one.account, one.created_ms, one.key_ids) for one in await self._all()])
+
+    async def create_account(self, rest: Begun) -> AccessKey:
+        """A new account and its root's first key."""
+        self._calls.check_operator(rest)
+        return _key(await self._accounts.create(self._clock.now_ms()))
+
+    async def show_account(self, rest: Begun, account: AccountId) -> Account:
+        """An account with the ids of its root's keys."""
+        self._check(rest, account)
+        for one in await self._all():
+            if one.account == account:
+                return _account(one.account, one.created_ms, one.key_ids)
+        raise Problem(404, "NoSuchAccount", f"There is no account {account}.")
+
+    async def rotate_keys(self, rest: Begun, account: AccountId) -> AccessKey:
+        """A new root key. The root's former keys, and what they signed, are refused from now on."""
+        self._check(rest, account)
+        return _key(await self._accounts.rotate(account, self._clock.now_ms()))
+
+    async def list_users(self, rest: Begun, account: AccountId) -> UserList:
+        """The account's users with their keys, without secrets."""
+        self._check(rest, account)
+        return UserList(
+            users=[
+                User(
+                    name=one.name,
+                    user_id=one.user_id,
+                    created_at=one.created_ms,
+                    active=one.active,
+                    keys=[UserKey(key_id=key.key_id, created_at=key.created_ms, active=key.active) for key in one.keys],
+                )
+                for one in await self._accounts.users(account)
+            ]
+        )
+
+    async def add_user(self, rest: Begun, account: AccountId, body: NewUser) -> AccessKey:
+        """A new user and its first key."""
+        self._check(rest, account)
+        return _key(await self._accounts.add_user(account, body.name, self._clock.now_ms()))
+
+    async def change_user(self, rest: Begun, account: AccountId, user: UserName, body: Activity) -> None:
+        """Calls with the keys of an inactive user are refused."""
+        self._check(rest, account)
+        await self._accounts.set_user_active(account, user, body.active)
+
+    async def delete_user(self, rest: Begun, account: AccountId, user: UserName) -> None:
+        """Delete a user and its keys."""
+        self._check(rest, account)
+        await self._accounts.delete_user(account, user)
+
+    async def add_user_key(self, rest: Begun, account: AccountId, user: UserName) -> AccessKey:
+        """A second key of a user."""
+        self._check(rest, account)
+        return _key(await self._accounts.add_user_key(account, user, self._clock.now_ms()))
+
+    async def change_user_key(
+        self, rest: Begun, account: AccountId, user: UserName, key_id: KeyId, body: Activity
+    ) -> None:
+        """Calls with an inactive key, and what it signed, are refused."""
+        self._check(rest, account)
+        await self._accounts.set_user_key_active(account, user, key_id, body.active)
+
+    async def delete_user_key(self, rest: Begun, account: AccountId, user: UserName, key_id: KeyId) -> None:
+        """Delete a key. The tokens and signed URLs that it signed are refused from now on."""
+        self._check(rest, account)
+        await self._accounts.delete_user_key(account, user, key_id)
+
+    async def _all(self) -> list[StoredAccount]:
+        return await self._accounts.accounts()
+
+    def _check(self, rest: RestCall, account: str) -> None:
+        """Operators, and the account's own root without a grant, administrate an account."""
+        caller = rest.principal.caller
+        if not (caller.root and caller.account == account and rest.principal.grant is None):
+            self._calls.check_operator(rest)
+
+
+def _account(account: str, created_ms: int, key_ids: tuple[str, ...]) -> Account:
+    return Account(account=account, created_at=created_ms, key_ids=[key_id for key_id in key_ids if key_id])
+
+
+def _key(key: StoredKey) -> AccessKey:
+    return AccessKey(account=key.account, key_id=key.key_id, secret=key.secret, user=key.user)

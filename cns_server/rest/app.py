@@ -1,0 +1,108 @@
+"""The app of the REST API: its routes, its OpenAPI document, and a page to explore it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from fastapi import APIRouter, FastAPI
+from fastapi.routing import APIRoute
+from pydantic.alias_generators import to_camel
+
+from cns_common.aws.auth.accounts import AccountStore
+from cns_common.clock import Clock
+from cns_server.rest.accounts import AccountRoutes
+from cns_server.rest.calls import RestCalls
+from cns_server.rest.cursors import Cursors
+from cns_server.rest.explorer import add_explorer
+from cns_server.rest.messages import MessageRoutes
+from cns_server.rest.models import ProblemDetails
+from cns_server.rest.permissions import PermissionRoutes
+from cns_server.rest.problems import MEDIA_TYPE, add_problem_handlers
+from cns_server.rest.queues import QueueRoutes
+from cns_server.rest.topics import TopicRoutes
+from cqs.service import QueueService
+
+PREFIX = "/api/v1"
+_SUMMARY = "Queues, topics and accounts over plain HTTP. The AWS protocols of this service do the same and more."
+_PROBLEMS = {400: "Bad request", 401: "Not authenticated", 403: "Not allowed", 404: "No such resource"} | {
+    409: "Conflict",
+    413: "Too large",
+    422: "Not possible",
+    429: "Too many",
+    503: "Try again",
+}
+_SECURITY: dict[str, Any] = {
+    "bearer": {"type": "http", "scheme": "bearer", "description": "A token of POST /tokens, or an operator's token."},
+    "accessKey": {"type": "http", "scheme": "basic", "description": "Key id and secret. Use TLS."},
+    "signedUrl": {"type": "apiKey", "in": "query", "name": "auth"},
+}
+
+
+class Routes(Protocol):
+    def add_to(self, router: APIRouter) -> None: ...
+
+
+class RestApp(FastAPI):
+    def __init__(
+        self,
+        calls: RestCalls,
+        queues: QueueService,
+        accounts: AccountStore,
+        clock: Clock,
+        *,
+        receipt_key: bytes,
+        version: str,
+    ) -> None:
+        super().__init__(
+            title="CNS",
+            version=version,
+            summary=_SUMMARY,
+            docs_url=None,
+            redoc_url=None,
+            openapi_url="/openapi.json",
+            generate_unique_id_function=_operation_id,
+            redirect_slashes=False,
+        )
+        self.state.calls = self.calls = calls
+        self.clock = clock
+        self.queue_routes = QueueRoutes(calls)
+        self.message_routes = MessageRoutes(calls, queues, Cursors(receipt_key))
+        self.topic_routes = TopicRoutes(calls)
+        self.account_routes = AccountRoutes(calls, accounts, clock)
+        add_problem_handlers(self)
+        groups: list[tuple[str, Routes]] = [
+            ("queues", self.queue_routes),
+            ("messages", self.message_routes),
+            ("topics", self.topic_routes),
+            ("permissions", PermissionRoutes(calls, clock)),
+            ("accounts", self.account_routes),
+        ]
+        for tag, routes in groups:
+            router = APIRouter(tags=[tag], responses=_problem_responses())
+            routes.add_to(router)
+            self.include_router(router)
+        add_explorer(self)
+        self._describe: Callable[[], dict[str, Any]] = super().openapi
+
+    def openapi(self) -> dict[str, Any]:
+        """The OpenAPI document, made once."""
+        if self.openapi_schema is None:
+            document = self._describe()
+            document["servers"] = [{"url": PREFIX}]
+            document["components"]["securitySchemes"] = _SECURITY
+            document["security"] = [{name: []} for name in _SECURITY]
+            self.openapi_schema = document
+        return self.openapi_schema
+
+
+def _operation_id(route: APIRoute) -> str:
+    return to_camel(route.name)
+
+
+def _problem_responses() -> dict[int | str, dict[str, Any]]:
+    schema = {"$ref": "#/components/schemas/ProblemDetails"}
+    return {
+        status: {"description": text, "content": {MEDIA_TYPE: {"schema": schema}}, "model": ProblemDetails}
+        for status, text in _PROBLEMS.items()
+    }

@@ -1,0 +1,112 @@
+"""Who calls the REST API: a bearer token, a signed URL, an access key by HTTP Basic, or Signature Version 4."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hmac
+from dataclasses import dataclass
+
+from fastapi import Request
+
+from cns_common.aws.auth.authentication import Authenticator
+from cns_common.aws.call import Caller
+from cns_common.aws.http_request import HttpRequest
+from cns_common.aws.protocol.names import ServiceName
+from cns_common.clock import Clock
+from cns_common.peer_address import peer_address
+from cns_server.rest.grants import Grant, refused, verify_grant
+from cns_server.rest.operator_tokens import OPERATOR_PREFIX, verify_operator_token
+from cns_server.rest.problems import Problem
+
+SIGNED_URL_PARAMETER = "auth"
+_UNAUTHENTICATED = (
+    "Give a bearer token (POST /api/v1/tokens), a signed URL, an access key by HTTP Basic, or an AWS signature."
+)
+_OPERATOR = Caller(account="", arn="cns:operator", user_id="operator", user_name="operator")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Principal:
+    """A caller. With a `grant` it may do no more than that allows."""
+
+    caller: Caller
+    region: str
+    grant: Grant | None = None
+    operator: bool = False
+
+
+class RestAuthenticator:
+    def __init__(self, authenticator: Authenticator, clock: Clock, *, region: str, operator_key: bytes) -> None:
+        self._authenticator = authenticator
+        self._ring = authenticator.ring
+        self.enforced = authenticator.enforced
+        self._clock = clock
+        self._region = region
+        self._operator_key = operator_key
+
+    async def identify(self, request: Request) -> Principal:
+        """The caller of a request. Raises Problem 401, or RequestError for a bad signature."""
+        scheme, _, value = request.headers.get("authorization", "").partition(" ")
+        region = request.query_params.get("region", self._region)
+        match scheme.lower():
+            case "bearer":
+                return self.bearer(value.strip(), region)
+            case "basic":
+                return Principal(caller=self._basic(value.strip()), region=region)
+            case "aws4-hmac-sha256":
+                return await self._signed(request)
+        if token := request.query_params.get(SIGNED_URL_PARAMETER):
+            return self.bearer(token, region)
+        if not self._authenticator.enforced or "X-Amz-Signature" in request.query_params:
+            return await self._signed(request)
+        raise Problem(401, "MissingAuthenticationToken", _UNAUTHENTICATED)
+
+    def secret_of(self, principal: Principal) -> str:
+        """The secret of the key that the principal used. Raises Problem if it used none."""
+        known = self._ring.find(principal.caller.key_id)
+        if known is None:
+            raise Problem(403, "AccessDenied", "Only the owner of an access key can give permissions.")
+        return known[0]
+
+    def bearer(self, token: str, region: str) -> Principal:
+        """The principal behind a token; an empty `region` is the service's. Raises Problem 401."""
+        region = region or self._region
+        if token.startswith(OPERATOR_PREFIX):
+            verify_operator_token(token, self._operator_key, self._clock.real_ms())
+            return Principal(caller=_OPERATOR, region=region, operator=True)
+        caller, grant = verify_grant(token, self._ring, self._clock.real_ms())
+        return Principal(caller=caller, region=region, grant=grant)
+
+    def _basic(self, value: str) -> Caller:
+        try:
+            key_id, _, secret = base64.b64decode(value, validate=True).decode("utf-8").partition(":")
+        except (binascii.Error, UnicodeDecodeError):
+            raise refused("The credentials of HTTP Basic are malformed.") from None
+        return self.by_secret(key_id, secret)
+
+    def by_secret(self, key_id: str, secret: str) -> Caller:
+        """The owner of an access key. Raises Problem 401 if it does not exist or has another secret."""
+        known = self._ring.find(key_id)
+        if known is None or not hmac.compare_digest(known[0].encode(), secret.encode()):
+            raise Problem(401, "InvalidClientTokenId", "The access key does not exist, or its secret is wrong.")
+        return known[1]
+
+    async def _signed(self, request: Request) -> Principal:
+        """A signature for `sqs` or `sns`, as the credential says."""
+        client = request.client
+        http_request = HttpRequest(
+            method=request.method,
+            path=request.scope["path"],
+            raw_path=request.scope.get("raw_path") or b"/",
+            query=request.scope["query_string"],
+            headers=list(request.scope["headers"]),
+            scheme=request.url.scheme,
+            source_ip=peer_address(client.host) if client else "",
+            when_gone=lambda _: None,
+            body=None,
+        )
+        scope = self._authenticator.scope_of(http_request.fields.get(b"authorization", b""), http_request.query)
+        service: ServiceName = "sns" if scope is not None and scope.service == "sns" else "sqs"
+        identity = self._authenticator.identify(http_request, await request.body(), service, anonymous=False)
+        return Principal(caller=identity.caller, region=request.query_params.get("region", identity.region))

@@ -1,0 +1,107 @@
+"""Runs operations of SQS and SNS for requests of the REST API, as their principals and within their grants."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fastapi import Request
+
+from cns_common.aws.call import Call, Params, Result
+from cns_common.aws.front_door import FrontDoor
+from cns_common.errors import StoreUnavailable
+from cns_common.ids import uuid_text
+from cns_common.peer_address import peer_address
+from cns_server.rest.authentication import Principal, RestAuthenticator
+from cns_server.rest.problems import Problem
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestCall:
+    """A request of the REST API with its principal."""
+
+    principal: Principal
+    call: Call
+
+    @property
+    def region(self) -> str:
+        return self.call.region
+
+    def queue_url(self, account: str, queue: str) -> str:
+        return f"{self.call.base_url}/{account}/{queue}"
+
+    def queue_arn(self, account: str, queue: str) -> str:
+        return f"arn:aws:sqs:{self.region}:{account}:{queue}"
+
+    def topic_arn(self, account: str, topic: str) -> str:
+        return f"arn:aws:sns:{self.region}:{account}:{topic}"
+
+
+class RestCalls:
+    def __init__(
+        self,
+        front: FrontDoor,
+        authenticator: RestAuthenticator,
+        *,
+        public_url: str,
+    ) -> None:
+        self._front = front
+        self.authenticator = authenticator
+        self._public_url = public_url.rstrip("/")
+
+    @property
+    def leaving(self) -> bool:
+        """Whether the process will stop."""
+        return self._front.leaving
+
+    async def begin(self, request: Request) -> RestCall:
+        """Authenticate a request. Raises Problem or RequestError."""
+        return self.begin_as(request, await self.authenticator.identify(request))
+
+    def begin_as(self, request: Request, principal: Principal) -> RestCall:
+        """A call of a principal that is authenticated."""
+        if self._front.stopping:
+            raise StoreUnavailable("stopping")
+        client = request.client
+        headers = dict(request.scope["headers"])
+        call = Call(
+            caller=principal.caller,
+            region=principal.region,
+            request_id=uuid_text(),
+            base_url=self._public_url or str(request.base_url).rstrip("/").removesuffix("/api/v1").removesuffix("/ui"),
+            source_ip=peer_address(client.host) if client else "",
+            secure=request.url.scheme == "https",
+            headers=headers,
+            trace_header=headers.get(b"x-amzn-trace-id", b"").decode("latin-1"),
+            policies_enforced=self.authenticator.enforced,
+        )
+        return RestCall(principal=principal, call=call)
+
+    async def run(self, rest: RestCall, action: str, params: Params, *, account: str = "", queue: str = "") -> Result:
+        """The result of an operation such as `sqs:SendMessage`. `account` and `queue` are what it works on."""
+        self.check(rest, action, account=account, queue=queue)
+        service, _, name = action.partition(":")
+        return await self._front.run("sns" if service == "sns" else "sqs", name, rest.call, _without_none(params))
+
+    def check(self, rest: RestCall, action: str, *, account: str = "", queue: str = "") -> None:
+        """Raise Problem if the principal's grant does not allow the action there."""
+        principal = rest.principal
+        if principal.operator:
+            raise Problem(403, "AccessDenied", "An operator token administrates accounts only.")
+        grant = principal.grant
+        if grant is not None and not grant.permits(action, account, queue):
+            raise Problem(403, "AccessDenied", f"The token does not allow {action} here.")
+
+    def check_own(self, rest: RestCall, account: str) -> None:
+        """Raise Problem unless `account` is the principal's own: others cannot create or list there."""
+        own = rest.principal.caller.account
+        if account != own:
+            raise Problem(403, "AccessDenied", f"The caller cannot create or list resources of the account {account}.")
+
+    def check_operator(self, rest: RestCall) -> None:
+        if not rest.principal.operator:
+            text = "Only an operator administrates accounts: `cns operator token` prints a token."
+            raise Problem(403, "AccessDenied", text)
+
+
+def _without_none(params: Params) -> Params:
+    return {name: value for name, value in params.items() if value is not None}

@@ -1,0 +1,276 @@
+"""The bodies of the REST API's requests and responses. Names are camelCase on the wire; times are milliseconds since
+the epoch, durations are seconds."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic.alias_generators import to_camel
+
+LIST_MAX = 1_000
+TEXT_CHARS_MAX = 1_048_576
+QueueText = Annotated[str, Field(max_length=TEXT_CHARS_MAX)]
+
+
+class Wire(BaseModel):
+    """A body. Unknown members are refused."""
+
+    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="forbid")
+
+
+class Queue(Wire):
+    """A queue's definition."""
+
+    name: str
+    account: str
+    region: str
+    arn: str
+    url: str
+    attributes: dict[str, str]
+    tags: dict[str, str] = {}
+
+
+class QueueList(Wire):
+    queues: list[str]
+    next: str | None = Field(None, description="Give it as `after` to read the next page.")
+
+
+class NewQueue(Wire):
+    name: str
+    attributes: dict[str, str] = Field({}, description="As of SQS CreateQueue, such as VisibilityTimeout.")
+    tags: dict[str, str] = {}
+
+
+class QueueChange(Wire):
+    attributes: dict[str, str]
+
+
+class Statistics(Wire):
+    """Numbers of messages. They are approximate, as those of SQS."""
+
+    visible: int
+    in_flight: int
+    delayed: int
+
+
+class MessageAttribute(Wire):
+    data_type: str
+    string_value: str | None = None
+    binary_value: str | None = Field(None, description="base64")
+
+
+class NewMessage(Wire):
+    body: QueueText
+    delay_seconds: int | None = Field(None, description="Initial invisibility: 0 to 900.")
+    attributes: dict[str, MessageAttribute] = {}
+    group_id: str | None = None
+    deduplication_id: str | None = None
+
+
+class SentMessage(Wire):
+    message_id: str
+    md5_of_body: str
+    sequence_number: str | None = None
+
+
+class ReceivedMessage(Wire):
+    message_id: str
+    pop_receipt: str
+    body: str
+    delivery_count: int
+    sent_at: int
+    first_received_at: int
+    attributes: dict[str, MessageAttribute] = {}
+    system_attributes: dict[str, str] = {}
+
+
+class MessageUpdate(Wire):
+    body: QueueText | None = Field(None, description="New contents, which replace the text and all attributes.")
+    lease_seconds: int | None = Field(None, description="The new lease, from now: 0 to 43,200.")
+
+
+class BrowsedMessage(Wire):
+    message_id: str
+    body: str
+    state: Literal["visible", "inFlight", "blocked", "delayed"]
+    delivery_count: int
+    sent_at: int
+    visible_at: int
+    group_id: str | None = None
+
+
+class BrowsedMessages(Wire):
+    messages: list[BrowsedMessage]
+    next: str | None = None
+
+
+class NewRedrive(Wire):
+    destination_arn: str | None = Field(None, description="Default: the queues that the messages came from.")
+    messages_per_second: int | None = None
+
+
+class Redrive(Wire):
+    status: str
+    source_arn: str
+    destination_arn: str | None = None
+    handle: str | None = None
+    moved: int
+    to_move: int | None = None
+    started_at: int | None = None
+    failure: str | None = None
+
+
+class RedriveList(Wire):
+    redrives: list[Redrive]
+
+
+class Topic(Wire):
+    name: str
+    arn: str
+    attributes: dict[str, str]
+
+
+class TopicList(Wire):
+    topics: list[str] = Field(description="ARNs")
+    next: str | None = None
+
+
+class NewTopic(Wire):
+    name: str
+    attributes: dict[str, str] = {}
+    tags: dict[str, str] = {}
+
+
+class NewNotification(Wire):
+    message: QueueText
+    subject: str | None = None
+    structure: Literal["json"] | None = None
+    attributes: dict[str, MessageAttribute] = {}
+    group_id: str | None = None
+    deduplication_id: str | None = None
+
+
+class PublishedMessage(Wire):
+    message_id: str
+    sequence_number: str | None = None
+
+
+class Subscription(Wire):
+    arn: str
+    protocol: str
+    endpoint: str
+    owner: str
+    topic_arn: str
+
+
+class SubscriptionList(Wire):
+    subscriptions: list[Subscription]
+    next: str | None = None
+
+
+class NewSubscription(Wire):
+    protocol: str
+    endpoint: str
+    attributes: dict[str, str] = {}
+
+
+class SubscriptionArn(Wire):
+    arn: str
+
+
+class SubscriptionAttributes(Wire):
+    attributes: dict[str, str]
+
+
+class Confirmation(Wire):
+    token: str
+
+
+class PermissionRequest(Wire):
+    """What a token or a signed URL may do, and for how long."""
+
+    levels: list[str] = Field([], description="Empty: all levels. See /permissions/supportedAuthorizationLevels.")
+    queue: str | None = Field(None, description="The only queue that it allows.")
+    life_seconds: Annotated[int, Field(ge=1, le=366 * 86_400)] = 3_600
+
+
+class Permission(Wire):
+    """A bearer token, and the same as the query string of a signed URL."""
+
+    token: str
+    expires_at: int
+    query_string: str
+    url: str
+
+
+class Caller(Wire):
+    """Whom the service takes the credentials for."""
+
+    account: str
+    arn: str
+    region: str
+
+
+class AuthorizationLevel(Wire):
+    name: str
+    actions: list[str]
+
+
+class AuthorizationLevels(Wire):
+    levels: list[AuthorizationLevel]
+
+
+class Account(Wire):
+    account: str
+    created_at: int
+    key_ids: list[str]
+
+
+class AccountList(Wire):
+    accounts: list[Account]
+
+
+class AccessKey(Wire):
+    """An access key. Its secret is shown this once."""
+
+    account: str
+    key_id: str
+    secret: str
+    user: str = ""
+
+
+class UserKey(Wire):
+    key_id: str
+    created_at: int
+    active: bool
+
+
+class User(Wire):
+    name: str
+    user_id: str
+    created_at: int
+    active: bool
+    keys: list[UserKey]
+
+
+class UserList(Wire):
+    users: list[User]
+
+
+class NewUser(Wire):
+    name: str
+
+
+class Activity(Wire):
+    active: bool
+
+
+class ProblemDetails(BaseModel):
+    """RFC 9457."""
+
+    type: str
+    title: str
+    status: int
+    code: str
+    detail: str

@@ -1,0 +1,157 @@
+"""While Cassandra hangs or is away, every operation answers 503 or what needs no Cassandra, and none waits long.
+
+A proxy before the shared Cassandra stops passing on; the limits of the session are the driver's, so nothing here looks
+at a clock: an operation that waited for each of its statements would meet the test's own timeout.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+import redis
+
+from cns_common.cassandra import session as session_module
+from cns_common.cassandra.session import Cassandra, CassandraAddress, Statement
+from cns_common.errors import OutcomeUnknown, StoreUnavailable
+from tests.integration.errors.api_calls import URL, prepared_calls
+from tests.integration.errors.api_forms import PROTOCOLS, FormOfApi, cluster_api
+from tests.keyspace import emptied
+from tests.servers import flush_prefix, redis_url
+from tests.tcp_proxy import TcpProxy
+
+READ = Statement("SELECT record FROM queues WHERE account = 'a' AND region = 'r' AND name = 'n'")
+CONDITIONAL = Statement(
+    "UPDATE queues SET version = 2 WHERE account = 'a' AND region = 'r' AND name = 'n' IF version = 1", idempotent=False
+)
+
+
+@pytest.fixture
+def proxy(cassandra_address: CassandraAddress) -> Iterator[TcpProxy]:
+    with TcpProxy(cassandra_address.port) as proxy:
+        yield proxy
+
+
+@pytest.fixture
+def place(cassandra_address: CassandraAddress, proxy: TcpProxy) -> CassandraAddress:
+    return replace(cassandra_address, hosts=("127.0.0.1",), port=proxy.port)
+
+
+@asynccontextmanager
+async def _session(place: CassandraAddress) -> AsyncIterator[Cassandra]:
+    cassandra = await Cassandra.open(place)
+    try:
+        yield cassandra
+    finally:
+        await cassandra.close()
+
+
+async def _until_answered(cassandra: Cassandra) -> None:
+    while True:
+        try:
+            await cassandra.run(READ)
+            return
+        except (StoreUnavailable, OutcomeUnknown):
+            await asyncio.sleep(0.05)  # until the next try: the driver reconnects in a thread of its own
+
+
+async def test_a_silent_cassandra_is_asked_once(
+    place: CassandraAddress, proxy: TcpProxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Later statements are refused at once, until a probe is answered; a conditional one's outcome is unknown."""
+    monkeypatch.setattr(session_module, "STATEMENT_S", 1.0)
+    monkeypatch.setattr(session_module, "CONDITIONAL_S", 1.0)
+    async with _session(place) as cassandra:
+        await cassandra.run(READ)
+        await cassandra.run(CONDITIONAL)
+        proxy.hold()
+        with pytest.raises(OutcomeUnknown):
+            await cassandra.run(CONDITIONAL)
+        sent = cassandra.statements
+        for _ in range(100):
+            with pytest.raises(StoreUnavailable):
+                await cassandra.run(READ)
+        assert cassandra.statements - sent < 10  # probes
+        proxy.release()
+        await _until_answered(cassandra)
+
+
+async def test_a_statement_that_cannot_be_prepared(
+    place: CassandraAddress, proxy: TcpProxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session_module, "CONDITIONAL_S", 0.5)
+    async with _session(place) as cassandra:
+        proxy.hold()
+        with pytest.raises(StoreUnavailable):
+            await cassandra.run(READ)
+        proxy.release()
+        await _until_answered(cassandra)
+
+
+@pytest.mark.parametrize("outage", ["hung", "gone"])
+@pytest.mark.extended
+@pytest.mark.timeout(600)
+async def test_no_operation_fails_but_as_unavailable(
+    tmp_path: Path, place: CassandraAddress, cassandra_address: CassandraAddress, proxy: TcpProxy, outage: str
+) -> None:
+    """The statements are prepared: each operation is called once before the outage."""
+    async with emptied(cassandra_address), cluster_api(tmp_path, place) as api:
+        calls = await prepared_calls(api)
+        for service, protocol in PROTOCOLS:
+            for action, members in calls[service].items():
+                assert (await api(service, protocol, action, **members)).status < 500, (action, members)
+        proxy.hold() if outage == "hung" else proxy.cut()
+        for service, protocol in PROTOCOLS:
+            for action, members in calls[service].items():
+                answer = await api(service, protocol, action, **members)
+                assert answer.status != 500, (outage, service, protocol, action, answer)
+        for service, protocol in PROTOCOLS:
+            assert await _written(api, service, protocol) == (503, "ServiceUnavailable")
+
+
+@pytest.mark.extended
+@pytest.mark.timeout(600)
+async def test_no_operation_fails_without_redis(tmp_path: Path, cassandra_address: CassandraAddress) -> None:
+    port = urlsplit(redis_url()).port or 6379
+    with TcpProxy(port) as proxy:
+        async with emptied(cassandra_address), cluster_api(tmp_path, cassandra_address, proxy.redis_url) as api:
+            calls = await prepared_calls(api)
+            proxy.hold()
+            for service, protocol in PROTOCOLS:
+                for action, members in calls[service].items():
+                    answer = await api(service, protocol, action, **members)
+                    assert answer.status != 500, (service, protocol, action, answer)
+    with redis.Redis.from_url(redis_url()) as client:
+        flush_prefix(client, f"cqs:{cassandra_address.keyspace}")
+
+
+async def test_writes_while_cassandra_hangs(
+    tmp_path: Path,
+    place: CassandraAddress,
+    cassandra_address: CassandraAddress,
+    proxy: TcpProxy,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A send, a publish and a delete that Cassandra does not answer are 503 in both protocols."""
+    monkeypatch.setattr(session_module, "STATEMENT_S", 2.0)
+    monkeypatch.setattr(session_module, "CONDITIONAL_S", 2.0)
+    async with emptied(cassandra_address), cluster_api(tmp_path, place) as api:
+        calls = await prepared_calls(api)
+        proxy.hold()
+        for service, protocol in PROTOCOLS:
+            assert await _written(api, service, protocol) == (503, "ServiceUnavailable")
+        for protocol in ("json", "query"):
+            answer = await api("sqs", protocol, "DeleteMessage", **calls["sqs"]["DeleteMessage"])
+            assert answer[:2] == (503, "ServiceUnavailable")
+
+
+async def _written(api: FormOfApi, service: str, protocol: str) -> tuple[int, str]:
+    """Status and code of an operation that cannot succeed without Cassandra."""
+    if service == "sqs":
+        return (await api("sqs", protocol, "SendMessage", QueueUrl=URL, MessageBody="m"))[:2]
+    return (await api("sns", protocol, "CreateTopic", Name="new"))[:2]

@@ -1,0 +1,146 @@
+"""An API process that was told to stop: balancers see it at once, calls are answered until they have, and polls end."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cns_backend.store_host import StoreHost
+from cns_common.configuration.settings import Settings
+from cns_common.metrics.catalogue import LONG_POLLS_WAITING
+from cns_server.api import Api
+from cns_server.listener import listen
+from tests.ports import free_port
+
+ENOUGH_S = 20.0
+
+
+@dataclass
+class Answer:
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+
+@dataclass
+class Connection:
+    """A connection that a client keeps."""
+
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
+
+    async def ask(self, method: str, path: str, target: str = "", **members: Any) -> Answer:
+        body = json.dumps(members).encode() if target else b""
+        lines = [f"{method} {path} HTTP/1.1", "host: x", f"content-length: {len(body)}"]
+        if target:
+            lines += [f"x-amz-target: AmazonSQS.{target}", "content-type: application/x-amz-json-1.0"]
+        self.writer.write("\r\n".join([*lines, "", ""]).encode() + body)
+        head = (await self.reader.readuntil(b"\r\n\r\n")).decode().splitlines()
+        headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in head[1:] if line)}
+        answer = await self.reader.readexactly(int(headers.get("content-length", 0)))
+        return Answer(int(head[0].split()[1]), headers, answer)
+
+    async def is_ended(self) -> bool:
+        return await self.reader.read() == b""
+
+
+@dataclass
+class Service:
+    port: int
+    api: Api
+    until: asyncio.Future[None]
+    served: asyncio.Task[None]
+    balancers_know: asyncio.Event = field(default_factory=asyncio.Event)
+    connections: list[Connection] = field(default_factory=list)
+
+    async def connect(self) -> Connection:
+        self.connections.append(Connection(*await asyncio.open_connection("127.0.0.1", self.port)))
+        return self.connections[-1]
+
+    async def page(self, path: str) -> int:
+        return (await (await self.connect()).ask("GET", path)).status
+
+    async def call(self, target: str, **members: Any) -> Answer:
+        return await (await self.connect()).ask("POST", "/", target, **members)
+
+    async def close(self) -> None:
+        for connection in self.connections:
+            connection.writer.close()
+        await asyncio.gather(*[each.writer.wait_closed() for each in self.connections], return_exceptions=True)
+
+
+@pytest.fixture
+async def service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Service]:
+    settings = Settings(data=tmp_path, port=free_port(), auth="off", events="off", stop_delay_s=300)
+    host = StoreHost(settings)
+    await host.start()
+    until: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    api = await Api.build(settings, host.backend)
+    served = asyncio.create_task(api.serve(listen(settings, shared=False), until))
+    found = Service(settings.port, api, until, served)
+
+    async def wait_for_balancers(self: Api, serving: asyncio.Task[None]) -> None:
+        await found.balancers_know.wait()
+
+    monkeypatch.setattr(Api, "_wait_for_balancers", wait_for_balancers)
+    yield found
+    found.balancers_know.set()
+    if not until.done():
+        until.set_result(None)
+    await served
+    await found.close()
+    await host.close()
+
+
+async def test_it_answers_until_balancers_know_and_then_ends_polls(service: Service) -> None:
+    url = json.loads((await service.call("CreateQueue", QueueName="q")).body)["QueueUrl"]
+    kept, polling = await service.connect(), await service.connect()
+    assert "connection" not in (await kept.ask("POST", "/", "GetQueueUrl", QueueName="q")).headers
+    poll = asyncio.create_task(polling.ask("POST", "/", "ReceiveMessage", QueueUrl=url, WaitTimeSeconds=20))
+    await asyncio.wait_for(_until_polling(service), ENOUGH_S)
+    assert await service.page("/live") == 200
+
+    service.until.set_result(None)
+    await asyncio.sleep(0)  # the server's task goes on
+    assert [await service.page(path) for path in ("/live", "/ready")] == [404, 503]
+    answer = await kept.ask("POST", "/", "GetQueueUrl", QueueName="q")
+    assert (answer.status, answer.headers["connection"]) == (200, "close")
+    assert await kept.is_ended()
+    assert (await service.call("GetQueueUrl", QueueName="q")).status == 200, "new connections are answered, too"
+    assert not poll.done()
+
+    service.balancers_know.set()
+    ended = await asyncio.wait_for(poll, ENOUGH_S)
+    assert (ended.status, ended.headers["connection"], json.loads(ended.body)) == (200, "close", {})
+    assert await polling.is_ended()
+    await asyncio.wait_for(service.served, ENOUGH_S)
+    with pytest.raises(OSError):
+        await service.connect()
+
+
+async def test_a_poll_that_finds_something_while_it_leaves_is_answered(service: Service) -> None:
+    url = json.loads((await service.call("CreateQueue", QueueName="q")).body)["QueueUrl"]
+    polling = await service.connect()
+    poll = asyncio.create_task(polling.ask("POST", "/", "ReceiveMessage", QueueUrl=url, WaitTimeSeconds=20))
+    await asyncio.wait_for(_until_polling(service), ENOUGH_S)
+    service.until.set_result(None)
+    assert (await service.call("SendMessage", QueueUrl=url, MessageBody="late")).status == 200
+    answer = await asyncio.wait_for(poll, ENOUGH_S)
+    assert json.loads(answer.body)["Messages"][0]["Body"] == "late"
+    assert answer.headers["connection"] == "close"
+
+
+async def _until_polling(service: Service) -> None:
+    while not _waiting(await service.api.metrics()):
+        await asyncio.sleep(0.01)  # until the server has read the call
+
+
+def _waiting(page: str) -> float:
+    lines = [line for line in page.splitlines() if line.startswith(LONG_POLLS_WAITING.name) and '"client"' in line]
+    return sum(float(line.rpartition(" ")[2]) for line in lines)

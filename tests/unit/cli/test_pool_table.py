@@ -1,0 +1,29 @@
+"""`cns pool list`: a worker that delivers nothing is named, with the reason."""
+
+from __future__ import annotations
+
+import pytest
+
+from cns_backend.stores.contract import Report
+from cns_cli.pool_table import table
+from cns_common.metrics.catalogue import CLOCK_OFFSET_SECONDS, CLOCK_RECEIVES_REFUSED
+
+
+@pytest.mark.parametrize(
+    ("offset_s", "refused", "said"),
+    [
+        (61.04, 1, ["m/worker-1 delivers nothing: its machine's clock is 61.0 s ahead of Cassandra's"]),
+        (
+            0.1,
+            1,
+            ["m/worker-1 delivers nothing yet: message time waits until its machine's clock, which was set back,"],
+        ),
+        (4.9, 0, []),
+    ],
+)
+def test_a_worker_whose_clock_is_wrong(offset_s: float, refused: int, said: list[str]) -> None:
+    samples = (CLOCK_OFFSET_SECONDS.sample(offset_s), CLOCK_RECEIVES_REFUSED.sample(refused))
+    lines = table([Report("m/worker-1", "worker", (), samples), Report("m/worker-2", "worker", (), ())])
+    found = [line for line in lines if "delivers nothing" in line]
+    assert len(found) == len(said)
+    assert all(line.startswith(text) for line, text in zip(found, said, strict=True))
