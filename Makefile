@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 UV := $(BIN)/uv
 DATA ?= data
 
-.PHONY: help install install-cluster install-pipeline install-dev install-clients up test test-all check fast format lock bench faults compose-test servers-up servers-down clean
+.PHONY: help install install-cluster install-pipeline install-dev install-clients up test test-all check fast format lock seeds bench faults compose-test servers-up servers-down clean
 
 help:
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -46,7 +46,7 @@ fast: install-dev
 	$(BIN)/ruff check .
 	$(BIN)/lint-imports
 	$(BIN)/mypy
-	$(BIN)/check-jsonschema --quiet --builtin-schema vendor.compose-spec docker-compose.yml
+	$(BIN)/check-jsonschema --quiet --builtin-schema vendor.compose-spec docker-compose.yml docker-compose.scaled.yml docker-compose.pipeline.yml
 	$(BIN)/python -m pytest -q tests/unit tests/protocol
 
 check: fast ## format, lint, types, layers, the compose file, fast tests
@@ -56,6 +56,9 @@ test: install-dev ## what CI runs: the embedded form whole, a thin slice of ever
 
 test-all: install-dev ## every test: the cluster, all clients, fault rounds, a quick bench; writes docs/conformance.md
 	$(BIN)/python -m tests.run_stages --all
+
+seeds: install-dev ## what the seeds state, shown by its commands: make seeds SEED=000
+	$(BIN)/python -m tests.seeds $(SEED)
 
 bench: install-dev ## measure against the bare floor; writes docs/performance.md
 	$(BIN)/python -m bench.run $(ARGS)

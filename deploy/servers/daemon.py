@@ -97,7 +97,7 @@ def wait_until(condition: Callable[[], bool], seconds: float) -> bool:
     while not condition():
         if time.monotonic() > until:
             return False
-        time.sleep(POLL_INTERVAL_S)
+        time.sleep(POLL_INTERVAL_S)  # between two looks: another process's start and end raise no event here
     return True
 
 

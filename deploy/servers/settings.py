@@ -30,7 +30,7 @@ class Settings:
     cassandra_port: int = 19042
     redis_port: int = 16379
     ring_port: int = 19142
-    heap: str = "512M"
+    heap: str = "1G"
     commit_log: str = "periodic"
 
 
