@@ -24,7 +24,7 @@ from bench.load import polls
 from bench.load.single_calls import OPERATIONS
 from bench.measure.figures import Figures, bar_cell, median_run
 from bench.measure.processes import await_quiet
-from bench.sections import cluster, curves, fairness, fanout, groups, isolation, waiting, wide
+from bench.sections import cluster, curves, fairness, fanout, groups, isolation, long_run, seed000, waiting, wide
 from bench.sections.overview import PAGE, refresh, with_section
 from bench.sections.profiles import profile
 from bench.sections.runs import (
@@ -48,8 +48,10 @@ STARTS = 10
 START_S_MAX = 2.0
 BARS = {"send": 0.5, "receive + delete": 0.5, "batch send": 0.5, "batch receive + delete": 0.5}
 SIDES = ("floor", "service")
-RING = "ring"
-"""This section runs only on request: three Cassandra nodes need much memory."""
+RING, LONG = "ring", "long"
+ON_REQUEST = (RING, LONG)
+"""These sections run only when they are asked for: three Cassandra nodes need much memory, 2,000,000 messages half an
+hour."""
 WAKE_BAR = 1.4
 
 
@@ -96,7 +98,9 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--date", default="")
     parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--ring", action="store_true", help="the cluster form on a ring of three nodes as well")
+    parser.add_argument(
+        "--ring", action="store_const", const=RING, help="the cluster form on a ring of three nodes as well"
+    )
     parser.add_argument("--only", choices=SECTIONS)
     parser.add_argument("--profile", dest="only", action="store_const", const="profiles", help="--only profiles")
     options = parser.parse_args()
@@ -105,7 +109,7 @@ def main() -> int:
         if options.quick:
             return quick(Path(scratch), options.seed)
         for name, table in SECTIONS.items():
-            if options.only in (None, name) and (name != RING or options.ring or options.only == RING):
+            if name == options.only or (options.only is None and (name not in ON_REQUEST or name == options.ring)):
                 write(name, table(Path(scratch), options.runs, options.seed), options)
     return 0
 
@@ -270,6 +274,9 @@ SECTIONS: dict[str, Table] = {
     "waiting": waiting.table,
     "cluster": cluster.cluster_table,
     RING: cluster.ring_table,
+    "seed000": seed000.table,
+    "receivers": long_run.receivers_table,
+    LONG: long_run.table,
     "profiles": profiles,
 }
 

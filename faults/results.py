@@ -51,7 +51,7 @@ class KillResult(msgspec.Struct, frozen=True, kw_only=True):
 class ClusterResult(msgspec.Struct, frozen=True, kw_only=True):
     """A round against the cluster form."""
 
-    kind: str  # which part was killed: cluster-redis, cluster-worker, cluster-api, cluster-node
+    kind: str  # which part was killed or cut off: a kind of faults.cluster.plan
     seed: int
     place: str
     messages: int = 0  # as in KillResult

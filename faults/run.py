@@ -3,7 +3,9 @@
     python -m faults.run [--rounds N | --in-all N] [--power 20] [--seed 1] [--only KIND|kills|power|cluster]
 
 KIND is api, worker (which is producer and consumer) or both: these are the kills; cluster-redis, cluster-worker,
-cluster-api or cluster-node. A round that fails is repeated by its kind and seed: `--only worker --rounds 1 --seed 17`.
+cluster-api, cluster-node, cluster-clocks, cluster-partition or cluster-replica. A round that fails is repeated by its
+kind and seed:
+`--only worker --rounds 1 --seed 17`.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from pathlib import Path
 import msgspec
 
 from faults.cluster.kills import cluster_round
-from faults.cluster.plan import CLUSTER_KINDS, NODE, plan_cluster_round
+from faults.cluster.plan import CLUSTER_KINDS, LINKED_KINDS, NODE, plan_cluster_round
 from faults.cluster.processes import site
 from faults.power.rounds import power_round
 from faults.report import Facts, facts, write_cluster_report, write_kill_report, write_power_report, write_summary
@@ -121,7 +123,7 @@ async def _cluster_rounds(kind: str, rounds: int, seed: int) -> AsyncIterator[Cl
                 directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="cns-faults-")))
                 receiver_port, journal = free_port(), directory / "arrivals"
                 stack.enter_context(receiving(receiver_port, journal))
-                hurt = stack.enter_context(site(directory, ring))
+                hurt = stack.enter_context(site(directory, ring, linked=kind in LINKED_KINDS))
                 resources = await hurt.resources(receiver_port, journal)
                 valid = True
                 while seeds and valid:

@@ -63,11 +63,15 @@ class Publisher:
             await self.client.ask("SetQueueAttributes", QueueUrl=self.client.url, Attributes={"Policy": document})
             await self._subscribe("sqs", arn, raw=raw)
 
-    async def subscribe_sink(self, sink: Sink, *, raw: bool) -> None:
-        await self._subscribe("http", await sink.open(), raw=raw)
-        async with asyncio.timeout(ARRIVAL_TIMEOUT_S):
-            token = await sink.token
-        await self.client.lanes[0].ask(self._form("ConfirmSubscription", TopicArn=self.topic, Token=token))
+    async def subscribe_sink(self, sink: Sink, *, raw: bool, times: int = 1) -> None:
+        """With `times` the sink gets each notification as so many endpoints."""
+        url = await sink.open()
+        for number in range(times):
+            sink.token = asyncio.get_running_loop().create_future()
+            await self._subscribe("http", f"{url}{number or ''}", raw=raw)
+            async with asyncio.timeout(ARRIVAL_TIMEOUT_S):
+                token = await sink.token
+            await self.client.lanes[0].ask(self._form("ConfirmSubscription", TopicArn=self.topic, Token=token))
 
     async def _subscribe(self, protocol: str, endpoint: str, *, raw: bool) -> None:
         members = {"TopicArn": self.topic, "Protocol": protocol, "Endpoint": endpoint, "ReturnSubscriptionArn": "true"}

@@ -169,7 +169,7 @@ def measure(rounds: int) -> dict[str, Counts]:
                 process.counts()
             sns.publish(TopicArn=topic, Message="x" * 100)
             bodies.get(timeout=ANSWER_TIMEOUT_S)
-            time.sleep(SETTLED_S)
+            time.sleep(SETTLED_S)  # the settlement raises no event that this process could wait for
             for role, process in processes.items():
                 found[role].append(process.counts())
     return {role: reduce(_lowest, counts[WARM_UP_ROUNDS:]) for role, counts in found.items()}

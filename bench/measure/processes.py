@@ -45,13 +45,7 @@ class Server:
 
     def processes(self) -> list[int]:
         """The ids of the server's process and all its descendants."""
-        found, unseen = [], [self.pid]
-        while unseen:
-            pid = unseen.pop()
-            found.append(pid)
-            for task in Path(f"/proc/{pid}/task").glob("*/children"):
-                unseen += [int(child) for child in _read(task).split()]
-        return found
+        return tree(self.pid)
 
     def cpu_s(self) -> float:
         return sum(cpu_s(pid) for pid in self.processes())
@@ -63,6 +57,17 @@ class Server:
 
     def resident_bytes(self) -> int:
         return sum(map(resident_bytes, self.processes()))
+
+
+def tree(root: int) -> list[int]:
+    """The ids of a process and all its descendants."""
+    found, unseen = [], [root]
+    while unseen:
+        pid = unseen.pop()
+        found.append(pid)
+        for task in Path(f"/proc/{pid}/task").glob("*/children"):
+            unseen += [int(child) for child in _read(task).split()]
+    return found
 
 
 def resident_bytes(pid: int) -> int:

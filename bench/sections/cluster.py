@@ -35,18 +35,19 @@ P50_MS, P95_MS = 10.0, 25.0
 """Limits at half load."""
 
 
-def _service(apis: int) -> list[str]:
-    """The command of API processes without a worker. It prints the access keys for the bench."""
+def _service(apis: int, options: str = "--no-worker") -> list[str]:
+    """The command of API processes, by default without a worker. It prints the access keys for the bench."""
     where = "--data {data}"
     return [
         "sh",
         "-c",
-        f"{CNS} account create {where} && exec {CNS} up --no-worker --api {apis} --port {{port}} {where}",
+        f"{CNS} account create {where} && exec {CNS} up {options} --api {apis} --port {{port}} {where}",
     ]
 
 
 FLOOR, SERVICE, PAIR = "floor", "service", "service, 2 processes"
 SIDES = {FLOOR: python("bench.floor.rows"), SERVICE: _service(1), PAIR: _service(2)}
+SERVICE_WITH_WORKER = _service(1, "")
 LISTENERS = {FLOOR: 1, SERVICE: 1, PAIR: 2}
 
 
@@ -97,18 +98,22 @@ def ring() -> Iterator[CassandraAddress]:
         yield place
 
 
-def measure(place: CassandraAddress, scratch: Path, names: list[str], n: int, size: Size, seed: int) -> Runs:
-    """Measure each of the servers `n` times, alternating."""
-    redis_url = servers.redis_url()
-    environment = {
+def environment_of(place: CassandraAddress) -> dict[str, str]:
+    """The settings of a service in this keyspace."""
+    return {
         "CNS_STORE": "cassandra",
         "CNS_CASSANDRA": ",".join(f"{host}:{place.port}" for host in place.hosts),
         "CNS_CASSANDRA_KEYSPACE": place.keyspace,
-        "CNS_REDIS": redis_url,
+        "CNS_REDIS": servers.redis_url(),
         "CNS_MASTER_KEY": base64.b64encode(secrets.token_bytes(32)).decode(),
     }
+
+
+def measure(place: CassandraAddress, scratch: Path, names: list[str], n: int, size: Size, seed: int) -> Runs:
+    """Measure each of the servers `n` times, alternating."""
+    environment = environment_of(place)
     runs: Runs = defaultdict(list)
-    with Backends(place, redis_url) as backends:
+    with Backends(place, environment["CNS_REDIS"]) as backends:
         for number in range(n):
             for name in names:
                 with running(

@@ -112,12 +112,12 @@ async def _filled_queue(client: Client, kind: Kind, depth: int, name: str) -> Qu
     filler = QueueFiller(client, kind, depth)
     await filler.use_queue(name)
     if kind.fair:
-        await _receive_noisy(client)
+        await receive_noisy(client)
     await filler.fill(depth)
     return filler
 
 
-async def _receive_noisy(client: Client) -> None:
+async def receive_noisy(client: Client) -> None:
     entries = [{"Id": str(n), "MessageBody": client.body(), "MessageGroupId": "noisy"} for n in range(BATCH)]
 
     def script() -> Script:

@@ -56,11 +56,11 @@ def served(
     """Run a server and wait until it is ready; for the service, until its worker has reported."""
     with running(name, command, data, environment, listeners=listeners) as server:
         if command[0].endswith("cns"):
-            wait_until(lambda: _ready(server.port), 30, lambda: f"{name} is not ready")
+            wait_until(lambda: is_ready(server.port), 30, lambda: f"{name} is not ready")
         yield server
 
 
-def _ready(port: int) -> bool:
+def is_ready(port: int) -> bool:
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/ready", timeout=2) as answer:
             return bool(json.load(answer)["ready"])

@@ -12,8 +12,10 @@ import msgspec
 
 from cns_common.cassandra.session import Cassandra, CassandraAddress
 from cns_common.clock import Clock
+from cqs.engines.cassandra.clock_skew import ClockSkew
 from cqs.engines.cluster.fifo.commands import Command, Send
 from cqs.engines.cluster.fifo.log import CommandLog
+from cqs.engines.cluster.fifo.log_time import LogTime
 from cqs.engines.cluster.fifo.snapshots import Snapshots
 from faults.accounting.ledger import NS_PER_S, Ledger
 from faults.service.leftovers import COMPLAINTS, TEXT_SHOWN
@@ -37,7 +39,9 @@ class Leftovers:
     def __init__(self, cassandra: Cassandra, ledger: Ledger) -> None:
         self._cassandra = cassandra
         self._ledger = ledger
-        self._images = Snapshots(cassandra, Clock())
+        clock = Clock()
+        self._time = LogTime(clock, ClockSkew(cassandra, clock))
+        self._images = Snapshots(cassandra, self._time)
         self._logs: dict[str, CommandLog] = {}
         self._bodies_before = 0
 
@@ -81,7 +85,7 @@ class Leftovers:
     async def _follow(self) -> None:
         for queue, _ in await self._cassandra.run_schema(FIFO_QUEUES):
             if queue not in self._logs:
-                self._logs[queue] = CommandLog(self._cassandra, self._images, queue, self._note)
+                self._logs[queue] = CommandLog(self._cassandra, self._images, self._time, queue, self._note)
         for log in self._logs.values():
             await log.catch_up()
 

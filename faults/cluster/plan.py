@@ -1,4 +1,5 @@
-"""The plan of a round of the cluster form: which process is killed, when and for how long; permitted duplicates."""
+"""The plan of a round of the cluster form: which process is killed or cut off, when and for how long; permitted
+duplicates."""
 
 from __future__ import annotations
 
@@ -16,19 +17,36 @@ from faults.accounting.causes import (
 )
 
 REDIS, WORKER, API, NODE = "cluster-redis", "cluster-worker", "cluster-api", "cluster-node"
-CLUSTER_KINDS = (REDIS, WORKER, API, NODE)
+PARTITION, REPLICA = "cluster-partition", "cluster-replica"
+"""One process does not reach Redis, which all others do; a replica takes the place of a Redis that died."""
+CLOCKS = "cluster-clocks"
+"""The API processes are on machines whose clocks are wrong, one a minute behind and one a minute ahead."""
+CLOCKS_WRONG_S = (-60, 60)
+LINKED_KINDS = (PARTITION, REPLICA)
+CLUSTER_KINDS = (REDIS, WORKER, API, NODE, CLOCKS, *LINKED_KINDS)
 PERMITTED_CAUSES: dict[str, frozenset[str]] = {
     REDIS: frozenset({CLIENT_RETRY, LEASE_OVER, HIDING_LOST}),
     WORKER: frozenset({CLIENT_RETRY, LEASE_OVER, CRASH_BEFORE_SETTLE}),
     API: frozenset({CLIENT_RETRY, LEASE_OVER, MOVE_CUT_OFF}),
     NODE: frozenset({CLIENT_RETRY, LEASE_OVER, SETTLEMENT_FAILED, MOVE_CUT_OFF}),
+    CLOCKS: frozenset({CLIENT_RETRY, LEASE_OVER}),
+    PARTITION: frozenset({CLIENT_RETRY, LEASE_OVER}),
+    REPLICA: frozenset({CLIENT_RETRY, LEASE_OVER}),
 }
 """Causes of duplicates, by kind of round."""
-VICTIM_COUNTS = {REDIS: 1, WORKER: 2, API: 2, NODE: 3}
-"""How many processes of the kind there are; one is killed."""
+VICTIM_COUNTS = {REDIS: 1, WORKER: 2, API: 2, NODE: 3, CLOCKS: 1, PARTITION: 4, REPLICA: 1}
+"""How many processes of the kind there are; one is killed, or cut off from Redis."""
 KILL_AFTER_S = (0.5, 4.0)
 """The first dead letters are moved after two seconds."""
-OUTAGE_S: dict[str, tuple[float, float]] = {REDIS: (0.0, 10.0), WORKER: (0.5, 3.0), API: (0.5, 3.0), NODE: (2.0, 10.0)}
+OUTAGE_S: dict[str, tuple[float, float]] = {
+    REDIS: (0.0, 10.0),
+    WORKER: (0.5, 3.0),
+    API: (0.5, 3.0),
+    NODE: (2.0, 10.0),
+    CLOCKS: (5.0, 10.0),
+    PARTITION: (0.5, 10.0),
+    REPLICA: (0.0, 3.0),
+}
 """From the kill until it is started again: shortest and longest."""
 
 

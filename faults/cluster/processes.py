@@ -1,35 +1,43 @@
-"""The cluster form under fault: its processes, Redis and Cassandra, of which a round kills one and starts it again."""
+"""The cluster form under fault: its processes, Redis and Cassandra. A round kills one and starts it again, or cuts one
+off from Redis."""
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from bench.load.signing import Credentials
 from cns_backend import schema
 from cns_common.cassandra.session import CassandraAddress
-from faults.cluster.plan import API, NODE, REDIS, WORKER
+from faults.cluster.linked_redis import LinkedRedis
+from faults.cluster.plan import API, CLOCKS, CLOCKS_WRONG_S, NODE, PARTITION, REDIS, REPLICA, WORKER
 from faults.service.resources import RoundResources, create_resources
+from faults.service.wire import OutcomeUnknown, Refused, Wire
 from tests.cluster import Cluster, Process
 from tests.keyspace import aside, keyspace
 from tests.own_redis import OwnRedis
 from tests.servers import Ring, fresh_keyspace
+from tests.wrong_clock import with_wrong_clock
 
 RING_REPLICATION = 3
+KNOWN_S = 60.0
+POLL_INTERVAL_S = 0.1
 
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """`ring` is set if Cassandra nodes are killed."""
+    """`ring` is set if Cassandra nodes are killed, `links` if processes reach Redis by links that can be cut."""
 
     place: CassandraAddress
     redis: OwnRedis
     cluster: Cluster
     ring: Ring | None = None
+    links: LinkedRedis | None = field(default=None, kw_only=True)
 
     @property
     def port(self) -> int:
@@ -37,7 +45,7 @@ class Site:
         return self.cluster.balancer.port
 
     def kill(self, kind: str, victim: int) -> None:
-        """Send SIGKILL and wait until the process has ended."""
+        """Send SIGKILL and wait until the process has ended, or cut it off."""
         self._kill_and_start(kind, victim)[0]()
 
     def start_again(self, kind: str, victim: int) -> None:
@@ -50,8 +58,14 @@ class Site:
             REDIS: (self.redis.kill, self.redis.start),
             WORKER: (lambda: _kill(cluster.workers[victim]), lambda: cluster.start_worker(victim)),
             API: (lambda: _kill(cluster.apis[victim]), lambda: cluster.start_api(victim)),
+            CLOCKS: (lambda: _restart(cluster, CLOCKS_WRONG_S), lambda: _restart(cluster, (0, 0))),
             NODE: (lambda: ring.kill(victim + 1), lambda: ring.restart(victim + 1)),
         }
+        if links := self.links:
+            table |= {
+                PARTITION: (lambda: links.cut(victim), lambda: links.heal(victim)),
+                REPLICA: (links.kill_master, links.promote),
+            }
         return table[kind]
 
     def ended(self) -> list[str]:
@@ -61,12 +75,15 @@ class Site:
         """Make a new account with new queues, topics and subscriptions."""
         keys = self.cluster.account()
         credentials = Credentials(key_id=keys["AWS_ACCESS_KEY_ID"], secret=keys["AWS_SECRET_ACCESS_KEY"])
+        for api in self.cluster.apis:
+            await _wait_known(Wire(api.port, credentials))
         return await create_resources(self.port, credentials, receiver_port, journal)
 
 
 @contextmanager
-def site(directory: Path, ring: Ring | None = None) -> Iterator[Site]:
-    """Two API processes, two Celery workers and their own Redis, in a new keyspace of the ring or single node."""
+def site(directory: Path, ring: Ring | None = None, *, linked: bool = False) -> Iterator[Site]:
+    """Two API processes, two Celery workers and their own Redis, in a new keyspace of the ring or single node. If
+    `linked`, each reaches Redis by a link of its own."""
     with ExitStack() as stack:
         place = stack.enter_context(_ring_keyspace(ring) if ring else keyspace())
         redis = OwnRedis(directory)
@@ -79,9 +96,12 @@ def site(directory: Path, ring: Ring | None = None) -> Iterator[Site]:
             "CNS_TEST_CLOCK": "true",
         }
         cluster = Cluster(directory, environment)
+        links = stack.enter_context(LinkedRedis(directory, redis)) if linked else None
+        if links:
+            links.link([*cluster.apis, *cluster.workers])
         stack.callback(cluster.stop)
         cluster.start()
-        yield Site(place, redis, cluster, ring)
+        yield Site(place, redis, cluster, ring, links=links)
 
 
 @contextmanager
@@ -93,6 +113,28 @@ def _ring_keyspace(ring: Ring) -> Iterator[CassandraAddress]:
     yield place
 
 
+async def _wait_known(wire: Wire) -> None:
+    """Wait until the API process knows the new account: on a busy machine the announcement may come late."""
+    async with asyncio.timeout(KNOWN_S):
+        while True:
+            try:
+                await wire.sns("ListTopics", {})
+            except (OutcomeUnknown, Refused):
+                await asyncio.sleep(POLL_INTERVAL_S)
+            else:
+                break
+    wire.close()
+
+
 def _kill(process: Process) -> None:
     os.kill(process.pid, signal.SIGKILL)
     process.wait_end()
+
+
+def _restart(cluster: Cluster, ahead_s: Sequence[int]) -> None:
+    """Stop each API process, and start it on a machine whose clock is so far ahead."""
+    for index, seconds in enumerate(ahead_s):
+        process = cluster.apis[index]
+        process.stop()
+        process.environment = with_wrong_clock(process.environment, seconds)
+        cluster.start_api(index)

@@ -6,23 +6,25 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from cqs.engines.contract import Message, Outcome
-from faults.power.journal import Journal, Put, StoreCall
+from faults.power.journal import Journal, SentMessage, StoreCall
 
 REMOVED = (Outcome.DONE, Outcome.GONE)
 
 
 @dataclass(slots=True)
 class Expectation:
-    possible: dict[str, Put] = field(default_factory=dict)  # by id: may be there
+    possible: dict[str, SentMessage] = field(default_factory=dict)  # by id: may be there
     certain: set[str] = field(default_factory=set)  # must be there
     gone: set[str] = field(default_factory=set)  # must not be there
     bodies: dict[str, list[bytes]] = field(default_factory=dict)  # by id: allowed bodies of changed messages
     sequences: dict[str, int] = field(default_factory=dict)  # by id: acknowledged ones
     records: dict[str, tuple[int, int]] = field(default_factory=dict)  # control plane: lowest and highest value
-    dedup: dict[str, Put] = field(default_factory=dict)  # keys whose first send was acknowledged
-    forgotten: dict[str, Put] = field(default_factory=dict)  # keys ended by a purge
+    dedup: dict[str, SentMessage] = field(default_factory=dict)  # keys whose first send was acknowledged
+    forgotten: dict[str, SentMessage] = field(default_factory=dict)  # keys ended by a purge
     locks: dict[str, tuple[int, Message]] = field(default_factory=dict)  # FIFO group: (lease end, leased message)
-    pairs: list[tuple[tuple[Put, ...], Message]] = field(default_factory=list)  # unanswered settlements: sends, delete
+    pairs: list[tuple[tuple[SentMessage, ...], Message]] = field(
+        default_factory=list
+    )  # unanswered settlements: sends, delete
 
 
 def expect(journal: Journal, position: int) -> Expectation:
@@ -96,7 +98,7 @@ def _purged_keys(found: Expectation, calls: list[StoreCall], position: int) -> N
                 found.forgotten[key] = put
 
 
-def _original(sends: list[StoreCall], put: Put) -> StoreCall:
+def _original(sends: list[StoreCall], put: SentMessage) -> StoreCall:
     return next(call for call in sends if put in call.puts)
 
 

@@ -27,7 +27,7 @@ RECORDS = "SELECT key, value FROM probe"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Put:
+class SentMessage:
     """A message sent by a call."""
 
     queue: QueueRef
@@ -43,7 +43,7 @@ class StoreCall:
 
     began: int
     answered: int | None = None
-    puts: tuple[Put, ...] = ()
+    puts: tuple[SentMessage, ...] = ()
     removes: tuple[tuple[QueueRef, Message], ...] = ()
     replaces: tuple[tuple[Message, bytes], ...] = ()  # bodies
     touches: Message | None = None  # its visibility may have been changed
@@ -64,11 +64,12 @@ class StoreCall:
 
 def existing_calls(connection: apsw.Connection) -> list[StoreCall]:
     """The contents left by an earlier run, as calls that were answered at position 0."""
-    rows: list[tuple[Put, int]] = []
+    rows: list[tuple[SentMessage, int]] = []
     for q in QUEUES:
         messages: list[Any] = connection.execute(SCAN, (q.id,)).fetchall()
         rows += [
-            (Put(queue=q, id=message_id, body=body, group=group), seq) for message_id, body, seq, group in messages
+            (SentMessage(queue=q, id=message_id, body=body, group=group), seq)
+            for message_id, body, seq, group in messages
         ]
     puts = tuple([put for put, _ in rows])
     sends = StoreCall(

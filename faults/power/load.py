@@ -22,7 +22,7 @@ from faults.power.journal import (
     REDRIVE,
     STANDARD,
     Journal,
-    Put,
+    SentMessage,
     StoreCall,
     existing_calls,
 )
@@ -125,7 +125,7 @@ class Load:
         await self._engine.purge(q, self._clock.now_ms())
         self._end(call)
 
-    async def _send(self, q: QueueRef, puts: list[Put]) -> None:
+    async def _send(self, q: QueueRef, puts: list[SentMessage]) -> None:
         call = self._begin(StoreCall(began=self._log.position, puts=tuple(puts)))
         now_ms = self._clock.now_ms()
         answers = await self._engine.send(q, [self._entry(put, now_ms) for put in puts], now_ms)
@@ -198,7 +198,7 @@ class Load:
         call.replaced = tuple(await self._engine.change(q, [change], now_ms))
         self._end(call)
 
-    async def _settle(self, removes: list[tuple[QueueRef, Message]], puts: list[Put]) -> None:
+    async def _settle(self, removes: list[tuple[QueueRef, Message]], puts: list[SentMessage]) -> None:
         call = self._begin(StoreCall(began=self._log.position, removes=tuple(removes), puts=tuple(puts)))
         now_ms = self._clock.now_ms()
         settlement = Settlement(
@@ -246,11 +246,11 @@ class Load:
         self._numbers += 1
         return self._numbers
 
-    def _put(self, q: QueueRef, group: str = "", dedup: str = "") -> Put:
+    def _put(self, q: QueueRef, group: str = "", dedup: str = "") -> SentMessage:
         message_id = f"{self._prefix}{self._number()}"
         size = self._random.choice(BODY_BYTES)
-        return Put(queue=q, id=message_id, body=message_id.encode().ljust(size, b"."), group=group, dedup=dedup)
+        return SentMessage(queue=q, id=message_id, body=message_id.encode().ljust(size, b"."), group=group, dedup=dedup)
 
-    def _entry(self, put: Put, now_ms: int) -> Entry:
+    def _entry(self, put: SentMessage, now_ms: int) -> Entry:
         delay_ms = self._random.choice((0, 0, 0, SHORT_LEASE_MS)) if not put.group else 0
         return Entry(put.id, put.body, now_ms, now_ms + delay_ms, put.group, put.dedup)

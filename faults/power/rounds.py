@@ -20,7 +20,7 @@ from cqs.engines.embedded import EmbeddedEngine
 from faults.power.disk import Disk, restore
 from faults.power.load import SCHEMA, Load
 from faults.power.recording_vfs import Log, Record, RecordingVfs, Sync, Write
-from faults.power.reopening import Reopening
+from faults.power.reopened_store import ReopenedStore
 from faults.power.snapshots import Snapshots
 from faults.results import PowerResult
 
@@ -92,7 +92,7 @@ class RecordedRun:
         for variant, files in (("synced", self._disk.synced()), ("torn", self._disk.torn(self._random))):
             directory = scratch / f"{position}-{variant}"
             restore(files, directory)
-            found = await Reopening(directory, position, self._load.journal, allowed).check()
+            found = await ReopenedStore(directory, position, self._load.journal, allowed).check()
             faults += [f"{fault} ({name}, {position}, {variant})" for fault in found]
             if name == "random":
                 self.left_behind = files

@@ -38,13 +38,13 @@ class Acknowledgement(NamedTuple):
 Send = Callable[[Sequence[SentMessage]], Awaitable[list[Acknowledgement]]]
 
 
-class _Sent(msgspec.Struct, frozen=True, rename="pascal"):
+class _SentEntry(msgspec.Struct, frozen=True, rename="pascal"):
     message_id: str
     sequence_number: str
 
 
 class _BatchAnswer(msgspec.Struct, frozen=True, rename="pascal"):
-    successful: tuple[_Sent, ...] = ()
+    successful: tuple[_SentEntry, ...] = ()
 
 
 async def send_until_answered(messages: Sequence[SentMessage], call: Callable[[], Awaitable[bytes]]) -> bytes:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from faults.cluster.kills import cluster_round
-from faults.cluster.plan import API, REDIS, WORKER, plan_cluster_round
+from faults.cluster.plan import API, PARTITION, REDIS, REPLICA, WORKER, plan_cluster_round
 from faults.cluster.processes import Site, site
 from faults.service.processes import receiving
 from faults.service.resources import RoundResources
@@ -16,6 +17,7 @@ from tests.ports import free_port
 
 ROUNDS = {REDIS: 2, WORKER: 7, API: 2}
 """Seeds of short rounds."""
+LINKED_ROUNDS = {PARTITION: 11, REPLICA: 2}
 
 
 @pytest.fixture(scope="module")
@@ -34,3 +36,16 @@ async def test_a_cluster_loses_and_invents_nothing(cluster_under_test: tuple[Sit
     assert result.messages > 50
     assert result.notifications > 10
     assert result.in_order > 5
+
+
+@pytest.mark.extended
+@pytest.mark.timeout(360)
+async def test_a_partition_and_a_promoted_replica_repeat_nothing(tmp_path: Path) -> None:
+    receiver_port, journal = free_port(), tmp_path / "arrivals"
+    with receiving(receiver_port, journal), site(tmp_path, linked=True) as made:
+        resources = await made.resources(receiver_port, journal)
+        for kind, seed in LINKED_ROUNDS.items():
+            result = await cluster_round(made, resources, plan_cluster_round(kind, seed))
+            assert result.faults == []
+            assert result.messages > 50
+            assert result.notifications > 10

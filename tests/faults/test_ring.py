@@ -26,12 +26,6 @@ NOTICE_S = 60.0
 pytestmark = [pytest.mark.ring, pytest.mark.timeout(600)]
 
 
-@pytest.fixture(scope="module")
-def ring() -> Iterator[Ring]:
-    with Ring() as ring:
-        yield ring
-
-
 @pytest.fixture
 def table(ring: Ring) -> Iterator[str]:
     """A table with a replica on every node."""

@@ -15,7 +15,7 @@ from cns_common.sqlite.database import Database
 from cqs.engines.contract import Entry, Outcome, QueueRef, SentEntry
 from cqs.engines.embedded import EmbeddedEngine
 from faults.power.expectation import expect
-from faults.power.journal import DAY_MS, FIFO, QUEUES, RECORDS, SCAN, Journal, Put
+from faults.power.journal import DAY_MS, FIFO, QUEUES, RECORDS, SCAN, Journal, SentMessage
 from faults.power.snapshots import digest
 
 BODILESS = "SELECT count(*) FROM slots WHERE seq NOT IN (SELECT seq FROM bodies)"
@@ -24,7 +24,7 @@ DEDUP_CHECKED_MAX = 12
 WANT = 1_000
 
 
-class Reopening:
+class ReopenedStore:
     """A directory as a power cut left it. `check` returns the faults."""
 
     def __init__(self, directory: Path, position: int, journal: Journal, allowed: Collection[bytes]) -> None:
@@ -161,8 +161,8 @@ class Reopening:
             self._scanned[put.queue.id].append((answer.id, put.body, answer.sequence))
 
     @staticmethod
-    def _last_of_each_queue(puts: Iterable[Put]) -> list[Put]:
-        of_queue: dict[str, list[Put]] = {}
+    def _last_of_each_queue(puts: Iterable[SentMessage]) -> list[SentMessage]:
+        of_queue: dict[str, list[SentMessage]] = {}
         for put in puts:
             of_queue.setdefault(put.queue.id, []).append(put)
         return [put for those in of_queue.values() for put in those[-DEDUP_CHECKED_MAX:]]
@@ -200,5 +200,5 @@ class Reopening:
             self._fault("counts", f"{counted} counted in the empty {q.id}")
 
 
-def _entry(put: Put, message_id: str, now_ms: int) -> Entry:
+def _entry(put: SentMessage, message_id: str, now_ms: int) -> Entry:
     return Entry(message_id, put.body, now_ms, now_ms, put.group, put.dedup)

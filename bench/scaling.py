@@ -1,0 +1,152 @@
+"""Deliveries a second of 1, 2 and 4 worker processes on one cluster, from a backlog, and how busy the CPUs were.
+
+    python -m bench.scaling [--workers 1,2,4] [--messages 400] [--delay-ms 200] [--sends 4] [--subscriptions 1]
+
+For each number of workers a new cluster with one API process gets the backlog while no worker runs; then `cns worker`
+processes start, and the rate counts from when all of them report until 95 % are delivered. An endpoint answers after
+`--delay-ms`, and a worker has `--sends` sends to it at once: so the rate is bounded by the workers, not by the CPUs, as
+long as these have time; with `--delay-ms 0 --sends 100` the CPUs bound it. More than 100 `--subscriptions` of the topic
+let the publishes pass the producers. It takes Cassandra and Redis as the tests do.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.acceptance.cluster.clustered import Clustered
+from tests.acceptance.conftest import running_receiver
+from tests.acceptance.endpoints import Endpoint
+from tests.acceptance.service import BIN
+from tests.cluster import Process, cluster
+from tests.waiting import wait_until
+
+BATCH = 10
+DONE_SHARE = 0.95
+START_S = 120.0
+RUN_S_MAX = 300.0
+POLL_S = 0.25
+DELIVERIES = "cns_deliveries_total"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Load:
+    messages: int  # deliveries for each worker
+    delay_ms: int
+    sends: int
+    subscriptions: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rate:
+    workers: int
+    per_second: float
+    busy: float
+    """Share of all CPUs that was used, by whatever process."""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--workers", default="1,2,4")
+    parser.add_argument("--messages", type=int, default=400, help="deliveries for each worker")
+    parser.add_argument("--delay-ms", type=int, default=200)
+    parser.add_argument("--sends", type=int, default=4)
+    parser.add_argument("--subscriptions", type=int, default=1)
+    given = parser.parse_args()
+    load = Load(messages=given.messages, delay_ms=given.delay_ms, sends=given.sends, subscriptions=given.subscriptions)
+    print("| worker processes | deliveries a second | × half as many | CPUs busy |\n|---|---|---|---|")
+    rates: dict[int, Rate] = {}
+    for workers in [int(number) for number in given.workers.split(",")]:
+        rate = rates[workers] = measure(workers, load)
+        half = rates.get(workers // 2)
+        times = f"{rate.per_second / half.per_second:.2f}" if half and workers > 1 else ""
+        print(f"| {workers} | {rate.per_second:.1f} | {times} | {rate.busy:.0%} |", flush=True)
+
+
+def measure(workers: int, load: Load) -> Rate:
+    settings = {"CNS_ENDPOINT_SENDS": str(load.sends), "CNS_ENDPOINT_SENDS_FAST": str(load.sends)}
+    with (
+        tempfile.TemporaryDirectory() as directory,
+        running_receiver() as receiver,
+        cluster(Path(directory), apis=1, workers=0, **settings) as started,
+    ):
+        service = Clustered(url=started.url, environment=started.account(), cluster=started)
+        topic = _topic(service, receiver, load, Path(directory))
+        before = service.metric(DELIVERIES)
+        goal = workers * load.messages
+        _publish(service, topic, -(-goal // load.subscriptions))
+        with _workers(service, workers, Path(directory)):
+            wait_until(lambda: len(service.health()["workers"]) == workers, START_S, started.said)
+            first, began_s, cpu = service.metric(DELIVERIES), time.monotonic(), _cpu_s()
+            last = first
+            while last - before < DONE_SHARE * goal and time.monotonic() < began_s + RUN_S_MAX:
+                time.sleep(POLL_S)  # the span between two readings of the count
+                last = service.metric(DELIVERIES)
+            took_s, after = time.monotonic() - began_s, _cpu_s()
+    busy = (after[0] - cpu[0]) / (after[1] - cpu[1])
+    return Rate(workers=workers, per_second=(last - first) / took_s, busy=busy)
+
+
+def _topic(service: Clustered, receiver: str, load: Load, directory: Path) -> str:
+    """A topic with confirmed subscriptions; a worker delivers the confirmations and stops."""
+    sns: Any = service.client("sns", tries=5)
+    arn = str(sns.create_topic(Name=uuid.uuid4().hex)["TopicArn"])
+    endpoints = [Endpoint(receiver) for _ in range(load.subscriptions)]
+    with _workers(service, 1, directory):
+        for endpoint in endpoints:
+            sns.subscribe(TopicArn=arn, Protocol="http", Endpoint=endpoint.url)
+        confirmed = {"Attributes": {"SubscriptionsConfirmed": str(load.subscriptions)}}
+
+        def are_confirmed() -> bool:
+            found = sns.get_topic_attributes(TopicArn=arn)["Attributes"]["SubscriptionsConfirmed"]
+            return bool(found == confirmed["Attributes"]["SubscriptionsConfirmed"])
+
+        wait_until(are_confirmed, START_S, service.said)
+    for endpoint in endpoints:
+        endpoint.behave(delay_ms=load.delay_ms)
+    wait_until(lambda: not service.health()["workers"], START_S)
+    return arn
+
+
+def _publish(service: Clustered, topic: str, n: int) -> None:
+    sns: Any = service.client("sns", tries=5)
+    for first in range(0, n, BATCH):
+        entries = [{"Id": str(number), "Message": str(number)} for number in range(first, min(first + BATCH, n))]
+        answer = sns.publish_batch(TopicArn=topic, PublishBatchRequestEntries=entries)
+        assert len(answer["Successful"]) == len(entries), answer
+
+
+@contextmanager
+def _workers(service: Clustered, n: int, directory: Path) -> Iterator[None]:
+    started: list[Process] = []
+    try:
+        for _ in range(n):
+            name = f"scaled-{uuid.uuid4().hex[:8]}"
+            environment = {**service.cluster.environment, "CNS_DATA": str(directory / name)}
+            process = Process(name, [str(BIN / "cns"), "worker"], environment, directory / f"{name}.said")
+            started.append(process)
+            process.launch()
+        yield
+    finally:
+        for process in started:
+            process.begin_stop()
+        for process in started:
+            process.wait_end()
+
+
+def _cpu_s() -> tuple[float, float]:
+    """Busy and all time of all CPUs, in ticks."""
+    ticks = [int(word) for word in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:]]
+    idle = ticks[3] + ticks[4]
+    return sum(ticks[:8]) - idle, sum(ticks[:8])
+
+
+if __name__ == "__main__":
+    main()

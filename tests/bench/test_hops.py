@@ -1,0 +1,44 @@
+"""The arithmetic of `bench.hops`: a mean of the wrong span would go unnoticed."""
+
+from __future__ import annotations
+
+import pytest
+
+from bench.hops import Hop, Seen, histograms_in, hops_of, means_between
+
+SEEN = Seen(
+    answered=10.0, accepted=2.0, arrived=60.0, fanout_begun=13.0, fanout_took=20.0, job_begun=43.0, delivered=61.0
+)
+PAGE = """\
+cns_job_wait_seconds_bucket{process="worker-1",queue="publish-jobs",le="0.01"} 3
+cns_job_wait_seconds_sum{process="worker-1",queue="publish-jobs"} 0.5
+cns_job_wait_seconds_count{process="worker-1",queue="publish-jobs"} 3
+cns_job_wait_seconds_sum{process="worker-2",queue="publish-jobs"} 1.5
+cns_job_wait_seconds_count{process="worker-2",queue="publish-jobs"} 1
+cns_delivery_seconds_sum{process="worker-1",protocol="http",attempt="first"} 0.25
+cns_delivery_seconds_count{process="worker-1",protocol="http",attempt="first"} 2
+cns_other_total{process="worker-1"} 7
+"""
+
+
+def test_hops_follow_one_another_and_add_up() -> None:
+    hops = hops_of(SEEN, fanned_out=True)
+    assert [hop.mean_ms for hop in hops] == [10.0, 5.0, 20.0, 10.0, 15.0, 3.0]
+    assert sum(hop.mean_ms for hop in hops) == SEEN.accepted + SEEN.delivered
+
+
+def test_without_a_fan_out_there_is_one_queue() -> None:
+    assert hops_of(SEEN, fanned_out=False)[1] == Hop("queue of endpoint jobs", 35.0)
+
+
+def test_histograms_of_all_processes_are_added() -> None:
+    assert histograms_in(PAGE) == {
+        ("job_wait_seconds", "publish-jobs"): (2.0, 4),
+        ("delivery_seconds", "first"): (0.25, 2),
+    }
+
+
+def test_a_mean_is_of_what_came_in_between() -> None:
+    key, other = ("job_wait_seconds", "publish-jobs"), ("delivery_seconds", "first")
+    means = means_between({key: (2.0, 4), other: (1.0, 1)}, {key: (3.0, 8), other: (1.0, 1), ("new", ""): (0.5, 1)})
+    assert means == {key: pytest.approx(250.0), ("new", ""): pytest.approx(500.0)}

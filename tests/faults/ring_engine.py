@@ -1,0 +1,50 @@
+"""The engine `cqs` on a ring, with a replica of every row on each node."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from cns_backend.engines import CLUSTER_ENGINES
+from cns_common.cassandra.schema import keyspace_text
+from cns_common.cassandra.session import Cassandra, CassandraAddress
+from cns_common.clock import Clock
+from cqs.engines.cassandra import schema as shared
+from cqs.engines.cluster import ClusterEngine, open_engine
+from tests.servers import Ring, fresh_keyspace
+
+TABLES = (*shared.TABLES, *CLUSTER_ENGINES["cqs"]().tables)
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    cassandra: Cassandra
+    engine: ClusterEngine
+    clock: Clock
+
+
+async def make_keyspace(ring: Ring) -> CassandraAddress:
+    """A keyspace with the engine's tables. It goes with the ring."""
+    hosts = tuple(host for host, _ in ring.addresses)
+    place = CassandraAddress(hosts=hosts, port=ring.addresses[0][1], keyspace=fresh_keyspace())
+    bare = await Cassandra.open(place, keyspace=False)
+    await bare.run_schema(keyspace_text(place, len(hosts)))
+    await bare.close()
+    cassandra = await Cassandra.open(place)
+    for text in TABLES:
+        await cassandra.run_schema(text)
+    await cassandra.close()
+    return place
+
+
+@asynccontextmanager
+async def process(place: CassandraAddress) -> AsyncIterator[Process]:
+    """A process that uses the engine without Redis."""
+    clock = Clock()
+    cassandra = await Cassandra.open(place)
+    try:
+        async with open_engine(cassandra, "", clock) as engine:
+            yield Process(cassandra, engine, clock)
+    finally:
+        await cassandra.close()
