@@ -27,6 +27,7 @@ _context.set_forkserver_preload(
         "cns_cli.outbox",
         "cns_cli.pool",
         "cns_cli.quarantine",
+        "cns_cli.replay.command",
         "cns_cli.schema",
         "cns_cli.sms",
         "tests.commands",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 
+import hypothesis
 import pytest
 
 from cns_common.logs import set_up_logs
@@ -15,7 +16,11 @@ XDIST_WORKER = "PYTEST_XDIST_WORKER"
 """A variable of pytest-xdist: the name of this process among those that share a run."""
 
 
+hypothesis.settings.register_profile("stalling machine", deadline=None)
+
+
 def pytest_configure(config: pytest.Config) -> None:
+    hypothesis.settings.load_profile("stalling machine")
     set_up_logs("info", "tests")
     signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored by what a shell starts in the background
     if XDIST_WORKER not in os.environ:

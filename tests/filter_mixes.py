@@ -50,7 +50,7 @@ def _two_exact(place: int, copy: int) -> Policy:
 
 
 def _many_values(place: int, copy: int) -> Policy:
-    """Of each list only the first value tells policies apart; the others are noise that many share."""
+    """The first value of each list differs between policies; many policies share the others."""
     noise = [f"noise-{(place + k * 7) % 500}" for k in range(10)]
     return {"a": [f"a{place % 100}", *noise], "b": [f"b{place // 100}", f"own-{copy}", *noise]}
 

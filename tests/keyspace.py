@@ -38,6 +38,11 @@ async def emptied(place: CassandraAddress) -> AsyncIterator[Cassandra]:
         await cassandra.close()
 
 
+def asked(cassandra: Cassandra) -> int:
+    """The statements of callers so far."""
+    return cassandra.statements - cassandra.background_statements.total()
+
+
 def aside(work: Coroutine[Any, Any, None]) -> None:
     """Run a coroutine on an event loop of its own, also from within another loop."""
     with ThreadPoolExecutor(1) as pool:

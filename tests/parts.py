@@ -19,6 +19,7 @@ import pytest
 from deploy.servers.failure import Failure
 from deploy.servers.software import PACKAGES, Package, ensure_installed
 from tests.clients.tools import GO, JDK, NODE, NPM
+from tests.wrong_clock import find_faketime
 
 MISSING = "TEST_PARTS_MISSING"
 """A variable: JSON of the missing parts and the commands that install them. Tests that need them are not run."""
@@ -51,6 +52,8 @@ PARTS: Mapping[str, Part] = {
     "node": Part((NODE, NPM)),
     "go": Part((GO,)),
     "curl": Part((("curl", lambda: shutil.which("curl")),)),
+    "faketime": Part((("faketime", find_faketime),)),
+    "systemd": Part((("systemd", lambda: shutil.which("systemd-analyze")),)),
     "namespaces": Part((("util-linux", _has_namespaces),)),
 }
 
@@ -79,4 +82,5 @@ def need(name: str) -> None:
     """Skip the running test if `MISSING` names this part."""
     missing: dict[str, str] = json.loads(os.environ.get(MISSING) or "{}")
     if name in missing and RUNNING_TEST in os.environ:
+        # the summary of the stages names it; with CI set, `MISSING` is empty and the test fails
         pytest.skip(f"{name} is missing: {missing[name]}")

@@ -62,7 +62,7 @@ class StepCounter:
                     return
 
     def ends(self, text: str) -> list[int]:
-        """Where the matches end that finditer finds, none of them empty."""
+        """The ends of finditer's matches, none of them empty."""
         self._text = text
         return list(self._found())
 

@@ -47,6 +47,7 @@ OVER_HTTP = (
 )
 """Tests whose calls pass through the queue port; they run a second time with its HTTP driver."""
 
+COMPOSE_FILES = ("docker-compose.yml", "docker-compose.scaled.yml", "docker-compose.pipeline.yml")
 OTHER_LANGUAGES = "tests/acceptance/clients/test_other_languages.py"
 VALIDATORS = "tests/acceptance/clients/test_foreign_validators.py"
 RULE_ENGINE = "tests/filters/test_against_ruler.py"
@@ -100,7 +101,7 @@ STAGES = (
     check("lint", str(BIN / "ruff"), "check", "--quiet", "."),
     check("layers", str(BIN / "lint-imports")),
     check("types", str(BIN / "mypy")),
-    check("compose", str(BIN / "check-jsonschema"), "--builtin-schema", "vendor.compose-spec", "docker-compose.yml"),
+    check("compose", str(BIN / "check-jsonschema"), "--builtin-schema", "vendor.compose-spec", *COMPOSE_FILES),
     tests(
         "unit",
         *IN_TWO,
@@ -110,6 +111,7 @@ STAGES = (
         "tests/static",
         "tests/filters",
         gate=GATE,
+        needs=("systemd",),
     ),
     tests("conformance", *IN_TWO, "tests/conformance", gate=GATE, needs=("cassandra", "redis")),
     tests("integration", *IN_TWO, "tests/integration", gate=GATE, needs=("cassandra", "redis", "exim", "namespaces")),
@@ -130,7 +132,7 @@ STAGES = (
         ("cassandra", "redis", "haproxy"),
     ),
     tests("celery", "tests/celery_host", gate=SLICE, needs=("redis",)),
-    tests("pipeline", "tests/pipeline", gate=SLICE, needs=("java",)),
+    tests("pipeline", "tests/pipeline", gate=SLICE, needs=("java",), needs_more=("cassandra",)),
     Stage("acceptance-http", None, ("env", "CNS_QUEUE_PORT=http", *PYTEST, *OVER_HTTP)),
     tests("faults", "-m", "not ring", "tests/faults", gate=None, needs=("cassandra", "redis")),
     tests("bench-tools", "tests/bench", gate=None),
@@ -180,7 +182,7 @@ def run(chosen: dict[Stage, Command], missing: dict[str, str]) -> int:
             not_run += [f"not run: stage {stage.name}: {name} is missing: {missing[name]}" for name in lacking]
             continue
         print(f"== {stage.name}", flush=True)
-        started_s, cpu_s = time.monotonic(), _cpu_s()
+        started_s, cpu_s = time.monotonic(), _cpu_s()  # for the table of stages: nothing asserts it
         code = subprocess.run(command, env=environment, check=False).returncode
         result = "ok" if code == 0 else f"FAILED ({code})"
         lines.append(f"{stage.name:<15} {time.monotonic() - started_s:7.1f} {_cpu_s() - cpu_s:7.1f}  {result}")

@@ -139,6 +139,10 @@ class Ring:
         """Start a node again on its data. Returns when the ring has it back."""
         _servers("restart", str(number))
 
+    def nodetool(self, number: int, *words: str) -> None:
+        """Run Cassandra's own tool on a node."""
+        _servers("nodetool", "--ring", str(number), *words)
+
     def __enter__(self) -> Self:
         self.start()
         return self

@@ -10,7 +10,7 @@ POLL_INTERVAL_S = 0.02
 
 def wait_until(condition: Callable[[], object], seconds: float, complaint: Callable[[], str] = lambda: "") -> None:
     """Wait until `condition` holds. Fails with `complaint` after so many seconds."""
-    until = time.monotonic() + seconds
+    until = time.monotonic() + seconds  # ends a test that hangs; a test that passes does not depend on it
     while not condition():
         if time.monotonic() > until:
             raise AssertionError(f"not within {seconds} s: {complaint()}")

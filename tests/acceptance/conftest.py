@@ -22,7 +22,7 @@ from tests.waiting import wait_until
 BODY_BYTES_KEPT = 300 * 1024
 SAID_CHARS = 20_000
 
-collect_ignore = [] if CLUSTER else ["cluster/test_cluster.py"]
+collect_ignore = [] if CLUSTER else ["cluster/test_cluster.py", "cluster/test_engines.py"]
 
 
 @pytest.fixture(scope="session")

@@ -74,9 +74,8 @@ class Topic:
         return bool(attributes["PendingConfirmation"] == "false")
 
 
-def queue_for(sqs: Any, topic_arn: str = "", name: str = "") -> str:
+def queue_for(sqs: Any, topic_arn: str = "", name: str = "", **attributes: str) -> str:
     """Create a queue, with a topic one that lets this topic send. Returns its URL."""
-    attributes = {}
     if topic_arn:
         allow = {
             "Effect": "Allow",

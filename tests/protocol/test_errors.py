@@ -131,7 +131,7 @@ def test_texts_that_quote_what_was_sent(text: str) -> None:
 FAILURES: list[tuple[BaseException, int, str, str, str | None]] = [
     (StoreUnavailable("10.0.0.1 is away"), 503, "ServiceUnavailable", "ServiceUnavailableException", "500"),
     (StoreFull("/data"), 503, "ServiceUnavailable", "ServiceUnavailableException", "5000"),
-    (OutcomeUnknown("lost"), 500, "InternalError", "InternalFailure", None),
+    (OutcomeUnknown("lost"), 503, "ServiceUnavailable", "ServiceUnavailableException", "500"),
     (KeyError("secret"), 500, "InternalError", "InternalFailure", None),
     (RequestError("NoSuchCode", "secret"), 500, "InternalError", "InternalFailure", None),
 ]

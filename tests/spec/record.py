@@ -1,4 +1,4 @@
-"""Which tests showed which rules, written down by each pytest run for the page that joins them."""
+"""Records of each pytest run: tests by the rules that they show, for the page that joins them."""
 
 from __future__ import annotations
 

@@ -27,6 +27,7 @@ TESTS = [
         "sqs/test_wire",
         "sqs/test_celery",
         "sqs/test_move_tasks",
+        "sqs/test_audit",
         "sns/test_boto3",
         "sns/test_topics",
         "sns/test_fifo",
@@ -38,11 +39,13 @@ TESTS = [
         "sns/test_outbox",
         "cli/test_pools",
         "cli/test_accounts",
+        "cli/test_replay",
         "cli/test_users",
         "cli/test_aws_cli",
         "terraform/test_calls",
         "terraform/test_queues",
         "cluster/test_cluster",
+        "cluster/test_engines",
     )
 ]
 LEFT_OUT = {

@@ -117,7 +117,7 @@ def test_what_a_mailbox_refuses_goes_to_the_dead_letter_queue(mails: Mailing) ->
 
 
 def test_a_relay_that_wants_another_login_loses_no_mail(mails: Mailing) -> None:
-    """Whose fault that is will be mended, and then they go."""
+    """Messages wait until the fault is mended, and then they go."""
     topic, address = mails.topic(), new_address()
     arn = mails.subscribed(topic, address)
     mails.server.refuse(address, "550 relay not permitted")

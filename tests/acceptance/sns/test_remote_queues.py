@@ -26,7 +26,7 @@ BACK_S = 30.0
 
 
 def account_in(client: Any) -> str:
-    """Whose queues a client makes."""
+    """The account for which a client makes queues."""
     return arn_of(client, queue_for(client)).split(":")[4]
 
 

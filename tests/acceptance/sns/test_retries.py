@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import Any
 
 import pytest
@@ -52,19 +53,27 @@ def queues_of(service: Service, message_id: str) -> list[str]:
     return [location["queue"] for history in explanation["lives"] for location in history["places"]]
 
 
-def advance_until_received(service: Service, endpoint: Endpoint, attempts: int) -> list[int]:
-    """Advance the clock step by step; by how many seconds it had been advanced when each attempt was seen."""
+def advance_until_received(service: Service, endpoint: Endpoint, subscription: str, attempts: int) -> list[int]:
+    """Advance the clock step by step; by how many seconds it had been advanced when each attempt was seen.
+
+    The clock stands while an attempt is due or under way: a jump would end the lease of its job, and repeat it.
+    """
     seen_s: list[int] = []
-    advanced_s = 0
+    advanced_s = failed = next_s = 0
 
     def step() -> bool:
-        nonlocal advanced_s
+        nonlocal advanced_s, failed, next_s
         received = endpoint.look(n=0)["received"]
         seen_s.extend([advanced_s] * (received - len(seen_s)))
         if len(seen_s) >= attempts:
             return True
-        service.advance(STEP_S)
-        advanced_s += STEP_S
+        failures = service.events("delivery_attempt.failed", subscription=subscription)
+        if len(failures) > failed:
+            failed = len(failures)
+            next_s = advanced_s + math.ceil(failures[-1]["retry_in_s"]) + STEP_S
+        if failed >= received and advanced_s < next_s:
+            service.advance(STEP_S)
+            advanced_s += STEP_S
         return False
 
     wait_until(step, TEST_S_MAX, lambda: f"attempts were seen at {seen_s}")
@@ -93,7 +102,7 @@ def test_all_four_phases_in_order_then_delivered(
     endpoint.behave(status=500, times=failures)
     subscription = topic.subscribe("http", endpoint.url, **policy(**{**FOUR_PHASES, "backoffFunction": backoff}))
     published = topic.publish("again and again")
-    seen_s = advance_until_received(service, endpoint, failures + 1)
+    seen_s = advance_until_received(service, endpoint, subscription, failures + 1)
 
     planned = planned_delays_s(service, subscription)
     assert len(planned) == failures
@@ -110,9 +119,9 @@ def test_all_four_phases_in_order_then_delivered(
 @pytest.mark.spec("sns-retry.same-bytes", "sns-answer.5xx")
 def test_retries_are_the_same_bytes(service: Service, topic: Topic, endpoint: Endpoint) -> None:
     endpoint.behave(status=503, times=4)
-    topic.subscribe("http", endpoint.url, **policy(numRetries=4, numNoDelayRetries=2))
+    subscription = topic.subscribe("http", endpoint.url, **policy(numRetries=4, numNoDelayRetries=2))
     topic.publish("same", Subject="s", MessageAttributes={"n": {"DataType": "Number", "StringValue": "1"}})
-    advance_until_received(service, endpoint, 5)
+    advance_until_received(service, endpoint, subscription, 5)
     attempts = endpoint.notifications()
     assert len({attempt["body"] for attempt in attempts}) == 1
     assert len({json.dumps(attempt["headers"], sort_keys=True) for attempt in attempts}) == 1

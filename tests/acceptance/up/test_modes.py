@@ -20,11 +20,27 @@ from cryptography.x509.oid import NameOID
 
 from cns_common.metrics.catalogue import (
     API_CALL_FAILURES,
+    API_CALL_SECONDS,
     ATTEMPTS_FAILED,
+    BACKGROUND_STATEMENTS,
+    CACHE_LOOKUPS,
     CASSANDRA_STATEMENTS,
+    CLOCK_OFFSET_SECONDS,
+    CLOCK_RECEIVES_REFUSED,
     DELIVERY_SECONDS,
+    EVENT_SEGMENTS_UNREAD,
+    EVENT_SEGMENTS_UNREAD_BYTES,
+    EVENT_SEGMENTS_UNREAD_LEFT_SECONDS,
+    EVENT_SEGMENTS_UNREAD_SHARE,
+    FANOUT_SECONDS,
+    JOB_WAIT_SECONDS,
+    LIVE_PROCESSES,
     METRICS,
+    OWNED_QUEUES,
+    QUEUE_DEPTH,
     QUEUE_DUPLICATE_DELIVERIES,
+    QUEUE_MESSAGES,
+    QUEUE_OLDEST_SECONDS,
     RECONCILE_LAG_SECONDS,
     RECONCILE_REPAIRS,
     REDIS_OUTAGES,
@@ -252,8 +268,39 @@ def test_counters_are_there_before_anything_happens(tmp_path: Path) -> None:
         wait_until(lambda: service.is_ready(), 20)
         samples = service.samples()
         shown = {re.sub("_(bucket|count|sum)$", "", name) for name, _ in samples}
-        cluster = {REDIS_UP, REDIS_OUTAGES, RECONCILE_REPAIRS, RECONCILE_LAG_SECONDS, QUEUE_DUPLICATE_DELIVERIES}
-        later = {*cluster, CASSANDRA_STATEMENTS, API_CALL_FAILURES, ATTEMPTS_FAILED, DELIVERY_SECONDS}
+        cluster = {
+            REDIS_UP,
+            REDIS_OUTAGES,
+            RECONCILE_REPAIRS,
+            RECONCILE_LAG_SECONDS,
+            QUEUE_DUPLICATE_DELIVERIES,
+            CACHE_LOOKUPS,
+            LIVE_PROCESSES,
+            CLOCK_RECEIVES_REFUSED,
+            BACKGROUND_STATEMENTS,
+            OWNED_QUEUES,
+            CLOCK_OFFSET_SECONDS,
+        }
+        ingested = {
+            EVENT_SEGMENTS_UNREAD,
+            EVENT_SEGMENTS_UNREAD_BYTES,
+            EVENT_SEGMENTS_UNREAD_LEFT_SECONDS,
+            EVENT_SEGMENTS_UNREAD_SHARE,
+        }
+        later = {
+            *cluster,
+            *ingested,
+            QUEUE_DEPTH,
+            QUEUE_MESSAGES,
+            QUEUE_OLDEST_SECONDS,
+            CASSANDRA_STATEMENTS,
+            API_CALL_FAILURES,
+            ATTEMPTS_FAILED,
+            DELIVERY_SECONDS,
+            API_CALL_SECONDS,
+            JOB_WAIT_SECONDS,
+            FANOUT_SECONDS,
+        }
         assert set(METRICS) - shown == {metric.name for metric in later}
         assert service.metric("cns_notifications_dropped_total") == 0
         assert service.metric("cns_api_calls_total") == 0

@@ -26,7 +26,12 @@ from tests.marks import extended
     ("name", "value"),
     [
         ("CNS_CASSANDRA", "foo:bar"),
-        *extended(("CNS_REDIS", "localhost:6379"), ("CNS_PUBLIC_URL", "host"), ("CNS_MASTER_KEY", "secret")),
+        *extended(
+            ("CNS_REDIS", "localhost:6379"),
+            ("CNS_PUBLIC_URL", "host"),
+            ("CNS_MASTER_KEY", "secret"),
+            ("CNS_DEFAULT_ENGINE", "Nonsense!"),
+        ),
     ],
 )
 @pytest.mark.parametrize("store", ["embedded", *extended("cassandra")])
@@ -36,6 +41,13 @@ def test_up_ends_with_one_line(
     monkeypatch.setenv("CNS_STORE", store)
     monkeypatch.setenv(name, value)
     ends_saying(start(tmp_path / "data"), EXIT_SETTINGS_WRONG, f"{name}=", "must be")
+
+
+@pytest.mark.extended
+def test_an_engine_that_the_form_does_not_have(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CNS_DEFAULT_ENGINE", "cqs")
+    said = ("CNS_DEFAULT_ENGINE=cqs: must be an engine that runs here: embedded",)
+    ends_saying(start(tmp_path / "data"), EXIT_SETTINGS_WRONG, *said)
 
 
 @pytest.mark.parametrize("role", ["api", *extended("worker")])

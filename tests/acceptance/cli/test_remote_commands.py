@@ -1,0 +1,94 @@
+"""`cns queue`, `cns topic`, `cns publish`: over the REST API, by environment and by profile."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.acceptance.service import BIN, REGION, Service
+
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture
+def cns(service: Service, tmp_path: Path) -> Run:
+    """Runs a `cns` command with the first account's key in the environment."""
+    environment = {
+        **os.environ,
+        **service.environment,
+        "AWS_ENDPOINT_URL": service.url,
+        "AWS_REGION": REGION,
+        "XDG_CONFIG_HOME": str(tmp_path),
+    }
+
+    def run(*words: str, text: str = "", **more: str) -> subprocess.CompletedProcess[str]:
+        changed = {name: value for name, value in {**environment, **more}.items() if value}
+        return subprocess.run(
+            [BIN / "cns", *words], input=text, env=changed, capture_output=True, text=True, check=False, timeout=60
+        )
+
+    return run
+
+
+def test_a_queue_by_commands(cns: Run, sqs: Any, new_name: Callable[[], str]) -> None:
+    name = new_name()
+    made = cns("queue", "create", name, "--set", "VisibilityTimeout=600")
+    assert made.returncode == 0, made.stderr
+    assert sqs.get_queue_url(QueueName=name)["QueueUrl"].rpartition("/")[2] == name
+    assert cns("queue", "list", name).stdout == f"{name}\n"
+    ids = cns("queue", "send", name, "-", text="first\nsecond\n").stdout.split()
+    assert len(ids) == 2
+    assert cns("queue", "list", name, "--counts").stdout.splitlines()[1].split() == [name, "2", "0", "0"]
+    assert "first" in cns("queue", "peek", name).stdout
+    received = json.loads(cns("queue", "receive", name, "--json").stdout)
+    assert (received["body"], received["messageId"]) == ("first", ids[0])
+    assert cns("queue", "receive", name, "-n", "5", "--ack").stdout == "second\n"
+    assert cns("queue", "set", name, "VisibilityTimeout=900").returncode == 0
+    shown = dict(line.split(maxsplit=1) for line in cns("queue", "show", name).stdout.splitlines())
+    assert shown["VisibilityTimeout"] == "900"
+    assert cns("queue", "purge", name).returncode == 0
+    assert cns("queue", "delete", name).returncode == 0
+    gone = cns("queue", "show", name)
+    assert (gone.returncode, gone.stderr) == (1, "cns: QueueDoesNotExist: The specified queue does not exist.\n")
+
+
+def test_a_topic_by_commands(cns: Run, new_name: Callable[[], str]) -> None:
+    name = new_name()
+    assert cns("topic", "create", name).stdout.strip().endswith(f":{name}")
+    assert cns("topic", "subscribe", name, "email", "reader@example.com").returncode == 0
+    assert "reader@example.com" in cns("topic", "subscriptions", name).stdout
+    assert len(cns("publish", name, "it rains", "--subject", "weather").stdout.strip()) == 36
+    assert name in [json.loads(line)["topic"] for line in cns("topic", "list", "--json").stdout.splitlines()]
+    assert cns("topic", "delete", name).returncode == 0
+    assert cns("publish", name, "lost").returncode == 1
+
+
+def test_a_profile(cns: Run, service: Service, tmp_path: Path, new_name: Callable[[], str]) -> None:
+    keys = service.environment
+    (tmp_path / "cns").mkdir()
+    (tmp_path / "cns" / "config.toml").write_text(
+        f'[profiles.mine]\nurl = "{service.url}"\nregion = "{REGION}"\n'
+        f'key_id = "{keys["AWS_ACCESS_KEY_ID"]}"\nsecret = "{keys["AWS_SECRET_ACCESS_KEY"]}"\n'
+    )
+    bare = dict.fromkeys(("AWS_ENDPOINT_URL", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_REGION"), "")
+    assert cns("queue", "list", "--profile", "mine", **bare).returncode == 0
+    unknown = cns("queue", "list", "--profile", "other", **bare)
+    assert (unknown.returncode, unknown.stdout) == (2, "")
+    assert "has no profile other" in unknown.stderr
+    assert cns("queue", "list", **bare).stderr == (
+        "cns: no service is named: use --url, AWS_ENDPOINT_URL or a profile\n"
+    )
+
+
+def test_refusals_are_one_line(cns: Run) -> None:
+    wrong = cns("queue", "list", AWS_SECRET_ACCESS_KEY="wrong")
+    assert (wrong.returncode, wrong.stderr.count("\n")) == (1, 1)
+    away = cns("queue", "list", "--url", "http://127.0.0.1:1")
+    assert (away.returncode, away.stderr.count("\n")) == (69, 1)
+    assert cns("queue", "create", "q", "--set", "colour").returncode == 2

@@ -1,0 +1,158 @@
+"""The pages by plain HTTP: who may do what, forged forms, the way without scripts."""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.acceptance.service import REGION, Service, fetch
+
+FORM_TOKEN = re.compile(r'name="form_token" value="([^"]+)"')
+
+
+class Person:
+    """A browser without scripts, signed in."""
+
+    def __init__(self, http: httpx.Client) -> None:
+        self.http = http
+
+    def sign_in(self, **fields: str) -> httpx.Response:
+        return self.http.post("/ui/sign-in", data=fields)
+
+    def post(self, path: str, **fields: str) -> httpx.Response:
+        return self.http.post(path, data={"form_token": self.form_token(), **fields})
+
+    def form_token(self) -> str:
+        found = FORM_TOKEN.search(self.http.get("/ui/service").text)
+        assert found is not None
+        return html.unescape(found[1])
+
+
+@pytest.fixture
+def open_browser(service: Service) -> Iterator[Callable[[], Person]]:
+    with ExitStack() as browsers:
+        yield lambda: Person(browsers.enter_context(httpx.Client(base_url=service.url, follow_redirects=True)))
+
+
+@pytest.fixture
+def person(service: Service, open_browser: Callable[[], Person]) -> Person:
+    keys = service.environment
+    made = open_browser()
+    made.sign_in(key_id=keys["AWS_ACCESS_KEY_ID"], secret=keys["AWS_SECRET_ACCESS_KEY"], region=REGION)
+    return made
+
+
+def test_nothing_is_shown_before_the_sign_in(open_browser: Callable[[], Person]) -> None:
+    someone = open_browser()
+    for path in ("/ui/", "/ADMIN", "/ui/queues", "/ui/queues/q", "/ui/topics", "/ui/accounts", "/ui/service"):
+        assert someone.http.get(path).url.path == "/ui/sign-in"
+    assert someone.http.post("/ui/queues", data={"name": "q"}).url.path == "/ui/sign-in"
+    refused = someone.sign_in(key_id="AKIANOBODY", secret="wrong")
+    assert refused.status_code == 401
+    assert "does not exist, or its secret is wrong" in refused.text
+    someone.http.cookies.set("cns_session", "e30.AAAA", path="/ui")
+    assert someone.http.get("/ui/queues").url.path == "/ui/sign-in"
+
+
+def test_a_queue_through_the_pages(person: Person, sqs: Any, new_name: Callable[[], str]) -> None:
+    name = new_name()
+    assert "Created." in person.post("/ui/queues", name=name, visibility="7").text
+    queue = f"/ui/queues/{name}"
+    assert "The message is sent." in person.post(f"{queue}/messages", body="<b>bold</b>", delay="0").text
+    shown = person.http.get(queue).text
+    assert "&lt;b&gt;bold&lt;/b&gt;" in shown
+    assert "<b>bold" not in shown
+    url = sqs.get_queue_url(QueueName=name)["QueueUrl"]
+    (message,) = sqs.receive_message(QueueUrl=url)["Messages"]
+    assert message["Body"] == "<b>bold</b>"
+    assert person.http.get("/ui/queues", params={"prefix": name}).text.count(f'href="{queue}"') == 1
+    assert "Saved." in person.post(f"{queue}/attributes", attribute="VisibilityTimeout", value="9").text
+    assert person.post(f"{queue}/purge").status_code == 400  # without the tick
+    assert "All messages are deleted." in person.post(f"{queue}/purge", sure="yes").text
+    assert "Deleted." in person.post(f"{queue}/delete", sure="yes").text
+    gone = person.http.get(queue)
+    assert gone.status_code == 404
+    assert "The specified queue does not exist." in gone.text
+
+
+def test_a_topic_through_the_pages(person: Person, sns: Any, queue: str, sqs: Any, new_name: Callable[[], str]) -> None:
+    name = new_name()
+    assert "Created." in person.post("/ui/topics", name=name).text
+    topic = f"/ui/topics/{name}"
+    arn = sqs.get_queue_attributes(QueueUrl=queue, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
+    assert arn in person.post(f"{topic}/subscriptions", protocol="sqs", endpoint=arn).text
+    assert "not confirmed" in person.post(f"{topic}/subscriptions", protocol="email", endpoint="a@example.com").text
+    assert "The message is published." in person.post(f"{topic}/messages", message="m", subject="s").text
+    subscription = re.findall(rf'action="({topic}/subscriptions/[0-9a-f-]+/delete)"', person.http.get(topic).text)
+    assert "The subscription is deleted." in person.post(subscription[0]).text
+    assert "Deleted." in person.post(f"{topic}/delete", sure="yes").text
+
+
+def test_refusals_are_pages(person: Person) -> None:
+    refused = person.post("/ui/queues", name="bad name", visibility="x")
+    assert refused.status_code == 400
+    assert "alphanumeric" in refused.text
+    assert person.http.get("/ui/nowhere").status_code == 404
+    assert person.post("/ui/queues/none/messages", body="m", delay="soon").status_code == 400
+
+
+def test_forms_of_other_sites_are_refused(person: Person, new_name: Callable[[], str]) -> None:
+    name = new_name()
+    for data, headers in (
+        ({"name": name}, {}),
+        ({"name": name, "form_token": "guess"}, {}),
+        ({"name": name, "form_token": person.form_token()}, {"origin": "https://evil.example"}),
+    ):
+        assert person.http.post("/ui/queues", data=data, headers=headers).status_code == 403
+    assert f"No queue begins with “{name}”" in person.http.get("/ui/queues", params={"prefix": name}).text
+
+
+def test_the_cookie_is_no_credential_of_the_rest_api(person: Person, service: Service) -> None:
+    person.http.cookies.set("cns_session", person.http.cookies.get("cns_session") or "", path="/")
+    assert person.http.get("/api/v1/accounts/111122223333/queues").status_code == 401
+
+
+def test_other_accounts_see_nothing(open_browser: Callable[[], Person], stranger: dict[str, str], queue: str) -> None:
+    other = open_browser()
+    other.sign_in(key_id=stranger["key"], secret=stranger["secret"], region=REGION)
+    name = queue.rpartition("/")[2]
+    assert name not in other.http.get("/ui/queues", params={"prefix": name}).text.replace(
+        f'value="{name}"', ""
+    ).replace(f"“{name}”", "")
+    assert other.http.get(f"/ui/queues/{name}").status_code == 404
+    assert other.http.get("/ui/accounts").status_code == 403
+    assert other.post("/ui/accounts").status_code == 403
+
+
+def test_an_operator_makes_accounts(service: Service, open_browser: Callable[[], Person]) -> None:
+    operator = open_browser()
+    operator.sign_in(operator_token=service.cns("operator", "token").stdout.strip())
+    made = operator.post("/ui/accounts").text
+    found = re.search(r"AWS_ACCESS_KEY_ID=(\w+)\nAWS_SECRET_ACCESS_KEY=(\S+)</pre>", html.unescape(made))
+    assert found is not None
+    assert service.client("sts", key=found[1], secret=found[2]).get_caller_identity()["Account"]
+    assert operator.http.get("/ui/queues").status_code == 403
+
+
+def test_sign_out(person: Person) -> None:
+    assert person.post("/ui/sign-out").url.path == "/ui/sign-in"
+    assert person.http.get("/ui/queues").url.path == "/ui/sign-in"
+
+
+def test_a_browser_sees_what_the_port_is(service: Service) -> None:
+    status, page = fetch(f"{service.url}/", headers={"accept": "text/html,*/*"}, ca_file=service.ca_file)
+    assert status == 200
+    assert b'href="/ui/"' in page
+    assert fetch(f"{service.url}/", ca_file=service.ca_file)[1].startswith(b"<ErrorResponse")
+
+
+def test_pages_load_from_this_host_alone(person: Person) -> None:
+    policy = person.http.get("/ui/queues").headers["content-security-policy"]
+    assert policy.startswith("default-src 'none'")
+    assert "http" not in policy

@@ -1,0 +1,98 @@
+"""Queues over REST: the same ones as over SQS."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import httpx
+import pytest
+
+from cns.client import ApiError, Client
+from tests.acceptance.service import Service
+
+
+def test_a_queue_from_its_creation_to_its_end(rest: Client, sqs: Any, new_name: Callable[[], str]) -> None:
+    name = new_name()
+    made = rest.create_queue(name, {"VisibilityTimeout": "7"}, {"team": "blue"})
+    assert sqs.get_queue_url(QueueName=name)["QueueUrl"].endswith(made.url.partition("://")[2].partition("/")[2])
+    shown = rest.show_queue(name)
+    assert (shown.arn, shown.tags, shown.attributes["VisibilityTimeout"]) == (made.arn, {"team": "blue"}, "7")
+    assert rest.change_queue(name, {"VisibilityTimeout": "8"}).attributes["VisibilityTimeout"] == "8"
+    assert rest.list_queues(prefix=name).queues == [name]
+    rest.delete_queue(name)
+    with pytest.raises(ApiError) as refusal:
+        rest.show_queue(name)
+    assert (refusal.value.status, refusal.value.code) == (404, "QueueDoesNotExist")
+
+
+def test_creation_says_whether_the_queue_is_new(http: httpx.Client, account: str, new_name: Callable[[], str]) -> None:
+    path, body = f"/accounts/{account}/queues", {"name": new_name()}
+    assert [http.post(path, json=body).status_code for _ in range(2)] == [201, 200]
+    other = http.post(path, json={**body, "attributes": {"VisibilityTimeout": "1"}})
+    assert (other.status_code, other.json()["code"]) == (409, "QueueNameExists")
+
+
+def test_lists_are_read_page_by_page(http: httpx.Client, account: str, new_name: Callable[[], str]) -> None:
+    path, prefix = f"/accounts/{account}/queues", new_name()
+    names = [f"{prefix}-{n}" for n in range(5)]
+    for name in names:
+        assert http.post(path, json={"name": name}).status_code == 201
+    found: list[str] = []
+    after = ""
+    while True:
+        page = http.get(path, params={"prefix": prefix, "limit": 2, "after": after}).json()
+        assert len(page["queues"]) <= 2
+        found += page["queues"]
+        if not (after := page["next"]):
+            break
+    assert found == names
+
+
+def test_purge_and_statistics(rest: Client, queue_name: str) -> None:
+    for n in range(3):
+        rest.put_message(queue_name, f"m{n}")
+    rest.put_message(queue_name, "late", delay_seconds=900)
+    assert rest.next_message(queue_name) is not None
+    counted = rest.queue_statistics(queue_name)
+    assert (counted.visible, counted.in_flight, counted.delayed) == (2, 1, 1)
+    rest.purge_queue(queue_name)
+    counted = rest.queue_statistics(queue_name)
+    assert (counted.visible, counted.in_flight, counted.delayed) == (0, 0, 0)
+
+
+def test_redrive(service: Service, rest: Client, http: httpx.Client, account: str, queue_name: str) -> None:
+    dead = rest.create_queue(f"{queue_name}-dead")
+    policy = f'{{"deadLetterTargetArn":"{dead.arn}","maxReceiveCount":"1"}}'
+    rest.change_queue(queue_name, {"RedrivePolicy": policy})
+    rest.put_message(queue_name, "spent")
+    assert rest.next_message(queue_name, lease_seconds=0) is not None
+    assert rest.next_message(queue_name) is None
+    path = f"/accounts/{account}/queues/{dead.name}"
+    assert http.get(f"{path}/deadLetterSources").json()["queues"] == [queue_name]
+    started = http.post(f"{path}/redrives", json={})
+    assert started.status_code == 202
+    message = rest.next_message(queue_name, wait_seconds=20)
+    assert message is not None
+    assert message.body == "spent"
+    (done,) = http.get(f"{path}/redrives").json()["redrives"]
+    assert done["sourceArn"] == dead.arn
+
+
+@pytest.mark.parametrize(
+    ("body", "text"),
+    [
+        ({"name": "bad name"}, "Can only include alphanumeric"),
+        ({"name": "q", "attributes": {"VisibilityTimeout": "x"}}, "VisibilityTimeout"),
+        ({"name": "q", "colour": "red"}, "colour"),
+        ({}, "name"),
+    ],
+)
+def test_bad_queues_are_refused(http: httpx.Client, account: str, body: dict[str, Any], text: str) -> None:
+    refused = http.post(f"/accounts/{account}/queues", json=body)
+    assert refused.status_code == 400
+    assert refused.headers["content-type"] == "application/problem+json"
+    problem = refused.json()
+    assert problem["status"] == 400
+    assert problem["type"] == f"urn:cns:problem:{problem['code']}"
+    assert text in problem["detail"]

@@ -1,0 +1,54 @@
+"""Topics and subscriptions over REST."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import httpx
+import pytest
+
+from cns.client import ApiError, Client
+
+
+def test_a_topic_delivers_to_a_queue(
+    rest: Client, http: httpx.Client, account: str, queue_name: str, new_name: Callable[[], str]
+) -> None:
+    topic = rest.create_topic(new_name())
+    queue = rest.show_queue(queue_name)
+    statement = {"Effect": "Allow", "Principal": "*", "Action": "sqs:SendMessage", "Resource": queue.arn}
+    rest.change_queue(queue_name, {"Policy": json.dumps({"Statement": [statement]})})
+    subscription = rest.subscribe(topic.name, "sqs", queue.arn)
+    assert [one.arn for one in rest.list_topic_subscriptions(topic.name).subscriptions] == [subscription.arn]
+    path = f"/accounts/{account}/topics/{topic.name}/subscriptions/{subscription.arn.rpartition(':')[2]}"
+    changed = http.patch(path, json={"attributes": {"RawMessageDelivery": "true"}})
+    assert changed.json()["attributes"]["RawMessageDelivery"] == "true"
+    published = rest.publish_message(topic.name, "news", subject="s")
+    assert published.message_id
+    message = rest.next_message(queue_name, wait_seconds=20)
+    assert message is not None
+    assert message.body == "news"
+    assert http.delete(path).status_code == 204
+    assert http.get(path).status_code == 404
+    rest.delete_topic(topic.name)
+    with pytest.raises(ApiError) as refusal:
+        rest.publish_message(topic.name, "lost")
+    assert (refusal.value.status, refusal.value.code) == (404, "NotFound")
+
+
+def test_topics_are_listed_and_changed(
+    rest: Client, http: httpx.Client, account: str, new_name: Callable[[], str]
+) -> None:
+    topic = rest.create_topic(new_name())
+    after, found = "", False
+    while not found:
+        page = rest.list_topics(after)
+        found = topic.arn in page.topics
+        assert found or page.next
+        after = page.next or ""
+    path = f"/accounts/{account}/topics/{topic.name}"
+    assert http.patch(path, json={"attributes": {"DisplayName": "News"}}).json()["attributes"]["DisplayName"] == "News"
+    refused = http.patch(path, json={"attributes": {"Colour": "red"}})
+    assert (refused.status_code, refused.json()["code"]) == (400, "InvalidParameter")
+    assert http.post(f"{path}/confirmations", json={"token": "x"}).status_code == 400
+    assert topic.arn not in str(http.get(f"/accounts/{account}/subscriptions").json())

@@ -1,0 +1,40 @@
+"""Each process of a running service is restarted in turn, under load with long polls open."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+from tests.acceptance.rolling import Load
+from tests.acceptance.running import Up, running
+from tests.waiting import wait_until
+
+RESTART_S = 40.0
+
+
+def restart(service: Up, name: str) -> None:
+    """Stop one process in order; the supervisor starts it again."""
+    before = pid_of(service, name)
+    assert before, f"{name} does not run"
+    os.kill(before, signal.SIGTERM)
+    wait_until(lambda: pid_of(service, name) not in (0, before) and not Path(f"/proc/{before}").exists(), RESTART_S)
+
+
+def pid_of(service: Up, name: str) -> int:
+    """0 when the connection is reset: a listener that closes drops those it has not accepted, and SDKs try again."""
+    try:
+        return service.pids().get(name, 0)
+    except OSError:
+        return 0
+
+
+def test_api_processes_and_worker_are_restarted_and_no_call_fails(tmp_path: Path) -> None:
+    with running(tmp_path / "data", "--api", "2") as service:
+        queue = service.client("sqs").create_queue(QueueName="q")["QueueUrl"]
+        with Load(service, queue) as load:
+            load.goes_on()
+            for name in ("api-1", "worker", "api-2"):
+                restart(service, name)
+                wait_until(service.is_ready, RESTART_S)
+                load.goes_on()

@@ -1,0 +1,48 @@
+"""The page that explores the REST API: it loads from this service alone, and runs calls."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from tests.acceptance.running import Up, running
+
+
+@pytest.fixture(scope="module")
+def running_service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
+    with running(tmp_path_factory.mktemp("explorer") / "data") as service:
+        yield service
+
+
+@pytest.fixture
+def explorer(chromium: Browser, running_service: Up) -> Iterator[Page]:
+    """The page. A request to another host, and an error that the browser logs, fail the test."""
+    complaints: list[str] = []
+    foreign: list[str] = []
+    context = chromium.new_context(viewport={"width": 1400, "height": 900})
+    page = context.new_page()
+    page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
+    page.on("request", lambda request: foreign.append(request.url) if not _own(request.url, running_service) else None)
+    page.goto(f"{running_service.url}/api/v1/")
+    yield page
+    context.close()
+    assert foreign == []
+    assert complaints == []
+
+
+def _own(url: str, service: Up) -> bool:
+    return url.startswith((service.url, "data:"))
+
+
+@pytest.mark.slice
+def test_a_call_from_the_page(explorer: Page) -> None:
+    operation = explorer.locator("#operations-permissions-supportedAuthorizationLevels")
+    expect(operation).to_be_visible()
+    expect(explorer.locator(".opblock")).to_have_count(44)
+    operation.click()
+    operation.get_by_role("button", name="Try it out").click()
+    operation.get_by_role("button", name="Execute").click()
+    expect(operation.locator(".live-responses-table td.response-col_status").last).to_contain_text("200")
+    expect(operation.locator(".live-responses-table")).to_contain_text("PutMessage")

@@ -1,0 +1,125 @@
+"""The manifests of deploy/kubernetes: valid by Kubernetes' schemas, and of one mind with the service."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import kubernetes_validate
+import pytest
+import yaml
+
+from cns_common.configuration.settings import Settings
+from cns_common.metrics.catalogue import METRICS
+from cns_common.worker_roles import ALL_ROLES
+
+ROOT = Path(__file__).parents[2] / "deploy" / "kubernetes"
+BASE, AUTOSCALING = ROOT / "base", ROOT / "autoscaling"
+VERSIONS = ("1.30", "1.37")
+"""The oldest and the newest that the manifests are meant for."""
+DRAIN_S = 20
+
+
+def documents(directory: Path) -> list[dict[str, Any]]:
+    """All resources that the kustomization of a directory names there."""
+    names = [name for name in kustomization(directory)["resources"] if name.endswith(".yaml")]
+    return [document for name in names for document in yaml.safe_load_all((directory / name).read_text())]
+
+
+def kustomization(directory: Path) -> dict[str, Any]:
+    found: dict[str, Any] = yaml.safe_load((directory / "kustomization.yaml").read_text())
+    return found
+
+
+def named(kind: str, directory: Path = BASE) -> dict[str, dict[str, Any]]:
+    return {each["metadata"]["name"]: each for each in documents(directory) if each["kind"] == kind}
+
+
+def config() -> dict[str, str]:
+    (made,) = kustomization(BASE)["configMapGenerator"]
+    return dict(literal.split("=", 1) for literal in made["literals"])
+
+
+def pods() -> dict[str, dict[str, Any]]:
+    found = {**named("Deployment"), **named("Job")}
+    return {name: each["spec"]["template"] for name, each in found.items()}
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("directory", [BASE, AUTOSCALING], ids=lambda path: path.name)
+def test_each_resource_is_valid(directory: Path, version: str) -> None:
+    for document in documents(directory):
+        kubernetes_validate.validate(document, version, strict=True)
+
+
+def test_the_check_finds_a_member_that_there_is_not() -> None:
+    wrong = json.loads(json.dumps(named("Deployment")["cns-api"]))
+    wrong["spec"]["template"]["spec"]["containers"][0]["livenessProb"] = {}
+    with pytest.raises(kubernetes_validate.ValidationError):
+        kubernetes_validate.validate(wrong, VERSIONS[-1], strict=True)
+
+
+@pytest.mark.parametrize("directory", [BASE, AUTOSCALING], ids=lambda path: path.name)
+def test_the_kustomization_names_each_file(directory: Path) -> None:
+    files = {path.name for path in directory.glob("*.yaml")} - {"kustomization.yaml", "prometheus-adapter.yaml"}
+    assert {name for name in kustomization(directory)["resources"] if name.endswith(".yaml")} == files
+
+
+def test_settings_are_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in config().items():
+        assert name.removeprefix("CNS_").lower() in Settings.model_fields, name
+        monkeypatch.setenv(name, value)
+    assert Settings(data=tmp_path).store == "cassandra"
+
+
+def test_pods_have_no_variables_that_are_not_settings() -> None:
+    for pod in pods().values():
+        assert pod["spec"]["enableServiceLinks"] is False
+        (container,) = pod["spec"]["containers"]
+        assert [next(iter(source)) for source in container["envFrom"]] == ["configMapRef", "secretRef"]
+
+
+def test_there_are_workers_of_each_role() -> None:
+    commands = [each["spec"]["containers"][0].get("command", []) for each in pods().values()]
+    roles = [command[command.index("--role") + 1] for command in commands if "--role" in command]
+    assert sorted(roles) == sorted(ALL_ROLES)
+
+
+def test_selectors_find_their_pods() -> None:
+    of_pods = [pod["metadata"]["labels"] for pod in pods().values()]
+    for each in named("Deployment").values():
+        assert each["spec"]["selector"]["matchLabels"] == each["spec"]["template"]["metadata"]["labels"]
+    selectors = [each["spec"]["selector"]["matchLabels"] for each in named("PodDisruptionBudget").values()]
+    selectors.append(named("Service")["cns-api"]["spec"]["selector"])
+    assert [selector for selector in selectors if selector not in of_pods] == []
+    assert len(named("PodDisruptionBudget")) == 1 + len(ALL_ROLES)
+
+
+def test_a_stop_has_its_time() -> None:
+    """A pod is killed after its grace period: 20 s of sends in flight, or the delay and 10 s of calls in progress."""
+    delay_s = float(config()["CNS_STOP_DELAY_S"])
+    for name, pod in pods().items():
+        grace_s = pod["spec"].get("terminationGracePeriodSeconds", 30)
+        assert grace_s > (delay_s + DRAIN_S if name == "cns-api" else DRAIN_S)
+    probe = named("Deployment")["cns-api"]["spec"]["template"]["spec"]["containers"][0]["readinessProbe"]
+    assert probe["periodSeconds"] * probe["failureThreshold"] < delay_s
+
+
+def test_scalers_use_metrics_that_there_are() -> None:
+    rules = yaml.safe_load((AUTOSCALING / "prometheus-adapter.yaml").read_text())["externalRules"]
+    served = {rule["name"]["as"] for rule in rules}
+    for rule in rules:
+        (metric,) = re.findall(r"rate\((\w+)_bucket\{", rule["metricsQuery"])
+        assert METRICS[metric].kind == "histogram"
+        assert f'{metric}_bucket"' in rule["seriesQuery"]
+    scalers = named("HorizontalPodAutoscaler", AUTOSCALING)
+    used = {
+        metric["external"]["metric"]["name"]
+        for scaler in scalers.values()
+        for metric in scaler["spec"]["metrics"]
+        if metric["type"] == "External"
+    }
+    assert used == served
+    assert {scaler["spec"]["scaleTargetRef"]["name"] for scaler in scalers.values()} <= set(named("Deployment"))
