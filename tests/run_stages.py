@@ -190,6 +190,7 @@ def run(chosen: dict[Stage, Command], missing: dict[str, str]) -> int:
     print("\n" + reports.failed())
     print("stage           seconds     CPU  result")
     print("\n".join(lines))
+    print("slowest files", *reports.slowest(), sep="\n")
     print("\n".join([*reports.not_run(), *not_run]))
     for name, install in missing.items() if is_ci else ():
         print(f"missing: {name}: {install}")
