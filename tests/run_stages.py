@@ -1,10 +1,13 @@
-"""`make test` and `make test-all`: stages in turn, with their times. After a failed stage the others still run.
+"""`make test` and `make test-all`: stages with their times. After a failed stage the others still run.
 
     python -m tests.run_stages [--all] [STAGE …]
 
 `make test` is the gate: all fast checks, the embedded form whole, and a thin slice of everything else (tests marked
 `slice`). `make test-all` (`--all`) runs every test but those of `make faults` and `make compose-test`, the acceptance
 tests on the cluster form and over the HTTP queue port, fault rounds and a quick bench, and writes docs/conformance.md.
+
+`make test` runs two stages at a time, since many tests wait more than they compute; `make test-all` one. What a stage
+prints is shown when it ends, and meanwhile is in build/stages.
 
 Cassandra and Redis are started first where a stage needs them; what was not running before is stopped at the end. Parts
 that are missing and cannot be installed end in lines "not run: …" with the command that installs them (`tests.parts`);
@@ -16,12 +19,13 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import resource
 import shutil
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -33,6 +37,9 @@ BIN = Path(sys.executable).parent
 PYTEST = (sys.executable, "-m", "pytest", "-q")
 IN_TWO = ("-n2", "--dist=loadfile")
 """Two processes share the test files. Each has a service of its own."""
+AT_A_TIME = 2
+LOGS = reports.BUILD / "stages"
+PRINTED = threading.Lock()
 GATE = ("-mnot extended",)
 SLICE = ("-mslice",)
 
@@ -60,7 +67,7 @@ class Stage:
     """`gate` is its command in `make test`, `all` in `make test-all`; None where it has no part in that run.
 
     `needs` are names of `tests.parts.PARTS`, `needs_more` those that only `make test-all` needs. A stage of pytest runs
-    without them, but for the tests that need them; any other stage is not run.
+    without them, but for the tests that need them; any other stage is not run. `is_last`: it runs after all others.
     """
 
     name: str
@@ -68,6 +75,7 @@ class Stage:
     all: Command | None
     needs: tuple[str, ...] = ()
     needs_more: tuple[str, ...] = ()
+    is_last: bool = False
 
     def command(self, *, is_all: bool) -> Command | None:
         return self.all if is_all else self.gate
@@ -100,8 +108,19 @@ STAGES = (
     check("format", str(BIN / "ruff"), "format", "--check", "--quiet", "."),
     check("lint", str(BIN / "ruff"), "check", "--quiet", "."),
     check("layers", str(BIN / "lint-imports")),
-    check("types", str(BIN / "mypy")),
     check("compose", str(BIN / "check-jsonschema"), "--builtin-schema", "vendor.compose-spec", *COMPOSE_FILES),
+    check("types", str(BIN / "mypy")),
+    tests("integration", *IN_TWO, "tests/integration", gate=GATE, needs=("cassandra", "redis", "exim", "namespaces")),
+    tests("pipeline", "tests/pipeline", gate=SLICE, needs=("java",), needs_more=("cassandra",)),
+    tests("conformance", *IN_TWO, "tests/conformance", gate=GATE, needs=("cassandra", "redis")),
+    tests(
+        "acceptance",
+        *IN_TWO,
+        *ignoring(OTHER_LANGUAGES, VALIDATORS),
+        "tests/acceptance",
+        gate=GATE,
+        needs=("redis", "exim", "namespaces", "curl"),
+    ),
     tests(
         "unit",
         *IN_TWO,
@@ -113,32 +132,27 @@ STAGES = (
         gate=GATE,
         needs=("systemd",),
     ),
-    tests("conformance", *IN_TWO, "tests/conformance", gate=GATE, needs=("cassandra", "redis")),
-    tests("integration", *IN_TWO, "tests/integration", gate=GATE, needs=("cassandra", "redis", "exim", "namespaces")),
-    tests(
-        "acceptance",
-        *IN_TWO,
-        *ignoring(OTHER_LANGUAGES, VALIDATORS),
-        "tests/acceptance",
-        gate=GATE,
-        needs=("redis", "exim", "namespaces", "curl"),
-    ),
-    tests("browser", "tests/browser", gate=SLICE, needs=("chromium", "exim")),
-    tests("clients", OTHER_LANGUAGES, VALIDATORS, RULE_ENGINE, gate=SLICE, needs=("node",), needs_more=("jdk", "go")),
+    tests("celery", "tests/celery_host", gate=SLICE, needs=("redis",)),
     Stage(
         "cluster",
         (sys.executable, "-m", "tests.acceptance.cluster.over_cluster", *SLICE),
         (sys.executable, "-m", "tests.acceptance.cluster.over_cluster", *IN_TWO),
         ("cassandra", "redis", "haproxy"),
     ),
-    tests("celery", "tests/celery_host", gate=SLICE, needs=("redis",)),
-    tests("pipeline", "tests/pipeline", gate=SLICE, needs=("java",), needs_more=("cassandra",)),
+    tests("browser", "tests/browser", gate=SLICE, needs=("chromium", "exim")),
+    tests("clients", OTHER_LANGUAGES, VALIDATORS, RULE_ENGINE, gate=SLICE, needs=("node",), needs_more=("jdk", "go")),
     Stage("acceptance-http", None, ("env", "CNS_QUEUE_PORT=http", *PYTEST, *OVER_HTTP)),
     tests("faults", "-m", "not ring", "tests/faults", gate=None, needs=("cassandra", "redis")),
     tests("bench-tools", "tests/bench", gate=None),
     Stage("bench", None, (sys.executable, "-m", "bench.run", "--quick"), ("cassandra", "redis")),
-    Stage("rules", (sys.executable, "-m", "tests.spec.page", "--check"), (sys.executable, "-m", "tests.spec.page")),
+    Stage(
+        "rules",
+        (sys.executable, "-m", "tests.spec.page", "--check"),
+        (sys.executable, "-m", "tests.spec.page"),
+        is_last=True,
+    ),
 )
+"""Long ones first, so that two at a time end together."""
 
 
 def main(words: list[str]) -> int:
@@ -156,7 +170,7 @@ def main(words: list[str]) -> int:
     before = servers.running(ours)
     try:
         missing = prepare(needs, ours)
-        return run(chosen, missing)
+        return run(chosen, missing, at_a_time=1 if options.all else AT_A_TIME)
     finally:
         servers.stop(servers.running(ours) - before)
 
@@ -172,36 +186,65 @@ def prepare(needs: set[str], to_start: Iterable[str]) -> dict[str, str]:
     return missing
 
 
-def run(chosen: dict[Stage, Command], missing: dict[str, str]) -> int:
+def run(chosen: dict[Stage, Command], missing: dict[str, str], *, at_a_time: int) -> int:
     is_ci = bool(os.environ.get("CI"))
     environment = {**os.environ, MISSING: "" if is_ci else json.dumps(missing)}
-    lines, not_run, failed = [], [], 0
+    to_run, not_run = dict(chosen), []
     for stage, command in chosen.items():
         lacking = [name for name in stage.needs if name in missing]
         if lacking and "pytest" not in command and not is_ci:
             not_run += [f"not run: stage {stage.name}: {name} is missing: {missing[name]}" for name in lacking]
-            continue
-        print(f"== {stage.name}", flush=True)
-        started_s, cpu_s = time.monotonic(), _cpu_s()  # for the table of stages: nothing asserts it
-        code = subprocess.run(command, env=environment, check=False).returncode
-        result = "ok" if code == 0 else f"FAILED ({code})"
-        lines.append(f"{stage.name:<15} {time.monotonic() - started_s:7.1f} {_cpu_s() - cpu_s:7.1f}  {result}")
-        failed += code != 0
+            del to_run[stage]
+    last = [stage for stage in to_run if stage.is_last]
+    LOGS.mkdir(parents=True, exist_ok=True)
+    with ThreadPoolExecutor(at_a_time) as pool:
+        started = [
+            pool.submit(run_stage, stage, command, environment)
+            for stage, command in to_run.items()
+            if stage not in last
+        ]
+        results = [future.result() for future in started]
+    results += [run_stage(stage, to_run[stage], environment) for stage in last]
+    failed = sum(result.code != 0 for result in results)
     print("\n" + reports.failed())
     print("stage           seconds     CPU  result")
-    print("\n".join(lines))
+    print("\n".join(map(str, results)))
     print("slowest files", *reports.slowest(), sep="\n")
     print("\n".join([*reports.not_run(), *not_run]))
     for name, install in missing.items() if is_ci else ():
         print(f"missing: {name}: {install}")
-    print(f"stages: {len(lines) - failed} passed, {failed} failed")
+    print(f"stages: {len(results) - failed} passed, {failed} failed")
     return 1 if failed or (missing and is_ci) else 0
 
 
-def _cpu_s() -> float:
-    """CPU seconds, user and system, of all child processes that have ended."""
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
+@dataclass(frozen=True, slots=True)
+class Result:
+    """How a stage ended. `cpu_s` is user and system time of its process and of all children that it waited for."""
+
+    stage: str
+    code: int
+    seconds: float
+    cpu_s: float
+
+    def __str__(self) -> str:
+        result = "ok" if self.code == 0 else f"FAILED ({self.code})"
+        return f"{self.stage:<15} {self.seconds:7.1f} {self.cpu_s:7.1f}  {result}"
+
+
+def run_stage(stage: Stage, command: Command, environment: dict[str, str]) -> Result:
+    """Run it and print its output as a whole."""
+    log = LOGS / f"{stage.name}.log"
+    with PRINTED:
+        print(f"-- {stage.name} starts", flush=True)
+    started_s = time.monotonic()  # for the table of stages: nothing asserts it
+    with log.open("wb") as output:
+        process = subprocess.Popen(command, env=environment, stdout=output, stderr=subprocess.STDOUT)
+        _, status, used = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    with PRINTED:
+        print(f"== {stage.name}\n{log.read_text(errors='replace')}", end="", flush=True)
+    seconds = time.monotonic() - started_s
+    return Result(stage.name, process.returncode, seconds, used.ru_utime + used.ru_stime)
 
 
 if __name__ == "__main__":
