@@ -1,4 +1,4 @@
-"""What the REST API returns. Times are milliseconds since the epoch."""
+"""Values that the REST API returns. Times are milliseconds since the epoch."""
 
 from __future__ import annotations
 

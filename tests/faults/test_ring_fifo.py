@@ -16,7 +16,7 @@ QUEUES = 6
 """Their logs have different first replicas."""
 MESSAGES = 20
 DEAD_NODE_S = 2.0
-"""What a node that does not answer may cost a statement."""
+"""The time that a node without an answer may cost a statement."""
 
 pytestmark = [pytest.mark.ring, pytest.mark.timeout(600)]
 

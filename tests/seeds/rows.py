@@ -31,7 +31,7 @@ class Row(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     show: str = ""
     """The command that shows it, without `.venv/bin/`: `pytest …`, `python -m …`, `cns …`, or `read FILE`."""
     note: str = ""
-    """What is missing, or where to read more."""
+    """The missing part, or where to read more."""
 
     @property
     def tests(self) -> list[str]:

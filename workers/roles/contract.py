@@ -1,4 +1,4 @@
-"""What the worker process shares with its roles, and what it asks of each."""
+"""The parts that a worker process shares with its roles, and the methods that each role has."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class WorkerContext:
 
 
 class Drained(NamedTuple):
-    """What a role left over at its end."""
+    """Work that a role left over at its end."""
 
     jobs_given_back: int = 0
     sends_unfinished: int = 0

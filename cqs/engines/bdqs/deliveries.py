@@ -24,7 +24,7 @@ from cqs.engines.contract import SPENT_HIDE_MS, Message
 
 @dataclass(slots=True)
 class Taken:
-    """What became of the picked messages."""
+    """The outcome of an attempt to take the picked messages."""
 
     messages: list[Message] = field(default_factory=list)
     spent: list[Message] = field(default_factory=list)

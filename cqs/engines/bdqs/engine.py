@@ -53,7 +53,7 @@ ROUNDS_MAX = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineParts:
-    """What the engine consists of."""
+    """The parts of the engine."""
 
     generations: QueueGenerations
     garbage: GarbageList

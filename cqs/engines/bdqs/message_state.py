@@ -1,4 +1,4 @@
-"""What changes in a message's row, in one cell: Cassandra keeps one of two concurrent states whole."""
+"""The state of a message, in one cell of its row, so that of two concurrent writes Cassandra keeps one whole."""
 
 from __future__ import annotations
 

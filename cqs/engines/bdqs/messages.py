@@ -136,7 +136,7 @@ class Messages:
     async def confirmed_missing(
         self, queue_id: str, keys: Sequence[MessageKey], mode: QueueConsistency
     ) -> set[MessageKey]:
-        """Those of `keys`, which a read did not find, that certainly do not exist."""
+        """Return the keys, of those that a read did not find, whose messages certainly do not exist."""
         if not keys or mode.sees_deletes:
             return set(keys)
         try:

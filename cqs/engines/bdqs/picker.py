@@ -47,7 +47,7 @@ class PickRequest:
 
 
 class Picker:
-    """Of one generation of a queue."""
+    """The picker of one generation of a queue."""
 
     def __init__(self, queue_id: str, generation: int, index: QueueIndex, clock: Clock, dice: random.Random) -> None:
         self._queue_id = queue_id

@@ -120,7 +120,7 @@ class ClockSkew:
 
     @property
     def ahead_ms(self) -> int:
-        """What to subtract from this process's times: 0 for a clock that counts as right."""
+        """The milliseconds to subtract from times of this process: 0 for a clock that counts as right."""
         offset_ms = self.offset_ms
         if abs(offset_ms - self._ahead_ms) > self.bound_ms:
             self._ahead_ms = offset_ms

@@ -82,7 +82,7 @@ class Repair(enum.Enum):
 
 
 def repair_of(bucket: Bucket, wait_ms: int, now_ms: int) -> Repair:
-    """What repair does with a bucket that the reader has left."""
+    """The decision of repair on a bucket that the reader has left."""
     sealed_at_ms = bucket.sealed_at_ms if bucket.sealed_at_ms is not None else 0  # the seal itself has expired
     if now_ms < sealed_at_ms + wait_ms:
         return Repair.WAIT

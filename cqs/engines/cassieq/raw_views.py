@@ -1,4 +1,4 @@
-"""What is stored of a queue, for debugging: nothing is changed, and nothing is interpreted."""
+"""Read-only views of the stored rows of a queue, uninterpreted, for debugging."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ class RawViews:
         return await self._hidden.page((await self._known(q)).key, BEGIN, n)
 
     async def receipt(self, q: QueueRef, handle: bytes, now_ms: int) -> ReceiptState:
-        """What a pop receipt is: an expired one is told from one that was never issued."""
+        """Return the state of a pop receipt. An expired one differs from one that was never issued."""
         known = await self._known(q)
         receipt = parse_handle(handle)
         if receipt is None or receipt.generation > known.generation:

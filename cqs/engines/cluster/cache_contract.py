@@ -76,7 +76,7 @@ class LeaseResult(NamedTuple):
 
 
 def merged(taken: Sequence[LeaseResult]) -> LeaseResult:
-    """What was leased from several shards of one queue."""
+    """Messages leased from several shards of one queue."""
     due_ms = [one.next_due_ms for one in taken if one.next_due_ms is not None]
     return LeaseResult(
         tuple([lease for one in taken for lease in one.leases]),

@@ -60,7 +60,7 @@ class _Undone(NamedTuple):
 
 
 class _InUse(NamedTuple):
-    """What was last known of a Redis server that is in use."""
+    """The last known state of a Redis server that is in use."""
 
     losses: int
     at_ms: int

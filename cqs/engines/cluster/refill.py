@@ -22,7 +22,7 @@ FILLS_MAX = 64
 FILL_STEPS_AT_ONCE = 8
 FILL_STEP_PAGES = 5
 TAIL_MS = 120_000
-"""What a process wrote before this, by its own clock, was announced before its end."""
+"""Writes of a process older than this, by its own clock, were announced before its end."""
 
 
 class FillSlots:

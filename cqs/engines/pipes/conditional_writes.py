@@ -11,7 +11,7 @@ from cns_common.cassandra.session import Cassandra, Statement
 
 
 class ConditionalWrites:
-    """Those of this process, over all queues."""
+    """The conditional writes of this process, over all queues."""
 
     def __init__(self, cassandra: Cassandra) -> None:
         self._cassandra = cassandra

@@ -162,7 +162,7 @@ class Popper:
         return self._leased(view).lease.certain
 
     def _leased(self, view: PipeView) -> PipeView:
-        """What has the lease on the pipe."""
+        """Return the view whose lease covers the pipe: with a queue lock, that of the whole queue."""
         return self._whole if self._locks_queue else view
 
     async def _look(self, options: PipeOptions, now_ms: int, *, owns: bool = True) -> None:

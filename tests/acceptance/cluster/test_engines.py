@@ -241,7 +241,7 @@ def test_counts_at_rest(sqs: Any, create: Create, engine: str) -> None:
 
 @pytest.mark.parametrize("engine", [name for name in KINDS if KINDS[name].tables])
 def test_options(sqs: Any, create: Create, engine: str) -> None:
-    """What one call shows, another call takes: the same queue."""
+    """One call shows the messages that another call takes: the same queue."""
     queue = create(engine)
     shown = sqs.get_queue_attributes(QueueUrl=queue, AttributeNames=["All"])["Attributes"]
     plain = sqs.create_queue(QueueName=f"n-{uuid.uuid4().hex}")["QueueUrl"]

@@ -1,4 +1,4 @@
-"""What a process without Redis knows of the rows of a bucket that another process writes."""
+"""A process without Redis follows the rows of a bucket that another process writes."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ FIRST = Layout.first((ServerAddress("a", "redis://a"),))
 
 
 class Process:
-    """What one process sees, and the layout."""
+    """The view of one process, and the layout."""
 
     def __init__(self, layout: Layout = FIRST) -> None:
         self.layout = layout

@@ -99,7 +99,7 @@ async def test_an_error_reaches_the_loops_handler(suspended: bool) -> None:
 
 
 async def test_an_interrupt_is_raised_where_it_waits() -> None:
-    """What it waited for goes on: its error is nobody's."""
+    """The awaited call goes on, and no caller gets its error."""
     loop = asyncio.get_running_loop()
     futures = [loop.create_future(), loop.create_future()]
     told: list[object] = []

@@ -31,7 +31,7 @@ class _Hidden(NamedTuple):
 
 
 class _Scan(NamedTuple):
-    """What was found in a bucket."""
+    """The counts of one bucket."""
 
     good_until_ms: int
     visible: int

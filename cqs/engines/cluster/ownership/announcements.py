@@ -1,4 +1,4 @@
-"""What processes tell one another over Redis, beside the hints of queues. Each announcement may be lost."""
+"""Announcements between processes over Redis, beside the hints of queues. Each may be lost."""
 
 from __future__ import annotations
 

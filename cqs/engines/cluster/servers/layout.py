@@ -46,7 +46,7 @@ class Placement(NamedTuple):
 
 
 class LayoutText(msgspec.Struct, frozen=True):
-    """What the conditional row has."""
+    """The content of the conditional row."""
 
     servers: tuple[ServerAddress, ...] = ()
     lists: tuple[ServerList, ...] = ()

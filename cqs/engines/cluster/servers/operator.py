@@ -1,4 +1,4 @@
-"""What an operator asks of the list of Redis servers, and changes in it while processes run."""
+"""Reads and live changes of the list of Redis servers, for operators."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CacheParts:
-    """What the caches of a process share."""
+    """The parts that the caches of a process share."""
 
     cassandra: Cassandra
     rows: MessageRows

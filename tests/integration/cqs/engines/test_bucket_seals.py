@@ -47,7 +47,7 @@ async def buckets(queue: QueueFixture) -> list[ListedBucket]:
 
 
 async def maintain(queue: QueueFixture) -> None:
-    """What the queue's owner does with its buckets; here a process that the test chooses."""
+    """Do with the buckets as the queue's owner does; here the owner is a process that the test chooses."""
     owned = _owned.setdefault(queue.q.id, OwnedQueue(queue.q))
     await drop_empty(rows_of(queue), owned, await buckets(queue), 100, queue.now_ms)
 

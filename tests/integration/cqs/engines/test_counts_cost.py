@@ -1,4 +1,4 @@
-"""What the counts of a queue cost does not grow with the messages that were deleted from it."""
+"""The cost of the counts of a queue does not grow with the messages that were deleted from it."""
 
 from __future__ import annotations
 

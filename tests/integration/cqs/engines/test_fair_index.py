@@ -1,4 +1,4 @@
-"""What Redis knows of a fair queue's tenants is right after any operations, and a lease takes what a model takes."""
+"""Redis' index of a fair queue's tenants is right after any operations, and a lease takes what a model takes."""
 
 from __future__ import annotations
 

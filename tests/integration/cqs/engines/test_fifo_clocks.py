@@ -120,7 +120,7 @@ async def test_times_of_answers_are_those_of_the_asking_process(cassandra_addres
 
 
 async def test_a_process_with_a_very_wrong_clock_gives_no_leases(cassandra_address: CassandraAddress) -> None:
-    """What it accepts and settles goes by Cassandra's time."""
+    """Sends and settlements go by Cassandra's time."""
     async with machines(cassandra_address, Clock(), ShiftedClock(60).clock()) as (right, wrong):
         await wrong.send(b"x", group="g")
         with pytest.raises(StoreUnavailable, match="s ahead of Cassandra"):

@@ -73,7 +73,7 @@ async def _killed(process: Process, operation: Operation, target: QueueFixture, 
 
 
 async def _check(name: str, done: bool, other: Process, target: QueueFixture) -> None:
-    """What the process left: each message once, now or after its timeout, and never again after a delete."""
+    """Each message that the process left comes once, now or after its timeout, and never after a delete."""
     queue = other.queue
     held = await queue.drain()
     advance(2 * LONG_MS, other)

@@ -67,7 +67,7 @@ def _is_conditional(statement: Statement | Sequence[Any]) -> bool:
 
 
 class Life:
-    """What a process did: begun, and answered."""
+    """The calls of a process: begun, and answered."""
 
     def __init__(self, queue: QueueFixture) -> None:
         self.queue = queue

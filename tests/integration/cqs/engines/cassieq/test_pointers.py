@@ -25,7 +25,7 @@ async def maintain(queue: QueueFixture) -> None:
 
 
 async def insert_late(queue: QueueFixture, monoton: int, body: bytes) -> None:
-    """What a writer does that took a number, was stopped, went on after the seal and died before it looked for it."""
+    """Act as a writer that took a number, stopped, wrote after the seal and died before it looked for the seal."""
     engine = engine_of(queue)
     known = await engine._known_queues.get(queue.q)
     new = new_message(monoton, queue.entry(body))

@@ -144,7 +144,7 @@ async def settle(running: Sequence[Process]) -> None:
 
 
 async def expire_lease(cassandra: Cassandra, node: str) -> None:
-    """What Cassandra does `TTL_S` after the last renewal."""
+    """Remove the row, as Cassandra does `TTL_S` after the last renewal."""
     await cassandra.run(schema.FORGET, node)
 
 

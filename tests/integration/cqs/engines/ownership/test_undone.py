@@ -29,7 +29,7 @@ SECOND_NS = 1_000_000_000
 
 
 async def write_and_die(cassandra: Cassandra, q: QueueRef, *texts: bytes, ahead_s: int = 0) -> None:
-    """What a process leaves that is killed between the row and Redis. Its clock is so many seconds ahead."""
+    """Write the row but not Redis, as a process does that is killed in between. Its clock is so many seconds ahead."""
     clock = MachineClocks(time.time_ns() + ahead_s * SECOND_NS).clock()
     await UsedQueues(cassandra).add(q, f"{DEAD}.0")
     rows = MessageRows(cassandra, clock, DEAD)

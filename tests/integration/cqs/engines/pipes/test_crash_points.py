@@ -42,7 +42,7 @@ class Death:
 
 
 class Life:
-    """What a process did: all that it began, and all that was acknowledged."""
+    """The calls of a process: all that it began, and all that were acknowledged."""
 
     def __init__(self, process: PipesProcess) -> None:
         self.process = process
