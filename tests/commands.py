@@ -19,17 +19,17 @@ _context = get_context("forkserver")
 _context.set_forkserver_preload(
     [
         "cns_backend.cluster",
-        "cns_cli.account",
-        "cns_cli.check",
+        "cns_cli.accounts.account",
+        "cns_cli.store.check",
         "cns_cli.explain.command",
-        "cns_cli.logs",
+        "cns_cli.delivery.logs",
         "cns_cli.main",
-        "cns_cli.outbox",
-        "cns_cli.pool",
-        "cns_cli.quarantine",
+        "cns_cli.delivery.outbox",
+        "cns_cli.delivery.pool",
+        "cns_cli.delivery.quarantine",
         "cns_cli.replay.command",
-        "cns_cli.schema",
-        "cns_cli.sms",
+        "cns_cli.store.schema",
+        "cns_cli.delivery.sms",
         "tests.commands",
     ]
 )

@@ -50,7 +50,7 @@ Counts = dict[str, int]
 
 def count_calls(role: str) -> None:
     """Run one process of the service. For each line on stdin it prints the counts since the last one."""
-    from cns_cli.processes import main
+    from cns_cli.service.processes import main
 
     counts: Counter[CodeType] = Counter()
 

@@ -27,7 +27,8 @@ RETRY_AT_ONCE = json.dumps(
 )
 WITHOUT_CELERY = """
 import sys
-import cns_cli.account, cns_server.api, cns_cli.main, cns_cli.processes, cns_cli.supervise, workers.worker
+import cns_cli.accounts.account, cns_cli.main, cns_cli.service.processes, cns_cli.service.supervise
+import cns_server.api, workers.worker
 sys.exit("celery" in sys.modules)
 """
 

@@ -69,7 +69,7 @@ def here(tmp_path: Path) -> Path:
 
 
 def test_it_is_the_wheel(installed: Path, here: Path) -> None:
-    code = "import cns_cli.supervise, cns_common.configuration.settings; print(cns_cli.supervise.__file__)"
+    code = "from cns_cli.service import supervise; import cns_common.configuration.settings; print(supervise.__file__)"
     done = subprocess.run(
         [installed / "python", "-P", "-c", code], cwd=here, capture_output=True, text=True, check=True
     )

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from cns_cli.endpoints import endpoints
+from cns_cli.delivery.endpoints import endpoints
 from cns_common.endpoint_health import EndpointHealth, UnhealthyEndpoint, encode_endpoint_health
 from cns_common.errors import StartError
 from cns_pipeline.health.words import endpoint_lines, health_lines

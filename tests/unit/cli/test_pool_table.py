@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cns_backend.stores.contract import Report
-from cns_cli.pool_table import table
+from cns_cli.delivery.pool_table import table
 from cns_common.metrics.catalogue import CLOCK_OFFSET_SECONDS, CLOCK_RECEIVES_REFUSED
 
 

@@ -6,7 +6,7 @@ import inspect
 import re
 from pathlib import Path
 
-from cns_cli.up import up
+from cns_cli.service.up import up
 from cns_common.configuration.settings import Settings
 
 PAGE = (Path(__file__).parents[3] / "docs" / "operations.md").read_text()

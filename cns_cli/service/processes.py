@@ -1,4 +1,4 @@
-"""The composition roots of the service's processes. `python -m cns_cli.processes ROLE` runs one."""
+"""The composition roots of the service's processes. `python -m cns_cli.service.processes ROLE` runs one."""
 
 from __future__ import annotations
 

@@ -70,4 +70,4 @@ def _names(role: str, n: int) -> list[str]:
 
 def _command(role: str) -> list[str]:
     """Return the command line. `-P` keeps packages of the working directory, such as `workers`, from being imported."""
-    return [sys.executable, "-P", "-m", "cns_cli.processes", role]
+    return [sys.executable, "-P", "-m", "cns_cli.service.processes", role]

@@ -28,8 +28,8 @@ from cns_backend.stores.contract import (
     wanted_size,
 )
 from cns_backend.stores.embedded.pool_sizes import EmbeddedPoolSizeStore
+from cns_cli.delivery.pool_table import described, table
 from cns_cli.options import Data
-from cns_cli.pool_table import described, table
 from cns_cli.store_access import StoreSpec, open_stores, run_command
 from cns_common.clock import Clock
 from cns_common.configuration.settings import POOL_THREADS_MAX, load_settings

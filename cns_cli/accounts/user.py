@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from cns_cli.account_access import print_key, run_on_accounts
+from cns_cli.accounts.account_access import print_key, run_on_accounts
 from cns_cli.options import Data
 from cns_common.aws.auth.users import User
 

@@ -6,8 +6,8 @@ import sys
 
 import typer
 
-from cns_cli import user
-from cns_cli.account_access import print_key, run_on_accounts
+from cns_cli.accounts import user
+from cns_cli.accounts.account_access import print_key, run_on_accounts
 from cns_cli.options import Data
 from cns_common.aws.auth.accounts import Account
 

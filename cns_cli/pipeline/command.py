@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from cns_cli.options import Data
-from cns_cli.pipeline_options import EVERY, Day, Events, KeepDays, Master, Out, Since, Until, run_job, seconds
+from cns_cli.pipeline.options import EVERY, Day, Events, KeepDays, Master, Out, Since, Until, run_job, seconds
 from cns_pipeline.arguments import Outcome, make_arguments, period_of
 
 app = typer.Typer(

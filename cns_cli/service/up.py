@@ -48,7 +48,7 @@ def up(
     }
     options = {f"CNS_{name}": str(value) for name, value in given.items() if value is not None}
     os.environ.update(options)  # noqa: TID251  # the processes read them as settings
-    from cns_cli.supervise import run_up
+    from cns_cli.service.supervise import run_up
 
     sys.exit(run_up(api, workers if worker else 0))
 
@@ -74,6 +74,6 @@ def _run_cluster_process(role: str) -> None:
     if os.environ.get("CNS_STORE") != "cassandra":  # noqa: TID251  # reading all settings takes too long here
         print("cns: this is a process of the cluster form: set CNS_STORE=cassandra, or run `cns up`", file=sys.stderr)
         sys.exit(EXIT_USAGE)
-    from cns_cli.processes import main as run
+    from cns_cli.service.processes import main as run
 
     run(role)

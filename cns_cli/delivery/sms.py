@@ -10,7 +10,7 @@ import typer
 from cns.sms.numbers import check_number
 from cns.stores.embedded import EmbeddedSmsStore
 from cns.stores.mobile_contract import SmsStore
-from cns_cli.account_access import only_account
+from cns_cli.accounts.account_access import only_account
 from cns_cli.options import Data
 from cns_cli.store_access import StoreSpec, run_on_store
 from cns_common.configuration.settings import load_settings

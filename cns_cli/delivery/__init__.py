@@ -1,0 +1,1 @@
+"""Commands about deliveries: pools, logs, endpoints, quarantine, outbox, SMS."""

@@ -1,0 +1,1 @@
+"""Commands about the stores: their check, their tables, their servers."""
