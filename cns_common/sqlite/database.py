@@ -64,6 +64,7 @@ class Database:
         self.connection, self.reader = store.writer, store.reader
         self.boot = store.boot
         self.single_connection = store.single
+        self._index_fd = store.index_fd
         self._high_ms = store.high_ms
         clock.not_before(store.high_ms)
         self._rollback_callbacks: list[Callable[[], None]] = []
@@ -137,6 +138,8 @@ class Database:
         if not self.single_connection:
             self.reader.close()
         self.connection.close()
+        if self._index_fd is not None:
+            os.close(self._index_fd)
         os.close(self._lock_fd)
 
     # -- what callers use ---------------------------------------------------------------------------------------------

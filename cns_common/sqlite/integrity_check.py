@@ -12,7 +12,7 @@ import apsw
 from cns_common.data_directory import EXIT_DATA_UNUSABLE
 from cns_common.errors import StartError
 from cns_common.sqlite.opening import FORMAT
-from cns_common.sqlite.wal import find_lost_commits
+from cns_common.sqlite.wal import find_lost_commits, open_index
 
 LOCK_FILE = "lock"
 FAULTS_MAX = 100
@@ -86,7 +86,12 @@ def _page_faults(connection: apsw.Connection) -> list[str]:
 
 
 def _log_faults(path: Path) -> list[str]:
-    lost = find_lost_commits(path)
+    index_fd = open_index(path)
+    try:
+        lost = find_lost_commits(path, index_fd)
+    finally:
+        if index_fd is not None:
+            os.close(index_fd)  # the directory's lock keeps others away, so that the locks of the index do not matter
     faults = ["the log's header is damaged: nothing in the log counts"] if lost.is_header_damaged else []
     if lost.commits:
         faults.append(f"the log is cut after frame {lost.frames}: {lost.commits} commits behind it are missing")

@@ -13,7 +13,7 @@ import structlog
 from cns_common.data_directory import EXIT_DATA_FULL, EXIT_DATA_UNUSABLE, unusable
 from cns_common.errors import StartError
 from cns_common.sqlite.disk_space import DiskSpace, is_full
-from cns_common.sqlite.wal import find_lost_commits
+from cns_common.sqlite.wal import find_lost_commits, open_index
 
 PAGE_BYTES = 4096
 CACHE_KIB = 65_536
@@ -40,6 +40,8 @@ class StoreConnections(NamedTuple):
     high_ms: int
     """The highest time stored."""
     single: bool
+    index_fd: int | None = None
+    """To be closed after the connections: see `cns_common.sqlite.wal.open_index`."""
 
 
 def open_store(path: Path, vfs: str | None, guard: Guard, space: DiskSpace) -> StoreConnections:
@@ -66,6 +68,7 @@ def open_store(path: Path, vfs: str | None, guard: Guard, space: DiskSpace) -> S
 def _try_open(path: Path, vfs: str | None, guard: Guard, *, single: bool) -> StoreConnections | None:
     """None when the disk has no room for it."""
     writer: apsw.Connection | None = None
+    index_fd: int | None = None
     try:
         writer = connect(str(path), vfs, single=single)
         check(writer, path)
@@ -73,22 +76,28 @@ def _try_open(path: Path, vfs: str | None, guard: Guard, *, single: bool) -> Sto
         if single:
             boot, high_ms = begin_boot(writer, stored=False)
             return StoreConnections(writer, writer, boot, high_ms, single)
-        log_lost_commits(path)
+        index_fd = open_index(path)
+        log_lost_commits(path, index_fd)
         boot, high_ms = begin_boot(writer, stored=True)
         reader = connect(str(path), vfs)
         reader.execute("PRAGMA query_only=ON")
-        return StoreConnections(writer, reader, boot, high_ms, single)
+        return StoreConnections(writer, reader, boot, high_ms, single, index_fd)
     except apsw.Error as error:
         full = is_full(error, writer)
-        if writer is not None:
-            writer.close()
+        _close(writer, index_fd)
         if not full:
             raise
         return None
     except StartError:
-        if writer is not None:
-            writer.close()
+        _close(writer, index_fd)
         raise
+
+
+def _close(connection: apsw.Connection | None, index_fd: int | None) -> None:
+    if connection is not None:
+        connection.close()
+    if index_fd is not None:
+        os.close(index_fd)
 
 
 def connect(path: str, vfs: str | None, *, single: bool = False) -> apsw.Connection:
@@ -202,9 +211,9 @@ def create_tables(
                     connection.execute(f"ALTER TABLE {table} ADD COLUMN {declaration}")
 
 
-def log_lost_commits(path: Path) -> None:
+def log_lost_commits(path: Path, index_fd: int | None) -> None:
     """Log the commits of the write-ahead log that SQLite skipped without a word, if there are any."""
-    found = find_lost_commits(path)
+    found = find_lost_commits(path, index_fd)
     if found.commits or found.is_header_damaged:
         log.error(
             "store.wal_truncated",

@@ -29,13 +29,26 @@ class LostCommits(NamedTuple):
     is_header_damaged: bool
 
 
-def find_lost_commits(store: Path) -> LostCommits:
+def open_index(store: Path) -> int | None:
+    """A file descriptor of the wal-index, for `find_lost_commits`; None without an index.
+
+    Close it after the connections of this process, never before: closing any descriptor of the index drops the locks
+    that SQLite holds on it, as POSIX has it. The next process that opens the store would take itself for the only one
+    and truncate the index, which this process has mapped: SIGBUS.
+    """
+    try:
+        return os.open(store.with_name(f"{store.name}-shm"), os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+
+
+def find_lost_commits(store: Path, index_fd: int | None) -> LostCommits:
     """Call this for a store that is open and has been read, but not written since: then SQLite has read the log.
 
     Reads the headers of the ignored frames, once.
     """
+    frames = 0 if index_fd is None else _valid_frames(index_fd)
     try:
-        frames = _valid_frames(store.with_name(f"{store.name}-shm"))
         with store.with_name(f"{store.name}-wal").open("rb") as log:
             header = log.read(HEADER_BYTES)
             if len(header) < HEADER_BYTES:
@@ -59,10 +72,8 @@ def find_lost_commits(store: Path) -> LostCommits:
     return LostCommits(frames, commits, is_damaged)
 
 
-def _valid_frames(index: Path) -> int:
-    with index.open("rb") as file:
-        file.seek(MAX_FRAME_OFFSET)
-        number = file.read(4)
+def _valid_frames(index_fd: int) -> int:
+    number = os.pread(index_fd, 4, MAX_FRAME_OFFSET)
     return int(struct.unpack("=I", number)[0]) if len(number) == 4 else 0
 
 

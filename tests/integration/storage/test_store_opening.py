@@ -21,7 +21,7 @@ from cns_common.errors import StartError
 from cns_common.sqlite.database import Database
 from cns_common.sqlite.integrity_check import check_integrity
 from cns_common.sqlite.opening import FORMAT, QUICK_CHECK_BYTES_MAX
-from cns_common.sqlite.wal import FRAME_HEADER_BYTES, HEADER_BYTES, find_lost_commits
+from cns_common.sqlite.wal import FRAME_HEADER_BYTES, HEADER_BYTES, find_lost_commits, open_index
 
 PAGE_BYTES = 4096
 FRAME_BYTES = FRAME_HEADER_BYTES + PAGE_BYTES
@@ -248,7 +248,20 @@ async def test_an_intact_log_with_frames_of_a_former_one_is_not_logged(tmp_path:
 
 
 def test_a_store_without_log_is_not_truncated(tmp_path: Path) -> None:
-    assert find_lost_commits(tmp_path / "store.db") == (0, 0, False)
+    store = tmp_path / "store.db"
+    assert find_lost_commits(store, open_index(store)) == (0, 0, False)
+
+
+async def test_an_open_store_holds_its_lock_on_the_index(tmp_path: Path) -> None:
+    """Without it, the next process that opens the store truncates the index that this one has mapped."""
+    database = Database(tmp_path, Clock())
+    database.start(asyncio.get_running_loop())
+    try:
+        inode = (tmp_path / "store.db-shm").stat().st_ino
+        held = [line.split() for line in Path("/proc/locks").read_text().splitlines() if f":{inode} " in line]
+        assert [str(os.getpid()) in line for line in held].count(True) == 1
+    finally:
+        await database.close()
 
 
 # -- cns check --------------------------------------------------------------------------------------------------------
