@@ -21,6 +21,7 @@ COMMANDS = {
     "queue": "cns_cli.remote.queue:app",
     "topic": "cns_cli.remote.topic:app",
     "publish": "cns_cli.remote.topic:publish",
+    "doctor": "cns_cli.doctor.command:doctor",
     "explain": "cns_cli.explain.command:explain",
     "endpoints": "cns_cli.delivery.endpoints:endpoints",
     "logs": "cns_cli.delivery.logs:logs",

@@ -43,20 +43,32 @@ class TopicSender:
         """Send the messages to the queue in order, in one engine call. Returns the message id or the error of each.
         Raises RequestError if the queue accepts no message of the topic. Drops deduplication ids if the queue is a
         standard queue. With `enforced=False` (`--auth=off`) policies are not evaluated."""
+        view = await self._queue(queue_arn, topic_arn, enforced=enforced)
+        checked = [_validate(view, message) for message in messages]
+        valid = [one for one in checked if isinstance(one, ValidatedMessage)]
+        sent = iter(await self._sender.send(view, valid, SENDER_ID) if valid else ())
+        return [next(sent).id if isinstance(one, ValidatedMessage) else one for one in checked]
+
+    async def refusal(self, queue_arn: str, *, topic_arn: str, enforced: bool) -> RequestError | None:
+        """Why the queue accepts no message of the topic; None if it does."""
+        try:
+            await self._queue(queue_arn, topic_arn, enforced=enforced)
+        except RequestError as error:
+            return error
+        return None
+
+    async def _queue(self, queue_arn: str, topic_arn: str, *, enforced: bool) -> QueueView:
+        """The queue, if it accepts messages of the topic. Raises RequestError."""
         key = key_of_arn(queue_arn)
         if key is None:
             raise no_such_queue()
         call = self._calls.get((topic_arn, enforced)) or self._call(topic_arn, enforced=enforced)
         try:
-            view = await self._access.queue_by_key(call, key, ACTION)
+            return await self._access.queue_by_key(call, key, ACTION)
         except RequestError as error:
             if error.code != "AccessDenied":
                 raise
             raise RequestError(error.code, await self._why_denied(call, key, topic_arn)) from None
-        checked = [_validate(view, message) for message in messages]
-        valid = [one for one in checked if isinstance(one, ValidatedMessage)]
-        sent = iter(await self._sender.send(view, valid, SENDER_ID) if valid else ())
-        return [next(sent).id if isinstance(one, ValidatedMessage) else one for one in checked]
 
     async def _why_denied(self, call: Call, key: QueueKey, topic_arn: str) -> str:
         """The reason for the operator's log and `cns explain`: SQS's error text names neither the topic nor the

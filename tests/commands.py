@@ -22,6 +22,8 @@ _context.set_forkserver_preload(
         "cns_cli.accounts.account",
         "cns_cli.store.check",
         "cns_cli.explain.command",
+        "cns_cli.doctor.command",
+        "cns_cli.doctor.messaging",
         "cns_cli.delivery.logs",
         "cns_cli.main",
         "cns_cli.delivery.outbox",

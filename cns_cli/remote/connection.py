@@ -55,8 +55,18 @@ class UsageError(Exception):
 
 
 def find_profile(name: str, url: str, region: str, environment: Mapping[str, str]) -> StoredProfile:
-    """The connection's settings. Options win over the environment, which wins over the profile; a profile that is named
-    wins over the environment. Raises UsageError."""
+    """The settings of the connection, complete. Raises UsageError."""
+    found = read_settings(name, url, region, environment)
+    if not found.url:
+        raise UsageError("no service is named: use --url, AWS_ENDPOINT_URL or a profile")
+    if not (found.key_id or found.token):
+        raise UsageError("no access key: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or use a profile")
+    return found
+
+
+def read_settings(name: str, url: str, region: str, environment: Mapping[str, str]) -> StoredProfile:
+    """The connection's settings, empty where nothing is given. Options win over the environment, which wins over the
+    profile; a profile that is named wins over the environment. Raises UsageError."""
     stored = _read_profile(name, environment)
     given = StoredProfile(
         url=environment.get("AWS_ENDPOINT_URL", ""),
@@ -66,18 +76,13 @@ def find_profile(name: str, url: str, region: str, environment: Mapping[str, str
     )
     first, second = (stored, given) if name else (given, stored)
     keys = first if first.key_id or first.token else second
-    found = StoredProfile(
+    return StoredProfile(
         url=url or first.url or second.url,
         key_id=keys.key_id,
         secret=keys.secret,
         token=keys.token,
         region=region or first.region or second.region,
     )
-    if not found.url:
-        raise UsageError("no service is named: use --url, AWS_ENDPOINT_URL or a profile")
-    if not (found.key_id or found.token):
-        raise UsageError("no access key: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or use a profile")
-    return found
 
 
 def _read_profile(name: str, environment: Mapping[str, str]) -> StoredProfile:

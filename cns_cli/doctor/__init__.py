@@ -1,0 +1,1 @@
+"""`cns doctor`: finds what keeps a service from working, and names the mend."""

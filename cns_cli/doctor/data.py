@@ -1,0 +1,86 @@
+"""Checks of the data directory of the embedded form. They only read."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import stat
+from pathlib import Path
+
+import apsw
+
+from cns_cli.doctor.findings import Finding, ok, problem, warning
+from cns_cli.store.backup_record import last_backup
+from cns_common.clock import Clock
+from cns_common.configuration.settings import Settings
+from cns_common.sqlite.database import STORE_FILE
+from cns_common.sqlite.opening import FORMAT, MASTER_KEY_FILE
+
+BACKUP_AGE_WARNED_DAYS = 7
+DAY_MS = 24 * 3_600_000
+
+
+def check_data(settings: Settings) -> list[Finding]:
+    """Owner, mode, version, key and backup of the store."""
+    store = settings.data.absolute() / STORE_FILE
+    if not store.exists():
+        where = f"there is no store in {settings.data.absolute()}"
+        return [warning("data", where, "`cns up` makes one there; name another directory with --data or CNS_DATA")]
+    return [_owner(store), _version(store), _key(settings, store), _backup(settings)]
+
+
+def _owner(store: Path) -> Finding:
+    owner, me = store.stat().st_uid, os.geteuid()
+    name = _user(owner)
+    if owner != me and me != 0:
+        text = f"{store.parent} belongs to {name}, and this is {_user(me)}"
+        return problem("data", text, f"run commands as {name}: sudo -u {name} cns …")
+    if not os.access(store, os.R_OK | os.W_OK):
+        return problem("data", f"{store} cannot be written", f"chmod u+rw {store}")
+    return ok("data", f"{store.parent} belongs to {name}")
+
+
+def _user(number: int) -> str:
+    try:
+        return pwd.getpwuid(number).pw_name
+    except KeyError:
+        return str(number)
+
+
+def _version(store: Path) -> Finding:
+    try:
+        connection = apsw.Connection(str(store), flags=apsw.SQLITE_OPEN_READONLY)
+        try:
+            connection.set_busy_timeout(1_000)
+            version: int = connection.pragma("user_version")
+        finally:
+            connection.close()
+    except apsw.BusyError:  # the service has it alone: its disk is full
+        return ok("store", "its version is not known while the service has no room for a second reader")
+    except apsw.Error as error:
+        return problem("store", f"{store} cannot be read: {error}", "`cns check` says more; `cns restore` a backup")
+    if version > FORMAT:
+        text = f"the store is of format {version}, this program reads up to {FORMAT}"
+        return problem("store", text, "install the newer version again, or `cns restore` a backup of this version")
+    return ok("store", f"format {version} of {FORMAT}")
+
+
+def _key(settings: Settings, store: Path) -> Finding:
+    path = store.with_name(MASTER_KEY_FILE)
+    if settings.master_key:
+        return ok("master key", "given by CNS_MASTER_KEY")
+    if not path.exists():
+        text = f"{path} is missing, which opens the accounts' secrets"
+        return problem("master key", text, "copy it from a backup, or set CNS_MASTER_KEY")
+    if path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
+        return warning("master key", f"other users can read {path}", f"chmod 600 {path}")
+    return ok("master key", f"{path}, which only its owner can read")
+
+
+def _backup(settings: Settings) -> Finding:
+    last = last_backup(settings.data)
+    if last is None:
+        return warning("backup", "there was none yet", "cns backup DIRECTORY")
+    days = (Clock().real_ms() - last.at_ms) // DAY_MS
+    text = f"the last one is {days} days old, in {last.directory}"
+    return warning("backup", text, "cns backup DIRECTORY") if days >= BACKUP_AGE_WARNED_DAYS else ok("backup", text)

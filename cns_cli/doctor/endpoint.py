@@ -1,0 +1,148 @@
+"""Checks of the endpoint as a client sees it: who answers, and whether the client's keys and clock are accepted."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import time
+from dataclasses import dataclass, field
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+import botocore.session
+import httpx
+from botocore.config import Config
+from botocore.exceptions import BotoCoreError, ClientError
+
+from cns_backend.urls import address_of
+from cns_cli.doctor.findings import Finding, Level, ok, problem, warning
+from cns_cli.remote.connection import StoredProfile
+from cns_common.configuration.settings import Settings
+
+TIMEOUT_S = 5.0
+SKEW_WARNED_S = 60
+SKEW_REFUSED_S = 15 * 60
+"""A signature whose time differs by more is refused."""
+_BUILD = re.compile(r'cns_build_info\{[^}]*version="([^"]*)"')
+_LEVELS: dict[str, Level] = {"green": "ok", "yellow": "warning", "red": "problem"}
+
+
+@dataclass(slots=True)
+class Answer:
+    """What was found; `is_cns` when a CNS answered."""
+
+    findings: list[Finding] = field(default_factory=list)
+    is_cns: bool = False
+
+
+def check_endpoint(settings: Settings, client: StoredProfile) -> Answer:
+    """`client` is what the caller's options, environment and profile say; its URL may be empty."""
+    url = (client.url or address_of(settings).url).rstrip("/")
+    answer = Answer()
+    try:
+        health = httpx.get(f"{url}/health", timeout=TIMEOUT_S, verify=_trusted(settings))
+        metrics = httpx.get(f"{url}/metrics", timeout=TIMEOUT_S, verify=_trusted(settings))
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        answer.findings.append(problem("endpoint", f"{url} does not answer: {error}", _mend(url, str(error))))
+        return answer
+    if "cns_build_info" not in metrics.text:
+        text = f"{url} answers, but is no CNS (GET /metrics: {metrics.status_code})"
+        answer.findings.append(problem("endpoint", text, "name the service with --url or AWS_ENDPOINT_URL"))
+        return answer
+    answer.is_cns = True
+    form = "embedded" if "cns_store_commits_total" in metrics.text else "cluster"
+    answer.findings.append(ok("endpoint", f"{url} answers, {form} form, version {_version(metrics.text)}"))
+    answer.findings.append(_health(health))
+    answer.findings.append(_clock(health))
+    answer.findings += _client(settings, client, url)
+    return answer
+
+
+def _trusted(settings: Settings) -> Any:
+    trusted = settings.tls_cert or settings.ca_bundle
+    return True if trusted is None else str(trusted)
+
+
+def _mend(url: str, error: str) -> str:
+    if "CERTIFICATE" in error.upper():
+        return "trust its certificate: SSL_CERT_FILE, AWS_CA_BUNDLE and CNS_CA_BUNDLE name a PEM file"
+    if "SSL" in error.upper():
+        return f"it may not speak TLS: try {url.replace('https:', 'http:', 1)}"
+    return "start it with `cns up`, or name another with --url or AWS_ENDPOINT_URL"
+
+
+def _version(metrics: str) -> str:
+    found = _BUILD.search(metrics)
+    return found[1] if found else "unknown"
+
+
+def _health(response: httpx.Response) -> Finding:
+    try:
+        report: dict[str, Any] = response.json()
+    except ValueError:
+        return problem("health", f"GET /health is no JSON (status {response.status_code})", "see the service's log")
+    level = _LEVELS.get(str(report.get("status")), "problem")
+    reasons = "; ".join(report.get("reasons", ()))
+    text = f"{report.get('status')}{': ' if reasons else ''}{reasons}"
+    return Finding("health", level, text, "" if level == "ok" else "docs/operations.md, Health, has a mend per reason")
+
+
+def _clock(response: httpx.Response) -> Finding:
+    try:
+        sent = parsedate_to_datetime(response.headers["date"]).timestamp()
+    except (KeyError, ValueError):
+        return ok("clock", "the service tells no time")
+    skew_s = time.time() - sent  # noqa: TID251  # the machine's own clock, which signs, is what is checked
+    if abs(skew_s) < SKEW_WARNED_S:
+        return ok("clock", "this machine's and the service's agree")
+    text = f"this machine is {abs(skew_s):.0f} s {'ahead of' if skew_s > 0 else 'behind'} the service"
+    mend = "set the clock: `timedatectl set-ntp true`"
+    return problem("clock", text, mend) if abs(skew_s) >= SKEW_REFUSED_S else warning("clock", text, mend)
+
+
+def _client(settings: Settings, client: StoredProfile, url: str) -> list[Finding]:
+    found = []
+    if not client.url:
+        text = "AWS_ENDPOINT_URL is not set: AWS clients would call AWS itself"
+        found.append(warning("client", text, f"export AWS_ENDPOINT_URL={shlex.quote(url)}"))
+    if not client.region:
+        text = "no region is set, which AWS clients want"
+        found.append(warning("client", text, f"export AWS_REGION={address_of(settings).region}"))
+    if not client.key_id:
+        text = "no access key is set" + (", the token of the profile is not checked" if client.token else "")
+        mend = "export the lines that `cns up` printed at its first start, or those of `cns account create`"
+        found.append(warning("keys", text, mend))
+    else:
+        found.append(_keys(settings, client, url))
+    return found
+
+
+def _keys(settings: Settings, client: StoredProfile, url: str) -> Finding:
+    """Whether the service accepts a call that the key signed."""
+    sts: Any = botocore.session.Session().create_client(
+        "sts",
+        region_name=client.region or address_of(settings).region,
+        endpoint_url=url,
+        aws_access_key_id=client.key_id,
+        aws_secret_access_key=client.secret,
+        aws_session_token=os.environ.get("AWS_SESSION_TOKEN"),  # noqa: TID251  # a variable of AWS SDKs, no setting
+        verify=_trusted(settings),
+        config=Config(retries={"total_max_attempts": 1}, connect_timeout=TIMEOUT_S, read_timeout=TIMEOUT_S),
+    )
+    try:
+        caller = sts.get_caller_identity()
+    except ClientError as error:
+        code, text = error.response["Error"]["Code"], error.response["Error"]["Message"]
+        return problem("keys", f"{client.key_id} is refused: {code}: {text}", _key_mend(code, text))
+    except BotoCoreError as error:
+        return problem("keys", f"{client.key_id} could not be tried: {error}", "see the line above")
+    return ok("keys", f"{client.key_id} is accepted as {caller['Arn']}")
+
+
+def _key_mend(code: str, text: str) -> str:
+    if "expired" in text or "not yet current" in text:
+        return "set the clock: `timedatectl set-ntp true`"
+    if code == "InvalidClientTokenId":
+        return "`cns account list` shows this service's keys; `cns account create` makes one"
+    return "AWS_SECRET_ACCESS_KEY does not belong to this key: `cns account rotate ACCOUNT` makes a new one"

@@ -1,0 +1,49 @@
+"""What a check found, and how findings are printed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import msgspec
+
+Level = Literal["ok", "warning", "problem"]
+
+
+class Finding(msgspec.Struct, frozen=True, omit_defaults=True):
+    """`mend` is a command, or a sentence where no command mends it."""
+
+    check: str
+    level: Level
+    text: str
+    mend: str = ""
+
+
+def ok(check: str, text: str) -> Finding:
+    return Finding(check, "ok", text)
+
+
+def warning(check: str, text: str, mend: str) -> Finding:
+    return Finding(check, "warning", text, mend)
+
+
+def problem(check: str, text: str, mend: str) -> Finding:
+    return Finding(check, "problem", text, mend)
+
+
+def line(finding: Finding) -> str:
+    """The finding in one line."""
+    mend = f" → {finding.mend}" if finding.mend else ""
+    return f"{finding.level:<8} {finding.check}: {finding.text}{mend}"
+
+
+def summary(findings: Sequence[Finding]) -> str:
+    problems = sum(one.level == "problem" for one in findings)
+    warnings = sum(one.level == "warning" for one in findings)
+    return (
+        f"{len(findings)} checks: {problems} {_plural('problem', problems)}, {warnings} {_plural('warning', warnings)}"
+    )
+
+
+def _plural(word: str, n: int) -> str:
+    return word if n == 1 else f"{word}s"
