@@ -21,6 +21,8 @@ _context.set_forkserver_preload(
         "cns_backend.cluster",
         "cns_cli.accounts.account",
         "cns_cli.store.check",
+        "cns_cli.store.restore",
+        "cns_cli.store.upgrade",
         "cns_cli.explain.command",
         "cns_cli.doctor.command",
         "cns_cli.doctor.messaging",

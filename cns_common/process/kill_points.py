@@ -37,6 +37,11 @@ REPLAY_SENT = "replay.sent"  # `cns replay` has sent a page, which is not record
 REPLAY_RECORDED = "replay.recorded"  # the page is recorded
 ARCHIVE_WRITTEN = "archive.written"  # Spark has written the new files of `cns pipeline archive`; none is in its place
 ARCHIVE_MOVED = "archive.moved"  # a new file is in its place; no manifest names it
+BACKUP_COPIED = "backup.copied"  # `cns backup` has copied the files; they do not have their name yet
+RESTORE_BEGUN = "restore.begun"  # the new files of `cns restore` are beside the former ones; the marker is there
+RESTORE_CLEARED = "restore.cleared"  # the former log is moved aside
+RESTORE_KEY_PLACED = "restore.key_placed"  # the key is the new one, the store the former one
+RESTORE_PLACED = "restore.placed"  # all files are the new ones; the marker is still there
 ARCHIVE_LISTED = "archive.listed"  # a topic's manifest names its new files; files that they replace are still there
 ARCHIVE_CLEANED = "archive.cleaned"  # a file that was replaced is gone
 POINTS = (
@@ -60,6 +65,11 @@ POINTS = (
     FIFO_SETTLED,
     REPLAY_SENT,
     REPLAY_RECORDED,
+    BACKUP_COPIED,
+    RESTORE_BEGUN,
+    RESTORE_CLEARED,
+    RESTORE_KEY_PLACED,
+    RESTORE_PLACED,
     ARCHIVE_WRITTEN,
     ARCHIVE_MOVED,
     ARCHIVE_LISTED,

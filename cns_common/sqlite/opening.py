@@ -22,6 +22,8 @@ FORMAT = 1
 QUICK_CHECK_BYTES_MAX = 64 * 1024 * 1024
 """A larger store is not checked when it is opened, which must not take seconds; `cns check` checks it."""
 MASTER_KEY_FILE = "master.key"
+RESTORE_FILE = "restore.json"
+"""The marker of a restore that is not complete: the files may be of two stores."""
 _SEALED_TABLES = ("access_keys", "signing_keys")
 
 log = structlog.get_logger(__name__)
@@ -133,8 +135,12 @@ def connect(path: str, vfs: str | None, *, single: bool = False) -> apsw.Connect
 def prepare_file(path: Path) -> None:
     """Make the file if it is missing, and let only its owner read it; SQLite gives the log and the index its mode.
 
-    Raises StartError instead of making a new file beside an existing master key: the key belongs to lost data.
+    Raises StartError instead of making a new file beside an existing master key: the key belongs to lost data. Also
+    while a restore is not complete.
     """
+    if path.with_name(RESTORE_FILE).exists():
+        text = f"a restore into {path.parent} was cut off: run `cns restore` again, which completes it"
+        raise StartError(text, EXIT_DATA_UNUSABLE)
     try:
         is_new = path.stat().st_size == 0
     except FileNotFoundError:

@@ -1,0 +1,176 @@
+"""`cns restore`: puts a backup into a data directory that no service uses.
+
+The copy is made and verified beside the store first. Then a marker, with which no service starts, guards the exchange
+of the files. A restore that is killed meanwhile is completed by the next `cns restore`.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import apsw
+import msgspec
+import typer
+
+from cns_cli.options import Data, Json
+from cns_cli.progress import open_steps
+from cns_cli.service.supervise import LOCK_FILE as UP_LOCK_FILE
+from cns_cli.store.backup import copy_file, copy_store, write_durably
+from cns_cli.store.cluster_backup import print_cluster_steps
+from cns_cli.store.manifest import KEY_GIVEN, Manifest, check_files, read_manifest
+from cns_common.clock import Clock
+from cns_common.configuration.settings import Settings, load_settings
+from cns_common.data_directory import EXIT_DATA_UNUSABLE, lock_directory, sync_directory, unusable
+from cns_common.errors import StartError
+from cns_common.process.kill_points import (
+    RESTORE_BEGUN,
+    RESTORE_CLEARED,
+    RESTORE_KEY_PLACED,
+    RESTORE_PLACED,
+    kill_point,
+)
+from cns_common.sqlite.database import LOCK_FILE, STORE_FILE
+from cns_common.sqlite.integrity_check import check_integrity
+from cns_common.sqlite.opening import MASTER_KEY_FILE, RESTORE_FILE
+
+BOOTS_SKIPPED = 1_000
+"""Receipt handles and numbers of messages contain the number of the start. Those that were given out after the backup
+must not name messages of the restored store."""
+SCRATCH = ".restored"
+_LOGS = (f"{STORE_FILE}-wal", f"{STORE_FILE}-shm")
+
+
+class Exchange(msgspec.Struct, frozen=True):
+    """The content of the marker. `aside` is the directory that the former files go to."""
+
+    backup: str
+    aside: str
+
+
+def restore(
+    directory: Annotated[Path, typer.Argument(metavar="DIRECTORY", help="As `cns backup` made it.")],
+    replace: Annotated[bool, typer.Option("--replace", help="Keep an existing store aside, and replace it.")] = False,
+    data: Data = None,
+    json: Json = False,
+) -> None:
+    """Put a backup into the data directory. Refuses a running service, a damaged backup, one of a newer version, and
+    an existing store unless it is told to replace it.
+
+    Example: cns restore /var/backups/cns/2026-11-24 --data data
+    """
+    settings = load_settings(data)
+    if settings.store == "cassandra":
+        sys.exit(print_cluster_steps(settings))
+    try:
+        with _locked(settings.data):
+            aside = _restore(settings, directory.absolute(), replace=replace)
+    except OSError as error:
+        raise unusable(f"cannot restore into {settings.data.absolute()}", error) from error
+    if json:
+        done = {"data": str(settings.data.absolute()), "backup": str(directory.absolute()), "aside": aside}
+        print(msgspec.json.encode(done).decode())
+        return
+    print(f"cns: {directory} is restored into {settings.data.absolute()}")
+    if aside:
+        print(f"cns: the former store is in {aside}", file=sys.stderr)
+
+
+@contextmanager
+def _locked(data: Path) -> Iterator[None]:
+    """Keep services away. Raises StartError if one runs."""
+    fds = []
+    try:
+        for name in (UP_LOCK_FILE, LOCK_FILE):
+            fds.append(lock_directory(data, name))  # noqa: PERF401  # the first stays held if the second fails
+        yield
+    finally:
+        for fd in fds:
+            os.close(fd)
+
+
+def _restore(settings: Settings, backup: Path, *, replace: bool) -> str:
+    """Returns the directory with the former files; '' if there were none."""
+    data = settings.data.absolute()
+    marker = data / RESTORE_FILE
+    if marker.exists():
+        cut_off = msgspec.json.decode(marker.read_bytes(), type=Exchange)
+        print(f"cns: completing the restore of {cut_off.backup}, which was cut off", file=sys.stderr)
+        _exchange(data, cut_off)
+        if Path(cut_off.backup) == backup:
+            return cut_off.aside if Path(cut_off.aside).exists() else ""
+        replace = True
+    manifest = read_manifest(backup)
+    with open_steps("verifying the backup"):
+        check_files(backup, manifest)
+    _check_target(settings, data, manifest, replace=replace)
+    _prepare(data, backup, manifest)
+    exchange = Exchange(str(backup), str(data / f"before-restore-{Clock().real_ms()}"))
+    scratch = data / f"{RESTORE_FILE}.new"
+    write_durably(scratch, msgspec.json.encode(exchange))
+    scratch.rename(marker)
+    sync_directory(data)
+    kill_point(RESTORE_BEGUN)
+    _exchange(data, exchange)
+    return exchange.aside if Path(exchange.aside).exists() else ""
+
+
+def _check_target(settings: Settings, data: Path, manifest: Manifest, *, replace: bool) -> None:
+    if manifest.master_key == KEY_GIVEN and not settings.master_key:
+        raise StartError("the backup has no master key: set CNS_MASTER_KEY to the key of then", EXIT_DATA_UNUSABLE)
+    if not replace and ((data / STORE_FILE).exists() or (data / MASTER_KEY_FILE).exists()):
+        text = f"there is a store in {data}: restore into another directory, or use --replace, which keeps it aside"
+        raise StartError(text, EXIT_DATA_UNUSABLE)
+
+
+def _prepare(data: Path, backup: Path, manifest: Manifest) -> None:
+    """Make the new files beside the existing ones, and verify them."""
+    store = data / f"{STORE_FILE}{SCRATCH}"
+    for name in (store.name, f"{store.name}-journal", f"{MASTER_KEY_FILE}{SCRATCH}"):
+        (data / name).unlink(missing_ok=True)
+    with open_steps("copying the store") as steps:
+        copy_store(backup / STORE_FILE, store, steps)
+    connection = apsw.Connection(str(store))
+    try:
+        connection.execute("UPDATE meta SET boot = boot + ?", (BOOTS_SKIPPED,))
+    finally:
+        connection.close()
+    with open_steps("verifying the copy"):
+        found = check_integrity(store)
+    if found.faults:
+        raise StartError(f"{backup} is damaged: {found.faults[0]}", EXIT_DATA_UNUSABLE)
+    if MASTER_KEY_FILE in manifest.files:
+        copy_file(backup / MASTER_KEY_FILE, data / f"{MASTER_KEY_FILE}{SCRATCH}")
+    sync_directory(data)
+
+
+def _exchange(data: Path, exchange: Exchange) -> None:
+    """Put the prepared files in place of the former ones. Each step may have been done by a process that was killed."""
+    aside = Path(exchange.aside)
+    if (data / f"{STORE_FILE}{SCRATCH}").exists():
+        for name in _LOGS:  # a log would be applied to the store of another time
+            _move(data / name, aside)
+        kill_point(RESTORE_CLEARED)
+    for name in (MASTER_KEY_FILE, STORE_FILE):
+        scratch = data / f"{name}{SCRATCH}"
+        if scratch.exists():
+            _move(data / name, aside)
+            scratch.rename(data / name)
+            sync_directory(data)
+            kill_point(RESTORE_KEY_PLACED if name == MASTER_KEY_FILE else RESTORE_PLACED)
+    (data / RESTORE_FILE).unlink()
+    sync_directory(data)
+
+
+def _move(path: Path, aside: Path) -> None:
+    """Move a former file away, with its directory entries durable in this order."""
+    if not path.exists():
+        return
+    aside.mkdir(mode=0o700, exist_ok=True)
+    path.rename(aside / path.name)
+    sync_directory(aside)
+    sync_directory(aside.parent)

@@ -1,0 +1,95 @@
+"""`cns upgrade`: brings the data to this program's version, after a backup, which is the only way back."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import apsw
+import msgspec
+import typer
+
+import cns
+from cns_cli.options import Data, Json
+from cns_cli.store.backup import make_backup
+from cns_cli.store_access import require_store
+from cns_common.clock import Clock
+from cns_common.configuration.settings import Settings, load_settings
+from cns_common.data_directory import EXIT_DATA_UNUSABLE, lock_directory
+from cns_common.errors import StartError
+from cns_common.sqlite.database import LOCK_FILE, STORE_FILE
+from cns_common.sqlite.opening import FORMAT
+
+EXIT_ELSEWHERE = 2
+
+
+def upgrade(
+    to: Annotated[Path | None, typer.Option("--backup", help="Default: DATA/backups/TIME.")] = None,
+    data: Data = None,
+    json: Json = False,
+) -> None:
+    """Back the store up, then add what this version's tables have more. Refuses a store of a newer version, and a
+    running service.
+
+    Example: cns upgrade --backup /var/backups/cns/before-upgrade
+    """
+    settings = load_settings(data)
+    if settings.store == "cassandra":
+        print("nodetool snapshot, as `cns backup` says; then:\ncns schema apply")
+        print("cns: the store is Cassandra's: run these, nothing was changed", file=sys.stderr)
+        sys.exit(EXIT_ELSEWHERE)
+    require_store(settings)
+    before = _format(settings)
+    directory = to or settings.data / "backups" / str(Clock().real_ms())
+    added = _upgrade(settings, directory)
+    facts = {"program": cns.__version__, "from": before, "to": FORMAT, "added": added, "backup": str(directory)}
+    if json:
+        print(msgspec.json.encode(facts).decode())
+    else:
+        new = ", ".join(added) or "nothing"
+        print(f"cns: the store is of format {FORMAT} (before: {before}); added: {new}; backup: {directory}")
+
+
+def _upgrade(settings: Settings, directory: Path) -> list[str]:
+    """Returns the names of what was added. Raises StartError if a service runs, before the backup."""
+    os.close(lock_directory(settings.data, LOCK_FILE))
+    make_backup(settings, directory)
+    before = _columns(settings)
+    asyncio.run(_open_once(settings))
+    return sorted(_columns(settings) - before)
+
+
+async def _open_once(settings: Settings) -> None:
+    """Open the store as the service does, which makes missing tables and columns."""
+    from cns_backend.store_host import StoreHost  # slow to import
+
+    host = StoreHost(settings)
+    host.database.start(asyncio.get_running_loop())
+    await host.database.close()
+
+
+def _format(settings: Settings) -> int:
+    (version,) = next(iter(_rows(settings, "PRAGMA user_version")))
+    if int(version) > FORMAT:
+        text = f"the data are of format {version}, this program reads up to {FORMAT}: restore a backup of this version"
+        raise StartError(text, EXIT_DATA_UNUSABLE)
+    return int(version)
+
+
+def _columns(settings: Settings) -> set[str]:
+    text = "SELECT t.name, c.name FROM sqlite_master t, pragma_table_info(t.name) c WHERE t.type = 'table'"
+    return {f"{table}.{column}" for table, column in _rows(settings, text)}
+
+
+def _rows(settings: Settings, text: str) -> list[tuple[Any, ...]]:
+    try:
+        connection = apsw.Connection(str(settings.data / STORE_FILE), flags=apsw.SQLITE_OPEN_READONLY)
+        try:
+            return connection.execute(text).fetchall()
+        finally:
+            connection.close()
+    except apsw.Error as error:
+        raise StartError(f"cannot read the data in {settings.data.absolute()}: {error}", EXIT_DATA_UNUSABLE) from error

@@ -1,0 +1,204 @@
+"""`cns backup` beside traffic, `cns restore`, and both killed at each step."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import apsw
+import pytest
+
+from cns_common.process.kill_points import (
+    BACKUP_COPIED,
+    RESTORE_BEGUN,
+    RESTORE_CLEARED,
+    RESTORE_KEY_PLACED,
+    RESTORE_PLACED,
+    VARIABLE,
+)
+from tests import commands
+from tests.acceptance.running import Up, cns, plain_environment, running
+from tests.acceptance.service import BIN
+from tests.waiting import wait_until
+
+SENT_BEFORE = 20
+KILLED = -9
+
+
+class Sender:
+    """Sends messages until it is told to stop. `acknowledged` are those with an answer."""
+
+    def __init__(self, client: Any, url: str) -> None:
+        self._client, self._url = client, url
+        self.acknowledged: list[str] = []
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            body = str(len(self.acknowledged))
+            self._client.send_message(QueueUrl=self._url, MessageBody=body)
+            self.acknowledged.append(body)
+
+    def __enter__(self) -> Sender:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join(30)
+
+
+def drain(service: Up, name: str) -> set[str]:
+    sqs = service.client("sqs")
+    url = sqs.get_queue_url(QueueName=name)["QueueUrl"]
+    found: set[str] = set()
+    while messages := sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10).get("Messages", []):
+        found |= {one["Body"] for one in messages}
+    return found
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, dict[str, str], set[str]]]:
+    """A backup made beside traffic, the keys of the service, and what was acknowledged before the backup began."""
+    directory = tmp_path_factory.mktemp("backup")
+    with running(directory / "data") as service:
+        sqs = service.client("sqs")
+        url = sqs.create_queue(QueueName="orders")["QueueUrl"]
+        with Sender(sqs, url) as sender:
+            wait_until(lambda: len(sender.acknowledged) >= SENT_BEFORE, 60)
+            before = set(sender.acknowledged)
+            done = service.cns("backup", str(directory / "copy"), "--json")
+            said = json.loads(done.stdout)
+            wait_until(lambda: len(sender.acknowledged) > len(before), 60)
+        assert said["manifest"]["files"].keys() == {"store.db", "master.key"}
+        again = service.cns("backup", str(directory / "copy"), check=False)
+        assert (again.returncode, again.stderr.count("\n")) == (74, 1)
+        while_running = service.cns("restore", str(directory / "copy"), "--replace", check=False)
+        assert (while_running.returncode, "in use by another cns" in while_running.stderr) == (73, True)
+        assert service.cns("check").returncode == 0
+        assert service.health()["status"] == "green"  # no process was restarted by those who read beside it
+        keys = dict(service.environment)
+    yield directory / "copy", keys, before
+
+
+def killed(*words: str | Path, environment: dict[str, str]) -> int:
+    """Run the installed program: the order to die is read when a process starts."""
+    return subprocess.run(
+        [BIN / "cns", *words], env=environment, capture_output=True, check=False, timeout=60
+    ).returncode
+
+
+def restored(made: tuple[Path, dict[str, str], set[str]], data: Path) -> None:
+    """The restored store serves what was acknowledged before the backup, to the keys of then."""
+    _, keys, before = made
+    with running(data) as service:
+        service.environment.update(keys)
+        assert before <= drain(service, "orders")
+
+
+def test_a_backup_beside_traffic_serves_what_was_acknowledged(
+    made: tuple[Path, dict[str, str], set[str]], tmp_path: Path
+) -> None:
+    cns("restore", made[0], "--data", tmp_path / "data")
+    assert cns("check", "--data", tmp_path / "data").returncode == 0
+    restored(made, tmp_path / "data")
+
+
+def test_an_existing_store_is_kept_aside(made: tuple[Path, dict[str, str], set[str]], tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    cns("account", "create", "--data", data)
+    refused = cns("restore", made[0], "--data", data, check=False)
+    assert (refused.returncode, "use --replace" in refused.stderr) == (74, True)
+    done = cns("restore", made[0], "--data", data, "--replace", "--json")
+    aside = Path(json.loads(done.stdout)["aside"])
+    assert {path.name for path in aside.iterdir()} >= {"store.db", "master.key"}
+    assert cns("check", "--data", data).returncode == 0
+
+
+@pytest.mark.parametrize("damage", ["store.db", "master.key", "manifest.json", "newer"])
+def test_a_damaged_or_newer_backup_is_refused(
+    made: tuple[Path, dict[str, str], set[str]], tmp_path: Path, damage: str
+) -> None:
+    copy = tmp_path / "copy"
+    copy.mkdir()
+    for path in made[0].iterdir():
+        (copy / path.name).write_bytes(path.read_bytes())
+    if damage == "newer":
+        manifest = json.loads((copy / "manifest.json").read_text())
+        (copy / "manifest.json").write_text(json.dumps(manifest | {"store_format": 99, "program": "9.0"}))
+    else:
+        content = bytearray((copy / damage).read_bytes())
+        content[len(content) // 2] ^= 0xFF
+        (copy / damage).write_bytes(content)
+    refused = cns("restore", copy, "--data", tmp_path / "data", check=False)
+    assert (refused.returncode, refused.stderr.count("\n")) == (74, 1)
+    assert not (tmp_path / "data" / "store.db").exists()
+
+
+@pytest.mark.parametrize(
+    "point",
+    [
+        pytest.param(RESTORE_BEGUN, marks=pytest.mark.extended),
+        pytest.param(RESTORE_CLEARED, marks=pytest.mark.extended),
+        RESTORE_KEY_PLACED,
+        pytest.param(RESTORE_PLACED, marks=pytest.mark.extended),
+    ],
+)
+def test_a_restore_that_is_killed_is_completed(
+    made: tuple[Path, dict[str, str], set[str]], tmp_path: Path, point: str
+) -> None:
+    data = tmp_path / "data"
+    cns("account", "create", "--data", data)
+    words = ("restore", made[0], "--data", data, "--replace")
+    environment = {**plain_environment(), VARIABLE: f"{point}:1:{tmp_path / 'killed'}"}
+    assert killed(*words, environment=environment) == KILLED
+    assert (tmp_path / "killed").exists()
+    start = cns("account", "create", "--data", data, check=False)
+    assert (start.returncode, "run `cns restore` again" in start.stderr) == (74, True)
+    cns(*words)
+    assert {path.name for path in data.iterdir() if "restore" in path.name} == {
+        path.name for path in data.glob("before-restore-*")
+    }
+    assert cns("check", "--data", data).returncode == 0
+    if point == RESTORE_KEY_PLACED:
+        restored(made, data)
+
+
+def test_a_backup_that_is_killed_leaves_nothing_of_its_name(
+    made: tuple[Path, dict[str, str], set[str]], tmp_path: Path
+) -> None:
+    cns("restore", made[0], "--data", tmp_path / "data")
+    words = ("backup", tmp_path / "copy", "--data", tmp_path / "data")
+    environment = {**plain_environment(), VARIABLE: f"{BACKUP_COPIED}:1:{tmp_path / 'killed'}"}
+    assert killed(*words, environment=environment) == KILLED
+    assert not (tmp_path / "copy").exists()
+    cns(*words)
+    assert {path.name for path in (tmp_path / "copy").iterdir()} == {"store.db", "master.key", "manifest.json"}
+    assert not list(tmp_path.glob(".*partial"))
+
+
+def test_an_upgrade_backs_up_and_refuses_a_newer_store(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    cns("account", "create", "--data", data)
+    connection = apsw.Connection(str(data / "store.db"))
+    connection.execute("DROP TABLE account_users")
+    connection.close()
+    done = json.loads(cns("upgrade", "--data", data, "--backup", tmp_path / "before", "--json").stdout)
+    assert "account_users.record" in done["added"]
+    assert (tmp_path / "before" / "manifest.json").exists()
+    connection = apsw.Connection(str(data / "store.db"))
+    connection.pragma("user_version", 99)
+    connection.close()
+    refused = cns("upgrade", "--data", data, check=False)
+    assert (refused.returncode, refused.stderr.count("\n")) == (74, 1)
+
+
+def test_in_a_cluster_it_says_what_to_run(tmp_path: Path) -> None:
+    environment = {**plain_environment(), "CNS_STORE": "cassandra"}
+    done = commands.run("backup", tmp_path / "copy", environment=environment)
+    assert (done.returncode, "nodetool snapshot" in done.stdout) == (2, True)
