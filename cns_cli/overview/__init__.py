@@ -1,0 +1,1 @@
+"""Commands that show the whole service: `cns status`, `cns top`, `cns version`."""

@@ -1,0 +1,81 @@
+"""Reads a running service's metrics page and health."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+from prometheus_client.parser import text_string_to_metric_families
+
+from cns_backend.urls import address_of
+from cns_common.configuration.settings import Settings
+from cns_common.metrics.model import Metric
+
+TIMEOUT_S = 10.0
+_Labels = tuple[tuple[str, str], ...]
+
+
+class NotAnswering(Exception):
+    """The service gives no health or metrics; one line says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """One metrics page. Samples of several processes are summed, or the greatest is taken."""
+
+    samples: Mapping[str, Mapping[_Labels, float]]
+
+    def total(self, metric: Metric, **labels: str) -> float:
+        wanted = set(labels.items())
+        return sum(value for at, value in self.samples.get(metric.name, {}).items() if wanted <= set(at))
+
+    def by(self, metric: Metric, label: str, *, greatest: bool = False, **labels: str) -> dict[str, float]:
+        """The values by one label, over all processes."""
+        wanted, found = set(labels.items()), defaultdict[str, list[float]](list)
+        for at, value in self.samples.get(metric.name, {}).items():
+            if wanted <= set(at):
+                found[dict(at).get(label, "")].append(value)
+        return {name: max(values) if greatest else sum(values) for name, values in found.items()}
+
+    def label(self, metric: Metric, label: str) -> str:
+        """One value of a label; '' without any."""
+        return next((dict(at).get(label, "") for at in self.samples.get(metric.name, {})), "")
+
+
+class ServiceReader:
+    """Reads over HTTP. Without a URL it is that of the settings, or of the last start from the data directory."""
+
+    def __init__(self, settings: Settings, url: str) -> None:
+        self.url = (url or address_of(settings).url).rstrip("/")
+        trusted = settings.tls_cert or settings.ca_bundle
+        self._verify: Any = True if trusted is None else str(trusted)
+
+    def health(self) -> dict[str, Any]:
+        try:
+            report: dict[str, Any] = self._get("/health").json()
+        except ValueError:
+            raise NotAnswering(f"{self.url} is no CNS") from None
+        return report
+
+    def page(self) -> Page:
+        return read_page(self._get("/metrics").text)
+
+    def _get(self, path: str) -> httpx.Response:
+        try:
+            return httpx.get(f"{self.url}{path}", timeout=TIMEOUT_S, verify=self._verify)
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            raise NotAnswering(f"{self.url} does not answer: {error}") from None
+
+
+def read_page(text: str) -> Page:
+    samples: dict[str, dict[_Labels, float]] = {}
+    try:
+        for family in text_string_to_metric_families(text):
+            for sample in family.samples:
+                samples.setdefault(sample.name, {})[tuple(sorted(sample.labels.items()))] = sample.value
+    except ValueError:
+        raise NotAnswering("what answers is no CNS: its metrics cannot be read") from None
+    return Page(samples)
