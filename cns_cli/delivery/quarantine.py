@@ -16,6 +16,7 @@ import typer
 
 from cns.delivery import jobs
 from cns.delivery.envelope import timestamp_text
+from cns.delivery.quarantined_job import QuarantinedJob, quarantine_id
 from cns.queue_port.contract import LeasedJob, NewJob, QueuePort, Renewal
 from cns_backend.queue_port import queue_port
 from cns_backend.services import queue_service
@@ -23,7 +24,6 @@ from cns_cli.options import Data
 from cns_cli.store_access import open_service_backend, run_command
 from cns_common.configuration.settings import load_settings
 from cns_common.ids import hex_id
-from workers.jobs.quarantine import QuarantinedJob, quarantine_id
 
 LEASE_MS = 60_000
 """A command that dies leaves the jobs hidden for so long."""

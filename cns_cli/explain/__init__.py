@@ -1,1 +1,1 @@
-"""Explains what became of one message: from the events about it, the stores, and the internal queues."""
+"""`cns explain`: asks `cns_backend.explain`, and prints the answer."""

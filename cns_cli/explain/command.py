@@ -10,11 +10,11 @@ from typing import Annotated, NamedTuple, NoReturn
 import msgspec
 import typer
 
+from cns_backend.explain import collect
+from cns_backend.explain.collect import Question
+from cns_backend.explain.gaps import EventSource
+from cns_backend.explain.model import Explanation
 from cns_cli.durations import duration_ms
-from cns_cli.explain import collect
-from cns_cli.explain.collect import Question
-from cns_cli.explain.gaps import EventSource
-from cns_cli.explain.model import Explanation
 from cns_cli.explain.render import render
 from cns_cli.options import Data
 from cns_cli.store_access import open_service_backend, run_command

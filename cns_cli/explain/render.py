@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from cns.delivery.envelope import timestamp_text
 from cns.delivery.jobs import LANES, QUARANTINE
-from cns_cli.explain.model import (
+from cns_backend.explain.model import (
     UNDELIVERED,
     DeliveryHistory,
     DeliveryStatus,

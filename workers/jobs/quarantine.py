@@ -9,12 +9,12 @@ again and finds the record knows that the job killed its process, hung, or crash
 from __future__ import annotations
 
 import asyncio
-import hashlib
 
 import msgspec
 import structlog
 
 from cns.delivery import jobs
+from cns.delivery.quarantined_job import QuarantinedJob, quarantine_id
 from cns.queue_port.contract import LeasedJob, NewJob, QueuePort
 from cns_backend.stores.contract import LeaseStore
 from cns_common.clock import Clock
@@ -29,21 +29,8 @@ TASK = "trial"
 TRIAL_MS = 86_400_000
 """After this time a record is no longer valid, and the job gets another trial."""
 RETRY_S = 0.5
-ID_CHARS = 16
 
 log = structlog.get_logger(__name__)
-
-
-class QuarantinedJob(msgspec.Struct, frozen=True, array_like=True):
-    """Everything that is needed to show a job, and to put it back."""
-
-    queue: str
-    id: str
-    group: str
-    topic: str
-    at_ms: int
-    why: str
-    body: bytes
 
 
 class Quarantine:
@@ -104,8 +91,3 @@ class Quarantine:
                 await asyncio.sleep(RETRY_S)
             else:
                 return
-
-
-def quarantine_id(item: QuarantinedJob) -> str:
-    """Short enough to be typed, and the same when a process died in between and the job is quarantined again."""
-    return hashlib.sha256(f"{item.queue}/{item.id}".encode()).hexdigest()[:ID_CHARS]

@@ -18,10 +18,10 @@ from cns.queue_port.inline import InlineQueuePort
 from cns.subscriptions.subscription import Subscription, SubscriptionState
 from cns.topics.topic import Topic
 from cns_backend.backend import Backend
+from cns_backend.explain.collect import Question, explain
+from cns_backend.explain.gaps import EventSource
+from cns_backend.explain.model import DeliveryHistory, Explanation
 from cns_backend.store_host import StoreHost
-from cns_cli.explain.collect import Question, explain
-from cns_cli.explain.gaps import EventSource
-from cns_cli.explain.model import DeliveryHistory, Explanation
 from cns_common.configuration.settings import Settings
 from cns_common.events.schema import (
     DeliveryAttempted,

@@ -13,8 +13,8 @@ from cns.delivery import jobs
 from cns.delivery.jobs import ConfirmationJob, DirectJob
 from cns.notification import Attributes
 from cns.subscriptions.subscription import SubscriptionState
-from cns_cli.explain.collect import Question, explain
-from cns_cli.explain.model import DeliveryStatus
+from cns_backend.explain.collect import Question, explain
+from cns_backend.explain.model import DeliveryStatus
 from cns_cli.explain.render import HISTORIES_SHOWN_MAX, render
 from cns_common.events.schema import (
     DeliveryDeadLettered,

@@ -10,10 +10,11 @@ import pytest
 
 from cns.delivery import jobs
 from cns.delivery.jobs import PublishJob, Redelivery
+from cns.delivery.quarantined_job import QuarantinedJob
 from cns.queue_port.contract import NewJob
+from cns_backend.explain import queue_search as queues
+from cns_backend.explain.model import DeliveryStatus
 from cns_backend.stores.embedded.leases import EmbeddedLeaseStore
-from cns_cli.explain import queue_search as queues
-from cns_cli.explain.model import DeliveryStatus
 from cns_cli.explain.render import render
 from tests.integration.cli.explain_fixture import (
     ID,
@@ -27,7 +28,7 @@ from tests.integration.cli.explain_fixture import (
     only_history,
     open_site,
 )
-from workers.jobs.quarantine import Quarantine, QuarantinedJob
+from workers.jobs.quarantine import Quarantine
 from workers.stats import Stats
 
 

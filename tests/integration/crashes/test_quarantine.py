@@ -13,6 +13,7 @@ import pytest
 from cns.delivery import jobs
 from cns.delivery.jobs import EndpointJob, PublishJob
 from cns.delivery.notification_references import NotificationReferences
+from cns.delivery.quarantined_job import QuarantinedJob
 from cns.notification import Notification
 from cns.publishing.matching import MatchPage, SubscriptionMatcher
 from cns.queue_port.contract import NewJob
@@ -28,7 +29,7 @@ from tests.recorded_events import RecordedEvents
 from tests.waiting import POLL_INTERVAL_S
 from workers.fanout.context import FanoutContext
 from workers.fanout.producer import LEASE_MS, Producer
-from workers.jobs.quarantine import LEASES_MAX, Quarantine, QuarantinedJob
+from workers.jobs.quarantine import LEASES_MAX, Quarantine
 from workers.jobs.receiver import JobReceiver
 from workers.stats import Stats
 

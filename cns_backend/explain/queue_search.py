@@ -9,11 +9,11 @@ from msgspec.structs import replace
 
 from cns.delivery import jobs
 from cns.delivery.jobs import ConfirmationJob, DirectJob, EndpointJob, Job, PublishJob, Redelivery
+from cns.delivery.quarantined_job import QuarantinedJob
 from cns.notification import Notification
-from cns_cli.explain.model import JobLocation
+from cns_backend.explain.model import JobLocation
 from cqs.engines.contract import Engine, PeekedMessage
 from cqs.internal_queues import internal_ref
-from workers.jobs.quarantine import QuarantinedJob
 
 PAGE_JOBS = 100
 JOBS_MAX = 200_000

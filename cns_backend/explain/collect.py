@@ -12,11 +12,11 @@ from cns.delivery.jobs import ConfirmationJob, DirectJob, PublishJob, Redelivery
 from cns.notification import Notification
 from cns.topics.topic import Topic
 from cns_backend.backend import Backend
-from cns_cli.explain.current_filters import MessageFilter, TopicSubscriptions, read_subscriptions
-from cns_cli.explain.gaps import EventSource, unknown_facts
-from cns_cli.explain.histories import MessageTrace, Snapshot, histories
-from cns_cli.explain.model import DeliveryStatus, Explanation, SearchSummary
-from cns_cli.explain.queue_search import QueueSearch, notification_in, search_queues
+from cns_backend.explain.current_filters import MessageFilter, TopicSubscriptions, read_subscriptions
+from cns_backend.explain.gaps import EventSource, unknown_facts
+from cns_backend.explain.histories import MessageTrace, Snapshot, histories
+from cns_backend.explain.model import DeliveryStatus, Explanation, SearchSummary
+from cns_backend.explain.queue_search import QueueSearch, notification_in, search_queues
 from cns_common.events.schema import DeliveryAttempted, DeliveryDeadLettered, DeliveryDelivered, NotificationDropped
 from cns_common.events.search import SearchResult, search_segments
 from cns_common.file_writer import FLUSH_INTERVAL_S

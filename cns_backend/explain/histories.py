@@ -10,9 +10,9 @@ from cns.filters.model import Scope
 from cns.publishing.matching import UNANSWERABLE
 from cns.subscriptions.endpoint_syntax import masked_endpoint
 from cns.subscriptions.subscription import Subscription, SubscriptionState
-from cns_cli.explain.current_filters import NOT_EVALUABLE, PASSES, FilterResult, MessageFilter
-from cns_cli.explain.model import DeliveryHistory, DeliveryStatus, FinalOutcome, JobLocation
-from cns_cli.explain.queue_search import DIRECT, FoundJob
+from cns_backend.explain.current_filters import NOT_EVALUABLE, PASSES, FilterResult, MessageFilter
+from cns_backend.explain.model import DeliveryHistory, DeliveryStatus, FinalOutcome, JobLocation
+from cns_backend.explain.queue_search import DIRECT, FoundJob
 from cns_common.events.schema import (
     DeliveryAttempted,
     DeliveryDeadLettered,

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from cns_cli.explain.queue_search import QueueSearch
+from cns_backend.explain.queue_search import QueueSearch
 from cns_common.events.search import Gap, SearchResult
 
 GAPS_SHOWN_MAX = 3
