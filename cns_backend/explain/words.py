@@ -1,0 +1,84 @@
+"""The words for what became of a message: one sentence for each attempt, outcome and job."""
+
+from __future__ import annotations
+
+from cns.delivery.envelope import timestamp_text
+from cns.delivery.jobs import LANES, QUARANTINE
+from cns_backend.explain.model import DeliveryStatus, Explanation, FinalOutcome, JobLocation
+from cns_common.events.schema import DeliveryAttempted, PublishAccepted
+
+TEXT_IN = {
+    "job": "is in its job",
+    "store": "is in the store",
+    "archive": "is in the topic's archive",
+    "": "is not stored any more",
+}
+"""Where the message itself is stored."""
+
+
+def acceptance_text(accepted: PublishAccepted) -> str:
+    if accepted.jobs:
+        return "for delivery"
+    if not accepted.topic:
+        return "for no delivery: the phone number has opted out, or is not verified"
+    return "for no delivery: no subscription should get it"
+
+
+def attempt_text(attempt: DeliveryAttempted) -> str:
+    status = f" {attempt.status}" if attempt.status else ""
+    answer = f"{attempt.cause}{status}" if attempt.cause else f"taken{status}"
+    answer_text = attempt.reason.removeprefix(f"HTTP {attempt.status}").strip(" :")
+    reason = f": {answer_text}" if answer_text else ""
+    return f"attempt {attempt.attempt} ({attempt.phase}): {answer} after {attempt.duration_ms} ms{reason}"
+
+
+def outcome_text(outcome: FinalOutcome) -> str:
+    match outcome.status:
+        case DeliveryStatus.DELIVERED:
+            return f"delivered, {span_text(outcome.since_publish_ms)} after it was published"
+        case DeliveryStatus.DEAD_LETTERED:
+            return f"to the dead-letter queue {outcome.queue}: {outcome.cause}"
+        case _:
+            return f"dropped: {outcome.cause}" + (f": {outcome.reason}" if outcome.reason else "")
+
+
+def location_text(location: JobLocation, explanation: Explanation) -> str:
+    if location.queue == QUARANTINE:
+        return "in quarantine"
+    number = location.failures + 1
+    when = f"{timestamp_text(location.due_ms)}, in {span_text(location.due_ms - explanation.asked_ms)}"
+    if location.under_way:
+        return f"attempt {number} is under way; its lease is good until {when}"
+    now = location.due_ms <= explanation.asked_ms
+    if location.behind:
+        return f"attempt {number} waits behind {count_text(location.behind, 'message')} in {location.queue}"
+    if location.queue == LANES:
+        at = "" if now else f", at the latest {when}"
+        return f"attempt {number} waits for room at its endpoint{at}"
+    return f"attempt {number} " + ("is due now" if now else f"is due at {when}") + f" ({location.queue})"
+
+
+def fan_out_text(location: JobLocation) -> str:
+    state = "under way" if location.under_way else "waiting"
+    behind = f" behind {count_text(location.behind, 'message')}" if location.behind else ""
+    cursor = f", at {location.cursor}" if location.cursor else ""
+    return f"fan-out {state}{behind} in {location.queue}{cursor}"
+
+
+def span_text(span_ms: int) -> str:
+    if span_ms < 100_000:
+        return f"{span_ms / 1000:.3f} s" if span_ms < 10_000 else f"{span_ms / 1000:.1f} s"
+    minutes, seconds = divmod(span_ms // 1000, 60)
+    if minutes < 60:
+        return f"{minutes} min {seconds} s"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if hours < 48 else f"{hours // 24} d {hours % 24} h"
+
+
+def count_text(n: int, noun: str) -> str:
+    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
+
+
+def one_line(text: str) -> str:
+    """Replace control characters, which could steer a terminal, by spaces."""
+    return "".join(character if character.isprintable() else " " for character in text).rstrip()
