@@ -47,6 +47,7 @@ from cns_server.localstack.sns_pages import NotificationPages
 from cns_server.localstack.sqs_pages import MessagePages
 from cns_server.pages.app import ADMIN_PATH, PagesApp
 from cns_server.pages.app import PREFIX as PAGES_PREFIX
+from cns_server.pages.sources import PageSources
 from cns_server.rest.app import PREFIX as REST_PREFIX
 from cns_server.rest.app import RestApp
 from cns_server.rest.authentication import RestAuthenticator
@@ -120,7 +121,8 @@ class Api:
         api.app.include_router(mail_pages(notifications.mail_links, settings.public_url))
         rest = _rest_app(settings, backend, front, authenticator, queues, await backend.receipt_keys.receipt_key())
         api.app.mount(REST_PREFIX, rest)
-        pages = PagesApp(rest, api.health, backend.control.state, version=cns.__version__)
+        sources = PageSources(settings=settings, backend=backend, queues=queues, health=api.health)
+        pages = PagesApp(rest, sources, version=cns.__version__)
         front.landing = pages.landing
         api.app.mount(PAGES_PREFIX, pages)
         api.app.add_redirections(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Protocol
 
@@ -12,18 +11,19 @@ from fastapi.responses import RedirectResponse
 from starlette.exceptions import HTTPException
 from starlette.staticfiles import StaticFiles
 
-from cns_backend.stores.contract import ServiceState
 from cns_common.aws.http_request import HttpRequest
 from cns_common.aws.protocol.errors import Answer
 from cns_common.errors import CnsError
-from cns_server.health import Health
 from cns_server.pages.accounts import AccountPages
 from cns_server.pages.context import PageContext
+from cns_server.pages.messages import MessagePages
 from cns_server.pages.queues import QueuePages
 from cns_server.pages.rendering import Templates
 from cns_server.pages.service import ServicePages
 from cns_server.pages.sessions import Sessions, SignInRequired
 from cns_server.pages.sign_in import add_sign_in
+from cns_server.pages.sources import EventReader, PageSources
+from cns_server.pages.subscriptions import SubscriptionPages
 from cns_server.pages.topics import TopicPages
 from cns_server.rest.app import RestApp
 from cns_server.rest.problems import Problem, status_and_text, title_of
@@ -41,8 +41,7 @@ class PagesApp(FastAPI):
     def __init__(
         self,
         rest: RestApp,
-        health: Callable[[], Awaitable[Health]],
-        state: Callable[[], Awaitable[ServiceState]],
+        sources: PageSources,
         *,
         version: str,
     ) -> None:
@@ -50,11 +49,14 @@ class PagesApp(FastAPI):
         self._templates = Templates(version)
         sessions = Sessions(rest.calls.authenticator, rest.clock)
         context = PageContext(rest.calls, sessions, self._templates)
+        reader = EventReader(sources.settings)
         groups: list[_Pages] = [
             QueuePages(context, rest.queue_routes, rest.message_routes),
-            TopicPages(context, rest.topic_routes),
+            TopicPages(context, rest.topic_routes, reader),
+            SubscriptionPages(context, rest.topic_routes, reader),
             AccountPages(context, rest.account_routes),
-            ServicePages(context, health, state),
+            MessagePages(context, sources, reader, rest.topic_routes),
+            ServicePages(context, sources.health, sources.backend.control.state),
         ]
         add_sign_in(self, sessions, self._templates)
         for group in groups:

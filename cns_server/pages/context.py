@@ -60,6 +60,15 @@ class PageContext:
         session = self._sessions.find(request)
         return session, self._calls.begin_as(request, session.principal)
 
+    def check_account(self, rest: RestCall) -> None:
+        """Raise Problem 403 for an operator, who has no queues and topics."""
+        if rest.principal.operator:
+            raise Problem(403, "AccessDenied", "An operator token administrates accounts only.")
+
+    def check_operator(self, rest: RestCall) -> None:
+        """Raise Problem 403 for others than an operator."""
+        self._calls.check_operator(rest)
+
     async def posted(self, request: Request) -> tuple[Session, RestCall, Form]:
         """The same for a posted form of this session. Raises Problem 403 for another form."""
         session, rest = self.call(request)

@@ -45,6 +45,7 @@ class Templates:
             lstrip_blocks=True,
         )
         self._environment.filters["when"] = _when
+        self._environment.filters["sentence"] = lambda text: text[:1].upper() + text[1:]
         self._environment.filters["path"] = lambda text: quote(text, safe="")
         self._version = version
 

@@ -7,10 +7,15 @@ from urllib.parse import quote
 
 from fastapi import FastAPI, Request, Response
 
+from cns_server.pages import activity
 from cns_server.pages.context import PageContext, done
-from cns_server.rest.models import NewNotification, NewSubscription, NewTopic, Subscription
+from cns_server.pages.filter_trial import SCOPES, TRIAL_FIELDS, Trial, read_attributes, try_policy
+from cns_server.pages.sources import EventReader
+from cns_server.rest.models import MessageAttribute, NewNotification, NewSubscription, NewTopic, Subscription
 from cns_server.rest.problems import Problem
 from cns_server.rest.topics import TopicRoutes
+
+MESSAGES_SHOWN = 10
 
 
 class SubscriptionRow(NamedTuple):
@@ -21,15 +26,17 @@ class SubscriptionRow(NamedTuple):
 
 
 class TopicPages:
-    def __init__(self, context: PageContext, topics: TopicRoutes) -> None:
+    def __init__(self, context: PageContext, topics: TopicRoutes, reader: EventReader) -> None:
         self._context = context
         self._topics = topics
+        self._reader = reader
 
     def add_to(self, app: FastAPI) -> None:
         topic = "/topics/{name}"
         app.add_api_route("/topics", self.list_topics, methods=["GET"])
         app.add_api_route("/topics", self.create, methods=["POST"])
         app.add_api_route(topic, self.show, methods=["GET"])
+        app.add_api_route(topic + "/trial", self.try_filter, methods=["POST"])
         app.add_api_route(topic + "/messages", self.publish, methods=["POST"])
         app.add_api_route(topic + "/subscriptions", self.subscribe, methods=["POST"])
         app.add_api_route(topic + "/subscriptions/{subscription}/delete", self.unsubscribe, methods=["POST"])
@@ -46,37 +53,69 @@ class TopicPages:
         name = form.text("name").strip()
         attributes = {"FifoTopic": "true"} if name.endswith(".fifo") else {}
         await self._topics.create_topic(rest, session.account, NewTopic(name=name, attributes=attributes))
-        return done(_path(name), "created")
+        return done(topic_path(name), "created")
 
     async def show(self, request: Request, name: str, after: str = "") -> Response:
+        return await self._page(request, name, after, None, {})
+
+    async def try_filter(self, request: Request, name: str) -> Response:
+        """Shows whether a policy matches a message; changes nothing."""
+        _, _, form = await self._context.posted(request)
+        given = {field: form.text(field) for field in TRIAL_FIELDS}
+        return await self._page(request, name, "", try_policy(*[given[field] for field in TRIAL_FIELDS]), given)
+
+    async def _page(
+        self, request: Request, name: str, after: str, trial: Trial | None, given: dict[str, str]
+    ) -> Response:
         session, rest = self._context.call(request)
         topic = await self._topics.show_topic(rest, session.account, name)
         page = await self._topics.list_topic_subscriptions(rest, session.account, name, after)
-        rows = [_row(one) for one in page.subscriptions]
-        values = {"topic": topic, "subscriptions": rows, "after": after, "next": page.next}
-        return self._context.page(request, "topic.html", session, fifo=name.endswith(".fifo"), **values)
+        recent = await self._reader.recent(session)
+        return self._context.page(
+            request,
+            "topic.html",
+            session,
+            topic=topic,
+            subscriptions=[_row(one) for one in page.subscriptions],
+            after=after,
+            next=page.next,
+            fifo=name.endswith(".fifo"),
+            figures=activity.figures(recent.events, topic.arn),
+            rows=activity.messages(recent.events, topic.arn)[:MESSAGES_SHOWN],
+            since_ms=recent.since_ms,
+            trial=trial,
+            given={**dict.fromkeys(TRIAL_FIELDS, ""), **given},
+            scopes=SCOPES,
+        )
 
     async def publish(self, request: Request, name: str) -> Response:
         session, rest, form = await self._context.posted(request)
         notification = NewNotification(
             message=form.text("message").replace("\r\n", "\n"),
             subject=form.optional("subject"),
+            attributes=_attributes(form.text("attributes")),
             group_id=form.optional("group"),
             deduplication_id=form.optional("deduplication"),
         )
-        await self._topics.publish_message(rest, session.account, name, notification)
-        return done(_path(name), "published")
+        published = await self._topics.publish_message(rest, session.account, name, notification)
+        followed = self._reader.source.written  # without events little is known of a message
+        return done(f"/ui/messages/{published.message_id}" if followed else topic_path(name), "published")
 
     async def subscribe(self, request: Request, name: str) -> Response:
         session, rest, form = await self._context.posted(request)
-        wanted = NewSubscription(protocol=form.text("protocol"), endpoint=form.text("endpoint").strip())
+        policy = form.optional("policy")
+        wanted = NewSubscription(
+            protocol=form.text("protocol"),
+            endpoint=form.text("endpoint").strip(),
+            attributes={} if policy is None else {"FilterPolicy": policy},
+        )
         await self._topics.create_subscription(rest, session.account, name, wanted)
-        return done(_path(name), "subscribed")
+        return done(topic_path(name), "subscribed")
 
     async def unsubscribe(self, request: Request, name: str, subscription: str) -> Response:
         session, rest, _ = await self._context.posted(request)
         await self._topics.delete_subscription(rest, session.account, name, subscription)
-        return done(_path(name), "unsubscribed")
+        return done(topic_path(name), "unsubscribed")
 
     async def delete(self, request: Request, name: str) -> Response:
         session, rest, form = await self._context.posted(request)
@@ -86,10 +125,21 @@ class TopicPages:
         return done("/ui/topics", "deleted")
 
 
+def _attributes(text: str) -> dict[str, MessageAttribute]:
+    try:
+        given = read_attributes(text)
+    except ValueError as error:
+        raise Problem(400, "InvalidRequest", str(error)) from None
+    return {
+        name: MessageAttribute(data_type=data_type, string_value=value, binary_value=None)
+        for name, (data_type, value) in given.items()
+    }
+
+
 def _row(subscription: Subscription) -> SubscriptionRow:
     confirmed = subscription.arn.startswith("arn:")
     return SubscriptionRow(subscription.protocol, subscription.endpoint, confirmed, subscription.arn.rpartition(":")[2])
 
 
-def _path(name: str) -> str:
+def topic_path(name: str) -> str:
     return f"/ui/topics/{quote(name, safe='')}"

@@ -4,48 +4,11 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import Callable
 from typing import Any
 
-import httpx
-import pytest
-
+from tests.acceptance.pages.person import Person
 from tests.acceptance.service import REGION, Service, fetch
-
-FORM_TOKEN = re.compile(r'name="form_token" value="([^"]+)"')
-
-
-class Person:
-    """A browser without scripts, signed in."""
-
-    def __init__(self, http: httpx.Client) -> None:
-        self.http = http
-
-    def sign_in(self, **fields: str) -> httpx.Response:
-        return self.http.post("/ui/sign-in", data=fields)
-
-    def post(self, path: str, **fields: str) -> httpx.Response:
-        return self.http.post(path, data={"form_token": self.form_token(), **fields})
-
-    def form_token(self) -> str:
-        found = FORM_TOKEN.search(self.http.get("/ui/service").text)
-        assert found is not None
-        return html.unescape(found[1])
-
-
-@pytest.fixture
-def open_browser(service: Service) -> Iterator[Callable[[], Person]]:
-    with ExitStack() as browsers:
-        yield lambda: Person(browsers.enter_context(httpx.Client(base_url=service.url, follow_redirects=True)))
-
-
-@pytest.fixture
-def person(service: Service, open_browser: Callable[[], Person]) -> Person:
-    keys = service.environment
-    made = open_browser()
-    made.sign_in(key_id=keys["AWS_ACCESS_KEY_ID"], secret=keys["AWS_SECRET_ACCESS_KEY"], region=REGION)
-    return made
 
 
 def test_nothing_is_shown_before_the_sign_in(open_browser: Callable[[], Person]) -> None:
@@ -130,9 +93,7 @@ def test_other_accounts_see_nothing(open_browser: Callable[[], Person], stranger
     assert other.post("/ui/accounts").status_code == 403
 
 
-def test_an_operator_makes_accounts(service: Service, open_browser: Callable[[], Person]) -> None:
-    operator = open_browser()
-    operator.sign_in(operator_token=service.cns("operator", "token").stdout.strip())
+def test_an_operator_makes_accounts(service: Service, operator: Person) -> None:
     made = operator.post("/ui/accounts").text
     found = re.search(r"AWS_ACCESS_KEY_ID=(\w+)\nAWS_SECRET_ACCESS_KEY=(\S+)</pre>", html.unescape(made))
     assert found is not None

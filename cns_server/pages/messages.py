@@ -1,0 +1,114 @@
+"""Pages of published messages: the latest ones, and what became of one; failed deliveries by cause."""
+
+from __future__ import annotations
+
+import re
+
+from fastapi import FastAPI, Request, Response
+from fastapi.responses import RedirectResponse
+
+from cns.delivery.target import target_of
+from cns_backend.explain.collect import Question, explain
+from cns_backend.explain.model import DeliveryStatus, Explanation
+from cns_common.arn import parse_arn
+from cns_common.errors import RequestError
+from cns_server.pages import activity
+from cns_server.pages.context import PageContext
+from cns_server.pages.message_view import topic_name, view_of
+from cns_server.pages.sessions import Session
+from cns_server.pages.sources import EventReader, PageSources
+from cns_server.rest.calls import RestCall
+from cns_server.rest.problems import Problem
+from cns_server.rest.topics import TopicRoutes
+
+MESSAGE_ID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+GROUPS = ("endpoint", "topic", "subscription")
+RATES_READ_MAX = 100
+
+
+class MessagePages:
+    def __init__(self, context: PageContext, sources: PageSources, reader: EventReader, topics: TopicRoutes) -> None:
+        self._context = context
+        self._backend = sources.backend
+        self._reader = reader
+        self._topics = topics
+
+    def add_to(self, app: FastAPI) -> None:
+        app.add_api_route("/search", self.search, methods=["GET"])
+        app.add_api_route("/messages", self.list_messages, methods=["GET"])
+        app.add_api_route("/messages/{message_id}", self.show, methods=["GET"])
+        app.add_api_route("/deliveries", self.deliveries, methods=["GET"])
+
+    async def search(self, request: Request, q: str = "") -> Response:
+        """A message id, or the beginning of a queue's name."""
+        self._context.session(request)
+        text = q.strip().lower()
+        if MESSAGE_ID.fullmatch(text):
+            return RedirectResponse(f"/ui/messages/{text}", 303)
+        if not re.fullmatch(r"[A-Za-z0-9_.-]{1,80}", q.strip()):
+            raise Problem(400, "InvalidRequest", "Give a message id, or the beginning of a queue's name.")
+        return RedirectResponse(f"/ui/queues?prefix={q.strip()}", 303)
+
+    async def list_messages(self, request: Request, topic: str = "") -> Response:
+        session, rest = self._context.call(request)
+        self._context.check_account(rest)
+        arn = (await self._topics.show_topic(rest, session.account, topic)).arn if topic else ""
+        recent = await self._reader.recent(session)
+        rows = activity.messages(recent.events, arn)
+        return self._context.page(request, "messages.html", session, rows=rows, topic=topic, since_ms=recent.since_ms)
+
+    async def deliveries(self, request: Request, by: str = GROUPS[0]) -> Response:
+        session, rest = self._context.call(request)
+        self._context.check_account(rest)
+        if by not in GROUPS:
+            raise Problem(400, "InvalidRequest", f"Failures are shown by {', '.join(GROUPS)}.")
+        recent = await self._reader.recent(session)
+        return self._context.page(
+            request,
+            "deliveries.html",
+            session,
+            rows=activity.failures(recent.events, by),
+            figures=activity.figures(recent.events),
+            by=by,
+            groups=GROUPS,
+            since_ms=recent.since_ms,
+        )
+
+    async def show(self, request: Request, message_id: str) -> Response:
+        session, rest = self._context.call(request)
+        self._context.check_account(rest)
+        if MESSAGE_ID.fullmatch(message_id) is None:
+            raise Problem(404, "NoSuchMessage", f"{message_id:.80} is not a message id.")
+        async with self._reader.room:
+            found = await explain(self._backend, self._reader.source, Question(message_id))
+        if not found.known or not await self._may_see(rest, session, found):
+            raise Problem(404, "NoSuchMessage", f"Nothing is known of a message {message_id}.")
+        view = view_of(found, await self._rates(found))
+        return self._context.page(request, "message.html", session, id=message_id, message=view, found=found)
+
+    async def _may_see(self, rest: RestCall, session: Session, found: Explanation) -> bool:
+        """Only the owner of the topic, or the publisher to a phone number, as far as the topic's policy allows it."""
+        arn = parse_arn(found.topic)
+        if arn is None:
+            publisher = found.accepted.account if found.accepted is not None else ""
+            attempts = [attempt.account for one in found.histories for attempt in one.attempts]
+            return session.account in (publisher, *attempts)
+        if (arn.account, arn.region) != (session.account, session.region):
+            return False
+        if arn.resource.startswith("endpoint/"):
+            return True
+        try:
+            await self._topics.show_topic(rest, session.account, topic_name(found.topic))
+        except RequestError as error:
+            return error.code == "NotFound"  # deleted since
+        return True
+
+    async def _rates(self, found: Explanation) -> dict[str, int]:
+        """The messages a second of throttled subscriptions that wait."""
+        waiting = [one.subscription for one in found.histories if one.status is DeliveryStatus.WAITING]
+        arns = [arn for arn in waiting if arn][:RATES_READ_MAX]
+        if not arns:
+            return {}
+        topic = await self._backend.topics.get(found.topic)
+        targets = [target_of(one, topic) for one in await self._backend.subscriptions.get(arns)]
+        return {one.arn: one.receives_per_second for one in targets if one.receives_per_second is not None}

@@ -1,0 +1,81 @@
+"""Pages of one subscription: its state, its filter policy with a trial, what was delivered to it of late."""
+
+from __future__ import annotations
+
+import json
+
+from fastapi import FastAPI, Request, Response
+
+from cns_server.pages import activity
+from cns_server.pages.context import PageContext, done
+from cns_server.pages.filter_trial import SCOPES, TRIAL_FIELDS, Trial, try_policy
+from cns_server.pages.sources import EventReader
+from cns_server.pages.topics import topic_path
+from cns_server.rest.models import SubscriptionAttributes
+from cns_server.rest.topics import TopicRoutes
+
+_EDITABLE = ("FilterPolicy", "FilterPolicyScope", "RawMessageDelivery", "RedrivePolicy", "DeliveryPolicy")
+
+
+class SubscriptionPages:
+    def __init__(self, context: PageContext, topics: TopicRoutes, reader: EventReader) -> None:
+        self._context = context
+        self._topics = topics
+        self._reader = reader
+
+    def add_to(self, app: FastAPI) -> None:
+        subscription = "/topics/{name}/subscriptions/{subscription}"
+        app.add_api_route(subscription, self.show, methods=["GET"])
+        app.add_api_route(subscription + "/attributes", self.set_attribute, methods=["POST"])
+        app.add_api_route(subscription + "/trial", self.try_filter, methods=["POST"])
+
+    async def show(self, request: Request, name: str, subscription: str) -> Response:
+        return await self._page(request, name, subscription, None, {})
+
+    async def try_filter(self, request: Request, name: str, subscription: str) -> Response:
+        """Shows whether a policy matches a message; changes nothing."""
+        _, _, form = await self._context.posted(request)
+        given = {field: form.text(field) for field in TRIAL_FIELDS}
+        trial = try_policy(*[given[field] for field in TRIAL_FIELDS])
+        return await self._page(request, name, subscription, trial, given)
+
+    async def set_attribute(self, request: Request, name: str, subscription: str) -> Response:
+        session, rest, form = await self._context.posted(request)
+        change = SubscriptionAttributes(attributes={form.text("attribute").strip(): form.text("value").strip()})
+        await self._topics.change_subscription(rest, session.account, name, subscription, change)
+        return done(f"{topic_path(name)}/subscriptions/{subscription}", "saved")
+
+    async def _page(
+        self, request: Request, name: str, subscription: str, trial: Trial | None, given: dict[str, str]
+    ) -> Response:
+        session, rest = self._context.call(request)
+        shown = (await self._topics.show_subscription(rest, session.account, name, subscription)).attributes
+        recent = await self._reader.recent(session)
+        arn = shown["SubscriptionArn"]
+        return self._context.page(
+            request,
+            "subscription.html",
+            session,
+            topic=name,
+            id=subscription,
+            attributes=shown,
+            confirmed=shown.get("PendingConfirmation") != "true",
+            figures=activity.figures(recent.events, subscription=arn),
+            rows=activity.messages(recent.events, subscription=arn),
+            since_ms=recent.since_ms,
+            trial=trial,
+            given={**_example(shown), **given},
+            scopes=SCOPES,
+            editable=_EDITABLE,
+        )
+
+
+def _example(attributes: dict[str, str]) -> dict[str, str]:
+    """What the form of the trial begins with: the subscription's policy."""
+    policy = attributes.get("FilterPolicy", "")
+    return {
+        "policy": json.dumps(json.loads(policy), indent=1, ensure_ascii=False) if policy else "",
+        "scope": attributes.get("FilterPolicyScope", SCOPES[0]),
+        "attributes": "",
+        "body": "",
+    }
