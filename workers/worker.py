@@ -111,8 +111,9 @@ class Worker:
         for role in self._roles:
             samples += role.samples()
         pools = self.consumer.resizer.states() if self.consumer is not None else ()
+        breakers = await self.consumer.report_breakers() if self.consumer is not None else ()
         await context.backend.control.report(
-            Report(context.process, "worker", tuple(self._loops.failing), tuple(samples), pools, self.names)
+            Report(context.process, "worker", tuple(self._loops.failing), tuple(samples), pools, self.names, breakers)
         )
         await asyncio.sleep(REPORT_INTERVAL_S)
 

@@ -124,6 +124,18 @@ CLOCK = "clock"
 REPORT_INTERVAL_S = 1.0
 REPORT_LIFE_S = 5.0
 """A worker without a report for so long counts as gone."""
+PROBE_ASK_LIFE_S = 10.0
+
+
+class OpenBreaker(msgspec.Struct, frozen=True, kw_only=True):
+    """An endpoint whose circuit breaker is open, as a worker reports it. Times are the service's."""
+
+    account: str
+    endpoint: str  # without the user and password of a URL
+    since_ms: int
+    probe_at_ms: int  # of the next send that probes it
+    cause: str  # of the last failure
+    in_flight: int
 
 
 class Report(msgspec.Struct, frozen=True):
@@ -135,6 +147,13 @@ class Report(msgspec.Struct, frozen=True):
     samples: tuple[Sample, ...]
     pools: tuple[PoolState, ...] = ()
     roles: tuple[str, ...] = ()  # of a worker; an older version reports none, and has all
+    breakers: tuple[OpenBreaker, ...] = ()  # a number of them, if very many are open
+
+
+class ProbeRequest(msgspec.Struct, frozen=True):
+    account: str
+    endpoint: str  # as in `OpenBreaker`
+    asked_ms: int
 
 
 class ServiceState(msgspec.Struct, frozen=True):
@@ -178,6 +197,15 @@ class ServiceControl(Protocol):
 
     async def retire(self, process: str) -> None:
         """Remove the report of a process that ends."""
+        ...
+
+    async def ask_probe(self, account: str, endpoint: str) -> None:
+        """Ask the workers to probe an endpoint with an open circuit breaker now. In a cluster the last of several
+        calls within a second counts."""
+        ...
+
+    async def asked_probes(self) -> list[ProbeRequest]:
+        """What was asked for within the last `PROBE_ASK_LIFE_S`."""
         ...
 
     async def state(self) -> ServiceState: ...

@@ -16,6 +16,7 @@ from cns_common.aws.protocol.errors import Answer
 from cns_common.errors import CnsError
 from cns_server.pages.accounts import AccountPages
 from cns_server.pages.context import PageContext
+from cns_server.pages.endpoints import EndpointPages
 from cns_server.pages.messages import MessagePages
 from cns_server.pages.queues import QueuePages
 from cns_server.pages.rendering import Templates
@@ -56,7 +57,8 @@ class PagesApp(FastAPI):
             SubscriptionPages(context, rest.topic_routes, reader),
             AccountPages(context, rest.account_routes),
             MessagePages(context, sources, reader, rest.topic_routes),
-            ServicePages(context, sources.health, sources.backend.control.state),
+            EndpointPages(context, sources),
+            ServicePages(context, sources),
         ]
         add_sign_in(self, sessions, self._templates)
         for group in groups:

@@ -29,6 +29,8 @@ NOTICES = {
     "sent": "The message is sent.",
     "published": "The message is published.",
     "saved": "Saved.",
+    "probed": "The next send probes the endpoint.",
+    "resized": "The workers follow within a second or two.",
     "redrive": "The redrive has begun.",
     "subscribed": "Subscribed. HTTP and e-mail endpoints must confirm.",
     "unsubscribed": "The subscription is deleted.",

@@ -53,5 +53,9 @@ class Consumers:
         consumers = (self._first, self._again, self._lanes, self._fifo)
         return sum(await asyncio.gather(*[consumer.drain(grace_s) for consumer in consumers]))
 
+    @property
+    def admission(self) -> AdmissionController:
+        return self._admission
+
     def samples(self) -> list[Sample]:
         return [*self._admission.samples(), *self._lanes.samples()]

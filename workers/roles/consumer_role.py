@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cns.delivery.target import TargetCache
-from cns_backend.stores.contract import DELIVERY, REDELIVERY
+from cns_backend.stores.contract import DELIVERY, REDELIVERY, OpenBreaker
 from cns_backend.urls import base_url
 from cns_common.configuration.settings import Settings
 from cns_common.metrics.model import Sample
@@ -32,6 +32,7 @@ class ConsumerRole:
     def __init__(self, context: WorkerContext, envelopes: EnvelopeContext) -> None:
         settings, backend = context.settings, context.backend
         self._stats = context.stats
+        self._control = backend.control
         self._delivery_log = delivery_log(settings, backend)
         make_senders = sender_factory(settings, backend.clock)
         self._delivery = DeliveryPool(DELIVERY, settings.delivery_threads, make_senders)
@@ -71,6 +72,14 @@ class ConsumerRole:
             client_errors_succeed=context.settings.permanent_4xx == "aws",
             delivery_log=self._delivery_log,
         )
+
+    async def report_breakers(self) -> tuple[OpenBreaker, ...]:
+        """The open circuit breakers, after those that a person asked for were let probe."""
+        admission = self._consumers.admission
+        if admission.open_breakers():
+            for request in await self._control.asked_probes():
+                admission.probe(request)
+        return tuple(admission.open_breakers())
 
     def steps(self) -> dict[str, Step]:
         return {**self._consumers.steps(), "pools": self.resizer.step, "hints": self._hints.step}

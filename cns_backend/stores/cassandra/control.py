@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 import msgspec
 from msgspec.structs import replace
 
-from cns_backend.stores.contract import REPORT_LIFE_S, Report, ServiceState
+from cns_backend.stores.contract import PROBE_ASK_LIFE_S, REPORT_LIFE_S, ProbeRequest, Report, ServiceState
 from cns_common.cassandra.lwt import resolve_lost_write
 from cns_common.cassandra.session import Cassandra, Row, Statement
 from cns_common.clock import Clock
@@ -26,15 +26,18 @@ PROCESSES_MAX = 1_000
 ADVANCE_TRIES_MAX = 20
 CLOCK_NAME = "clock_offset_ms"
 KEY_NAME = "master_key"
+PROBE_NAME = "probe"
 
 _REPORT = Statement("INSERT INTO process_reports(shard, process, report) VALUES (0, ?, ?)")
 _RETIRE = Statement("DELETE FROM process_reports WHERE shard = 0 AND process = ?")
 _REPORTS = Statement(f"SELECT report FROM process_reports WHERE shard = 0 LIMIT {PROCESSES_MAX}")
 _GET = Statement("SELECT value FROM cluster_state WHERE name = ?")
+_ASK_PROBE = Statement(f"INSERT INTO cluster_state(name, value) VALUES (?, ?) USING TTL {int(PROBE_ASK_LIFE_S)}")
 _FIRST = Statement("INSERT INTO cluster_state(name, value) VALUES (?, ?) IF NOT EXISTS", idempotent=False)
 _NEXT = Statement("UPDATE cluster_state SET value = ? WHERE name = ? IF value = ?", idempotent=False)
 
 _encode = msgspec.msgpack.encode
+_decode_probe = msgspec.msgpack.Decoder(ProbeRequest).decode
 _decode_report = msgspec.msgpack.Decoder(Report).decode
 
 
@@ -97,6 +100,13 @@ class CassandraControl(CassandraReports):
     async def report(self, report: Report) -> None:
         named = replace(report, process=self.machine + report.process)
         await self._cassandra.run(_REPORT, named.process, _encode(named))
+
+    async def ask_probe(self, account: str, endpoint: str) -> None:
+        request = ProbeRequest(account, endpoint, self._clock.now_ms())
+        await self._cassandra.run(_ASK_PROBE, PROBE_NAME, _encode(request))
+
+    async def asked_probes(self) -> list[ProbeRequest]:
+        return [_decode_probe(value) for (value,) in await self._cassandra.run(_GET, PROBE_NAME)]
 
     async def retire(self, process: str) -> None:
         await self._cassandra.run(_RETIRE, self.machine + process)

@@ -8,7 +8,15 @@ from collections.abc import Collection
 
 import cns
 from cns_backend.engines import engine_samples
-from cns_backend.stores.contract import CLOCK, REPORT_LIFE_S, Report, ServiceState, store_process
+from cns_backend.stores.contract import (
+    CLOCK,
+    PROBE_ASK_LIFE_S,
+    REPORT_LIFE_S,
+    ProbeRequest,
+    Report,
+    ServiceState,
+    store_process,
+)
 from cns_common.clock import Clock
 from cns_common.metrics.catalogue import STORE_COMMITS, STORE_WAL_BYTES
 from cns_common.metrics.page import process_samples
@@ -27,6 +35,7 @@ class EmbeddedControl:
         self._clock = clock
         self._server = server
         self._reports: dict[str, tuple[float, Report]] = {}
+        self._probes: dict[tuple[str, str], tuple[float, ProbeRequest]] = {}
 
     async def clock_offset_ms(self) -> int:
         return self._clock.offset_ms
@@ -44,6 +53,15 @@ class EmbeddedControl:
 
     async def retire(self, process: str) -> None:
         self._reports.pop(process, None)
+
+    async def ask_probe(self, account: str, endpoint: str) -> None:
+        now_s = asyncio.get_running_loop().time()
+        self._probes[(account, endpoint)] = (now_s, ProbeRequest(account, endpoint, self._clock.now_ms()))
+
+    async def asked_probes(self) -> list[ProbeRequest]:
+        now_s = asyncio.get_running_loop().time()
+        self._probes = {key: asked for key, asked in self._probes.items() if now_s - asked[0] < PROBE_ASK_LIFE_S}
+        return [request for _, request in self._probes.values()]
 
     async def state(self) -> ServiceState:
         now_s = asyncio.get_running_loop().time()

@@ -11,6 +11,7 @@ from math import ceil
 import pytest
 
 from cns.endpoints.outcome import Cause, Delivered, Failed, Outcome
+from cns_backend.stores.contract import ProbeRequest
 from cns_common.clock import Clock
 from workers.delivery.traffic import admission as module
 from workers.delivery.traffic.admission import (
@@ -267,6 +268,26 @@ async def test_open_breakers_are_counted_until_they_close_or_are_forgotten(monke
     for key in ("new", "newer"):
         driver.start(key)
     assert _open_breakers(driver.admission) == 0
+
+
+async def test_an_open_breaker_is_reported_and_probes_when_asked() -> None:
+    driver = SendDriver(AdmissionController(LIMITS, StoppedClock()))
+    key = "111111111111 http://user:secret@down.example/x"
+    attempts = [driver.start(key) for _ in range(6)]
+    for _ in attempts:
+        await driver.end(key, DOWN)
+    (breaker,) = driver.admission.open_breakers()
+    assert (breaker.account, breaker.endpoint) == ("111111111111", "http://****@down.example/x")
+    assert breaker.cause and breaker.probe_at_ms > breaker.since_ms
+    assert driver.start(key).result() is Deferral.OPEN
+    for account in ("222222222222", breaker.account):
+        assert driver.admission.wait_s(key) > 0
+        driver.admission.probe(ProbeRequest(account, breaker.endpoint, asked_ms=5))
+    assert driver.admission.wait_s(key) == 0
+    driver.start(key)
+    await driver.end(key, DOWN)
+    driver.admission.probe(ProbeRequest(breaker.account, breaker.endpoint, asked_ms=5))
+    assert driver.admission.wait_s(key) > 0, "a request lets one send probe"
 
 
 def _open_breakers(admission: AdmissionController) -> float:

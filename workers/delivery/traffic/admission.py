@@ -24,7 +24,9 @@ from math import ceil
 import structlog
 
 from cns.endpoints.outcome import Outcome
+from cns_backend.stores.contract import OpenBreaker, ProbeRequest
 from cns_common.clock import Clock
+from cns_common.events.schema import REASON_CHARS_MAX
 from cns_common.metrics.catalogue import CIRCUIT_BREAKERS_OPEN, SENDS_DEFERRED, SENDS_ON_PROBATION, SENDS_OVERDUE
 from cns_common.metrics.model import Sample
 from workers.delivery.traffic.endpoint_hints import EndpointHints
@@ -52,6 +54,10 @@ so would all that follow them. Two a poll is more than can time out: 500 sends o
 TRIED_WITHIN_S = 10.0
 """With many of them, so many at a time that each waits about this long: when thousands recover, that is soon known."""
 
+BREAKERS_REPORTED_MAX = 200
+ENDPOINT_CHARS_MAX = 500
+"""Of the endpoint of a circuit breaker, as it is reported."""
+
 _CREDENTIALS = re.compile(r"//[^/@]*@")
 
 log = structlog.get_logger(__name__)
@@ -70,7 +76,7 @@ class AdmissionController:
         self._on_probation = 0
         self._overdue = 0
         self._room_is_scarce = False
-        self._open_breakers = 0
+        self._open: dict[str, EndpointState] = {}  # endpoints whose circuit breaker is open
         self._started: deque[Send] = deque()  # in order of start: sends that may become overdue
         self._deadlines: deque[tuple[float, Send]] = deque()  # of sends that wait
         self._waiting_count = 0
@@ -136,9 +142,22 @@ class AdmissionController:
         self._endpoint(key, self._now_s()).is_awaited = True
         return self.wait_s(key)
 
+    def open_breakers(self) -> list[OpenBreaker]:
+        """Endpoints whose circuit breaker is open, at most `BREAKERS_REPORTED_MAX`."""
+        return [_open_breaker(key, self._open[key]) for key in islice(self._open, BREAKERS_REPORTED_MAX)]
+
+    def probe(self, request: ProbeRequest) -> None:
+        """Let a send probe an endpoint with an open circuit breaker now, once for each request."""
+        for key, endpoint in self._open.items():
+            account, shown = _shown(key)
+            if (account, shown) == (request.account, request.endpoint) and endpoint.probe_asked_ms < request.asked_ms:
+                endpoint.probe_asked_ms = request.asked_ms
+                endpoint.breaker.probe_at_s = min(endpoint.breaker.probe_at_s, self._now_s())
+                self._report_room(key, endpoint)
+
     def samples(self) -> list[Sample]:
         return [
-            CIRCUIT_BREAKERS_OPEN.sample(self._open_breakers),
+            CIRCUIT_BREAKERS_OPEN.sample(len(self._open)),
             SENDS_OVERDUE.sample(self._overdue),
             SENDS_ON_PROBATION.sample(self._on_probation),
             *[SENDS_DEFERRED.sample(n, cause=str(why)) for why, n in self._deferrals.items()],
@@ -209,7 +228,10 @@ class AdmissionController:
         while self._started and self._started[0].has_ended:
             self._started.popleft()
         if endpoint.breaker.is_open != was_open:
-            self._open_breakers += -1 if was_open else 1
+            if was_open:
+                del self._open[send.key]
+            else:
+                self._open[send.key] = endpoint
             event = "circuit_breaker.closed" if was_open else "circuit_breaker.opened"
             log.warning(event, endpoint=_without_credentials(send.key))
         self._use_room(send.key, endpoint, now_s)
@@ -326,7 +348,7 @@ class AdmissionController:
         key, endpoint = next(iter(self._endpoints.items()))
         if endpoint.is_forgettable(now_s) and key not in self._waiting:
             del self._endpoints[key]
-            self._open_breakers -= endpoint.breaker.is_open
+            self._open.pop(key, None)
             self._report_room(key, endpoint)
         else:
             self._endpoints.move_to_end(key)
@@ -334,6 +356,24 @@ class AdmissionController:
 
 def _ignore(_key: str) -> None:
     """No lane awaits room."""
+
+
+def _shown(key: str) -> tuple[str, str]:
+    """The account of an endpoint, and the endpoint without credentials: see `Target.endpoint_key`."""
+    account, _, endpoint = key.partition(" ")
+    return account, _without_credentials(endpoint)[:ENDPOINT_CHARS_MAX]
+
+
+def _open_breaker(key: str, endpoint: EndpointState) -> OpenBreaker:
+    account, shown = _shown(key)
+    return OpenBreaker(
+        account=account,
+        endpoint=shown,
+        since_ms=int(endpoint.breaker.opened_at_s * 1000),
+        probe_at_ms=int(endpoint.breaker.probe_at_s * 1000),
+        cause=endpoint.failure[:REASON_CHARS_MAX],
+        in_flight=endpoint.in_flight,
+    )
 
 
 def _without_credentials(key: str) -> str:

@@ -13,7 +13,15 @@ PROBE_PAUSE_MAX_S = 30.0
 class CircuitBreaker:
     """Arithmetic without I/O. Times are seconds of the caller's clock."""
 
-    __slots__ = ("_failed_messages", "_failures_first", "_failures_max", "_pause_s", "is_open", "probe_at_s")
+    __slots__ = (
+        "_failed_messages",
+        "_failures_first",
+        "_failures_max",
+        "_pause_s",
+        "is_open",
+        "opened_at_s",
+        "probe_at_s",
+    )
 
     def __init__(self, failures_max: int, failures_first: int | None = None) -> None:
         """With `failures_max` 0 it never opens. `failures_first` holds until the first success."""
@@ -22,6 +30,7 @@ class CircuitBreaker:
         self._failed_messages: set[str] = set()  # since the last success
         self._pause_s = PROBE_PAUSE_FIRST_S
         self.is_open = False
+        self.opened_at_s = 0.0
         self.probe_at_s = 0.0
 
     def succeed(self) -> None:
@@ -39,4 +48,5 @@ class CircuitBreaker:
                 self.probe_at_s = now_s + self._pause_s
         elif 0 < self._failures_first <= len(self._failed_messages):
             self.is_open = True
+            self.opened_at_s = now_s
             self.probe_at_s = now_s + self._pause_s

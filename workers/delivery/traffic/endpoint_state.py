@@ -49,12 +49,14 @@ class EndpointState:
         "_limits",
         "_sends_max",
         "breaker",
+        "failure",
         "has_hung",
         "in_flight",
         "is_awaited",
         "is_trusted",
         "may_be_tried",
         "overdue",
+        "probe_asked_ms",
     )
 
     def __init__(self, limits: EndpointLimits, hint: Hint | None = None) -> None:
@@ -64,6 +66,10 @@ class EndpointState:
         self._history = 0  # a bit for each answer that is remembered; set: it was slow
         self._answers = 0
         self.breaker = CircuitBreaker(limits.failures, _failures_first(limits.failures, hint))
+        self.failure = ""
+        """The cause of the last failure."""
+        self.probe_asked_ms = 0
+        """When a person last asked for a probe."""
         self.in_flight = 0
         self.overdue = 0
         self.is_trusted = False
@@ -107,6 +113,7 @@ class EndpointState:
             self.has_hung = outcome.dwell_ms >= OVERDUE_S * 1000
             self.is_trusted = not self.has_hung
             self._sends_max = max(self._sends_max // 2, 1)
+            self.failure = outcome.text or outcome.cause.value
             self.breaker.fail(message_id, now_s, probe=probe)
 
     def is_forgettable(self, now_s: float) -> bool:
