@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
+
+import msgspec
 
 from cns_common.events.recent import AccountEvent
 from cns_common.events.schema import (
@@ -23,6 +25,13 @@ from cns_server.pages.causes import why_failed
 MESSAGES_SHOWN_MAX = 50
 FAILURES_SHOWN_MAX = 100
 MINUTE_MS = 60_000
+
+
+class _Envelope(msgspec.Struct, rename={"message_id": "MessageId", "topic": "TopicArn"}):
+    """The members that each notification has which is not raw."""
+
+    message_id: str
+    topic: str
 
 
 @dataclass(slots=True)
@@ -211,6 +220,21 @@ def dead_letter_sources(events: Iterable[AccountEvent]) -> dict[str, set[str]]:
         if isinstance(event, DeliveryDeadLettered):
             found.setdefault(event.queue, set()).add(event.subscription)
     return found
+
+
+def dead_letter_causes(events: Iterable[AccountEvent], queue: str) -> dict[str, str]:
+    """Why notifications are in a dead-letter queue, by their ids."""
+    dead = (event for event in events if isinstance(event, DeliveryDeadLettered) and event.queue == queue)
+    return {event.message_id: why_failed(event.cause).title for event in dead}
+
+
+def origin(body: str, causes: Mapping[str, str]) -> tuple[str, str]:
+    """The id of the notification that a message of a queue is, and why it is in this dead-letter queue, if known."""
+    try:
+        envelope = msgspec.json.decode(body, type=_Envelope)
+    except (msgspec.MsgspecError, UnicodeEncodeError):
+        return "", ""
+    return envelope.message_id, causes.get(envelope.message_id, "")
 
 
 def rates(events: Iterable[AccountEvent], queue: str) -> dict[str, list[tuple[int, float]]]:

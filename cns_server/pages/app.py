@@ -16,10 +16,12 @@ from cns_common.aws.protocol.errors import Answer
 from cns_common.errors import CnsError
 from cns_server.pages.accounts import AccountPages
 from cns_server.pages.context import PageContext
+from cns_server.pages.dead_letters import DeadLetterPages
 from cns_server.pages.endpoints import EndpointPages
 from cns_server.pages.messages import MessagePages
 from cns_server.pages.queues import QueuePages
 from cns_server.pages.rendering import Templates
+from cns_server.pages.reports import ReportPages
 from cns_server.pages.service import ServicePages
 from cns_server.pages.sessions import Sessions, SignInRequired
 from cns_server.pages.sign_in import add_sign_in
@@ -52,12 +54,14 @@ class PagesApp(FastAPI):
         context = PageContext(rest.calls, sessions, self._templates)
         reader = EventReader(sources.settings)
         groups: list[_Pages] = [
-            QueuePages(context, rest.queue_routes, rest.message_routes),
+            QueuePages(context, rest.queue_routes, rest.message_routes, sources, reader),
+            DeadLetterPages(context, rest.queue_routes, sources, reader),
             TopicPages(context, rest.topic_routes, reader),
             SubscriptionPages(context, rest.topic_routes, reader),
             AccountPages(context, rest.account_routes),
             MessagePages(context, sources, reader, rest.topic_routes),
             EndpointPages(context, sources),
+            ReportPages(context, sources),
             ServicePages(context, sources),
         ]
         add_sign_in(self, sessions, self._templates)

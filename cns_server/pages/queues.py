@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from typing import NamedTuple
 from urllib.parse import quote
 
 from fastapi import FastAPI, Request, Response
-from fastapi.responses import StreamingResponse
 
 from cns_common.errors import CnsError, RequestError
+from cns_server.pages import activity
+from cns_server.pages.charts import charts
 from cns_server.pages.context import PageContext, done
+from cns_server.pages.live import live_response
+from cns_server.pages.queue_form import new_queue_attributes
+from cns_server.pages.sources import EventReader, PageSources
 from cns_server.rest.calls import RestCall
 from cns_server.rest.messages import MessageRoutes
-from cns_server.rest.models import NewMessage, NewQueue, NewRedrive, QueueChange, Statistics
+from cns_server.rest.models import BrowsedMessage, NewMessage, NewQueue, NewRedrive, QueueChange, Statistics
 from cns_server.rest.problems import Problem
 from cns_server.rest.queues import QueueRoutes
 
 LISTED = 50
-LIVE_INTERVAL_S = 2.0
-LIVE_S_MAX = 600
-"""A page that stays open connects again."""
 
 
 class QueueRow(NamedTuple):
@@ -29,11 +29,27 @@ class QueueRow(NamedTuple):
     counts: Statistics | None  # None for a queue that was deleted meanwhile
 
 
+class MessageView(NamedTuple):
+    message: BrowsedMessage
+    notification_id: str  # '' if it is no notification
+    cause: str  # why it is here, in a dead-letter queue
+
+
 class QueuePages:
-    def __init__(self, context: PageContext, queues: QueueRoutes, messages: MessageRoutes) -> None:
+    def __init__(
+        self,
+        context: PageContext,
+        queues: QueueRoutes,
+        messages: MessageRoutes,
+        sources: PageSources,
+        reader: EventReader,
+    ) -> None:
         self._context = context
         self._queues = queues
         self._messages = messages
+        self._reader = reader
+        self._clock = sources.backend.clock
+        self._engines = sorted(sources.backend.engines)
 
     def add_to(self, app: FastAPI) -> None:
         queue = "/queues/{name}"
@@ -45,6 +61,7 @@ class QueuePages:
             ("messages", self.send),
             ("purge", self.purge),
             ("redrive", self.redrive),
+            ("redrive/cancel", self.cancel_redrive),
             ("attributes", self.set_attribute),
             ("delete", self.delete),
         ):
@@ -55,15 +72,13 @@ class QueuePages:
         page = await self._queues.list_queues(rest, session.account, prefix, after, LISTED)
         counts = await asyncio.gather(*[self._counts(rest, session.account, name) for name in page.queues])
         rows = [QueueRow(name, counted) for name, counted in zip(page.queues, counts, strict=True)]
-        values = {"rows": rows, "prefix": prefix, "after": after, "next": page.next}
+        values = {"rows": rows, "prefix": prefix, "after": after, "next": page.next, "engines": self._engines}
         return self._context.page(request, "queues.html", session, **values)
 
     async def create(self, request: Request) -> Response:
         session, rest, form = await self._context.posted(request)
         name = form.text("name").strip()
-        attributes = {"FifoQueue": "true"} if name.endswith(".fifo") else {}
-        if visibility := form.optional("visibility"):
-            attributes["VisibilityTimeout"] = visibility
+        attributes = new_queue_attributes(form, lambda queue: rest.queue_arn(session.account, queue))
         await self._queues.create_queue(rest, session.account, NewQueue(name=name, attributes=attributes), Response())
         return done(_path(name), "created")
 
@@ -74,14 +89,18 @@ class QueuePages:
         counts = await self._queues.queue_statistics(rest, account, name)
         messages = await self._messages.browse_messages(rest, account, name, after, LISTED)
         sources = (await self._queues.dead_letter_sources(rest, account, name)).queues
-        redrives = (await self._queues.list_redrives(rest, account, name)).redrives if sources else []
+        recent = await self._reader.recent(session)
+        buried = activity.dead_letter_causes(recent.events, queue.arn)
+        redrives = (await self._queues.list_redrives(rest, account, name)).redrives if sources or buried else []
         return self._context.page(
             request,
             "queue.html",
             session,
             queue=queue,
             counts=counts,
-            messages=messages.messages,
+            messages=[MessageView(one, *activity.origin(one.body, buried)) for one in messages.messages],
+            buried=bool(buried),
+            charts=charts(activity.rates(recent.events, queue.arn), self._clock.now_ms()),
             after=after,
             next=messages.next,
             sources=sources,
@@ -94,20 +113,11 @@ class QueuePages:
         session, rest = self._context.call(request)
         first = await self._queues.queue_statistics(rest, session.account, name)
 
-        async def events() -> AsyncIterator[str]:
-            counts: Statistics | None = first
-            shown = ""
-            for _ in range(int(LIVE_S_MAX / LIVE_INTERVAL_S)):
-                if counts is None or self._context.leaving or await request.is_disconnected():
-                    return
-                text = counts.model_dump_json(by_alias=True)
-                if text != shown:
-                    yield f"data: {text}\n\n"
-                    shown = text
-                await asyncio.sleep(LIVE_INTERVAL_S)
-                counts = await self._counts(rest, session.account, name)
+        async def read() -> str | None:
+            counts = await self._counts(rest, session.account, name)
+            return None if counts is None else counts.model_dump_json(by_alias=True)
 
-        return StreamingResponse(events(), media_type="text/event-stream", headers={"cache-control": "no-store"})
+        return live_response(request, self._context, first.model_dump_json(by_alias=True), read)
 
     async def send(self, request: Request, name: str) -> Response:
         session, rest, form = await self._context.posted(request)
@@ -127,9 +137,19 @@ class QueuePages:
         return done(_path(name), "purged")
 
     async def redrive(self, request: Request, name: str) -> Response:
-        session, rest, _ = await self._context.posted(request)
-        await self._queues.start_redrive(rest, session.account, name, NewRedrive(destination_arn=None))
+        session, rest, form = await self._context.posted(request)
+        wanted = NewRedrive(destination_arn=form.optional("destination"), messages_per_second=form.number("rate"))
+        await self._queues.start_redrive(rest, session.account, name, wanted)
         return done(_path(name), "redrive")
+
+    async def cancel_redrive(self, request: Request, name: str) -> Response:
+        session, rest, form = await self._context.posted(request)
+        handle = form.text("handle")
+        running = (await self._queues.list_redrives(rest, session.account, name)).redrives
+        if not handle or handle not in [redrive.handle for redrive in running]:
+            raise Problem(404, "NoSuchRedrive", "The redrive has ended.")
+        await self._queues.cancel_redrive(rest, session.account, name, handle)
+        return done(_path(name), "cancelled")
 
     async def set_attribute(self, request: Request, name: str) -> Response:
         session, rest, form = await self._context.posted(request)

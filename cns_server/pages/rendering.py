@@ -16,7 +16,7 @@ from cns_server.pages.sessions import Session
 _HEADERS = {
     "content-security-policy": (
         "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self' data:; "
-        "form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+        "frame-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
     ),
     "cache-control": "no-store",
     "referrer-policy": "same-origin",
@@ -31,6 +31,7 @@ NOTICES = {
     "saved": "Saved.",
     "probed": "The next send probes the endpoint.",
     "resized": "The workers follow within a second or two.",
+    "cancelled": "The redrive is being cancelled. What it has moved stays moved.",
     "redrive": "The redrive has begun.",
     "subscribed": "Subscribed. HTTP and e-mail endpoints must confirm.",
     "unsubscribed": "The subscription is deleted.",

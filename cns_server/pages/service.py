@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
+import msgspec
 from fastapi import FastAPI, Request, Response
 
 from cns_backend.stores.contract import EVERY_WORKER, POOLS, PoolSize, Report, ServiceState
@@ -19,6 +20,7 @@ from cns_common.metrics.catalogue import (
 )
 from cns_common.metrics.model import Metric
 from cns_server.pages.context import PageContext, done
+from cns_server.pages.live import live_response
 from cns_server.pages.sources import PageSources
 from cns_server.rest.problems import Problem
 
@@ -46,6 +48,7 @@ class ServicePages:
 
     def add_to(self, app: FastAPI) -> None:
         app.add_api_route("/service", self.show, methods=["GET"])
+        app.add_api_route("/service/live", self.live, methods=["GET"])
         app.add_api_route("/service/pools", self.resize, methods=["POST"])
         app.add_api_route("/service/pools/reset", self.reset, methods=["POST"])
 
@@ -62,6 +65,15 @@ class ServicePages:
             pool_names=POOLS,
             threads_max=POOL_THREADS_MAX,
         )
+
+    async def live(self, request: Request) -> Response:
+        """The sums as server-sent events, while the page is open."""
+        self._context.session(request)
+        return live_response(request, self._context, await self._figures(), self._figures)
+
+    async def _figures(self) -> str:
+        state = await self._backend.control.state()
+        return msgspec.json.encode({total.title: total.value for total in _totals(state.reports)}).decode()
 
     async def resize(self, request: Request) -> Response:
         """The size of a pool in one worker, or in all, as `cns pool resize`."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import RedirectResponse
 
-from cns_server.pages.context import Form
+from cns_server.pages.context import FIELDS_MAX, Form
 from cns_server.pages.rendering import Templates
 from cns_server.pages.sessions import FORM_FIELD, Sessions, SignInRequired, check_form
 from cns_server.rest.problems import Problem
@@ -23,7 +23,7 @@ def add_sign_in(app: FastAPI, sessions: Sessions, templates: Templates) -> None:
 
     @app.post("/sign-in")
     async def sign_in(request: Request) -> Response:
-        form = Form(await request.form(max_files=0, max_fields=10))
+        form = Form(await request.form(max_files=0, max_fields=FIELDS_MAX))
         response = RedirectResponse("/ui/", 303)
         try:
             sessions.sign_in(
@@ -45,7 +45,7 @@ def add_sign_in(app: FastAPI, sessions: Sessions, templates: Templates) -> None:
             session = sessions.find(request)
         except SignInRequired:
             return response
-        form = Form(await request.form(max_files=0, max_fields=10))
+        form = Form(await request.form(max_files=0, max_fields=FIELDS_MAX))
         check_form(request, session, form.text(FORM_FIELD))
         sessions.sign_out(response)
         return response

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
@@ -180,7 +181,7 @@ def _received(message: dict[str, Any]) -> ReceivedMessage:
     )
 
 
-def _attribute(member: dict[str, Any]) -> MessageAttribute:
+def _attribute(member: Mapping[str, Any]) -> MessageAttribute:
     binary: bytes | None = member.get("BinaryValue")
     return MessageAttribute(
         data_type=member["DataType"],
@@ -200,6 +201,8 @@ def _browsed(message: PeekedMessage, now_ms: int) -> BrowsedMessage:
         sent_at=body.sent_at_ms,
         visible_at=message.visible_at_ms,
         group_id=message.group or None,
+        attributes={one.name: _attribute(one.as_member()) for one in body.attributes},
+        dead_letter_source_arn=body.source_arn or None,
     )
 
 

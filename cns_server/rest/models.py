@@ -98,6 +98,8 @@ class BrowsedMessage(Wire):
     sent_at: int
     visible_at: int
     group_id: str | None = None
+    attributes: dict[str, MessageAttribute] = {}
+    dead_letter_source_arn: str | None = Field(None, description="The queue that a dead-letter move took it from.")
 
 
 class BrowsedMessages(Wire):
