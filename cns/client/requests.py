@@ -85,7 +85,7 @@ class Requests:
         return f"{self._account}/queues/{quote(queue, safe='')}{rest}"
 
     def list_queues(self, prefix: str, after: str) -> ApiRequest[values.QueueNames]:
-        return ApiRequest("GET", f"{self._account}/queues", values.QueueNames, _given(prefix=prefix, after=after))
+        return ApiRequest("GET", f"{self._account}/queues", values.QueueNames, given(prefix=prefix, after=after))
 
     def create_queue(
         self, name: str, attributes: Mapping[str, str], tags: Mapping[str, str]
@@ -113,19 +113,19 @@ class Requests:
     def put_message(
         self, queue: str, text: str, delay_seconds: int | None, group_id: str | None, deduplication_id: str | None
     ) -> ApiRequest[values.SentMessage]:
-        body = _given(delaySeconds=delay_seconds, groupId=group_id, deduplicationId=deduplication_id)
+        body = given(delaySeconds=delay_seconds, groupId=group_id, deduplicationId=deduplication_id)
         return ApiRequest("POST", self._queue(queue, "/messages"), values.SentMessage, None, {"body": text, **body})
 
     def next_message(
         self, queue: str, lease_seconds: int | None, wait_seconds: int | None
     ) -> ApiRequest[values.ReceivedMessage]:
-        params = _given(leaseSeconds=lease_seconds, waitSeconds=wait_seconds)
+        params = given(leaseSeconds=lease_seconds, waitSeconds=wait_seconds)
         return ApiRequest("GET", self._queue(queue, "/messages/next"), values.ReceivedMessage, params)
 
     def update_message(
         self, queue: str, pop_receipt: str, text: str | None, lease_seconds: int | None
     ) -> ApiRequest[None]:
-        body = _given(body=text, leaseSeconds=lease_seconds)
+        body = given(body=text, leaseSeconds=lease_seconds)
         params = {"popReceipt": pop_receipt}
         return ApiRequest("PUT", self._queue(queue, "/messages"), type(None), params, body)
 
@@ -133,7 +133,7 @@ class Requests:
         return ApiRequest("DELETE", self._queue(queue, "/messages"), type(None), {"popReceipt": pop_receipt})
 
     def browse_messages(self, queue: str, after: str, limit: int) -> ApiRequest[values.BrowsedMessages]:
-        params = _given(after=after, limit=limit)
+        params = given(after=after, limit=limit)
         return ApiRequest("GET", self._queue(queue, "/messages"), values.BrowsedMessages, params)
 
     # -- topics -------------------------------------------------------------------------------------------------------
@@ -142,7 +142,7 @@ class Requests:
         return f"{self._account}/topics/{quote(topic, safe='')}{rest}"
 
     def list_topics(self, after: str) -> ApiRequest[values.Topics]:
-        return ApiRequest("GET", f"{self._account}/topics", values.Topics, _given(after=after))
+        return ApiRequest("GET", f"{self._account}/topics", values.Topics, given(after=after))
 
     def create_topic(self, name: str, attributes: Mapping[str, str]) -> ApiRequest[values.TopicDefinition]:
         body = {"name": name, "attributes": attributes}
@@ -154,7 +154,7 @@ class Requests:
     def publish_message(
         self, topic: str, message: str, subject: str | None, group_id: str | None, deduplication_id: str | None
     ) -> ApiRequest[values.PublishedMessage]:
-        body = _given(message=message, subject=subject, groupId=group_id, deduplicationId=deduplication_id)
+        body = given(message=message, subject=subject, groupId=group_id, deduplicationId=deduplication_id)
         return ApiRequest("POST", self._topic(topic, "/messages"), values.PublishedMessage, None, body)
 
     def subscribe(
@@ -164,15 +164,15 @@ class Requests:
         return ApiRequest("POST", self._topic(topic, "/subscriptions"), values.SubscriptionArn, None, body)
 
     def list_topic_subscriptions(self, topic: str, after: str) -> ApiRequest[values.Subscriptions]:
-        return ApiRequest("GET", self._topic(topic, "/subscriptions"), values.Subscriptions, _given(after=after))
+        return ApiRequest("GET", self._topic(topic, "/subscriptions"), values.Subscriptions, given(after=after))
 
     # -- permissions --------------------------------------------------------------------------------------------------
 
     def create_permission(self, levels: Sequence[str], queue: str, life_seconds: int) -> ApiRequest[values.Permission]:
-        body = _given(levels=list(levels), queue=queue or None, lifeSeconds=life_seconds)
+        body = given(levels=list(levels), queue=queue or None, lifeSeconds=life_seconds)
         return ApiRequest("POST", f"{self._account}/permissions", values.Permission, None, body)
 
 
-def _given(**members: Any) -> dict[str, Any]:
+def given(**members: Any) -> dict[str, Any]:
     """The members that are neither None nor an empty text."""
     return {name: value for name, value in members.items() if value is not None and value != ""}

@@ -20,10 +20,22 @@ class QueueNames(msgspec.Struct, frozen=True, rename="camel"):
     next: str | None = None
 
 
+class Totals(msgspec.Struct, frozen=True, rename="camel"):
+    """Messages since the queue was made or purged, as its engine last wrote them down."""
+
+    pushed: int
+    popped: int
+    depth: int
+    pushed_per_second: float
+    popped_per_second: float
+    counted_at: int
+
+
 class Statistics(msgspec.Struct, frozen=True, rename="camel"):
     visible: int
     in_flight: int
     delayed: int
+    totals: Totals | None = None
 
 
 class SentMessage(msgspec.Struct, frozen=True, rename="camel"):

@@ -78,7 +78,7 @@ class Sessions:
             token = operator_token
         else:
             caller = self._authenticator.by_secret(key_id, secret)
-            expires_s = self._clock.real_ms() // 1000 + SESSION_S
+            expires_s = self._clock.now_ms() // 1000 + SESSION_S
             token = sign_grant(Grant(key_id, caller.account, expires_s), secret)
         for name, value in ((COOKIE, token), (REGION_COOKIE, region)):
             response.set_cookie(name, value, SESSION_S, path=_PATH, secure=secure, httponly=True, samesite="strict")

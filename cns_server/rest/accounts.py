@@ -10,7 +10,7 @@ from cns_common.aws.auth.access_keys import AccessKey as StoredKey
 from cns_common.aws.auth.accounts import Account as StoredAccount
 from cns_common.aws.auth.accounts import AccountStore
 from cns_common.clock import Clock
-from cns_server.rest.calls import RestCall, RestCalls
+from cns_server.rest.calls import RestCalls
 from cns_server.rest.dependencies import Begun
 from cns_server.rest.models import (
     AccessKey,
@@ -62,7 +62,7 @@ class AccountRoutes:
 
     async def show_account(self, rest: Begun, account: AccountId) -> Account:
         """An account with the ids of its root's keys."""
-        self._check(rest, account)
+        self._calls.check_administrator(rest, account)
         for one in await self._all():
             if one.account == account:
                 return _account(one.account, one.created_ms, one.key_ids)
@@ -70,12 +70,12 @@ class AccountRoutes:
 
     async def rotate_keys(self, rest: Begun, account: AccountId) -> AccessKey:
         """A new root key. The root's former keys, and what they signed, are refused from now on."""
-        self._check(rest, account)
+        self._calls.check_administrator(rest, account)
         return _key(await self._accounts.rotate(account, self._clock.now_ms()))
 
     async def list_users(self, rest: Begun, account: AccountId) -> UserList:
         """The account's users with their keys, without secrets."""
-        self._check(rest, account)
+        self._calls.check_administrator(rest, account)
         return UserList(
             users=[
                 User(
@@ -91,44 +91,38 @@ class AccountRoutes:
 
     async def add_user(self, rest: Begun, account: AccountId, body: NewUser) -> AccessKey:
         """A new user and its first key."""
-        self._check(rest, account)
+        self._calls.check_administrator(rest, account)
         return _key(await self._accounts.add_user(account, body.name, self._clock.now_ms()))
 
     async def change_user(self, rest: Begun, account: AccountId, user: UserName, body: Activity) -> None:
         """Calls with the keys of an inactive user are refused."""
-        self._check(rest, account)
+        self._calls.check_administrator(rest, account)
         await self._accounts.set_user_active(account, user, body.active)
 
     async def delete_user(self, rest: Begun, account: AccountId, user: UserName) -> None:
         """Delete a user and its keys."""
-        self._check(rest, account)
+        self._calls.check_administrator(rest, account)
         await self._accounts.delete_user(account, user)
 
     async def add_user_key(self, rest: Begun, account: AccountId, user: UserName) -> AccessKey:
         """A second key of a user."""
-        self._check(rest, account)
+        self._calls.check_administrator(rest, account)
         return _key(await self._accounts.add_user_key(account, user, self._clock.now_ms()))
 
     async def change_user_key(
         self, rest: Begun, account: AccountId, user: UserName, key_id: KeyId, body: Activity
     ) -> None:
         """Calls with an inactive key, and what it signed, are refused."""
-        self._check(rest, account)
+        self._calls.check_administrator(rest, account)
         await self._accounts.set_user_key_active(account, user, key_id, body.active)
 
     async def delete_user_key(self, rest: Begun, account: AccountId, user: UserName, key_id: KeyId) -> None:
         """Delete a key. The tokens and signed URLs that it signed are refused from now on."""
-        self._check(rest, account)
+        self._calls.check_administrator(rest, account)
         await self._accounts.delete_user_key(account, user, key_id)
 
     async def _all(self) -> list[StoredAccount]:
         return await self._accounts.accounts()
-
-    def _check(self, rest: RestCall, account: str) -> None:
-        """Operators, and the account's own root without a grant, administrate an account."""
-        caller = rest.principal.caller
-        if not (caller.root and caller.account == account and rest.principal.grant is None):
-            self._calls.check_operator(rest)
 
 
 def _account(account: str, created_ms: int, key_ids: tuple[str, ...]) -> Account:

@@ -14,6 +14,7 @@ from cns_common.clock import Clock
 from cns_server.rest.accounts import AccountRoutes
 from cns_server.rest.calls import RestCalls
 from cns_server.rest.cursors import Cursors
+from cns_server.rest.debug.routes import DebugRoutes
 from cns_server.rest.explorer import add_explorer
 from cns_server.rest.messages import MessageRoutes
 from cns_server.rest.models import ProblemDetails
@@ -66,7 +67,7 @@ class RestApp(FastAPI):
         )
         self.state.calls = self.calls = calls
         self.clock = clock
-        self.queue_routes = QueueRoutes(calls)
+        self.queue_routes = QueueRoutes(calls, queues)
         self.message_routes = MessageRoutes(calls, queues, Cursors(receipt_key))
         self.topic_routes = TopicRoutes(calls)
         self.account_routes = AccountRoutes(calls, accounts, clock)
@@ -77,6 +78,7 @@ class RestApp(FastAPI):
             ("topics", self.topic_routes),
             ("permissions", PermissionRoutes(calls, clock)),
             ("accounts", self.account_routes),
+            ("debug", DebugRoutes(calls, queues)),
         ]
         for tag, routes in groups:
             router = APIRouter(tags=[tag], responses=_problem_responses())

@@ -75,7 +75,7 @@ class RestAuthenticator:
         if token.startswith(OPERATOR_PREFIX):
             verify_operator_token(token, self._operator_key, self._clock.real_ms())
             return Principal(caller=_OPERATOR, region=region, operator=True)
-        caller, grant = verify_grant(token, self._ring, self._clock.real_ms())
+        caller, grant = verify_grant(token, self._ring, self._clock.now_ms())
         return Principal(caller=caller, region=region, grant=grant)
 
     def _basic(self, value: str) -> Caller:

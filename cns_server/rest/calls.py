@@ -102,6 +102,12 @@ class RestCalls:
             text = "Only an operator administrates accounts: `cns operator token` prints a token."
             raise Problem(403, "AccessDenied", text)
 
+    def check_administrator(self, rest: RestCall, account: str) -> None:
+        """Raise Problem unless the principal is an operator, or the account's own root without a grant."""
+        caller = rest.principal.caller
+        if not (caller.root and caller.account == account and rest.principal.grant is None):
+            self.check_operator(rest)
+
 
 def _without_none(params: Params) -> Params:
     return {name: value for name, value in params.items() if value is not None}

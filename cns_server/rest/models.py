@@ -46,12 +46,25 @@ class QueueChange(Wire):
     attributes: dict[str, str]
 
 
+class Totals(Wire):
+    """Messages since the queue was made or purged, as the engine last wrote them down. The rates roll over about a
+    minute."""
+
+    pushed: int
+    popped: int
+    depth: int = Field(description="Messages that were never popped.")
+    pushed_per_second: float
+    popped_per_second: float
+    counted_at: int
+
+
 class Statistics(Wire):
     """Numbers of messages. They are approximate, as those of SQS."""
 
     visible: int
     in_flight: int
     delayed: int
+    totals: Totals | None = Field(None, description="Only for queues on the engine pipes, which keeps them.")
 
 
 class MessageAttribute(Wire):

@@ -64,7 +64,7 @@ class PermissionRoutes:
         unknown = [level for level in body.levels if level not in LEVELS]
         if unknown:
             raise Problem(400, "InvalidRequest", f"There is no authorization level {unknown[0]!r:.100}.")
-        levels, expires_s = tuple(body.levels), self._clock.real_ms() // 1000 + body.life_seconds
+        levels, expires_s = tuple(body.levels), self._clock.now_ms() // 1000 + body.life_seconds
         own = rest.principal.grant
         if own is not None:  # a permission is never wider than the one that gives it
             expires_s = min(expires_s, own.expires_s)

@@ -19,8 +19,12 @@ from cns_server.rest.models import (
     Redrive,
     RedriveList,
     Statistics,
+    Totals,
 )
 from cns_server.rest.problems import Problem
+from cqs.authorization import QueueAccess
+from cqs.engines.views import QueueStatistics, statistics_view
+from cqs.service import QueueService
 
 AccountId = Annotated[str, Path(description="Twelve digits.", pattern="^[0-9]{12}$")]
 QueueName = Annotated[str, Path(pattern=r"^[A-Za-z0-9_-]{1,80}(\.fifo)?$", max_length=80)]
@@ -33,8 +37,9 @@ _COUNTS = {
 
 
 class QueueRoutes:
-    def __init__(self, calls: RestCalls) -> None:
+    def __init__(self, calls: RestCalls, queues: QueueService) -> None:
         self._calls = calls
+        self._access = QueueAccess(queues.cache, queues.clock)
 
     def add_to(self, router: APIRouter) -> None:
         queues = "/accounts/{account}/queues"
@@ -128,10 +133,13 @@ class QueueRoutes:
         await self._run(rest, "sqs:PurgeQueue", account, queue)
 
     async def queue_statistics(self, rest: Begun, account: AccountId, queue: QueueName) -> Statistics:
-        """How many messages wait, are leased, are delayed."""
+        """How many messages wait, are leased, are delayed; and sums and rates, if the queue's engine keeps them."""
         params = {"AttributeNames": [*_COUNTS.values()]}
         shown = (await self._run(rest, "sqs:GetQueueAttributes", account, queue, params))["Attributes"]
-        return Statistics(**{name: int(shown[attribute]) for name, attribute in _COUNTS.items()})
+        view = await self._access.queue_by_name(rest.call, account, queue, "GetQueueAttributes")
+        kept = statistics_view(view.engine)
+        counts = {name: int(shown[attribute]) for name, attribute in _COUNTS.items()}
+        return Statistics(**counts, totals=None if kept is None else _totals(await kept.statistics(view.ref)))
 
     async def dead_letter_sources(
         self, rest: Begun, account: AccountId, queue: QueueName, after: After = ""
@@ -200,6 +208,19 @@ class QueueRoutes:
                 raise
             return False
         return True
+
+
+def _totals(statistics: QueueStatistics | None) -> Totals | None:
+    if statistics is None:
+        return None
+    return Totals(
+        pushed=statistics.pushed,
+        popped=statistics.popped,
+        depth=statistics.depth,
+        pushed_per_second=statistics.pushed_per_s,
+        popped_per_second=statistics.popped_per_s,
+        counted_at=statistics.at_ms,
+    )
 
 
 def _redrive(task: dict[str, Any]) -> Redrive:

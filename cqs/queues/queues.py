@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import structlog
@@ -279,6 +280,11 @@ class Queues:
 
     async def list_names(self, account: str, region: str, prefix: str, after: str, n: int) -> list[str]:
         return await self._store.list_names(account, region, prefix, after, n)
+
+    async def records(self, account: str, region: str, names: Sequence[str]) -> list[Queue]:
+        """The queues with these names, without those that do not exist."""
+        found = await asyncio.gather(*[self._store.get((account, region, name)) for name in names])
+        return [queue for queue in found if queue is not None]
 
     async def dead_letter_sources(self, view: QueueView, after: str, n: int) -> list[str]:
         return await self._store.dead_letter_sources(view.arn, after, n)

@@ -22,7 +22,8 @@ from tests.waiting import wait_until
 BODY_BYTES_KEPT = 300 * 1024
 SAID_CHARS = 20_000
 
-collect_ignore = [] if CLUSTER else ["cluster/test_cluster.py", "cluster/test_engines.py"]
+_CLUSTER_ONLY = ["cluster/test_cluster.py", "cluster/test_engines.py", "cluster/test_debug_views.py"]
+collect_ignore = [] if CLUSTER else _CLUSTER_ONLY
 
 
 @pytest.fixture(scope="session")

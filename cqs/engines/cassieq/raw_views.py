@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 
-import msgspec
-
 from cqs.engines.cassieq.bucket import Bucket, MessageRow
 from cqs.engines.cassieq.hidden import BEGIN, HiddenEntry, HiddenMessages
 from cqs.engines.cassieq.ids import bucket_of, parse_handle
@@ -15,39 +13,12 @@ from cqs.engines.cassieq.pointers import Pointer, Pointers
 from cqs.engines.cassieq.rows import MessageRows
 from cqs.engines.cassieq.settling import ReceiptState, receipt_state
 from cqs.engines.contract import QueueRef
-
-
-class RawPointers(msgspec.Struct, frozen=True):
-    """Each is the number of a bucket; the first monoton of that bucket is the number times `bucket_size`."""
-
-    reader: int
-    repair: int
-    invisibility: int
-    bucket_size: int
-
-
-class RawMessage(msgspec.Struct, frozen=True):
-    """A row without its body. `acked`, or `moved_to` another monoton by repair: the message is not here any more."""
-
-    monoton: int
-    id: str
-    tag: str
-    version: int
-    acked: bool
-    deliveries: int
-    visible_at_ms: int
-    born_at_ms: int
-    first_at_ms: int
-    moved_to: int | None
-
-
-class RawBucket(msgspec.Struct, frozen=True):
-    number: int
-    sealed_at_ms: int | None
-    messages: tuple[RawMessage, ...]
+from cqs.engines.views import RawBucket, RawMessage, RawPointers
 
 
 class RawViews:
+    """See `cqs.engines.views.BucketView`."""
+
     def __init__(
         self,
         rows: MessageRows,

@@ -38,7 +38,8 @@ from cqs.engines.pipes.reaper import Reaper
 from cqs.engines.pipes.rows import PipeRows
 from cqs.engines.pipes.scan import PipeScan
 from cqs.engines.pipes.settlement import Settler
-from cqs.engines.pipes.statistics import QueueStatistics, StatisticsKeeper
+from cqs.engines.pipes.statistics import StatisticsKeeper
+from cqs.engines.views import QueueStatistics
 from cqs.engines.waiters import LocalWaiter, WaiterRegistry
 
 NAME = "pipes"

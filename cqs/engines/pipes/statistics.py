@@ -9,29 +9,16 @@ from __future__ import annotations
 
 import asyncio
 import math
-from typing import NamedTuple
 
 from cqs.engines.pipes import schema
 from cqs.engines.pipes.rows import ListedPipe, PipeRows
 from cqs.engines.pipes.scan import PIPES_AT_ONCE, PipeScan
+from cqs.engines.views import QueueStatistics
 
 RATE_WINDOW_S = 60.0
 """Rates are averages that roll over about this time."""
 INTERVAL_MS = 1_000
 """Sums written less long ago are not written again."""
-
-
-class QueueStatistics(NamedTuple):
-    at_ms: int = 0
-    pushed: int = 0
-    popped: int = 0
-    pushed_per_s: float = 0.0
-    popped_per_s: float = 0.0
-
-    @property
-    def depth(self) -> int:
-        """Messages that were never popped."""
-        return self.pushed - self.popped
 
 
 def next_statistics(before: QueueStatistics | None, at_ms: int, pushed: int, popped: int) -> QueueStatistics:

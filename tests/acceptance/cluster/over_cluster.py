@@ -46,6 +46,7 @@ TESTS = [
         "terraform/test_queues",
         "cluster/test_cluster",
         "cluster/test_engines",
+        "cluster/test_debug_views",
     )
 ]
 LEFT_OUT = {

@@ -72,7 +72,7 @@ def test_browsing_leases_nothing(rest: Client, queue_name: str) -> None:
     for n in range(5):
         rest.put_message(queue_name, f"m{n}")
     rest.put_message(queue_name, "late", delay_seconds=900)
-    held = leased(rest, queue_name)
+    held = leased(rest, queue_name, lease_seconds=43_200)
     seen: dict[str, str] = {}
     after = ""
     while True:

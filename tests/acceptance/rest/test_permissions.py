@@ -91,6 +91,26 @@ def test_tokens_end_with_the_key_that_signed_them(
     assert refused(lambda: client.put_message(queue_name, "m")) == (401, "InvalidToken")
 
 
+def test_permissions_end_at_their_time(
+    service: Service, rest: Client, act: Callable[[str], Client], new_name: Callable[[], str]
+) -> None:
+    """A queue's token, its signed URL, and a token of the whole account."""
+    queue = rest.create_queue(new_name()).name
+    given = rest.create_permission(["PutMessage"], queue=queue, life_seconds=100)
+    whole = rest.create_permission(life_seconds=200)
+    sender, owner = act(given.token), act(whole.token)
+    url = f"{service.url}/api/v1/accounts/{rest.account}/queues/{queue}/messages?{given.query_string}"
+    sender.put_message(queue, "in time")
+    assert httpx.post(url, json={"body": "in time"}).status_code == 201
+    service.advance(101)
+    assert refused(lambda: sender.put_message(queue, "late")) == (401, "ExpiredToken")
+    assert httpx.post(url, json={"body": "late"}).json()["code"] == "ExpiredToken"
+    owner.put_message(queue, "in time")
+    service.advance(100)
+    assert refused(lambda: owner.put_message(queue, "late")) == (401, "ExpiredToken")
+    assert rest.queue_statistics(queue).visible == 3
+
+
 @pytest.mark.parametrize("token", ["x", "x.y", "e30.AAAA", "a" * 5_000, "operator.9999999999.AAAA", "operator.ä.b"])
 def test_forged_tokens(nobody: httpx.Client, account: str, token: str) -> None:
     answer = nobody.get(f"/accounts/{account}/queues", headers={b"authorization": b"Bearer " + token.encode()})

@@ -26,6 +26,12 @@ def test_a_queue_from_its_creation_to_its_end(rest: Client, sqs: Any, new_name: 
     assert (refusal.value.status, refusal.value.code) == (404, "QueueDoesNotExist")
 
 
+def test_an_unknown_queue_cannot_be_deleted(rest: Client, new_name: Callable[[], str]) -> None:
+    with pytest.raises(ApiError) as refusal:
+        rest.delete_queue(new_name())
+    assert (refusal.value.status, refusal.value.code) == (404, "QueueDoesNotExist")
+
+
 def test_creation_says_whether_the_queue_is_new(http: httpx.Client, account: str, new_name: Callable[[], str]) -> None:
     path, body = f"/accounts/{account}/queues", {"name": new_name()}
     assert [http.post(path, json=body).status_code for _ in range(2)] == [201, 200]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from cqs.engines.pipes.statistics import QueueStatistics, next_statistics
+from cqs.engines.pipes.statistics import next_statistics
+from cqs.engines.views import QueueStatistics
 
 
 def test_a_steady_rate_is_reached() -> None:

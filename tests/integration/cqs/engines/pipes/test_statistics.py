@@ -8,7 +8,7 @@ from cns_common.cassandra.session import CassandraAddress
 from cns_common.clock import Clock
 from cns_common.errors import StoreUnavailable
 from cqs.engines.pipes.rows import PipeRows
-from cqs.engines.pipes.statistics import QueueStatistics
+from cqs.engines.views import QueueStatistics
 from tests.conformance.support import numbered
 from tests.integration.cqs.engines.pipes.support import PipesProcess, open_processes
 

@@ -1,0 +1,99 @@
+"""What some engines can show of a queue beyond the contract. An engine has a view if it has the view's members."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol, runtime_checkable
+
+import msgspec
+
+from cqs.engines.contract import Engine, QueueRef
+
+
+class QueueStatistics(NamedTuple):
+    """Sums since the queue was made or purged, and rates that roll over about a minute."""
+
+    at_ms: int = 0
+    pushed: int = 0
+    popped: int = 0
+    pushed_per_s: float = 0.0
+    popped_per_s: float = 0.0
+
+    @property
+    def depth(self) -> int:
+        """Messages that were never popped."""
+        return self.pushed - self.popped
+
+
+@runtime_checkable
+class StatisticsView(Protocol):
+    """An engine that keeps statistics."""
+
+    async def statistics(self, q: QueueRef) -> QueueStatistics | None:
+        """As last written down; None if that was not done yet, or the queue was dropped."""
+        ...
+
+
+class RawPointers(msgspec.Struct, frozen=True):
+    """Each is the number of a bucket; the first monoton of that bucket is the number times `bucket_size`."""
+
+    reader: int
+    repair: int
+    invisibility: int
+    bucket_size: int
+
+
+class RawMessage(msgspec.Struct, frozen=True):
+    """A row without its body. `acked`, or `moved_to` another monoton by repair: the message is not here any more."""
+
+    monoton: int
+    id: str
+    tag: str
+    version: int
+    acked: bool
+    deliveries: int
+    visible_at_ms: int
+    born_at_ms: int
+    first_at_ms: int
+    moved_to: int | None
+
+
+class RawBucket(msgspec.Struct, frozen=True):
+    number: int
+    sealed_at_ms: int | None
+    messages: tuple[RawMessage, ...]
+
+
+class BucketView(Protocol):
+    """What is stored of a queue that is kept in buckets of numbered messages."""
+
+    async def monoton(self, q: QueueRef) -> int:
+        """The next message number."""
+        ...
+
+    async def pointers(self, q: QueueRef) -> RawPointers: ...
+
+    async def current_bucket(self, q: QueueRef, *, only_unacked: bool = False) -> RawBucket:
+        """The bucket that consumers read."""
+        ...
+
+    async def bucket(self, q: QueueRef, number: int, *, only_unacked: bool = False) -> RawBucket: ...
+
+    async def sealed_at_ms(self, q: QueueRef, number: int) -> int | None: ...
+
+    async def message(self, q: QueueRef, monoton: int) -> RawMessage | None: ...
+
+    async def body(self, q: QueueRef, monoton: int) -> bytes | None: ...
+
+
+@runtime_checkable
+class _HasBuckets(Protocol):
+    @property
+    def raw(self) -> BucketView: ...
+
+
+def statistics_view(engine: Engine) -> StatisticsView | None:
+    return engine if isinstance(engine, StatisticsView) else None
+
+
+def bucket_view(engine: Engine) -> BucketView | None:
+    return engine.raw if isinstance(engine, _HasBuckets) else None
