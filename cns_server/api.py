@@ -265,7 +265,7 @@ def _rest_app(
         authenticator, backend.clock, region=settings.region, operator_key=operator_key(receipt_key)
     )
     calls = RestCalls(front, rest_authenticator, public_url=settings.public_url)
-    return RestApp(calls, queues, backend.accounts, backend.clock, receipt_key=receipt_key, version=cns.__version__)
+    return RestApp(calls, queues, backend, receipt_key=receipt_key, version=cns.__version__)
 
 
 def _services(

@@ -65,12 +65,27 @@ class Bucket(msgspec.Struct, frozen=True, rename="camel"):
     messages: list[StoredMessage]
 
 
+class RemovedItems(msgspec.Struct, frozen=True, rename="camel"):
+    """What one request has deleted. `complete`: nothing is left, the account neither."""
+
+    complete: bool
+    users: int
+    queues: int
+    topics: int
+    subscriptions: int
+    applications: int
+
+
 def _queues(account: str) -> str:
     return f"/debug/accounts/{account}/queues"
 
 
 def _queue(account: str, queue: str, rest: str) -> str:
     return f"{_queues(account)}/{quote(queue, safe='')}{rest}"
+
+
+def _delete_account(account: str) -> ApiRequest[RemovedItems]:
+    return ApiRequest("DELETE", f"/accounts/{account}", RemovedItems)
 
 
 def _stored_queues(account: str, after: str) -> ApiRequest[StoredQueues]:
@@ -95,6 +110,10 @@ def _message(account: str, queue: str, pointer: int) -> ApiRequest[StoredMessage
 
 
 class AdministrationCalls(Connection):
+    def delete_account(self) -> RemovedItems:
+        """Delete a part of the account. Repeat it until it is `complete`."""
+        return self._send(_delete_account(self.account))
+
     def stored_queues(self, after: str = "") -> StoredQueues:
         """The records of the account's queues, a page at a time."""
         return self._send(_stored_queues(self.account, after))
@@ -117,6 +136,10 @@ class AdministrationCalls(Connection):
 
 
 class AsyncAdministrationCalls(AsyncConnection):
+    async def delete_account(self) -> RemovedItems:
+        """Delete a part of the account. Repeat it until it is `complete`."""
+        return await self._send(_delete_account(self.account))
+
     async def stored_queues(self, after: str = "") -> StoredQueues:
         """The records of the account's queues, a page at a time."""
         return await self._send(_stored_queues(self.account, after))

@@ -17,9 +17,9 @@ _NONE: Mapping[str, str] = {}
 class Client(AdministrationCalls):
     """A client for threads. Use it as a context manager, or close it."""
 
-    def list_queues(self, prefix: str = "", after: str = "") -> values.QueueNames:
-        """The names of the account's queues, a page at a time."""
-        return self._send(self._requests.list_queues(prefix, after))
+    def list_queues(self, prefix: str = "", after: str = "", *, definitions: bool = False) -> values.QueueNames:
+        """The names of the account's queues, a page at a time, and their definitions if asked for."""
+        return self._send(self._requests.list_queues(prefix, after, definitions=definitions))
 
     def create_queue(
         self, name: str, attributes: Mapping[str, str] = _NONE, tags: Mapping[str, str] = _NONE
@@ -123,9 +123,9 @@ class Client(AdministrationCalls):
 class AsyncClient(AsyncAdministrationCalls):
     """The same for asyncio."""
 
-    async def list_queues(self, prefix: str = "", after: str = "") -> values.QueueNames:
-        """The names of the account's queues, a page at a time."""
-        return await self._send(self._requests.list_queues(prefix, after))
+    async def list_queues(self, prefix: str = "", after: str = "", *, definitions: bool = False) -> values.QueueNames:
+        """The names of the account's queues, a page at a time, and their definitions if asked for."""
+        return await self._send(self._requests.list_queues(prefix, after, definitions=definitions))
 
     async def create_queue(
         self, name: str, attributes: Mapping[str, str] = _NONE, tags: Mapping[str, str] = _NONE

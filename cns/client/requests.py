@@ -84,8 +84,9 @@ class Requests:
     def _queue(self, queue: str, rest: str = "") -> str:
         return f"{self._account}/queues/{quote(queue, safe='')}{rest}"
 
-    def list_queues(self, prefix: str, after: str) -> ApiRequest[values.QueueNames]:
-        return ApiRequest("GET", f"{self._account}/queues", values.QueueNames, given(prefix=prefix, after=after))
+    def list_queues(self, prefix: str, after: str, *, definitions: bool) -> ApiRequest[values.QueueNames]:
+        params = given(prefix=prefix, after=after, definitions="true" if definitions else "")
+        return ApiRequest("GET", f"{self._account}/queues", values.QueueNames, params)
 
     def create_queue(
         self, name: str, attributes: Mapping[str, str], tags: Mapping[str, str]

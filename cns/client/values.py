@@ -17,6 +17,7 @@ class QueueDefinition(msgspec.Struct, frozen=True, rename="camel"):
 
 class QueueNames(msgspec.Struct, frozen=True, rename="camel"):
     queues: list[str]
+    definitions: list[QueueDefinition] | None = None
     next: str | None = None
 
 

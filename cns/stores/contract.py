@@ -2,7 +2,7 @@
 
 Arguments and results can be encoded by msgspec, because a store may be in another process
 (`cns_common.rpc.protocol_proxy`). Every write is durable when it returns. The duration of a call does not depend on how
-much is stored.
+much is stored, except where it says so.
 """
 
 from __future__ import annotations
@@ -54,6 +54,10 @@ class TopicStore(Protocol):
 
     async def list_arns(self, account: Key, region: Key, after: KeyOrEmpty, n: int) -> list[str]:
         """Up to `n` ARNs after the given one, sorted."""
+        ...
+
+    async def regions(self, account: Key) -> list[str]:
+        """Where the account has topics, sorted. Its time may grow with what is stored: for rare acts only."""
         ...
 
     async def count(self, account: Key) -> TopicCounts: ...
@@ -112,6 +116,10 @@ class SubscriptionStore(Protocol):
     async def page_of_topic(self, topic_arn: Key, after: KeyOrEmpty, n: int) -> list[Subscription]: ...
 
     async def page_of_owner(self, account: Key, region: Key, after: KeyOrEmpty, n: int) -> list[Subscription]: ...
+
+    async def regions(self, account: Key) -> list[str]:
+        """Where the account owns subscriptions, sorted. Its time may grow with what is stored: for rare acts only."""
+        ...
 
     async def counts(self, topic_arn: Key) -> SubscriptionCounts: ...
 

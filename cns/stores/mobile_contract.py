@@ -33,6 +33,10 @@ class PlatformStore(Protocol):
         """Up to `n` applications with ARNs after the given one, sorted by ARN."""
         ...
 
+    async def regions(self, account: Key) -> list[str]:
+        """Where the account has applications, sorted. Its time may grow with what is stored: for rare acts only."""
+        ...
+
 
 class MobileEndpointStore(Protocol):
     """Mobile endpoints, found by ARN, or by application and token.

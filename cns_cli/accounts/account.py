@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
+from typing import Annotated
 
 import typer
 
 from cns_cli.accounts import user
 from cns_cli.accounts.account_access import print_key, run_on_accounts
 from cns_cli.options import Data
+from cns_cli.store_access import open_service_backend, run_command
 from cns_common.aws.auth.accounts import Account
+from cns_common.configuration.settings import Settings, load_settings
+
+_KINDS = ("users", "queues", "topics", "subscriptions", "applications")
 
 app = typer.Typer(help="Accounts, their users and access keys.", no_args_is_help=True, add_completion=False)
 app.add_typer(user.app, name="user")
@@ -37,6 +43,42 @@ def list_accounts(data: Data = None) -> None:
     if not found:
         print("cns: no accounts; `cns account create` creates one", file=sys.stderr)
     _print_accounts(found)
+
+
+@app.command("delete")
+def delete(
+    account: str,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    data: Data = None,
+) -> None:
+    """Delete an account with its keys, users, queues, topics, subscriptions and platform applications.
+
+    Its keys are refused at once. After an interruption, run it again: it goes on.
+    """
+    if not yes:
+        typer.confirm(f"Delete account {account} and all that it has?", abort=True)
+    deleted = run_command(lambda: _delete(load_settings(data), account))
+    print(f"deleted account {account}: {deleted}")
+
+
+async def _delete(settings: Settings, account: str) -> str:
+    """Return what was deleted, in words."""
+    from cns_backend.account_removal import AccountRemoval  # slow to import
+    from cns_backend.services import audit_log, queue_service
+
+    totals = Counter[str]()
+    async with open_service_backend(settings) as backend:
+        audit = audit_log(settings, "command", backend.clock)
+        try:
+            removal = AccountRemoval(backend, await queue_service(settings, backend, audit))
+            complete = False
+            while not complete:
+                step = await removal.step(account)
+                complete = step.complete
+                totals.update({kind: getattr(step, kind) for kind in _KINDS})
+        finally:
+            audit.close()
+    return ", ".join([f"{totals[kind]} {kind}" for kind in _KINDS])
 
 
 @app.command("rotate")

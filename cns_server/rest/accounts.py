@@ -6,6 +6,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path, Response
 
+from cns_backend.account_removal import AccountRemoval
 from cns_common.aws.auth.access_keys import AccessKey as StoredKey
 from cns_common.aws.auth.accounts import Account as StoredAccount
 from cns_common.aws.auth.accounts import AccountStore
@@ -18,6 +19,7 @@ from cns_server.rest.models import (
     AccountList,
     Activity,
     NewUser,
+    RemovedItems,
     User,
     UserKey,
     UserList,
@@ -30,9 +32,10 @@ KeyId = Annotated[str, Path(pattern="^[A-Z0-9]{16,128}$")]
 
 
 class AccountRoutes:
-    def __init__(self, calls: RestCalls, accounts: AccountStore, clock: Clock) -> None:
+    def __init__(self, calls: RestCalls, accounts: AccountStore, removal: AccountRemoval, clock: Clock) -> None:
         self._calls = calls
         self._accounts = accounts
+        self._removal = removal
         self._clock = clock
 
     def add_to(self, router: APIRouter) -> None:
@@ -41,6 +44,13 @@ class AccountRoutes:
         add("/accounts", self.list_accounts, methods=["GET"], response_model=AccountList)
         add("/accounts", self.create_account, methods=["POST"], status_code=201, response_model=AccessKey)
         add(account, self.show_account, methods=["GET"], response_model=Account)
+        add(
+            account,
+            self.delete_account,
+            methods=["DELETE"],
+            response_model=RemovedItems,
+            responses={202: {"model": RemovedItems, "description": "There is more: repeat the request."}},
+        )
         add(account + "/keys", self.rotate_keys, methods=["POST"], status_code=201, response_model=AccessKey)
         add(account + "/users", self.list_users, methods=["GET"], response_model=UserList)
         add(account + "/users", self.add_user, methods=["POST"], status_code=201, response_model=AccessKey)
@@ -67,6 +77,26 @@ class AccountRoutes:
             if one.account == account:
                 return _account(one.account, one.created_ms, one.key_ids)
         raise Problem(404, "NoSuchAccount", f"There is no account {account}.")
+
+    async def delete_account(self, rest: Begun, account: AccountId, response: Response) -> RemovedItems:
+        """Delete an account with its keys, users, queues, topics, subscriptions and platform applications.
+
+        Its keys are refused at once. A request deletes a part: 202 until there is nothing left, then 200. Repeated
+        after a crash it goes on. Only operators may.
+        """
+        if rest.principal.caller.account == account:
+            raise Problem(403, "AccessDenied", "An account cannot delete itself: ask an operator.")
+        self._calls.check_operator(rest)
+        step = await self._removal.step(account)
+        response.status_code = 200 if step.complete else 202
+        return RemovedItems(
+            complete=step.complete,
+            users=step.users,
+            queues=step.queues,
+            topics=step.topics,
+            subscriptions=step.subscriptions,
+            applications=step.applications,
+        )
 
     async def rotate_keys(self, rest: Begun, account: AccountId) -> AccessKey:
         """A new root key. The root's former keys, and what they signed, are refused from now on."""

@@ -9,8 +9,8 @@ from fastapi import APIRouter, FastAPI
 from fastapi.routing import APIRoute
 from pydantic.alias_generators import to_camel
 
-from cns_common.aws.auth.accounts import AccountStore
-from cns_common.clock import Clock
+from cns_backend.account_removal import AccountRemoval
+from cns_backend.backend import Backend
 from cns_server.rest.accounts import AccountRoutes
 from cns_server.rest.calls import RestCalls
 from cns_server.rest.cursors import Cursors
@@ -49,8 +49,7 @@ class RestApp(FastAPI):
         self,
         calls: RestCalls,
         queues: QueueService,
-        accounts: AccountStore,
-        clock: Clock,
+        backend: Backend,
         *,
         receipt_key: bytes,
         version: str,
@@ -66,11 +65,11 @@ class RestApp(FastAPI):
             redirect_slashes=False,
         )
         self.state.calls = self.calls = calls
-        self.clock = clock
+        clock = self.clock = backend.clock
         self.queue_routes = QueueRoutes(calls, queues)
         self.message_routes = MessageRoutes(calls, queues, Cursors(receipt_key))
         self.topic_routes = TopicRoutes(calls)
-        self.account_routes = AccountRoutes(calls, accounts, clock)
+        self.account_routes = AccountRoutes(calls, backend.accounts, AccountRemoval(backend, queues), clock)
         add_problem_handlers(self)
         groups: list[tuple[str, Routes]] = [
             ("queues", self.queue_routes),

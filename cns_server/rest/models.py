@@ -33,6 +33,7 @@ class Queue(Wire):
 
 class QueueList(Wire):
     queues: list[str]
+    definitions: list[Queue] | None = Field(default=None, description="Of those that the caller may see, if asked for.")
     next: str | None = Field(None, description="Give it as `after` to read the next page.")
 
 
@@ -244,6 +245,17 @@ class Account(Wire):
 
 class AccountList(Wire):
     accounts: list[Account]
+
+
+class RemovedItems(Wire):
+    """What one request has deleted."""
+
+    complete: bool
+    users: int
+    queues: int
+    topics: int
+    subscriptions: int
+    applications: int
 
 
 class AccessKey(Wire):

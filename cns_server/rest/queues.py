@@ -23,12 +23,15 @@ from cns_server.rest.models import (
 )
 from cns_server.rest.problems import Problem
 from cqs.authorization import QueueAccess
+from cqs.engines.contract import Counts
 from cqs.engines.views import QueueStatistics, statistics_view
+from cqs.queues.attributes import describe
 from cqs.service import QueueService
 
 AccountId = Annotated[str, Path(description="Twelve digits.", pattern="^[0-9]{12}$")]
 QueueName = Annotated[str, Path(pattern=r"^[A-Za-z0-9_-]{1,80}(\.fifo)?$", max_length=80)]
 After = Annotated[str, Query(max_length=2_000, pattern="^[!-~]*$", description="The `next` of the page before.")]
+DEFINITIONS_MAX = 100
 _COUNTS = {
     "visible": "ApproximateNumberOfMessages",
     "in_flight": "ApproximateNumberOfMessagesNotVisible",
@@ -78,13 +81,35 @@ class QueueRoutes:
         prefix: Annotated[str, Query(max_length=80, pattern="^[A-Za-z0-9_.-]*$")] = "",
         after: After = "",
         limit: Annotated[int, Query(ge=1, le=LIST_MAX)] = LIST_MAX,
+        definitions: Annotated[bool, Query(description=f"Also the definitions, {DEFINITIONS_MAX} a page.")] = False,
     ) -> QueueList:
-        """The names of the account's queues, sorted."""
+        """The names of the account's queues, sorted; with `definitions` also their attributes and tags."""
         self._calls.check_own(rest, account)
+        limit = min(limit, DEFINITIONS_MAX) if definitions else limit
         params = {"QueueNamePrefix": prefix or None, "NextToken": after or None, "MaxResults": limit}
         result = await self._calls.run(rest, "sqs:ListQueues", params, account=account)
         names = [url.rpartition("/")[2] for url in result.get("QueueUrls") or ()]
-        return QueueList(queues=names, next=result.get("NextToken"))
+        shown = [await self._definition(rest, account, name) for name in names] if definitions else None
+        found = None if shown is None else [one for one in shown if one is not None]
+        return QueueList(queues=names, definitions=found, next=result.get("NextToken"))
+
+    async def _definition(self, rest: RestCall, account: str, queue: str) -> Queue | None:
+        """The queue without its counts; None if the caller may not see it, or it was deleted meanwhile."""
+        try:
+            view = await self._access.queue_by_name(rest.call, account, queue, "GetQueueAttributes")
+            self._calls.check(rest, "sqs:GetQueueAttributes", account=account, queue=queue)
+            shown = describe(view.queue, ["All"], Counts(), view.engine.options)
+        except (RequestError, Problem):
+            return None
+        return Queue(
+            name=queue,
+            account=account,
+            region=rest.region,
+            arn=view.arn,
+            url=rest.queue_url(account, queue),
+            attributes={name: text for name, text in shown.items() if name not in _COUNTS.values()},
+            tags=view.queue.tags,
+        )
 
     async def create_queue(self, rest: Begun, account: AccountId, body: NewQueue, response: Response) -> Queue:
         """Create a queue. 201, or 200 if it exists with these attributes."""

@@ -38,6 +38,10 @@ class QueueStore(Protocol):
         """Up to `n` sorted names with this prefix, after the name `after`."""
         ...
 
+    async def regions(self, account: Key) -> list[str]:
+        """Where the account has queues, sorted. Its time may grow with what is stored: for rare acts only."""
+        ...
+
     async def dead_letter_sources(self, target_arn: Key, after: KeyOrEmpty, n: int) -> list[str]:
         """Names of queues whose redrive policy has `target_arn`, sorted. They are of its account and region."""
         ...

@@ -6,6 +6,7 @@ tokens to endpoints. The other tables are indices, whose entries may have no rec
 
 from __future__ import annotations
 
+from cns_common.cassandra.region_scan import RegionScan
 from cns_common.cassandra.session import Statement
 
 TABLES = (
@@ -44,6 +45,7 @@ ENTER_APPLICATION = Statement("INSERT INTO applications_of_account(account, regi
 LEAVE_APPLICATION = Statement(
     "DELETE FROM applications_of_account WHERE account = ? AND region = ? AND arn = ? AND id = ?"
 )
+APPLICATION_REGIONS = RegionScan("applications_of_account", "account", "region")
 LIST_APPLICATIONS = Statement(
     "SELECT arn, id FROM applications_of_account WHERE account = ? AND region = ? AND arn > ? LIMIT ?"
 )

@@ -83,6 +83,9 @@ class CassandraPlatformStore:
         )
         return True
 
+    async def regions(self, account: str) -> list[str]:
+        return await schema.APPLICATION_REGIONS.regions(self._cassandra, account)
+
     async def page(self, account: str, region: str, after: str, n: int) -> list[PlatformApplication]:
         async def read(after: str, n: int) -> list[Row]:
             return await self._cassandra.run(schema.LIST_APPLICATIONS, account, region, after, n)

@@ -8,6 +8,7 @@ the newest version stays, in whatever order writes arrive and whichever machine'
 from __future__ import annotations
 
 from cns.limits import PENDING_MS
+from cns_common.cassandra.region_scan import RegionScan
 from cns_common.cassandra.session import Statement
 
 GONE = 2**40
@@ -72,6 +73,7 @@ LIVE_TOPICS = Statement("SELECT arn, id FROM topics WHERE arn IN ?")
 
 ENTER_TOPIC = Statement("INSERT INTO topics_of_account(account, region, arn, id) VALUES (?, ?, ?, ?)")
 LEAVE_TOPIC = Statement("DELETE FROM topics_of_account WHERE account = ? AND region = ? AND arn = ? AND id = ?")
+TOPIC_REGIONS = RegionScan("topics_of_account", "account", "region")
 LIST_TOPICS = Statement("SELECT arn, id FROM topics_of_account WHERE account = ? AND region = ? AND arn > ? LIMIT ?")
 
 MARK_DROPPED = Statement("INSERT INTO dropped_topics(shard, id, arn, level) VALUES (0, ?, ?, ?)")
@@ -136,6 +138,7 @@ ENTER_OWNER = Statement(
 LEAVE_OWNER = Statement(
     f"DELETE FROM owner_subscriptions USING TIMESTAMP {GONE} WHERE owner = ? AND region = ? AND bucket = ? AND id = ?"
 )
+OWNER_REGIONS = RegionScan("owner_subscriptions", "owner", "region", "bucket")
 IDS_OF_OWNER = Statement(
     "SELECT id FROM owner_subscriptions WHERE owner = ? AND region = ? AND bucket = ? AND id > ? LIMIT ?"
 )

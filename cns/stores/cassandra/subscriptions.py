@@ -267,6 +267,9 @@ class CassandraSubscriptionStore(ChangeNotifier[str]):
 
         return await verified_page(read, check, str, after, n)
 
+    async def regions(self, account: str) -> list[str]:
+        return await schema.OWNER_REGIONS.regions(self._cassandra, account)
+
     async def counts(self, topic_arn: str) -> SubscriptionCounts:
         for topic_id, _ in await self._cassandra.run(schema.LEVEL_OF_TOPIC, topic_arn):
             return await self._counts.topic_counts(topic_id)

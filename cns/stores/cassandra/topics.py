@@ -119,6 +119,9 @@ class CassandraTopicStore(ChangeNotifier[str]):
 
         return await verified_page(read, check, lambda entry: str(entry[0]), after, n)
 
+    async def regions(self, account: str) -> list[str]:
+        return await schema.TOPIC_REGIONS.regions(self._cassandra, account)
+
     async def count(self, account: str) -> TopicCounts:
         counts = await self._counts.account_counts(account)
         return TopicCounts(counts.topics - counts.fifo_topics, counts.fifo_topics)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from cns.stores.embedded.arn_regions import ArnRegions
+
 TABLES = (
     "CREATE TABLE IF NOT EXISTS platform_applications(arn TEXT PRIMARY KEY, id TEXT NOT NULL UNIQUE,"
     " version INTEGER NOT NULL, sealed BLOB NOT NULL) WITHOUT ROWID",
@@ -29,6 +31,7 @@ REPLACE_APPLICATION = (
     "UPDATE platform_applications SET version = ?, sealed = ? WHERE arn = ? AND id = ? AND version = ?"
 )
 DELETE_APPLICATION = "DELETE FROM platform_applications WHERE arn = ? RETURNING id"
+APPLICATION_REGIONS = ArnRegions("platform_applications")
 PAGE_OF_APPLICATIONS = "SELECT arn, sealed FROM platform_applications WHERE arn > ? AND arn < ? ORDER BY arn LIMIT ?"
 DROP_APPLICATION = "INSERT INTO dropped_applications VALUES (?)"
 DROPPED = "SELECT id FROM dropped_applications LIMIT 1"

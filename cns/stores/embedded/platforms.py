@@ -65,6 +65,9 @@ class EmbeddedPlatformStore:
 
         return await self._database.write(drop, grows=False)
 
+    async def regions(self, account: str) -> list[str]:
+        return schema.APPLICATION_REGIONS.of(self._database.reader, account)
+
     async def page(self, account: str, region: str, after: str, n: int) -> list[PlatformApplication]:
         first = str(Arn("aws", "sns", region, account, "app/"))
         bounds = (max(first, after), first + schema.AFTER_ALL, n)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from cns.stores.embedded.arn_regions import ArnRegions
 from cns.subscriptions.subscription import IndexState
 
 ADDED_COLUMNS: Mapping[str, Sequence[str]] = {
@@ -69,6 +70,7 @@ GET_TOPIC = "SELECT record FROM topics WHERE arn = ?"
 INSERT_TOPIC = "INSERT INTO topics(arn, id, version, record) VALUES (?, ?, ?, ?)"
 REPLACE_TOPIC = "UPDATE topics SET version = ?, record = ? WHERE arn = ? AND id = ? AND version = ?"
 DELETE_TOPIC = "DELETE FROM topics WHERE arn = ? RETURNING key, record"
+TOPIC_REGIONS = ArnRegions("topics")
 LIST_TOPICS = "SELECT arn FROM topics WHERE arn > ? AND arn < ? ORDER BY arn LIMIT ?"
 ALL_TOPICS = "SELECT arn, record FROM topics WHERE arn > ? ORDER BY arn LIMIT ?"
 KEY_OF_TOPIC = "SELECT key FROM topics WHERE arn = ? AND id = ?"
@@ -134,6 +136,7 @@ PAGE_OF_FILTERED = (
     " ORDER BY id LIMIT ?"
 )
 PAGE_OF_TOPIC = f"SELECT record FROM subscriptions WHERE {_THIS_TOPIC} AND id > ? ORDER BY id LIMIT ?"
+REGIONS_OF_OWNER = "SELECT DISTINCT region FROM subscriptions WHERE owner = ? ORDER BY region"
 PAGE_OF_OWNER = "SELECT record FROM subscriptions WHERE owner = ? AND region = ? AND id > ? ORDER BY id LIMIT ?"
 
 LOG_FILTER_CHANGE = "UPDATE topic_counts SET filter_changes = filter_changes + 1 WHERE key = ? RETURNING filter_changes"

@@ -190,6 +190,10 @@ class EmbeddedSubscriptionStore:
     async def page_of_owner(self, account: str, region: str, after: str, n: int) -> list[Subscription]:
         return self._read(schema.PAGE_OF_OWNER, (account, region, after, n))
 
+    async def regions(self, account: str) -> list[str]:
+        rows: list[Any] = self._database.reader.execute(schema.REGIONS_OF_OWNER, (account,)).fetchall()
+        return [region for (region,) in rows]
+
     async def counts(self, topic_arn: str) -> SubscriptionCounts:
         row: Any = self._database.reader.execute(schema.COUNTS, (topic_arn,)).fetchone()
         return SubscriptionCounts() if row is None else SubscriptionCounts(*row)

@@ -79,6 +79,9 @@ class EmbeddedTopicStore:
         rows: list[Any] = self._database.reader.execute(schema.LIST_TOPICS, bounds).fetchall()
         return [arn for (arn,) in rows]
 
+    async def regions(self, account: str) -> list[str]:
+        return schema.TOPIC_REGIONS.of(self._database.reader, account)
+
     async def count(self, account: str) -> TopicCounts:
         row: Any = self._database.reader.execute(schema.TOPICS_OF_ACCOUNT, (account,)).fetchone()
         return TopicCounts() if row is None else TopicCounts(*row)

@@ -73,6 +73,10 @@ class AccountStore(Protocol):
         """A new key for the root of `account`; its former keys are refused from now on. Users keep theirs."""
         ...
 
+    async def delete(self, account: Key) -> None:
+        """Delete an account with its keys and users; done already is no error."""
+        ...
+
     async def users(self, account: Key) -> list[User]:
         """Sorted by name."""
         ...
@@ -151,6 +155,15 @@ class EmbeddedAccountStore(UserStore):
         await self._database.write(replace)
         self._announce(account)
         return key
+
+    async def delete(self, account: str) -> None:
+        def delete(connection: apsw.Connection) -> None:
+            for table in ("account_users", "access_keys", "accounts"):
+                connection.execute(f"DELETE FROM {table} WHERE account = ?", (account,))
+
+        if account != INTERNAL_ACCOUNT:
+            await self._database.write(delete)
+            self._announce(account)
 
     async def keys(self) -> list[AccessKey]:
         return self._open_secrets(self._database.reader.execute(_KEYS).fetchall()) + await self._user_keys()

@@ -34,6 +34,7 @@ _ROTATE = Statement(
     "UPDATE accounts SET key_id = ?, sealed = ?, key_created_ms = ? WHERE shard = 0 AND account = ? IF EXISTS",
     idempotent=False,
 )
+_DELETE = Statement("DELETE FROM accounts WHERE shard = 0 AND account = ? IF EXISTS")
 _SELECT = "SELECT account, created_ms, key_id, sealed, key_created_ms FROM accounts WHERE shard = 0"
 _GET = Statement(f"{_SELECT} AND account = ?")
 _PAGE = Statement(f"{_SELECT} AND account > ? LIMIT {PAGE_ROWS}")
@@ -89,6 +90,15 @@ class CassandraAccountStore(ChangeNotifier[str], UserStore):
         if account == INTERNAL_ACCOUNT or not await self._write(key, _ROTATE, *values):
             raise no_such_account(account)
         return key
+
+    async def delete(self, account: str) -> None:
+        """Users last: one that is added meanwhile finds no account, or is met here."""
+        if account == INTERNAL_ACCOUNT:
+            return
+        await self._cassandra.run_conditional(_DELETE, account)
+        for record in await self._users(account):
+            await self._replace_user(record.version, record, delete=True)
+        await self._notify(account)
 
     async def keys(self) -> list[AccessKey]:
         return [self._open(row) for row in await self._rows()] + await self._user_keys()

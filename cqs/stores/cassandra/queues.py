@@ -132,6 +132,9 @@ class CassandraQueueStore(ChangeNotifier[QueueKey]):
 
         return await verified_page(read, check, lambda entry: str(entry[0]), after, n)
 
+    async def regions(self, account: str) -> list[str]:
+        return await schema.REGIONS.regions(self._cassandra, account)
+
     async def dead_letter_sources(self, target_arn: str, after: str, n: int) -> list[str]:
         """A queue may have an entry for an earlier version, if its writer was late or died: n rows may be fewer
         names."""

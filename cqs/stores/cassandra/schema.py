@@ -7,6 +7,7 @@ version), so that a late removal cannot hit another queue's entry.
 
 from __future__ import annotations
 
+from cns_common.cassandra.region_scan import RegionScan
 from cns_common.cassandra.session import Statement
 
 DELETED_LIFE_S = 2 * 86_400
@@ -44,6 +45,7 @@ LIST = Statement(
     "SELECT name, id FROM queues_of_account WHERE account = ? AND region = ? AND (name, id) > (?, ?) AND (name) < (?)"
     " LIMIT ?"
 )
+REGIONS = RegionScan("queues_of_account", "account", "region")
 SOURCES = Statement("SELECT name, id, version FROM dead_letter_sources WHERE target_arn = ? AND name > ? LIMIT ?")
 LIVE = Statement("SELECT name, id, target_arn FROM queues WHERE account = ? AND region = ? AND name IN ?")
 

@@ -40,6 +40,7 @@ _REPLACE = (
 _DELETE = "DELETE FROM queues WHERE account = ? AND region = ? AND name = ? AND id = ?"
 _LIST = "SELECT name FROM queues WHERE account = ? AND region = ? AND name >= ? AND name < ? ORDER BY name LIMIT ?"
 """One bound on each side: of two bounds on one side SQLite uses only the first and scans from there."""
+_REGIONS = "SELECT DISTINCT region FROM queues WHERE account = ? ORDER BY region"
 _BEFORE_ALL, _AFTER_ALL = "\x01", "\x7f"  # names contain only characters between them
 _SOURCES = "SELECT name FROM queues WHERE target_arn = ? AND name > ? ORDER BY name LIMIT ?"
 _MARK_DELETED = "INSERT INTO deleted_queues VALUES (?, ?, ?, ?, ?, ?)"
@@ -102,6 +103,9 @@ class EmbeddedQueueStore:
     async def list_names(self, account: str, region: str, prefix: str, after: str, n: int) -> list[str]:
         first = max(prefix, after + _BEFORE_ALL) if after else prefix
         return self._column(_LIST, (account, region, first, prefix + _AFTER_ALL, n))
+
+    async def regions(self, account: str) -> list[str]:
+        return self._column(_REGIONS, (account,))
 
     async def dead_letter_sources(self, target_arn: str, after: str, n: int) -> list[str]:
         return self._column(_SOURCES, (target_arn, after, n))

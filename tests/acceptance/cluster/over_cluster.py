@@ -47,6 +47,7 @@ TESTS = [
         "cluster/test_cluster",
         "cluster/test_engines",
         "cluster/test_debug_views",
+        "rest/test_account_removal",
     )
 ]
 LEFT_OUT = {

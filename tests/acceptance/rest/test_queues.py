@@ -55,6 +55,22 @@ def test_lists_are_read_page_by_page(http: httpx.Client, account: str, new_name:
     assert found == names
 
 
+def test_lists_with_definitions(rest: Client, new_name: Callable[[], str]) -> None:
+    prefix = new_name()
+    made = [rest.create_queue(f"{prefix}-{n}", {"DelaySeconds": f"{n}"}, {"n": f"{n}"}) for n in range(3)]
+    denied = '{"Statement":[{"Effect":"Deny","Principal":"*","Action":"sqs:GetQueueAttributes","Resource":"*"}]}'
+    hidden = rest.create_queue(f"{prefix}-denied", {"Policy": denied})
+    listed = rest.list_queues(prefix, definitions=True)
+    assert listed.queues == [*[one.name for one in made], hidden.name]
+    assert listed.definitions is not None
+    assert [(one.name, one.arn, one.url, one.tags) for one in listed.definitions] == [
+        (one.name, one.arn, one.url, one.tags) for one in made
+    ]
+    assert [one.attributes["DelaySeconds"] for one in listed.definitions] == ["0", "1", "2"]
+    assert {one.attributes["VisibilityTimeout"] for one in listed.definitions} == {"30"}
+    assert rest.list_queues(prefix).definitions is None
+
+
 def test_purge_and_statistics(rest: Client, queue_name: str) -> None:
     for n in range(3):
         rest.put_message(queue_name, f"m{n}")
