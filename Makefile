@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 UV := $(BIN)/uv
 DATA ?= data
 
-.PHONY: help install install-cluster install-pipeline install-dev install-clients up test test-all check fast format lock seeds bench faults compose-test servers-up servers-down clean
+.PHONY: help install install-cluster install-pipeline install-dev install-clients up test test-all check fast format lock site wheel sbom seeds bench faults compose-test servers-up servers-down clean
 
 help:
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -19,7 +19,7 @@ $(UV):
 $(VENV)/core.done: $(UV) requirements/core.lock pyproject.toml
 	$(UV) pip install --quiet --compile-bytecode --python $(BIN)/python --require-hashes -r requirements/core.lock
 	$(UV) pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation -e .
-	$(BIN)/python -m compileall -q cns_common cqs cns cns_backend workers cns_server cns_receiver cns_pipeline cns_cli
+	$(BIN)/python -m compileall -q cns_common cqs cns cns_backend workers cns_server cns_receiver cns_pipeline cns_cli cns_pytest
 	@touch $@
 
 # pyspark comes as source: built with the locked setuptools, nothing else is fetched for it
@@ -73,6 +73,27 @@ compose-test: install-dev ## the composed cluster, brought up by podman-compose 
 format: install-dev
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+# tools with dependencies of their own: they would change the versions that tests run with
+$(VENV)/tools/%.done: requirements/%.lock $(UV)
+	$(UV) venv --quiet --allow-existing --python $(BIN)/python $(VENV)/tools/$*
+	$(UV) pip install --quiet --python $(VENV)/tools/$*/bin/python --require-hashes -r $<
+	@touch $@
+
+site: install $(VENV)/tools/site.done ## the documentation as a site, in build/site
+	$(BIN)/python -m docs.site.reference
+	$(VENV)/tools/site/bin/mkdocs build --quiet --strict
+
+wheel: install ## the wheel, in build/dist: the same bytes for the same commit
+	rm -rf build/lib build/bdist.* build/dist
+	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(BIN)/pip wheel --quiet --no-build-isolation --no-deps --no-index --wheel-dir build/dist .
+
+sbom: $(VENV)/tools/sbom.done ## what each lock file installs, as CycloneDX in build/sbom
+	@mkdir -p build/sbom
+	for lock in core cluster pipeline otel; do \
+	  $(VENV)/tools/sbom/bin/cyclonedx-py requirements --pyproject pyproject.toml --output-reproducible \
+	    --output-file build/sbom/$$lock.cdx.json requirements/$$lock.lock || exit 1; \
+	done
 
 lock: $(UV) ## resolve versions anew
 	deploy/lock.sh $(UV)

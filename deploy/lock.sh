@@ -8,4 +8,7 @@ compile requirements/bootstrap.in -o requirements/bootstrap.lock
 compile pyproject.toml -o requirements/core.lock
 compile pyproject.toml --extra cluster -c requirements/core.lock -o requirements/cluster.lock
 compile pyproject.toml --extra pipeline -c requirements/core.lock -o requirements/pipeline.lock
+compile pyproject.toml --extra otel -c requirements/core.lock -o requirements/otel.lock
 compile pyproject.toml --all-extras --group dev -c requirements/cluster.lock -c requirements/pipeline.lock -o requirements/dev.lock
+compile --group site -o requirements/site.lock
+compile --group sbom -o requirements/sbom.lock

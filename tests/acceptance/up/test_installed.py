@@ -2,61 +2,19 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
-import sys
-import sysconfig
-import venv
 from pathlib import Path
 
 import pytest
 
 from tests.acceptance.running import Up, plain_environment
 from tests.ports import free_port
+from tests.wheel import PACKAGES
 
-ROOT = Path(__file__).parents[3]
-PACKAGES = (
-    "cns_common",
-    "cqs",
-    "cns",
-    "cns_backend",
-    "workers",
-    "cns_server",
-    "cns_receiver",
-    "cns_pipeline",
-    "cns_cli",
-)
-BUILD_S = 200
 NOT_OURS = 'raise RuntimeError("a folder of the user was taken for the service")\n'
 
 
 pytestmark = pytest.mark.timeout(480)
-
-
-def run(*words: str | Path) -> None:
-    done = subprocess.run(words, capture_output=True, text=True, timeout=BUILD_S)
-    assert done.returncode == 0, done.stdout + done.stderr
-
-
-@pytest.fixture(scope="module")
-def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The programs of an environment of its own; what the service depends on is that of the tests."""
-    directory = tmp_path_factory.mktemp("wheel")
-    source = directory / "source"
-    for package in PACKAGES:
-        shutil.copytree(ROOT / package, source / package, ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("pyproject.toml", "README.md"):
-        shutil.copy(ROOT / name, source)
-    pip = (sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check")
-    run(*pip, "wheel", "--no-build-isolation", "--no-deps", "--no-index", "--wheel-dir", directory, source)
-    environment = directory / "venv"
-    venv.create(environment)
-    (site,) = environment.glob("lib/python*/site-packages")
-    (site / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")
-    (wheel,) = directory.glob("cns-*.whl")
-    python = environment / "bin" / "python"
-    run(*pip, "--python", python, "install", "--no-deps", "--no-index", wheel)
-    return environment / "bin"
 
 
 @pytest.fixture
