@@ -23,7 +23,8 @@ class Notification(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     sequence_number: str = ""  # FIFO topics only
     message_group_id: str = ""
     message_deduplication_id: str = ""
-    trace_header: str = ""
+    trace_header: str = ""  # as AWSTraceHeader in queues
+    trace_context: str = ""  # traceparent of its publish; '' without traces
     replayed: bool = False  # sent from the topic's archive
 
     @property

@@ -5,11 +5,17 @@ from __future__ import annotations
 from cns_common.errors import StartError
 
 EXIT_EXTRA_MISSING = 77
-_CLUSTER = ("cassandra", "hiredis", "celery")
+_COMMANDS = {
+    "cassandra": "make install-cluster",
+    "hiredis": "make install-cluster",
+    "celery": "make install-cluster",
+    "opentelemetry": "pip install 'cns[otel]'",
+}
 
 
 def extra_missing(error: ModuleNotFoundError) -> StartError:
     """The error for a missing module of an extra. Raises `error` again for any other module."""
-    if (error.name or "").partition(".")[0] not in _CLUSTER:
+    command = _COMMANDS.get((error.name or "").partition(".")[0])
+    if command is None:
         raise error
-    return StartError(f"{error.name} is not installed: run `make install-cluster`", EXIT_EXTRA_MISSING)
+    return StartError(f"{error.name} is not installed: run `{command}`", EXIT_EXTRA_MISSING)

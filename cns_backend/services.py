@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import socket
+from random import random
 from urllib.parse import urlsplit
 
+import cns
 from cns.endpoints.address_guard import AddressGuard
 from cns.limits import Quotas
 from cns.queue_port.contract import QueuePort
@@ -16,6 +20,7 @@ from cns_common.events.retention import default_bytes_max
 from cns_common.events.schema import EventSink
 from cns_common.events.segment import SegmentLimits
 from cns_common.events.writer import EventLog, NoEventLog, SegmentWriter
+from cns_common.traces.contract import Spans
 from cqs.localstack.options import LocalStackOptions, localstack_options
 from cqs.queues.queues import QueueWaits
 from cqs.service import EngineRoles, QueueService
@@ -54,6 +59,23 @@ def event_log(settings: Settings, process: str, clock: Clock) -> EventLog:
 def audit_log(settings: Settings, process: str, clock: Clock) -> AuditLog:
     """The log of audited queues of a process of this name; `CNS_EVENTS=off` does not switch it off."""
     return AuditWriter(settings.events_path, process, clock, _segment_limits(settings))
+
+
+def span_recorder(settings: Settings, process: str) -> Spans | None:
+    """Records traces of a process of this name; None without a collector, and then nothing of it is imported."""
+    if not settings.otel_endpoint:
+        return None
+    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+
+    from cns_common.traces.recorder import SpanRecorder
+
+    exporter = OTLPSpanExporter(endpoint=f"{settings.otel_endpoint.rstrip('/')}/v1/traces")
+    resource = {
+        "service.name": settings.otel_service_name,
+        "service.version": cns.__version__,
+        "service.instance.id": f"{socket.gethostname()}-{process}-{os.getpid()}",
+    }
+    return SpanRecorder(exporter, resource, settings.otel_sample_ratio, random)
 
 
 def _segment_limits(settings: Settings) -> SegmentLimits:

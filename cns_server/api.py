@@ -9,6 +9,7 @@ import math
 import os
 import socket
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 
 import structlog
@@ -22,7 +23,14 @@ from cns.queue_port.contract import QueuePort
 from cns.service import NotificationService
 from cns_backend.backend import Backend
 from cns_backend.queue_port import access_keys, queue_port
-from cns_backend.services import audit_log, event_log, notification_service, queue_service, sqs_options
+from cns_backend.services import (
+    audit_log,
+    event_log,
+    notification_service,
+    queue_service,
+    span_recorder,
+    sqs_options,
+)
 from cns_backend.stores.contract import store_process
 from cns_common.aws import sts
 from cns_common.aws.auth.accounts import KeyRing
@@ -37,6 +45,8 @@ from cns_common.events.writer import EventLog
 from cns_common.log_throttle import ThrottledRecords
 from cns_common.metrics.model import Counters
 from cns_common.metrics.page import page, process_samples
+from cns_common.traces.contract import Spans
+from cns_common.traces.operations import TracedOperations
 from cns_server.app import App, Pages
 from cns_server.health import Health, judge_health
 from cns_server.http.connection_table import ConnectionLimits, ConnectionTable
@@ -91,6 +101,7 @@ class Api:
         self._filtering = filtering
         self._request_counts = RequestReporter(front.requests, events, backend.clock)
         self._queue_counts = QueueCountReporter(queues.counters, queues.cache, events, backend.clock)
+        self.spans: Spans | None = None
         pages = Pages(
             live=lambda: not front.stopping,
             leaving=lambda: front.leaving,
@@ -110,14 +121,16 @@ class Api:
         events = event_log(settings, "api", backend.clock)
         port = await queue_port(settings, backend, queues)
         notifications = notification_service(settings, backend, port, events)
+        spans = span_recorder(settings, "api")
         front = FrontDoor(
-            _services(settings, queues, notifications),
+            _traced(settings, spans, _services(settings, queues, notifications)),
             authenticator,
             public_url=settings.public_url,
             body_bytes_max=settings.body_bytes_max,
             log_calls=settings.log_level == "debug",
         )
         api = cls(settings, backend, front, events, audit, port, notifications.matcher.counts, queues)
+        api.spans = spans
         api.app.include_router(mail_pages(notifications.mail_links, settings.public_url))
         rest = _rest_app(settings, backend, front, authenticator, queues, await backend.receipt_keys.receipt_key())
         api.app.mount(REST_PREFIX, rest)
@@ -183,6 +196,8 @@ class Api:
         await self._port.close()
         self._events.close()
         self._audit.close()
+        if self.spans is not None:
+            await asyncio.to_thread(self.spans.close)
 
     async def _wait_for_balancers(self, serving: asyncio.Task[None]) -> None:
         """Go on answering until balancers have noticed, or the server fails."""
@@ -283,6 +298,15 @@ def _services(
         ),
         "sts": Service(model=load_service("sts"), operations=sts.operations()),
     }
+
+
+def _traced(
+    settings: Settings, spans: Spans | None, services: Mapping[ServiceName, Service]
+) -> Mapping[ServiceName, Service]:
+    if spans is None:
+        return services
+    traced = TracedOperations(spans, names_in_queues=settings.otel_queue_header == "on")
+    return {name: replace(each, operations=traced.wrap(name, each.operations)) for name, each in services.items()}
 
 
 def _call_s(settings: Settings) -> float:

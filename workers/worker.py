@@ -13,7 +13,7 @@ from cns.delivery import jobs
 from cns.delivery.notification_references import NotificationReferences
 from cns_backend.backend import Backend
 from cns_backend.queue_port import queue_port
-from cns_backend.services import audit_log, event_log, queue_service
+from cns_backend.services import audit_log, event_log, queue_service, span_recorder
 from cns_backend.stores.contract import REPORT_INTERVAL_S, Report
 from cns_common.configuration.settings import Settings
 from cns_common.errors import OutcomeUnknown, StoreUnavailable
@@ -92,6 +92,8 @@ class Worker:
         await self._queue_counts.report()
         context.events.close()
         context.audit.close()
+        if context.spans is not None:
+            await asyncio.to_thread(context.spans.close)
         log.info("worker.stopped", roles=self.names, **drained._asdict())
 
     async def _report(self) -> None:
@@ -153,4 +155,5 @@ async def _context(settings: Settings, backend: Backend) -> WorkerContext:
         quarantine=Quarantine(port, backend.leases, backend.clock, stats),
         references=NotificationReferences(backend.notifications, backend.clock),
         process=f"worker-{os.getpid()}",
+        spans=span_recorder(settings, "worker"),
     )

@@ -107,4 +107,5 @@ class Publisher:
             message_group_id=group_id,
             message_deduplication_id=deduplication_id,
             trace_header=call.trace_header,
+            trace_context=call.trace_context,
         )

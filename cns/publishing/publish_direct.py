@@ -114,6 +114,7 @@ class DirectPublisher:
             attributes=attributes,
             structured=request.structure is not None,
             trace_header=call.trace_header,
+            trace_context=call.trace_context,
         )
 
     def _emit_accepted(self, call: Call, accepted: Notification, target: str, size_bytes: int, outcome: str) -> None:

@@ -69,6 +69,7 @@ class Call:
     headers: Mapping[bytes, bytes] = field(default_factory=dict)  # the last of each name, in lower case
     path: str = "/"  # '/<account>/<queue>' addresses a queue in the Query protocol
     trace_header: str = ""
+    trace_context: str = ""  # traceparent of what it causes; '' without traces
     policies_enforced: bool = True  # False under --auth=off: policies are stored but not enforced
     facts: Mapping[str, str | list[str]] = field(default_factory=dict)  # more condition keys, such as aws:SourceArn
     when_gone: WhenGone | None = None  # ends a long poll

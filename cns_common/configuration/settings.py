@@ -216,6 +216,14 @@ class Settings(BaseSettings):
     delivery_log_bytes_max: Annotated[int, Field(ge=1)] = 1024 * 1024 * 1024
     """The size of all delivery status logs of this machine; the oldest are removed first."""
 
+    otel_endpoint: HttpUrl = ""
+    """The OTLP collector's URL, such as http://localhost:4318: traces are exported to it; empty: none are made."""
+    otel_sample_ratio: Annotated[float, Field(ge=0, le=1)] = 0.01
+    """Of calls whose caller does not say, this share is traced."""
+    otel_service_name: Annotated[str, Field(min_length=1)] = "cns"
+    otel_queue_header: Literal["on", "off"] = "off"
+    """Whether traced messages in queues get AWSTraceHeader, which SQS sets only where the sender does."""
+
     log_level: Literal["debug", "info", "warning", "error"] = "info"
 
     @model_validator(mode="before")

@@ -10,6 +10,7 @@ from cns.queue_port.contract import QueuePort
 from cns_backend.stores.contract import RateStore
 from cns_common.clock import Clock
 from cns_common.events.schema import EventSink
+from cns_common.traces.contract import Spans
 from workers.consumers.job_events import NO_DELIVERY_LOG
 from workers.consumers.notification_cache import Notifications
 from workers.delivery.logs.logger import AttemptLog
@@ -31,3 +32,4 @@ class DeliveryContext:
     client_errors_succeed: bool
     """Whether a 3xx or 4xx answer counts as delivered: see `judge`."""
     delivery_log: AttemptLog = NO_DELIVERY_LOG
+    spans: Spans | None = None

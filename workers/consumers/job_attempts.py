@@ -17,6 +17,7 @@ from cns.notification import Notification
 from cns.queue_port.contract import NewJob
 from workers.consumers.delivery_context import DeliveryContext
 from workers.consumers.job_events import JobEvents
+from workers.consumers.job_trace import JobTrace, trace_job
 from workers.delivery.channel import Attempt
 from workers.delivery.channels import Channels, confirmation_of
 from workers.delivery.traffic.admission import AdmissionController
@@ -46,6 +47,7 @@ class JobAttempts:
         self.notification: Notification | None = None
         self._context = context
         self._channels = channels
+        self._trace: JobTrace | None = None
 
     @property
     def stored_id(self) -> str:
@@ -55,6 +57,14 @@ class JobAttempts:
 
     async def load(self) -> list[Target]:
         """Read the notification and the targets. Targets that are gone are counted as drops."""
+        targets = await self._load()
+        if self._context.spans is not None:
+            now_ms = self._context.clock.now_ms()
+            failures = self.received.failures
+            self._trace = trace_job(self._context.spans, self.notification, len(targets), failures, now_ms)
+        return targets
+
+    async def _load(self) -> list[Target]:
         job = self.received.job
         if isinstance(job, ConfirmationJob):
             found = await self._context.targets.find([job.subscription])
@@ -93,6 +103,8 @@ class JobAttempts:
 
     def start(self, target: Target, admission: AdmissionController) -> AdmittedAttempt:
         """Start an attempt once the endpoint has room for it, or defer it."""
+        if self._trace is not None:
+            self._trace.start_attempt(target)
         key = self._channels.by_protocol[target.protocol].traffic_key(target)
         if not key:
             return self.start_now(target)
@@ -104,14 +116,19 @@ class JobAttempts:
         if isinstance(job, ConfirmationJob):
             return channel.confirm(target, confirmation_of(job, target), job.base_url)
         assert self.notification is not None
-        return channel.deliver(target, self.notification)
+        if self._trace is None:
+            return channel.deliver(target, self.notification)
+        return channel.deliver(target, replace(self.notification, trace_context=self._trace.start_send(target)))
 
     def report(self, target: Target, attempt: AdmittedAttempt) -> None:
         """Report an attempt that has ended, unless it was deferred, was cancelled or crashed."""
+        outcome: Outcome | Deferral | None = None
         if not attempt.cancelled() and attempt.exception() is None:
-            outcome: Outcome | Deferral = attempt.result()
+            outcome = attempt.result()
             if not isinstance(outcome, Deferral):
                 self.events.report_attempt(target, outcome)
+        if self._trace is not None:
+            self._trace.end_attempt(target, outcome)
 
     # -- jobs that follow ---------------------------------------------------------------------------------------------
 

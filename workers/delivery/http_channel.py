@@ -8,6 +8,7 @@ from cns.endpoints.contract import Request
 from cns.endpoints.http import HttpRequest
 from cns.endpoints.redis_channel import RedisRequest
 from cns.notification import Notification
+from cns_common.traces.context import TRACEPARENT
 from workers.delivery.channel import PoolChannel
 from workers.delivery.envelope_cache import EnvelopeCache
 from workers.delivery.pool.pool import DeliveryPool
@@ -30,6 +31,8 @@ class HttpChannel(PoolChannel):
             target.content_type,
             raw=target.raw,
         )
+        if notification.trace_context:
+            headers[TRACEPARENT] = notification.trace_context
         return HttpRequest(target.endpoint, headers, self._envelopes.body(target, notification))
 
     def _confirmation(self, target: Target, confirmation: Confirmation, base_url: str) -> Request:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from cns.delivery.envelope import MessageType
@@ -13,6 +15,8 @@ from cns.queue_port.contract import QueuePort
 from cns.stores.contract import NotificationStore
 from cns_common.clock import Clock
 from cns_common.events.schema import EventSink, NotificationDropped
+from cns_common.traces.context import is_sampled
+from cns_common.traces.contract import Spans
 from workers.jobs.quarantine import Quarantine
 from workers.stats import Stats
 
@@ -27,6 +31,22 @@ class FanoutContext:
     stats: Stats
     events: EventSink
     clock: Clock
+    spans: Spans | None = None
+
+    @contextmanager
+    def span(self, queue: str, notification: Notification) -> Iterator[None]:
+        """A span for the fan-out of one page, where the publish was traced."""
+        if self.spans is None or not is_sampled(notification.trace_context):
+            yield
+            return
+        attributes = {"messaging.message.id": notification.id, "messaging.destination.name": notification.topic_arn}
+        span = self.spans.start("fan-out", "consumer", notification.trace_context, {"cns.queue": queue, **attributes})
+        error = "failed"
+        try:
+            yield
+            error = ""
+        finally:
+            span.end(error)
 
     def count_wait(self, queue: str, notification: Notification) -> None:
         """Count how long a publish waited for the begin of its fan-out."""

@@ -86,6 +86,13 @@ class FifoProducer:
             return JobOutcome(leased.handle), False
         if not job.waits:
             context.count_wait(QUEUE, found)
+        with context.span(QUEUE, found):
+            return await self._fan_out_found(leased, job, found)
+
+    async def _fan_out_found(
+        self, leased: LeasedJob, job: PublishJob, found: Notification
+    ) -> tuple[JobOutcome, bool] | None:
+        context = self._context
         notification = replace(found, sequence_number=leased.sequence_number)
         replays = await self._archiver.append_and_find_replays(job.topic, notification)
         arns, last_page = await self._matching_subscriptions(job, notification)

@@ -57,6 +57,12 @@ class Producer:
             return
         if not job.cursor:
             context.count_wait(QUEUE, notification)
+        with context.span(QUEUE, notification):
+            await self._fan_out_page(leased, job, notification)
+        context.count_fanout(QUEUE, began_ms)
+
+    async def _fan_out_page(self, leased: LeasedJob, job: PublishJob, notification: Notification) -> None:
+        context = self._context
         page = await context.matcher.page(job.topic, notification, job.cursor, jobs.PAGE_SUBSCRIPTIONS)
         if page == EMPTY_PAGE and not job.cursor:  # there were over a hundred at the publish: the topic was deleted
             context.drop(job, "subscription_gone")
@@ -70,7 +76,6 @@ class Producer:
         new_jobs = [*_endpoint_jobs(job, chunks, inline), *_next_page(job, page.cursor, inline)]
         stored_id = job.notification_id if job.inline is None else ""
         await self._settlement.settle([JobOutcome(leased.handle, stored_id, new_jobs)])
-        context.count_fanout(QUEUE, began_ms)
 
 
 def _endpoint_jobs(job: PublishJob, chunks: Sequence[tuple[str, ...]], inline: Notification | None) -> list[NewJob]:

@@ -71,6 +71,7 @@ class ConsumerRole:
             events=context.events,
             client_errors_succeed=context.settings.permanent_4xx == "aws",
             delivery_log=self._delivery_log,
+            spans=context.spans,
         )
 
     async def report_breakers(self) -> tuple[OpenBreaker, ...]:

@@ -13,6 +13,7 @@ from cns_common.configuration.settings import Settings
 from cns_common.events.audit_log import AuditLog
 from cns_common.events.writer import EventLog
 from cns_common.metrics.model import Sample
+from cns_common.traces.contract import Spans
 from cqs.service import QueueService
 from workers.jobs.quarantine import Quarantine
 from workers.loops import Step
@@ -33,6 +34,7 @@ class WorkerContext:
     quarantine: Quarantine
     references: NotificationReferences
     process: str
+    spans: Spans | None = None
 
 
 class Drained(NamedTuple):

@@ -32,6 +32,7 @@ class ProducerRole:
             stats=context.stats,
             events=context.events,
             clock=backend.clock,
+            spans=context.spans,
         )
         self._producer = Producer(fanout)
         self._fifo_producer = FifoProducer(fanout, Archiver(topics, backend.archives, backend.replays))
