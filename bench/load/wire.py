@@ -51,6 +51,11 @@ class Lane(asyncio.Protocol):
         self._began_ns = 0
         self._buffer = b""
 
+    @property
+    def closed(self) -> bool:
+        """Whether this side or the other ended the connection."""
+        return self._transport.is_closing()
+
     # -- use ----------------------------------------------------------------------------------------------------------
 
     def start(self, script: Script) -> asyncio.Future[None]:

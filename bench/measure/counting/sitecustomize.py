@@ -1,5 +1,6 @@
-"""Starts the row counter in every Python process whose PYTHONPATH this directory leads."""
+"""Starts the counters that the environment asks for in every Python process whose PYTHONPATH this directory leads."""
 
-from bench.measure.row_count import start_if_asked
+from bench.measure import row_count, statement_count
 
-start_if_asked()
+row_count.start_if_asked()
+statement_count.start_if_asked()

@@ -1,0 +1,87 @@
+"""Counts the Cassandra statements that a service sends, in its processes: all, and conditional ones (Paxos rounds).
+
+Cassandra's own counters tell conditional statements from others only over JMX. Each try and each batch counts as one.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import struct
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+OUT_VARIABLE = "STATEMENTS_OUT"
+ROOT = Path(__file__).parents[2]
+CONDITION = " IF "
+_TOTALS = struct.Struct("<qqq")
+
+
+class Statements(msgspec.Struct, frozen=True):
+    """Totals since the processes started. `background` are those that no caller waits for."""
+
+    total: int = 0
+    conditional: int = 0
+    background: int = 0
+
+    def since(self, before: Statements) -> Statements:
+        return Statements(
+            self.total - before.total, self.conditional - before.conditional, self.background - before.background
+        )
+
+
+class StatementCounter:
+    """Keeps its totals in a memory-mapped file, so that other processes can read them at any time."""
+
+    def __init__(self, path: Path) -> None:
+        path.write_bytes(bytes(_TOTALS.size))
+        with path.open("r+b") as file:
+            self._shared = mmap.mmap(file.fileno(), _TOTALS.size)
+        self._totals = [0, 0, 0]
+
+    def count(self, *, total: int = 0, conditional: int = 0, background: int = 0) -> None:
+        self._totals[0] += total
+        self._totals[1] += conditional
+        self._totals[2] += background
+        _TOTALS.pack_into(self._shared, 0, *self._totals)
+
+
+def statements_in(out: Path) -> Statements:
+    """The totals of all processes, also of those that have ended."""
+    totals = [_TOTALS.unpack(path.read_bytes()) for path in out.iterdir()]
+    return Statements(*(sum(values) for values in zip(*totals, strict=True))) if totals else Statements()
+
+
+def start_if_asked() -> None:
+    if out := os.environ.get(OUT_VARIABLE):
+        _count_statements_of_sessions(StatementCounter(Path(out) / str(os.getpid())))
+
+
+def _count_statements_of_sessions(counter: StatementCounter) -> None:
+    from cns_common.cassandra import session
+
+    send, run_conditional_batch = session.Cassandra._send, session.Cassandra.run_conditional_batch
+
+    def counted(cassandra: session.Cassandra, statement: Any, limit_s: float) -> Any:
+        prepared = getattr(statement, "prepared_statement", None)  # a batch has none, and keeps no texts
+        conditional = prepared is not None and CONDITION in prepared.query_string
+        background = bool(session.background_work.get())
+        counter.count(total=1, conditional=int(conditional), background=int(background))
+        return send(cassandra, statement, limit_s)
+
+    async def counted_batch(cassandra: session.Cassandra, parts: Any) -> bool:
+        counter.count(conditional=1)
+        return await run_conditional_batch(cassandra, parts)
+
+    # only in processes that the bench started
+    session.Cassandra._send = counted  # type: ignore[method-assign]
+    session.Cassandra.run_conditional_batch = counted_batch  # type: ignore[method-assign]
+
+
+def environment(out: Path) -> dict[str, str]:
+    """Environment variables that make a server and its descendants count."""
+    out.mkdir(parents=True, exist_ok=True)
+    paths = [str(Path(__file__).parent / "counting"), str(ROOT), os.environ.get("PYTHONPATH", "")]
+    return {OUT_VARIABLE: str(out.absolute()), "PYTHONPATH": os.pathsep.join(filter(None, paths))}
