@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 import uvloop
 
+from bench.engines import section as engines
 from bench.load import polls
 from bench.load.single_calls import OPERATIONS
 from bench.measure.figures import Figures, bar_cell, median_run
@@ -106,6 +107,9 @@ def main() -> int:
     options = parser.parse_args()
     SCRATCH.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="bench-", dir=SCRATCH) as scratch:
+        if options.quick and options.only in QUICK_SECTIONS:
+            print("\n".join(QUICK_SECTIONS[options.only](Path(scratch), options.seed)))
+            return 0
         if options.quick:
             return quick(Path(scratch), options.seed)
         for name, table in SECTIONS.items():
@@ -277,8 +281,11 @@ SECTIONS: dict[str, Table] = {
     "seed000": seed000.table,
     "receivers": long_run.receivers_table,
     LONG: long_run.table,
+    "engines": engines.table,
     "profiles": profiles,
 }
+QUICK_SECTIONS: dict[str, Callable[[Path, int], list[str]]] = {"engines": engines.quick}
+"""Sections with a small form of their own: `--only engines --quick` prints it."""
 
 
 # -- the page ---------------------------------------------------------------------------------------------------------

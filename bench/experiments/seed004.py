@@ -23,6 +23,7 @@ RESPONSIVE_MS = 200
 BELOW_MAX = 0.8
 K_ONE = {"Engine": ENGINE, "OrderHint": "1"}
 MTTR_S = 1.0
+NOISE_MAX = 1.3
 
 
 def rate(scratch: Path, seed: int) -> Report:
@@ -104,7 +105,8 @@ def response(scratch: Path, seed: int) -> Report:
         ]
     return Report(
         title="Response time against rate",
-        setup="Experiment 2. Q = 8, T = 3, δsend = δrecv from 0.8 s to 0, K = 1, L = 2,048 B; N = 1 and 2 API processes.",
+        setup="Experiment 2. Q = 8, T = 3, δsend = δrecv from 0.8 s to 0, K = 1, L = 2,048 B; N = 1 and 2 API"
+        " processes.",
         table=table("N, δ in s", runs, RATES),
         claims=claims,
     )
@@ -127,9 +129,9 @@ def hints(scratch: Path, seed: int) -> Report:
     ratio = runs["inf", 3][AWAY] / max(runs["3", 3][AWAY], 1e-9)
     return Report(
         title="Order and duplicates by K",
-        setup="Experiment 3. N = 2, Q = 10 (400), Tsend = 3, m = 20 (100), L = 2,048 B, δrecv = 0.05 s (1 s). K = inf, one of"
-        " the 1,000 oldest at random, is the system without order: 60 messages are in a queue. What overlapping sends"
-        " and receives alone move is in all rows.",
+        setup="Experiment 3. N = 2, Q = 10 (400), Tsend = 3, m = 20 (100), L = 2,048 B, δrecv = 0.05 s (1 s). K = inf,"
+        " one of the 1,000 oldest at random, is the system without order: 60 messages are in a queue. What overlapping"
+        " sends and receives alone move is in all rows.",
         table=table("K, Trecv", shown, {**RATES, **CONSISTENCY}),
         claims=[
             claim("Q59, Q60", "No loss", _loss(shown), holds=not any(row[LOSS] for row in shown.values())),
@@ -183,9 +185,9 @@ def drops(scratch: Path, seed: int) -> Report:
     by_senders, deduplicated = rough["duplication by senders"], runs["drop 0.1, FIFO on cqs"]["duplication by senders"]
     return Report(
         title="Lost calls and receivers that quit",
-        setup="Experiment 4. N = 2, Q = 8 (400), T = 3, m = 30 (100), L = 2,048 B, no delays, K = 1, visibility timeout 5 s (10 s)."
-        " A client repeats a send or delete without an answer at once. λ counts repeated deliveries; what a sender"
-        " sent twice is apart.",
+        setup="Experiment 4. N = 2, Q = 8 (400), T = 3, m = 30 (100), L = 2,048 B, no delays, K = 1, visibility"
+        " timeout 5 s (10 s). A client repeats a send or delete without an answer at once. λ counts repeated"
+        " deliveries; what a sender sent twice is apart.",
         table=table(
             "fault, p",
             runs,
@@ -198,7 +200,7 @@ def drops(scratch: Path, seed: int) -> Report:
         ),
         claims=[
             claim("Q61, Q62", "No loss at any p", _loss(runs), holds=not any(row[LOSS] for row in runs.values())),
-            claim("Q62", "Slightly slower at p = 0.1", f"send rate ×{slower:.2f}", holds=slower > 0.6),
+            _slower(slower, max(row[SEND] for row in low) / min(row[SEND] for row in low)),
             claim(
                 "Q62",
                 "Duplicates and order stay as they are up to p = 0.01",
@@ -223,6 +225,14 @@ def drops(scratch: Path, seed: int) -> Report:
     )
 
 
+def _slower(ratio: float, noise: float) -> Claim:
+    """`noise` is the ratio of the rates of runs that have hardly a fault."""
+    stated, found = "Slightly slower at p = 0.1", f"send rate ×{ratio:.2f}"
+    if noise > NOISE_MAX:
+        return Claim("Q62", stated, found, f"not testable here: runs with hardly a fault differ by ×{noise:.1f}")
+    return claim("Q62", stated, found, holds=0.6 < ratio < 1)
+
+
 def kills(scratch: Path, seed: int, *, on_ring: bool = False) -> Report:
     """Experiment 5: API processes that are killed and start again."""
     mttf_s = (10.0, 30.0, 0.0)
@@ -239,9 +249,10 @@ def kills(scratch: Path, seed: int, *, on_ring: bool = False) -> Report:
     calm, rough = runs["single, none"], runs[f"single, {mttf_s[0]:g}"]
     return Report(
         title="Processes that are killed",
-        setup="Experiment 5. N = 3 API processes (50 VMs), Q = 8 (200), T = 3, m = 40 (100), δsend = 0.25 s (0.5 s), δrecv = 0.3 s"
-        f" (2 s), K = 1, visibility timeout 5 s; SIGKILL after MTTF in the mean, started again {MTTR_S:g} s later (100, 1,000,"
-        " 10,000 s and 10 s: a run lasts half a minute). Clients go to the next process."
+        setup="Experiment 5. N = 3 API processes (50 VMs), Q = 8 (200), T = 3, m = 40 (100), δsend = 0.25 s (0.5 s),"
+        " δrecv = 0.3 s (2 s), K = 1, visibility timeout 5 s; SIGKILL after MTTF in the mean, started again"
+        f" {MTTR_S:g} s later, and ready some seconds after that (100, 1,000, 10,000 s and 10 s: a run lasts half"
+        " a minute). Clients go to the next process."
         + ("" if on_ring else " One Cassandra node, which is not killed."),
         table=table(
             "consistency, MTTF in s",
@@ -275,7 +286,8 @@ def _kill_claims(runs: dict[str, Row], calm: Row, rough: Row, *, on_ring: bool) 
 
 
 def _loss(runs: dict[str, Row]) -> str:
-    return f"ε = {max(row[LOSS] for row in runs.values()):.2%} in {sum(row['messages'] for row in runs.values()):,.0f} messages"
+    messages = sum(row["messages"] for row in runs.values())
+    return f"ε = {max(row[LOSS] for row in runs.values()):.2%} in {messages:,.0f} messages"
 
 
 def _with(load: Load, **changes: object) -> Load:

@@ -24,6 +24,7 @@ class Spike(NamedTuple):
     calm_s: int
     spike_s: int
     receivers: int
+    work_s: float  # of a receiver, for each message
 
 
 class Outcome(NamedTuple):
@@ -48,7 +49,9 @@ async def drive_spike(make: Caller, attributes: dict[str, str], spike: Spike, ra
     made = await make.ask("CreateQueue", QueueName=QUEUE, Attributes={**attributes, "VisibilityTimeout": "120"})
     make.account = made["QueueUrl"].split("/")[-2]
     state, numbers = _State(), iter(range(10**9))
-    receivers = [asyncio.create_task(_receive(make.another(n, random), state)) for n in range(spike.receivers)]
+    receivers = [
+        asyncio.create_task(_receive(make.another(n, random), state, spike.work_s)) for n in range(spike.receivers)
+    ]
     await _send_at(make, state, numbers, spike.base_per_s, spike.calm_s, batch=1)
     before, began_s = len(state.sent), perf_counter()
     await _send_at(make, state, numbers, spike.base_per_s * spike.factor, spike.spike_s, batch=BATCH)
@@ -97,8 +100,11 @@ async def _send_at(
         caller.close()
 
 
-async def _receive(caller: Caller, state: _State) -> float:
-    """Receive in batches until the queue stays empty. Returns when the last message was deleted."""
+async def _receive(caller: Caller, state: _State, work_s: float) -> float:
+    """Receive in batches, work on each message, and delete, until the queue stays empty.
+
+    Returns when the last message was deleted.
+    """
     empty, last_s = 0, 0.0
     while empty < EMPTY_POLLS:
         answer = await caller.call("ReceiveMessage", QUEUE, MaxNumberOfMessages=BATCH, WaitTimeSeconds=1)
@@ -107,6 +113,7 @@ async def _receive(caller: Caller, state: _State) -> float:
         state.errors += answer is None
         if messages:
             state.received += [int(message["Body"][:10]) for message in messages]
+            await asyncio.sleep(work_s * len(messages))
             entries = [{"Id": str(n), "ReceiptHandle": m["ReceiptHandle"]} for n, m in enumerate(messages)]
             await caller.call("DeleteMessageBatch", QUEUE, Entries=entries)
             last_s = perf_counter()

@@ -61,13 +61,14 @@ def start_if_asked() -> None:
 
 def _count_statements_of_sessions(counter: StatementCounter) -> None:
     from cns_common.cassandra import session
+    from cns_common.cassandra.background_work import background_work
 
     send, run_conditional_batch = session.Cassandra._send, session.Cassandra.run_conditional_batch
 
     def counted(cassandra: session.Cassandra, statement: Any, limit_s: float) -> Any:
         prepared = getattr(statement, "prepared_statement", None)  # a batch has none, and keeps no texts
         conditional = prepared is not None and CONDITION in prepared.query_string
-        background = bool(session.background_work.get())
+        background = bool(background_work.get())
         counter.count(total=1, conditional=int(conditional), background=int(background))
         return send(cassandra, statement, limit_s)
 
@@ -76,8 +77,8 @@ def _count_statements_of_sessions(counter: StatementCounter) -> None:
         return await run_conditional_batch(cassandra, parts)
 
     # only in processes that the bench started
-    session.Cassandra._send = counted  # type: ignore[method-assign]
-    session.Cassandra.run_conditional_batch = counted_batch  # type: ignore[method-assign]
+    setattr(session.Cassandra, send.__name__, counted)
+    setattr(session.Cassandra, run_conditional_batch.__name__, counted_batch)
 
 
 def environment(out: Path) -> dict[str, str]:

@@ -3,11 +3,11 @@
 python -m bench.order [--engine bdqs] [--order-hint 3] [--option NAME=VALUE …] [--processes 2] [--queues 20]
     [--senders 3] [--receivers 3] [--messages 100] [--drop 0.01] [--quit 0.01] [--mttf 10 --mttr 2] [--repeat 3] …
 
-All senders send; then all receivers receive, wait for `--receive-delay`, and delete, over HTTP. `--engine embedded` (the
-default) runs the embedded form, another engine the cluster form with as many API processes as `--processes`. The right
-order is that of the acknowledgements at the clients: sends that overlap have none, so an engine that keeps the order
-exactly, as `embedded` does, shows what is left of it with as many senders. Each body carries a checksum. `--audit`
-prints as well what `cns pipeline audit` says of the queues (`embedded` alone).
+All senders send; then all receivers receive, wait for `--receive-delay`, and delete, over HTTP. `--engine embedded`
+(the default) runs the embedded form, another engine the cluster form with as many API processes as `--processes`. The
+right order is that of the acknowledgements at the clients: sends that overlap have none, so an engine that keeps the
+order exactly, as `embedded` does, shows what is left of it with as many senders. Each body carries a checksum.
+`--audit` prints as well what `cns pipeline audit` says of the queues (`embedded` alone).
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
@@ -31,6 +32,8 @@ class Caller:
     random: Random = field(default_factory=Random)
     dropped: int = 0
     errors: int = 0
+    failures: Counter[str] = field(default_factory=Counter)
+    """Failed calls by the error's text."""
     refused: bool = False
     request_was_dropped: bool = False
     """Whether the last call never reached the service."""
@@ -76,7 +79,9 @@ class Caller:
                 return answer
         except (LoadError, OSError) as error:  # a timeout is an OSError
             self.refused = str(error).startswith(REFUSED)
-            self.errors += not self.refused
+            if not self.refused:
+                self.errors += 1
+                self.failures[_text(error)] += 1
             self.close()
             if self.refused and operation != "DeleteMessage":
                 raise
@@ -87,3 +92,9 @@ class Caller:
 
     def _signer(self, port: int) -> Signer:
         return self._signers.setdefault(port, Signer(self.credentials, "sqs", f"127.0.0.1:{port}"))
+
+
+def _text(error: Exception) -> str:
+    """The last line of an answer, or the error."""
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    return lines[-1][:200]

@@ -15,6 +15,7 @@ from bench.order.workload import Experiment, Load
 
 SHOWN = ("send rate, 1/s", "receive+delete rate, 1/s", "duplication rate λ", "average displacement", "failed calls")
 """Figures of the line that reports progress."""
+FAILURES_SHOWN = 5
 
 
 def measured(load: Load, site: Site, seed: int, faults: Faults = NO_FAULTS, *, together: bool = False) -> Row:
@@ -45,6 +46,8 @@ async def drive(load: Load, site: Site, seed: int, faults: Faults = NO_FAULTS, *
         with contextlib.suppress(asyncio.CancelledError):
             await killing
     experiment.measured.kills = killer.kills
+    for text, n in experiment.measured.failures.most_common(FAILURES_SHOWN):
+        print(f"{load.name}: {n} calls failed: {text}", file=sys.stderr, flush=True)
     sends, receives = between.since(before), site.statements().since(between)
     return figures(load, experiment.measured) | {
         "statements a send": sends.total / load.total,

@@ -87,7 +87,7 @@ def api_processes(
 
 def _account(environment: Mapping[str, str], directory: Path) -> Credentials:
     """Create an account."""
-    words = [CNS, "account", "create", "--data", directory / "command"]
+    words = [CNS, "account", "create", "--data", str(directory / "command")]
     done = subprocess.run(
         words, env={**os.environ, **environment}, check=True, capture_output=True, text=True, cwd=ROOT
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from dataclasses import dataclass, field
 from random import Random
 from time import perf_counter_ns
@@ -67,6 +68,7 @@ class Measured:
     dropped: int = 0
     quits: int = 0
     errors: int = 0
+    failures: Counter[str] = field(default_factory=Counter)
     kills: int = 0
     send_span_ns: tuple[int, int] = (0, 0)
     receive_span_ns: tuple[int, int] = (0, 0)
@@ -191,4 +193,5 @@ class Experiment:
     def _end(self, caller: Caller) -> None:
         self.measured.dropped += caller.dropped
         self.measured.errors += caller.errors
+        self.measured.failures += caller.failures
         caller.close()
