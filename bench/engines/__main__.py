@@ -1,6 +1,6 @@
 """The section `engines` with other sizes, or of some engines; prints its tables and leaves the page as it is.
 
-python -m bench.engines [--quick] [--depth 1000000] [--fill-s 20] [--engine bdqs …] [--seed 1]
+python -m bench.engines [--quick] [--depth 1000000] [--fill-s 15] [--engine bdqs …] [--seed 1]
 
 `--fill-s` bounds the time of filling the deep queue of each engine: for a million messages it takes some minutes each.
 """

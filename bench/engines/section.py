@@ -25,17 +25,17 @@ CONTENTION_DRAWING, DELETES_DRAWING = "engines-contention.svg", "engines-deletes
 class Size(NamedTuple):
     """The amount of work, and the limits of its time."""
 
-    rates: Mapping[int, int] = {1: 100, 64: 640}  # messages by connections
-    ordered: int = 400
+    rates: Mapping[int, int] = {1: 100, 64: 500}  # messages by connections
+    ordered: int = 300
     spread: int = 2_000
     depth: int = 1_000_000
-    fill_s: float = 20.0
+    fill_s: float = 15.0
     """Of the deep queue of each engine: the table shows the depth reached. It bounds the section to ten minutes."""
-    cycles: int = 60
+    cycles: int = 40
     parallels: Sequence[int] = (1, 4, 16, 64)
     contention_s: float = 3.0
-    stops: Sequence[int] = (100, 1_000, 4_000)  # deletes
-    deletes_fill_s: float = 20.0
+    stops: Sequence[int] = (100, 1_000, 3_000)  # deletes
+    deletes_fill_s: float = 15.0
 
 
 FULL = Size()
@@ -122,6 +122,7 @@ async def _order(side: Side, messages: int, seed: int) -> Row:
     await experiment.create_queues()
     await experiment.send_all()
     await experiment.receive_all()
+    experiment.close()
     return figures(load, experiment.measured)
 
 

@@ -235,7 +235,7 @@ def _slower(ratio: float, noise: float) -> Claim:
 
 def kills(scratch: Path, seed: int, *, on_ring: bool = False) -> Report:
     """Experiment 5: API processes that are killed and start again."""
-    mttf_s = (10.0, 30.0, 0.0)
+    mttf_s = (5.0, 15.0, 45.0, 0.0)
     load = Load(queues=8, messages=40, send_delay_s=0.25, receive_delay_s=0.3, visibility_s=5)
     runs: dict[str, Row] = {}
     with service(ENGINE, 3, scratch, on_ring=on_ring) as site:

@@ -59,6 +59,7 @@ async def drive_spike(make: Caller, attributes: dict[str, str], spike: Spike, ra
     spike_per_s = (len(state.sent) - before) / (ended_s - began_s)
     state.over = True
     await asyncio.gather(*receivers)
+    make.close()
     last_s = max([task.result() for task in receivers])
     distinct = set(state.received)
     return Outcome(

@@ -45,6 +45,7 @@ async def drive(load: Load, site: Site, seed: int, faults: Faults = NO_FAULTS, *
         killing.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await killing
+        experiment.close()
     experiment.measured.kills = killer.kills
     for text, n in experiment.measured.failures.most_common(FAILURES_SHOWN):
         print(f"{load.name}: {n} calls failed: {text}", file=sys.stderr, flush=True)

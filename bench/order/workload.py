@@ -100,6 +100,10 @@ class Experiment:
             made = await self._make.ask("CreateQueue", QueueName=queue.name, Attributes=attributes)
             self._make.account = self._make_receiver.account = made["QueueUrl"].split("/")[-2]
 
+    def close(self) -> None:
+        self._make.close()
+        self._make_receiver.close()
+
     async def run_together(self) -> None:
         """Send and receive at the same time."""
         self._is_sending = True
