@@ -16,8 +16,11 @@ SHOWN_FILES = 10
 class Reports:
     """A pytest plugin. Where several processes share a run, it runs in the one that collects the others' reports."""
 
+    def __init__(self) -> None:
+        self._seconds: list[str] = []
+
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        _append(SECONDS, f"{report.duration:.3f}\t{report.when}\t{report.nodeid}")
+        self._seconds.append(f"{report.duration:.3f}\t{report.when}\t{report.nodeid}\n")
         if report.failed:
             crash = getattr(report.longrepr, "reprcrash", None)
             text = crash.message if crash else report.longreprtext
@@ -25,6 +28,11 @@ class Reports:
         elif report.skipped:
             reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longreprtext
             _append(NOT_RUN, reason.removeprefix("Skipped: "))
+
+    def pytest_sessionfinish(self) -> None:
+        BUILD.mkdir(exist_ok=True)
+        with SECONDS.open("a") as file:
+            file.writelines(self._seconds)
 
 
 def begin() -> None:

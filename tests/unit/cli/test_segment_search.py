@@ -126,8 +126,9 @@ def test_one_that_is_removed_between_being_found_and_being_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = write(tmp_path, "b", 1, [event(OURS)], torn_bytes=0)
-    monkeypatch.setattr(Path, "open", lambda *_: (_ for _ in ()).throw(FileNotFoundError(path)))
-    assert search_segments([tmp_path], OURS).events == ()
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "open", lambda *_: (_ for _ in ()).throw(FileNotFoundError(path)))
+        assert search_segments([tmp_path], OURS).events == ()
 
 
 def gap(first: int, last: int | None, *, removed: bool = False) -> Gap:
