@@ -24,7 +24,7 @@ TIMEOUT_S = 5.0
 SKEW_WARNED_S = 60
 SKEW_REFUSED_S = 15 * 60
 """A signature whose time differs by more is refused."""
-_BUILD = re.compile(r'cns_build_info\{[^}]*version="([^"]*)"')
+_BUILD = re.compile(r'^cns_build_info\{[^}\n]*version="([^"\n]*)"', re.MULTILINE)
 _LEVELS: dict[str, Level] = {"green": "ok", "yellow": "warning", "red": "problem"}
 
 
