@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 from importlib import import_module
@@ -13,6 +14,7 @@ from typer.main import get_command, get_group
 
 import cns
 from cns_backend.optional_dependencies import extra_missing
+from cns_cli.examples import epilog
 from cns_common.errors import StartError
 
 COMMANDS = {
@@ -20,6 +22,7 @@ COMMANDS = {
     "receiver": "cns_cli.service.receiver:receiver",
     "queue": "cns_cli.remote.queue:app",
     "topic": "cns_cli.remote.topic:app",
+    "subscriptions": "cns_cli.remote.subscriptions:app",
     "publish": "cns_cli.remote.topic:publish",
     "status": "cns_cli.overview.status:status",
     "top": "cns_cli.overview.top:top",
@@ -44,8 +47,12 @@ COMMANDS = {
     "redis": "cns_cli.store.redis_servers:app",
     "pipeline": "cns_cli.pipeline.command:app",
     "replay": "cns_cli.replay.command:replay",
+    "completion": "cns_cli.completion:completion",
 }
 """Each command's module and its function or, for a group, its `typer.Typer`; in the order of `cns --help`."""
+
+COMPLETION_VARIABLE = "_CNS_COMPLETE"
+"""Set when a shell asks for completions: see `cns_cli/completion.py`."""
 
 
 class CommandTable(TyperGroup):
@@ -62,12 +69,27 @@ class CommandTable(TyperGroup):
         found = getattr(import_module(module), name)
         command = get_group(found) if isinstance(found, typer.Typer) else get_command(_single(found))
         command.name = cmd_name
+        _add_examples(command, cmd_name)
         return command
+
+    def shell_complete(self, ctx: Any, incomplete: str) -> Any:  # Typer's signature; its own imports every command
+        if incomplete.startswith("-"):
+            return super().shell_complete(ctx, incomplete)
+        from typer._click.shell_completion import CompletionItem  # only a shell that completes needs it
+
+        return [CompletionItem(name) for name in COMMANDS if name.startswith(incomplete)]
 
 
 app = typer.Typer(
     name="cns", cls=CommandTable, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False
 )
+
+
+def _add_examples(command: Any, words: str) -> None:
+    """Complete the help of a command, or of the commands of a group."""
+    for name, inner in getattr(command, "commands", {}).items():
+        _add_examples(inner, f"{words} {name}")
+    command.epilog = command.epilog or epilog(words)
 
 
 def _single(function: Callable[..., None]) -> typer.Typer:
@@ -93,6 +115,10 @@ def options(
 
 def main() -> None:
     """Run a command. A start error of any command ends it with one line and an exit code."""
+    if COMPLETION_VARIABLE in os.environ:  # noqa: TID251  # the shell's, no setting
+        from typer._completion_classes import completion_init
+
+        completion_init()
     try:
         app()
     except ModuleNotFoundError as error:

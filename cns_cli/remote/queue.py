@@ -13,11 +13,13 @@ from cns.client import Client
 from cns.client.values import BrowsedMessage, ReceivedMessage
 from cns_cli.remote.connection import EXIT_USAGE, AsJson, Profile, Region, Url, run
 from cns_cli.remote.output import print_json, print_table
+from cns_cli.remote.redrive import redrive
 
 app = typer.Typer(help="Queues and their messages, over the REST API.", no_args_is_help=True, add_completion=False)
 
 TAIL_INTERVAL_S = 1.0
 TAIL_PAGE = 100
+app.command("redrive")(redrive)
 _COUNTED = ("queue", "visible", "in flight", "delayed")
 
 Name = Annotated[str, typer.Argument(metavar="QUEUE")]
@@ -89,22 +91,29 @@ def set_attributes(
     profile: Profile = "",
     url: Url = "",
     region: Region = "",
+    json: AsJson = False,
 ) -> None:
     """Set attributes. Example: cns queue set orders VisibilityTimeout=60"""
     given = read_attributes(attributes)
-    run(profile, url, region, lambda client: client.change_queue(name, given))
+    changed = run(profile, url, region, lambda client: client.change_queue(name, given))
+    if json:
+        print_json([changed])
 
 
 @app.command("delete")
-def delete(name: Name, profile: Profile = "", url: Url = "", region: Region = "") -> None:
+def delete(name: Name, profile: Profile = "", url: Url = "", region: Region = "", json: AsJson = False) -> None:
     """Delete a queue and its messages. Example: cns queue delete orders"""
     run(profile, url, region, lambda client: client.delete_queue(name))
+    if json:
+        print_json([{"deleted": name}])
 
 
 @app.command("purge")
-def purge(name: Name, profile: Profile = "", url: Url = "", region: Region = "") -> None:
+def purge(name: Name, profile: Profile = "", url: Url = "", region: Region = "", json: AsJson = False) -> None:
     """Delete all messages of a queue. Example: cns queue purge orders"""
     run(profile, url, region, lambda client: client.purge_queue(name))
+    if json:
+        print_json([{"purged": name}])
 
 
 @app.command("send")

@@ -50,9 +50,11 @@ def create(
 
 
 @app.command("delete")
-def delete(name: Name, profile: Profile = "", url: Url = "", region: Region = "") -> None:
+def delete(name: Name, profile: Profile = "", url: Url = "", region: Region = "", json: AsJson = False) -> None:
     """Delete a topic and its subscriptions. Example: cns topic delete news"""
     run(profile, url, region, lambda client: client.delete_topic(name))
+    if json:
+        print_json([{"deleted": name}])
 
 
 @app.command("subscribe")

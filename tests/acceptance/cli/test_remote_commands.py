@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests import commands
 from tests.acceptance.service import BIN, REGION, Service
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -29,6 +30,8 @@ def cns(service: Service, tmp_path: Path) -> Run:
 
     def run(*words: str, text: str = "", **more: str) -> subprocess.CompletedProcess[str]:
         changed = {name: value for name, value in {**environment, **more}.items() if value}
+        if not text:
+            return commands.run(*words, environment=changed)
         return subprocess.run(
             [BIN / "cns", *words], input=text, env=changed, capture_output=True, text=True, check=False, timeout=60
         )
@@ -92,3 +95,58 @@ def test_refusals_are_one_line(cns: Run) -> None:
     away = cns("queue", "list", "--url", "http://127.0.0.1:1")
     assert (away.returncode, away.stderr.count("\n")) == (69, 1)
     assert cns("queue", "create", "q", "--set", "colour").returncode == 2
+
+
+def test_redrive(cns: Run, sqs: Any, new_name: Callable[[], str]) -> None:
+    dead, work = new_name(), new_name()
+    assert cns("queue", "create", dead).returncode == 0
+    arn = json.loads(cns("queue", "show", dead, "--json").stdout)["arn"]
+    policy = json.dumps({"deadLetterTargetArn": arn, "maxReceiveCount": 1})
+    assert (
+        cns("queue", "create", work, "--set", f"RedrivePolicy={policy}", "--set", "VisibilityTimeout=0").returncode == 0
+    )
+    assert cns("queue", "send", work, "again").returncode == 0
+    for _ in range(2):
+        cns("queue", "receive", work)
+    assert "again" in cns("queue", "peek", dead).stdout
+    done = cns("queue", "redrive", dead, "--json")
+    assert json.loads(done.stdout)["status"] == "COMPLETED", done.stderr
+    assert cns("queue", "receive", work).stdout == "again\n"
+    refused = cns("queue", "redrive", new_name())
+    assert (refused.returncode, refused.stderr.count("\n")) == (1, 1)
+
+
+def test_subscriptions(cns: Run, new_name: Callable[[], str]) -> None:
+    topic, queue = new_name(), new_name()
+    for words in (("topic", "create", topic), ("queue", "create", queue)):
+        assert cns(*words).returncode == 0
+    endpoint = json.loads(cns("queue", "show", queue, "--json").stdout)["arn"]
+    policy = 'FilterPolicy={"kind": ["order"]}'
+    arn = cns("topic", "subscribe", topic, "sqs", endpoint, "--set", policy).stdout.strip()
+    listed = [json.loads(line) for line in cns("subscriptions", "list", topic, "--json").stdout.splitlines()]
+    assert [(one["arn"], one["endpoint"]) for one in listed] == [(arn, endpoint)]
+    passes = cns("subscriptions", "test-filter", "--subscription", arn, "--attribute", "kind=order")
+    assert (passes.returncode, passes.stdout) == (0, "passes\n"), passes.stderr
+    refused = cns("subscriptions", "confirm", topic, "no-token")
+    assert (refused.returncode, refused.stderr.count("\n")) == (1, 1)
+    assert cns("subscriptions", "delete", arn).returncode == 0
+    assert cns("subscriptions", "list", topic).stdout == ""
+    assert cns("subscriptions", "delete", "news").returncode == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (("--policy", '{"kind": ["order"]}', "--attribute", "kind=order"), 0, "passes"),
+        (("--policy", '{"kind": ["order"]}', "--attribute", "kind=bill"), 1, "does not pass"),
+        (("--policy", '{"n": [{"numeric": [">", 1]}]}', "--attribute", "n:Number=2"), 0, "passes"),
+        (("--policy", '{"a": {"b": [1]}}', "--scope", "MessageBody", "--message", '{"a": {"b": 1}}'), 0, "passes"),
+        (("--policy", '{"a": [1]}', "--scope", "MessageBody", "--message", "text"), 1, "not a JSON object"),
+        (("--policy", "{"), 2, ""),
+        ((), 2, ""),
+    ],
+)
+def test_a_filter_is_tested_without_a_service(words: tuple[str, ...], code: int, said: str) -> None:
+    done = commands.run("subscriptions", "test-filter", *words)
+    assert (done.returncode, said in done.stdout) == (code, True), done.stderr
+    assert done.stderr.count("\n") == (code == 2)

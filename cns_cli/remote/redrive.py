@@ -1,0 +1,56 @@
+"""`cns queue redrive`: moves the messages of a dead-letter queue back."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from typing import Annotated
+
+import typer
+
+from cns_cli.progress import open_steps
+from cns_cli.remote.client import CommandClient, Redrive
+from cns_cli.remote.connection import EXIT_REFUSED, AsJson, Profile, Region, Url, run
+from cns_cli.remote.output import print_json
+
+POLL_INTERVAL_S = 0.5
+_ENDED = ("COMPLETED", "CANCELLED", "FAILED")
+
+
+def redrive(
+    name: Annotated[str, typer.Argument(metavar="QUEUE", help="The dead-letter queue.")],
+    to: Annotated[str, typer.Option(help="ARN of another queue. Default: where the messages came from.")] = "",
+    rate: Annotated[int | None, typer.Option(min=1, max=500, help="Messages per second at most.")] = None,
+    wait: Annotated[bool, typer.Option(help="Wait for the end, with a progress bar.")] = True,
+    profile: Profile = "",
+    url: Url = "",
+    region: Region = "",
+    json: AsJson = False,
+) -> None:
+    """Move the messages of a dead-letter queue back. Example: cns queue redrive orders-dead --rate 50"""
+
+    def work(client: CommandClient) -> Redrive:
+        started = client.start_redrive(name, to, rate)
+        return _ended(client, name, started) if wait else started
+
+    done = run(profile, url, region, work)
+    if json:
+        print_json([done])
+    else:
+        print(f"{done.status.lower()}: {done.moved} moved")
+    if done.status == "FAILED":
+        print(f"cns: {done.failure or 'the redrive failed'}", file=sys.stderr)
+        sys.exit(EXIT_REFUSED)
+
+
+def _ended(client: CommandClient, name: str, started: Redrive) -> Redrive:
+    """The redrive at its end. One that has ended has no handle: it is the newest."""
+    pause = threading.Event()
+    with open_steps(f"redriving {name}") as steps:
+        while True:
+            found = client.list_redrives(name)
+            current = next((one for one in found if one.handle == started.handle), found[0] if found else started)
+            steps.reach(current.moved, current.moved + (current.to_move or 0) or 1)
+            if current.status in _ENDED:
+                return current
+            pause.wait(POLL_INTERVAL_S)

@@ -1,0 +1,151 @@
+"""`cns subscriptions …`: subscriptions of all topics, and a tester of filter policies."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated, NamedTuple, NoReturn
+
+import typer
+
+from cns.filters.evaluation import matches
+from cns.filters.message_values import attribute_values, body_values
+from cns.filters.model import Scope
+from cns.filters.parser import read_filter
+from cns.filters.reasons import reason
+from cns_cli.remote.client import CommandClient
+from cns_cli.remote.connection import EXIT_USAGE, AsJson, Profile, Region, Url, run
+from cns_cli.remote.output import print_json, print_table
+from cns_common.errors import RequestError
+
+EXIT_NO_MATCH = 1
+UNCONFIRMED = "PendingConfirmation"
+
+app = typer.Typer(help="Subscriptions of all topics, over the REST API.", no_args_is_help=True, add_completion=False)
+
+Arn = Annotated[str, typer.Argument(metavar="ARN", help="Of the subscription, as `list` prints it.")]
+
+
+@app.command("list")
+def list_subscriptions(
+    topic: Annotated[str, typer.Argument(help="Of this topic only.")] = "",
+    profile: Profile = "",
+    url: Url = "",
+    region: Region = "",
+    json: AsJson = False,
+) -> None:
+    """List subscriptions. Example: cns subscriptions list news --json"""
+
+    found = run(profile, url, region, lambda client: list(client.subscriptions()))
+    found = [one for one in found if topic in ("", one.topic_arn, one.topic_arn.rpartition(":")[2])]
+    if json:
+        print_json(found)
+    else:
+        rows = [(one.topic_arn.rpartition(":")[2], one.protocol, one.endpoint, one.arn) for one in found]
+        print_table(("topic", "protocol", "endpoint", "subscription"), rows)
+
+
+@app.command("confirm")
+def confirm(
+    topic: Annotated[str, typer.Argument(metavar="TOPIC")],
+    token: Annotated[str, typer.Argument(metavar="TOKEN", help="As the endpoint got it.")],
+    profile: Profile = "",
+    url: Url = "",
+    region: Region = "",
+    json: AsJson = False,
+) -> None:
+    """Confirm a subscription and print its ARN. Example: cns subscriptions confirm news 2336412f37fb687f5d51e6e2"""
+    arn = run(profile, url, region, lambda client: client.confirm_subscription(topic, token))
+    if json:
+        print_json([{"arn": arn}])
+    else:
+        print(arn)
+
+
+@app.command("delete")
+def delete(arn: Arn, profile: Profile = "", url: Url = "", region: Region = "", json: AsJson = False) -> None:
+    """Delete a subscription.
+
+    Example: cns subscriptions delete arn:aws:sns:us-east-1:123456789012:news:2bcfbf39-05c3-41de-beaa-fcfcc21c8f55
+    """
+    topic, subscription = _parts(arn)
+    run(profile, url, region, lambda client: client.delete_subscription(topic, subscription))
+    if json:
+        print_json([{"deleted": arn}])
+
+
+class _Verdict(NamedTuple):
+    passes: bool
+    why: str
+
+
+@app.command("test-filter")
+def test_filter(
+    message: Annotated[str, typer.Option(help="The message.")] = "",
+    attribute: Annotated[
+        list[str] | None, typer.Option("--attribute", metavar="NAME[:TYPE]=VALUE", help="Repeatable; TYPE is String.")
+    ] = None,
+    policy: Annotated[str, typer.Option(help="A filter policy.")] = "",
+    scope: Annotated[Scope, typer.Option(help="What the policy looks at.")] = Scope.ATTRIBUTES,
+    subscription: Annotated[str, typer.Option(metavar="ARN", help="Take its policy and scope.")] = "",
+    profile: Profile = "",
+    url: Url = "",
+    region: Region = "",
+    json: AsJson = False,
+) -> None:
+    """Say whether a filter policy accepts a message, and why not. Exit code 1 if it does not. A policy that is given
+    needs no service.
+
+    Example: cns subscriptions test-filter --policy '{"kind": ["order"]}' --attribute kind=order
+    """
+    if bool(policy) == bool(subscription):
+        _refuse("give either --policy or --subscription")
+    if subscription:
+        policy, scope = run(profile, url, region, lambda client: _stored(client, subscription))
+    verdict = _judge(policy, scope, message, _attributes(attribute or ())) if policy else _Verdict(True, "no policy")
+    if json:
+        print_json([{"passes": verdict.passes, "reason": verdict.why}])
+    else:
+        print("passes" if verdict.passes else f"does not pass: {verdict.why}")
+    if not verdict.passes:
+        sys.exit(EXIT_NO_MATCH)
+
+
+def _judge(text: str, scope: Scope, message: str, attributes: dict[str, tuple[str, str]]) -> _Verdict:
+    try:
+        _, policy = read_filter(text, scope)
+    except RequestError as error:
+        _refuse(" ".join(error.message.split()))
+    values = attribute_values(attributes) if scope is Scope.ATTRIBUTES else body_values(message)
+    if values is None:
+        why = "an attribute is malformed" if scope is Scope.ATTRIBUTES else "the message is not a JSON object"
+        return _Verdict(False, why)
+    return _Verdict(True, "") if matches(policy, values) else _Verdict(False, reason(policy, values))
+
+
+def _attributes(words: list[str] | tuple[()]) -> dict[str, tuple[str, str]]:
+    found = {}
+    for word in words:
+        name, separator, value = word.partition("=")
+        name, _, kind = name.partition(":")
+        if not (separator and name):
+            _refuse(f"{word!r} is not NAME=VALUE or NAME:TYPE=VALUE")
+        found[name] = (kind or "String", value)
+    return found
+
+
+def _stored(client: CommandClient, arn: str) -> tuple[str, Scope]:
+    attributes = client.show_subscription(*_parts(arn))
+    return attributes.get("FilterPolicy", ""), Scope(attributes.get("FilterPolicyScope", Scope.ATTRIBUTES.value))
+
+
+def _parts(arn: str) -> tuple[str, str]:
+    """Topic and id of a subscription's ARN. Ends the command for another text."""
+    parts = arn.split(":")
+    if len(parts) != 7:
+        _refuse(f"{arn!r} is no ARN of a subscription" + (": it is not confirmed" if arn == UNCONFIRMED else ""))
+    return parts[5], parts[6]
+
+
+def _refuse(why: str) -> NoReturn:
+    print(f"cns: {why}", file=sys.stderr)
+    sys.exit(EXIT_USAGE)

@@ -1,0 +1,49 @@
+"""Each command has an example in its help, and the example is one that the command accepts."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from typer.main import get_command
+
+from cns_cli.main import COMMANDS, app
+
+ROOT: Any = get_command(app)  # Typer has no public type of a command
+_EXAMPLE = re.compile(r"Examples?: (.+?)\s*\Z", re.DOTALL)
+_REST = ("|", ">", "&&")
+
+
+def leaves(command: Any, words: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    names = list(COMMANDS) if not words else getattr(command, "commands", None)
+    if names is None:
+        yield words, command
+        return
+    for name in names:
+        inner = command.get_command(None, name) if not words else names[name]
+        yield from leaves(inner, (*words, name))
+
+
+def example_of(command: Any) -> str:
+    text = f"{command.help or ''} {command.epilog or ''}"
+    found = _EXAMPLE.search(" ".join(text.split()))
+    return found[1] if found else ""
+
+
+ALL = list(leaves(ROOT))
+
+
+@pytest.mark.parametrize(("words", "command"), ALL, ids=[" ".join(words) for words, _ in ALL])
+def test_each_command_has_an_example_that_parses(words: tuple[str, ...], command: Any) -> None:
+    example = example_of(command)
+    assert example, f"cns {' '.join(words)} has no example: add one to its text, or to cns_cli/examples.py"
+    given = shlex.split(example)
+    while "=" in given[0]:
+        given = given[1:]  # a variable
+    assert given[: len(words) + 1] == ["cns", *words]
+    rest = given[len(words) + 1 :]
+    ends = [rest.index(mark) for mark in _REST if mark in rest]
+    command.make_context(words[-1], rest[: min(ends, default=len(rest))])  # raises for what it does not take
