@@ -81,8 +81,8 @@ $(VENV)/tools/%.done: requirements/%.lock $(UV)
 	@touch $@
 
 site: install $(VENV)/tools/site.done ## the documentation as a site, in build/site
-	$(BIN)/python -m docs.site.reference
-	$(VENV)/tools/site/bin/mkdocs build --quiet --strict
+	$(BIN)/python -m deploy.site
+	NO_MKDOCS_2_WARNING=1 $(VENV)/tools/site/bin/mkdocs build --quiet --strict
 
 wheel: install ## the wheel, in build/dist: the same bytes for the same commit
 	rm -rf build/lib build/bdist.* build/dist

@@ -52,6 +52,8 @@ PARTS: Mapping[str, Part] = {
     "node": Part((NODE, NPM)),
     "go": Part((GO,)),
     "curl": Part((("curl", lambda: shutil.which("curl")),)),
+    "jq": Part((("jq", lambda: shutil.which("jq")),)),
+    "php": Part((("php-cli", lambda: shutil.which("php")),)),
     "faketime": Part((("faketime", find_faketime),)),
     "systemd": Part((("systemd", lambda: shutil.which("systemd-analyze")),)),
     "namespaces": Part((("util-linux", _has_namespaces),)),
