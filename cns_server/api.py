@@ -62,6 +62,7 @@ from cns_server.rest.app import PREFIX as REST_PREFIX
 from cns_server.rest.app import RestApp
 from cns_server.rest.authentication import RestAuthenticator
 from cns_server.rest.calls import RestCalls
+from cns_server.rest.deliveries.routes import EventSource
 from cns_server.rest.operator_tokens import operator_key
 from cqs.internal_api import extended_model
 from cqs.messages.count_report import COUNTS_INTERVAL_S, QueueCountReporter
@@ -280,7 +281,8 @@ def _rest_app(
         authenticator, backend.clock, region=settings.region, operator_key=operator_key(receipt_key)
     )
     calls = RestCalls(front, rest_authenticator, public_url=settings.public_url)
-    return RestApp(calls, queues, backend, receipt_key=receipt_key, version=cns.__version__)
+    events = EventSource(settings.events_path, every_machine=settings.store != "cassandra")
+    return RestApp(calls, queues, backend, events, receipt_key=receipt_key, version=cns.__version__)
 
 
 def _services(

@@ -15,6 +15,8 @@ from cns_server.rest.accounts import AccountRoutes
 from cns_server.rest.calls import RestCalls
 from cns_server.rest.cursors import Cursors
 from cns_server.rest.debug.routes import DebugRoutes
+from cns_server.rest.deliveries.filter_test import FilterRoutes
+from cns_server.rest.deliveries.routes import DeliveryRoutes, EventSource, RecentDeliveries
 from cns_server.rest.explorer import add_explorer
 from cns_server.rest.messages import MessageRoutes
 from cns_server.rest.models import ProblemDetails
@@ -50,6 +52,7 @@ class RestApp(FastAPI):
         calls: RestCalls,
         queues: QueueService,
         backend: Backend,
+        events: EventSource,
         *,
         receipt_key: bytes,
         version: str,
@@ -75,6 +78,8 @@ class RestApp(FastAPI):
             ("queues", self.queue_routes),
             ("messages", self.message_routes),
             ("topics", self.topic_routes),
+            ("deliveries", DeliveryRoutes(calls, RecentDeliveries(events))),
+            ("deliveries", FilterRoutes(calls)),
             ("permissions", PermissionRoutes(calls, clock)),
             ("accounts", self.account_routes),
             ("debug", DebugRoutes(calls, queues)),

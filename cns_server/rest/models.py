@@ -34,7 +34,7 @@ class Queue(Wire):
 class QueueList(Wire):
     queues: list[str]
     definitions: list[Queue] | None = Field(default=None, description="Of those that the caller may see, if asked for.")
-    next: str | None = Field(None, description="Give it as `after` to read the next page.")
+    next: str | None = Field(default=None, description="Give it as `after` to read the next page.")
 
 
 class NewQueue(Wire):
@@ -65,18 +65,18 @@ class Statistics(Wire):
     visible: int
     in_flight: int
     delayed: int
-    totals: Totals | None = Field(None, description="Only for queues on the engine pipes, which keeps them.")
+    totals: Totals | None = Field(default=None, description="Only for queues on the engine pipes, which keeps them.")
 
 
 class MessageAttribute(Wire):
     data_type: str
     string_value: str | None = None
-    binary_value: str | None = Field(None, description="base64")
+    binary_value: str | None = Field(default=None, description="base64")
 
 
 class NewMessage(Wire):
     body: QueueText
-    delay_seconds: int | None = Field(None, description="Initial invisibility: 0 to 900.")
+    delay_seconds: int | None = Field(default=None, description="Initial invisibility: 0 to 900.")
     attributes: dict[str, MessageAttribute] = {}
     group_id: str | None = None
     deduplication_id: str | None = None
@@ -100,8 +100,8 @@ class ReceivedMessage(Wire):
 
 
 class MessageUpdate(Wire):
-    body: QueueText | None = Field(None, description="New contents, which replace the text and all attributes.")
-    lease_seconds: int | None = Field(None, description="The new lease, from now: 0 to 43,200.")
+    body: QueueText | None = Field(default=None, description="New contents, which replace the text and all attributes.")
+    lease_seconds: int | None = Field(default=None, description="The new lease, from now: 0 to 43,200.")
 
 
 class BrowsedMessage(Wire):
@@ -122,7 +122,7 @@ class BrowsedMessages(Wire):
 
 
 class NewRedrive(Wire):
-    destination_arn: str | None = Field(None, description="Default: the queues that the messages came from.")
+    destination_arn: str | None = Field(default=None, description="Default: the queues that the messages came from.")
     messages_per_second: int | None = None
 
 
@@ -207,7 +207,7 @@ class PermissionRequest(Wire):
     """What a token or a signed URL may do, and for how long."""
 
     levels: list[str] = Field([], description="Empty: all levels. See /permissions/supportedAuthorizationLevels.")
-    queue: str | None = Field(None, description="The only queue that it allows.")
+    queue: str | None = Field(default=None, description="The only queue that it allows.")
     life_seconds: Annotated[int, Field(ge=1, le=366 * 86_400)] = 3_600
 
 

@@ -26,7 +26,7 @@ class StoredQueue(Wire):
 
 class StoredQueues(Wire):
     queues: list[StoredQueue]
-    next: str | None = Field(None, description="Give it as `after` to read the next page.")
+    next: str | None = Field(default=None, description="Give it as `after` to read the next page.")
 
 
 class Pointers(Wire):
@@ -62,7 +62,7 @@ class StoredMessage(Wire):
     sent_at: int
     first_received_at: int | None
     moved_to: int | None
-    body: str | None = Field(None, description="Of a single message, for the account's root only.")
+    body: str | None = Field(default=None, description="Of a single message, for the account's root only.")
 
 
 class Bucket(Wire):

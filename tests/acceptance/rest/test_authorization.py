@@ -31,6 +31,7 @@ BODIES: dict[str, dict[str, Any]] = {
     "createSubscription": {"protocol": "email", "endpoint": "a@example.org"},
     "confirmSubscription": {"token": "t"},
     "changeSubscription": {"attributes": {"RawMessageDelivery": "true"}},
+    "testFilter": {"policy": {"a": ["b"]}},
     "createPermission": {"levels": ["PutMessage"]},
     "createToken": {"levels": ["PutMessage"]},
     "addUser": {"name": "mallory"},

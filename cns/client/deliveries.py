@@ -1,0 +1,262 @@
+"""Deliveries, subscriptions, filters and dead letters: how a message went on, and what to do about it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import quote
+
+import msgspec
+
+from cns.client.connection import AsyncConnection, Connection
+from cns.client.requests import ApiRequest, given
+from cns.client.values import QueueNames, SubscriptionArn
+
+_NO_ATTRIBUTES: Mapping[str, Mapping[str, str]] = {}
+
+
+class Delivery(msgspec.Struct, frozen=True, rename="camel"):
+    """An attempt (`attempted`), or an outcome after which none follows (`delivered`, `deadLettered`, `dropped`)."""
+
+    at: int
+    event: str
+    message_id: str
+    message_type: str
+    subscription_arn: str | None
+    protocol: str
+    endpoint: str
+    attempt: int
+    outcome: str
+    cause: str | None = None
+    status: int | None = None
+    reason: str | None = None
+    duration_ms: int | None = None
+    since_publish_ms: int | None = None
+    dead_letter_queue: str | None = None
+    replayed: bool = False
+
+
+class Deliveries(msgspec.Struct, frozen=True, rename="camel"):
+    """`complete`: there are no older ones. `every_machine`: false if other machines may have more."""
+
+    deliveries: list[Delivery]
+    complete: bool
+    every_machine: bool
+
+
+class Failures(msgspec.Struct, frozen=True, rename="camel"):
+    cause: str
+    event: str
+    subscription_arn: str | None
+    count: int
+    last_at: int
+    last_status: int | None = None
+    last_reason: str | None = None
+
+
+class FailureList(msgspec.Struct, frozen=True, rename="camel"):
+    failures: list[Failures]
+    read: int
+    complete: bool
+    every_machine: bool
+
+
+class FilterVerdict(msgspec.Struct, frozen=True, rename="camel"):
+    matches: bool
+    failed_key: str | None = None
+    reason: str | None = None
+
+
+class SubscriptionAttributes(msgspec.Struct, frozen=True, rename="camel"):
+    attributes: dict[str, str]
+
+
+class Redrive(msgspec.Struct, frozen=True, rename="camel"):
+    status: str
+    source_arn: str
+    moved: int
+    destination_arn: str | None = None
+    handle: str | None = None
+    to_move: int | None = None
+    started_at: int | None = None
+    failure: str | None = None
+
+
+class Redrives(msgspec.Struct, frozen=True, rename="camel"):
+    redrives: list[Redrive]
+
+
+class _Requests:
+    def __init__(self, account: str) -> None:
+        self._account = f"/accounts/{account}"
+
+    def _queue(self, queue: str, rest: str) -> str:
+        return f"{self._account}/queues/{quote(queue, safe='')}{rest}"
+
+    def _topic(self, topic: str, rest: str) -> str:
+        return f"{self._account}/topics/{quote(topic, safe='')}{rest}"
+
+    def _subscription(self, arn: str, rest: str = "") -> str:
+        *_, account, topic, id_ = arn.split(":")
+        return f"/accounts/{account}/topics/{quote(topic, safe='')}/subscriptions/{quote(id_, safe='')}{rest}"
+
+    def deliveries(self, topic: str, subscription: str, message: str, only_failures: bool) -> ApiRequest[Deliveries]:
+        if subscription:
+            path = self._subscription(subscription, "/deliveries")
+        else:
+            path = self._topic(topic, f"/messages/{message}/deliveries" if message else "/deliveries")
+        return ApiRequest("GET", path, Deliveries, given(onlyFailures="true" if only_failures else ""))
+
+    def failures(self, topic: str, subscription: str) -> ApiRequest[FailureList]:
+        path = self._subscription(subscription, "/failures") if subscription else self._topic(topic, "/failures")
+        return ApiRequest("GET", path, FailureList)
+
+    def filter_test(
+        self,
+        policy: Mapping[str, Any],
+        message: str,
+        attributes: Mapping[str, Mapping[str, str]],
+        scope: str,
+    ) -> ApiRequest[FilterVerdict]:
+        body = {"policy": policy, "message": message, "attributes": attributes, "scope": scope}
+        return ApiRequest("POST", f"{self._account}/filterTests", FilterVerdict, None, body)
+
+    def subscription(self, arn: str) -> ApiRequest[SubscriptionAttributes]:
+        return ApiRequest("GET", self._subscription(arn), SubscriptionAttributes)
+
+    def change_subscription(self, arn: str, attributes: Mapping[str, str]) -> ApiRequest[SubscriptionAttributes]:
+        body = {"attributes": attributes}
+        return ApiRequest("PATCH", self._subscription(arn), SubscriptionAttributes, None, body)
+
+    def unsubscribe(self, arn: str) -> ApiRequest[None]:
+        return ApiRequest("DELETE", self._subscription(arn), type(None))
+
+    def confirm(self, topic: str, token: str) -> ApiRequest[SubscriptionArn]:
+        return ApiRequest("POST", self._topic(topic, "/confirmations"), SubscriptionArn, None, {"token": token})
+
+    def sources(self, queue: str) -> ApiRequest[QueueNames]:
+        return ApiRequest("GET", self._queue(queue, "/deadLetterSources"), QueueNames)
+
+    def redrives(self, queue: str) -> ApiRequest[Redrives]:
+        return ApiRequest("GET", self._queue(queue, "/redrives"), Redrives)
+
+    def redrive(self, queue: str, destination_arn: str, messages_per_second: int | None) -> ApiRequest[Redrive]:
+        body = given(destinationArn=destination_arn, messagesPerSecond=messages_per_second)
+        return ApiRequest("POST", self._queue(queue, "/redrives"), Redrive, None, body)
+
+    def cancel_redrive(self, queue: str, handle: str) -> ApiRequest[Redrive]:
+        return ApiRequest("DELETE", self._queue(queue, f"/redrives/{quote(handle, safe='')}"), Redrive)
+
+
+class DeliveryCalls(Connection):
+    def deliveries(
+        self, topic: str = "", *, subscription: str = "", message: str = "", only_failures: bool = False
+    ) -> Deliveries:
+        """The newest deliveries of a topic, of one of its messages, or to a subscription (its ARN)."""
+        return self._send(_Requests(self.account).deliveries(topic, subscription, message, only_failures))
+
+    def failures(self, topic: str = "", *, subscription: str = "") -> FailureList:
+        """The newest failures of a topic or a subscription (its ARN), by cause."""
+        return self._send(_Requests(self.account).failures(topic, subscription))
+
+    def test_filter(
+        self,
+        policy: Mapping[str, Any],
+        *,
+        message: str = "",
+        attributes: Mapping[str, Mapping[str, str]] = _NO_ATTRIBUTES,
+        scope: str = "MessageAttributes",
+    ) -> FilterVerdict:
+        """Whether a filter policy matches a message. An attribute is `{"dataType": …, "stringValue": …}`."""
+        return self._send(_Requests(self.account).filter_test(policy, message, attributes, scope))
+
+    def show_subscription(self, arn: str) -> SubscriptionAttributes:
+        """A subscription's attributes, such as PendingConfirmation and FilterPolicy."""
+        return self._send(_Requests(self.account).subscription(arn))
+
+    def change_subscription(self, arn: str, attributes: Mapping[str, str]) -> SubscriptionAttributes:
+        """Set attributes."""
+        return self._send(_Requests(self.account).change_subscription(arn, attributes))
+
+    def confirm_subscription(self, topic: str, token: str) -> SubscriptionArn:
+        """Confirm a subscription with the token that its endpoint got."""
+        return self._send(_Requests(self.account).confirm(topic, token))
+
+    def unsubscribe(self, arn: str) -> None:
+        """Delete a subscription."""
+        self._send_optional(_Requests(self.account).unsubscribe(arn))
+
+    def dead_letter_sources(self, queue: str) -> QueueNames:
+        """The queues whose dead-letter queue this is."""
+        return self._send(_Requests(self.account).sources(queue))
+
+    def redrives(self, queue: str) -> Redrives:
+        """The last redrives from a dead-letter queue with their progress, the newest first."""
+        return self._send(_Requests(self.account).redrives(queue))
+
+    def start_redrive(
+        self, queue: str, *, destination_arn: str = "", messages_per_second: int | None = None
+    ) -> Redrive:
+        """Move the messages of a dead-letter queue back to where they came from, or to another queue."""
+        return self._send(_Requests(self.account).redrive(queue, destination_arn, messages_per_second))
+
+    def cancel_redrive(self, queue: str, handle: str) -> Redrive:
+        """Cancel a redrive. What it has moved stays moved."""
+        return self._send(_Requests(self.account).cancel_redrive(queue, handle))
+
+
+class AsyncDeliveryCalls(AsyncConnection):
+    async def deliveries(
+        self, topic: str = "", *, subscription: str = "", message: str = "", only_failures: bool = False
+    ) -> Deliveries:
+        """The newest deliveries of a topic, of one of its messages, or to a subscription (its ARN)."""
+        return await self._send(_Requests(self.account).deliveries(topic, subscription, message, only_failures))
+
+    async def failures(self, topic: str = "", *, subscription: str = "") -> FailureList:
+        """The newest failures of a topic or a subscription (its ARN), by cause."""
+        return await self._send(_Requests(self.account).failures(topic, subscription))
+
+    async def test_filter(
+        self,
+        policy: Mapping[str, Any],
+        *,
+        message: str = "",
+        attributes: Mapping[str, Mapping[str, str]] = _NO_ATTRIBUTES,
+        scope: str = "MessageAttributes",
+    ) -> FilterVerdict:
+        """Whether a filter policy matches a message. An attribute is `{"dataType": …, "stringValue": …}`."""
+        return await self._send(_Requests(self.account).filter_test(policy, message, attributes, scope))
+
+    async def show_subscription(self, arn: str) -> SubscriptionAttributes:
+        """A subscription's attributes, such as PendingConfirmation and FilterPolicy."""
+        return await self._send(_Requests(self.account).subscription(arn))
+
+    async def change_subscription(self, arn: str, attributes: Mapping[str, str]) -> SubscriptionAttributes:
+        """Set attributes."""
+        return await self._send(_Requests(self.account).change_subscription(arn, attributes))
+
+    async def confirm_subscription(self, topic: str, token: str) -> SubscriptionArn:
+        """Confirm a subscription with the token that its endpoint got."""
+        return await self._send(_Requests(self.account).confirm(topic, token))
+
+    async def unsubscribe(self, arn: str) -> None:
+        """Delete a subscription."""
+        await self._send_optional(_Requests(self.account).unsubscribe(arn))
+
+    async def dead_letter_sources(self, queue: str) -> QueueNames:
+        """The queues whose dead-letter queue this is."""
+        return await self._send(_Requests(self.account).sources(queue))
+
+    async def redrives(self, queue: str) -> Redrives:
+        """The last redrives from a dead-letter queue with their progress, the newest first."""
+        return await self._send(_Requests(self.account).redrives(queue))
+
+    async def start_redrive(
+        self, queue: str, *, destination_arn: str = "", messages_per_second: int | None = None
+    ) -> Redrive:
+        """Move the messages of a dead-letter queue back to where they came from, or to another queue."""
+        return await self._send(_Requests(self.account).redrive(queue, destination_arn, messages_per_second))
+
+    async def cancel_redrive(self, queue: str, handle: str) -> Redrive:
+        """Cancel a redrive. What it has moved stays moved."""
+        return await self._send(_Requests(self.account).cancel_redrive(queue, handle))
