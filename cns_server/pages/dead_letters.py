@@ -9,10 +9,10 @@ from fastapi import FastAPI, Request, Response
 
 from cns_common.arn import parse_arn
 from cns_common.errors import CnsError
-from cns_server.pages import activity
 from cns_server.pages.context import PageContext
 from cns_server.pages.sessions import Session
 from cns_server.pages.sources import EventReader, PageSources
+from cns_server.pages.views import activity
 from cns_server.rest.calls import RestCall
 from cns_server.rest.models import Statistics
 from cns_server.rest.problems import Problem

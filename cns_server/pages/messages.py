@@ -12,11 +12,11 @@ from cns_backend.explain.collect import Question, explain
 from cns_backend.explain.model import DeliveryStatus, Explanation
 from cns_common.arn import parse_arn
 from cns_common.errors import RequestError
-from cns_server.pages import activity
 from cns_server.pages.context import PageContext
-from cns_server.pages.message_view import topic_name, view_of
 from cns_server.pages.sessions import Session
 from cns_server.pages.sources import EventReader, PageSources
+from cns_server.pages.views import activity
+from cns_server.pages.views.message_view import topic_name, view_of
 from cns_server.rest.calls import RestCall
 from cns_server.rest.problems import Problem
 from cns_server.rest.topics import TopicRoutes

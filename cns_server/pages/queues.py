@@ -9,12 +9,12 @@ from urllib.parse import quote
 from fastapi import FastAPI, Request, Response
 
 from cns_common.errors import CnsError, RequestError
-from cns_server.pages import activity
-from cns_server.pages.charts import charts
 from cns_server.pages.context import PageContext, done
 from cns_server.pages.live import live_response
-from cns_server.pages.queue_form import new_queue_attributes
 from cns_server.pages.sources import EventReader, PageSources
+from cns_server.pages.views import activity
+from cns_server.pages.views.charts import charts
+from cns_server.pages.views.queue_form import new_queue_attributes
 from cns_server.rest.calls import RestCall
 from cns_server.rest.messages import MessageRoutes
 from cns_server.rest.models import BrowsedMessage, NewMessage, NewQueue, NewRedrive, QueueChange, Statistics

@@ -6,11 +6,11 @@ import json
 
 from fastapi import FastAPI, Request, Response
 
-from cns_server.pages import activity
 from cns_server.pages.context import PageContext, done
-from cns_server.pages.filter_trial import SCOPES, TRIAL_FIELDS, Trial, try_policy
 from cns_server.pages.sources import EventReader
 from cns_server.pages.topics import topic_path
+from cns_server.pages.views import activity
+from cns_server.pages.views.filter_trial import SCOPES, TRIAL_FIELDS, Trial, try_policy
 from cns_server.rest.models import SubscriptionAttributes
 from cns_server.rest.topics import TopicRoutes
 

@@ -117,7 +117,16 @@ VALIDATORS: Mapping[str, Client] = {
 }
 """Signature validators."""
 
-ALL = {**CLIENTS, **ORACLES, **VALIDATORS}
+RULES: Mapping[str, Client] = {
+    "axe": Client(
+        part="node",
+        build=_build_javascript,
+        command=lambda built: ["node", str(built / "node_modules/axe-core/axe.min.js")],
+    ),
+}
+"""Rules of accessibility, which run in a page."""
+
+ALL = {**CLIENTS, **ORACLES, **VALIDATORS, **RULES}
 
 
 def _run(command: list[str], directory: Path, **environment: str) -> None:

@@ -19,3 +19,13 @@ for (const element of document.querySelectorAll("[data-live]")) {
   document.addEventListener("visibilitychange", follow);
   follow();
 }
+
+// "/" moves to the search box, as long as nothing is being typed.
+document.addEventListener("keydown", (event) => {
+  const box = document.querySelector(".search input");
+  const typing = event.target.closest("input, textarea, select");
+  if (event.key === "/" && box && !typing && !event.ctrlKey && !event.metaKey && !event.altKey) {
+    event.preventDefault();
+    box.focus();
+  }
+});

@@ -20,7 +20,7 @@ from cns_common.events.schema import (
     PublishAccepted,
     QueueCounted,
 )
-from cns_server.pages.causes import why_failed
+from cns_server.pages.views.causes import why_failed
 
 MESSAGES_SHOWN_MAX = 50
 FAILURES_SHOWN_MAX = 100

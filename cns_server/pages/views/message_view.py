@@ -11,13 +11,14 @@ from cns_backend.explain.words import (
     TEXT_IN,
     acceptance_text,
     attempt_text,
+    count_text,
     fan_out_text,
     location_text,
     outcome_text,
     span_text,
 )
-from cns_server.pages import causes
-from cns_server.pages.causes import Why, why_failed
+from cns_server.pages.views import causes
+from cns_server.pages.views.causes import Why, why_failed
 
 HISTORIES_SHOWN_MAX = 100
 STEPS_SHOWN_MAX = 40
@@ -35,7 +36,7 @@ _ENDED = (DeliveryStatus.DELIVERED, DeliveryStatus.DEAD_LETTERED, DeliveryStatus
 
 
 class Step(NamedTuple):
-    """A point of a timeline. `at_ms` is 0 for what is still to come."""
+    """A point of a timeline. `at_ms` is 0 for what has no time, such as what is still to come."""
 
     after: str
     at_ms: int
@@ -101,9 +102,10 @@ def _topic_steps(explanation: Explanation) -> Iterator[Step]:
         text = f"accepted, {accepted.size_bytes} bytes, {acceptance_text(accepted)}"
         yield _step(accepted.at_ms, text, "good" if accepted.jobs else "none", explanation)
     if explanation.filtered:
-        yield Step("", 0, f"filter policies kept it from {explanation.filtered} subscriptions", "none")
+        kept_from = count_text(explanation.filtered, "subscription")
+        yield Step("in all", 0, f"filter policies kept it from {kept_from}", "none")
     for location in explanation.fan_outs:
-        yield Step("", 0, fan_out_text(location), "wait")
+        yield Step("next", 0, fan_out_text(location), "wait")
     for drop in explanation.drops:
         yield _step(drop.at_ms, f"dropped: {why_failed(drop.cause, drop.reason).title}", "bad", explanation)
 
@@ -133,7 +135,7 @@ def _steps(history: DeliveryHistory, explanation: Explanation) -> Iterator[Step]
         yield _step(outcome.at_ms, outcome_text(outcome), _TONES.get(outcome.status, "none"), explanation)
     if history.status not in _ENDED:
         for location in history.locations:
-            yield Step("", 0, location_text(location, explanation), "wait")
+            yield Step("next", 0, location_text(location, explanation), "wait")
 
 
 def _why(history: DeliveryHistory, rates: Mapping[str, int]) -> Why | None:
