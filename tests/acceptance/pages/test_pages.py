@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from tests.acceptance.pages.person import Person
+from tests.acceptance.pages.person import Clicks, Person
 from tests.acceptance.service import REGION, Service, fetch
 
 
@@ -55,6 +55,25 @@ def test_a_topic_through_the_pages(person: Person, sns: Any, queue: str, sqs: An
     subscription = re.findall(rf'action="({topic}/subscriptions/[0-9a-f-]+/delete)"', person.http.get(topic).text)
     assert "The subscription is deleted." in person.post(subscription[0]).text
     assert "Deleted." in person.post(f"{topic}/delete", sure="yes").text
+
+
+def test_lists_have_a_second_page(person: Person, sqs: Any, new_name: Callable[[], str]) -> None:
+    prefix, listed = new_name(), 50
+    names = [f"{prefix}-{n:02}" for n in range(listed + 2)]
+    urls = [sqs.create_queue(QueueName=name)["QueueUrl"] for name in names]
+    first = Clicks(person, f"/ui/queues?prefix={prefix}")
+    assert first.has(f"/ui/queues/{names[listed - 1]}") and not first.has(f"/ui/queues/{names[listed]}")
+    first.click(next(link for link in first.links() if "after=" in link))
+    assert [first.has(f"/ui/queues/{name}") for name in names] == [False] * listed + [True] * 2
+
+    for n in range(listed + 2):
+        sqs.send_message(QueueUrl=urls[0], MessageBody=f"message {n:02}.")
+    second = Clicks(person, f"/ui/queues/{names[0]}")
+    shown = [f"message {n:02}." in second.page() for n in range(listed + 2)]
+    assert sum(shown) == listed
+    second.click(next(link for link in second.links() if "after=" in link))
+    rest = [f"message {n:02}." in second.page() for n in range(listed + 2)]
+    assert [a != b for a, b in zip(shown, rest, strict=True)] == [True] * (listed + 2)
 
 
 def test_refusals_are_pages(person: Person) -> None:
