@@ -1,6 +1,6 @@
 """Senders and receivers as in the experiments of seed 004: rates, response times, loss, duplicates and order.
 
-python -m bench.order [--engine bdqs] [--order-hint 3] [--option NAME=VALUE …] [--processes 2] [--queues 20]
+python -m bench.order [--engine bdqs] [--order-hint 1] [--option NAME=VALUE …] [--processes 2] [--queues 20]
     [--senders 3] [--receivers 3] [--messages 100] [--drop 0.01] [--quit 0.01] [--mttf 10 --mttr 2] [--repeat 3] …
 
 All senders send; then all receivers receive, wait for `--receive-delay`, and delete, over HTTP. `--engine embedded`
@@ -30,6 +30,8 @@ from bench.order.service import EMBEDDED, service
 from bench.order.workload import Load
 from cns_pipeline.audit.document import Audit
 
+BDQS, DEFAULT_HINT = "bdqs", "1"
+
 
 def main() -> int:
     options = parser().parse_args()
@@ -52,7 +54,7 @@ def main() -> int:
 def parser() -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     made.add_argument("--engine", default=EMBEDDED)
-    made.add_argument("--order-hint", help="K of bdqs: a number, auto or inf")
+    made.add_argument("--order-hint", help="K of bdqs: a number, auto or inf; default: 1")
     made.add_argument("--option", action="append", default=[], metavar="NAME=VALUE", help="of the queues")
     made.add_argument("--processes", type=int, default=1, help="API processes")
     made.add_argument("--ring", action="store_true", help="three Cassandra nodes instead of one")
@@ -74,8 +76,8 @@ def load_of(options: argparse.Namespace) -> Load:
     attributes = dict(option.split("=", 1) for option in options.option)
     if options.engine != EMBEDDED:
         attributes["Engine"] = options.engine
-    if options.order_hint:
-        attributes["OrderHint"] = options.order_hint
+    if options.engine == BDQS:
+        attributes["OrderHint"] = options.order_hint or DEFAULT_HINT
     if options.audit:
         attributes["Audit"] = "on"
     return Load(
