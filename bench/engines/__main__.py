@@ -1,6 +1,6 @@
-"""The section `engines` with other sizes, or of some engines; prints its tables and leaves the page as it is.
+"""The section `engines` with other sizes, some of its parts, or some engines; prints its tables and leaves the page.
 
-python -m bench.engines [--quick] [--depth 1000000] [--fill-s 15] [--engine bdqs …] [--seed 1]
+python -m bench.engines [--quick] [--depth 1000000] [--fill-s 15] [--engine bdqs …] [--part contention …] [--seed 1]
 
 `--fill-s` bounds the time of filling the deep queue of each engine: for a million messages it takes some minutes each.
 """
@@ -12,7 +12,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from bench.engines.section import FULL, QUICK, lines, measure
+from bench.engines.section import DOCS, FULL, PARTS, QUICK, lines, measure
 from bench.measure.processes import ROOT
 
 
@@ -22,14 +22,21 @@ def main() -> int:
     parser.add_argument("--depth", type=int)
     parser.add_argument("--fill-s", type=float)
     parser.add_argument("--engine", action="append", default=[])
+    parser.add_argument("--part", action="append", default=[], choices=PARTS)
+    parser.add_argument("--draw", action="store_true", help="write the plots into docs/curves")
+    parser.add_argument("--contention-s", type=float)
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     size = QUICK if options.quick else FULL
-    size = size._replace(depth=options.depth or size.depth, fill_s=options.fill_s or size.fill_s)
+    size = size._replace(
+        depth=options.depth or size.depth,
+        fill_s=options.fill_s or size.fill_s,
+        contention_s=options.contention_s or size.contention_s,
+    )
     (ROOT / "build").mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="engines-", dir=ROOT / "build") as scratch:
-        found = measure(Path(scratch), options.seed, size, options.engine)
-    print("\n".join(lines(found, size, draw_into=None)))
+        found = measure(Path(scratch), options.seed, size, options.engine, options.part)
+    print("\n".join(lines(found, size, draw_into=DOCS / "curves" if options.draw else None)))
     return 0
 
 

@@ -24,6 +24,7 @@ class Contention(NamedTuple):
     duplicates: float  # deliveries beyond a message's first, as a share of the messages
     statements: float  # for each message that was taken
     conditional: float
+    cpu_us: float  # of the service and Cassandra, for each message that was taken
 
 
 @dataclass(slots=True)
@@ -41,7 +42,7 @@ async def contention(side: Side, parallel: int, seconds: float, seed: int) -> Co
     queue, make = f"{side.engine}-contention-{parallel}", side.caller()
     made = await make.ask("CreateQueue", QueueName=queue, Attributes=side.attributes)
     make.account = made["QueueUrl"].split("/")[-2]
-    counts, before = _Counts(perf_counter() + seconds), side.statements()
+    counts, before, cpu_us = _Counts(perf_counter() + seconds), side.statements(), side.cpu_us()
     work = [(_produce, n) for n in range(parallel)] + [(_consume, n) for n in range(parallel)]
     began_s = perf_counter()
     await asyncio.gather(*[each(make.another(n, Random(seed + n)), queue, counts) for each, n in work])
@@ -55,12 +56,14 @@ async def contention(side: Side, parallel: int, seconds: float, seed: int) -> Co
         duplicates=(counts.deliveries.total() - distinct) / max(distinct, 1),
         statements=used.total / taken,
         conditional=used.conditional / taken,
+        cpu_us=(side.cpu_us() - cpu_us) / taken,
     )
 
 
 async def _produce(caller: Caller, queue: str, counts: _Counts) -> None:
     while perf_counter() < counts.until_s:
-        counts.sent += await caller.call("SendMessage", queue, MessageBody=BODY) is not None
+        answer = await caller.call("SendMessage", queue, MessageBody=BODY)
+        counts.sent += answer is not None
     caller.close()
 
 
@@ -81,15 +84,17 @@ def table(found: Mapping[str, Mapping[int, Contention]], parallels: Sequence[int
     lines = [
         f"| engine | {' | '.join(f'{n} × {n}: sent/s, taken/s' for n in parallels)} |"
         f" at {parallels[-1]}: empty receives | duplicates, worst |"
+        f" CPU µs a message: {', '.join(f'{n} × {n}' for n in parallels)} |"
         f" statements a message, conditional: at {parallels[0]}, at {parallels[-1]} |",
-        "|---" * (len(parallels) + 4) + "|",
+        "|---" * (len(parallels) + 5) + "|",
     ]
     for engine, by in found.items():
         rates = " | ".join(f"{by[n].sent_per_s:,.0f}, {by[n].taken_per_s:,.0f}" for n in parallels)
         ends = [by[parallels[0]], by[parallels[-1]]]
+        cpu = ", ".join(f"{by[n].cpu_us:,.0f}" for n in parallels)
         statements = ", ".join(f"{one.statements:.1f} ({one.conditional:.2f})" for one in ends)
         lines.append(
             f"| `{engine}` | {rates} | {ends[1].empty:.0%} | {max(one.duplicates for one in by.values()):.2%} |"
-            f" {statements if ends[0].statements else '–'} |"
+            f" {cpu} | {statements if ends[0].statements else '–'} |"
         )
     return lines

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -76,35 +76,55 @@ def quick(scratch: Path, seed: int) -> list[str]:
     return lines(measure(scratch, seed, QUICK), QUICK, draw_into=None)
 
 
-def measure(scratch: Path, seed: int, size: Size, only: Iterable[str] = ()) -> Found:
+def measure(scratch: Path, seed: int, size: Size, only: Collection[str] = (), parts: Collection[str] = ()) -> Found:
+    """Measure the engines `only`, and these parts; empty: all."""
     found = Found()
     with sides(scratch) as all_sides:
         for name, side in all_sides.items():
             if not only or name in only:
-                asyncio.run(_measure(side, size, seed, found))
+                asyncio.run(_measure(side, size, seed, found, parts or PARTS))
     return found
 
 
-async def _measure(side: Side, size: Size, seed: int, found: Found) -> None:
-    began_s = perf_counter()
+async def _measure(side: Side, size: Size, seed: int, found: Found, parts: Collection[str]) -> None:
+    name, began_s = side.engine, perf_counter()
+    for part, measure_part in PARTS.items():
+        if part in parts:
+            await measure_part(side, size, seed, found)
+            print(f"{name}: {part}, {perf_counter() - began_s:.0f} s", file=sys.stderr, flush=True)
 
-    def say(what: str) -> None:
-        print(f"{side.engine}: {what}, {perf_counter() - began_s:.0f} s", file=sys.stderr, flush=True)
 
-    name = side.engine
-    found.rates[name] = await rates.rates(side, dict(size.rates), seed)
-    say("rates")
-    found.order[name] = await _order(side, size.ordered, seed)
-    say("order")
-    found.partitions[name] = await partitions.partitions(side, size.spread, seed)
-    say("partitions")
-    found.contention[name] = {n: await contention.contention(side, n, size.contention_s, seed) for n in size.parallels}
-    say("contention")
-    found.deletes[name] = await deletes.receive_times(side, size.stops, size.deletes_fill_s, seed)
-    found.tombstones[name] = deletes.tombstones(side)
-    say("deletes")
-    found.depth[name] = await depth.by_depth(side, size.depth, size.fill_s, size.cycles, seed)
-    say("depth")
+async def _rates(side: Side, size: Size, seed: int, found: Found) -> None:
+    found.rates[side.engine] = await rates.rates(side, dict(size.rates), seed)
+
+
+async def _faithful(side: Side, size: Size, seed: int, found: Found) -> None:
+    found.order[side.engine] = await _order(side, size.ordered, seed)
+    found.partitions[side.engine] = await partitions.partitions(side, size.spread, seed)
+
+
+async def _contention(side: Side, size: Size, seed: int, found: Found) -> None:
+    of_side = {n: await contention.contention(side, n, size.contention_s, seed) for n in size.parallels}
+    found.contention[side.engine] = of_side
+
+
+async def _deletes(side: Side, size: Size, seed: int, found: Found) -> None:
+    found.deletes[side.engine] = await deletes.receive_times(side, size.stops, size.deletes_fill_s, seed)
+    found.tombstones[side.engine] = deletes.tombstones(side)
+
+
+async def _depth(side: Side, size: Size, seed: int, found: Found) -> None:
+    found.depth[side.engine] = await depth.by_depth(side, size.depth, size.fill_s, size.cycles, seed)
+
+
+PARTS: Mapping[str, Callable[[Side, Size, int, Found], Awaitable[None]]] = {
+    "rates": _rates,
+    "order": _faithful,
+    "contention": _contention,
+    "deletes": _deletes,
+    "depth": _depth,
+}
+"""In the order of their tables."""
 
 
 async def _order(side: Side, messages: int, seed: int) -> Row:
@@ -135,21 +155,30 @@ def lines(found: Found, size: Size, draw_into: Path | None) -> list[str]:
     if draw_into is not None:
         for name, drawing in drawings.items():
             (draw_into / name).write_text(drawing)
-    shown = {name: ["", f"![{name}](curves/{name})"] if draw_into else [] for name in drawings}
+    shown = {name: ["", f"![{name}](curves/{name})"] for name in drawings if draw_into}
+    tables = [
+        rates.table(found.rates) if found.rates else [],
+        _faithfulness(found, size) if found.order else [],
+        _contention_table(found, size) + shown.get(CONTENTION_DRAWING, []) if found.contention else [],
+        deletes.table(found.deletes, size.stops, found.tombstones) + shown.get(DELETES_DRAWING, [])
+        if found.deletes
+        else [],
+        _depth_table(found, size) if found.depth else [],
+    ]
+    return [line for of_part in tables if of_part for line in (*of_part, "")][:-1]
+
+
+def _contention_table(found: Found, size: Size) -> list[str]:
     return [
-        *rates.table(found.rates),
-        "",
-        *_faithfulness(found, size),
-        "",
         "Producers and consumers of one queue at the same time, over 2 API processes (`embedded`, `naive`: 1), for"
         f" {size.contention_s:g} s each. Taken: received and deleted.",
         "",
         *contention.table(found.contention, size.parallels),
-        *shown.get(CONTENTION_DRAWING, []),
-        "",
-        *deletes.table(found.deletes, size.stops, found.tombstones),
-        *shown.get(DELETES_DRAWING, []),
-        "",
+    ]
+
+
+def _depth_table(found: Found, size: Size) -> list[str]:
+    return [
         f"A queue is filled with messages of 100 bytes up to {size.depth:,}, or for {size.fill_s:g} s:",
         "",
         *depth.table(found.depth),
@@ -177,9 +206,10 @@ def _drawings(found: Found, size: Size) -> dict[str, str]:
     """A plot needs all its points for all engines."""
     taken = {name: [max(by[n].taken_per_s, 0.1) for n in size.parallels] for name, by in found.contention.items()}
     times = {name: list(by.values()) for name, by in found.deletes.items() if len(by) == len(size.stops)}
-    made = {
-        CONTENTION_DRAWING: draw("Messages taken a second, relative to 1 × 1, by producers", size.parallels, taken, 1.0)
-    }
+    made: dict[str, str] = {}
+    if taken:
+        title = "Messages taken a second, relative to 1 × 1, by producers"
+        made[CONTENTION_DRAWING] = draw(title, size.parallels, taken, 1.0)
     if times:
         made[DELETES_DRAWING] = draw("Time of a receive by messages deleted before", size.stops, times, 1.0)
     return made

@@ -50,6 +50,10 @@ class Side:
             return statement_count.Statements()
         return statement_count.statements_in(self.statements_out)
 
+    def cpu_us(self) -> float:
+        """CPU that the servers and Cassandra have used so far."""
+        return sum(server.cpu_s() for server in self.servers) * US_PER_S + self.cassandra_us()
+
     def cassandra_us(self) -> float:
         """CPU that Cassandra has used so far."""
         if self.place is None:
