@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import select
 import sys
 import termios
@@ -30,6 +31,8 @@ ROWS_SHOWN = 15
 _QUEUE = ("queue", "sent/s", "received/s", "deleted/s", "visible", "in flight", "oldest s")
 _TOPIC = ("topic", "published/s", "delivered/s", "failed/s")
 _ENDPOINT = ("endpoint", "delivered/s", "failed/s")
+_ARN = re.compile(r"arn:aws:\w+:[a-z0-9-]*:\d*:")
+"""What the live view leaves out of a name, as a terminal has few columns."""
 _Rate = QueueRate | TopicRate | EndpointRate
 
 
@@ -140,7 +143,7 @@ def _screen(view: View) -> RenderableType:
         for number, title in enumerate(titles):
             table.add_column(title, justify="left" if number == 0 else "right", overflow="ellipsis", no_wrap=True)
         for one in rates:
-            table.add_row(*map(str, _cells(one)))
+            table.add_row(*[_ARN.sub("", str(cell)) for cell in _cells(one)])
         parts += [Text(), table]
     return Group(*parts)
 

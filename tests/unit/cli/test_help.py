@@ -18,13 +18,13 @@ _REST = ("|", ">", "&&")
 
 
 def leaves(command: Any, words: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
-    names = list(COMMANDS) if not words else getattr(command, "commands", None)
-    if names is None:
+    """Each command that is no group, with its words."""
+    inner = {} if words else {name: command.get_command(None, name) for name in COMMANDS}
+    inner = inner or getattr(command, "commands", {})
+    if not inner:
         yield words, command
-        return
-    for name in names:
-        inner = command.get_command(None, name) if not words else names[name]
-        yield from leaves(inner, (*words, name))
+    for name, one in inner.items():
+        yield from leaves(one, (*words, name))
 
 
 def example_of(command: Any) -> str:
