@@ -57,6 +57,7 @@ OVER_HTTP = (
 COMPOSE_FILES = ("docker-compose.yml", "docker-compose.scaled.yml", "docker-compose.pipeline.yml")
 OTHER_LANGUAGES = "tests/acceptance/clients/test_other_languages.py"
 VALIDATORS = "tests/acceptance/clients/test_foreign_validators.py"
+WEBHOOKS = "tests/acceptance/clients/test_webhook_pages.py"
 RULE_ENGINE = "tests/filters/test_against_ruler.py"
 
 Command = tuple[str, ...]
@@ -116,7 +117,7 @@ STAGES = (
     tests(
         "acceptance",
         *IN_TWO,
-        *ignoring(OTHER_LANGUAGES, VALIDATORS),
+        *ignoring(OTHER_LANGUAGES, VALIDATORS, WEBHOOKS),
         "tests/acceptance",
         gate=GATE,
         needs=("redis", "exim", "namespaces", "curl"),
@@ -140,7 +141,16 @@ STAGES = (
         ("cassandra", "redis", "haproxy"),
     ),
     tests("browser", "tests/browser", gate=SLICE, needs=("chromium", "exim")),
-    tests("clients", OTHER_LANGUAGES, VALIDATORS, RULE_ENGINE, gate=SLICE, needs=("node",), needs_more=("jdk", "go")),
+    tests(
+        "clients",
+        OTHER_LANGUAGES,
+        VALIDATORS,
+        WEBHOOKS,
+        RULE_ENGINE,
+        gate=SLICE,
+        needs=("node", "curl", "jq"),
+        needs_more=("jdk", "go", "php"),
+    ),
     Stage("acceptance-http", None, ("env", "CNS_QUEUE_PORT=http", *PYTEST, *OVER_HTTP)),
     tests("faults", "-m", "not ring", "tests/faults", gate=None, needs=("cassandra", "redis")),
     tests("bench-tools", "tests/bench", gate=None),

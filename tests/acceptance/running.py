@@ -16,7 +16,7 @@ from tests.parts import need
 from tests.ports import free_port
 from tests.waiting import wait_until
 
-START_S = 30.0
+START_S = 90.0
 STOP_S = 45.0
 RESERVE_BYTES = 1024 * 1024
 """Size of each service's disk: pytest keeps the directories of hundreds."""
