@@ -1,4 +1,4 @@
-"""The engine `cqs` on a ring, with a replica of every row on each node."""
+"""The engines on a ring, with a replica of every row on each node."""
 
 from __future__ import annotations
 
@@ -6,26 +6,27 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from cns_backend.engines import CLUSTER_ENGINES
+from cns_backend.engines import CLUSTER_ENGINES, ClusterServers
 from cns_common.cassandra.schema import keyspace_text
 from cns_common.cassandra.session import Cassandra, CassandraAddress
 from cns_common.clock import Clock
 from cqs.engines.cassandra import schema as shared
-from cqs.engines.cluster import ClusterEngine, open_engine
+from cqs.engines.cassandra.clock_skew import open_clock_skew
+from cqs.engines.contract import LocalEngine
 from tests.servers import Ring, fresh_keyspace
 
-TABLES = (*shared.TABLES, *CLUSTER_ENGINES["cqs"]().tables)
+TABLES = (*shared.TABLES, *(table for kind in CLUSTER_ENGINES.values() for table in kind().tables))
 
 
 @dataclass(frozen=True, slots=True)
 class Process:
     cassandra: Cassandra
-    engine: ClusterEngine
+    engine: LocalEngine
     clock: Clock
 
 
 async def make_keyspace(ring: Ring) -> CassandraAddress:
-    """A keyspace with the engine's tables. It goes with the ring."""
+    """A keyspace with the engines' tables. It goes with the ring."""
     hosts = tuple(host for host, _ in ring.addresses)
     place = CassandraAddress(hosts=hosts, port=ring.addresses[0][1], keyspace=fresh_keyspace())
     bare = await Cassandra.open(place, keyspace=False)
@@ -39,12 +40,16 @@ async def make_keyspace(ring: Ring) -> CassandraAddress:
 
 
 @asynccontextmanager
-async def process(place: CassandraAddress) -> AsyncIterator[Process]:
-    """A process that uses the engine without Redis."""
+async def process(place: CassandraAddress, name: str = "cqs") -> AsyncIterator[Process]:
+    """A process that uses the engine, without Redis."""
     clock = Clock()
     cassandra = await Cassandra.open(place)
     try:
-        async with open_engine(cassandra, "", clock) as engine:
-            yield Process(cassandra, engine, clock)
+        async with open_clock_skew(cassandra, clock) as skew:
+            servers = ClusterServers(
+                cassandra=cassandra, redis_urls="", clock=clock, skew=skew, keyspace=place.keyspace
+            )
+            async with CLUSTER_ENGINES[name]().open(servers) as engine:
+                yield Process(cassandra, engine, clock)
     finally:
         await cassandra.close()

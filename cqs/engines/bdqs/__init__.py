@@ -25,7 +25,7 @@ from cqs.engines.bdqs.engine import BdqsEngine, EngineParts
 from cqs.engines.bdqs.expired import ExpiredMessages
 from cqs.engines.bdqs.ids import NODE_DIGITS, Stamps
 from cqs.engines.bdqs.index import QueueIndex
-from cqs.engines.bdqs.known_queues import KnownQueues
+from cqs.engines.bdqs.known_queues import new_known_queues
 from cqs.engines.bdqs.maintenance import Maintenance
 from cqs.engines.bdqs.messages import Buckets, Messages
 from cqs.engines.bdqs.positions import Positions
@@ -53,7 +53,7 @@ async def open_engine(cassandra: Cassandra, clock: Clock, skew: ClockSkew) -> As
     generations, garbage = QueueGenerations(cassandra), GarbageList(cassandra, ENGINE)
     index, messages = QueueIndex(cassandra, clock), Messages(cassandra, clock)
     positions = Positions(index, messages, Stamps(clock, node), clock)
-    known_queues = KnownQueues(generations, index, clock)
+    known_queues = new_known_queues(generations, index, clock)
     expired = ExpiredMessages(cassandra, messages)
     deliveries = Deliveries(messages, positions, expired)
     parts = EngineParts(

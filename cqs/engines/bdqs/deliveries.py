@@ -18,7 +18,7 @@ from cqs.engines.bdqs.message_state import MessageState
 from cqs.engines.bdqs.messages import MessageRow, Messages
 from cqs.engines.bdqs.picker import Candidate
 from cqs.engines.bdqs.positions import Move, Positions
-from cqs.engines.bdqs.write_time import WriteTime
+from cqs.engines.cassandra.elapsed import Began
 from cqs.engines.contract import SPENT_HIDE_MS, Message
 
 
@@ -44,7 +44,7 @@ class Deliveries:
         self.lost_races = 0
 
     async def take(
-        self, queue: KnownQueue, picked: Sequence[Candidate], visible_at_ms: int, now_ms: int, began: WriteTime
+        self, queue: KnownQueue, picked: Sequence[Candidate], visible_at_ms: int, now_ms: int, began: Began
     ) -> Taken:
         taken = Taken()
         rows = await self._messages.read(queue.q.id, [one.entry.message for one in picked], queue.mode)
@@ -119,7 +119,7 @@ class Deliveries:
             stamp,
             old.stamp,
             due_ms,
-            self._positions.choose_slot(queue, due_ms),
+            self._positions.choose_slot(queue, one.entry.message, due_ms),
             old.deliveries if is_spent else old.deliveries + 1,
             old.first_received_ms or now_ms,
         )
@@ -150,7 +150,7 @@ class Deliveries:
         await self._positions.remove(queue, [move.entry for move in moves if move.key in superseded])
         return set(superseded)
 
-    async def _give_back(self, queue: KnownQueue, moves: Sequence[Move], now_ms: int, began: WriteTime) -> None:
+    async def _give_back(self, queue: KnownQueue, moves: Sequence[Move], now_ms: int, began: Began) -> None:
         """After an error: what was taken by now is visible again, and not counted."""
         back = [
             move._replace(
@@ -158,7 +158,7 @@ class Deliveries:
                 new=move.old._replace(
                     stamp=self._positions.next_stamp(move.new.stamp),
                     due_ms=now_ms,
-                    slot=self._positions.choose_slot(queue, now_ms),
+                    slot=self._positions.choose_slot(queue, move.key, now_ms),
                 ),
             )
             for move in moves

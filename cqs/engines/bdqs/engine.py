@@ -13,17 +13,17 @@ from cqs.engines.bdqs.consistency import QueueConsistency, check_consistency
 from cqs.engines.bdqs.deliveries import Deliveries
 from cqs.engines.bdqs.due_times import DueTimes
 from cqs.engines.bdqs.expired import ExpiredMessages
-from cqs.engines.bdqs.ids import MessageKey
-from cqs.engines.bdqs.known_queues import CONSISTENCY, DROPPED, ORDER_HINT, KnownQueues
+from cqs.engines.bdqs.ids import MessageKey, generations_of
+from cqs.engines.bdqs.known_queues import CONSISTENCY, ORDER_HINT, KnownQueues
 from cqs.engines.bdqs.maintenance import Maintenance
 from cqs.engines.bdqs.order_hint import AUTO, check_order_hint
 from cqs.engines.bdqs.reading import QueueReading
 from cqs.engines.bdqs.sending import Sending
 from cqs.engines.bdqs.settling import Settling
-from cqs.engines.bdqs.write_time import begin_write
 from cqs.engines.cassandra.clock_skew import ClockSkew
+from cqs.engines.cassandra.elapsed import begin
 from cqs.engines.cassandra.garbage import EVERY_GENERATION, Garbage, GarbageList
-from cqs.engines.cassandra.generations import QueueGenerations
+from cqs.engines.cassandra.generations import DROPPED, QueueGenerations
 from cqs.engines.cassandra.settle import settle_in_steps
 from cqs.engines.contract import (
     Capabilities,
@@ -105,12 +105,14 @@ class BdqsEngine:
     async def send(self, q: QueueRef, entries: Sequence[Entry], now_ms: int) -> list[SentEntry | RejectedEntry]:
         if not entries:
             return []
-        began = begin_write(self._clock)
+        began = begin(self._clock)
         await self._skew.ensure()
         queue = await self._known_queues.get(q)
-        if queue.generation == DROPPED:
+        sent = await self._known_queues.send(
+            queue, lambda generation: self._sending.send(queue, generation, entries, now_ms, began)
+        )
+        if sent is None:
             return [RejectedEntry() for _ in entries]
-        sent = await self._sending.send(queue, entries, now_ms, began)
         self._wake(q.id, [entry.visible_at_ms for entry in entries], now_ms)
         return [SentEntry(entry.id, key.seq) for entry, key in zip(entries, sent, strict=True)]
 
@@ -118,7 +120,7 @@ class BdqsEngine:
         self, q: QueueRef, want: int, visible_at_ms: int, now_ms: int, attempt_id: str = ""
     ) -> ReceiveResult:
         """`attempt_id` is ignored: it is for FIFO queues only."""
-        began = begin_write(self._clock)
+        began = begin(self._clock)
         await self._skew.ensure()
         self._skew.refuse_if_wrong()
         queue = await self._known_queues.get(q)
@@ -156,12 +158,13 @@ class BdqsEngine:
         return ReceiveResult(tuple(messages), tuple(spent))
 
     async def delete(self, q: QueueRef, handles: Sequence[bytes], now_ms: int) -> list[Outcome]:
-        return await self._settling.delete(await self._known_queues.get(q), handles)
+        queue = await self._known_queues.get_for(q, generations_of(handles))
+        return await self._settling.delete(queue, handles)
 
     async def change(self, q: QueueRef, changes: Sequence[Change], now_ms: int) -> list[Outcome]:
-        began = begin_write(self._clock)
+        began = begin(self._clock)
         await self._skew.ensure()
-        queue = await self._known_queues.get(q)
+        queue = await self._known_queues.get_for(q, generations_of([change.handle for change in changes]))
         done = await asyncio.gather(*[self._settling.change(queue, change, began) for change in changes])
         moved = [
             change.visible_at_ms
@@ -241,7 +244,7 @@ class BdqsEngine:
         await asyncio.gather(*[self._poll(queue_id) for queue_id in self._waiters.queues()])
 
     async def _poll(self, queue_id: str) -> None:
-        queue = self._known_queues.known(queue_id)
+        queue = self._known_queues.find(queue_id)
         if queue is None or queue.generation == DROPPED:
             return
         queue = await self._known_queues.get(queue.q)

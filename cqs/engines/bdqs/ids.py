@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from cns_common.clock import Clock
@@ -154,3 +154,9 @@ def parse_handle(handle: bytes) -> DeliveryHandle | None:
         return None
     lease, taken_from, due, slot, bucket, seq = [part.decode() for part in found.groups()]
     return DeliveryHandle(lease, taken_from, int(due), slot, MessageKey(bucket, int(seq, 16)))
+
+
+def generations_of(handles: Iterable[bytes]) -> list[int]:
+    """The generations of the messages of these handles."""
+    parsed = [parse_handle(handle) for handle in handles]
+    return [generation_of(one.message.bucket) for one in parsed if one is not None]

@@ -12,7 +12,8 @@ from cqs.engines.bdqs import schema
 from cqs.engines.bdqs.consistency import QueueConsistency
 from cqs.engines.bdqs.ids import Entry, Position, generation_prefix, slot_name, stamp_us, window_of
 from cqs.engines.bdqs.messages import gather_few
-from cqs.engines.bdqs.write_time import WriteTime
+from cqs.engines.bdqs.write_time import check_write
+from cqs.engines.cassandra.elapsed import Began
 
 BATCH_ROWS = 100
 LISTED_MAX = 100_000
@@ -37,7 +38,7 @@ class QueueIndex:
         self._written.put((queue_id, generation, window_ms), written + 1)
         return slot_name(generation, window_ms, written // schema.PART_ROWS_MAX)
 
-    async def add(self, queue_id: str, entries: Sequence[Entry], mode: QueueConsistency, began: WriteTime) -> None:
+    async def add(self, queue_id: str, entries: Sequence[Entry], mode: QueueConsistency, began: Began) -> None:
         """Write positions of an operation that began then. They count if this returns."""
         sent, delivered = [schema.at(one, mode.level) for one in (schema.ADD_SENT, schema.ADD_DELIVERED)]
         writes: list[Coroutine[Any, Any, None]] = [
@@ -49,7 +50,7 @@ class QueueIndex:
             queue_id, entries, lambda one: (delivered if one.delivered else sent, _added(queue_id, one))
         )
         await gather_few(writes)
-        began.check(self._clock)
+        check_write(began, self._clock)
 
     async def remove(self, queue_id: str, entries: Sequence[Entry], mode: QueueConsistency) -> None:
         """Remove positions for good: each was written once, and is never written again."""

@@ -12,10 +12,11 @@ from cqs.engines.bdqs.consistency import QueueConsistency
 from cqs.engines.bdqs.expired import ExpiredMessages
 from cqs.engines.bdqs.ids import Entry, generation_of, generation_prefix, window_start
 from cqs.engines.bdqs.index import QueueIndex
-from cqs.engines.bdqs.known_queues import DROPPED, KnownQueue, KnownQueues
+from cqs.engines.bdqs.known_queues import KnownQueue, KnownQueues
 from cqs.engines.bdqs.messages import Messages
 from cqs.engines.bdqs.positions import Positions
 from cqs.engines.cassandra.garbage import Garbage, GarbageList
+from cqs.engines.cassandra.generations import DROPPED
 
 QUEUES_MAX = 100
 QUEUES_AT_ONCE = 50

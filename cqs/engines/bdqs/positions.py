@@ -15,12 +15,12 @@ import structlog
 
 from cns_common.clock import Clock
 from cns_common.errors import CnsError
-from cqs.engines.bdqs.ids import Entry, MessageKey, Stamps
+from cqs.engines.bdqs.ids import Entry, MessageKey, Stamps, generation_of
 from cqs.engines.bdqs.index import QueueIndex
 from cqs.engines.bdqs.known_queues import KnownQueue
 from cqs.engines.bdqs.message_state import MessageState
 from cqs.engines.bdqs.messages import Messages, gather_few
-from cqs.engines.bdqs.write_time import WriteTime
+from cqs.engines.cassandra.elapsed import Began
 
 log = structlog.get_logger(__name__)
 
@@ -49,10 +49,11 @@ class Positions:
     def next_stamp(self, *above: str) -> str:
         return self._stamps.next(max(above, default=""))
 
-    def choose_slot(self, queue: KnownQueue, due_ms: int) -> str:
-        return self._index.choose_slot(queue.q.id, queue.generation, due_ms, self._clock.now_ms())
+    def choose_slot(self, queue: KnownQueue, key: MessageKey, due_ms: int) -> str:
+        """In the message's generation, which may be purged by now."""
+        return self._index.choose_slot(queue.q.id, generation_of(key.bucket), due_ms, self._clock.now_ms())
 
-    async def add(self, queue: KnownQueue, entries: Sequence[Entry], began: WriteTime) -> None:
+    async def add(self, queue: KnownQueue, entries: Sequence[Entry], began: Began) -> None:
         picker = queue.picker
         try:
             await self._index.add(queue.q.id, entries, queue.mode, began)

@@ -9,7 +9,7 @@ from cqs.engines.bdqs.known_queues import KnownQueue
 from cqs.engines.bdqs.message_state import sent_state
 from cqs.engines.bdqs.messages import Buckets, Messages
 from cqs.engines.bdqs.positions import Positions
-from cqs.engines.bdqs.write_time import WriteTime
+from cqs.engines.cassandra.elapsed import Began
 from cqs.engines.contract import Entry as SentMessage
 
 
@@ -20,14 +20,14 @@ class Sending:
         self._buckets = buckets
 
     async def send(
-        self, queue: KnownQueue, entries: Sequence[SentMessage], now_ms: int, began: WriteTime
+        self, queue: KnownQueue, generation: int, entries: Sequence[SentMessage], now_ms: int, began: Began
     ) -> list[MessageKey]:
         """Two writes, one after the other, and a third in parallel if the slot is new."""
-        generation, mode = queue.generation, queue.mode
+        mode = queue.mode
         rows = []
         for one in entries:
             key = self._buckets.next_key(queue.q.id, generation, len(one.body), now_ms, alone=mode.conditional)
-            slot = self._positions.choose_slot(queue, one.visible_at_ms)
+            slot = self._positions.choose_slot(queue, key, one.visible_at_ms)
             stamp = self._positions.next_stamp()
             state = sent_state(stamp, one.visible_at_ms, slot, one.deliveries, one.first_received_ms)
             rows.append((key, one, state))

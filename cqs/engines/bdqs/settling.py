@@ -16,7 +16,7 @@ from cqs.engines.bdqs.known_queues import KnownQueue
 from cqs.engines.bdqs.message_state import MessageState
 from cqs.engines.bdqs.messages import Messages, gather_few
 from cqs.engines.bdqs.positions import Move, Positions
-from cqs.engines.bdqs.write_time import WriteTime
+from cqs.engines.cassandra.elapsed import Began
 from cqs.engines.contract import Change, Outcome
 
 TRIES_MAX = 20
@@ -96,7 +96,7 @@ class Settling:
         missing = await self._messages.confirmed_missing(queue.q.id, [one.message for one in gone], queue.mode)
         return [one.entry for one in gone if one.message in missing]
 
-    async def change(self, queue: KnownQueue, change: Change, began: WriteTime) -> tuple[Outcome, bool]:
+    async def change(self, queue: KnownQueue, change: Change, began: Began) -> tuple[Outcome, bool]:
         """The outcome, and whether the message may be visible sooner than before."""
         handle = parse_handle(change.handle)
         if handle is None:
@@ -115,11 +115,11 @@ class Settling:
         raise StoreUnavailable("the message is changed again and again")
 
     async def _change(
-        self, queue: KnownQueue, key: MessageKey, old: MessageState, change: Change, began: WriteTime
+        self, queue: KnownQueue, key: MessageKey, old: MessageState, change: Change, began: Began
     ) -> bool:
         """Returns False if another process changed the state meanwhile, so that nothing was changed."""
         due_ms = old.due_ms if change.visible_at_ms is None else change.visible_at_ms
-        slot = self._positions.choose_slot(queue, due_ms)
+        slot = self._positions.choose_slot(queue, key, due_ms)
         new = old._replace(stamp=self._positions.next_stamp(old.stamp), due_ms=due_ms, slot=slot)
         move = Move(key, 0, old, new)
         await self._positions.add(queue, [move.entry], began)

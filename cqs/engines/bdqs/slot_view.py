@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cqs.engines.bdqs import schema
-from cqs.engines.bdqs.ids import Entry, Position, lowest_position, slot_name, window_start
+from cqs.engines.bdqs.ids import Entry, Position, generation_of, lowest_position, slot_name, window_start
 
 LAG_MS = 500
 """Longer than a write takes as a rule, and than the clocks of two processes that count as right differ."""
@@ -92,8 +92,10 @@ class SlotViews:
         return view
 
     def note(self, entries: Sequence[Entry]) -> None:
+        """Those of another generation were written during a purge, and do not count."""
         for entry in entries:
-            self.get(entry.slot).note(entry.position)
+            if generation_of(entry.slot) == self.generation:
+                self.get(entry.slot).note(entry.position)
 
     def replace_listed(self, names: list[str], before: str) -> None:
         """Take note of the listed slots before a name. Views of others, which were retired, go."""

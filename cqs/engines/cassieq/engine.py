@@ -12,14 +12,14 @@ from cns_common.ids import hex_id
 from cns_common.metrics.model import Sample
 from cqs.engines.cassandra.clock_skew import ClockSkew
 from cqs.engines.cassandra.garbage import GarbageList
-from cqs.engines.cassandra.generations import QueueGenerations
+from cqs.engines.cassandra.generations import DROPPED, QueueGenerations
 from cqs.engines.cassandra.settle import settle_in_steps
 from cqs.engines.cassieq.bucket import NEVER_MS
 from cqs.engines.cassieq.bucket_writes import BucketWrites
 from cqs.engines.cassieq.expired import ExpiredMessages
 from cqs.engines.cassieq.hidden import HiddenMessages
 from cqs.engines.cassieq.invisibility import Invisibility
-from cqs.engines.cassieq.known_queues import DROPPED, KnownQueues
+from cqs.engines.cassieq.known_queues import KnownQueues
 from cqs.engines.cassieq.maintenance import GarbageCollector, Maintenance
 from cqs.engines.cassieq.monotons import Monotons
 from cqs.engines.cassieq.options import OPTIONS

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from cns_common.clock import Clock
-from cqs.engines.cassandra.generations import QueueGenerations
+from cqs.engines.cassandra.generations import DROPPED, GenerationReads, QueueGenerations
 from cqs.engines.cassieq.bucket import MessageRow
 from cqs.engines.cassieq.hidden import BEGIN
-from cqs.engines.cassieq.ids import queue_key
+from cqs.engines.cassieq.ids import parse_handle, queue_key
 from cqs.engines.cassieq.options import bucket_size
 from cqs.engines.cassieq.pointers import Pointer, Pointers
 from cqs.engines.contract import QueueRef
 
 KNOWN_MAX = 20_000
 RECORDED_MAX = 10_000
-DROPPED = -1
-"""The generation of a dropped queue."""
 READ_AGE_MS_MAX = 5_000
 """A generation that was read longer ago is read again. Sends and receives read it each time, beside their work."""
 USED_AGE_MS_MAX = 3_600_000
@@ -81,11 +79,10 @@ class KnownQueue:
 
 class KnownQueues:
     def __init__(self, generations: QueueGenerations, pointers: Pointers, clock: Clock) -> None:
-        self._generations = generations
+        self._reads = GenerationReads(generations.generation)
         self._pointers = pointers
         self._clock = clock
         self._known: OrderedDict[str, KnownQueue] = OrderedDict()
-        self._reads: dict[str, asyncio.Task[KnownQueue]] = {}
 
     def __iter__(self) -> Iterator[KnownQueue]:
         return iter(list(self._known.values()))
@@ -94,7 +91,7 @@ class KnownQueues:
         now_ms = self._clock.wall_ms()
         known = self._known.get(q.id)
         if known is None or (not known.dropped and now_ms - known.read_ms > READ_AGE_MS_MAX):
-            known = await asyncio.shield(self._reads.get(q.id) or self._start_read(q))
+            known = await self.refresh(q)
         if now_ms - known.used_ms > USED_AGE_MS_MAX:
             known.placed = False
         known.q = q
@@ -114,26 +111,25 @@ class KnownQueues:
 
     async def refresh(self, q: QueueRef) -> KnownQueue:
         """Read the generation now."""
-        return self._observe(q, await self._generations.generation(q.id))
+        return self._observe(q, await self._reads.read(q.id))
+
+    async def get_for(self, q: QueueRef, handles: Iterable[bytes]) -> KnownQueue:
+        """A handle of a newer generation than is known tells of another process's purge."""
+        known = await self.get(q)
+        parsed = [parse_handle(handle) for handle in handles]
+        newest = max((one.generation for one in parsed if one is not None), default=0)
+        return await self.refresh(q) if not known.dropped and newest > known.generation else known
 
     def observe_purge(self, q: QueueRef, generation: int) -> None:
-        self._observe(q, None if generation == DROPPED else generation)
+        self._observe(q, generation)
 
     def find(self, queue_id: str) -> KnownQueue | None:
         return self._known.get(queue_id)
 
-    def _start_read(self, q: QueueRef) -> asyncio.Task[KnownQueue]:
-        """One read for all concurrent callers."""
-        read = self._reads[q.id] = asyncio.create_task(self.refresh(q))
-        read.add_done_callback(lambda _: self._reads.pop(q.id))
-        return read
-
-    def _observe(self, q: QueueRef, generation: int | None) -> KnownQueue:
+    def _observe(self, q: QueueRef, generation: int) -> KnownQueue:
         """Generations only rise; DROPPED is final."""
         now_ms = self._clock.wall_ms()
         known = self._known.get(q.id)
-        if generation is None:
-            generation = DROPPED
         if known is None or (not known.dropped and (generation == DROPPED or generation > known.generation)):
             known = self._known[q.id] = KnownQueue(q, generation, now_ms)
             if len(self._known) > KNOWN_MAX:

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from cns_common.clock import Clock
 from cns_common.errors import StoreUnavailable
 from cns_common.ids import hex_id
+from cqs.engines.cassandra.elapsed import Began, begin
 from cqs.engines.cassieq.bucket_writes import BucketWrites, acknowledge
 from cqs.engines.cassieq.ids import TAG_DIGITS, bucket_of, sequence_of
 from cqs.engines.cassieq.known_queues import KnownQueue, KnownQueues
@@ -45,7 +46,7 @@ class Sender:
         for _ in range(TRIES_MAX):
             if known.dropped:
                 return [RejectedEntry() for _ in entries]
-            began = self._clock.monotonic_ms(), self._clock.real_ms()
+            began = begin(self._clock)
             placed = await self._insert(known, [entries[at] for at in left])
             current, gone = await self._look(known, q, placed, began)
             if current is not known:  # purged or dropped meanwhile
@@ -71,7 +72,7 @@ class Sender:
         return messages
 
     async def _look(
-        self, known: KnownQueue, q: QueueRef, messages: Sequence[NewMessage], began: tuple[int, int]
+        self, known: KnownQueue, q: QueueRef, messages: Sequence[NewMessage], began: Began
     ) -> tuple[KnownQueue, set[int]]:
         """The queue as it is now, and the messages that were taken back."""
         by_bucket = _by_bucket(known, messages)
@@ -79,7 +80,7 @@ class Sender:
             self._known_queues.refresh(q),
             asyncio.gather(*[self._rows.sealed(known.key, bucket) for bucket in by_bucket]),
         )
-        late = self._clock.monotonic_ms() - began[0] > CERTAIN_MS or self._clock.real_ms() - began[1] > CERTAIN_MS
+        late = began.elapsed_ms(self._clock) > CERTAIN_MS
         gone: set[int] = set()
         for (bucket, some), is_sealed in zip(by_bucket.items(), sealed, strict=True):
             if is_sealed or late:

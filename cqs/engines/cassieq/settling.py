@@ -61,7 +61,7 @@ class Settler:
         self._waiters = waiters
 
     async def delete(self, q: QueueRef, handles: Sequence[bytes]) -> list[Outcome]:
-        known = await self._known_queues.get(q)
+        known = await self._known_queues.get_for(q, handles)
         outcomes = [Outcome.MALFORMED] * len(handles)
         by_bucket: dict[int, list[tuple[int, PopReceipt]]] = {}
         for at, handle in enumerate(handles):
@@ -84,7 +84,7 @@ class Settler:
         return outcomes
 
     async def change(self, q: QueueRef, changes: Sequence[Change], now_ms: int) -> list[Outcome]:
-        known = await self._known_queues.get(q)
+        known = await self._known_queues.get_for(q, [change.handle for change in changes])
         return [await self._change(known, q, change, now_ms) for change in changes]  # in order: of one message, maybe
 
     async def _change(self, known: KnownQueue, q: QueueRef, change: Change, now_ms: int) -> Outcome:

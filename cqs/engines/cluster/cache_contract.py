@@ -17,7 +17,6 @@ from cqs.engines.contract import Outcome
 
 EPOCH_DIGITS = 16
 TRUST_DIGITS = 8
-DROPPED = -1
 FILLED = -1
 FILLED_BY_ANOTHER = -2
 

@@ -109,6 +109,27 @@ class CacheFailover:
             await self._trust.ensure_certain()
         return self._open.is_set() and self._trust.certain
 
+    async def reset(self, shard: QueueShard, generation: int) -> None:
+        """As `Cache.reset`. If this returns, no process uses a cache of the shard that was not told, but this Redis in
+        a later epoch, which begins with what Cassandra has. Raises StoreUnavailable if Cassandra does not confirm the
+        epoch."""
+        if self._redis is None:
+            await self._fallback.reset(shard, generation)
+            return
+        while True:
+            await self._open.wait()
+            if not self._trust.certain:
+                await self._trust.ensure_certain()
+            epoch = self._trust.epoch
+            await self.ask(lambda cache: cache.reset(shard, generation))
+            if self._open.is_set() and self._trust.certain and self._trust.epoch == epoch:
+                return
+
+    @property
+    def knows_generations(self) -> bool:
+        """Whether what the cache says of a queue's generation holds for all processes."""
+        return not self.on_fallback and self._trust.certain
+
     @property
     def redis(self) -> RedisCache | None:
         """None while it is unavailable."""

@@ -8,8 +8,8 @@ from cns_common.cassandra.background_work import background
 from cns_common.clock import Clock
 from cns_common.metrics.model import Sample
 from cqs.engines.cassandra.clock_skew import ClockSkew
+from cqs.engines.cassandra.generations import DROPPED
 from cqs.engines.cassandra.settle import settle_in_steps
-from cqs.engines.cluster.cache_contract import DROPPED
 from cqs.engines.cluster.fifo.engine import FifoQueues
 from cqs.engines.cluster.known_queues import KnownQueues
 from cqs.engines.cluster.maintenance import clear_garbage

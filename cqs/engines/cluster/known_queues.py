@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import structlog
 
 from cns_common.clock import Clock
-from cqs.engines.cluster.cache_contract import DROPPED, Cache
+from cqs.engines.cassandra.generations import DROPPED, GenerationReads
+from cqs.engines.cluster.cache_contract import Cache
 from cqs.engines.cluster.ids import QueueShard
 from cqs.engines.cluster.ownership.processes import LiveProcesses
 from cqs.engines.cluster.ownership.used_queues import UsedQueues, slice_of
@@ -21,8 +22,7 @@ from cqs.engines.contract import QueueRef
 
 KNOWN_MAX = 20_000
 GENERATION_AGE_MS_MAX = 5_000
-"""How old a known generation may be while Redis is away: messages sent within this time after another process's purge
-may be lost to it."""
+"""How old the generation may be by which a process receives while Redis is away."""
 GENERATION_AGE_CACHED_MS_MAX = 60_000
 """The same while Redis, which reports a purge with each answer, is in use."""
 NOTE_AGE_MS_MAX = 86_400_000
@@ -78,7 +78,7 @@ class KnownQueues:
         self._processes = processes
         self._used = used
         self._known_queues: OrderedDict[str, KnownQueue] = OrderedDict()
-        self._reads: dict[str, asyncio.Task[KnownQueue]] = {}
+        self._reads = GenerationReads(rows.generation)
         self._notes: dict[str, asyncio.Task[None]] = {}
         self._fills: dict[QueueShard, _Fill] = {}
         self._fill_slots = FillSlots()
@@ -92,7 +92,7 @@ class KnownQueues:
         now_ms = self._clock.wall_ms()
         queue = self._known_queues.get(q.id)
         if queue is None or (queue.generation != DROPPED and now_ms - queue.read_ms > self._age_ms_max(q)):
-            queue = await asyncio.shield(self._reads.get(q.id) or self._read(q))
+            queue = await self._read(q)
         queue.q = q
         queue.used_ms = now_ms
         noted = queue.noted
@@ -101,10 +101,16 @@ class KnownQueues:
         return queue
 
     async def verified(self, queue: KnownQueue) -> int:
-        """The queue's generation, read anew if it may be too old for answers that no Redis has confirmed."""
-        if self._clock.wall_ms() - queue.read_ms > GENERATION_AGE_MS_MAX and queue.generation != DROPPED:
-            await asyncio.shield(self._reads.get(queue.q.id) or self._read(queue.q))
+        """The queue's generation, read after this call began: no Redis has confirmed that it is still the known one."""
+        queue.observe_generation(await self._reads.read(queue.q.id))
         return queue.generation
+
+    async def get_for(self, q: QueueRef, generations: Iterable[int]) -> KnownQueue:
+        """For handles of messages of these generations: one newer than is known tells of another process's purge."""
+        queue = await self.get(q)
+        if queue.generation != DROPPED and max(generations, default=0) > queue.generation:
+            await self.verified(queue)
+        return queue
 
     def _age_ms_max(self, q: QueueRef) -> int:
         without_redis = any(self._caches.at(shard).on_fallback for shard in self._caches.shards(q.id))
@@ -140,16 +146,9 @@ class KnownQueues:
 
     # -- generations --------------------------------------------------------------------------------------------------
 
-    def _read(self, q: QueueRef) -> asyncio.Task[KnownQueue]:
-        """One read for all concurrent callers."""
-        read = self._reads[q.id] = asyncio.create_task(self._read_generation(q))
-        read.add_done_callback(lambda _: self._reads.pop(q.id))
-        return read
-
-    async def _read_generation(self, q: QueueRef) -> KnownQueue:
+    async def _read(self, q: QueueRef) -> KnownQueue:
         now_ms = self._clock.wall_ms()
-        generation = await self._rows.generation(q.id)
-        known = DROPPED if generation is None else generation
+        known = await self._reads.read(q.id)
         queue = self._known_queues.get(q.id)
         if queue is None:
             queue = self._known_queues[q.id] = KnownQueue(q, known, now_ms)

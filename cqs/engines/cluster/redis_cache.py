@@ -17,9 +17,9 @@ from redis.exceptions import RedisError
 from cns_common.clock import Clock
 from cns_common.redis_pipe import PipeError, RedisPipe, ReplyError, Word
 from cns_common.task_cancellation import cancel_and_wait
+from cqs.engines.cassandra.generations import DROPPED
 from cqs.engines.cluster import redis_scripts as lua
 from cqs.engines.cluster.cache_contract import (
-    DROPPED,
     CacheCounts,
     CachedMessage,
     CacheUnavailable,

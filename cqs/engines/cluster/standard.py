@@ -12,8 +12,8 @@ from itertools import chain
 from typing import TypeVar
 
 from cns_common.errors import CnsError, StoreUnavailable
+from cqs.engines.cassandra.generations import DROPPED
 from cqs.engines.cluster.cache_contract import (
-    DROPPED,
     Cache,
     CacheCounts,
     CachedMessage,
@@ -116,7 +116,7 @@ class StandardQueues:
         if current is None or DROPPED < current < queue.generation:
             self._known_queues.start_fill(queue, shard)  # the fill finds the messages and wakes waiters
             return await self._known_queues.verified(queue)  # a sender of an older generation sends again
-        if self._caches.at(shard).on_fallback and current == queue.generation:
+        if current == queue.generation and not self._caches.know_generations(shard):
             return await self._known_queues.verified(queue)  # this process may not know of a purge
         return current
 
@@ -200,7 +200,8 @@ class StandardQueues:
     async def delete(self, q: QueueRef, handles: Sequence[bytes], now_ms: int) -> list[Outcome]:
         keys = [parse_handle(handle, older_handles=q.older_handles) for handle in handles]
         known = [key for key in keys if key is not None]
-        outcomes = iter(await self._delete(await self._known_queues.get(q), known, now_ms) if known else ())
+        queue = await self._known_queues.get_for(q, [generation_of(key.location.bucket) for key in known])
+        outcomes = iter(await self._delete(queue, known, now_ms) if known else ())
         return [Outcome.MALFORMED if key is None else next(outcomes) for key in keys]
 
     async def _delete(self, queue: KnownQueue, keys: Sequence[DeliveryKey], now_ms: int) -> list[Outcome]:
@@ -248,7 +249,8 @@ class StandardQueues:
         return outcomes
 
     async def change(self, q: QueueRef, changes: Sequence[Change], now_ms: int) -> list[Outcome]:
-        queue = await self._known_queues.get(q)
+        keys = [parse_handle(change.handle, older_handles=True) for change in changes]
+        queue = await self._known_queues.get_for(q, [generation_of(key.location.bucket) for key in keys if key])
         older = q.older_handles
         return list(await asyncio.gather(*[self._change(queue, each, now_ms, older_handles=older) for each in changes]))
 

@@ -7,11 +7,10 @@ from collections.abc import Sequence
 
 from cns_common.bounded_cache import BoundedCache
 from cns_common.clock import Clock
-from cns_common.errors import StoreUnavailable
 from cns_common.metrics.model import Sample
 from cqs.engines.cassandra.clock_skew import ClockSkew
 from cqs.engines.cassandra.garbage import EVERY_GENERATION, Garbage, GarbageList
-from cqs.engines.cassandra.generations import QueueGenerations
+from cqs.engines.cassandra.generations import DROPPED, QueueGenerations
 from cqs.engines.cassandra.settle import settle_in_steps
 from cqs.engines.contract import (
     Capabilities,
@@ -30,7 +29,8 @@ from cqs.engines.contract import (
 )
 from cqs.engines.long_poll import LocalLongPolls
 from cqs.engines.pipes.conditional_writes import ConditionalWrites
-from cqs.engines.pipes.known_queues import DROPPED, KnownQueue, KnownQueues
+from cqs.engines.pipes.known_queues import KnownQueue, new_known_queues
+from cqs.engines.pipes.names import generations_of
 from cqs.engines.pipes.options import OPTIONS, options_of
 from cqs.engines.pipes.popper import Popper, Request
 from cqs.engines.pipes.pusher import Pushed, Pusher
@@ -43,8 +43,6 @@ from cqs.engines.views import QueueStatistics
 from cqs.engines.waiters import LocalWaiter, WaiterRegistry
 
 NAME = "pipes"
-GENERATIONS_MAX = 5
-"""Purges that one send may meet before it fails."""
 POPPERS_MAX = 20_000
 POLLS_AT_ONCE = 16
 IDLE_MS = 1_000
@@ -70,7 +68,7 @@ class PipesEngine:
         self._clock = clock
         self._skew = skew
         self._node = node
-        self._known_queues = KnownQueues(generations, clock)
+        self._known_queues = new_known_queues(generations, clock)
         self._writes = ConditionalWrites(rows.cassandra)
         self._pusher = Pusher(rows, clock, node)
         self._settler = Settler(rows, self._writes)
@@ -95,15 +93,13 @@ class PipesEngine:
         if not entries:
             return []
         queue = await self._known_queues.get(q)
-        for _ in range(GENERATIONS_MAX):
-            generation = queue.generation  # other tasks raise it when they learn of a purge
-            if generation == DROPPED:
-                return [RejectedEntry() for _ in entries]
-            pushed = await self._pusher.push(q.id, generation, options_of(q).pipe_size, entries, now_ms)
-            if queue.generation == generation:
-                self._announce(queue, pushed, entries, now_ms)
-                return [SentEntry(entry.id, one.sequence) for entry, one in zip(entries, pushed, strict=True)]
-        raise StoreUnavailable("the queue is purged again and again")
+        pushed = await self._known_queues.send(
+            queue, lambda generation: self._pusher.push(q.id, generation, options_of(q).pipe_size, entries, now_ms)
+        )
+        if pushed is None:
+            return [RejectedEntry() for _ in entries]
+        self._announce(queue, pushed, entries, now_ms)
+        return [SentEntry(entry.id, one.sequence) for entry, one in zip(entries, pushed, strict=True)]
 
     def _announce(self, queue: KnownQueue, pushed: Sequence[Pushed], entries: Sequence[Entry], now_ms: int) -> None:
         """Wake waiters of this process: one for each visible message, and one to set a timer for the delayed."""
@@ -158,7 +154,7 @@ class PipesEngine:
     # -- settling -----------------------------------------------------------------------------------------------------
 
     async def delete(self, q: QueueRef, handles: Sequence[bytes], now_ms: int) -> list[Outcome]:
-        queue = await self._known_queues.get(q)
+        queue = await self._known_queues.get_for(q, generations_of(handles))
         settled = await self._settler.delete(q, queue.generation, handles)
         popper = self._poppers.get(q.id)
         for location, outcome in settled:
@@ -167,7 +163,7 @@ class PipesEngine:
         return [outcome for _, outcome in settled]
 
     async def change(self, q: QueueRef, changes: Sequence[Change], now_ms: int) -> list[Outcome]:
-        queue = await self._known_queues.get(q)
+        queue = await self._known_queues.get_for(q, generations_of([change.handle for change in changes]))
         changed = await self._settler.change(q, queue.generation, changes)
         popper = self._poppers.get(q.id)
         hidden = 0

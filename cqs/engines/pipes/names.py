@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from cns_common.ids import hex_id
@@ -73,3 +74,9 @@ def parse_handle(handle: bytes) -> Delivery | None:
         return None
     lease, pipe, place = (part.decode() for part in found.groups())
     return Delivery(Location(pipe, int(place, 16)), int(lease, 16))
+
+
+def generations_of(handles: Iterable[bytes]) -> list[int]:
+    """The generations of the messages of these handles."""
+    parsed = [parse_handle(handle) for handle in handles]
+    return [generation_of(one.location.pipe) for one in parsed if one is not None]

@@ -9,8 +9,9 @@ import structlog
 
 from cns_common.errors import CnsError
 from cqs.engines.cassandra.garbage import GarbageList
+from cqs.engines.cassandra.generations import DROPPED
 from cqs.engines.pipes import schema
-from cqs.engines.pipes.known_queues import DROPPED, KnownQueue, KnownQueues
+from cqs.engines.pipes.known_queues import KnownQueue, KnownQueues
 from cqs.engines.pipes.names import Location, start_of
 from cqs.engines.pipes.rows import ListedPipe, PipeRows
 from cqs.engines.pipes.statistics import StatisticsKeeper

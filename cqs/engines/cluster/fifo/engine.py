@@ -10,7 +10,7 @@ from contextlib import suppress
 from cns_common.cassandra.session import Cassandra
 from cns_common.clock import Clock
 from cns_common.errors import CnsError, StoreUnavailable
-from cqs.engines.cluster.cache_contract import DROPPED
+from cqs.engines.cassandra.generations import DROPPED
 from cqs.engines.cluster.fifo import commands as c
 from cqs.engines.cluster.fifo.conversions import delivery_of, message_of, new_message, peeked_of, read_cursor
 from cqs.engines.cluster.fifo.log import CommandLog

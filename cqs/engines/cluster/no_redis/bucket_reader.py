@@ -14,7 +14,8 @@ import structlog
 
 from cns_common.clock import Clock
 from cns_common.errors import CnsError
-from cqs.engines.cluster.cache_contract import DROPPED, CachedMessage
+from cqs.engines.cassandra.generations import DROPPED
+from cqs.engines.cluster.cache_contract import CachedMessage
 from cqs.engines.cluster.ids import QueueShard
 from cqs.engines.cluster.no_redis.claims import BucketClaims
 from cqs.engines.cluster.no_redis.visibility import LocalVisibility

@@ -11,8 +11,8 @@ import structlog
 from cns_common.clock import Clock
 from cns_common.errors import CnsError
 from cns_common.task_cancellation import cancel_and_wait
+from cqs.engines.cassandra.generations import DROPPED
 from cqs.engines.cluster.cache_contract import (
-    DROPPED,
     FILLED,
     CacheCounts,
     CachedMessage,

@@ -11,7 +11,8 @@ from typing import NamedTuple
 
 from cns_common.bounded_cache import BoundedCache
 from cns_common.clock import Clock
-from cqs.engines.cluster.cache_contract import DROPPED, CacheCounts, CachedMessage
+from cqs.engines.cassandra.generations import DROPPED
+from cqs.engines.cluster.cache_contract import CacheCounts, CachedMessage
 from cqs.engines.cluster.ids import COUNTER_BITS, MessageLocation, QueueShard, start_of
 from cqs.engines.cluster.no_redis.visibility import LocalVisibility
 from cqs.engines.cluster.refill import buckets_of, cached_messages, headers_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cns_common.bounded_cache import BoundedCache
 from cns_common.clock import Clock
-from cqs.engines.cluster.cache_contract import DROPPED
+from cqs.engines.cassandra.generations import DROPPED
 from cqs.engines.cluster.known_queues import KNOWN_MAX, KnownQueues
 from cqs.engines.cluster.servers.router import CacheRouter
 

@@ -160,7 +160,23 @@ class CacheRouter:
             await self._reset(shard, generation)
 
     async def _reset(self, shard: QueueShard, generation: int) -> None:
-        await self.ask(shard, lambda cache: cache.reset(shard, generation))
+        """As `CacheFailover.reset`. A shard that moves is reset where it is then."""
+        if self._trust is None:
+            await self.at(shard).reset(shard, generation)
+            return
+        while True:
+            if self.at(shard) is self._nowhere:
+                await self._settled.wait()
+            if not self._trust.certain:
+                await self._trust.ensure_certain()
+            failover = self.at(shard)
+            await failover.reset(shard, generation)
+            if self._trust.certain and self.at(shard) is failover:
+                return
+
+    def know_generations(self, shard: QueueShard) -> bool:
+        """Whether the shard's cache is one whose word on the queue's generation holds for all processes."""
+        return self._trust is not None and self._trust.certain and self.at(shard).knows_generations
 
     def hint(self, queue_id: str) -> None:
         """Tell other processes that a FIFO queue, which no cache knows, has changed. They listen to every server."""

@@ -10,7 +10,8 @@ from cns_common.cassandra.session import CassandraAddress
 from cns_common.clock import Clock
 from cqs.engines.cluster.ids import MessageLocation
 from cqs.engines.contract import Entry
-from tests.conformance.support import QueueFixture, bodies
+from tests.conformance.support import HIDE_MS, QueueFixture, bodies
+from tests.integration.cqs.engines.test_cache_trust import drain_both, processes, proxies, until_up
 from tests.integration.cqs.engines.test_cluster_engine import open_with_session
 from tests.own_redis import OwnRedis
 
@@ -34,7 +35,7 @@ async def test_a_send_during_a_purge_loses_nothing(
             queue: str, generation: int, entries: Sequence[Entry], now_ms: int, buckets: int = 1
         ) -> list[MessageLocation]:
             places = await insert(queue, generation, entries, now_ms, buckets)
-            await other._known_queues._read_generation(there.q)
+            await other._known_queues._read(there.q)
             return places
 
         await here.purge()
@@ -43,3 +44,21 @@ async def test_a_send_during_a_purge_loses_nothing(
         while await one.maintain(500, here.now_ms):  # remove purged rows
             pass
         assert bodies(await here.take()) == [b"after"]
+
+
+@pytest.mark.extended
+async def test_a_purge_by_a_process_that_does_not_reach_redis(
+    cassandra_address: CassandraAddress, own_redis: OwnRedis
+) -> None:
+    """It is answered when no process trusts this Redis any more: what the other sends from then on stays."""
+    with proxies(own_redis) as (proxy,):
+        async with processes(cassandra_address, proxy.redis_url, own_redis.url) as ((here, _), (there, _)):
+            await until_up(here)
+            await until_up(there)
+            await there.send(b"before")
+            assert bodies(await here.take()) == [b"before"]
+            proxy.cut()
+            await here.purge()
+            await there.send(b"after")
+            here.advance(10 * HIDE_MS)
+            assert bodies(await drain_both(here, there, want=1)) == [b"after"]

@@ -53,7 +53,7 @@ async def test_k_is_changed_while_the_queue_is_used(cassandra_address: Cassandra
 async def test_automatic_k_follows_lost_races(
     cassandra_address: CassandraAddress, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module, interval in ((picker, "LIST_INTERVAL_MS"), (known_queues, "GENERATION_AGE_MS_MAX")):
+    for module, interval in ((picker, "LIST_INTERVAL_MS"), (known_queues, "AGE_MS_MAX")):
         monkeypatch.setattr(module, interval, 3_600_000)  # both processes send the same statements
     async with bdqs_processes(cassandra_address, 2) as both:
         for process in both:
@@ -73,5 +73,5 @@ async def test_automatic_k_follows_lost_races(
 
 
 def _automatic_k(process: Process) -> int:
-    queue = process.engine._known_queues.known(process.queue.q.id)
+    queue = process.engine._known_queues.find(process.queue.q.id)
     return queue.automatic_k.k if queue else 1

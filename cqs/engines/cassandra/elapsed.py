@@ -1,0 +1,22 @@
+"""How long ago something began, by the clock that says more."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from cns_common.clock import Clock
+
+
+class Began(NamedTuple):
+    """A moment on both clocks: the monotonic one stands still while a machine is suspended, and the wall clock may be
+    set."""
+
+    monotonic_ms: int
+    real_ms: int
+
+    def elapsed_ms(self, clock: Clock) -> int:
+        return max(clock.monotonic_ms() - self.monotonic_ms, abs(clock.real_ms() - self.real_ms))
+
+
+def begin(clock: Clock) -> Began:
+    return Began(clock.monotonic_ms(), clock.real_ms())

@@ -1,0 +1,121 @@
+"""The queues that a process uses, and the generation of each as it knows it.
+
+A generation that was read some time ago is good enough to receive: messages of an older one are purged ones, which SQS
+may return for a minute. It is not good enough to send, nor to say of a newer handle that its message is gone: these
+calls read it themselves (`send`, `get_for`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from typing import Generic, TypeVar
+
+from cns_common.clock import Clock
+from cns_common.errors import StoreUnavailable
+from cqs.engines.cassandra.elapsed import begin
+from cqs.engines.cassandra.generations import DROPPED, GenerationReads, QueueGenerations
+from cqs.engines.contract import QueueRef
+
+KNOWN_MAX = 20_000
+GENERATION_AGE_MS_MAX = 5_000
+"""How old the generation may be by which a process receives."""
+GENERATIONS_MAX = 5
+"""Purges that one send may meet before it fails."""
+CERTAIN_MS = 1_000
+"""A send that took longer reads the generation once more. So it is lost to a purge only if both overlapped, and its
+answer came within this time after the purge's."""
+
+
+class KnownQueue:
+    """A queue as this process knows it."""
+
+    def __init__(self, q: QueueRef, generation: int) -> None:
+        self.q = q
+        self.generation = generation
+        self.read_ms = 0
+        """When the generation was read."""
+
+    def observe_generation(self, generation: int) -> None:
+        """Take note of a generation, wherever it comes from. Generations only rise; DROPPED is final."""
+        if DROPPED in (generation, self.generation):
+            self.generation = DROPPED
+        else:
+            self.generation = max(generation, self.generation)
+
+
+K = TypeVar("K", bound=KnownQueue)
+T = TypeVar("T")
+
+
+class KnownQueues(Generic[K]):
+    def __init__(
+        self, generations: QueueGenerations, clock: Clock, make: Callable[[QueueRef, int], K], age_ms_max: int
+    ) -> None:
+        """`make` gets a queue and its generation."""
+        self._reads = GenerationReads(generations.generation)
+        self._clock = clock
+        self._make = make
+        self._age_ms_max = age_ms_max
+        self._known: OrderedDict[str, K] = OrderedDict()
+        self._next_batch = 0
+
+    def __iter__(self) -> Iterator[K]:
+        return iter(list(self._known.values()))
+
+    def next_batch(self, n: int) -> list[K]:
+        """The next `n` queues in turn."""
+        known = list(self._known.values())
+        first = self._next_batch if self._next_batch < len(known) else 0
+        self._next_batch = first + n
+        return known[first : self._next_batch]
+
+    def find(self, queue_id: str) -> K | None:
+        return self._known.get(queue_id)
+
+    async def get(self, q: QueueRef) -> K:
+        queue = self._known.get(q.id)
+        if queue is None or self._is_old(queue):
+            queue = await self.refresh(q)
+        queue.q = q
+        return queue
+
+    async def get_for(self, q: QueueRef, generations: Iterable[int]) -> K:
+        """For handles of messages of these generations: one newer than is known tells of another process's purge."""
+        queue = await self.get(q)
+        if queue.generation != DROPPED and max(generations, default=0) > queue.generation:
+            return await self.refresh(q)
+        return queue
+
+    async def refresh(self, q: QueueRef) -> K:
+        """Read the generation now."""
+        asked_ms = self._clock.wall_ms()
+        generation = await self._reads.read(q.id)
+        queue = self._known.get(q.id)
+        if queue is None:
+            queue = self._known[q.id] = self._make(q, generation)
+            if len(self._known) > KNOWN_MAX:
+                self._known.popitem(last=False)
+        queue.observe_generation(generation)
+        queue.read_ms = max(queue.read_ms, asked_ms)
+        return queue
+
+    async def send(self, queue: K, write: Callable[[int], Awaitable[T]]) -> T | None:
+        """Write messages into a generation that is the current one at some time after this call began: the read runs
+        beside the write, which is repeated if the generation is another one. None if the queue is dropped."""
+        for _ in range(GENERATIONS_MAX):
+            generation, began = queue.generation, begin(self._clock)
+            if generation == DROPPED:
+                return None
+            reading = self._reads.begin(queue.q.id)
+            written = await write(generation)
+            queue.observe_generation(await asyncio.shield(reading))
+            if began.elapsed_ms(self._clock) > CERTAIN_MS:
+                queue.observe_generation(await self._reads.read(queue.q.id))
+            if queue.generation == generation:
+                return written
+        raise StoreUnavailable("the queue is purged again and again")
+
+    def _is_old(self, queue: K) -> bool:
+        return queue.generation != DROPPED and self._clock.wall_ms() - queue.read_ms > self._age_ms_max
