@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+from cns_backend.engines import DEFAULT_EMBEDDED_ENGINE
 from cns_common.clock import Clock
+from cns_common.sqlite.database import Database
 from cqs.engines.contract import PeekedMessage
+from cqs.messages.receipt_handle import KEY_BYTES
+from cqs.service import QueueService
+from cqs.stores.embedded.move_tasks import EmbeddedMoveTaskStore
+from tests.conformance.drivers import CLUSTER, Driver
 from tests.integration.cqs.engines.sqs_model import VisibleQueue
 from tests.integration.cqs.sqs import ACCOUNT, Sqs, open_sqs
 
@@ -29,12 +36,20 @@ class StillClock(Clock):
         return self._start_ms
 
 
-class Service:
-    """A service that stays open for all examples; each example has its own queues."""
+class StillMessageClock(StillClock):
+    """The time of messages stands still; leases and dates of writes are by a clock that Cassandra's agrees with."""
 
-    def __init__(self, directory: Path) -> None:
+    def wall_ms(self) -> int:
+        return self.real_ms()
+
+
+class Service:
+    """A service that stays open for all examples; each example has its own queues, of the engine of this name."""
+
+    def __init__(self, directory: Path, engine: str = DEFAULT_EMBEDDED_ENGINE) -> None:
+        self.engine = engine
         self._runner = asyncio.Runner()
-        self._serving = open_sqs(directory, StillClock())
+        self._serving = _on_cassandra(directory, engine) if engine in CLUSTER else open_sqs(directory, StillClock())
         self.sqs: Sqs = self.run(self._serving.__aenter__())
 
     def run(self, call: Coroutine[Any, Any, Any]) -> Any:
@@ -45,6 +60,20 @@ class Service:
         self._runner.close()
 
 
+@asynccontextmanager
+async def _on_cassandra(directory: Path, name: str) -> AsyncIterator[Sqs]:
+    """With an engine beside the embedded one, in which the queues' settings are."""
+    clock = StillMessageClock()
+    async with open_sqs(directory, clock) as sqs, Driver(name, directory, clock).open() as engine:
+        database = Database(directory / "moves", clock)
+        moves = EmbeddedMoveTaskStore(database)
+        database.start(asyncio.get_running_loop())
+        engines = {DEFAULT_EMBEDDED_ENGINE: sqs.engine, name: engine}
+        service = QueueService(sqs.store, moves, engines, clock, receipt_key=bytes(KEY_BYTES))
+        yield Sqs(service, clock, sqs.store, sqs.engine)
+        await database.close()
+
+
 class Queue:
     """A queue, its model, and all receipt handles ever given for it."""
 
@@ -52,7 +81,7 @@ class Queue:
         self.service = service
         self.name = name
         self.seen = seen
-        attributes = {"ContentBasedDeduplication": "true"} if seen.fifo else {}
+        attributes = {"Engine": service.engine, **({"ContentBasedDeduplication": "true"} if seen.fifo else {})}
         self.url: str = service.run(service.sqs.queue(name, **attributes))
         self.handles: list[str] = []
         self.delay_s = 0

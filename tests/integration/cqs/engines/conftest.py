@@ -1,0 +1,15 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.conformance.drivers import drop_keyspaces
+from tests.keyspace import aside
+
+
+@pytest.fixture(scope="session")
+def conformance_keyspace() -> Iterator[None]:
+    """The keyspace of the conformance suite's drivers goes at the end."""
+    yield
+    aside(drop_keyspaces())
