@@ -127,12 +127,15 @@ class _IdempotentRetryPolicy(RetryPolicy):  # type: ignore[misc]  # the driver s
         return decision
 
     def on_unavailable(
-        self, query: Any, consistency: int, required: int, alive: int, retry_num: int
+        self, query: Any, consistency: int, required_replicas: int, alive_replicas: int, retry_num: int
     ) -> tuple[int, int | None]:
-        """The lack of replicas may show after some of them accepted a conditional statement."""
+        """The lack of replicas may show after some of them accepted a conditional statement. The driver passes the
+        arguments by these names."""
         if not query.is_idempotent:
             return self.RETHROW, None
-        decision: tuple[int, int | None] = super().on_unavailable(query, consistency, required, alive, retry_num)
+        decision: tuple[int, int | None] = super().on_unavailable(
+            query, consistency, required_replicas, alive_replicas, retry_num
+        )
         return decision
 
 
