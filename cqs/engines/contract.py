@@ -188,6 +188,9 @@ class Capabilities(msgspec.Struct, frozen=True, array_like=True):
     """`counts` is exact while nothing changes. Else it is an estimate."""
     fair: bool
     """`Entry.group` of a standard queue is a tenant, and `receive` is fair between tenants."""
+    order: Literal["oldest", "nearly"] = "oldest"
+    """Of standard queues. "oldest": what became visible first is received first. "nearly": so in one process with the
+    engine's default options; several processes or other options may change places."""
 
 
 class Waiter(Protocol):

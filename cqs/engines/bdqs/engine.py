@@ -76,6 +76,7 @@ class BdqsEngine:
         max_delay_ms=7 * 24 * 3_600_000,
         exact_counts=False,
         fair=False,
+        order="nearly",
     )
     options: Mapping[str, EngineOption] = {
         one.name: one

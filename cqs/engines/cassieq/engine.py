@@ -67,6 +67,7 @@ class CassieqEngine:
         max_delay_ms=7 * 24 * 3_600_000,
         exact_counts=False,
         fair=False,
+        order="nearly",
     )
     options: Mapping[str, EngineOption] = OPTIONS
 

@@ -10,6 +10,7 @@ from cqs.engines.options import EngineOption
 BUCKET_SIZE = "BucketSize"
 ID_RANGE = "IdRange"
 STRICT_FIFO = "StrictFifo"
+REPAIR_WAIT = "RepairWait"
 
 
 def _number(least: int, most: int) -> Callable[[str], str]:
@@ -33,6 +34,7 @@ OPTIONS: Mapping[str, EngineOption] = {
         EngineOption(BUCKET_SIZE, "20", _number(1, 1_000), live=False),
         EngineOption(ID_RANGE, "1000", _number(1, 1_000), live=True),
         EngineOption(STRICT_FIFO, "true", _flag, live=True),
+        EngineOption(REPAIR_WAIT, "30", _number(1, 300), live=True),
     )
 }
 
@@ -50,3 +52,8 @@ def id_range(q: QueueRef) -> int:
 def strict_fifo(q: QueueRef) -> bool:
     """Whether a receive takes the oldest visible messages of a bucket; else it takes any, at random."""
     return q.option(STRICT_FIFO, OPTIONS[STRICT_FIFO].default) == "true"
+
+
+def repair_wait_ms(q: QueueRef) -> int:
+    """So long after its seal late writes may come to a bucket, before it is repaired."""
+    return int(q.option(REPAIR_WAIT, OPTIONS[REPAIR_WAIT].default)) * 1000

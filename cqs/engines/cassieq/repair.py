@@ -18,13 +18,11 @@ from cqs.engines.cassieq.bucket_writes import BucketWrites, acknowledge, move
 from cqs.engines.cassieq.ids import bucket_of
 from cqs.engines.cassieq.known_queues import KnownQueue
 from cqs.engines.cassieq.monotons import Monotons
-from cqs.engines.cassieq.options import id_range
+from cqs.engines.cassieq.options import id_range, repair_wait_ms
 from cqs.engines.cassieq.pointers import Pointer, Pointers
 from cqs.engines.cassieq.rows import MessageRows, NewMessage
 from cqs.engines.waiters import WaiterRegistry
 
-WAIT_MS = 30_000
-"""So long after its seal late writes may come to a bucket."""
 RENEW_MS = schema.REPAIRER_S * 1000 // 3
 
 
@@ -88,7 +86,7 @@ class Repairer:
             if not await self._leases.hold(known.key):
                 break
             bucket = await self._rows.bucket(known.key, number)
-            step = repair_of(bucket, WAIT_MS, now_ms)
+            step = repair_of(bucket, repair_wait_ms(known.q), now_ms)
             if step is Repair.WAIT:
                 break
             if step is Repair.REPUBLISH:

@@ -48,6 +48,7 @@ class ClusterEngine:
         max_delay_ms=7 * 24 * 3_600_000,
         exact_counts=True,
         fair=True,
+        order="nearly",
     )
     options: Mapping[str, EngineOption] = OPTIONS
 

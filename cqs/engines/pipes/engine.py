@@ -59,6 +59,7 @@ class PipesEngine:
         max_delay_ms=7 * 24 * 3_600_000,
         exact_counts=True,
         fair=False,
+        order="nearly",
     )
     options = OPTIONS
 

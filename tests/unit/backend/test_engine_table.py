@@ -62,6 +62,10 @@ def test_what_engines_can(capability: str) -> None:
     assert said == {name: getattr(can, capability) for name, can in CAPABILITIES.items()}
 
 
+def test_declared_order() -> None:
+    assert rows()["order"] == {name: can.order for name, can in CAPABILITIES.items()}
+
+
 def test_longest_delays() -> None:
     said = rows()["max_delay_ms"]
     assert said == {name: f"{can.max_delay_ms // DAY_MS} days" for name, can in CAPABILITIES.items()}

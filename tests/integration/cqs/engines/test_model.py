@@ -9,14 +9,16 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from tests.conformance.drivers import CLUSTER
-from tests.integration.cqs.engines.sqs_driven import Service
+from tests.integration.cqs.engines.sqs_driven import Queue, Service
 from tests.integration.cqs.engines.sqs_machine import Machine
+from tests.integration.cqs.engines.sqs_model import VisibleQueue
 from tests.marks import extended
 
 EXAMPLES = {"standard": 25, "fair": 15, "fifo": 60}
@@ -75,6 +77,27 @@ def test_queues_do_what_the_model_does(tmp_path: Path, kind: str) -> None:
 def test_queues_on_cassandra_do_what_the_model_does(tmp_path: Path, engine: str, kind: str) -> None:
     with _opened(tmp_path, engine) as service:
         _run(service, kind, EXAMPLES_ON_CASSANDRA)
+
+
+@pytest.mark.extended
+def test_commit_and_rollback_on_pipes(tmp_path: Path) -> None:
+    """What is given back goes to the tail under its id; what is deleted is gone."""
+    with _opened(tmp_path, "pipes") as service:
+        queue = Queue(service, "q", VisibleQueue(fifo=False))
+        sent = {body: queue("SendMessage", MessageBody=body)["MessageId"] for body in "abcd"}
+
+        def receive(n: int = 1) -> list[dict[str, Any]]:
+            messages: list[dict[str, Any]] = queue("ReceiveMessage", MaxNumberOfMessages=n)["Messages"]
+            return messages
+
+        (first,), (second,) = receive(), receive()
+        assert (first["Body"], second["Body"]) == ("a", "b")
+        service.sqs.clock.advance(1)
+        queue("ChangeMessageVisibility", ReceiptHandle=first["ReceiptHandle"], VisibilityTimeout=0)
+        queue("DeleteMessage", ReceiptHandle=second["ReceiptHandle"])
+        left = receive(10)
+        assert [message["Body"] for message in left] == ["c", "d", "a"]
+        assert left[-1]["MessageId"] == sent["a"]
 
 
 @pytest.mark.parametrize("engine", ["bdqs", "cassieq", "pipes"])

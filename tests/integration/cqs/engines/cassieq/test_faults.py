@@ -11,10 +11,11 @@ import pytest
 from cns_common.cassandra.session import Cassandra, Statement
 from cns_common.clock import Clock
 from cns_common.errors import CnsError, OutcomeUnknown, StoreUnavailable
-from cqs.engines.cassieq.repair import WAIT_MS
 from cqs.engines.contract import Change
 from tests.conformance.support import DONE, GONE, HIDE_MS, STALE, QueueFixture, bodies, numbered
 from tests.integration.cqs.engines.cassieq.conftest import Processes, engine_of, statements_of
+
+WAIT_MS = 30_000  # of a queue without `RepairWait`
 
 SIZE = 2
 HOUR_MS = 3_600_000

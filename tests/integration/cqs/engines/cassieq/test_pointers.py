@@ -9,13 +9,14 @@ import pytest
 from msgspec.structs import replace
 
 from cqs.engines.cassieq.invisibility import STAY_MS
-from cqs.engines.cassieq.repair import WAIT_MS
 from cqs.engines.cassieq.rows import NewMessage
 from cqs.engines.cassieq.sending import new_message
 from cqs.engines.cassieq.settling import ReceiptState
 from cqs.engines.contract import Change
 from tests.conformance.support import DONE, HIDE_MS, STALE, QueueFixture, bodies, numbered
 from tests.integration.cqs.engines.cassieq.conftest import Processes, engine_of, statements_of
+
+WAIT_MS = 30_000  # of a queue without `RepairWait`
 
 TWELVE_HOURS_MS = 43_200_000
 
@@ -210,3 +211,30 @@ async def test_one_conditional_write_takes_the_numbers_of_all_that_wait(queue: Q
     await asyncio.gather(*[queue.send(b"%d" % number) for number in range(64)])
     assert shared <= 8
     assert engine._monotons.writes - shared == 64
+
+
+async def test_a_queue_says_how_long_repair_waits(queue: QueueFixture) -> None:
+    queue.q = replace(queue.q, options=(*queue.q.options, ("RepairWait", "5")))
+    await take_numbers(queue, 3)
+    await queue.send(*numbered(2))
+    await queue.drain(hide_ms=TWELVE_HOURS_MS)
+    engine = engine_of(queue)
+    assert await engine.raw.sealed_at_ms(queue.q, 0) is not None
+    queue.advance(4_999)
+    await maintain(queue)
+    assert (await engine.raw.pointers(queue.q)).repair == 0
+    queue.advance(1)
+    await maintain(queue)
+    assert (await engine.raw.pointers(queue.q)).repair == 1
+
+
+async def test_any_message_of_a_bucket_is_read_without_strict_fifo(queue: QueueFixture) -> None:
+    """Each once; those of a bucket in any order, the buckets in turn."""
+    queue.q = replace(queue.q, options=(("BucketSize", "20"), ("StrictFifo", "false")))
+    everything = numbered(40)
+    for at in range(0, 40, 10):
+        await queue.send(*everything[at : at + 10])
+    received = [(await queue.take_one()).body for _ in everything]
+    assert sorted(received) == everything
+    assert received != everything
+    assert sorted(received[:20]) == everything[:20]
