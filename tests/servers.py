@@ -14,7 +14,7 @@ import socket
 import subprocess
 import sys
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -111,15 +111,20 @@ def stop(names: set[str]) -> None:
 
 
 class Ring:
-    """Three Cassandra nodes in a ring of their own, for tests that kill or pause them. Its data go with it."""
+    """Cassandra nodes in a ring of their own, for tests that kill or pause them. Its data go with it.
 
-    def __init__(self, nodes: int = 3) -> None:
+    `nodes` are in each data centre of `sites`, or in a single one.
+    """
+
+    def __init__(self, nodes: int = 3, sites: Sequence[str] = ()) -> None:
         self.nodes = nodes
+        self.sites = sites
         self.addresses: list[Address] = []
 
     def start(self) -> None:
         """Start the nodes. Returns when each answers and sees the others."""
-        self.addresses = _addresses("cassandra", _exported("cassandra", "ring", "up", str(self.nodes)))
+        words = ["ring", "up", str(self.nodes), *(["--sites", *self.sites] if self.sites else [])]
+        self.addresses = _addresses("cassandra", _exported("cassandra", *words))
 
     def stop(self) -> None:
         _servers("ring", "down")

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable
 
 from deploy.servers import commands
+from deploy.servers.cassandra import DATA_CENTRE
 from deploy.servers.failure import Failure
 from deploy.servers.server import print_message
 from deploy.servers.settings import NODES_MAX, Settings, read_settings
@@ -58,6 +59,9 @@ def _parser() -> argparse.ArgumentParser:
     ring = add("ring", commands.ring, "a ring of nodes beside the single one")
     ring.add_argument("what", choices=["up", "down"])
     ring.add_argument("nodes", nargs="?", type=int, choices=range(1, NODES_MAX + 1), default=RING_NODES)
+    ring.add_argument(
+        "--sites", nargs="+", metavar="DC", default=[DATA_CENTRE], help="data centres, of so many nodes each"
+    )
     for name, (command, text) in TARGET_COMMANDS.items():
         add(name, command, text).add_argument(
             "target", choices=TARGETS, metavar="NODE", help="number of a node of the ring, or a name"

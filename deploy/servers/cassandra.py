@@ -14,6 +14,9 @@ from deploy.servers.software import Cassandra, cassandra
 
 START_LIMIT_S = 120.0
 TOKENS = 2**64
+DATA_CENTRE = "datacenter1"
+SITE_FILE = "cassandra-rackdc.properties"
+"""The node's data centre and rack, for other nodes."""
 LOGGING = f"-Dlogback.configurationFile=file:{HERE}/logback.xml"
 
 # CQL, protocol 4: the request OPTIONS, and how the head of its answer SUPPORTED begins
@@ -30,6 +33,8 @@ class Node:
     hosts: tuple[str, ...]
     port: int
     directory: Path
+    site: str = DATA_CENTRE
+    """Its data centre."""
 
     @property
     def host(self) -> str:
@@ -55,7 +60,7 @@ def single_node(settings: Settings) -> Node:
     return Node(name="cassandra", number=1, hosts=(LOOPBACK,), port=settings.cassandra_port, directory=directory)
 
 
-def ring_node(settings: Settings, number: int, count: int = NODES_MAX) -> Node:
+def ring_node(settings: Settings, number: int, count: int = NODES_MAX, site: str = DATA_CENTRE) -> Node:
     """Return one of `count` nodes on 127.0.0.1, 127.0.0.2 and so on."""
     return Node(
         name=f"ring-{number}",
@@ -63,6 +68,7 @@ def ring_node(settings: Settings, number: int, count: int = NODES_MAX) -> Node:
         hosts=tuple(f"127.0.0.{host}" for host in range(1, count + 1)),
         port=settings.ring_port,
         directory=settings.state / f"ring-{number}",
+        site=site,
     )
 
 
@@ -87,6 +93,7 @@ def node_command(node: Node, settings: Settings, *, record_classes: bool) -> lis
     """Write the configuration file; return the command that runs the node in the foreground."""
     software = cassandra(settings.software)
     (node.directory / "cassandra.yaml").write_text(_configuration(node, settings))
+    (node.directory / SITE_FILE).write_text(f"dc={node.site}\nrack=rack1\n")
     return [*_java(software, settings), *_classes(software, record=record_classes), *_daemon(node)]
 
 
@@ -141,12 +148,15 @@ def _classes(software: Cassandra, *, record: bool) -> list[str]:
 def _daemon(node: Node) -> list[str]:
     options = {
         "cassandra.config": f"file:{node.directory}/cassandra.yaml",
+        SITE_FILE: f"file:{node.directory}/{SITE_FILE}",
         "cassandra.storagedir": node.directory,
         "cassandra.logdir": node.directory,
         "cassandra.jmx.local.port": node.jmx_port,
         # all nodes are known and on this machine: no need to wait for others
         "cassandra.skip_wait_for_gossip_to_settle": 0,
         "cassandra.ring_delay_ms": 100,
+        # a node that is silent for half of this before its tokens are known is forgotten, as by default after 100 ms
+        "cassandra.gossip_quarantine_delay_ms": 60_000,
         "cassandra.superuser_setup_delay_ms": 0,
         "cassandra.shutdown_announce_in_ms": 100,
         "cassandra.consistent.rangemovement": "false",

@@ -13,7 +13,7 @@ from deploy.servers.lock import exclusive_lock
 from deploy.servers.redis import redis_server
 from deploy.servers.ring import present_ring, ring_up
 from deploy.servers.server import Server, start
-from deploy.servers.settings import Settings
+from deploy.servers.settings import NODES_MAX, Settings
 from deploy.servers.software import require
 
 EXIT_NOT_RUNNING = 3
@@ -75,7 +75,10 @@ def ring(settings: Settings, options: Namespace) -> int:
         if options.what == "down":
             present_ring(settings).down()
             return 0
-        servers = ring_up(settings, options.nodes).servers
+        sites = [site for site in options.sites for _ in range(options.nodes)]
+        if len(sites) > NODES_MAX:
+            raise Failure(f"ring: {len(sites)} nodes are more than {NODES_MAX}")
+        servers = ring_up(settings, sites).servers
     print(EXPORTS["cassandra"].format(",".join(server.address for server in servers)))
     return 0
 

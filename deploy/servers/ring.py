@@ -17,6 +17,8 @@ from deploy.servers.settings import Settings
 
 GOSSIP_LIMIT_S = 60.0
 AGREE_LIMIT_S = 60.0
+SITE_NAME = "site"
+"""The file with the name of a node's data centre."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,26 +60,34 @@ class Ring:
             raise Failure("ring: its nodes do not agree on the schema")
 
 
-def nodes_of(settings: Settings, count: int) -> Ring:
-    nodes = [ring_node(settings, number, count) for number in range(1, count + 1)]
+def nodes_of(settings: Settings, sites: Sequence[str]) -> Ring:
+    """A ring with a node for each of these data centres, some of which may be the same."""
+    nodes = [ring_node(settings, number, len(sites), site) for number, site in enumerate(sites, 1)]
     return Ring(servers=tuple(cassandra_server(node, settings) for node in nodes))
 
 
 def present_ring(settings: Settings) -> Ring:
     """Return the ring that was started last; it has no nodes if there is none."""
-    return nodes_of(settings, len(list(settings.state.glob("ring-*"))))
+    return nodes_of(settings, _present_sites(settings))
 
 
-def ring_up(settings: Settings, count: int) -> Ring:
-    """Start a ring of `count` nodes; running nodes are kept."""
-    present = len(present_ring(settings).servers)
-    if present not in (0, count):
-        raise Failure(f"ring: there is one of {present} nodes; `ring down` ends it")
-    ring = nodes_of(settings, count)
-    for server in ring.servers:
+def ring_up(settings: Settings, sites: Sequence[str]) -> Ring:
+    """Start a ring with a node for each of these data centres; running nodes are kept."""
+    present = _present_sites(settings)
+    if present and present != list(sites):
+        raise Failure(f"ring: there is one of {len(present)} nodes in {', '.join(present)}; `ring down` ends it")
+    ring = nodes_of(settings, sites)
+    for server, site in zip(ring.servers, sites, strict=True):
         server.directory.mkdir(parents=True, exist_ok=True)
+        (server.directory / SITE_NAME).write_text(site)
     ring.up()
     return ring
+
+
+def _present_sites(settings: Settings) -> list[str]:
+    """The data centre of each node of the ring that was started last."""
+    count = len(list(settings.state.glob("ring-*")))
+    return [(settings.state / f"ring-{number}" / SITE_NAME).read_text() for number in range(1, count + 1)]
 
 
 def _await_peers(server: Server, others: Sequence[Server], read: int) -> None:
