@@ -19,6 +19,7 @@ from redis.exceptions import RedisError
 
 from cns_backend.acknowledgements import PendingAcks
 from cns_common.ids import hex_id
+from cns_common.redis_client import open_client
 from cns_common.rpc.protocol_proxy import ChangeSource
 from cns_common.task_cancellation import cancel_and_wait
 
@@ -189,4 +190,4 @@ class CacheInvalidation:
 
 
 def _client(url: str) -> Redis:
-    return Redis.from_url(url, socket_connect_timeout=REDIS_TIMEOUT_S, health_check_interval=CACHE_AGE_S)
+    return open_client(url, socket_connect_timeout=REDIS_TIMEOUT_S, health_check_interval=CACHE_AGE_S)

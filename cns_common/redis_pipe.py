@@ -14,9 +14,12 @@ from typing import Any, cast
 import hiredis
 from redis.connection import SSLConnection, parse_url
 
+from cns_common.redis_sentinel import find_primary, is_sentinel, read_sentinel_url
 from cns_common.task_cancellation import cancel_and_wait
 
 PORT = 6379
+PRIMARY = "master"
+"""Redis' word for its role."""
 LATE_GRACE_S = 0.1
 """The connection waits this much longer for late answers: this process itself may have been stopped."""
 Word = str | bytes | int | float
@@ -31,11 +34,13 @@ class ReplyError(Exception):
 
 
 class RedisPipe:
-    """`url` has redis-py's form, with TLS and Unix sockets. `run_id` is the run id of the server connected to last, and
+    """`url` has redis-py's form, with TLS and Unix sockets, or that of `redis_sentinel`: then each connection is to the
+    primary of its time. `run_id` is the run id of the server connected to last, and
     `facts` what it says of itself (INFO)."""
 
     def __init__(self, url: str, timeout_s: float) -> None:
-        self._address: dict[str, Any] = dict(parse_url(url))  # type: ignore[no-untyped-call]  # redis-py: untyped
+        self._sentinels = read_sentinel_url(url) if is_sentinel(url) else None
+        self._address: dict[str, Any] = _address(url)
         self._timeout_s = timeout_s
         self._connection: _Connection | None = None
         self._connecting: asyncio.Task[_Connection] | None = None
@@ -87,13 +92,26 @@ class RedisPipe:
             connection.close()
             raise
         lines = dict(line.split(":", 1) for line in facts.decode().splitlines() if ":" in line)
-        if "run_id" not in lines:
-            raise PipeError("Redis does not report its run id")
+        fault = self._fault(lines)
+        if fault:
+            connection.close()
+            raise PipeError(fault)
         self.run_id, self.facts = lines["run_id"], lines
         return connection
 
+    def _fault(self, facts: dict[str, str]) -> str:
+        """Why the server cannot be used; '' if it can."""
+        if "run_id" not in facts:
+            return "Redis does not report its run id"
+        if self._sentinels is not None and facts.get("role") != PRIMARY:  # the fail-over is under way
+            return "the server that the Sentinels name is a replica"
+        return ""
+
     async def _open(self, connection: _Connection) -> None:
         loop, address = asyncio.get_running_loop(), self._address
+        if self._sentinels is not None:
+            await loop.create_connection(lambda: connection, *await find_primary(self._sentinels))
+            return
         if path := address.get("path"):
             await loop.create_unix_connection(lambda: connection, path)
         else:
@@ -180,6 +198,13 @@ class _Connection(asyncio.Protocol):
                 self._watch = self._loop.call_later(LATE_GRACE_S, self._check_timeout)
             else:
                 self._watch = self._loop.call_later(left_s, self._check_timeout)
+
+
+def _address(url: str) -> dict[str, Any]:
+    if not is_sentinel(url):
+        return dict(parse_url(url))  # type: ignore[no-untyped-call]  # redis-py: untyped
+    address = read_sentinel_url(url)
+    return {"username": address.user, "password": address.password, "db": address.database}
 
 
 def _tls(address: dict[str, Any]) -> ssl.SSLContext:

@@ -16,6 +16,7 @@ from celery import Celery, signals
 
 from cns_common.configuration.settings import Settings, load_settings
 from cns_common.errors import StartError
+from cns_common.redis_sentinel import celery_urls, is_sentinel, read_sentinel_url
 from cns_common.redis_urls import first_url
 from workers.celery import control as celery_control
 from workers.celery import pipeline as celery_pipeline
@@ -83,12 +84,20 @@ def leave(how: str, **_: object) -> None:
         app.host.leave()
 
 
+def _broker(settings: Settings) -> dict[str, Any]:
+    """Clusters that share a Redis need queues and remote control of their own."""
+    options = {"global_keyprefix": f"cns:{settings.cassandra_keyspace}:celery:"}
+    url = settings.broker or first_url(settings.redis) or LOCAL_BROKER
+    if is_sentinel(url):
+        options["master_name"] = read_sentinel_url(url).name
+        url = celery_urls(url)
+    return {"broker_url": url, "broker_transport_options": options}
+
+
 def configuration(settings: Settings) -> dict[str, Any]:
     """Celery's settings."""
     return {
-        "broker_url": settings.broker or first_url(settings.redis) or LOCAL_BROKER,
-        # clusters that share a Redis need queues and remote control of their own
-        "broker_transport_options": {"global_keyprefix": f"cns:{settings.cassandra_keyspace}:celery:"},
+        **_broker(settings),
         "broker_connection_retry_on_startup": True,
         "broker_connection_max_retries": None,  # deliveries do not need the broker
         "task_default_queue": TASKS,

@@ -9,12 +9,12 @@ import hashlib
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
-from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 
 from cns_common.clock import Clock
+from cns_common.redis_client import open_client
 from cns_common.redis_pipe import PipeError, RedisPipe, ReplyError, Word
 from cns_common.task_cancellation import cancel_and_wait
 from cqs.engines.cassandra.generations import DROPPED
@@ -40,6 +40,7 @@ FILLER_TTL_MS = 5_000
 CONTENT_LOST = -3
 """The answer to a filler of a queue that was filled before in this epoch."""
 EVICTION_POLICY = "noeviction"
+CLUSTER_MODE = "cluster"
 PING_TTL_MS = 1_000
 IDLE_TTL_MS = 86_400_000
 """How long Redis keeps the content of a queue that nobody uses. No visibility timeout (12 h) is longer, and the time of
@@ -116,7 +117,7 @@ class RedisCache:
         """Deliveries whose visibility was lost and whose messages were delivered again before they were settled."""
         self._hints: set[asyncio.Task[None]] = set()
         self._pipe = RedisPipe(url, TIMEOUT_S)
-        self._redis = Redis.from_url(
+        self._redis = open_client(
             url, socket_timeout=TIMEOUT_S, socket_connect_timeout=TIMEOUT_S, retry=Retry(NoBackoff(), 0)
         )
         """For the subscription only; frequent calls go through the pipe."""
@@ -149,7 +150,12 @@ class RedisCache:
         return self._pipe.run_id
 
     def policy_complaint(self) -> str:
-        """The fault of the server's eviction policy as of the newest connection; '' if it has none."""
+        """The fault of the server's mode or eviction policy as of the newest connection; '' if it has none."""
+        if self._pipe.facts.get("redis_mode") == CLUSTER_MODE:
+            return (
+                "Redis is a node of a Redis Cluster, which is not followed: name single servers in CNS_REDIS, over"
+                " which the queues are spread, or Sentinels"
+            )
         policy = self._pipe.facts.get("maxmemory_policy", EVICTION_POLICY)
         if policy == EVICTION_POLICY:
             return ""

@@ -1,0 +1,27 @@
+"""redis-py clients for subscriptions, of one server or of the primary that Sentinels name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from redis.asyncio import Redis
+from redis.asyncio.sentinel import Sentinel
+
+from cns_common.redis_sentinel import ASK_S, is_sentinel, read_sentinel_url
+
+
+def open_client(url: str, **options: Any) -> Redis:  # redis-py's options
+    if not is_sentinel(url):
+        return Redis.from_url(url, **options)
+    address = read_sentinel_url(url)
+    sentinels = Sentinel(
+        list(address.sentinels), sentinel_kwargs={"socket_timeout": ASK_S, "socket_connect_timeout": ASK_S}
+    )  # type: ignore[no-untyped-call]  # redis-py has no type here
+    client: Redis = sentinels.master_for(
+        address.name,
+        username=address.user or None,
+        password=address.password or None,
+        db=address.database,
+        **options,
+    )
+    return client
