@@ -17,6 +17,7 @@ from cns.stores.contract import (
 )
 from cns.stores.mobile_contract import MobileEndpointStore, PlatformStore, SmsStore
 from cns_backend.engines import EMBEDDED_ENGINES
+from cns_backend.sites.decision import SiteStatus
 from cns_backend.stores.contract import LeaseStore, PoolSizeStore, RateStore, ServiceControl
 from cns_common.aws.auth.accounts import AccountStore
 from cns_common.clock import Clock
@@ -26,6 +27,10 @@ from cns_common.rpc.rpc import Method
 from cqs.engines import remote as engine_calls
 from cqs.engines.contract import Engine
 from cqs.stores.contract import MoveTaskStore, QueueStore, ReceiptKeyStore
+
+
+def no_site() -> SiteStatus | None:
+    return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,6 +82,8 @@ class Backend(Stores):
     """The prefix of the names of this machine's processes in a cluster, else empty."""
     samples: Callable[[], Sequence[Sample]] = tuple
     """The metrics of this process's own part of the store."""
+    site: Callable[[], SiteStatus | None] = no_site
+    """The state of this process's site; None where there is only one."""
     reconnected: list[Callable[[], None]]
     """Called after a lost connection, during which no changes were announced to this process."""
 

@@ -20,10 +20,13 @@ from cns.stores.cassandra import (
     CassandraSubscriptionStore,
     CassandraTopicStore,
 )
-from cns_backend.backend import Backend
+from cns_backend.backend import Backend, no_site
 from cns_backend.cache_invalidation import CacheInvalidation, SharedStore
 from cns_backend.engines import CLUSTER_ENGINES, DEFAULT_CLUSTER_ENGINE, ClusterServers, choose_engines, engine_samples
 from cns_backend.schema import missing
+from cns_backend.sites.decision import why_standing_by
+from cns_backend.sites.membership import SiteMembership
+from cns_backend.sites.store import SiteStore
 from cns_backend.stores.cassandra.control import CassandraControl, check_master_key
 from cns_backend.stores.cassandra.leases import CassandraLeaseStore
 from cns_backend.stores.cassandra.pool_sizes import CassandraPoolSizeStore
@@ -31,6 +34,7 @@ from cns_backend.stores.contract import CLOCK
 from cns_backend.stores.redis.rates import RedisRateStore
 from cns_common.aws.auth.accounts_cassandra import CassandraAccountStore
 from cns_common.cassandra.session import EXIT_CASSANDRA_UNUSABLE, Cassandra, CassandraAddress
+from cns_common.cassandra.site_guard import ActiveSite, OneSite, SiteGuard
 from cns_common.clock import Clock
 from cns_common.configuration.checks import read_contact_points
 from cns_common.configuration.settings import Settings
@@ -53,6 +57,7 @@ def cassandra_address(settings: Settings) -> CassandraAddress:
         port=points.port,
         keyspace=settings.cassandra_keyspace,
         data_centre=settings.cassandra_data_centre,
+        sites=tuple(settings.site_replicas().items()),
     )
 
 
@@ -62,10 +67,10 @@ def channel_of(settings: Settings) -> str:
 
 
 @asynccontextmanager
-async def open_cluster_backend(settings: Settings) -> AsyncIterator[Backend]:
+async def open_cluster_backend(settings: Settings, site: SiteMembership | None = None) -> AsyncIterator[Backend]:
     """See `cns_backend.store_client.open_backend`."""
     clock = Clock(test=settings.test_clock)
-    async with open_session(settings) as (cassandra, seal), AsyncExitStack() as stack:
+    async with open_session(settings, site) as (cassandra, seal), AsyncExitStack() as stack:
         skew = await stack.enter_async_context(open_clock_skew(cassandra, clock))
         servers = ClusterServers(
             cassandra=cassandra,
@@ -130,6 +135,7 @@ async def open_cluster_backend(settings: Settings) -> AsyncIterator[Backend]:
                 machine=control.machine,
                 samples=partial(engine_samples, (*engines.values(), skew)),
                 reconnected=reconnected,
+                site=site.status if site is not None else no_site,
             )
         finally:
             if following is not None:
@@ -152,10 +158,11 @@ async def open_account_store(settings: Settings) -> AsyncIterator[CassandraAccou
 
 
 @asynccontextmanager
-async def open_session(settings: Settings) -> AsyncIterator[tuple[Cassandra, Seal]]:
-    """A session, and the seal of the secrets in its keyspace. Raises StartError when a table is missing or the master
-    key is another one."""
-    cassandra = await Cassandra.open(cassandra_address(settings))
+async def open_session(settings: Settings, site: SiteGuard | None = None) -> AsyncIterator[tuple[Cassandra, Seal]]:
+    """A session, and the seal of the secrets in its keyspace. Without `site`, it is for a command, which ends soon.
+    Raises StartError when a table is missing, the master key is another one or another site is active."""
+    guard = site or await _guard_of_command(settings)
+    cassandra = await Cassandra.open(cassandra_address(settings), site=guard)
     try:
         lacking = await missing(cassandra, settings.cassandra_keyspace)
         if lacking:
@@ -169,6 +176,28 @@ async def open_session(settings: Settings) -> AsyncIterator[tuple[Cassandra, Sea
         yield cassandra, seal
     finally:
         await cassandra.close()
+
+
+@asynccontextmanager
+async def open_site_store(settings: Settings) -> AsyncIterator[SiteStore]:
+    """The decision which site is active, whichever is."""
+    cassandra = await Cassandra.open(cassandra_address(settings))
+    try:
+        yield SiteStore(cassandra)
+    finally:
+        await cassandra.close()
+
+
+async def _guard_of_command(settings: Settings) -> SiteGuard:
+    if not settings.cassandra_sites:
+        return OneSite()
+    own = settings.cassandra_data_centre
+    async with open_site_store(settings) as store:
+        view = await store.view()
+    if view.decision.active != own:
+        (other,) = settings.site_replicas().keys() - {own}
+        raise StartError(why_standing_by(view, own, other), EXIT_CASSANDRA_UNUSABLE)
+    return ActiveSite(view.decision.epoch, view.reachable and settings.cassandra_site_writes == "each")
 
 
 async def _follow_clock(control: CassandraControl, clock: Clock) -> None:

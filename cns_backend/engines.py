@@ -51,6 +51,8 @@ def _cqs() -> ClusterEngineKind:
 
     def open_(servers: ClusterServers) -> AbstractAsyncContextManager[LocalEngine]:
         prefix = f"cqs:{servers.keyspace}"
+        if servers.cassandra.activation:  # what this Redis has of an earlier activation is never read
+            prefix += f":{servers.cassandra.activation}"
         return open_engine(servers.cassandra, servers.redis_urls, servers.clock, prefix, servers.skew)
 
     return ClusterEngineKind(open_, (*schema.TABLES, *fifo.schema.TABLES), ClusterEngine.capabilities)

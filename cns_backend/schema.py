@@ -6,6 +6,7 @@ import cns.stores.cassandra.archive_schema
 import cns.stores.cassandra.mobile_schema
 import cns.stores.cassandra.outbox
 import cns.stores.cassandra.schema
+import cns_backend.sites.schema
 import cns_backend.stores.cassandra.control
 import cns_backend.stores.cassandra.leases
 import cns_backend.stores.cassandra.pool_sizes
@@ -30,6 +31,7 @@ TABLES: tuple[str, ...] = (
     *cns_backend.stores.cassandra.control.TABLES,
     *cns_backend.stores.cassandra.leases.TABLES,
     *cns_backend.stores.cassandra.pool_sizes.TABLES,
+    *cns_backend.sites.schema.TABLES,
 )
 
 

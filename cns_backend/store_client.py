@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
 
 from cns.stores.contract import (
     ArchiveStore,
@@ -26,14 +27,18 @@ from cns_common.rpc.rpc import Client
 from cqs.engines.remote import RemoteEngine
 from cqs.stores.contract import MoveTaskStore, QueueStore, ReceiptKeyStore
 
+if TYPE_CHECKING:  # its driver is installed in the cluster form only
+    from cns_backend.sites.membership import SiteMembership
+
 
 @asynccontextmanager
-async def open_backend(settings: Settings) -> AsyncIterator[Backend]:
-    """Open the backend of a process that does not host the store, in the form that the settings name."""
+async def open_backend(settings: Settings, site: SiteMembership | None = None) -> AsyncIterator[Backend]:
+    """Open the backend of a process that does not host the store, in the form that the settings name; `site` is of a
+    process that works for as long as its site is active."""
     if settings.store == "cassandra":
         from cns_backend.cluster import open_cluster_backend  # its drivers are installed in the cluster form only
 
-        async with open_cluster_backend(settings) as backend:
+        async with open_cluster_backend(settings, site) as backend:
             yield backend
         return
     client = StoreClient(settings)

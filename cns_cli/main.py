@@ -45,6 +45,7 @@ COMMANDS = {
     "sms": "cns_cli.delivery.sms:app",
     "pool": "cns_cli.delivery.pool:app",
     "redis": "cns_cli.store.redis_servers:app",
+    "site": "cns_cli.store.site:app",
     "pipeline": "cns_cli.pipeline.command:app",
     "replay": "cns_cli.replay.command:replay",
     "completion": "cns_cli.completion:completion",

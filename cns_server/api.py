@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import math
 import os
 import socket
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 
@@ -58,6 +57,7 @@ from cns_server.localstack.sqs_pages import MessagePages
 from cns_server.pages.app import ADMIN_PATH, PagesApp
 from cns_server.pages.app import PREFIX as PAGES_PREFIX
 from cns_server.pages.sources import PageSources
+from cns_server.quiet_server import QuietServer
 from cns_server.rest.app import PREFIX as REST_PREFIX
 from cns_server.rest.app import RestApp
 from cns_server.rest.authentication import RestAuthenticator
@@ -158,7 +158,7 @@ class Api:
         table = ConnectionTable(
             ConnectionLimits(limits.connections_max, limits.connections_per_address_max, limits.buffered_bytes_max)
         )
-        server = _Server(
+        server = QuietServer(
             uvicorn.Config(
                 self.app,
                 loop="none",
@@ -232,7 +232,7 @@ class Api:
     async def health(self) -> Health:
         state = await self._backend.control.state()
         own = [*self._backend.samples(), *self._events.samples(), *self._audit.samples()]
-        return judge_health(state, self._settings.data, own)
+        return judge_health(state, self._settings.data, own, self._backend.site())
 
     async def metrics(self) -> str:
         state = await self._backend.control.state()
@@ -314,11 +314,3 @@ def _traced(
 def _call_s(settings: Settings) -> float:
     """The time limit of a call. In the embedded form none waits for another machine."""
     return CLUSTER_CALL_S if settings.store == "cassandra" else math.inf
-
-
-class _Server(uvicorn.Server):
-    """Leaves signals alone: the process decides when to stop."""
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        yield

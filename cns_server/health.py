@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from cns_backend.sites.decision import SiteStatus
 from cns_backend.stores.contract import ServiceState
 from cns_backend.wrong_clock import clock_difference, why_idle
 from cns_common.metrics.catalogue import (
@@ -43,13 +44,17 @@ class Health(msgspec.Struct, frozen=True):
     reasons: tuple[str, ...] = ()
     processes: tuple[dict[str, Any], ...] = ()
     workers: tuple[dict[str, Any], ...] = ()
+    site: SiteStatus | None = None
+    """Absent where there is only one."""
 
     def to_dict(self) -> dict[str, Any]:
         plain: dict[str, Any] = msgspec.to_builtins(self)
+        if self.site is None:
+            del plain["site"]
         return plain
 
 
-def judge_health(state: ServiceState, data: Path, own: Sequence[Sample] = ()) -> Health:
+def judge_health(state: ServiceState, data: Path, own: Sequence[Sample] = (), site: SiteStatus | None = None) -> Health:
     """Red when nothing can be stored, nothing is delivered, or a process crashes in a loop.
 
     `data` is the data directory, where the supervisor writes its children's states; `own` are this process's metrics.
@@ -86,13 +91,21 @@ def judge_health(state: ServiceState, data: Path, own: Sequence[Sample] = ()) ->
     yellow += _unread_events([*own, *[sample for report in workers for sample in report.samples]])
     if state.clock_warning:
         yellow.append(state.clock_warning)
+    yellow += _site_alone(site)
     return Health(
         "red" if red else "yellow" if yellow else "green",
         ready=not NOT_DONE.keys() & lacking and not state.store_failure,
         reasons=(*red, *yellow),
         processes=tuple({"name": p.name, "pid": p.pid, "restarts": p.restarts} for p in processes),
         workers=tuple({"process": process, "roles": list(roles[process])} for process in sorted(roles)),
+        site=site,
     )
+
+
+def _site_alone(site: SiteStatus | None) -> list[str]:
+    if site is None or (site.other_reachable and not site.activated_alone):
+        return []
+    return [f"site {site.other} does not answer: what is accepted now is at site {site.site} only"]
 
 
 def _clock_offset(own: Sequence[Sample]) -> list[str]:

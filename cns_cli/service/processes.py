@@ -13,21 +13,25 @@ import structlog
 import uvloop
 
 from cns_backend.optional_dependencies import extra_missing
+from cns_backend.sites.process import end_of_work, open_site, wait_until_acting
 from cns_backend.urls import base_url, write_address
 from cns_common.configuration.settings import Settings, load_settings, unread_settings
 from cns_common.data_directory import EXIT_DATA_IN_USE
-from cns_common.errors import StartError
+from cns_common.errors import OutcomeUnknown, StartError, StoreUnavailable
 from cns_common.logs import set_up_logs
 from cns_common.process.cpu_affinity import pinned_to_one_core
 from cns_common.process.gc_tuning import short_gc_pauses
 
 if TYPE_CHECKING:
     from cns_backend.backend import Backend
+    from cns_backend.sites.membership import SiteMembership
     from cns_backend.store_host import StoreHost
+    from cns_server.standby import Standby
 
 DATA_LOCK_TIMEOUT_S = 15.0
 """How long a start waits for the processes of a killed `cns up` to release the data directory."""
 POLL_INTERVAL_S = 0.1
+STORE_RETRY_S = 1.0
 REPORTING_ROLES = ("api-store", "store")
 """Roles of which a `cns up` has one process; it reports unread settings."""
 AUTH_OFF = "cns: --auth=off: ANY credentials pass and no policy is enforced. For tests only."
@@ -100,27 +104,85 @@ async def run_store(settings: Settings) -> None:
 
 async def run_api(settings: Settings) -> None:
     """Run one of several API processes on one port."""
+    async with open_site(settings) as site:
+        if site is None:
+            await _serve_api(settings)
+            return
+        stop = _stop_signal()
+        while not stop.done():
+            standby = await _stand_by(settings, site, stop)
+            try:
+                if not stop.done():
+                    await _serve_api(settings, stop, site, standby)
+            except (StoreUnavailable, OutcomeUnknown) as error:
+                log.warning("store.connection_failed", error=str(error))
+                await asyncio.wait({stop}, timeout=STORE_RETRY_S)
+            finally:
+                await standby.stop()
+            if site.leaving:
+                await site.stand_by()
+
+
+async def _serve_api(
+    settings: Settings,
+    stop: asyncio.Future[None] | None = None,
+    site: SiteMembership | None = None,
+    standby: Standby | None = None,
+) -> None:
     from cns_backend.store_client import open_backend
     from cns_server.api import Api
     from cns_server.listener import listen
 
-    async with open_backend(settings) as backend:
+    async with open_backend(settings, site) as backend:
         if settings.store == "cassandra":
             await print_cluster_start(settings, backend)
         api = await Api.build(settings, backend)
+        if standby is not None:
+            await standby.stop()
         with short_gc_pauses():
-            await api.serve(listen(settings, shared=True), until=_stop_signal())
+            await api.serve(listen(settings, shared=True), until=end_of_work(site, stop or _stop_signal()))
+
+
+async def _stand_by(settings: Settings, site: SiteMembership, stop: asyncio.Future[None]) -> Standby:
+    """Answer calls with 503 until this site is active; what is returned does so until it is stopped."""
+    from cns_server.listener import listen
+    from cns_server.standby import Standby
+
+    standby = Standby(settings, site, listen(settings, shared=True))
+    standby.start()
+    if not site.acting.is_set():
+        print(f"cns: {site.site} waits until it is the active site", flush=True)  # for a person
+    await wait_until_acting(site, stop)
+    return standby
 
 
 async def run_worker(settings: Settings) -> None:
     """Run producer, consumers, delivery pools and maintenance."""
+    async with open_site(settings) as site:
+        if site is None:
+            await _work(settings)
+            return
+        stop = _stop_signal()
+        while await wait_until_acting(site, stop):
+            try:
+                await _work(settings, stop, site)
+            except (StoreUnavailable, OutcomeUnknown) as error:
+                log.warning("store.connection_failed", error=str(error))
+                await asyncio.wait({stop}, timeout=STORE_RETRY_S)
+            if site.leaving:
+                await site.stand_by()
+
+
+async def _work(
+    settings: Settings, stop: asyncio.Future[None] | None = None, site: SiteMembership | None = None
+) -> None:
     from cns_backend.store_client import open_backend
     from workers.worker import Worker
 
-    async with open_backend(settings) as backend:
+    async with open_backend(settings, site) as backend:
         worker = await Worker.build(settings, backend)
         with short_gc_pauses(), pinned_to_one_core(wanted=settings.worker_one_core):
-            await worker.run(until=_stop_signal())
+            await worker.run(until=end_of_work(site, stop or _stop_signal()))
 
 
 ROLES: dict[str, Callable[[Settings], Coroutine[Any, Any, None]]] = {

@@ -42,10 +42,16 @@ def read_table(text: str) -> Table:
 
 
 def keyspace_text(address: CassandraAddress, replication: int) -> str:
+    replicas = ", ".join(f"'{name}': {count}" for name, count in _replicas(address, replication))
     return (
         f"CREATE KEYSPACE IF NOT EXISTS {address.keyspace} WITH replication ="
-        f" {{'class': 'NetworkTopologyStrategy', '{address.data_centre}': {replication}}}"
+        f" {{'class': 'NetworkTopologyStrategy', {replicas}}}"
     )
+
+
+def _replicas(address: CassandraAddress, replication: int) -> tuple[tuple[str, int], ...]:
+    """The wanted replicas of each data centre: `replication` where there is only one."""
+    return address.sites or ((address.data_centre, replication),)
 
 
 async def differences(
@@ -58,10 +64,12 @@ async def differences(
     if not found:
         return [f"keyspace {address.keyspace} is missing"]
     options = dict(found[0][0])
-    replicas = options.get(address.data_centre, "0")
+    by_site = options.get("class", "").endswith("NetworkTopologyStrategy")
     lines = []
-    if not options.get("class", "").endswith("NetworkTopologyStrategy") or replicas != str(replication):
-        lines.append(f"keyspace {address.keyspace} has {replicas} replicas in {address.data_centre}, not {replication}")
+    for site, wanted in _replicas(address, replication):
+        replicas = options.get(site, "0")
+        if not by_site or replicas != str(wanted):
+            lines.append(f"keyspace {address.keyspace} has {replicas} replicas in {site}, not {wanted}")
     existing = await read_tables(cassandra, address.keyspace)
     for text in tables:
         lines += _compare(read_table(text), existing.get(read_table(text).name))

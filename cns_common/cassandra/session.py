@@ -42,6 +42,7 @@ from tenacity import AsyncRetrying, retry_if_exception, stop_after_attempt, wait
 
 from cns_common.cassandra.background_work import background_work
 from cns_common.cassandra.response_watch import ResponseWatch
+from cns_common.cassandra.site_guard import OneSite, SiteGuard
 from cns_common.cassandra.write_dates import WriteDates
 from cns_common.errors import CnsError, OutcomeUnknown, StartError, StoreUnavailable
 
@@ -82,6 +83,8 @@ class Consistency(enum.IntEnum):
     ONE = ConsistencyLevel.LOCAL_ONE
     QUORUM = ConsistencyLevel.LOCAL_QUORUM
     ALL = ConsistencyLevel.ALL
+    EACH = ConsistencyLevel.EACH_QUORUM
+    """A quorum of each data centre."""
     SERIAL = ConsistencyLevel.LOCAL_SERIAL
     """Of a read: it completes conditional writes that are under way."""
 
@@ -99,6 +102,12 @@ class Statement:
     try_s: float = STATEMENT_S
     """The limit of one try, if it may be repeated."""
     consistency: Consistency = Consistency.QUORUM
+    across_sites: bool = False
+    """Of a conditional statement: decided by the replicas of all data centres, and stored by a quorum of each."""
+
+    @property
+    def writes(self) -> bool:
+        return not self.cql.startswith("SELECT")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,6 +118,8 @@ class CassandraAddress:
     port: int = 9042
     keyspace: str = "cns"
     data_centre: str = "datacenter1"
+    sites: tuple[tuple[str, int], ...] = ()
+    """The data centres of a keyspace with several, with their replicas."""
 
 
 class _IdempotentRetryPolicy(RetryPolicy):  # type: ignore[misc]  # the driver ships no types
@@ -151,9 +162,15 @@ class Cassandra:
     """One session. Only the loop that opened it may use it."""
 
     def __init__(
-        self, address: CassandraAddress, connection: _Connection, loop: asyncio.AbstractEventLoop, dates: WriteDates
+        self,
+        address: CassandraAddress,
+        connection: _Connection,
+        loop: asyncio.AbstractEventLoop,
+        dates: WriteDates,
+        site: SiteGuard,
     ) -> None:
         self.dates = dates
+        self._site = site
         self._address = address
         self._connection = connection
         self._loop = loop
@@ -166,8 +183,11 @@ class Cassandra:
         self.background_statements: Counter[str] = Counter()  # those of them that no caller waits for, by kind of work
 
     @classmethod
-    async def open(cls, address: CassandraAddress, *, keyspace: bool = True) -> Cassandra:
-        """Connect. Without `keyspace` the session has none: it is to make it. Raises StartError."""
+    async def open(
+        cls, address: CassandraAddress, *, keyspace: bool = True, site: SiteGuard | None = None
+    ) -> Cassandra:
+        """Connect. Without `keyspace` the session has none: it is to make it. `site` is asked before each statement.
+        Raises StartError."""
         dates = WriteDates()
         try:
             connection = await asyncio.to_thread(_connect, address, dates, keyspace)
@@ -176,7 +196,17 @@ class Cassandra:
             hint = f" (`cns schema apply` makes the keyspace {address.keyspace})" if keyspace else ""
             text = f"cannot use Cassandra at {where}: {_text(error)}{hint}"
             raise StartError(text, EXIT_CASSANDRA_UNUSABLE) from error
-        return cls(address, connection, asyncio.get_running_loop(), dates)
+        return cls(address, connection, asyncio.get_running_loop(), dates, site or OneSite())
+
+    @property
+    def activation(self) -> int:
+        """The number of the activation of this process's site; 0 if there is only one site."""
+        return self._site.activation
+
+    @property
+    def leaves_site(self) -> bool:
+        """Whether this process ends its work because another site is to be active."""
+        return self._site.leaving
 
     async def close(self) -> None:
         if self._reconnecting is not None:
@@ -204,9 +234,12 @@ class Cassandra:
     async def run(self, statement: Statement, *values: object) -> list[Row]:
         """Run a statement. Returns the rows of the first page: every query has a limit below a page's size."""
         prepared = self._prepared.get(statement) or await self._prepare(statement)
+        bound = prepared.bind(values)
+        if self._site.writes_everywhere and statement.writes and statement.consistency is Consistency.QUORUM:
+            bound.consistency_level = int(Consistency.EACH)
         if not statement.idempotent:
-            return await self._run_once(prepared.bind(values), CONDITIONAL_S)
-        return await self._run(prepared.bind(values), STATEMENT_S, statement.try_s)
+            return await self._run_once(bound, CONDITIONAL_S)
+        return await self._run(bound, STATEMENT_S, statement.try_s)
 
     async def run_each(self, statement: Statement, rows: Iterable[Sequence[object]]) -> list[list[Row]]:
         """Run one statement with several rows of values concurrently."""
@@ -222,7 +255,7 @@ class Cassandra:
     async def run_batch(self, parts: Sequence[tuple[Statement, Sequence[object]]], *, logged: bool) -> None:
         """Run a batch, at the consistency of its first statement. An unlogged one, for rows of one partition, is one
         write; a logged one is atomic across partitions."""
-        level = int(parts[0][0].consistency) if parts else None
+        level = self._batch_level(parts[0][0].consistency if parts else Consistency.QUORUM)
         batch = BatchStatement(BatchType.LOGGED if logged else BatchType.UNLOGGED, consistency_level=level)
         for statement, values in parts:
             prepared = self._prepared.get(statement) or await self._prepare(statement)
@@ -232,11 +265,15 @@ class Cassandra:
 
     async def run_conditional_batch(self, parts: Sequence[tuple[Statement, Sequence[object]]]) -> bool:
         """Run conditional statements of one partition: all of them if all their conditions hold. Returns whether."""
-        batch = BatchStatement(BatchType.UNLOGGED)
+        batch = BatchStatement(BatchType.UNLOGGED, consistency_level=self._batch_level(Consistency.QUORUM))
         for statement, values in parts:
             batch.add((self._prepared.get(statement) or await self._prepare(statement)).bind(values))
         batch.is_idempotent = False
         return bool((await self._run_once(batch, CONDITIONAL_S))[0][0])
+
+    def _batch_level(self, level: Consistency) -> int:
+        everywhere = self._site.writes_everywhere and level is Consistency.QUORUM
+        return int(Consistency.EACH if everywhere else level)
 
     async def run_schema(self, cql: str) -> list[Row]:
         """Run a statement that creates, changes or describes tables."""
@@ -257,7 +294,9 @@ class Cassandra:
             raise _translate(error, written=False) from error
         self._watch.answered()
         prepared.is_idempotent = statement.idempotent
-        prepared.consistency_level = int(statement.consistency)
+        prepared.consistency_level = int(Consistency.EACH if statement.across_sites else statement.consistency)
+        if statement.across_sites:
+            prepared.serial_consistency_level = ConsistencyLevel.SERIAL
         return self._prepared.setdefault(statement, prepared)
 
     async def _run_once(self, statement: object, limit_s: float) -> list[Row]:
@@ -304,6 +343,7 @@ class Cassandra:
             raise
 
     async def _try(self, statement: object, limit_s: float) -> list[Row]:
+        self._site.check()
         self._watch.check()
         sent_s = self._loop.time()
         try:

@@ -6,15 +6,22 @@ Each raises ValueError. Its text follows "CNS_NAME=value: " in the line with whi
 from __future__ import annotations
 
 import base64
+import re
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from typing import NamedTuple
 from urllib.parse import SplitResult, urlsplit
 
+from cns_common.redis_sentinel import is_sentinel, read_sentinel_url
 from cns_common.redis_urls import read_server_urls
 
 CQL_PORT = 9042
+SITES = 2
+_SITE = re.compile(r"([A-Za-z0-9_.-]{1,64}):([1-9])")
 MASTER_KEY_BYTES = 32
-REDIS_FORM = "must be redis://host:port/database, rediss:// for TLS, or unix:///path"
+REDIS_FORM = (
+    "must be redis://host:port/database, rediss:// for TLS, unix:///path, or redis+sentinel://host:port,host:port/name"
+)
+SITES_FORM = "must be two data centres with their replicas, such as dc1:3,dc2:3"
 CASSANDRA_FORM = "must be host:port,host:port with one port for all"
 
 
@@ -44,6 +51,9 @@ def check_redis_urls(text: str) -> None:
 
 def check_redis_url(url: str) -> None:
     """Require a URL that redis-py can read, options included."""
+    if is_sentinel(url):
+        read_sentinel_url(url)
+        return
     parts = _split(url)
     named = bool(parts.path) if parts.scheme == "unix" else bool(parts.hostname)
     if parts.scheme not in ("redis", "rediss", "unix") or not named:
@@ -86,6 +96,19 @@ def read_contact_points(text: str) -> ContactPoints:
     if len(ports) != 1 or 0 in ports:
         raise ValueError(CASSANDRA_FORM)
     return ContactPoints(tuple(hosts), ports.pop())
+
+
+def read_sites(text: str) -> dict[str, int]:
+    """The replicas of each data centre; none for an empty text."""
+    sites: dict[str, int] = {}
+    for entry in text.split(",") if text else ():
+        found = _SITE.fullmatch(entry.strip())
+        if found is None or found[1] in sites:
+            raise ValueError(SITES_FORM)
+        sites[found[1]] = int(found[2])
+    if sites and len(sites) != SITES:
+        raise ValueError(SITES_FORM)
+    return sites
 
 
 def read_networks(text: str) -> tuple[IPv4Network | IPv6Network, ...]:

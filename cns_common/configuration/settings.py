@@ -10,6 +10,7 @@ from typing import Annotated, Literal, get_args
 from pydantic import Field, FilePath, ValidationError, ValidationInfo, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from cns_common.configuration.checks import read_sites
 from cns_common.configuration.messages import describe
 from cns_common.configuration.smtp_url import read_smtp_url
 from cns_common.configuration.value_types import (
@@ -32,6 +33,7 @@ from cns_common.configuration.value_types import (
     RegionName,
     RemoteQueueList,
     SenderName,
+    SiteReplicas,
     UrlStyle,
     WorkerRoles,
 )
@@ -96,6 +98,10 @@ class Settings(BaseSettings):
     cassandra_data_centre: DataCentreName = "datacenter1"
     cassandra_replication: Annotated[int, Field(ge=1, le=9)] = 3
     """Replicas in the data centre, for `cns schema`."""
+    cassandra_sites: SiteReplicas = ""
+    """Two data centres with their replicas, dc1:3,dc2:3, of which one is active; empty: there is one."""
+    cassandra_site_writes: Literal["each", "local"] = "each"
+    """Whether a write is acknowledged by a quorum of each site, while both answer, or of the active one."""
     redis: RedisUrls = ""
     """URLs of the cluster form's caches, with blanks between, each as `url` or `name=url`; empty: none."""
 
@@ -265,6 +271,14 @@ class Settings(BaseSettings):
             raise ValueError("less than CNS_BODY_BYTES_MAX: no request of that size could be read")
         return value
 
+    @field_validator("cassandra_sites")
+    @classmethod
+    def _check_own_site(cls, value: str, info: ValidationInfo) -> str:
+        own = info.data.get("cassandra_data_centre")
+        if value and own is not None and own not in read_sites(value):
+            raise ValueError(f"lacks {own}, which is CNS_CASSANDRA_DATA_CENTRE")
+        return value
+
     @field_validator("tls_key")
     @classmethod
     def _check_tls_key(cls, value: Path | None, info: ValidationInfo) -> Path | None:
@@ -287,6 +301,10 @@ class Settings(BaseSettings):
         if bool(value) != bool(info.data.get("queue_secret")):
             raise ValueError("CNS_QUEUE_KEY_ID and CNS_QUEUE_SECRET go together")
         return value
+
+    def site_replicas(self) -> dict[str, int]:
+        """The replicas of each site; none where there is only one."""
+        return read_sites(self.cassandra_sites)
 
     @property
     def listens_on_loopback(self) -> bool:

@@ -22,6 +22,7 @@ from cns_common.configuration.checks import (
     check_redis_urls,
     read_contact_points,
     read_networks,
+    read_sites,
 )
 from cns_common.tls import ca_bundle_fault
 from cns_common.worker_roles import WorkerRole, read_roles
@@ -89,6 +90,7 @@ RedisUrls = Annotated[str, _empty_or(check_redis_urls)]
 BrokerUrl = Annotated[str, _empty_or(check_broker_url)]
 MasterKey = Annotated[str, _empty_or(check_master_key)]
 ContactPointList = Annotated[str, AfterValidator(_check_contact_points)]
+SiteReplicas = Annotated[str, _empty_or(read_sites)]
 CaBundle = Annotated[FilePath | None, AfterValidator(_check_ca_bundle)]
 Networks = Annotated[tuple[IPv4Network | IPv6Network, ...] | None, NoDecode, BeforeValidator(_split_networks)]
 

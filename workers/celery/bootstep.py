@@ -9,7 +9,7 @@ import logging
 import os
 import threading
 from collections.abc import Callable, Coroutine
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import structlog
 import uvloop
@@ -19,6 +19,7 @@ from celery.exceptions import ImproperlyConfigured
 from celery.platforms import EX_FAILURE
 from celery.worker import state
 
+from cns_backend.sites.process import end_of_work, open_site, wait_until_acting
 from cns_backend.store_client import open_backend
 from cns_common.configuration.settings import Settings, load_settings, unread_settings
 from cns_common.errors import OutcomeUnknown, StartError, StoreUnavailable
@@ -27,6 +28,9 @@ from cns_common.process.gc_tuning import short_gc_pauses
 from workers.celery.queues import queues_of
 from workers.celery.triggers import TaskTriggers
 from workers.worker import Worker
+
+if TYPE_CHECKING:
+    from cns_backend.sites.membership import SiteMembership
 
 STORE_RETRY_S = 1.0
 POLL_INTERVAL_S = 0.1
@@ -123,21 +127,28 @@ class WorkerHost:
         os._exit(state.should_stop or 0)
 
     async def _serve(self) -> None:
-        while not self._until.done():
-            try:
-                async with open_backend(self._settings) as backend:
-                    worker = await Worker.build(self._settings, backend)
-                    if worker.maintenance is not None:
-                        worker.maintenance.ask_first(self._triggers.send)
-                    self._worker = worker
-                    log.info("worker.started", roles=worker.names)
-                    with short_gc_pauses(), pinned_to_one_core(wanted=self._settings.worker_one_core):
-                        await worker.run(until=self._until)
-            except (StoreUnavailable, OutcomeUnknown) as error:
-                log.warning("store.connection_failed", error=str(error))
-                await asyncio.wait({self._until}, timeout=STORE_RETRY_S)
-            finally:
-                self._worker = None
+        async with open_site(self._settings) as site:
+            while await wait_until_acting(site, self._until):
+                await self._work(site)
+                if site is not None and site.leaving:
+                    await site.stand_by()
+
+    async def _work(self, site: SiteMembership | None) -> None:
+        """Until the store is lost, the process is to end, or another site is to be active."""
+        try:
+            async with open_backend(self._settings, site) as backend:
+                worker = await Worker.build(self._settings, backend)
+                if worker.maintenance is not None:
+                    worker.maintenance.ask_first(self._triggers.send)
+                self._worker = worker
+                log.info("worker.started", roles=worker.names)
+                with short_gc_pauses(), pinned_to_one_core(wanted=self._settings.worker_one_core):
+                    await worker.run(until=end_of_work(site, self._until))
+        except (StoreUnavailable, OutcomeUnknown) as error:
+            log.warning("store.connection_failed", error=str(error))
+            await asyncio.wait({self._until}, timeout=STORE_RETRY_S)
+        finally:
+            self._worker = None
 
     def _stop_working(self) -> None:
         if not self._until.done():

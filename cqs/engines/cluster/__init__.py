@@ -115,6 +115,8 @@ async def open_engine(
         await fifo.close()
         await known_queues.close()
         await work.leave()
+        if cassandra.leaves_site:
+            await servers.save_all_hidden()
         await servers.close()
         await rows.close()
 

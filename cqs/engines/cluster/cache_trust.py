@@ -46,11 +46,12 @@ class Belief(NamedTuple):
 
 class CacheTrust:
     def __init__(self, cassandra: Cassandra, clock: Clock, node: str, cache: str = FIRST_SERVER) -> None:
-        """`cache` is the name of the server, which is the key of its row."""
+        """`cache` is the name of the server, which is the key of its row. Each activation of a site has rows of its
+        own, so that no belief of the site before is taken over."""
         self._cassandra = cassandra
         self._clock = clock
         self.node = node
-        self.name = cache
+        self.name = f"{cache}@{cassandra.activation}" if cassandra.activation else cache
         self._lock = asyncio.Lock()
         self._confirming: asyncio.Task[Belief] | None = None
         self._certain_from: tuple[int, int] | None = None

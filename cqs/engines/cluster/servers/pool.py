@@ -124,6 +124,11 @@ class CacheServers:
         for server in self._servers.values():
             await server.stop()
 
+    async def save_all_hidden(self) -> None:
+        """Save in the rows what this process hides: another site, with a Redis of its own, is to go on."""
+        for server in self._servers.values():
+            await server.failover.save_all_hidden()
+
     async def close(self) -> None:
         for server in self._servers.values():
             await server.close()

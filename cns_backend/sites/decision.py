@@ -1,0 +1,79 @@
+"""Which site is active, as stored, and whether a process may act by it: values and arithmetic."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import msgspec
+
+
+class ActingProcess(NamedTuple):
+    process: str
+    site: str
+    epoch: int
+    """By which it acts."""
+
+
+class Decision(NamedTuple):
+    """The state that `cns site activate` changes."""
+
+    active: str = ""
+    """The site in use; '' for none, at first and while a change waits for processes to end their work."""
+    epoch: int = 0
+    alone: bool = False
+    """Whether it was activated without the other site, and that one was not reached since."""
+    processes: tuple[ActingProcess, ...] = ()
+
+
+class View(NamedTuple):
+    """What a process sees at one moment."""
+
+    decision: Decision
+    reachable: bool
+    """Whether the other site answers."""
+
+
+class SiteStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """For `/health`."""
+
+    site: str
+    other: str
+    active: str
+    epoch: int
+    acting: bool
+    """Whether this process works."""
+    other_reachable: bool
+    activated_alone: bool
+
+
+def may_act(view: View, site: str, acting_epoch: int) -> bool:
+    """Whether a process of `site`, which is certain of `acting_epoch` (0: of none), may act by this decision.
+
+    Without the other site a decision that it made meanwhile is unknown. So then only those act that were certain
+    before, those beside them, and all if the operator said that the other site is lost.
+    """
+    decision = view.decision
+    if decision.active != site or not decision.epoch or acting_epoch not in (0, decision.epoch):
+        return False
+    beside = any((one.site, one.epoch) == (site, decision.epoch) for one in decision.processes)
+    return view.reachable or acting_epoch == decision.epoch or decision.alone or beside
+
+
+def may_finish(view: View, acting_epoch: int) -> bool:
+    """Whether a process may end what it has begun: the change of sites waits for it."""
+    return not view.decision.active and view.decision.epoch == acting_epoch + 1
+
+
+def why_standing_by(view: View, site: str, other: str) -> str:
+    """Why a process of `site` takes no calls; for a person."""
+    decision = view.decision
+    if not decision.epoch:
+        return "no site was activated yet: run `cns site activate NAME`"
+    if not decision.active:
+        return "no site is active: a change of sites is under way"
+    if decision.active != site:
+        return f"site {decision.active} is active, this is {site}"
+    return (
+        f"site {site} was active, but {other} does not answer and may have taken over:"
+        f" run `cns site activate {site} --other-site-lost` if it serves nobody"
+    )

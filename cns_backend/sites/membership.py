@@ -1,0 +1,180 @@
+"""The membership of a process in its site: whether the site is active, seen again and again, and the fence that keeps a
+process from the store when it is not certain of that.
+
+A process shows by a row that it acts, then reads the decision; it is *certain* for `CERTAIN_MS` from before that row.
+The row lives longer, so a change of sites, which waits until no row is left, waits for every process that is certain.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+import structlog
+
+from cns_backend.sites.decision import ActingProcess, Decision, SiteStatus, View, may_act, may_finish, why_standing_by
+from cns_backend.sites.store import SiteStore
+from cns_common.cassandra.session import Cassandra, CassandraAddress
+from cns_common.clock import Clock
+from cns_common.errors import CnsError, StoreUnavailable
+from cns_common.ids import hex_id
+from cns_common.task_cancellation import cancel_and_wait
+
+INTERVAL_S = 1.5
+CERTAIN_MS = 4_000
+
+log = structlog.get_logger(__name__)
+
+
+class SiteMembership:
+    """See `cns_common.cassandra.site_guard.SiteGuard`."""
+
+    def __init__(self, store: SiteStore, clock: Clock, site: str, other: str, *, writes_each: bool) -> None:
+        """With `writes_each`, a write is acknowledged by both sites while both are there."""
+        self._store = store
+        self._clock = clock
+        self.site = site
+        self.other = other
+        self._writes_each = writes_each
+        self._process = hex_id()
+        self._view = View(Decision(), reachable=False)
+        self._certain_from: tuple[int, int] | None = None
+        self.activation = 0
+        self.acting = asyncio.Event()
+        """Set while this process acts."""
+        self.ended = asyncio.Event()
+        """Set when it has to stop acting, until `stand_by`."""
+
+    # -- what others ask ----------------------------------------------------------------------------------------------
+
+    @property
+    def writes_everywhere(self) -> bool:
+        return self._writes_each and self._view.reachable
+
+    @property
+    def leaving(self) -> bool:
+        return self.ended.is_set()
+
+    @property
+    def certain(self) -> bool:
+        if self._certain_from is None:
+            return False
+        return all(now - then < CERTAIN_MS for now, then in zip(self._times(), self._certain_from, strict=True))
+
+    def _times(self) -> tuple[int, int]:
+        """The monotonic clock stands still while the machine is suspended; then the other has stepped forward."""
+        return self._clock.monotonic_ms(), self._clock.real_ms()
+
+    def check(self) -> None:
+        if not self.certain:
+            raise StoreUnavailable(f"this process cannot confirm that its site {self.site} is active")
+
+    @property
+    def why_standing_by(self) -> str:
+        return why_standing_by(self._view, self.site, self.other)
+
+    def status(self) -> SiteStatus:
+        decision = self._view.decision
+        return SiteStatus(
+            site=self.site,
+            other=self.other,
+            active=decision.active,
+            epoch=decision.epoch,
+            acting=self.acting.is_set(),
+            other_reachable=self._view.reachable,
+            activated_alone=decision.alone,
+        )
+
+    # -- steps --------------------------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Renew and look for as long as the process runs. A look may wait for a lost site, a renewal does not."""
+        await asyncio.gather(self._repeat(self.renew), self._repeat(self.look))
+
+    async def _repeat(self, step: Callable[[], Awaitable[None]]) -> None:
+        while True:
+            try:
+                await step()
+            except CnsError as error:
+                log.warning("site.renewal_failed", site=self.site, error=str(error))
+            await asyncio.sleep(INTERVAL_S)
+
+    async def renew(self) -> None:
+        """Show that this process acts, and stay certain by what this site knows: a change in order is known here, too.
+        A process that is not certain any more has to ask the other site."""
+        begun = self._times()
+        if self.activation and self.certain:
+            await self._show()
+            self._follow(View(await self._store.decision(), self._view.reachable), begun)
+
+    async def look(self) -> None:
+        """Look at the decision of both sites, and follow it."""
+        begun = self._times()
+        if self.activation:
+            await self._show()
+        await self._look()
+        if self.activation:
+            self._follow(self._view, begun)
+        elif not self.ended.is_set() and may_act(self._view, self.site, 0):
+            await self._begin(self._view.decision.epoch)
+
+    async def _show(self) -> None:
+        await self._store.renew(ActingProcess(self._process, self.site, self.activation))
+
+    def _follow(self, view: View, begun: tuple[int, int]) -> None:
+        epoch = self.activation
+        if not epoch:  # it ended meanwhile
+            return
+        if may_act(view, self.site, epoch if self.certain else 0) or may_finish(view, epoch):
+            self._certain_from = max(begun, self._certain_from or begun)
+        if (view.decision.active, view.decision.epoch) != (self.site, epoch) and not self.ended.is_set():
+            log.warning("site.deactivated", site=self.site, active=view.decision.active, epoch=view.decision.epoch)
+            self.ended.set()
+        if self.ended.is_set() and not may_finish(view, epoch):
+            self._certain_from = None
+
+    async def _begin(self, epoch: int) -> None:
+        """The decision may change between its reading and the row that shows this process: look once more."""
+        begun = self._times()
+        await self._store.renew(ActingProcess(self._process, self.site, epoch))
+        await self._look()
+        if may_act(self._view, self.site, epoch) and self._view.decision.epoch == epoch:
+            self.activation, self._certain_from = epoch, begun
+            log.info("site.activated", site=self.site, epoch=epoch)
+            self.acting.set()
+
+    async def _look(self) -> None:
+        before, self._view = self._view, await self._store.view()
+        if before.reachable != self._view.reachable:
+            log.warning("site.other_changed", other=self.other, reachable=self._view.reachable)
+        decision = self._view.decision
+        if self._view.reachable and decision.alone and decision.active == self.site:
+            await self._store.end_alone(decision.epoch)
+
+    async def stand_by(self) -> None:
+        """This process has ended all work of its activation."""
+        if self.activation:
+            self.acting.clear()
+            self.activation, self._certain_from = 0, None
+            with contextlib.suppress(CnsError):  # the row expires by itself
+                await self._store.leave(self._process)
+        self.ended.clear()
+
+
+@contextlib.asynccontextmanager
+async def open_membership(
+    address: CassandraAddress, site: str, other: str, *, writes_each: bool
+) -> AsyncIterator[SiteMembership]:
+    """The membership, with a session of its own, which no fence keeps from the store."""
+    cassandra = await Cassandra.open(address)
+    try:
+        membership = SiteMembership(SiteStore(cassandra), Clock(), site, other, writes_each=writes_each)
+        running = asyncio.create_task(membership.run())
+        try:
+            yield membership
+        finally:
+            await cancel_and_wait([running])
+            await membership.stand_by()
+    finally:
+        await cassandra.close()

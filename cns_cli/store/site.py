@@ -1,0 +1,76 @@
+"""`cns site …`: which of two data centres is in use, and its change."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Annotated, NoReturn, TypeVar
+
+import typer
+
+from cns_common.configuration.settings import Settings, load_settings
+from cns_common.errors import CnsError, StartError
+
+if TYPE_CHECKING:  # its driver is installed in the cluster form only
+    from cns_backend.sites.operator import SiteOperator
+
+EXIT_FAILED = 1
+EXIT_USAGE = 2
+Result = TypeVar("Result")
+
+app = typer.Typer(help="Sites of the cluster form: CNS_CASSANDRA_SITES.", no_args_is_help=True, add_completion=False)
+
+
+@app.command("show")
+def site_show() -> None:
+    """Print the active site, the number of its activation, whether the other site answers, and the processes in use."""
+    view = _run(load_settings(), lambda sites: sites.view())
+    decision = view.decision
+    print(f"active\t{decision.active or 'none'}\t{decision.epoch}{'	alone' if decision.alone else ''}")
+    print(f"other site\t{'answers' if view.reachable else 'does not answer'}")
+    for process in sorted(decision.processes):
+        print(f"process\t{process.process[:8]}\t{process.site}\t{process.epoch}")
+
+
+@app.command("activate")
+def site_activate(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A data centre of CNS_CASSANDRA_SITES.")],
+    other_site_lost: Annotated[
+        bool,
+        typer.Option("--other-site-lost", help="Your word that the other site, which does not answer, serves nobody."),
+    ] = False,
+) -> None:
+    """Use this site: the processes of the other one end their work first."""
+    from cns_backend.sites.operator import SiteChange
+
+    settings = load_settings()
+    if name not in settings.site_replicas():
+        _refuse(f"{name} is no site of CNS_CASSANDRA_SITES", EXIT_USAGE)
+    change = SiteChange(name, settings.cassandra_data_centre, other_site_lost)
+    decision = _run(settings, lambda sites: sites.activate(change))
+    print(f"cns: site {decision.active} is active, activation {decision.epoch}")
+
+
+def _run(settings: Settings, work: Callable[[SiteOperator], Awaitable[Result]]) -> Result:
+    if not settings.site_replicas():
+        _refuse("there is one site: CNS_CASSANDRA_SITES is not set", EXIT_USAGE)
+
+    async def run() -> Result:
+        from cns_backend.cluster import open_site_store
+        from cns_backend.sites.operator import SiteOperator
+
+        async with open_site_store(settings) as store:
+            return await work(SiteOperator(store))
+
+    try:
+        return asyncio.run(run())
+    except StartError as error:
+        _refuse(str(error), error.exit_code)
+    except (ValueError, CnsError) as error:
+        _refuse(str(error), EXIT_FAILED)
+
+
+def _refuse(why: str, code: int) -> NoReturn:
+    print(f"cns: {why}", file=sys.stderr)
+    sys.exit(code)

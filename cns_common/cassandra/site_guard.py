@@ -1,0 +1,48 @@
+"""What a Cassandra session asks of the site that its process belongs to, before each statement."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+
+class SiteGuard(Protocol):
+    @property
+    def activation(self) -> int:
+        """The number of the site's activation by which the process acts; 0 where there is only one site."""
+        ...
+
+    @property
+    def writes_everywhere(self) -> bool:
+        """Whether a write is acknowledged by a quorum of each site, and not only of this one."""
+        ...
+
+    @property
+    def leaving(self) -> bool:
+        """Whether the process ends its work because another site is to be active."""
+        ...
+
+    def check(self) -> None:
+        """Raise StoreUnavailable unless this process may use the store now."""
+        ...
+
+
+class OneSite:
+    """The guard of a process without other sites."""
+
+    activation = 0
+    writes_everywhere = False
+    leaving = False
+
+    def check(self) -> None:
+        """Nothing to check."""
+
+
+class ActiveSite(NamedTuple):
+    """The guard of a command at the active site, which ends before another one can be active."""
+
+    activation: int
+    writes_everywhere: bool
+    leaving: bool = False
+
+    def check(self) -> None:
+        """Nothing to check."""

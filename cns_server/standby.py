@@ -1,0 +1,96 @@
+"""What an API process answers while another site is active: its health, and 503 to every call."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+
+import msgspec
+import uvicorn
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.types import Receive, Scope, Send
+
+from cns_backend.sites.membership import SiteMembership
+from cns_common.configuration.settings import Settings
+from cns_common.ids import uuid_text
+from cns_server.health import Health
+from cns_server.quiet_server import QuietServer
+
+RETRY_AFTER_S = "1"
+_QUERY_ERROR = (
+    '<?xml version="1.0"?><ErrorResponse><Error><Type>Receiver</Type><Code>ServiceUnavailable</Code>'
+    "<Message>{}</Message></Error><RequestId>{}</RequestId></ErrorResponse>"
+)
+
+
+class Standby:
+    """Serves until `stop`, which the process calls when it can take calls itself."""
+
+    def __init__(self, settings: Settings, site: SiteMembership, listener: socket.socket) -> None:
+        self._site = site
+        self._listener = listener
+        config = uvicorn.Config(
+            self._answer,
+            interface="asgi3",
+            loop="none",
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            ssl_certfile=settings.tls_cert,
+            ssl_keyfile=settings.tls_key,
+        )
+        self._server = QuietServer(config)
+        self._serving: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        self._serving = asyncio.create_task(self._server.serve(sockets=[self._listener]))
+
+    async def stop(self) -> None:
+        """May be called twice."""
+        self._server.should_exit = True
+        if self._serving is not None:
+            await self._serving
+        self._listener.close()
+
+    def health(self) -> Health:
+        """Red when a person must decide which site is used."""
+        status = self._site.status()
+        undecided = not status.active or (status.active == status.site and not status.acting)
+        reachable = status.other_reachable or undecided
+        return Health(
+            "red" if undecided else "green" if reachable else "yellow",
+            ready=False,
+            reasons=(
+                f"stands by: {self._site.why_standing_by}",
+                *([] if status.other_reachable else [f"site {status.other} does not answer"]),
+            ),
+            site=status,
+        )
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        response = self._response(Request(scope, receive))
+        await response(scope, receive, send)
+
+    def _response(self, request: Request) -> Response:
+        match request.url.path:
+            case "/live":
+                return PlainTextResponse("")
+            case "/health":
+                health = self.health()
+                return JSONResponse(health.to_dict(), 503 if health.status == "red" else 200)
+            case "/ready":
+                return JSONResponse(self.health().to_dict(), 503)
+            case _:
+                return self._refusal(request)
+
+    def _refusal(self, request: Request) -> Response:
+        """In the protocol of the call, so that SDKs repeat it."""
+        why, call = f"This site stands by: {self._site.why_standing_by}", uuid_text()
+        headers = {"retry-after": RETRY_AFTER_S, "x-amzn-requestid": call}
+        if "x-amz-target" not in request.headers:
+            return Response(_QUERY_ERROR.format(why, call), 503, headers, "text/xml")
+        error = msgspec.json.encode({"__type": "com.amazon.coral.service#ServiceUnavailableException", "message": why})
+        return Response(error, 503, headers, "application/x-amz-json-1.0")

@@ -1,0 +1,50 @@
+"""Which process may act by a decision on the active site, and which may only finish."""
+
+from __future__ import annotations
+
+import pytest
+
+from cns_backend.sites.decision import ActingProcess, Decision, View, may_act, may_finish, why_standing_by
+
+BESIDE = (ActingProcess("p", "dc1", 3),)
+ELSEWHERE = (ActingProcess("p", "dc2", 3), ActingProcess("q", "dc1", 2))
+
+
+@pytest.mark.parametrize(
+    ("decision", "reachable", "acting", "may"),
+    [
+        (Decision(), True, 0, False),  # nobody decided
+        (Decision("dc1", 3), True, 0, True),
+        (Decision("dc2", 3), True, 0, False),
+        (Decision("dc1", 3), False, 0, False),  # the other site may have decided otherwise
+        (Decision("dc1", 3), False, 3, True),  # as certain as before
+        (Decision("dc1", 3, alone=True), False, 0, True),  # the operator's word
+        (Decision("dc1", 3, processes=BESIDE), False, 0, True),
+        (Decision("dc1", 3, processes=ELSEWHERE), False, 0, False),
+        (Decision("dc1", 4), True, 3, False),  # it begins the new activation anew
+        (Decision("dc2", 4), True, 3, False),
+        (Decision("", 4), True, 3, False),
+    ],
+)
+def test_who_may_act(decision: Decision, reachable: bool, acting: int, may: bool) -> None:
+    assert may_act(View(decision, reachable), "dc1", acting) is may
+
+
+@pytest.mark.parametrize(
+    ("decision", "may"),
+    [
+        (Decision("", 4), True),  # the change waits for it
+        (Decision("", 5), False),
+        (Decision("dc2", 4), False),  # the other site took over
+        (Decision("dc1", 3), False),
+    ],
+)
+def test_who_may_finish(decision: Decision, may: bool) -> None:
+    assert may_finish(View(decision, reachable=True), 3) is may
+
+
+def test_a_person_is_told_what_to_do() -> None:
+    lost = View(Decision("dc1", 3), reachable=False)
+    assert "cns site activate dc1 --other-site-lost" in why_standing_by(lost, "dc1", "dc2")
+    assert why_standing_by(View(Decision("dc2", 3), reachable=True), "dc1", "dc2") == "site dc2 is active, this is dc1"
+    assert "cns site activate NAME" in why_standing_by(View(Decision(), reachable=True), "dc1", "dc2")
