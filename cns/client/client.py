@@ -110,6 +110,10 @@ class Client(AdministrationCalls, DeliveryCalls):
         """Subscribe an endpoint."""
         return self._send(self._requests.subscribe(topic, protocol, endpoint, attributes))
 
+    def list_subscriptions(self, after: str = "") -> values.Subscriptions:
+        """The subscriptions of all topics of the account, a page at a time."""
+        return self._send(self._requests.list_subscriptions(after))
+
     def list_topic_subscriptions(self, topic: str, after: str = "") -> values.Subscriptions:
         """The topic's subscriptions, a page at a time."""
         return self._send(self._requests.list_topic_subscriptions(topic, after))
@@ -215,6 +219,10 @@ class AsyncClient(AsyncAdministrationCalls, AsyncDeliveryCalls):
     ) -> values.SubscriptionArn:
         """Subscribe an endpoint."""
         return await self._send(self._requests.subscribe(topic, protocol, endpoint, attributes))
+
+    async def list_subscriptions(self, after: str = "") -> values.Subscriptions:
+        """The subscriptions of all topics of the account, a page at a time."""
+        return await self._send(self._requests.list_subscriptions(after))
 
     async def list_topic_subscriptions(self, topic: str, after: str = "") -> values.Subscriptions:
         """The topic's subscriptions, a page at a time."""

@@ -164,6 +164,9 @@ class Requests:
         body = {"protocol": protocol, "endpoint": endpoint, "attributes": attributes}
         return ApiRequest("POST", self._topic(topic, "/subscriptions"), values.SubscriptionArn, None, body)
 
+    def list_subscriptions(self, after: str) -> ApiRequest[values.Subscriptions]:
+        return ApiRequest("GET", f"{self._account}/subscriptions", values.Subscriptions, given(after=after))
+
     def list_topic_subscriptions(self, topic: str, after: str) -> ApiRequest[values.Subscriptions]:
         return ApiRequest("GET", self._topic(topic, "/subscriptions"), values.Subscriptions, given(after=after))
 

@@ -20,9 +20,8 @@ import httpx
 import msgspec
 import typer
 
-from cns.client import ApiError, Credentials
+from cns.client import ApiError, Client, Credentials
 from cns.client.client import find_caller
-from cns_cli.remote.client import CommandClient
 
 EXIT_REFUSED = 1
 EXIT_USAGE = 2
@@ -101,13 +100,13 @@ def _read_profile(name: str, environment: Mapping[str, str]) -> StoredProfile:
     return found or StoredProfile()
 
 
-def run(profile: str, url: str, region: str, work: Callable[[CommandClient], Result]) -> Result:
+def run(profile: str, url: str, region: str, work: Callable[[Client], Result]) -> Result:
     """The result of `work`. A refusal, or a service that does not answer, ends the command with one line."""
     try:
         found = find_profile(profile, url, region, os.environ)  # noqa: TID251  # variables of AWS SDKs, no settings
         credentials = Credentials(key_id=found.key_id, secret=found.secret, token=found.token)
         account = find_caller(found.url, credentials).account
-        client = CommandClient(found.url, account, credentials, region=found.region)
+        client = Client(found.url, account, credentials, region=found.region)
         with client:
             return work(client)
     except UsageError as error:

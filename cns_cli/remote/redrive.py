@@ -8,8 +8,9 @@ from typing import Annotated
 
 import typer
 
+from cns.client import Client
+from cns.client.deliveries import Redrive
 from cns_cli.progress import open_steps
-from cns_cli.remote.client import CommandClient, Redrive
 from cns_cli.remote.connection import EXIT_REFUSED, AsJson, Profile, Region, Url, run
 from cns_cli.remote.output import print_json
 
@@ -29,8 +30,8 @@ def redrive(
 ) -> None:
     """Move the messages of a dead-letter queue back. Example: cns queue redrive orders-dead --rate 50"""
 
-    def work(client: CommandClient) -> Redrive:
-        started = client.start_redrive(name, to, rate)
+    def work(client: Client) -> Redrive:
+        started = client.start_redrive(name, destination_arn=to, messages_per_second=rate)
         return _ended(client, name, started) if wait else started
 
     done = run(profile, url, region, work)
@@ -43,12 +44,12 @@ def redrive(
         sys.exit(EXIT_REFUSED)
 
 
-def _ended(client: CommandClient, name: str, started: Redrive) -> Redrive:
+def _ended(client: Client, name: str, started: Redrive) -> Redrive:
     """The redrive at its end. One that has ended has no handle: it is the newest."""
     pause = threading.Event()
     with open_steps(f"redriving {name}") as steps:
         while True:
-            found = client.list_redrives(name)
+            found = client.redrives(name).redrives
             current = next((one for one in found if one.handle == started.handle), found[0] if found else started)
             steps.reach(current.moved, current.moved + (current.to_move or 0) or 1)
             if current.status in _ENDED:

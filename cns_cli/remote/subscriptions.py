@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from typing import Annotated, NamedTuple, NoReturn
 
 import typer
 
+from cns.client import Client
+from cns.client.values import Subscription
 from cns.filters.evaluation import matches
 from cns.filters.message_values import attribute_values, body_values
 from cns.filters.model import Scope
 from cns.filters.parser import read_filter
 from cns.filters.reasons import reason
-from cns_cli.remote.client import CommandClient
 from cns_cli.remote.connection import EXIT_USAGE, AsJson, Profile, Region, Url, run
 from cns_cli.remote.output import print_json, print_table
 from cns_common.errors import RequestError
@@ -35,7 +37,7 @@ def list_subscriptions(
 ) -> None:
     """List subscriptions. Example: cns subscriptions list news --json"""
 
-    found = run(profile, url, region, lambda client: list(client.subscriptions()))
+    found = run(profile, url, region, lambda client: list(_subscriptions(client)))
     found = [one for one in found if topic in ("", one.topic_arn, one.topic_arn.rpartition(":")[2])]
     if json:
         print_json(found)
@@ -54,7 +56,7 @@ def confirm(
     json: AsJson = False,
 ) -> None:
     """Confirm a subscription and print its ARN. Example: cns subscriptions confirm news 2336412f37fb687f5d51e6e2"""
-    arn = run(profile, url, region, lambda client: client.confirm_subscription(topic, token))
+    arn = run(profile, url, region, lambda client: client.confirm_subscription(topic, token).arn)
     if json:
         print_json([{"arn": arn}])
     else:
@@ -67,8 +69,8 @@ def delete(arn: Arn, profile: Profile = "", url: Url = "", region: Region = "", 
 
     Example: cns subscriptions delete arn:aws:sns:us-east-1:123456789012:news:2bcfbf39-05c3-41de-beaa-fcfcc21c8f55
     """
-    topic, subscription = _parts(arn)
-    run(profile, url, region, lambda client: client.delete_subscription(topic, subscription))
+    _check(arn)
+    run(profile, url, region, lambda client: client.unsubscribe(arn))
     if json:
         print_json([{"deleted": arn}])
 
@@ -133,17 +135,25 @@ def _attributes(words: list[str] | tuple[()]) -> dict[str, tuple[str, str]]:
     return found
 
 
-def _stored(client: CommandClient, arn: str) -> tuple[str, Scope]:
-    attributes = client.show_subscription(*_parts(arn))
+def _stored(client: Client, arn: str) -> tuple[str, Scope]:
+    _check(arn)
+    attributes = client.show_subscription(arn).attributes
     return attributes.get("FilterPolicy", ""), Scope(attributes.get("FilterPolicyScope", Scope.ATTRIBUTES.value))
 
 
-def _parts(arn: str) -> tuple[str, str]:
-    """Topic and id of a subscription's ARN. Ends the command for another text."""
-    parts = arn.split(":")
-    if len(parts) != 7:
+def _subscriptions(client: Client) -> Iterator[Subscription]:
+    """Those of all topics of the account."""
+    page = client.list_subscriptions()
+    yield from page.subscriptions
+    while page.next:
+        page = client.list_subscriptions(page.next)
+        yield from page.subscriptions
+
+
+def _check(arn: str) -> None:
+    """End the command for a text that is no subscription's ARN."""
+    if len(arn.split(":")) != 7:
         _refuse(f"{arn!r} is no ARN of a subscription" + (": it is not confirmed" if arn == UNCONFIRMED else ""))
-    return parts[5], parts[6]
 
 
 def _refuse(why: str) -> NoReturn:

@@ -24,7 +24,10 @@ app = typer.Typer(help="Sites of the cluster form: CNS_CASSANDRA_SITES.", no_arg
 
 @app.command("show")
 def site_show() -> None:
-    """Print the active site, the number of its activation, whether the other site answers, and the processes in use."""
+    """Print the active site, the number of its activation, whether the other site answers, and the processes in use.
+
+    Example: cns site show
+    """
     view = _run(load_settings(), lambda sites: sites.view())
     decision = view.decision
     print(f"active\t{decision.active or 'none'}\t{decision.epoch}{'	alone' if decision.alone else ''}")
@@ -41,7 +44,10 @@ def site_activate(
         typer.Option("--other-site-lost", help="Your word that the other site, which does not answer, serves nobody."),
     ] = False,
 ) -> None:
-    """Use this site: the processes of the other one end their work first."""
+    """Use this site: the processes of the other one end their work first.
+
+    Example: cns site activate dc2
+    """
     from cns_backend.sites.operator import SiteChange
 
     settings = load_settings()
