@@ -54,6 +54,7 @@ class Caller:
     async def call(self, operation: str, queue: str, **members: object) -> dict[str, Any] | None:
         """One try. None if it failed, or if the call or its answer was dropped, or if a handle is refused."""
         members = {"QueueUrl": f"http://127.0.0.1/{self.account}/{queue}", **members}
+        self.refused = False
         drops = self.random.random() < self.drop_probability
         self.request_was_dropped = drops and self.random.random() < 0.5
         self.dropped += drops

@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from bench.engines.partitions import Partition, load_of_nodes
 from bench.experiments.report import FAILS, HOLDS, claim
-from bench.order.faults import Faults
 from bench.order.figures import Order, duplicates, figures, lost, order_of, sender_duplicates
-from bench.order.run import measured
-from bench.order.service import service
 from bench.order.workload import Load, Measured, QueueLog
-
-DROPS, QUITS = 0.2, 0.1
 
 
 @pytest.mark.parametrize(
@@ -50,14 +43,3 @@ def test_a_partition_is_on_as_many_nodes_as_it_has_copies() -> None:
 
 def test_verdicts() -> None:
     assert [claim("Q1", "", "", holds=holds).verdict for holds in (True, False)] == [HOLDS, FAILS]
-
-
-def test_nothing_is_lost_although_calls_are_dropped_and_receivers_quit(tmp_path: Path) -> None:
-    load = Load(queues=2, senders=2, receivers=2, messages=15, visibility_s=2)
-    with service("embedded", 1, tmp_path) as site:
-        row = measured(load, site, 1, Faults(drop_probability=DROPS, quit_probability=QUITS))
-    assert row["messages"] == load.total
-    assert row["loss rate ε"] == 0
-    assert row["dropped calls"] > 0
-    assert row["receivers that quit"] > 0
-    assert row["duplication by senders"] > 0
