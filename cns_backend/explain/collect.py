@@ -12,7 +12,7 @@ from cns.delivery.jobs import ConfirmationJob, DirectJob, PublishJob, Redelivery
 from cns.notification import Notification
 from cns.topics.topic import Topic
 from cns_backend.backend import Backend
-from cns_backend.explain.current_filters import MessageFilter, TopicSubscriptions, read_subscriptions
+from cns_backend.explain.current_filters import SUBSCRIPTIONS_MAX, MessageFilter, TopicSubscriptions, read_subscriptions
 from cns_backend.explain.gaps import EventSource, unknown_facts
 from cns_backend.explain.histories import MessageTrace, Snapshot, histories
 from cns_backend.explain.model import DeliveryStatus, Explanation, SearchSummary
@@ -33,6 +33,7 @@ class Question(NamedTuple):
     topic: str = ""  # ARN; needed only if no trace names it
     subscription: str = ""  # ARN; '' for all
     ago_ms: int = 0  # age of the oldest events to search; 0: back to the publish, or all
+    subscriptions_max: int = SUBSCRIPTIONS_MAX  # of the topic to read; others are known by their events only
 
 
 class Findings(NamedTuple):
@@ -68,7 +69,9 @@ async def explain(backend: Backend, source: EventSource, question: Question) -> 
     message_type = _message_type(findings)
     subscriptions = TopicSubscriptions({}, complete=True)
     if topic is not None and findings.any:
-        subscriptions = await read_subscriptions(backend.subscriptions, topic_arn, question.subscription)
+        subscriptions = await read_subscriptions(
+            backend.subscriptions, topic_arn, question.subscription, question.subscriptions_max
+        )
     snapshot = Snapshot(
         subscriptions=subscriptions.by_arn,
         message_filter=None if findings.notification is None else MessageFilter(findings.notification),

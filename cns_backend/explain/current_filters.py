@@ -25,13 +25,15 @@ class TopicSubscriptions(NamedTuple):
     complete: bool
 
 
-async def read_subscriptions(store: SubscriptionStore, topic_arn: str, only: str) -> TopicSubscriptions:
-    """Read the subscriptions of a topic, or the one with the ARN `only`."""
+async def read_subscriptions(
+    store: SubscriptionStore, topic_arn: str, only: str, n_max: int = SUBSCRIPTIONS_MAX
+) -> TopicSubscriptions:
+    """Read the subscriptions of a topic, about `n_max` of them, or the one with the ARN `only`."""
     if only:
         return TopicSubscriptions({one.arn: one for one in await store.get([only])}, complete=True)
     found: dict[str, Subscription] = {}
     after = ""
-    while len(found) < SUBSCRIPTIONS_MAX:
+    while len(found) < n_max:
         page = await store.page_of_topic(topic_arn, after, PAGE_SUBSCRIPTIONS)
         found |= {one.arn: one for one in page}
         if len(page) < PAGE_SUBSCRIPTIONS:

@@ -21,9 +21,12 @@ from cns_server.rest.calls import RestCall
 from cns_server.rest.problems import Problem
 from cns_server.rest.topics import TopicRoutes
 
+ARN_CHARS_MAX = 500
 MESSAGE_ID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 GROUPS = ("endpoint", "topic", "subscription")
 RATES_READ_MAX = 100
+SUBSCRIPTIONS_READ_MAX = 2_000
+"""Of the topic of a message, so that its page opens at once; any one can be asked for."""
 
 
 class MessagePages:
@@ -74,15 +77,20 @@ class MessagePages:
             since_ms=recent.since_ms,
         )
 
-    async def show(self, request: Request, message_id: str) -> Response:
+    async def show(self, request: Request, message_id: str, subscription: str = "") -> Response:
         session, rest = self._context.call(request)
         self._context.check_account(rest)
         if MESSAGE_ID.fullmatch(message_id) is None:
             raise Problem(404, "NoSuchMessage", f"{message_id:.80} is not a message id.")
+        if subscription and (len(subscription) > ARN_CHARS_MAX or parse_arn(subscription) is None):
+            raise Problem(400, "InvalidRequest", "A subscription is asked for by its ARN.")
+        question = Question(message_id, subscription=subscription, subscriptions_max=SUBSCRIPTIONS_READ_MAX)
         async with self._reader.room:
-            found = await explain(self._backend, self._reader.source, Question(message_id))
+            found = await explain(self._backend, self._reader.source, question)
         if not found.known or not await self._may_see(rest, session, found):
             raise Problem(404, "NoSuchMessage", f"Nothing is known of a message {message_id}.")
+        if subscription and not subscription.startswith(f"{found.topic}:"):
+            raise Problem(404, "NoSuchSubscription", "The subscription is not one of the message's topic.")
         view = view_of(found, await self._rates(found))
         return self._context.page(request, "message.html", session, id=message_id, message=view, found=found)
 

@@ -132,6 +132,12 @@ def test_a_topic_and_a_subscription_lead_to_their_messages(
     wait_until(lambda: clicks.has(message), WAIT_S, clicks.page)
     clicks.click(message)
     wait_until(lambda: "attempt 1 (first): taken 200" in clicks.page(), WAIT_S, clicks.page)
+    topic.request_subscription("email", "reader@example.com")
+    alone = Clicks(person, f"{message}?subscription={subscription}").page()
+    assert "taken 200" in alone and "reader@example.com" not in alone
+    elsewhere = subscription.replace(name, "another-topic")
+    for wrong, status in ((elsewhere, 404), ("moon", 400), ("arn:" * 200, 400)):
+        assert person.http.get(message, params={"subscription": wrong}).status_code == status
 
 
 def test_failures_are_shown_by_cause(person: Person, topic: Topic, endpoint: Endpoint) -> None:
