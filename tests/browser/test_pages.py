@@ -76,13 +76,13 @@ def test_a_queue_in_the_browser(person: Page, paged: Up) -> None:
 def test_a_topic_in_the_browser(person: Page) -> None:
     person.get_by_role("link", name="Topics").click()
     name = f"news-{person.viewport_size['width']}" if person.viewport_size else "news"
-    person.get_by_label("Name").fill(name)
+    person.get_by_label("Name", exact=True).fill(name)
     person.get_by_role("button", name="Create").click()
     person.get_by_label("Protocol").select_option("email")
-    person.get_by_label("Endpoint").fill("reader@example.com")
+    person.get_by_label("Endpoint", exact=True).fill("reader@example.com")
     person.get_by_role("button", name="Subscribe").click()
     expect(person.get_by_role("cell", name="not confirmed")).to_be_visible()
-    person.get_by_role("textbox", name="Message").fill("news")
+    person.get_by_role("textbox", name="Message", exact=True).fill("news")
     person.get_by_role("button", name="Publish").click()
     expect(person.get_by_role("status")).to_have_text("The message is published.")
     fits(person)
