@@ -11,7 +11,7 @@ from pathlib import Path
 
 from cns_pytest.http import wait_until
 
-START_S = 60.0
+START_S = 120.0
 STOP_S = 45.0
 STARTS_MAX = 5
 EXIT_PORT_IN_USE = 72
