@@ -19,7 +19,7 @@ from redis.exceptions import RedisError
 
 from cns_backend.acknowledgements import PendingAcks
 from cns_common.ids import hex_id
-from cns_common.redis_client import open_client
+from cns_common.redis_client import close_client, open_client
 from cns_common.rpc.protocol_proxy import ChangeSource
 from cns_common.task_cancellation import cancel_and_wait
 
@@ -111,7 +111,7 @@ class CacheInvalidation:
                 await asyncio.wait_for(self._outgoing.join(), REDIS_TIMEOUT_S)
         await cancel_and_wait(self._tasks)
         if self._redis is not None:
-            await self._redis.aclose()
+            await close_client(self._redis)
 
     def _connect(self, subject: str, store: SharedStore) -> None:
         """Announce the store's changes, and pass announced changes to its other listeners."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from redis.asyncio import Redis
-from redis.asyncio.sentinel import Sentinel
+from redis.asyncio.sentinel import Sentinel, SentinelConnectionPool
 
 from cns_common.redis_sentinel import ASK_S, is_sentinel, read_sentinel_url
 
@@ -25,3 +25,11 @@ def open_client(url: str, **options: Any) -> Redis:  # redis-py's options
         **options,
     )
     return client
+
+
+async def close_client(client: Redis) -> None:
+    """Also of what asked the Sentinels, which redis-py leaves open."""
+    await client.aclose()
+    if isinstance(client.connection_pool, SentinelConnectionPool):
+        for sentinel in client.connection_pool.sentinel_manager.sentinels:
+            await sentinel.aclose()

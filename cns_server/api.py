@@ -7,7 +7,7 @@ import logging
 import math
 import os
 import socket
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 
@@ -92,6 +92,8 @@ class Api:
         filtering: Counters,
         queues: QueueService,
     ) -> None:
+        self.on_end: list[Callable[[], None]] = []
+        """Called when no call is answered any more."""
         self._settings = settings
         self._backend = backend
         self.front = front
@@ -115,7 +117,7 @@ class Api:
 
     @classmethod
     async def build(cls, settings: Settings, backend: Backend) -> Api:
-        authenticator = await _authenticator(settings, backend)
+        authenticator, keys = await _authenticator(settings, backend)
         audit = audit_log(settings, "api", backend.clock)
         queues = await queue_service(settings, backend, audit)
         await queues.start()
@@ -132,6 +134,7 @@ class Api:
         )
         api = cls(settings, backend, front, events, audit, port, notifications.matcher.counts, queues)
         api.spans = spans
+        api.on_end.append(keys.close)
         api.app.include_router(mail_pages(notifications.mail_links, settings.public_url))
         rest = _rest_app(settings, backend, front, authenticator, queues, await backend.receipt_keys.receipt_key())
         api.app.mount(REST_PREFIX, rest)
@@ -192,6 +195,8 @@ class Api:
         certificates.cancel()
         reports.cancel()
         await serving
+        for end in self.on_end:
+            end()
         table.stop()
         await self.report_counts()
         await self._port.close()
@@ -253,13 +258,13 @@ class Api:
         return page(samples)
 
 
-async def _authenticator(settings: Settings, backend: Backend) -> Authenticator:
+async def _authenticator(settings: Settings, backend: Backend) -> tuple[Authenticator, KeyRefresh]:
     """Its key ring follows changes of the accounts' keys."""
     ring = KeyRing(await access_keys(settings, backend))
     refresh = KeyRefresh(ring, partial(access_keys, settings, backend))
     backend.accounts.changed.append(lambda _account: refresh.request())
     backend.reconnected.append(refresh.request)
-    return Authenticator(
+    authenticator = Authenticator(
         ring,
         backend.clock,
         enforced=settings.auth == "on",
@@ -267,6 +272,7 @@ async def _authenticator(settings: Settings, backend: Backend) -> Authenticator:
         account_id=settings.account_id,
         learn_keys=refresh.learn,
     )
+    return authenticator, refresh
 
 
 def _rest_app(

@@ -29,12 +29,19 @@ class KeyRefresh:
         self._read = read
         self._reading = asyncio.Lock()
         self._wanted = False
+        self._closed = False
         self._task: asyncio.Task[None] | None = None
         self._next: asyncio.Task[None] | None = None  # a read for unknown keys that has not begun
         self._next_from_s = 0.0
         self._learners = 0
 
+    def close(self) -> None:
+        """Read no more: the process leaves its store."""
+        self._closed = True
+
     def request(self) -> None:
+        if self._closed:
+            return
         self._wanted = True
         if self._task is None or self._task.done():
             self._task = asyncio.get_running_loop().create_task(self._run())

@@ -98,6 +98,8 @@ class SiteMembership:
                 await step()
             except CnsError as error:
                 log.warning("site.renewal_failed", site=self.site, error=str(error))
+            except Exception as error:  # a bug: logged, and without certainty the process uses the store no more
+                log.error("loop.crashed", loop="site", exc_info=error)
             await asyncio.sleep(INTERVAL_S)
 
     async def renew(self) -> None:

@@ -14,7 +14,7 @@ from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 
 from cns_common.clock import Clock
-from cns_common.redis_client import open_client
+from cns_common.redis_client import close_client, open_client
 from cns_common.redis_pipe import PipeError, RedisPipe, ReplyError, Word
 from cns_common.task_cancellation import cancel_and_wait
 from cqs.engines.cassandra.generations import DROPPED
@@ -125,7 +125,7 @@ class RedisCache:
     async def close(self) -> None:
         await cancel_and_wait(self._hints)
         await self._pipe.end()
-        await self._redis.aclose()
+        await close_client(self._redis)
 
     def keys(self, shard: QueueShard) -> list[str]:
         """All keys of a shard are in one cluster slot."""
