@@ -46,11 +46,13 @@ from cns_common.metrics.model import Counters
 from cns_common.metrics.page import page, process_samples
 from cns_common.traces.contract import Spans
 from cns_common.traces.operations import TracedOperations
+from cns_server.admin_address import AdminAddress
 from cns_server.app import App, Pages
 from cns_server.health import Health, judge_health
 from cns_server.http.connection_table import ConnectionLimits, ConnectionTable
 from cns_server.http.protocol import ApiProtocol
 from cns_server.key_refresh import KeyRefresh
+from cns_server.listener import admin_listeners
 from cns_server.localstack.pages import localstack_pages
 from cns_server.localstack.sns_pages import NotificationPages
 from cns_server.localstack.sqs_pages import MessagePages
@@ -58,12 +60,13 @@ from cns_server.pages.app import ADMIN_PATH, PagesApp
 from cns_server.pages.app import PREFIX as PAGES_PREFIX
 from cns_server.pages.sources import PageSources
 from cns_server.quiet_server import QuietServer
-from cns_server.rest.app import PREFIX as REST_PREFIX
 from cns_server.rest.app import RestApp
 from cns_server.rest.authentication import RestAuthenticator
 from cns_server.rest.calls import RestCalls
 from cns_server.rest.deliveries.routes import EventSource
 from cns_server.rest.operator_tokens import operator_key
+from cns_server.rest.problems import PREFIX as REST_PREFIX
+from cns_server.rest.problems import no_such_page
 from cqs.internal_api import extended_model
 from cqs.messages.count_report import COUNTS_INTERVAL_S, QueueCountReporter
 from cqs.service import QueueService
@@ -113,7 +116,8 @@ class Api:
             certificate=self.certificate,
             advance_clock=backend.control.advance_clock if settings.test_clock else None,
         )
-        self.app = App(front, pages)
+        self._admin = AdminAddress(settings.admin_bind)
+        self.app = App(front, pages, self._admin, (PAGES_PREFIX, ADMIN_PATH))
 
     @classmethod
     async def build(cls, settings: Settings, backend: Backend) -> Api:
@@ -138,9 +142,11 @@ class Api:
         api.app.include_router(mail_pages(notifications.mail_links, settings.public_url))
         rest = _rest_app(settings, backend, front, authenticator, queues, await backend.receipt_keys.receipt_key())
         api.app.mount(REST_PREFIX, rest)
+        api.app.add_exception_handler(404, no_such_page)
         sources = PageSources(settings=settings, backend=backend, queues=queues, health=api.health)
         pages = PagesApp(rest, sources, version=cns.__version__)
-        front.landing = pages.landing
+        if not settings.admin_bind:
+            front.landing = pages.landing
         api.app.mount(PAGES_PREFIX, pages)
         api.app.add_redirections(
             {ADMIN_PATH: f"{PAGES_PREFIX}/", PAGES_PREFIX: f"{PAGES_PREFIX}/", REST_PREFIX: f"{REST_PREFIX}/"}
@@ -157,6 +163,7 @@ class Api:
         return api
 
     async def serve(self, listener: socket.socket, until: asyncio.Future[None]) -> None:
+        sockets = [listener, *admin_listeners(self._settings, like=listener)]
         limits = self._settings
         table = ConnectionTable(
             ConnectionLimits(limits.connections_max, limits.connections_per_address_max, limits.buffered_bytes_max)
@@ -186,7 +193,7 @@ class Api:
         )  # malformed requests write a line each
         certificates = asyncio.create_task(self._load_certificates())
         reports = asyncio.create_task(self._report_counts())
-        serving = asyncio.create_task(server.serve(sockets=[listener]))
+        serving = asyncio.create_task(server.serve(sockets=sockets))
         await asyncio.wait({serving, until}, return_when=asyncio.FIRST_COMPLETED)
         self.front.leave()
         await self._wait_for_balancers(serving)
@@ -286,7 +293,8 @@ def _rest_app(
     rest_authenticator = RestAuthenticator(
         authenticator, backend.clock, region=settings.region, operator_key=operator_key(receipt_key)
     )
-    calls = RestCalls(front, rest_authenticator, public_url=settings.public_url)
+    admin = AdminAddress(settings.admin_bind)
+    calls = RestCalls(front, rest_authenticator, admin, public_url=settings.public_url)
     events = EventSource(settings.events_path, every_machine=settings.store != "cassandra")
     return RestApp(calls, queues, backend, events, receipt_key=receipt_key, version=cns.__version__)
 

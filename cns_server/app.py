@@ -17,6 +17,7 @@ from starlette.types import Receive, Scope, Send
 
 from cns_common.aws.front_door import FrontDoor
 from cns_common.log_throttle import LogThrottle
+from cns_server.admin_address import AdminAddress
 from cns_server.health import Health
 
 ADVANCE_S_MAX = 10 * 365 * 86_400
@@ -52,15 +53,22 @@ class Pages:
 class App(FastAPI):
     """A FastAPI app whose AWS calls skip middleware and router: a FastAPI handler costs four times a bare one."""
 
-    def __init__(self, front: FrontDoor, pages: Pages) -> None:
+    def __init__(
+        self, front: FrontDoor, pages: Pages, admin: AdminAddress, pages_of_admin: tuple[str, ...] = ()
+    ) -> None:
+        """`pages_of_admin`: the beginnings of paths that only the address for administration has."""
         super().__init__(title="CNS", docs_url=None, redoc_url=None, openapi_url=None)
         self._front = front
+        self._admin = admin
+        self._pages_of_admin = pages_of_admin
         self._crash_lines = LogThrottle(time.monotonic)
         self._add_routes(pages)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and self._front.claims(scope["path"]):
             await self._front(scope, receive, send)
+        elif scope["path"].startswith(self._pages_of_admin) and not self._admin.admits(scope):
+            await PlainTextResponse("", status_code=404)(scope, receive, send)
         else:
             await self._show(scope, receive, send)
 

@@ -7,6 +7,7 @@ import socket
 import ssl
 from typing import NoReturn
 
+from cns_common.configuration.checks import read_bind_address
 from cns_common.configuration.settings import Settings
 from cns_common.errors import StartError
 
@@ -20,8 +21,22 @@ def listen(settings: Settings, *, shared: bool) -> socket.socket:
 
     The TLS certificate is tried here: uvicorn would report a wrong one by a traceback at each restart.
     """
+    listener = _bind(settings.host, settings.port, shared=shared)
+    _check_tls(settings)
+    return listener
+
+
+def admin_listeners(settings: Settings, *, like: socket.socket) -> list[socket.socket]:
+    """The socket of the address for administration, if there is one; shared by processes as the socket `like` is."""
+    if not settings.admin_bind:
+        return []
+    shared = bool(like.getsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT))
+    return [_bind(*read_bind_address(settings.admin_bind), shared=shared)]
+
+
+def _bind(host: str, port: int, *, shared: bool) -> socket.socket:
     try:
-        info = socket.getaddrinfo(settings.host, settings.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+        info = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
         listener = socket.socket(info[0], socket.SOCK_STREAM)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if shared:
@@ -29,11 +44,10 @@ def listen(settings: Settings, *, shared: bool) -> socket.socket:
         listener.bind(info[4])
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
-            raise StartError(f"port {settings.port} on {settings.host} is taken", EXIT_PORT_TAKEN) from None
-        reason = f"cannot listen on {settings.host}:{settings.port}: {error.strerror}"
+            raise StartError(f"port {port} on {host} is taken", EXIT_PORT_TAKEN) from None
+        reason = f"cannot listen on {host}:{port}: {error.strerror}"
         raise StartError(reason, EXIT_ADDRESS_UNUSABLE) from None
     listener.set_inheritable(False)
-    _check_tls(settings)
     return listener
 
 

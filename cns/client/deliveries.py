@@ -170,15 +170,15 @@ class DeliveryCalls(Connection):
         """Whether a filter policy matches a message. An attribute is `{"dataType": …, "stringValue": …}`."""
         return self._send(_Requests(self.account).filter_test(policy, message, attributes, scope))
 
-    def show_subscription(self, arn: str) -> SubscriptionAttributes:
+    def subscription_attributes(self, arn: str) -> SubscriptionAttributes:
         """A subscription's attributes, such as PendingConfirmation and FilterPolicy."""
         return self._send(_Requests(self.account).subscription(arn))
 
-    def change_subscription(self, arn: str, attributes: Mapping[str, str]) -> SubscriptionAttributes:
+    def set_subscription_attributes(self, arn: str, attributes: Mapping[str, str]) -> SubscriptionAttributes:
         """Set attributes."""
         return self._send(_Requests(self.account).change_subscription(arn, attributes))
 
-    def confirm_subscription(self, topic: str, token: str) -> SubscriptionArn:
+    def confirm(self, topic: str, token: str) -> SubscriptionArn:
         """Confirm a subscription with the token that its endpoint got."""
         return self._send(_Requests(self.account).confirm(topic, token))
 
@@ -194,9 +194,7 @@ class DeliveryCalls(Connection):
         """The last redrives from a dead-letter queue with their progress, the newest first."""
         return self._send(_Requests(self.account).redrives(queue))
 
-    def start_redrive(
-        self, queue: str, *, destination_arn: str = "", messages_per_second: int | None = None
-    ) -> Redrive:
+    def redrive(self, queue: str, *, destination_arn: str = "", messages_per_second: int | None = None) -> Redrive:
         """Move the messages of a dead-letter queue back to where they came from, or to another queue."""
         return self._send(_Requests(self.account).redrive(queue, destination_arn, messages_per_second))
 
@@ -227,15 +225,15 @@ class AsyncDeliveryCalls(AsyncConnection):
         """Whether a filter policy matches a message. An attribute is `{"dataType": …, "stringValue": …}`."""
         return await self._send(_Requests(self.account).filter_test(policy, message, attributes, scope))
 
-    async def show_subscription(self, arn: str) -> SubscriptionAttributes:
+    async def subscription_attributes(self, arn: str) -> SubscriptionAttributes:
         """A subscription's attributes, such as PendingConfirmation and FilterPolicy."""
         return await self._send(_Requests(self.account).subscription(arn))
 
-    async def change_subscription(self, arn: str, attributes: Mapping[str, str]) -> SubscriptionAttributes:
+    async def set_subscription_attributes(self, arn: str, attributes: Mapping[str, str]) -> SubscriptionAttributes:
         """Set attributes."""
         return await self._send(_Requests(self.account).change_subscription(arn, attributes))
 
-    async def confirm_subscription(self, topic: str, token: str) -> SubscriptionArn:
+    async def confirm(self, topic: str, token: str) -> SubscriptionArn:
         """Confirm a subscription with the token that its endpoint got."""
         return await self._send(_Requests(self.account).confirm(topic, token))
 
@@ -251,7 +249,7 @@ class AsyncDeliveryCalls(AsyncConnection):
         """The last redrives from a dead-letter queue with their progress, the newest first."""
         return await self._send(_Requests(self.account).redrives(queue))
 
-    async def start_redrive(
+    async def redrive(
         self, queue: str, *, destination_arn: str = "", messages_per_second: int | None = None
     ) -> Redrive:
         """Move the messages of a dead-letter queue back to where they came from, or to another queue."""

@@ -22,6 +22,7 @@ REDIS_FORM = (
     "must be redis://host:port/database, rediss:// for TLS, unix:///path, or redis+sentinel://host:port,host:port/name"
 )
 SITES_FORM = "must be two data centres with their replicas, such as dc1:3,dc2:3"
+BIND_FORM = "must be an address to listen on: host:port"
 CASSANDRA_FORM = "must be host:port,host:port with one port for all"
 
 
@@ -109,6 +110,18 @@ def read_sites(text: str) -> dict[str, int]:
     if sites and len(sites) != SITES:
         raise ValueError(SITES_FORM)
     return sites
+
+
+def read_bind_address(text: str) -> tuple[str, int]:
+    """Read `host:port`; an IPv6 address is in brackets."""
+    try:
+        parts = urlsplit(f"//{text}")
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        raise ValueError(BIND_FORM) from None
+    if not host or not port or parts.netloc != text or "@" in text or len(text.split()) > 1:
+        raise ValueError(BIND_FORM)
+    return host, port
 
 
 def read_networks(text: str) -> tuple[IPv4Network | IPv6Network, ...]:

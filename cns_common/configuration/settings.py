@@ -10,11 +10,12 @@ from typing import Annotated, Literal, get_args
 from pydantic import Field, FilePath, ValidationError, ValidationInfo, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from cns_common.configuration.checks import read_sites
+from cns_common.configuration.checks import read_bind_address, read_sites
 from cns_common.configuration.messages import describe
 from cns_common.configuration.smtp_url import read_smtp_url
 from cns_common.configuration.value_types import (
     AccountId,
+    BindAddress,
     BrokerUrl,
     CaBundle,
     ContactPointList,
@@ -76,6 +77,8 @@ class Settings(BaseSettings):
     """Under `auth=off`, the account of callers whose access key names none."""
     region: RegionName = "us-east-1"
     """The region of requests that name none, which are the unsigned ones."""
+    admin_bind: BindAddress = ""
+    """`host:port` that alone serves the pages and what operators may do; empty: the service's own address does."""
     public_url: HttpUrl = ""
     """The beginning of URLs in answers and mails; empty: the Host that the request names."""
     sqs_endpoint_strategy: UrlStyle = "off"
@@ -284,6 +287,13 @@ class Settings(BaseSettings):
     def _check_tls_key(cls, value: Path | None, info: ValidationInfo) -> Path | None:
         if value is not None and info.data.get("tls_cert", value) is None:
             raise ValueError("needs CNS_TLS_CERT: without it the service would answer without TLS")
+        return value
+
+    @field_validator("admin_bind")
+    @classmethod
+    def _check_admin_bind(cls, value: str, info: ValidationInfo) -> str:
+        if value and read_bind_address(value)[1] == info.data.get("port"):
+            raise ValueError("must have another port than CNS_PORT")
         return value
 
     @field_validator("smtp_url")

@@ -20,6 +20,7 @@ from cns_common.configuration.checks import (
     check_http_url,
     check_master_key,
     check_redis_urls,
+    read_bind_address,
     read_contact_points,
     read_networks,
     read_sites,
@@ -85,6 +86,7 @@ def _read_json_array(value: object) -> object:
 UrlStyle = Literal["off", "standard", "domain", "path", "dynamic"]
 
 HttpUrl = Annotated[str, _empty_or(check_http_url)]
+BindAddress = Annotated[str, _empty_or(read_bind_address)]
 GatewayUrl = Annotated[str, _empty_or(partial(check_http_url, credentials=True, query=True))]
 RedisUrls = Annotated[str, _empty_or(check_redis_urls)]
 BrokerUrl = Annotated[str, _empty_or(check_broker_url)]

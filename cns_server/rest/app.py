@@ -21,12 +21,11 @@ from cns_server.rest.explorer import add_explorer
 from cns_server.rest.messages import MessageRoutes
 from cns_server.rest.models import ProblemDetails
 from cns_server.rest.permissions import PermissionRoutes
-from cns_server.rest.problems import MEDIA_TYPE, add_problem_handlers
+from cns_server.rest.problems import MEDIA_TYPE, PREFIX, add_problem_handlers
 from cns_server.rest.queues import QueueRoutes
 from cns_server.rest.topics import TopicRoutes
 from cqs.service import QueueService
 
-PREFIX = "/api/v1"
 _SUMMARY = "Queues, topics and accounts over plain HTTP. The AWS protocols of this service do the same and more."
 _PROBLEMS = {400: "Bad request", 401: "Not authenticated", 403: "Not allowed", 404: "No such resource"} | {
     409: "Conflict",

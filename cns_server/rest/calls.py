@@ -11,6 +11,7 @@ from cns_common.aws.front_door import FrontDoor
 from cns_common.errors import StoreUnavailable
 from cns_common.ids import uuid_text
 from cns_common.peer_address import peer_address
+from cns_server.admin_address import AdminAddress
 from cns_server.rest.authentication import Principal, RestAuthenticator
 from cns_server.rest.problems import Problem
 
@@ -41,11 +42,13 @@ class RestCalls:
         self,
         front: FrontDoor,
         authenticator: RestAuthenticator,
+        admin: AdminAddress,
         *,
         public_url: str,
     ) -> None:
         self._front = front
         self.authenticator = authenticator
+        self._admin = admin
         self._public_url = public_url.rstrip("/")
 
     @property
@@ -61,6 +64,8 @@ class RestCalls:
         """A call of a principal that is authenticated."""
         if self._front.stopping:
             raise StoreUnavailable("stopping")
+        if principal.operator and not self._admin.admits(request.scope):
+            raise Problem(403, "AccessDenied", "Operators use the address for administration, CNS_ADMIN_BIND.")
         client = request.client
         headers = dict(request.scope["headers"])
         call = Call(

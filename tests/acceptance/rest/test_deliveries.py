@@ -126,12 +126,12 @@ def test_bad_filters(rest: Client) -> None:
 def test_a_subscription_by_the_client(rest: Client, topic: Topic, new_name: Callable[[], str]) -> None:
     queue = rest.create_queue(new_name())
     arn = rest.subscribe(topic.arn.rpartition(":")[2], "sqs", queue.arn).arn
-    assert rest.show_subscription(arn).attributes["PendingConfirmation"] == "false"
-    changed = rest.change_subscription(arn, {"FilterPolicy": '{"a":["b"]}'})
+    assert rest.subscription_attributes(arn).attributes["PendingConfirmation"] == "false"
+    changed = rest.set_subscription_attributes(arn, {"FilterPolicy": '{"a":["b"]}'})
     assert changed.attributes["FilterPolicy"] == '{"a":["b"]}'
     rest.unsubscribe(arn)
     with pytest.raises(ApiError) as refusal:
-        rest.show_subscription(arn)
+        rest.subscription_attributes(arn)
     assert refusal.value.status == 404
 
 
@@ -143,7 +143,7 @@ def test_dead_letters_by_the_client(rest: Client, new_name: Callable[[], str]) -
     assert rest.next_message(source.name, lease_seconds=0) is not None
     assert rest.next_message(source.name) is None
     assert rest.dead_letter_sources(dead.name).queues == [source.name]
-    assert rest.start_redrive(dead.name).status == "RUNNING"
+    assert rest.redrive(dead.name).status == "RUNNING"
     assert rest.next_message(source.name, wait_seconds=20) is not None
 
     def done() -> bool:

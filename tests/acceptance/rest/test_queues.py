@@ -71,6 +71,13 @@ def test_lists_with_definitions(rest: Client, new_name: Callable[[], str]) -> No
     assert rest.list_queues(prefix).definitions is None
 
 
+def test_a_path_that_no_route_matches_is_a_problem(http: httpx.Client, account: str) -> None:
+    for path in (f"/accounts/{account}/topics/a%0Ab/failures", "/nothing", "/%0A"):
+        refused = http.get(path)
+        assert refused.status_code in (400, 404)
+        assert refused.headers["content-type"] == "application/problem+json"
+
+
 def test_purge_and_statistics(rest: Client, queue_name: str) -> None:
     for n in range(3):
         rest.put_message(queue_name, f"m{n}")

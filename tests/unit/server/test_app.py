@@ -10,6 +10,7 @@ import structlog
 from fastapi import Request
 from structlog.testing import capture_logs
 
+from cns_server.admin_address import AdminAddress
 from cns_server.app import App, Pages
 from cns_server.health import Health
 
@@ -41,7 +42,7 @@ def app() -> App:
         certificate=lambda name: None,
         advance_clock=None,
     )
-    made = App(NoCalls(), pages)  # type: ignore[arg-type]  # it has what pages need of one
+    made = App(NoCalls(), pages, AdminAddress(""))  # type: ignore[arg-type]  # it has what pages need of one
 
     @made.post("/reads")
     async def reads(request: Request) -> int:

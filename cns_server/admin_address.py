@@ -1,0 +1,20 @@
+"""The address for administration (`CNS_ADMIN_BIND`): with one, no other address serves the pages or operators."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from cns_common.configuration.checks import read_bind_address
+
+
+class AdminAddress:
+    """Requests are told apart by the port of the socket that they came by, not by what they say."""
+
+    def __init__(self, bind: str) -> None:
+        self._port = read_bind_address(bind)[1] if bind else 0
+
+    def admits(self, scope: Mapping[str, Any]) -> bool:
+        """Whether a request may administrate."""
+        server = scope.get("server")
+        return not self._port or (server is not None and server[1] == self._port)

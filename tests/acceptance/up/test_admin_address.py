@@ -1,0 +1,47 @@
+"""`CNS_ADMIN_BIND`: administration has an address of its own."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import httpx
+
+from tests.acceptance.running import plain_environment, running
+from tests.acceptance.service import BIN
+from tests.ports import free_port
+
+
+def test_pages_and_operators_are_served_there_only(tmp_path: Path) -> None:
+    admin = f"127.0.0.1:{free_port()}"
+    with running(tmp_path / "data", environment={"CNS_ADMIN_BIND": admin}) as service:
+        token = service.cns("operator", "token").stdout.strip()
+        operator = {"authorization": f"Bearer {token}"}
+        keys = (service.environment["AWS_ACCESS_KEY_ID"], service.environment["AWS_SECRET_ACCESS_KEY"])
+        statuses = {}
+        for name, url in (("service", service.url), ("admin", f"http://{admin}")):
+            statuses[name] = [
+                httpx.get(f"{url}/ui/sign-in").status_code,
+                httpx.get(f"{url}/ADMIN").status_code,
+                httpx.get(f"{url}/api/v1/accounts", headers=operator).status_code,
+                httpx.get(f"{url}/api/v1/accounts", headers={**operator, "host": admin}).status_code,
+                httpx.get(f"{url}/api/v1/caller", auth=keys).status_code,
+            ]
+        assert statuses == {"service": [404, 404, 403, 403, 200], "admin": [200, 303, 200, 200, 200]}
+        page = httpx.get(service.url, headers={"accept": "text/html"}).text
+        assert "/ui" not in page, "no link to what is not there"
+
+
+def test_bad_addresses(tmp_path: Path) -> None:
+    for bind in ("8081", "localhost", "127.0.0.1:0", "127.0.0.1:99999", "a b:1", "127.0.0.1:6059"):
+        done = subprocess.run(
+            [BIN / "cns", "up", "--data", tmp_path / "data"],
+            env=plain_environment() | {"CNS_ADMIN_BIND": bind},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+        assert done.returncode == 71, done.stderr
+        assert "CNS_ADMIN_BIND" in done.stderr
+        assert "Traceback" not in done.stderr
