@@ -178,7 +178,7 @@ class DeliveryCalls(Connection):
         """Set attributes."""
         return self._send(_Requests(self.account).change_subscription(arn, attributes))
 
-    def confirm(self, topic: str, token: str) -> SubscriptionArn:
+    def confirm_subscription(self, topic: str, token: str) -> SubscriptionArn:
         """Confirm a subscription with the token that its endpoint got."""
         return self._send(_Requests(self.account).confirm(topic, token))
 
@@ -233,7 +233,7 @@ class AsyncDeliveryCalls(AsyncConnection):
         """Set attributes."""
         return await self._send(_Requests(self.account).change_subscription(arn, attributes))
 
-    async def confirm(self, topic: str, token: str) -> SubscriptionArn:
+    async def confirm_subscription(self, topic: str, token: str) -> SubscriptionArn:
         """Confirm a subscription with the token that its endpoint got."""
         return await self._send(_Requests(self.account).confirm(topic, token))
 

@@ -31,7 +31,7 @@ def redrive(
     """Move the messages of a dead-letter queue back. Example: cns queue redrive orders-dead --rate 50"""
 
     def work(client: Client) -> Redrive:
-        started = client.start_redrive(name, destination_arn=to, messages_per_second=rate)
+        started = client.redrive(name, destination_arn=to, messages_per_second=rate)
         return _ended(client, name, started) if wait else started
 
     done = run(profile, url, region, work)

@@ -137,7 +137,7 @@ def _attributes(words: list[str] | tuple[()]) -> dict[str, tuple[str, str]]:
 
 def _stored(client: Client, arn: str) -> tuple[str, Scope]:
     _check(arn)
-    attributes = client.show_subscription(arn).attributes
+    attributes = client.subscription_attributes(arn).attributes
     return attributes.get("FilterPolicy", ""), Scope(attributes.get("FilterPolicyScope", Scope.ATTRIBUTES.value))
 
 
