@@ -30,8 +30,8 @@ from cqs.engines.bdqs.maintenance import Maintenance
 from cqs.engines.bdqs.messages import Buckets, Messages
 from cqs.engines.bdqs.positions import Positions
 from cqs.engines.bdqs.reading import QueueReading
-from cqs.engines.bdqs.sending import Sending
-from cqs.engines.bdqs.settling import Settling
+from cqs.engines.bdqs.sender import Sender
+from cqs.engines.bdqs.settler import Settler
 from cqs.engines.cassandra.clock_skew import ClockSkew
 from cqs.engines.cassandra.garbage import GarbageList
 from cqs.engines.cassandra.generations import QueueGenerations
@@ -60,9 +60,9 @@ async def open_engine(cassandra: Cassandra, clock: Clock, skew: ClockSkew) -> As
         generations=generations,
         garbage=garbage,
         known_queues=known_queues,
-        sending=Sending(messages, positions, Buckets(node)),
+        sender=Sender(messages, positions, Buckets(node)),
         deliveries=deliveries,
-        settling=Settling(messages, positions, deliveries),
+        settler=Settler(messages, positions, deliveries),
         reading=QueueReading(index, messages, clock, node),
         expired=expired,
         maintenance=Maintenance(index, messages, positions, expired, garbage, known_queues, clock),

@@ -23,7 +23,7 @@ from cqs.engines.contract import SPENT_HIDE_MS, Message
 
 
 @dataclass(slots=True)
-class Taken:
+class TakeResult:
     """The outcome of an attempt to take the picked messages."""
 
     messages: list[Message] = field(default_factory=list)
@@ -45,8 +45,8 @@ class Deliveries:
 
     async def take(
         self, queue: KnownQueue, picked: Sequence[Candidate], visible_at_ms: int, now_ms: int, began: Began
-    ) -> Taken:
-        taken = Taken()
+    ) -> TakeResult:
+        taken = TakeResult()
         rows = await self._messages.read(queue.q.id, [one.entry.message for one in picked], queue.mode)
         valid = await self._sort_out(queue, picked, rows, taken, now_ms)
         if not valid:
@@ -78,7 +78,7 @@ class Deliveries:
         queue: KnownQueue,
         picked: Sequence[Candidate],
         rows: dict[MessageKey, MessageRow],
-        taken: Taken,
+        taken: TakeResult,
         now_ms: int,
     ) -> list[Candidate]:
         """Those that may be given. Removes what does not count: positions that are not the message's newest, or of

@@ -18,8 +18,8 @@ from cqs.engines.bdqs.known_queues import CONSISTENCY, ORDER_HINT, KnownQueues
 from cqs.engines.bdqs.maintenance import Maintenance
 from cqs.engines.bdqs.order_hint import AUTO, check_order_hint
 from cqs.engines.bdqs.reading import QueueReading
-from cqs.engines.bdqs.sending import Sending
-from cqs.engines.bdqs.settling import Settling
+from cqs.engines.bdqs.sender import Sender
+from cqs.engines.bdqs.settler import Settler
 from cqs.engines.cassandra.clock_skew import ClockSkew
 from cqs.engines.cassandra.elapsed import begin
 from cqs.engines.cassandra.garbage import EVERY_GENERATION, Garbage, GarbageList
@@ -58,9 +58,9 @@ class EngineParts:
     generations: QueueGenerations
     garbage: GarbageList
     known_queues: KnownQueues
-    sending: Sending
+    sender: Sender
     deliveries: Deliveries
-    settling: Settling
+    settler: Settler
     reading: QueueReading
     expired: ExpiredMessages
     maintenance: Maintenance
@@ -90,9 +90,9 @@ class BdqsEngine:
         self._generations = parts.generations
         self._garbage = parts.garbage
         self._known_queues = parts.known_queues
-        self._sending = parts.sending
+        self._sender = parts.sender
         self._deliveries = parts.deliveries
-        self._settling = parts.settling
+        self._settler = parts.settler
         self._reading = parts.reading
         self._expired = parts.expired
         self._maintenance = parts.maintenance
@@ -110,7 +110,7 @@ class BdqsEngine:
         await self._skew.ensure()
         queue = await self._known_queues.get(q)
         sent = await self._known_queues.send(
-            queue, lambda generation: self._sending.send(queue, generation, entries, now_ms, began)
+            queue, lambda generation: self._sender.send(queue, generation, entries, now_ms, began)
         )
         if sent is None:
             return [RejectedEntry() for _ in entries]
@@ -160,13 +160,13 @@ class BdqsEngine:
 
     async def delete(self, q: QueueRef, handles: Sequence[bytes], now_ms: int) -> list[Outcome]:
         queue = await self._known_queues.get_for(q, generations_of(handles))
-        return await self._settling.delete(queue, handles)
+        return await self._settler.delete(queue, handles)
 
     async def change(self, q: QueueRef, changes: Sequence[Change], now_ms: int) -> list[Outcome]:
         began = begin(self._clock)
         await self._skew.ensure()
         queue = await self._known_queues.get_for(q, generations_of([change.handle for change in changes]))
-        done = await asyncio.gather(*[self._settling.change(queue, change, began) for change in changes])
+        done = await asyncio.gather(*[self._settler.change(queue, change, began) for change in changes])
         moved = [
             change.visible_at_ms
             for change, (_, is_moved) in zip(changes, done, strict=True)

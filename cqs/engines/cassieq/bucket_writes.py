@@ -108,7 +108,7 @@ def _is_of(row: MessageRow, version: int, tag: str, *, older: bool) -> bool:
     return same and row.tag == tag and not row.acked
 
 
-class _Waiting(NamedTuple):
+class _WaitingWrite(NamedTuple):
     write: RowWrite
     result: asyncio.Future[WriteResult]
 
@@ -117,13 +117,13 @@ class BucketWrites:
     def __init__(self, cassandra: Cassandra, rows: MessageRows) -> None:
         self._cassandra = cassandra
         self._rows = rows
-        self._waiting: dict[tuple[str, int], list[_Waiting]] = {}
+        self._waiting: dict[tuple[str, int], list[_WaitingWrite]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def apply(self, key: str, bucket: int, writes: Sequence[RowWrite]) -> list[WriteResult]:
         """Each write is applied or refused for itself. Two of one row are applied one after the other."""
         loop = asyncio.get_running_loop()
-        added = [_Waiting(write, loop.create_future()) for write in writes]
+        added = [_WaitingWrite(write, loop.create_future()) for write in writes]
         place = (key, bucket)
         if place in self._waiting:
             self._waiting[place] += added
@@ -146,7 +146,7 @@ class BucketWrites:
 
     async def _run(self, place: tuple[str, int]) -> None:
         while waiting := self._waiting[place]:
-            batch: dict[int, _Waiting] = {}
+            batch: dict[int, _WaitingWrite] = {}
             for one in waiting:
                 if len(batch) < BATCH_MAX:
                     batch.setdefault(one.write.monoton, one)
@@ -160,7 +160,7 @@ class BucketWrites:
                         one.result.set_exception(error)
         del self._waiting[place]
 
-    async def _write(self, place: tuple[str, int], left: list[_Waiting]) -> None:
+    async def _write(self, place: tuple[str, int], left: list[_WaitingWrite]) -> None:
         """Repeat the batch without the writes that are refused, until it is applied."""
         lost: OutcomeUnknown | None = None
         loop = asyncio.get_running_loop()
@@ -188,7 +188,7 @@ class BucketWrites:
                 return
         raise lost or StoreUnavailable("the bucket is written again and again")
 
-    async def _try(self, place: tuple[str, int], writes: Sequence[_Waiting]) -> bool:
+    async def _try(self, place: tuple[str, int], writes: Sequence[_WaitingWrite]) -> bool:
         parts = [
             (one.write.statement, (*one.write.values, *place, one.write.monoton, *one.write.conditions))
             for one in writes
@@ -198,7 +198,9 @@ class BucketWrites:
             return await self._cassandra.run_conditional(statement, *values)
         return await self._cassandra.run_conditional_batch(parts)
 
-    async def _sort_out(self, place: tuple[str, int], writes: list[_Waiting], *, was_lost: bool) -> list[_Waiting]:
+    async def _sort_out(
+        self, place: tuple[str, int], writes: list[_WaitingWrite], *, was_lost: bool
+    ) -> list[_WaitingWrite]:
         """Answer the writes whose condition does not hold. Returns the others."""
         rows = {row.monoton: row for row in (await self._rows.bucket(*place)).rows}
         left = []
@@ -213,6 +215,6 @@ class BucketWrites:
         return left
 
 
-def _answer(waiting: _Waiting, result: WriteResult) -> None:
+def _answer(waiting: _WaitingWrite, result: WriteResult) -> None:
     if not waiting.result.done():  # its caller may have been cancelled
         waiting.result.set_result(result)

@@ -23,7 +23,7 @@ BACKOFF_S = 0.01
 BACKOFF_S_MAX = 0.2
 
 
-class _Waiting(NamedTuple):
+class _WaitingRange(NamedTuple):
     numbers: list[int]
     n: int
     range_max: int
@@ -35,7 +35,7 @@ class Monotons:
     def __init__(self, cassandra: Cassandra) -> None:
         self._cassandra = cassandra
         self._known: BoundedCache[str, int] = BoundedCache(KNOWN_MAX)
-        self._waiting: dict[str, list[_Waiting]] = {}
+        self._waiting: dict[str, list[_WaitingRange]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self.writes = 0
         self.lost_races = 0
@@ -53,7 +53,7 @@ class Monotons:
     async def take(self, key: str, n: int, range_max: int, bucket_size: int) -> list[int]:
         """`n` rising numbers. `bucket_size` is noted with the first ones."""
         loop = asyncio.get_running_loop()
-        waiting = _Waiting([], n, range_max, bucket_size, loop.create_future())
+        waiting = _WaitingRange([], n, range_max, bucket_size, loop.create_future())
         if key in self._waiting:
             self._waiting[key].append(waiting)
         else:
@@ -113,7 +113,7 @@ class Monotons:
         return await self._cassandra.run(schema.FIRST_MONOTON, n, bucket_size, key)
 
 
-def _distribute(waiting: list[_Waiting], first: int, n: int) -> None:
+def _distribute(waiting: list[_WaitingRange], first: int, n: int) -> None:
     end = first + n
     for one in waiting:
         while first < end and len(one.numbers) < one.n:

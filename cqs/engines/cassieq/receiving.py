@@ -27,7 +27,7 @@ ROUNDS_MAX = 200
 """Looks of one receive. Each takes messages, removes expired ones or loses a race for all of them."""
 
 
-class Taking(NamedTuple):
+class LeaseRequest(NamedTuple):
     """A message that a request is to get."""
 
     row: MessageRow
@@ -44,15 +44,15 @@ class Request:
     visible_at_ms: int
     now_ms: int
     result: asyncio.Future[ReceiveResult]
-    taken: list[Taking] = field(default_factory=list)
+    taken: list[LeaseRequest] = field(default_factory=list)
 
     @property
     def lacks(self) -> int:
         return self.want - len(self.taken)
 
-    def taking(self, row: MessageRow) -> Taking:
+    def lease_request(self, row: MessageRow) -> LeaseRequest:
         spent = bool(self.q.max_receives) and row.deliveries >= self.q.max_receives
-        return Taking(
+        return LeaseRequest(
             row,
             spent,
             self.now_ms + SPENT_HIDE_MS if spent else self.visible_at_ms,
@@ -164,34 +164,34 @@ class Receiver:
         """Lease messages for the requests, oldest first. Returns how many visible ones are left."""
         old = [row for row in candidates if row.expired(batch[0].q.retention_ms, now_ms)]
         young = [row for row in candidates if not row.expired(batch[0].q.retention_ms, now_ms)]
-        pairs: list[tuple[Request, Taking]] = []
+        pairs: list[tuple[Request, LeaseRequest]] = []
         for request in batch:
-            pairs += [(request, request.taking(row)) for row in young[len(pairs) : len(pairs) + request.lacks]]
+            pairs += [(request, request.lease_request(row)) for row in young[len(pairs) : len(pairs) + request.lacks]]
         if old:
             await self._expire(known, view, old, now_ms)
-        results = await self._lease(known, view, [taking for _, taking in pairs])
-        for (request, taking), result in zip(pairs, results, strict=True):
-            bucket = bucket_of(taking.row.monoton, known.size)
+        results = await self._lease(known, view, [lease for _, lease in pairs])
+        for (request, lease), result in zip(pairs, results, strict=True):
+            bucket = bucket_of(lease.row.monoton, known.size)
             if result.applied:
-                request.taken.append(taking)
-                given.add(taking.row.monoton)
-                known.delivered(bucket, taking.visible_at_ms)
-                view.due(taking.visible_at_ms)
+                request.taken.append(lease)
+                given.add(lease.row.monoton)
+                known.delivered(bucket, lease.visible_at_ms)
+                view.due(lease.visible_at_ms)
             else:
                 self.lost_races += 1
                 known.delivered(bucket, 0)
         return len(young) - len(pairs)
 
-    async def _lease(self, known: KnownQueue, view: View, takings: Sequence[Taking]) -> list[WriteResult]:
+    async def _lease(self, known: KnownQueue, view: View, leases: Sequence[LeaseRequest]) -> list[WriteResult]:
         """A message that was met as a hidden one is entered anew before it is leased: a crash in between leaves it
         where it will be met again."""
-        again = [one for one in takings if one.row.monoton in view.entries]
+        again = [one for one in leases if one.row.monoton in view.entries]
         await asyncio.gather(*[self._hidden.add(known.key, one.row.monoton, one.visible_at_ms) for one in again])
-        results = await self._write(known, [_consume(one) for one in takings])
+        results = await self._write(known, [_consume(one) for one in leases])
         await asyncio.gather(
             *[
                 self._hidden.remove(known.key, entry)
-                for one, result in zip(takings, results, strict=True)
+                for one, result in zip(leases, results, strict=True)
                 if result.applied
                 for entry in view.entries.get(one.row.monoton, ())
             ]
@@ -271,8 +271,8 @@ def _may_join(batch: Sequence[Request], request: Request) -> bool:
     return request.q == batch[0].q and sum(one.want for one in batch) + request.want <= MESSAGES_MAX
 
 
-def _consume(taking: Taking) -> RowWrite:
-    return consume(taking.row, taking.visible_at_ms, taking.deliveries, taking.first_at_ms)
+def _consume(lease: LeaseRequest) -> RowWrite:
+    return consume(lease.row, lease.visible_at_ms, lease.deliveries, lease.first_at_ms)
 
 
 def _end(batch: Sequence[Request], result: ReceiveResult) -> None:
@@ -281,15 +281,15 @@ def _end(batch: Sequence[Request], result: ReceiveResult) -> None:
             request.result.set_result(result)
 
 
-def _message(known: KnownQueue, taking: Taking, body: bytes) -> Message:
-    row = taking.row
+def _message(known: KnownQueue, lease: LeaseRequest, body: bytes) -> Message:
+    row = lease.row
     return Message(
         row.id,
         PopReceipt(known.generation, row.monoton, row.version + 1, row.tag).handle,
         body,
         sequence_of(known.generation, row.monoton),
-        taking.deliveries,
-        taking.first_at_ms,
+        lease.deliveries,
+        lease.first_at_ms,
         row.born_at_ms,
         row.tenant,
     )

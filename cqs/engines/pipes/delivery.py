@@ -15,7 +15,7 @@ from cqs.engines.pipes.conditional_writes import ConditionalWrites
 from cqs.engines.pipes.names import Delivery, Location, make_handle, new_lease
 from cqs.engines.pipes.ownership import Ownership
 from cqs.engines.pipes.rows import MessageRow, PipeRows
-from cqs.engines.pipes.selection import Taken
+from cqs.engines.pipes.selection import SelectedMessage
 from cqs.engines.pipes.view import Item, PipeView
 
 RETRY_MS = 1_000
@@ -52,7 +52,7 @@ class DeliveryBuilder:
         self._ownership = ownership
         self._leased = leased
 
-    async def pop(self, request: PopRequest, taken: Sequence[Taken]) -> tuple[list[Message], list[Message]]:
+    async def pop(self, request: PopRequest, taken: Sequence[SelectedMessage]) -> tuple[list[Message], list[Message]]:
         """Returns the messages and the spent ones, in the order given."""
         by_view: dict[PipeView, list[_Pop]] = {}
         for view, item in taken:

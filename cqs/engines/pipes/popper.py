@@ -20,7 +20,7 @@ from cqs.engines.pipes.names import Location, first_name, start_of
 from cqs.engines.pipes.options import PipeOptions
 from cqs.engines.pipes.ownership import Ownership
 from cqs.engines.pipes.rows import ListedPipe, PipeRows
-from cqs.engines.pipes.selection import Taken, take_in_turn, take_oldest
+from cqs.engines.pipes.selection import SelectedMessage, take_in_turn, take_oldest
 from cqs.engines.pipes.view import Item, PipeView
 
 PENDING_AGE_MS_MAX = 1_000
@@ -109,7 +109,7 @@ class Popper:
                 return ReceiveResult(tuple(messages), tuple(spent), self.next_due_ms(request.now_ms))
         return ReceiveResult()
 
-    async def _take(self, request: Request, want: int) -> list[Taken]:
+    async def _take(self, request: Request, want: int) -> list[SelectedMessage]:
         """Reserve messages: of the pipes as they are known, if that is enough; else of the pipes as they are."""
         if request.options.releases_at_once:
             await self._look(request.options, request.now_ms)
@@ -125,13 +125,13 @@ class Popper:
                 await self._look(request.options, request.now_ms)
             return self._select(request, want)
 
-    def _is_sure(self, one: Taken) -> bool:
+    def _is_sure(self, one: SelectedMessage) -> bool:
         """Whether no message that was due before can have come since the last look, and the lease need not be
         renewed."""
         is_first = one.item.due_ms <= self._looked_ms
         return is_first and not (one.item.waits and self._leased(one.view).lease.due)
 
-    def _select(self, request: Request, want: int) -> list[Taken]:
+    def _select(self, request: Request, want: int) -> list[SelectedMessage]:
         def first(view: PipeView) -> Item | None:
             item = view.first(can_pop_waiting=self.may_pop(view))
             return item if item is not None and item.due_ms <= request.now_ms else None
@@ -145,7 +145,7 @@ class Popper:
             self._served = taken[-1].view.name
         return taken
 
-    async def _expire(self, request: Request, expired: Sequence[Taken], oldest_ms: int) -> None:
+    async def _expire(self, request: Request, expired: Sequence[SelectedMessage], oldest_ms: int) -> None:
         """Remove these messages, and all others of their pipes that have expired."""
         places = {(one.view, one.item.place) for one in expired}
         for view in {one.view for one in expired}:

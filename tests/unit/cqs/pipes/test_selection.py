@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cns_common.clock import Clock
-from cqs.engines.pipes.selection import Taken, take_in_turn, take_oldest
+from cqs.engines.pipes.selection import SelectedMessage, take_in_turn, take_oldest
 from cqs.engines.pipes.view import Item, PipeView
 
 PUSHED = {1: 4, 2: 1, 3: 6, 4: 1, 5: 1, 6: 7, 7: 8, 8: 1, 9: 2, 10: 3, 11: 5}
@@ -24,7 +24,7 @@ def pipes() -> list[PipeView]:
     return list(views.values())
 
 
-def numbers(taken: list[Taken]) -> list[int]:
+def numbers(taken: list[SelectedMessage]) -> list[int]:
     return [one.item.place for one in taken]
 
 

@@ -23,7 +23,7 @@ TRIES_MAX = 20
 """How often one delete or change may meet a state that another process changes at the same time."""
 
 
-class Settling:
+class Settler:
     def __init__(self, messages: Messages, positions: Positions, deliveries: Deliveries) -> None:
         self._messages = messages
         self._positions = positions

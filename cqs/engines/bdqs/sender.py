@@ -13,7 +13,7 @@ from cqs.engines.cassandra.elapsed import Began
 from cqs.engines.contract import Entry as SentMessage
 
 
-class Sending:
+class Sender:
     def __init__(self, messages: Messages, positions: Positions, buckets: Buckets) -> None:
         self._messages = messages
         self._positions = positions
