@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from cqs.engines.cluster.no_redis.visibility import LocalVisibility
+from cqs.engines.cluster.cache_contract import CachedMessage
+from cqs.engines.cluster.ids import MessageLocation
+from cqs.engines.cluster.no_redis.visibility import DELETE_MS_MAX, LocalVisibility
 
 SETTLE_MS = 40_000
 
@@ -16,3 +18,16 @@ def test_rows_before_a_seen_one_come_until_it_was_seen_for_long() -> None:
         assert visibility.buckets["b"] == {42_000: 9}.get(read_ms, -1)
     visibility.note_read("b", 12, 81_000, 81_000 - SETTLE_MS)
     assert visibility.buckets["b"] == 12
+
+
+def test_a_message_that_is_being_deleted_is_not_found_again() -> None:
+    visibility = LocalVisibility(0, 0)
+    visibility.begin_bucket("b")
+    message = CachedMessage(MessageLocation("b", 1), 0)
+    assert visibility.add([message], 0) == [message]
+    visibility.begin_delete(message.location, 0)
+    assert visibility.add([message], DELETE_MS_MAX - 1) == []
+    visibility.end_delete(message.location)
+    assert visibility.add([message], 0) == [message]
+    visibility.begin_delete(message.location, 0)
+    assert visibility.add([message], DELETE_MS_MAX) == [message]

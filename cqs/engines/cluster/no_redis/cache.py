@@ -98,10 +98,17 @@ class FallbackCache:
         return news
 
     def finish_delete(self, shard: QueueShard, locations: Sequence[MessageLocation]) -> None:
+        self._end_delete(shard, locations)
         self._fallback_counts.forget(shard, locations)
         if self._unreported_room > 0:
             self._deleted.setdefault(shard, []).extend(locations)
             self._unreported_room -= len(locations)
+
+    def _end_delete(self, shard: QueueShard, locations: Sequence[MessageLocation]) -> None:
+        visibility = self._visibility(shard)
+        if visibility is not None:
+            for location in locations:
+                visibility.end_delete(location)
 
     def _visibility(self, shard: QueueShard) -> LocalVisibility | None:
         return self._reader.visibilities.get(shard)
@@ -122,6 +129,7 @@ class FallbackCache:
         return generation if visibility is None else max(generation, visibility.generation)
 
     async def undo_delete(self, shard: QueueShard, items: Sequence[CachedMessage], now_ms: int) -> None:
+        self._end_delete(shard, [item.location for item in items])
         await self.add_missing(shard, items, now_ms)
 
     async def lease(self, shard: QueueShard, request: LeaseRequest) -> LeaseResult | None:
@@ -160,7 +168,7 @@ class FallbackCache:
         if outcome is Outcome.STALE and key.epoch != visibility.epoch:
             outcome = Outcome.DONE
         if outcome is Outcome.DONE:
-            visibility.remove(key.location)
+            visibility.begin_delete(key.location, self._clock.now_ms())
         return outcome
 
     async def check(self, shard: QueueShard, key: DeliveryKey) -> MaybeOutcome:

@@ -17,6 +17,8 @@ from cqs.engines.cluster.cache_contract import (
 from cqs.engines.cluster.ids import DeliveryKey, MessageLocation
 from cqs.engines.contract import IN_FLIGHT_MAX, SPENT_HIDE_MS, Outcome
 
+DELETE_MS_MAX = 40_000
+"""After this time a delete whose end was not reported is over, whatever became of it."""
 READ_NOTE_MS = 1_000
 """Reads within this time count as the first of them."""
 
@@ -35,6 +37,7 @@ class LocalVisibility:
     """One epoch of one queue. `trust` is the epoch of the processes' trust in Redis."""
 
     __slots__ = (
+        "_deleting",
         "_heap",
         "_in_flight",
         "_lease",
@@ -64,6 +67,7 @@ class LocalVisibility:
             tuple[int, MessageLocation]
         ] = []  # (due, location); entries that differ from the record are skipped
         self._in_flight: dict[MessageLocation, _Record] = {}
+        self._deleting: dict[MessageLocation, int] = {}  # messages whose rows are being deleted, and until when
 
     def begin_bucket(self, bucket: str) -> None:
         self.buckets[bucket] = -1
@@ -79,8 +83,17 @@ class LocalVisibility:
             self.buckets[bucket] = max(self.buckets[bucket], reads.popleft()[1])
 
     def add(self, items: Sequence[CachedMessage], now_ms: int) -> list[CachedMessage]:
-        """Add messages of claimed buckets. Returns those that were new."""
-        added = [item for item in items if item.location not in self._records and item.location.bucket in self.buckets]
+        """Add messages of claimed buckets. Returns those that were new.
+
+        A read that began before a delete ends still finds the row: its message is not added.
+        """
+        added = [
+            item
+            for item in items
+            if item.location.bucket in self.buckets
+            and item.location not in self._records
+            and self._deleting.get(item.location, now_ms) <= now_ms
+        ]
         for item in added:
             record = self._records[item.location] = _Record(item)
             if item.deliveries and item.visible_at_ms > now_ms:
@@ -143,6 +156,15 @@ class LocalVisibility:
             record.lease = 0  # whoever received the message before may still settle it
             record.first_at_ms = record.first_at_ms if record.deliveries else 0
             self._move(location, now_ms)
+
+    def begin_delete(self, location: MessageLocation, now_ms: int) -> None:
+        """Remove a message whose row is about to be deleted."""
+        self.remove(location)
+        self._deleting[location] = now_ms + DELETE_MS_MAX
+
+    def end_delete(self, location: MessageLocation) -> None:
+        """The row is deleted, or the delete failed."""
+        self._deleting.pop(location, None)
 
     def remove(self, location: MessageLocation) -> None:
         self._records.pop(location, None)

@@ -208,6 +208,24 @@ async def test_a_delete_during_the_return_of_redis(
         await wait_for_counts(queue, (0, 0, 0))
 
 
+async def test_a_message_that_is_being_deleted_is_not_received(
+    cassandra_address: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The rows are read again before the delete reaches Cassandra."""
+    async with queues(cassandra_address, "", 1) as (queue,):
+        await queue.send(b"x")
+        held = await receive_soon(queue, 1)
+        delete_rows = MessageRows.delete
+
+        async def delete_late(rows: MessageRows, queue_id: str, locations: Sequence[MessageLocation]) -> None:
+            await failover_of(queue)._fallback._reader.read_queue(QueueShard(queue_id), 1)
+            assert not await queue.take()
+            await delete_rows(rows, queue_id, locations)
+
+        monkeypatch.setattr(MessageRows, "delete", delete_late)
+        assert await queue.delete(*held) == [Outcome.DONE]
+
+
 async def test_a_repeated_delivery_is_counted(cassandra_address: Cluster, own_redis: OwnRedis) -> None:
     async with queues(cassandra_address, own_redis.url, 2) as (one, two):
         await one.send(b"one")
