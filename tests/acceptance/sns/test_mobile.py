@@ -106,7 +106,7 @@ def test_an_sms_and_the_answer_stop(service: Service, sns: Any) -> None:
     sent(service, PHONE, 1)
     service.cns("sms", "opt-out", PHONE, "--account", account)
     assert sns.check_if_phone_number_is_opted_out(phoneNumber=PHONE)["isOptedOut"] is True
-    assert sns.list_phone_numbers_opted_out()["phoneNumbers"] == [PHONE]
+    assert PHONE in sns.list_phone_numbers_opted_out()["phoneNumbers"]  # other tests share the service
     assert sns.publish(PhoneNumber=PHONE, Message="not wanted")["MessageId"]
     sns.opt_in_phone_number(phoneNumber=PHONE)
     assert sns.check_if_phone_number_is_opted_out(phoneNumber=PHONE)["isOptedOut"] is False
