@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 from tests.acceptance.service import fetch
 from tests.waiting import wait_until
 
-ARRIVAL_S = 15.0
+ARRIVAL_S = 60.0
 _SIGNED = {
     "Notification": ["Message", "MessageId", "Subject", "Timestamp", "TopicArn", "Type"],
     "SubscriptionConfirmation": ["Message", "MessageId", "SubscribeURL", "Timestamp", "Token", "TopicArn", "Type"],

@@ -21,7 +21,7 @@ from tests.own_redis import OwnRedis
 from tests.waiting import wait_until
 
 MESSAGES = 200
-REPORTS_END_S = 15
+REPORTS_END_S = 60.0
 RETRY_AT_ONCE = json.dumps(
     {"healthyRetryPolicy": {"numRetries": 1, "numNoDelayRetries": 1, "minDelayTarget": 1, "maxDelayTarget": 1}}
 )

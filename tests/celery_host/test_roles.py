@@ -20,7 +20,7 @@ from tests.celery_host.sockets import tcp_sockets
 from tests.own_redis import OwnRedis
 from tests.waiting import wait_until
 
-REPORTED_S = 15.0
+REPORTED_S = 60.0
 GROUPS = 4
 BATCH = 10
 NO_CONSUMER = "no worker with the role consumer reports: nothing is delivered"

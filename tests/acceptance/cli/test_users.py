@@ -16,7 +16,7 @@ from tests.acceptance.service import Service
 from tests.acceptance.topics import Topic, arn_of
 from tests.waiting import wait_until
 
-HEARD_S = 15.0
+HEARD_S = 60.0
 REFUSED = "InvalidClientTokenId"
 
 

@@ -36,7 +36,7 @@ from tests.clients.installing import INSTALL_S
 from tests.ports import free_port
 from tests.waiting import wait_until
 
-ARRIVAL_S = 20.0
+ARRIVAL_S = 60.0
 REGIONS = boto3.Session().get_available_regions("sns")
 SUBSCRIBED = "SubscriptionConfirmation"
 PUBLISHED: dict[str, dict[str, Any]] = {

@@ -25,7 +25,7 @@ WITH_FIFO = [name for name, kind in KINDS.items() if kind.capabilities.fifo]
 WITHOUT_FIFO = [name for name in KINDS if name not in WITH_FIFO]
 DEAD_LETTERS = 7
 COUNT = "ApproximateNumberOfMessages"
-ARRIVAL_S = 20.0
+ARRIVAL_S = 60.0
 WAIT_S = 5
 """Of a long poll for messages that are there. It ends at the first."""
 

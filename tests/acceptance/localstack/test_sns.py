@@ -16,7 +16,7 @@ from tests.acceptance.service import fetch
 from tests.acceptance.topics import arn_of, receive_one
 from tests.waiting import wait_until
 
-ARRIVAL_S = 20.0
+ARRIVAL_S = 60.0
 ACCOUNT = "000000000000"
 REGION = "us-east-1"
 KEYS = {"key": "test", "secret": "test", "region_name": REGION}

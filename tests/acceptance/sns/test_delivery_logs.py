@@ -16,7 +16,7 @@ from tests.acceptance.topics import Topic, arn_of, queue_for, receive_one
 from tests.waiting import wait_until
 
 ROLE = "arn:aws:iam::123456789012:role/logs"
-LOGGED_S = 10.0
+LOGGED_S = 60.0
 
 Record = dict[str, Any]
 

@@ -13,7 +13,7 @@ from tests.acceptance.running import Up, running
 from tests.acceptance.topics import Topic, arn_of, queue_for, receive_one
 from tests.waiting import wait_until
 
-ARRIVAL_S = 20.0
+ARRIVAL_S = 60.0
 
 
 @pytest.fixture(scope="module")

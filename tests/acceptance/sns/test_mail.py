@@ -12,7 +12,7 @@ from tests.acceptance.topics import Topic, arn_of, queue_for, receive_one, signa
 from tests.mailing import Mailing, html_of, mailing, new_address, text_of
 from tests.waiting import wait_until
 
-FAILING_S = 20.0
+FAILING_S = 60.0
 
 
 @pytest.fixture(scope="module")

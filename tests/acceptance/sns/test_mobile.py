@@ -14,7 +14,7 @@ from tests.waiting import wait_until
 
 CREDENTIALS = {"PlatformCredential": "key", "PlatformPrincipal": "certificate"}
 PHONE = "+15551234567"
-SENT_S = 20.0
+SENT_S = 60.0
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from tests.acceptance.topics import Topic
 from tests.marks import extended
 from tests.waiting import wait_until
 
-ARRIVAL_S = 20.0
+ARRIVAL_S = 60.0
 _LINK = re.compile(r"^http://\S+\.html\?\S+$", re.MULTILINE)
 
 

@@ -15,7 +15,7 @@ from tests.acceptance.topics import Topic, signature_is_good
 from tests.own_redis import OwnRedis
 from tests.waiting import wait_until
 
-ARRIVAL_S = 20.0
+ARRIVAL_S = 60.0
 
 
 @pytest.fixture

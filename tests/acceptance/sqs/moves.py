@@ -9,7 +9,7 @@ from typing import Any
 
 from tests.waiting import wait_until
 
-ENDED_S = 20.0
+ENDED_S = 60.0
 _UNDER_WAY = ("RUNNING", "CANCELLING")
 
 

@@ -21,7 +21,7 @@ from tests.acceptance.topics import arn_of, receive_one
 from tests.waiting import wait_until
 
 NAMED = Callable[[], str]
-CONFIRMED_S = 20.0
+CONFIRMED_S = 60.0
 ROLE = "arn:aws:iam::123456789012:role/feedback"
 RETRY = {"minDelayTarget": 5, "maxDelayTarget": 20, "numRetries": 5}
 ALL_OF_RETRY = RETRY | {

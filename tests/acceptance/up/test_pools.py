@@ -13,7 +13,7 @@ import pytest
 from tests.acceptance.running import Up, cns, running
 from tests.waiting import wait_until
 
-RESTART_S = 20.0
+RESTART_S = 60.0
 
 
 def workers(data: Path) -> dict[str, Any]:

@@ -166,7 +166,7 @@ def test_a_stop_lets_work_end(tmp_path: Path, endpoint: Endpoint) -> None:
         pids = [service.process.pid, *service.pids().values()]
         service.process.terminate()
         assert [poll.bodies() for poll in polls] == [[], [], []]
-        assert service.process.wait(20) == 0
+        assert service.process.wait(60) == 0
         assert endpoint.look()["accepted"] == 1
         assert [pid for pid in pids if alive(pid)] == []
         assert [stop["jobs_given_back"] for stop in service.events("worker.stopped")] == [0]
@@ -181,7 +181,7 @@ def test_a_signal_to_the_whole_group_stops_it_as_well(tmp_path: Path) -> None:
     with running(tmp_path / "data", first=os.setpgrp) as service:
         pids = service.pids()
         os.killpg(service.process.pid, signal.SIGINT)
-        assert service.process.wait(20) == 0
+        assert service.process.wait(60) == 0
         assert [pid for pid in pids.values() if alive(pid)] == []
         assert "Traceback" not in service.said()
 
@@ -203,6 +203,6 @@ def test_after_the_death_of_cns_up_it_can_be_started_at_once(tmp_path: Path) -> 
             again.environment.update(keys)
             (message,) = again.client("sqs").receive_message(QueueUrl=queue)["Messages"]
             assert message["Body"] == "kept"
-            wait_until(lambda: not any(alive(pid) for pid in pids.values()), 20)
+            wait_until(lambda: not any(alive(pid) for pid in pids.values()), 60)
         finally:
             again.stop()

@@ -18,7 +18,7 @@ from cns_server.api import Api
 from cns_server.listener import listen
 from tests.ports import free_port
 
-ENOUGH_S = 20.0
+ENOUGH_S = 60.0
 
 
 @dataclass

@@ -22,7 +22,7 @@ from tests.integration.cqs.engines.machines import SECOND_NS, at_present, proces
 from tests.machine_clocks import MachineClocks
 from tests.own_redis import OwnRedis
 
-SOON_S = 20.0
+SOON_S = 60.0
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from cqs.engines.pipes.rows import Descriptor, PipeRows
 from tests.conformance.support import QueueFixture
 from tests.integration.cqs.engines.machines import read_own
 
-SOON_S = 20.0
+SOON_S = 60.0
 SHORT_TTL_S = 1
 
 
