@@ -197,7 +197,7 @@ def test_after_the_death_of_cns_up_it_can_be_started_at_once(tmp_path: Path) -> 
         service.process.wait()
         again = start(service.data)
         try:
-            wait_until(lambda: "waiting for its end" in again.said(), 20, again.said)
+            wait_until(lambda: "waiting for its end" in again.said(), 60, again.said)
             os.kill(pids["api"], signal.SIGCONT)
             again.wait_ready()
             again.environment.update(keys)
