@@ -6,10 +6,13 @@ import time
 from collections.abc import Callable
 
 POLL_INTERVAL_S = 0.02
+PATIENCE_S = 60.0
+"""The least time after which a test counts as hanging: machines stall for seconds."""
 
 
 def wait_until(condition: Callable[[], object], seconds: float, complaint: Callable[[], str] = lambda: "") -> None:
-    """Wait until `condition` holds. Fails with `complaint` after so many seconds."""
+    """Wait until `condition` holds. Fails with `complaint` after so many seconds, `PATIENCE_S` at least."""
+    seconds = max(seconds, PATIENCE_S)
     until = time.monotonic() + seconds  # ends a test that hangs; a test that passes does not depend on it
     while not condition():
         if time.monotonic() > until:
