@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 from unittest.mock import MagicMock
 
+import httpx
 import pytest
 from fastapi.routing import APIRoute
 
@@ -211,3 +212,19 @@ def test_operators_have_no_queues_and_topics(operator: Person, estate: Estate) -
         answer = asked(operator, method, estate.path(template))
         assert answer.status_code == 403, template
         assert estate.message not in answer.text
+
+
+@pytest.mark.parametrize("narrow", [{"levels": ["PutMessage"]}, {"queue": "some"}])
+def test_a_narrow_token_is_no_session(
+    service: Service, open_browser: Callable[[], Person], person: Person, estate: Estate, narrow: dict[str, Any]
+) -> None:
+    """Pages show what no action of a token's levels reads: messages, failures, endpoints."""
+    keys = service.environment
+    root = (keys["AWS_ACCESS_KEY_ID"], keys["AWS_SECRET_ACCESS_KEY"])
+    token = httpx.post(f"{service.url}/api/v1/tokens", json=narrow, auth=root).json()["token"]
+    holder = open_browser()
+    holder.http.cookies.set("cns_session", token)
+    assert estate.message in person.http.get("/ui/messages").text
+    for method, template in ROUTES.keys() - set(of("everybody")):
+        answer = holder.http.request(method, estate.path(template), data=FIELDS if method == "POST" else None)
+        assert answer.url.path == "/ui/sign-in", template
