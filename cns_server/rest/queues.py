@@ -26,6 +26,8 @@ from cqs.authorization import QueueAccess
 from cqs.engines.contract import Counts
 from cqs.engines.views import QueueStatistics, statistics_view
 from cqs.queues.attributes import describe
+from cqs.queues.urls import key_of_arn
+from cqs.redrive.task import read_task_handle
 from cqs.service import QueueService
 
 AccountId = Annotated[str, Path(description="Twelve digits.", pattern="^[0-9]{12}$")]
@@ -186,6 +188,9 @@ class QueueRoutes:
     async def start_redrive(self, rest: Begun, account: AccountId, queue: QueueName, body: NewRedrive) -> Redrive:
         """Move the messages of this dead-letter queue back to where they came from, or to another queue."""
         source = rest.queue_arn(account, queue)
+        target = key_of_arn(body.destination_arn or "")
+        if target is not None:  # a token may name the only queue that it allows
+            self._calls.check(rest, "sqs:StartMessageMoveTask", account=target[0], queue=target[2])
         params = {
             "SourceArn": source,
             "DestinationArn": body.destination_arn,
@@ -202,6 +207,8 @@ class QueueRoutes:
 
     async def cancel_redrive(self, rest: Begun, account: AccountId, queue: QueueName, handle: str) -> Redrive:
         """Cancel a redrive. What it has moved stays moved."""
+        if read_task_handle(handle)[0] != rest.queue_arn(account, queue):
+            raise Problem(404, "NoSuchRedrive", "The queue has no such redrive.")
         params = {"TaskHandle": handle}
         result = await self._calls.run(rest, "sqs:CancelMessageMoveTask", params, account=account, queue=queue)
         return Redrive(

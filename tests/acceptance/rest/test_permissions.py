@@ -193,3 +193,27 @@ def test_users_of_an_account(http: httpx.Client, account: str, new_name: Callabl
 def test_levels_are_listed(nobody: httpx.Client) -> None:
     levels = nobody.get("/permissions/supportedAuthorizationLevels").json()["levels"]
     assert {"ReadMessage", "PutMessage", "UpdateMessage", "AckMessage"} <= {level["name"] for level in levels}
+
+
+def test_a_token_for_a_queue_redrives_from_it_only(
+    service: Service, rest: Client, queue_name: str, new_name: Callable[[], str]
+) -> None:
+    dead, other = rest.create_queue(new_name()), rest.create_queue(new_name())
+    rest.change_queue(
+        queue_name, {"RedrivePolicy": json.dumps({"deadLetterTargetArn": dead.arn, "maxReceiveCount": 1})}
+    )
+    for _ in range(5):
+        rest.put_message(dead.name, "m")
+    queues, region = f"{service.url}/api/v1/accounts/{rest.account}/queues", {"region": REGION}
+
+    def holder(queue: str) -> dict[str, str]:
+        return {"authorization": f"Bearer {rest.create_permission(['Redrive'], queue=queue).token}"}
+
+    of_dead, of_other = holder(dead.name), holder(other.name)
+    path = f"{queues}/{dead.name}/redrives"
+    elsewhere = httpx.post(path, json={"destinationArn": other.arn}, params=region, headers=of_dead)
+    assert (elsewhere.status_code, elsewhere.json()["code"]) == (403, "AccessDenied")
+    handle = httpx.post(path, json={"messagesPerSecond": 1}, params=region, headers=of_dead).json()["handle"]
+    foreign = httpx.delete(f"{queues}/{other.name}/redrives/{handle}", params=region, headers=of_other)
+    assert (foreign.status_code, foreign.json()["code"]) == (404, "NoSuchRedrive")
+    assert httpx.delete(f"{path}/{handle}", params=region, headers=of_dead).status_code == 200
