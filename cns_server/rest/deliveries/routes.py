@@ -134,9 +134,10 @@ class DeliveryRoutes:
         return await self._recent.failures(field("subscription", arn), about(topic_arn, arn))
 
     async def _topic(self, rest: RestCall, account: str, topic: str) -> str:
-        """The ARN of a topic that the caller may read."""
+        """The ARN of a topic whose subscriptions the caller may read: deliveries name them with their endpoints."""
         arn = rest.topic_arn(account, topic)
         await self._calls.run(rest, "sns:GetTopicAttributes", {"TopicArn": arn}, account=account)
+        await self._calls.run(rest, "sns:ListSubscriptionsByTopic", {"TopicArn": arn}, account=account)
         return arn
 
     async def _subscription(self, rest: RestCall, account: str, topic: str, subscription: str) -> tuple[str, str]:

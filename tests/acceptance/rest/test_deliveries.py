@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -15,6 +16,7 @@ from tests.acceptance.topics import Topic
 from tests.waiting import wait_until
 
 WRITTEN_S = 30.0
+ABSENT = "0b6ad2b4-0000-4000-8000-000000000001"
 NO_OBJECT = "the policy looks at the body, which is not a JSON object"
 ONE_TRY = '{"healthyRetryPolicy":{"numRetries":0,"minDelayTarget":1,"maxDelayTarget":1}}'
 
@@ -67,6 +69,13 @@ def test_only_who_may_read_the_topic(service: Service, rest: Client, topic: Topi
     with Client(service.url, rest.account, keys, region=REGION) as other:
         for work in (lambda: other.deliveries(name), lambda: other.failures(name)):
             with pytest.raises(ApiError) as refusal:
+                work()
+            assert refusal.value.status == 403
+        allow = {"Effect": "Allow", "Principal": "*", "Action": "sns:GetTopicAttributes", "Resource": topic.arn}
+        topic.set("Policy", json.dumps({"Version": "2012-10-17", "Statement": [allow]}))
+        assert service.client("sns", **stranger).get_topic_attributes(TopicArn=topic.arn)["Attributes"]
+        for work in (lambda: other.deliveries(name), lambda: other.deliveries(name, message=ABSENT)):
+            with pytest.raises(ApiError) as refusal:  # they name the topic's subscriptions
                 work()
             assert refusal.value.status == 403
     with pytest.raises(ApiError) as refusal:
