@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import sys
@@ -111,6 +112,7 @@ def copy_store(source: Path, target: Path, steps: Steps) -> int:
 
     The read transaction pins the state: without it each commit of the service would begin the copy anew.
     """
+    write_durably(target, b"")  # before SQLite makes it, with which others could read it
     try:
         reader = apsw.Connection(str(source), flags=apsw.SQLITE_OPEN_READONLY)
         writer = apsw.Connection(str(target))
@@ -120,7 +122,7 @@ def copy_store(source: Path, target: Path, steps: Steps) -> int:
             store_format: int = reader.pragma("user_version")
             with writer.backup("main", reader, "main") as copying:
                 while not copying.done:
-                    copying.step(PAGES_PER_STEP)
+                    _copy_pages(copying, target)
                     steps.reach(copying.page_count - copying.remaining, copying.page_count)
             writer.execute("PRAGMA journal_mode=DELETE").fetchall()  # the copy is one file
         finally:
@@ -129,11 +131,23 @@ def copy_store(source: Path, target: Path, steps: Steps) -> int:
     except apsw.BusyError as error:
         text = f"{source} cannot be read beside its service, whose disk is full: {error}"
         raise StartError(text, EXIT_DATA_UNUSABLE) from error
+    except apsw.FullError as error:
+        raise no_room(target) from error
     except apsw.Error as error:
         raise StartError(f"cannot copy {source}: {error}", EXIT_DATA_UNUSABLE) from error
-    target.chmod(0o600)
     _sync_file(target)
     return store_format
+
+
+def _copy_pages(copying: apsw.Backup, target: Path) -> None:
+    try:
+        copying.step(PAGES_PER_STEP)
+    except apsw.FullError as error:  # the end of the copy would raise it again, without its text
+        raise no_room(target) from error
+
+
+def no_room(path: Path) -> StartError:
+    return unusable(f"cannot write {path}", OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
 
 
 def copy_file(source: Path, target: Path) -> None:

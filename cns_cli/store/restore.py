@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
@@ -20,7 +20,7 @@ import typer
 from cns_cli.options import Data, Json
 from cns_cli.progress import open_steps
 from cns_cli.service.supervise import LOCK_FILE as UP_LOCK_FILE
-from cns_cli.store.backup import copy_file, copy_store, write_durably
+from cns_cli.store.backup import copy_file, copy_store, no_room, write_durably
 from cns_cli.store.cluster_backup import print_cluster_steps
 from cns_cli.store.manifest import KEY_GIVEN, Manifest, check_files, read_manifest
 from cns_common.clock import Clock
@@ -108,7 +108,11 @@ def _restore(settings: Settings, backup: Path, *, replace: bool) -> str:
     with open_steps("verifying the backup"):
         check_files(backup, manifest)
     _check_target(settings, data, manifest, replace=replace)
-    _prepare(data, backup, manifest)
+    try:
+        _prepare(data, backup, manifest)
+    except (StartError, OSError):
+        _remove_scratch(data)  # its service may need the room
+        raise
     exchange = Exchange(str(backup), str(data / f"before-restore-{Clock().real_ms()}"))
     scratch = data / f"{RESTORE_FILE}.new"
     write_durably(scratch, msgspec.json.encode(exchange))
@@ -130,13 +134,14 @@ def _check_target(settings: Settings, data: Path, manifest: Manifest, *, replace
 def _prepare(data: Path, backup: Path, manifest: Manifest) -> None:
     """Make the new files beside the existing ones, and verify them."""
     store = data / f"{STORE_FILE}{SCRATCH}"
-    for name in (store.name, f"{store.name}-journal", f"{MASTER_KEY_FILE}{SCRATCH}"):
-        (data / name).unlink(missing_ok=True)
+    _remove_scratch(data)
     with open_steps("copying the store") as steps:
         copy_store(backup / STORE_FILE, store, steps)
     connection = apsw.Connection(str(store))
     try:
         connection.execute("UPDATE meta SET boot = boot + ?", (BOOTS_SKIPPED,))
+    except apsw.FullError as error:
+        raise no_room(store) from error
     finally:
         connection.close()
     with open_steps("verifying the copy"):
@@ -145,7 +150,22 @@ def _prepare(data: Path, backup: Path, manifest: Manifest) -> None:
         raise StartError(f"{backup} is damaged: {found.faults[0]}", EXIT_DATA_UNUSABLE)
     if MASTER_KEY_FILE in manifest.files:
         copy_file(backup / MASTER_KEY_FILE, data / f"{MASTER_KEY_FILE}{SCRATCH}")
+    _give_to_owner(data, (store.name, f"{MASTER_KEY_FILE}{SCRATCH}", LOCK_FILE, UP_LOCK_FILE))
     sync_directory(data)
+
+
+def _give_to_owner(data: Path, names: Iterable[str]) -> None:
+    """Root restores for the user of the service, to whom the data directory belongs."""
+    if os.geteuid() == 0:
+        owner = data.stat()
+        for path in [data / name for name in names if (data / name).exists()]:
+            if path.stat().st_uid != owner.st_uid:
+                os.chown(path, owner.st_uid, owner.st_gid)
+
+
+def _remove_scratch(data: Path) -> None:
+    for name in (f"{STORE_FILE}{SCRATCH}", f"{STORE_FILE}{SCRATCH}-journal", f"{MASTER_KEY_FILE}{SCRATCH}"):
+        (data / name).unlink(missing_ok=True)
 
 
 def _exchange(data: Path, exchange: Exchange) -> None:

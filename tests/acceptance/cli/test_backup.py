@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import threading
 from collections.abc import Iterator
@@ -21,7 +22,7 @@ from cns_common.process.kill_points import (
     VARIABLE,
 )
 from tests import commands
-from tests.acceptance.running import Up, cns, plain_environment, running
+from tests.acceptance.running import Up, cns, own_disk, plain_environment, running
 from tests.acceptance.service import BIN
 from tests.waiting import wait_until
 
@@ -202,3 +203,34 @@ def test_in_a_cluster_it_says_what_to_run(tmp_path: Path) -> None:
     environment = {**plain_environment(), "CNS_STORE": "cassandra"}
     done = commands.run("backup", tmp_path / "copy", environment=environment)
     assert (done.returncode, "nodetool snapshot" in done.stdout) == (2, True)
+
+
+def test_a_full_disk_is_named_and_keeps_nothing_of_the_restore(
+    made: tuple[Path, dict[str, str], set[str]], tmp_path: Path
+) -> None:
+    disk = tmp_path / "disk"
+    script = (
+        'head -c 1000000 /dev/zero > "$1/filler"; "$2" restore "$3" --data "$1/data"; code=$?; ls "$1/data"; exit $code'
+    )
+    done = subprocess.run(
+        [*own_disk(disk, 1), "sh", "-c", script, "-", disk, BIN / "cns", made[0]],
+        env=plain_environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert (done.returncode, done.stderr.count("\n")) == (79, 1), done.stderr
+    assert "No space left on device" in done.stderr
+    assert set(done.stdout.split()) == {"lock", "up.lock"}
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files to others")
+def test_what_root_restores_is_the_owners_of_the_directory(
+    made: tuple[Path, dict[str, str], set[str]], tmp_path: Path
+) -> None:
+    data = tmp_path / "data"
+    data.mkdir(mode=0o700)
+    os.chown(data, 6059, 6059)
+    cns("restore", made[0], "--data", data)
+    assert {(path.stat().st_uid, path.stat().st_mode & 0o777) for path in data.iterdir()} == {(6059, 0o600)}
