@@ -33,7 +33,7 @@ class Question(NamedTuple):
     topic: str = ""  # ARN; needed only if no trace names it
     subscription: str = ""  # ARN; '' for all
     ago_ms: int = 0  # age of the oldest events to search; 0: back to the publish, or all
-    subscriptions_max: int = SUBSCRIPTIONS_MAX  # of the topic to read; others are known by their events only
+    subscriptions_max: int = SUBSCRIPTIONS_MAX  # of the topic to read; and of failed and other ones to read events of
 
 
 class Findings(NamedTuple):
@@ -77,7 +77,7 @@ async def explain(backend: Backend, source: EventSource, question: Question) -> 
         message_filter=None if findings.notification is None else MessageFilter(findings.notification),
         published_ms=findings.published_ms,
         replays=await _replays(backend, topic),
-        is_notification=message_type == MessageType.NOTIFICATION,
+        lists_untraced=message_type == MessageType.NOTIFICATION and not findings.in_events.left_out,
     )
     trace, found = findings.trace, findings.in_events
     all_histories = tuple(histories(trace, snapshot, question.subscription)) if findings.any else ()
@@ -130,7 +130,14 @@ async def _find(backend: Backend, source: EventSource, question: Question, now_m
     await asyncio.sleep(FLUSH_INTERVAL_S)  # until earlier events are written
     loop = asyncio.get_running_loop()
     began_s = loop.time()
-    in_events = await asyncio.to_thread(search_segments, source.directories, question.message_id, since_ms)
+    in_events = await asyncio.to_thread(
+        search_segments,
+        source.directories,
+        question.message_id,
+        since_ms,
+        question.subscription,
+        question.subscriptions_max,
+    )
     took_ms = int((loop.time() - began_s) * 1000)
     trace = MessageTrace()
     for job in in_queues.found:

@@ -37,6 +37,11 @@ def unknown_facts(
     yield from _gaps([gap for gap in found.gaps if not gap.removed])
     if found.unread:
         yield f"{found.unread} lines name the message and are of another version of the schema: they were not read."
+    if found.left_out:
+        yield (
+            f"The message went to more subscriptions than are told of: {found.left_out} more events were not read. Ask"
+            " for a subscription by its ARN."
+        )
     if queues.unreadable:
         yield f"{queues.unreadable} of its jobs cannot be read: `cns quarantine list` shows them, once in quarantine."
     for queue in queues.unfinished:

@@ -121,12 +121,13 @@ class Snapshot:
     message_filter: MessageFilter | None  # None: the message itself is not stored any more
     published_ms: int
     replays: Mapping[str, str]  # subscription ARN → state of its replay
-    is_notification: bool
+    lists_untraced: bool
+    """Whether subscriptions without a trace are told of: not where a trace may not have been read."""
 
 
 def histories(trace: MessageTrace, snapshot: Snapshot, only: str = "") -> Iterator[DeliveryHistory]:
     """Return a history for each subscription with a trace and for each present one, or for the ARN `only`."""
-    arns = {**trace.by_subscription, **(snapshot.subscriptions if snapshot.is_notification else {})}
+    arns = {**trace.by_subscription, **(snapshot.subscriptions if snapshot.lists_untraced else {})}
     for arn in [only] if only else arns:
         subscription = snapshot.subscriptions.get(arn)
         own = trace.by_subscription.get(arn)

@@ -19,6 +19,8 @@ from cns_common.events.schema import SCHEMA_VERSION, Event, NotificationEvent, O
 
 BLOCK_BYTES = 4 * 1024 * 1024
 HOUR_MS = 3_600_000
+_SUBSCRIPTION = re.compile(rb'"subscription":"([^"]+)"')
+_FAILED = (b'"outcome":"failed"', b'"event":"delivery.dead_lettered"', b'"event":"notification.dropped"')
 _NAME = re.compile(rf"((?P<process>.+)-(?P<boot>[^-]+)-(?P<first>\d+)){re.escape(SEALED)}(?:\.open)?")
 
 _event_decoder = msgspec.json.Decoder(Event)
@@ -51,6 +53,7 @@ class SearchResult(msgspec.Struct, frozen=True, kw_only=True):
     events: tuple[FoundEvent, ...]  # by time
     gaps: tuple[Gap, ...]
     unread: int  # lines with the id that are no events of this version
+    left_out: int  # lines about subscriptions beyond those that were to be read
     segments: int
     searched_bytes: int
 
@@ -68,15 +71,48 @@ class _SegmentMatches(NamedTuple):
     last_line: bytes
 
 
-def search_segments(directories: Sequence[Path], message_id: str, since_ms: int = 0) -> SearchResult:
-    """The events of the message in segments written after `since_ms`, a time of the service's clock."""
+class _Selection:
+    """The lines to keep: those about no subscription, about the one that is asked for, and about the first `n_max`
+    others that failed, and as many that did not. What is kept of a subscription is all that follows its first line."""
+
+    def __init__(self, asked: str, n_max: int | None) -> None:
+        self._asked = asked.encode()
+        self._n_max = n_max
+        self._failed: set[bytes] = set()
+        self._others: set[bytes] = set()
+        self.left_out = 0
+
+    def keeps(self, line: bytes) -> bool:
+        if self._n_max is None:
+            return True
+        found = _SUBSCRIPTION.search(line)
+        if found is None or found[1] == self._asked or found[1] in self._failed or found[1] in self._others:
+            return True
+        kept = self._failed if any(mark in line for mark in _FAILED) else self._others
+        if len(kept) < self._n_max:
+            kept.add(found[1])
+            return True
+        self.left_out += 1
+        return False
+
+
+def search_segments(
+    directories: Sequence[Path],
+    message_id: str,
+    since_ms: int = 0,
+    subscription: str = "",
+    subscriptions_max: int | None = None,
+) -> SearchResult:
+    """The events of the message in segments written after `since_ms`, a time of the service's clock. Those about
+    `subscription` are all read; of others those about `subscriptions_max` that failed, and as many that did not."""
     needle = message_id.encode()
+    selection = _Selection(subscription, subscriptions_max)
     events: list[FoundEvent] = []
     unread = size_bytes = 0
     coverage = _Coverage()
     segments = _segments(directories, since_ms)
     for segment in segments:
-        searched = _search(segment.path, needle)
+        searched = _search(segment.path, needle, selection)
         if searched is None:
             continue  # removed since
         size_bytes += searched.size_bytes
@@ -94,6 +130,7 @@ def search_segments(directories: Sequence[Path], message_id: str, since_ms: int 
         events=tuple(events),
         gaps=tuple(coverage.gaps(complete=since_ms == 0)),
         unread=unread,
+        left_out=selection.left_out,
         segments=len(segments),
         searched_bytes=size_bytes,
     )
@@ -111,8 +148,8 @@ def _segments(directories: Sequence[Path], since_ms: int) -> list[_Segment]:
     return sorted(found.values(), key=lambda segment: (segment.boot, segment.first_sequence))
 
 
-def _search(path: Path, needle: bytes) -> _SegmentMatches | None:
-    """The complete lines with the needle, and the last complete line."""
+def _search(path: Path, needle: bytes, selection: _Selection) -> _SegmentMatches | None:
+    """The complete lines with the needle that are selected, and the last complete line."""
     try:
         file = path.open("rb")
     except FileNotFoundError:
@@ -131,7 +168,7 @@ def _search(path: Path, needle: bytes) -> _SegmentMatches | None:
             carried = block[end:]
             if end:
                 last_line = block[block.rfind(b"\n", 0, end - 1) + 1 : end]
-                lines += _lines_with(needle, block, end)
+                lines += filter(selection.keeps, _lines_with(needle, block, end))
     return _SegmentMatches(lines, size_bytes, last_line)
 
 

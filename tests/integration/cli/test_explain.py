@@ -327,3 +327,15 @@ async def test_control_characters_are_not_printed(fixture: ExplainFixture) -> No
     arn = await fixture.subscribe(1, endpoint="http://example.com/\x1b[2J")
     fixture.write_events(accepted(), delivered(arn))
     assert "\x1b" not in render(await fixture.explain())
+
+
+async def test_of_a_large_topic_what_was_not_read_is_named(fixture: ExplainFixture) -> None:
+    """A subscription whose events were left out is not said to have none."""
+    arns = [await fixture.subscribe(number) for number in range(1, 6)]
+    fixture.write_events(accepted(), *[delivered(arn) for arn in arns])
+    found = await fixture.explain(subscriptions_max=2)
+    assert [one.subscription for one in found.histories] == arns[:2]
+    assert any("3 more events were not read" in fact for fact in found.unknown)
+    (last,) = (await fixture.explain(subscriptions_max=2, subscription=arns[-1])).histories
+    assert last.status is DeliveryStatus.DELIVERED
+    assert len((await fixture.explain()).histories) == 5

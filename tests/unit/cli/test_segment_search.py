@@ -9,7 +9,14 @@ import pytest
 
 from cns_common.events import search as segment_search
 from cns_common.events.files import OPEN, SEALED, encoder, fact_line, folder_at, origin_of, segment_name
-from cns_common.events.schema import Event, NotificationDropped, QueueCounted, SegmentOpened, SegmentSealed
+from cns_common.events.schema import (
+    DeliveryAttempted,
+    Event,
+    NotificationDropped,
+    QueueCounted,
+    SegmentOpened,
+    SegmentSealed,
+)
 from cns_common.events.search import Gap, search_segments
 
 AT_MS = 1_763_700_000_000
@@ -161,3 +168,33 @@ def test_only_segments_of_its_time_are_looked_through(tmp_path: Path) -> None:
     found = search_segments([tmp_path], OURS, AT_MS + 3 * HOUR_MS)
     assert [told.boot for told in found.events] == ["b2", "b3"]
     assert found.gaps == ()  # what was passed over is not missing
+
+
+def test_of_many_subscriptions_the_first_are_read(tmp_path: Path) -> None:
+    def attempt(subscription: str, cause: str) -> DeliveryAttempted:
+        return DeliveryAttempted(
+            at_ms=AT_MS,
+            message_id=OURS,
+            message_type="Notification",
+            topic="t",
+            subscription=subscription,
+            protocol="http",
+            attempt=1,
+            phase="first",
+            outcome="failed" if cause else "delivered",
+            cause=cause,
+            status=0,
+            duration_ms=1,
+            endpoint="e",
+            reason="",
+        )
+
+    told = [attempt(f"well-{n}", "") for n in range(9)] + [attempt(f"bad-{n}", "c") for n in range(9)]
+    write(tmp_path, "b", 1, [*told, attempt("bad-0", ""), event(OURS)])
+    found = search_segments([tmp_path], OURS, subscription="well-8", subscriptions_max=2)
+    assert [getattr(one.event, "subscription", "") for one in found.events] == [
+        *("well-0", "well-1", "well-8", "bad-0", "bad-1"),
+        *("bad-0", ""),  # all that follows of a subscription, and what is about none
+    ]
+    assert found.left_out == 13
+    assert search_segments([tmp_path], OURS).left_out == 0
