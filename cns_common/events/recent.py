@@ -57,7 +57,7 @@ def _newest(directories: Sequence[Path], bytes_max: int) -> Iterator[_Tail]:
     """Segments, the last written first. Older folders are not listed once there is enough to read."""
     enough = 0
     for folder in _folders(directories):
-        tails = sorted(filter(None, map(_tail, folder.iterdir())), key=lambda tail: -tail.modified_s)
+        tails = sorted(filter(None, map(_tail, folder.glob("*"))), key=lambda tail: -tail.modified_s)
         yield from tails
         enough += sum([tail.size_bytes for tail in tails])
         if enough > 2 * bytes_max:  # a segment may have been written into the next hour

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from cns_common.clock import Clock
+from cns_common.events import recent
 from cns_common.events.recent import READ_BYTES_MAX, recent_events
 from cns_common.events.schema import Event, PublishAccepted, QueueCounted
 from cns_common.events.segment import SegmentLimits
@@ -80,3 +83,10 @@ def test_a_torn_or_foreign_line_is_no_event(tmp_path: Path) -> None:
     )
     assert times(tmp_path) == [1]
     assert times(tmp_path / "nowhere") == []
+
+
+def test_a_folder_that_is_removed_meanwhile_has_no_events(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path, "api", accepted(1, topic=topic()))
+    folders = [tmp_path / "2020-01-01" / "00", *recent._folders([tmp_path])]
+    monkeypatch.setattr(recent, "_folders", lambda _: folders)
+    assert times(tmp_path) == [1]
