@@ -10,7 +10,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 from starlette.datastructures import FormData
 
 from cns_server.pages.rendering import Templates
-from cns_server.pages.sessions import FORM_FIELD, Session, Sessions, check_form
+from cns_server.pages.sessions import FORM_FIELD, Session, Sessions, SignInRequired, check_form
 from cns_server.rest.calls import RestCall, RestCalls
 from cns_server.rest.problems import Problem
 
@@ -54,6 +54,13 @@ class PageContext:
     def session(self, request: Request) -> Session:
         """Raises SignInRequired."""
         return self._sessions.find(request)
+
+    def is_signed_in(self, request: Request) -> bool:
+        try:
+            self._sessions.find(request)
+        except SignInRequired:
+            return False
+        return True
 
     def call(self, request: Request) -> tuple[Session, RestCall]:
         """The session of a request, and the call that does its work. Raises SignInRequired."""

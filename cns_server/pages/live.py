@@ -18,7 +18,8 @@ LIVE_S_MAX = 600
 def live_response(
     request: Request, context: PageContext, first: str, read: Callable[[], Awaitable[str | None]]
 ) -> StreamingResponse:
-    """Send `first`, then what `read` returns when it differs from what was sent before; None ends the stream."""
+    """Send `first`, then what `read` returns when it differs from what was sent before; None ends the stream,
+    and so does the end of the session."""
 
     async def events() -> AsyncIterator[str]:
         text: str | None = first
@@ -30,6 +31,8 @@ def live_response(
                 yield f"data: {text}\n\n"
                 shown = text
             await asyncio.sleep(LIVE_INTERVAL_S)
+            if not context.is_signed_in(request):  # any more
+                return
             text = await read()
 
     return StreamingResponse(events(), media_type="text/event-stream", headers={"cache-control": "no-store"})

@@ -228,3 +228,22 @@ def test_a_narrow_token_is_no_session(
     for method, template in ROUTES.keys() - set(of("everybody")):
         answer = holder.http.request(method, estate.path(template), data=FIELDS if method == "POST" else None)
         assert answer.url.path == "/ui/sign-in", template
+
+
+def test_live_figures_end_with_the_session(
+    service: Service, open_browser: Callable[[], Person], new_name: Callable[[], str]
+) -> None:
+    keys = keys_in(service.cns("account", "create").stdout)
+    sqs = service.client("sqs", **keys)
+    queue = new_name()
+    sqs.create_queue(QueueName=queue)
+    account = service.client("sts", **keys).get_caller_identity()["Account"]
+    someone = open_browser()
+    someone.sign_in(key_id=keys["key"], secret=keys["secret"], region=REGION)
+    with someone.http.stream("GET", f"/ui/queues/{queue}/live") as stream:
+        lines = stream.iter_lines()
+        assert next(lines).startswith("data: ")
+        service.cns("account", "rotate", account)
+        for _ in lines:  # it has an end
+            pass
+    assert someone.http.get(f"/ui/queues/{queue}").url.path == "/ui/sign-in"
