@@ -84,7 +84,7 @@ class BucketReader:
         ]
         await self._each(due, self._read_for_waiters_at)
         idle = [shard for shard, visibility in self.visibilities.items() if now_ms - visibility.used_ms > IDLE_MS]
-        await self._each([shard for shard in idle if shard not in waited_for], self._release)
+        await self._each([shard for shard in idle if shard not in waited_for], self._release_idle)
         for shard, buckets in list(self._unreleased.items()):
             self._unreleased[shard] = await self.claims.release(shard.queue_id, buckets)
             if not self._unreleased[shard]:
@@ -118,9 +118,17 @@ class BucketReader:
             await self._run_exclusively(shard, self._read_for_waiters(shard))
 
     async def _release(self, shard: QueueShard) -> None:
+        await self._release_with(shard, self._release_buckets)
+
+    async def _release_idle(self, shard: QueueShard) -> None:
+        await self._release_with(shard, self._release_saved_buckets)
+
+    async def _release_with(
+        self, shard: QueueShard, release: Callable[[QueueShard], Coroutine[Any, Any, None]]
+    ) -> None:
         await self.wait_until_idle(shard)
         if shard in self.visibilities and shard not in self._tasks:
-            await self._run_exclusively(shard, self._release_buckets(shard))
+            await self._run_exclusively(shard, release(shard))
 
     async def read_queue(self, shard: QueueShard, want: int) -> None:
         if shard in self._tasks:
@@ -218,14 +226,31 @@ class BucketReader:
         if listed.sealed:
             visibility.finished.add(bucket)
 
+    async def _release_saved_buckets(self, shard: QueueShard) -> None:
+        """Keep the claims if the hidden messages cannot be saved: who claims the buckets next would deliver them. The
+        next step tries again."""
+        visibility = self.visibilities.pop(shard)
+        if await self._save_hidden(shard, visibility.in_flight(self._clock.now_ms())):
+            await self._release_claims(shard, visibility)
+        else:
+            self.visibilities.setdefault(shard, visibility)  # unless a purge began another one
+
     async def _release_buckets(self, shard: QueueShard) -> None:
         visibility = self.visibilities.pop(shard)
         hidden = visibility.in_flight(self._clock.now_ms())
+        if not await self._save_hidden(shard, hidden):
+            self._unsaved.setdefault(shard, []).extend(hidden)
+        await self._release_claims(shard, visibility)
+
+    async def _save_hidden(self, shard: QueueShard, hidden: Sequence[CachedMessage]) -> bool:
         try:
             await self._rows.keep_hidden(shard.queue_id, hidden)
         except CnsError as error:
             log.warning("redis_outage.visibility_save_failed", queue=shard.queue_id, error=str(error))
-            self._unsaved.setdefault(shard, []).extend(hidden)
+            return False
+        return True
+
+    async def _release_claims(self, shard: QueueShard, visibility: LocalVisibility) -> None:
         left = await self.claims.release(shard.queue_id, visibility.buckets)
         if left:
             self._unreleased.setdefault(shard, set()).update(left)

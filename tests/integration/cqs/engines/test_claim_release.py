@@ -1,0 +1,70 @@
+"""A process without Redis that stops to receive from a queue: it releases its claims once it saved what it hides."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from cns_common.cassandra.session import Cassandra, CassandraAddress, Statement
+from cns_common.clock import Clock
+from cns_common.errors import StoreUnavailable
+from cqs.engines.cluster import open_engine, schema
+from cqs.engines.cluster.no_redis.bucket_reader import IDLE_MS
+from tests.conformance.support import QueueFixture, bodies, numbered
+
+SOON_S = 20.0
+HOUR_MS = 3_600_000
+
+
+class RefusingCassandra(Cassandra):
+    """A session that does not save the visibility of messages while `refuses` holds; then it sets `refused`."""
+
+    refuses = False
+
+    async def run_batch(self, parts: Sequence[tuple[Statement, Sequence[object]]], *, logged: bool) -> None:
+        if self.refuses and any(statement is schema.SET_VISIBLE_AT for statement, _ in parts):
+            self.refused.set()
+            raise StoreUnavailable("the test refuses it")
+        await super().run_batch(parts, logged=logged)
+
+    def refuse(self) -> None:
+        self.refuses, self.refused = True, asyncio.Event()
+
+
+async def _receive(queue: QueueFixture, n: int) -> list[bytes]:
+    """The next `n` messages. Their process may have to renew its claims first."""
+    arrived: list[bytes] = []
+    async with asyncio.timeout(SOON_S):
+        while len(arrived) < n:
+            queue.now_ms = queue.clock.now_ms()
+            arrived += bodies(await queue.take(n - len(arrived), HOUR_MS))
+            await asyncio.sleep(0.02)
+    return sorted(arrived)
+
+
+async def _claims_end(cassandra: Cassandra, queue: QueueFixture) -> None:
+    async with asyncio.timeout(SOON_S):
+        while await cassandra.run(schema.LIST_CLAIMS, queue.q.id, ""):
+            await asyncio.sleep(0.02)
+
+
+async def test_messages_stay_hidden_while_their_visibility_cannot_be_saved(cassandra_address: CassandraAddress) -> None:
+    clock = Clock()
+    cassandra = await RefusingCassandra.open(cassandra_address)
+    assert isinstance(cassandra, RefusingCassandra)
+    async with open_engine(cassandra, "", clock) as engine:
+        queue = QueueFixture(engine, clock)
+        await queue.send(*numbered(3))
+        assert await _receive(queue, 3) == numbered(3)
+        cassandra.refuse()
+        queue.advance(IDLE_MS + 1)
+        await asyncio.wait_for(cassandra.refused.wait(), SOON_S)
+        await queue.send(b"new")
+        assert await _receive(queue, 1) == [b"new"]
+        cassandra.refuses = False
+        queue.advance(IDLE_MS + 1)
+        await _claims_end(cassandra, queue)
+        await queue.send(b"newer")
+        assert await _receive(queue, 1) == [b"newer"]
+        assert await queue.counts() == (0, 5, 0)
+    await cassandra.close()
