@@ -12,11 +12,11 @@ from typing import Any
 
 import msgspec
 
-from cns_common.cassandra.session import CassandraAddress, Row
+from cns_common.cassandra.session import Row
 from cns_common.errors import CnsError, OutcomeUnknown
 from cns_common.logs import set_up_logs
 from cqs.engines.contract import Entry, Message, Outcome, QueueRef
-from tests.faults.ring_engine import Process, process
+from tests.faults.ring_engine import Place, Process, process
 
 RETENTION_MS = 14 * 86_400_000
 HIDE_MS = 8_000
@@ -124,10 +124,9 @@ async def _until_input_ends() -> None:
     await asyncio.to_thread(sys.stdin.read)
 
 
-async def _work(hosts: str, port: str, keyspace: str, engine: str, queue: str, name: str) -> None:
-    place = CassandraAddress(hosts=tuple(hosts.split(",")), port=int(port), keyspace=keyspace)
-    dice = random.Random(name)
-    async with process(place, engine) as user:
+async def _work(place: Place, queue: str, seed: str, name: str) -> None:
+    dice = random.Random(f"{seed} {name}")
+    async with process(place) as user:
         lose_answers(user, dice)
         worker = Worker(user, QueueRef(queue, False, RETENTION_MS), name, dice)
         steps = [worker.send() for _ in range(SENDERS)] + [worker.receive() for _ in range(RECEIVERS)]
@@ -141,4 +140,5 @@ async def _work(hosts: str, port: str, keyspace: str, engine: str, queue: str, n
 
 if __name__ == "__main__":
     set_up_logs("error", "ring-child")  # not to standard output, which has the reports
-    asyncio.run(_work(*sys.argv[1:]))
+    *place_words, queue_id, seed_of_round, name_of_process = sys.argv[1:]
+    asyncio.run(_work(Place.of_words(*place_words), queue_id, seed_of_round, name_of_process))

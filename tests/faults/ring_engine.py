@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from cns_backend.engines import CLUSTER_ENGINES, ClusterServers
 from cns_common.cassandra.schema import keyspace_text
@@ -25,6 +26,24 @@ class Process:
     clock: Clock
 
 
+class Place(NamedTuple):
+    """Where processes use an engine."""
+
+    cassandra: CassandraAddress
+    engine: str = "cqs"
+    redis: str = ""
+    """The URL of Redis, which `cqs` can do without."""
+
+    def words(self) -> list[str]:
+        """As arguments of another process."""
+        address = self.cassandra
+        return [",".join(address.hosts), str(address.port), address.keyspace, self.engine, self.redis]
+
+    @classmethod
+    def of_words(cls, hosts: str, port: str, keyspace: str, engine: str, redis: str) -> Place:
+        return cls(CassandraAddress(hosts=tuple(hosts.split(",")), port=int(port), keyspace=keyspace), engine, redis)
+
+
 async def make_keyspace(ring: Ring) -> CassandraAddress:
     """A keyspace with the engines' tables. It goes with the ring."""
     hosts = tuple(host for host, _ in ring.addresses)
@@ -40,16 +59,20 @@ async def make_keyspace(ring: Ring) -> CassandraAddress:
 
 
 @asynccontextmanager
-async def process(place: CassandraAddress, name: str = "cqs") -> AsyncIterator[Process]:
-    """A process that uses the engine, without Redis."""
+async def process(place: Place) -> AsyncIterator[Process]:
+    """A process that uses the engine."""
     clock = Clock()
-    cassandra = await Cassandra.open(place)
+    cassandra = await Cassandra.open(place.cassandra)
     try:
         async with open_clock_skew(cassandra, clock) as skew:
             servers = ClusterServers(
-                cassandra=cassandra, redis_urls="", clock=clock, skew=skew, keyspace=place.keyspace
+                cassandra=cassandra,
+                redis_urls=place.redis,
+                clock=clock,
+                skew=skew,
+                keyspace=place.cassandra.keyspace,
             )
-            async with CLUSTER_ENGINES[name]().open(servers) as engine:
+            async with CLUSTER_ENGINES[place.engine]().open(servers) as engine:
                 yield Process(cassandra, engine, clock)
     finally:
         await cassandra.close()

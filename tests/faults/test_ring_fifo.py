@@ -9,7 +9,7 @@ import pytest
 from cns_common.cassandra import session
 from cqs.engines.contract import Outcome
 from tests.conformance.support import QueueFixture
-from tests.faults.ring_engine import make_keyspace, process
+from tests.faults.ring_engine import Place, make_keyspace, process
 from tests.servers import Ring
 
 QUEUES = 6
@@ -35,7 +35,7 @@ async def _use(queue: QueueFixture) -> None:
 @pytest.mark.parametrize("lost", ["kill", "pause"])
 async def test_a_dead_node_delays_no_call(ring: Ring, lost: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A statement that needs more than the bar fails, and the call with it."""
-    async with process(await make_keyspace(ring)) as user:
+    async with process(Place(await make_keyspace(ring))) as user:
         queues = [QueueFixture(user.engine, user.clock, fifo=True) for _ in range(QUEUES)]
         await asyncio.gather(*map(_use, queues))
         monkeypatch.setattr(session, "STATEMENT_S", DEAD_NODE_S)
