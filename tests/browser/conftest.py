@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from tests.mailing import Mailing, mailing
 from tests.servers import chromium_program
+from tests.waiting import PATIENCE_S
 
 
 @pytest.fixture(scope="session")
 def chromium() -> Iterator[Browser]:
+    expect.set_options(timeout=1000 * PATIENCE_S)
     with sync_playwright() as playwright:
         # what it shows is this machine's own, and root has no sandbox
         browser = playwright.chromium.launch(executable_path=chromium_program(), args=["--no-sandbox"])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import urllib.request
 from collections.abc import Iterator
 
 import pytest
@@ -37,10 +39,12 @@ def _own(url: str, service: Up) -> bool:
 
 
 @pytest.mark.slice
-def test_a_call_from_the_page(explorer: Page) -> None:
+def test_a_call_from_the_page(explorer: Page, running_service: Up) -> None:
+    with urllib.request.urlopen(f"{running_service.url}/api/v1/openapi.json") as answer:
+        operations = sum(len(path) for path in json.load(answer)["paths"].values())
     operation = explorer.locator("#operations-permissions-supportedAuthorizationLevels")
     expect(operation).to_be_visible()
-    expect(explorer.locator(".opblock")).to_have_count(44)
+    expect(explorer.locator(".opblock")).to_have_count(operations)
     operation.click()
     operation.get_by_role("button", name="Try it out").click()
     operation.get_by_role("button", name="Execute").click()
