@@ -207,6 +207,7 @@ class QueueRoutes:
 
     async def cancel_redrive(self, rest: Begun, account: AccountId, queue: QueueName, handle: str) -> Redrive:
         """Cancel a redrive. What it has moved stays moved."""
+        self._calls.check(rest, "sqs:CancelMessageMoveTask", account=account, queue=queue)
         if read_task_handle(handle)[0] != rest.queue_arn(account, queue):
             raise Problem(404, "NoSuchRedrive", "The queue has no such redrive.")
         params = {"TaskHandle": handle}

@@ -49,7 +49,8 @@ def writing(directory: Path, clock: Clock | None = None, limits: SegmentLimits =
 
 
 def files(directory: Path, suffix: str = ".jsonl") -> list[Path]:
-    return sorted(path for path in directory.rglob("*") if path.name.endswith(suffix))
+    found = os.walk(directory)  # passes over a folder that is removed meanwhile
+    return sorted(Path(folder) / name for folder, _, names in found for name in names if name.endswith(suffix))
 
 
 def lines_of(path: Path) -> list[dict[str, Any]]:
