@@ -37,7 +37,7 @@ BIN = Path(sys.executable).parent
 PYTEST = (sys.executable, "-m", "pytest", "-q")
 IN_TWO = ("-n2", "--dist=loadfile")
 """Two processes share the test files. Each has a service of its own."""
-AT_A_TIME = 2
+AT_A_TIME = 3
 LOGS = reports.BUILD / "stages"
 PRINTED = threading.Lock()
 GATE = ("-mnot extended",)
