@@ -33,7 +33,8 @@ from cns_backend.stores.cassandra.pool_sizes import CassandraPoolSizeStore
 from cns_backend.stores.contract import CLOCK
 from cns_backend.stores.redis.rates import RedisRateStore
 from cns_common.aws.auth.accounts_cassandra import CassandraAccountStore
-from cns_common.cassandra.session import EXIT_CASSANDRA_UNUSABLE, Cassandra, CassandraAddress
+from cns_common.cassandra.connection import CassandraAddress
+from cns_common.cassandra.session import EXIT_CASSANDRA_UNUSABLE, Cassandra
 from cns_common.cassandra.site_guard import ActiveSite, OneSite, SiteGuard
 from cns_common.clock import Clock
 from cns_common.configuration.checks import read_contact_points

@@ -15,8 +15,9 @@ import cqs.engines.cassandra.schema
 import cqs.stores.cassandra.move_tasks
 import cqs.stores.cassandra.schema
 from cns_backend.engines import CLUSTER_ENGINES
+from cns_common.cassandra.connection import CassandraAddress
 from cns_common.cassandra.schema import additions, differences, keyspace_text, read_table, read_tables
-from cns_common.cassandra.session import Cassandra, CassandraAddress
+from cns_common.cassandra.session import Cassandra
 
 TABLES: tuple[str, ...] = (
     *cns_common.aws.auth.accounts_cassandra.TABLES,

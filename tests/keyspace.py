@@ -9,8 +9,9 @@ from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
 from cns_backend import schema
+from cns_common.cassandra.connection import CassandraAddress
 from cns_common.cassandra.schema import read_table
-from cns_common.cassandra.session import Cassandra, CassandraAddress
+from cns_common.cassandra.session import Cassandra
 from tests.servers import cassandra_address, fresh_keyspace
 
 TABLES = tuple(read_table(text).name for text in schema.TABLES)

@@ -10,7 +10,8 @@ import uuid
 from statistics import median
 
 from bench.background.idle import HIDE_MS, RETENTION_MS, fresh_keyspace
-from cns_common.cassandra.session import Cassandra, CassandraAddress
+from cns_common.cassandra.connection import CassandraAddress
+from cns_common.cassandra.session import Cassandra
 from cns_common.clock import Clock
 from cqs.engines.cluster import ClusterEngine, open_engine
 from cqs.engines.contract import Entry, QueueRef

@@ -14,7 +14,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from cns_backend import schema
-from cns_common.cassandra.session import Cassandra, CassandraAddress, Row, Statement
+from cns_common.cassandra.connection import CassandraAddress
+from cns_common.cassandra.session import Cassandra, Row, Statement
 from cns_common.clock import Clock
 from cns_common.configuration.checks import read_contact_points
 from cqs.engines.cluster import open_engine

@@ -11,7 +11,7 @@ from bench.engines.sides import Side
 from bench.load import single_calls
 from bench.load.queues import BATCH, Client, delete_batch_request, handles_in, receive_requests, turns
 from bench.load.wire import Budget, Script, run
-from cns_common.cassandra.session import PROTOCOL_VERSION
+from cns_common.cassandra.connection import PROTOCOL_VERSION
 
 LANES = 16
 SAMPLES = 20

@@ -10,7 +10,7 @@ from cassandra.cluster import Cluster, Session
 
 from bench.engines.depth import FILLERS, fill
 from bench.engines.sides import Side
-from cns_common.cassandra.session import PROTOCOL_VERSION
+from cns_common.cassandra.connection import PROTOCOL_VERSION
 
 BODIES = {
     "cqs": ("cqs_messages", "queue, bucket"),

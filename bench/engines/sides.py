@@ -17,7 +17,7 @@ from bench.order.service import api_processes
 from bench.sections.cluster import environment_of, single_node
 from bench.sections.runs import SERVICE
 from cns_backend.engines import CLUSTER_ENGINES
-from cns_common.cassandra.session import CassandraAddress
+from cns_common.cassandra.connection import CassandraAddress
 
 EMBEDDED, NAIVE = "embedded", "naive"
 API_PROCESSES = 2

@@ -16,7 +16,7 @@ from cassandra.policies import DCAwareRoundRobinPolicy
 
 from bench.measure.figures import US_PER_S, Figures, cores
 from bench.measure.processes import Server, cpu_s, listener, local_ports
-from cns_common.cassandra.session import PROTOCOL_VERSION, CassandraAddress
+from cns_common.cassandra.connection import PROTOCOL_VERSION, CassandraAddress
 
 CLIENTS = "SELECT port, request_count FROM system_views.clients"
 """Requests of each connection of the queried node."""

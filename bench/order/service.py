@@ -20,7 +20,7 @@ from bench.order.caller import Caller
 from bench.order.faults import Faults
 from bench.sections.cluster import environment_of, ring, single_node
 from bench.sections.runs import SERVICE
-from cns_common.cassandra.session import CassandraAddress
+from cns_common.cassandra.connection import CassandraAddress
 from tests.acceptance.running import ANNOUNCEMENT, exports_in
 from tests.cluster import Process
 from tests.ports import free_port

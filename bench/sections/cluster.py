@@ -20,7 +20,7 @@ from bench.measure.figures import Figures, median_run
 from bench.measure.processes import Server, await_quiet, python, running
 from bench.sections.runs import QUIET_S_MAX
 from cns_backend import schema
-from cns_common.cassandra.session import CassandraAddress
+from cns_common.cassandra.connection import CassandraAddress
 from tests import servers
 from tests.keyspace import aside, keyspace
 

@@ -27,7 +27,7 @@ from bench.measure.processes import Server, await_quiet
 from bench.measure.stalls import StallLog, cluster_probes
 from bench.sections.cluster import backend_servers
 from bench.sections.runs import QUIET_S_MAX
-from cns_common.cassandra.session import PROTOCOL_VERSION
+from cns_common.cassandra.connection import PROTOCOL_VERSION
 from tests.cluster import Cluster, fresh_store, running
 
 QUEUES = 10

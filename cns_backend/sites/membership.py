@@ -15,7 +15,8 @@ import structlog
 
 from cns_backend.sites.decision import ActingProcess, Decision, SiteStatus, View, may_act, may_finish, why_standing_by
 from cns_backend.sites.store import SiteStore
-from cns_common.cassandra.session import Cassandra, CassandraAddress
+from cns_common.cassandra.connection import CassandraAddress
+from cns_common.cassandra.session import Cassandra
 from cns_common.clock import Clock
 from cns_common.errors import CnsError, StoreUnavailable
 from cns_common.ids import hex_id

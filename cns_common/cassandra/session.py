@@ -9,59 +9,32 @@ import asyncio
 import contextlib
 import enum
 import math
-import os
-import socket
 from collections import Counter, deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import structlog
-from cassandra import (
-    ConsistencyLevel,
-    DriverException,
-    OperationTimedOut,
-    ReadTimeout,
-    RequestExecutionException,
-    Unavailable,
-    WriteFailure,
-    WriteTimeout,
-)
-from cassandra.cluster import EXEC_PROFILE_DEFAULT, Cluster, ExecutionProfile, NoHostAvailable, Session
-from cassandra.connection import ConnectionException, ConnectionShutdown
-from cassandra.policies import (
-    ConstantSpeculativeExecutionPolicy,
-    DCAwareRoundRobinPolicy,
-    ExponentialReconnectionPolicy,
-    RetryPolicy,
-    TokenAwarePolicy,
-)
+from cassandra import ConsistencyLevel, OperationTimedOut
+from cassandra.cluster import NoHostAvailable
 from cassandra.protocol import ErrorMessage
-from cassandra.query import BatchStatement, BatchType, PreparedStatement, SimpleStatement, tuple_factory
+from cassandra.query import BatchStatement, BatchType, PreparedStatement, SimpleStatement
 from tenacity import AsyncRetrying, retry_if_exception, stop_after_attempt, wait_random_exponential
 
 from cns_common.cassandra.background_work import background_work
+from cns_common.cassandra.connection import STATEMENT_S, CassandraAddress, Connection, connect, resolved
+from cns_common.cassandra.failures import FAILURES, NO_ANSWER, failure_of_tries, text_of, translated
 from cns_common.cassandra.response_watch import ResponseWatch
 from cns_common.cassandra.site_guard import OneSite, SiteGuard
 from cns_common.cassandra.write_dates import WriteDates
-from cns_common.errors import CnsError, OutcomeUnknown, StartError, StoreUnavailable
+from cns_common.errors import CnsError, StartError, StoreUnavailable
 
-STATEMENT_S = 7.0
-"""A statement with its tries. It ends before the deadline of the call to the API that runs it."""
 CONDITIONAL_S = 4.0
 """A try of a conditional statement. Cassandra itself gives up earlier; only a node that hangs does not."""
 SCHEMA_S = 60.0
 PROBE_S = 2.0
 RETRY_S_MIN = 0.5
 """A statement with less time left is not tried again."""
-RECONNECT_S_MIN, RECONNECT_S_MAX = 0.5, 5.0
-CONNECT_TIMEOUT_S = 10.0
-HEARTBEAT_S = 5
-PROTOCOL_VERSION = 4
-"""Known to Cassandra 3 and later. Version 5 frames and checks each message again, in Python: 50 of 190 µs."""
-SPECULATE_AFTER_S = 0.25
-"""An idempotent statement is also sent to another replica if the first does not answer for this long."""
-SPECULATE_MAX = 2
 TRIES_MAX = 3
 WAIT_S_MAX = 1.0
 EXIT_CASSANDRA_UNUSABLE = 78
@@ -69,12 +42,6 @@ EXIT_CASSANDRA_UNUSABLE = 78
 log = structlog.get_logger(__name__)
 
 Row = tuple[Any, ...]
-FAILURES = (NoHostAvailable, DriverException, ConnectionException, ErrorMessage)
-"""The driver's errors, which have no common base class."""
-_NO_ANSWER = (OperationTimedOut, NoHostAvailable, ConnectionException)
-"""Errors that the driver itself raises, without an answer from Cassandra."""
-_UNANSWERED = (WriteTimeout, OperationTimedOut, WriteFailure, ConnectionShutdown)
-"""Errors after which a write may have had its effect."""
 
 
 class Consistency(enum.IntEnum):
@@ -110,61 +77,13 @@ class Statement:
         return not self.cql.startswith("SELECT")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CassandraAddress:
-    """Contact points of a Cassandra cluster, with keyspace and data centre."""
-
-    hosts: tuple[str, ...]
-    port: int = 9042
-    keyspace: str = "cns"
-    data_centre: str = "datacenter1"
-    sites: tuple[tuple[str, int], ...] = ()
-    """The data centres of a keyspace with several, with their replicas."""
-
-
-class _IdempotentRetryPolicy(RetryPolicy):  # type: ignore[misc]  # the driver ships no types
-    """Retries only idempotent statements.
-
-    The driver's own policy sends any statement whose connection broke to the next node. A conditional one that was
-    applied by then would find its condition false, and be reported as not applied.
-    """
-
-    def on_request_error(
-        self, query: Any, consistency: int, error: Exception, retry_num: int
-    ) -> tuple[int, int | None]:
-        if not query.is_idempotent:
-            return self.RETHROW, None
-        decision: tuple[int, int | None] = super().on_request_error(query, consistency, error, retry_num)
-        return decision
-
-    def on_unavailable(
-        self, query: Any, consistency: int, required_replicas: int, alive_replicas: int, retry_num: int
-    ) -> tuple[int, int | None]:
-        """The lack of replicas may show after some of them accepted a conditional statement. The driver passes the
-        arguments by these names."""
-        if not query.is_idempotent:
-            return self.RETHROW, None
-        decision: tuple[int, int | None] = super().on_unavailable(
-            query, consistency, required_replicas, alive_replicas, retry_num
-        )
-        return decision
-
-
-@dataclass(frozen=True, slots=True)
-class _Connection:
-    cluster: Cluster
-    session: Session
-    addresses: frozenset[str]
-    """The addresses of the contact points' names, as resolved for this connection."""
-
-
 class Cassandra:
     """One session. Only the loop that opened it may use it."""
 
     def __init__(
         self,
         address: CassandraAddress,
-        connection: _Connection,
+        connection: Connection,
         loop: asyncio.AbstractEventLoop,
         dates: WriteDates,
         site: SiteGuard,
@@ -190,11 +109,11 @@ class Cassandra:
         Raises StartError."""
         dates = WriteDates()
         try:
-            connection = await asyncio.to_thread(_connect, address, dates, keyspace)
+            connection = await asyncio.to_thread(connect, address, dates, keyspace)
         except FAILURES as error:
             where = ", ".join(f"{host}:{address.port}" for host in address.hosts)
             hint = f" (`cns schema apply` makes the keyspace {address.keyspace})" if keyspace else ""
-            text = f"cannot use Cassandra at {where}: {_text(error)}{hint}"
+            text = f"cannot use Cassandra at {where}: {text_of(error)}{hint}"
             raise StartError(text, EXIT_CASSANDRA_UNUSABLE) from error
         return cls(address, connection, asyncio.get_running_loop(), dates, site or OneSite())
 
@@ -217,12 +136,12 @@ class Cassandra:
     async def _reconnect(self) -> None:
         """Reconnect if the contact points' names have other addresses now: the driver resolves them only once, and a
         node may come back at another address, as containers do."""
-        if await asyncio.to_thread(_addresses, self._address.hosts) == self._connection.addresses:
+        if await asyncio.to_thread(resolved, self._address.hosts) == self._connection.addresses:
             return  # the driver reconnects to these by itself
         try:
-            connection = await asyncio.to_thread(_connect, self._address, self.dates, keyspace=True)
+            connection = await asyncio.to_thread(connect, self._address, self.dates, keyspace=True)
         except FAILURES as error:
-            log.warning("cassandra.reconnect_failed", error=_text(error))
+            log.warning("cassandra.reconnect_failed", error=text_of(error))
             return
         log.info("cassandra.addresses_changed", addresses=sorted(connection.addresses))
         before, self._connection = self._connection, connection
@@ -291,7 +210,7 @@ class Cassandra:
         try:
             prepared = preparing.result()
         except FAILURES as error:
-            raise _translate(error, written=False) from error
+            raise translated(error, written=False) from error
         self._watch.answered()
         prepared.is_idempotent = statement.idempotent
         prepared.consistency_level = int(Consistency.EACH if statement.across_sites else statement.consistency)
@@ -303,7 +222,7 @@ class Cassandra:
         try:
             return await self._try(statement, limit_s)
         except FAILURES as error:
-            raise _translate(error, written=True) from error
+            raise translated(error, written=True) from error
 
     async def _run(self, statement: object, limit_s: float, try_s: float = math.inf) -> list[Row]:
         """Run a statement that may be repeated."""
@@ -325,9 +244,9 @@ class Cassandra:
         except FAILURES as error:
             if isinstance(error, NoHostAvailable) and (self._reconnecting is None or self._reconnecting.done()):
                 self._reconnecting = asyncio.create_task(self._reconnect())
-            raise _failure_of(failures) from error
+            raise failure_of_tries(failures) from error
         except StoreUnavailable as silent:
-            raise _failure_of([*failures, silent]) from None
+            raise failure_of_tries([*failures, silent]) from None
 
     def _is_worth_a_try(self, error: BaseException, until_s: float) -> bool:
         return isinstance(error, FAILURES) and self._time_left_s(until_s) >= RETRY_S_MIN + WAIT_S_MAX
@@ -339,7 +258,7 @@ class Cassandra:
         try:
             return await self._try(statement, min(try_s, self._time_left_s(until_s)))
         except FAILURES as error:
-            failures.append(_translate(error, written=True))
+            failures.append(translated(error, written=True))
             raise
 
     async def _try(self, statement: object, limit_s: float) -> list[Row]:
@@ -392,7 +311,7 @@ class Cassandra:
             if future.done():
                 continue
             if error is not None:
-                if not isinstance(error, _NO_ANSWER):
+                if not isinstance(error, NO_ANSWER):
                     self._watch.answered()
                 future.set_exception(error)
             else:
@@ -400,72 +319,7 @@ class Cassandra:
                 future.set_result(rows or [])
 
 
-def _connect(address: CassandraAddress, dates: WriteDates, keyspace: bool) -> _Connection:
-    """Connect; blocks."""
-    profile = ExecutionProfile(
-        load_balancing_policy=TokenAwarePolicy(DCAwareRoundRobinPolicy(address.data_centre)),
-        consistency_level=ConsistencyLevel.LOCAL_QUORUM,
-        serial_consistency_level=ConsistencyLevel.LOCAL_SERIAL,
-        retry_policy=_IdempotentRetryPolicy(),
-        speculative_execution_policy=ConstantSpeculativeExecutionPolicy(SPECULATE_AFTER_S, SPECULATE_MAX),
-        request_timeout=STATEMENT_S,
-        row_factory=tuple_factory,
-    )
-    addresses = _addresses(address.hosts)
-    cluster = Cluster(
-        address.hosts,
-        port=address.port,
-        protocol_version=PROTOCOL_VERSION,
-        execution_profiles={EXEC_PROFILE_DEFAULT: profile},
-        connect_timeout=CONNECT_TIMEOUT_S,
-        control_connection_timeout=CONNECT_TIMEOUT_S,
-        idle_heartbeat_interval=HEARTBEAT_S,
-        idle_heartbeat_timeout=HEARTBEAT_S,
-        reconnection_policy=ExponentialReconnectionPolicy(RECONNECT_S_MIN, RECONNECT_S_MAX),
-        timestamp_generator=dates,
-    )
-    try:
-        return _Connection(cluster, cluster.connect(address.keyspace if keyspace else None), addresses)
-    except FAILURES:
-        cluster.shutdown()
-        raise
-
-
 def _ignore_outcome(done: asyncio.Future[object]) -> None:
     """Keep asyncio from reporting an exception that nobody awaits any more."""
     if not done.cancelled():
         done.exception()
-
-
-def _addresses(hosts: Sequence[str]) -> frozenset[str]:
-    """Resolve names; blocks. A name that does not resolve has no address."""
-    found: set[str] = set()
-    for host in hosts:
-        with contextlib.suppress(socket.gaierror):
-            found |= {str(information[4][0]) for information in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)}
-    return frozenset(found)
-
-
-def _failure_of(failures: Sequence[CnsError]) -> CnsError:
-    """The failure of all tries: the last one, unless an earlier one may have had its effect."""
-    return next((failure for failure in failures if isinstance(failure, OutcomeUnknown)), failures[-1])
-
-
-def _translate(error: Exception, *, written: bool) -> CnsError:
-    """After the timeout of a write its outcome is unknown; the other known errors mean that nothing was written.
-
-    The driver asks several nodes; each may have lost its connection after it got the statement.
-    """
-    if written and any(isinstance(one, _UNANSWERED) for one in _errors_of_nodes(error)):
-        return OutcomeUnknown(f"Cassandra: {_text(error)}")
-    if isinstance(error, Unavailable | ReadTimeout | NoHostAvailable | OperationTimedOut | RequestExecutionException):
-        return StoreUnavailable(f"Cassandra: {_text(error)}")
-    return OutcomeUnknown(f"Cassandra: {_text(error)}") if written else StoreUnavailable(f"Cassandra: {_text(error)}")
-
-
-def _errors_of_nodes(error: Exception) -> list[object]:
-    return list(error.errors.values()) if isinstance(error, NoHostAvailable) else [error]
-
-
-def _text(error: Exception) -> str:
-    return str(error).replace(os.linesep, " ")[:300]

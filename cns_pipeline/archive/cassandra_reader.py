@@ -12,7 +12,8 @@ from cns.archives.model import ArchivedMessage
 from cns.stores.cassandra import archive_schema, schema
 from cns.stores.cassandra.archives import DAYS_READ, CassandraArchiveStore
 from cns.topics.topic import Topic
-from cns_common.cassandra.session import EXIT_CASSANDRA_UNUSABLE, Cassandra, CassandraAddress
+from cns_common.cassandra.connection import CassandraAddress
+from cns_common.cassandra.session import EXIT_CASSANDRA_UNUSABLE, Cassandra
 from cns_common.errors import OutcomeUnknown, StartError, StoreUnavailable
 from cns_pipeline.archive.reader import DAY_MS, PAGE_MESSAGES
 

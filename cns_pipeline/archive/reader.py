@@ -17,7 +17,7 @@ from cns.archives.model import ArchivedMessage
 from cns.topics.topic import Topic
 
 if TYPE_CHECKING:  # its module loads the driver
-    from cns_common.cassandra.session import CassandraAddress
+    from cns_common.cassandra.connection import CassandraAddress
 
 PAGE_MESSAGES = 500
 DAY_MS = 86_400_000

@@ -10,7 +10,8 @@ from datetime import datetime
 
 import msgspec
 
-from cns_common.cassandra.session import Cassandra, CassandraAddress
+from cns_common.cassandra.connection import CassandraAddress
+from cns_common.cassandra.session import Cassandra
 from cns_common.clock import Clock
 from cqs.engines.cassandra.clock_skew import ClockSkew
 from cqs.engines.cluster.fifo.commands import Command, Send

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from bench.load.signing import Credentials
 from cns_backend import schema
-from cns_common.cassandra.session import CassandraAddress
+from cns_common.cassandra.connection import CassandraAddress
 from faults.cluster.linked_redis import LinkedRedis
 from faults.cluster.plan import API, CLOCKS, CLOCKS_WRONG_S, NODE, PARTITION, REDIS, REPLICA, WORKER
 from faults.service.resources import RoundResources, create_resources

@@ -11,7 +11,8 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from cns_backend.engines import CLUSTER_ENGINES, ClusterEngineKind, ClusterServers
-from cns_common.cassandra.session import Cassandra, CassandraAddress
+from cns_common.cassandra.connection import CassandraAddress
+from cns_common.cassandra.session import Cassandra
 from cns_common.clock import Clock
 from cns_common.rpc.rpc import Client, Server
 from cns_common.sqlite.database import Database

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from cns_backend.engines import CLUSTER_ENGINES, ClusterServers
+from cns_common.cassandra.connection import CassandraAddress
 from cns_common.cassandra.schema import keyspace_text
-from cns_common.cassandra.session import Cassandra, CassandraAddress
+from cns_common.cassandra.session import Cassandra
 from cns_common.clock import Clock
 from cqs.engines.cassandra import schema as shared
 from cqs.engines.cassandra.clock_skew import open_clock_skew

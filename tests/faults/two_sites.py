@@ -20,7 +20,7 @@ from cassandra.cluster import EXEC_PROFILE_DEFAULT, Cluster, ExecutionProfile
 from cassandra.policies import WhiteListRoundRobinPolicy
 
 from cns_backend import schema
-from cns_common.cassandra.session import CassandraAddress
+from cns_common.cassandra.connection import CassandraAddress
 from deploy.servers.cql import select
 from tests import commands
 from tests.acceptance.running import exports_in

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cns.limits import Quotas
-from cns_common.cassandra.session import CassandraAddress
+from cns_common.cassandra.connection import CassandraAddress
 from cns_common.clock import Clock
 from tests.integration.cqs.door import Door, open_door
 from tests.integration.cqs.sqs import Sqs, open_sqs

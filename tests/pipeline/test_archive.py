@@ -14,7 +14,8 @@ from cns.stores.cassandra import CassandraArchiveStore, CassandraTopicStore
 from cns.topics.topic import Topic
 from cns_cli.replay.model import PastMessage
 from cns_cli.replay.table_archive import open_table
-from cns_common.cassandra.session import Cassandra, CassandraAddress
+from cns_common.cassandra.connection import CassandraAddress
+from cns_common.cassandra.session import Cassandra
 from cns_common.clock import Clock
 from cns_common.errors import StartError
 from cns_pipeline.archive.manifest import date_of

@@ -18,7 +18,7 @@ from cns_common.aws.front_door import FrontDoor
 from cns_common.aws.http_request import HttpRequest
 from cns_common.aws.protocol.errors import Answer
 from cns_common.aws.protocol.names import ServiceName
-from cns_common.cassandra.session import CassandraAddress
+from cns_common.cassandra.connection import CassandraAddress
 from cns_common.configuration.settings import Settings
 from cns_server.api import Api
 from tests.protocol.support import botocore_model, query_model

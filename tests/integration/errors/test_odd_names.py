@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cns_common.aws.protocol.names import ServiceName
-from cns_common.cassandra.session import CassandraAddress
+from cns_common.cassandra.connection import CassandraAddress
 from tests.integration.errors.api_calls import (
     URL,
     MemberPath,

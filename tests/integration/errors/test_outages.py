@@ -17,7 +17,8 @@ import pytest
 import redis
 
 from cns_common.cassandra import session as session_module
-from cns_common.cassandra.session import Cassandra, CassandraAddress, Statement
+from cns_common.cassandra.connection import CassandraAddress
+from cns_common.cassandra.session import Cassandra, Statement
 from cns_common.errors import OutcomeUnknown, StoreUnavailable
 from tests.integration.errors.api_calls import URL, prepared_calls
 from tests.integration.errors.api_forms import PROTOCOLS, FormOfApi, cluster_api

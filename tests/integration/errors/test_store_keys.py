@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from cns_backend.backend import CONTRACTS, Backend
 from cns_backend.cluster import open_cluster_backend
 from cns_backend.store_host import StoreHost
-from cns_common.cassandra.session import CassandraAddress
+from cns_common.cassandra.connection import CassandraAddress
 from cns_common.configuration.settings import Settings
 from cns_common.errors import RequestError
 from cns_common.ids import hex_id

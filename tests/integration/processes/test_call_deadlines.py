@@ -20,7 +20,7 @@ from cns_common.aws.call import Call, Params, Result
 from cns_common.aws.front_door import FrontDoor, Service
 from cns_common.aws.protocol.models import load_service
 from cns_common.cassandra import session as session_module
-from cns_common.cassandra.session import CassandraAddress
+from cns_common.cassandra.connection import CassandraAddress
 from cns_common.clock import Clock
 from cns_common.errors import CnsError
 from cns_server.api import CLUSTER_CALL_S

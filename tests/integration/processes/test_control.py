@@ -11,7 +11,8 @@ from msgspec.structs import replace
 from cns_backend.stores.cassandra.control import CassandraControl, check_master_key
 from cns_backend.stores.cassandra.leases import CassandraLeaseStore
 from cns_backend.stores.contract import REPORT_LIFE_S, Report
-from cns_common.cassandra.session import Cassandra, CassandraAddress
+from cns_common.cassandra.connection import CassandraAddress
+from cns_common.cassandra.session import Cassandra
 from cns_common.clock import Clock
 from cns_common.errors import StartError
 from cns_common.metrics.catalogue import QUARANTINE_JOBS

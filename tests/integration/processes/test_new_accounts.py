@@ -12,7 +12,7 @@ from cns_backend import cache_invalidation
 from cns_backend.backend import Backend
 from cns_backend.cluster import open_cluster_backend
 from cns_common.aws.auth.access_keys import new_key
-from cns_common.cassandra.session import CassandraAddress
+from cns_common.cassandra.connection import CassandraAddress
 from cns_common.configuration.settings import Settings
 from cns_server.api import Api
 from tests.integration.cqs.door import HttpDoor, listen_on_free_port

@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from cns_common.cassandra.session import Cassandra, CassandraAddress, Statement
+from cns_common.cassandra.connection import CassandraAddress
+from cns_common.cassandra.session import Cassandra, Statement
 from cns_common.errors import CnsError
 
 _LOOK = Statement("SELECT generation FROM cqs_queues WHERE queue = ?")

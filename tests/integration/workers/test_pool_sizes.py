@@ -14,7 +14,7 @@ from cns.endpoints.outcome import Outcome
 from cns_backend.stores.cassandra.pool_sizes import CassandraPoolSizeStore
 from cns_backend.stores.contract import BY_SETTING, EVERY_WORKER, PoolSize, PoolSizeStore, PoolState
 from cns_backend.stores.embedded.pool_sizes import EmbeddedPoolSizeStore
-from cns_common.cassandra.session import CassandraAddress
+from cns_common.cassandra.connection import CassandraAddress
 from cns_common.clock import Clock
 from cns_common.errors import StoreUnavailable
 from cns_common.rpc.protocol_proxy import handlers_of, methods_of, remote

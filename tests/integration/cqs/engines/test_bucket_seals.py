@@ -8,7 +8,8 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from cns_common.cassandra.session import Cassandra, CassandraAddress, Row, Statement
+from cns_common.cassandra.connection import CassandraAddress
+from cns_common.cassandra.session import Cassandra, Row, Statement
 from cns_common.clock import Clock
 from cns_common.ids import hex_id
 from cqs.engines.cluster import ClusterEngine, bucket_writer, maintenance, schema

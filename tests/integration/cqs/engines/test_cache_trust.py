@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 import redis
 
+from cns_common.cassandra.connection import CassandraAddress as Cluster
 from cns_common.cassandra.session import Cassandra, Row, Statement
-from cns_common.cassandra.session import CassandraAddress as Cluster
 from cns_common.clock import Clock
 from cns_common.errors import StartError, StoreUnavailable
 from cns_common.metrics.catalogue import QUEUE_DUPLICATE_DELIVERIES, REDIS_UP

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from cns_common.cassandra.session import Cassandra, CassandraAddress, Statement
+from cns_common.cassandra.connection import CassandraAddress
+from cns_common.cassandra.session import Cassandra, Statement
 from cns_common.clock import Clock
 from cns_common.errors import StoreUnavailable
 from cqs.engines.cluster import open_engine, schema

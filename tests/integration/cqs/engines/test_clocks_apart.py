@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from cns_common.cassandra.session import CassandraAddress
+from cns_common.cassandra.connection import CassandraAddress
 from cns_common.errors import StoreUnavailable
 from cns_common.metrics.catalogue import CLOCK_OFFSET_SECONDS
 from cqs.engines.cluster import ClusterEngine, known_queues

@@ -10,7 +10,8 @@ from contextlib import asynccontextmanager
 import pytest
 import redis
 
-from cns_common.cassandra.session import Cassandra, CassandraAddress, Statement
+from cns_common.cassandra.connection import CassandraAddress
+from cns_common.cassandra.session import Cassandra, Statement
 from cns_common.clock import Clock
 from cns_common.errors import StoreUnavailable
 from cqs.engines.cassandra import schema as shared_schema

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from cns_common.cassandra.session import Cassandra, CassandraAddress
+from cns_common.cassandra.connection import CassandraAddress
+from cns_common.cassandra.session import Cassandra
 from cns_common.clock import Clock
 from cqs.engines.cluster import cache_trust, open_engine
 from cqs.engines.cluster.ids import COUNTER_BITS, start_of

@@ -11,7 +11,7 @@ import redis
 from cns.delivery.jobs import PUBLISH_JOBS
 from cns.queue_port.contract import NewJob, Refusal
 from cns.queue_port.inline import InlineQueuePort
-from cns_common.cassandra.session import CassandraAddress as Cluster
+from cns_common.cassandra.connection import CassandraAddress as Cluster
 from cns_common.clock import Clock
 from cqs.engines.contract import NOISY_IN_FLIGHT_MIN, Message
 from tests.conformance.support import QueueFixture

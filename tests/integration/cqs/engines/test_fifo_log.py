@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from cns_common.cassandra.session import Cassandra, CassandraAddress, Row, Statement
+from cns_common.cassandra.connection import CassandraAddress
+from cns_common.cassandra.session import Cassandra, Row, Statement
 from cns_common.clock import Clock
 from cns_common.errors import OutcomeUnknown
 from cqs.engines.cluster import ClusterEngine, known_queues, open_engine

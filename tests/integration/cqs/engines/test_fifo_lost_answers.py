@@ -8,7 +8,8 @@ import pytest
 from cassandra import OperationTimedOut
 from cassandra.query import BoundStatement
 
-from cns_common.cassandra.session import Cassandra, CassandraAddress, Row, Statement
+from cns_common.cassandra.connection import CassandraAddress
+from cns_common.cassandra.session import Cassandra, Row, Statement
 from cns_common.clock import Clock
 from cns_common.errors import OutcomeUnknown
 from cqs.engines.cluster import open_engine

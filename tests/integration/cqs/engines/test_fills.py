@@ -8,7 +8,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from cns_common.cassandra.session import Cassandra, CassandraAddress, Statement
+from cns_common.cassandra.connection import CassandraAddress
+from cns_common.cassandra.session import Cassandra, Statement
 from cns_common.clock import Clock
 from cqs.engines.cluster import ClusterEngine, known_queues, open_engine, refill, schema
 from cqs.engines.cluster.ids import QueueShard

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from cns_common.cassandra.session import CassandraAddress
+from cns_common.cassandra.connection import CassandraAddress
 from cns_common.clock import Clock
 from cqs.engines.cluster.ids import MessageLocation
 from cqs.engines.contract import Entry

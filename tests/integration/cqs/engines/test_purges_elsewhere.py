@@ -11,7 +11,8 @@ from contextlib import AsyncExitStack, asynccontextmanager
 import pytest
 
 from cns_backend.engines import CLUSTER_ENGINES, ClusterServers
-from cns_common.cassandra.session import Cassandra, CassandraAddress, Row, Statement
+from cns_common.cassandra.connection import CassandraAddress
+from cns_common.cassandra.session import Cassandra, Row, Statement
 from cqs.engines.cassandra import schema
 from cqs.engines.cassandra.clock_skew import ClockSkew, open_clock_skew
 from cqs.engines.contract import RejectedEntry

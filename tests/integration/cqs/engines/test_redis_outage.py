@@ -10,8 +10,8 @@ import pytest
 import redis
 from msgspec.structs import replace
 
+from cns_common.cassandra.connection import CassandraAddress as Cluster
 from cns_common.cassandra.session import Cassandra
-from cns_common.cassandra.session import CassandraAddress as Cluster
 from cns_common.clock import Clock
 from cns_common.metrics.catalogue import CACHE_LOOKUPS, QUEUE_DUPLICATE_DELIVERIES, REDIS_OUTAGES, REDIS_UP
 from cns_common.metrics.model import Metric

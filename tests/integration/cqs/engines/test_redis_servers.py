@@ -15,8 +15,8 @@ from msgspec.structs import replace
 from typer.testing import CliRunner
 
 from cns_cli.main import app
+from cns_common.cassandra.connection import CassandraAddress as Cluster
 from cns_common.cassandra.session import Cassandra
-from cns_common.cassandra.session import CassandraAddress as Cluster
 from cns_common.clock import Clock
 from cns_common.metrics.catalogue import QUEUE_DUPLICATE_DELIVERIES, REDIS_UP
 from cqs.engines.cluster import ClusterEngine, redis_cache

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import redis
 
-from cns_common.cassandra.session import CassandraAddress as Cluster
+from cns_common.cassandra.connection import CassandraAddress as Cluster
 from cns_common.errors import EXIT_SETTINGS_WRONG, StartError
 from cqs.engines.contract import Outcome
 from tests.conformance.support import bodies, numbered

@@ -13,7 +13,8 @@ from cns.stores.cassandra import CassandraSubscriptionStore, filter_log
 from cns.stores.cassandra.records import IndexedSubscription, SubscriptionRecords
 from cns.subscriptions.subscription import Subscription, SubscriptionState
 from cns.topics.topic import Topic
-from cns_common.cassandra.session import Cassandra, CassandraAddress
+from cns_common.cassandra.connection import CassandraAddress
+from cns_common.cassandra.session import Cassandra
 from cns_common.clock import Clock
 from cns_common.errors import StoreUnavailable
 from tests.integration.sns.filters.test_matching import BLUE, RED, matched, matcher_for, notification_of

@@ -32,7 +32,7 @@ from cns.stores.embedded import (
 )
 from cns.subscriptions.subscription import Subscription, SubscriptionState
 from cns.topics.topic import Topic
-from cns_common.cassandra.session import CassandraAddress
+from cns_common.cassandra.connection import CassandraAddress
 from cns_common.clock import Clock
 from cns_common.ids import hex_id, uuid_text
 from cns_common.rpc.protocol_proxy import announce, handlers_of, methods_of, remote

@@ -15,7 +15,8 @@ from cns.stores.embedded.signing_key import EmbeddedSigningKeyStore
 from cns_common.aws.auth.accounts import AccountStore, EmbeddedAccountStore
 from cns_common.aws.auth.accounts_cassandra import CassandraAccountStore
 from cns_common.aws.call import INTERNAL_ACCOUNT
-from cns_common.cassandra.session import Cassandra, CassandraAddress
+from cns_common.cassandra.connection import CassandraAddress
+from cns_common.cassandra.session import Cassandra
 from cns_common.clock import Clock
 from cns_common.errors import RequestError, StartError
 from cns_common.sealing import Seal

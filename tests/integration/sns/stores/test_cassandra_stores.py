@@ -15,7 +15,8 @@ from cns.stores.cassandra.records import IndexedSubscription, SubscriptionRecord
 from cns.stores.cassandra.topic_index import TopicIndex, level_for
 from cns.subscriptions.subscription import ConfirmationToken, IndexState, SubscriptionState
 from cns.topics.topic import Topic, TopicCounts
-from cns_common.cassandra.session import Cassandra, CassandraAddress, Statement
+from cns_common.cassandra.connection import CassandraAddress
+from cns_common.cassandra.session import Cassandra, Statement
 from cqs.stores.cassandra import schema as queue_schema
 from cqs.stores.cassandra.queues import CassandraQueueStore
 from tests.integration.cqs.queues.test_queue_store import queue, queue_with_redrive_policy

@@ -12,7 +12,8 @@ from msgspec.structs import replace
 from cns.sms.numbers import NumberState, SandboxNumber
 from cns.stores.cassandra import mobile_endpoints as cassandra_store
 from cns.stores.cassandra import mobile_schema as cassandra_schema
-from cns_common.cassandra.session import Cassandra, CassandraAddress
+from cns_common.cassandra.connection import CassandraAddress
+from cns_common.cassandra.session import Cassandra
 from tests.integration.sns.stores.cns_stores import ACCOUNT, OTHER, REGION
 from tests.integration.sns.stores.mobile_stores import (
     Stores,

@@ -10,7 +10,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from cns_common.cassandra.session import Cassandra, CassandraAddress, Row
+from cns_common.cassandra.connection import CassandraAddress
+from cns_common.cassandra.session import Cassandra, Row
 from cns_common.clock import Clock
 from cqs.engines.bdqs import BdqsEngine, open_engine
 from cqs.engines.cassandra.clock_skew import ClockSkew

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from cns_common.cassandra.session import Cassandra, CassandraAddress
+from cns_common.cassandra.connection import CassandraAddress
+from cns_common.cassandra.session import Cassandra
 from cqs.engines import bdqs
 from cqs.engines.bdqs import schema
 from cqs.engines.cassandra import schema as shared_schema

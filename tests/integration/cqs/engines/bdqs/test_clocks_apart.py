@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from cns_common.cassandra.session import CassandraAddress
+from cns_common.cassandra.connection import CassandraAddress
 from cns_common.errors import StoreUnavailable
 from cqs.engines.bdqs import schema
 from cqs.engines.cassandra.clock_skew import ClockReading, ClockSkew

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from cns_common.cassandra.session import CassandraAddress
+from cns_common.cassandra.connection import CassandraAddress
 from cqs.engines.contract import Change, Settlement
 from tests.conformance.support import DONE, GONE, HIDE_MS, QueueFixture, bodies
 from tests.integration.cqs.engines.bdqs.bdqs_processes import Process, ProcessDied, advance, running, sessions

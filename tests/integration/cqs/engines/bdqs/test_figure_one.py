@@ -6,7 +6,8 @@ from typing import NamedTuple
 
 import pytest
 
-from cns_common.cassandra.session import CassandraAddress, Statement
+from cns_common.cassandra.connection import CassandraAddress
+from cns_common.cassandra.session import Statement
 from cqs.engines.contract import Message
 from tests.conformance.support import DONE
 from tests.integration.cqs.engines.bdqs.bdqs_processes import Process, advance, bdqs_processes

@@ -8,7 +8,8 @@ import re
 
 import pytest
 
-from cns_common.cassandra.session import CassandraAddress, Consistency, Statement
+from cns_common.cassandra.connection import CassandraAddress
+from cns_common.cassandra.session import Consistency, Statement
 from cqs.engines.bdqs import schema
 from cqs.engines.bdqs.ids import Entry, Position
 from cqs.engines.bdqs.index import QueueIndex

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from msgspec.structs import replace
 
-from cns_common.cassandra.session import CassandraAddress
+from cns_common.cassandra.connection import CassandraAddress
 from cqs.engines.bdqs import known_queues, picker
 from cqs.engines.bdqs.order_hint import CALM_RECEIVES
 from cqs.engines.contract import QueueRef

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 import pytest
 from msgspec.structs import replace
 
-from cns_common.cassandra.session import CassandraAddress
+from cns_common.cassandra.connection import CassandraAddress
 from cqs.engines.contract import Message, Outcome
 from tests.conformance.support import DONE, HIDE_MS, bodies
 from tests.integration.cqs.engines.bdqs.bdqs_processes import Process, advance, in_order, running, sessions

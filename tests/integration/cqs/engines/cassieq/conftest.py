@@ -8,7 +8,8 @@ from contextlib import AsyncExitStack
 import pytest
 from msgspec.structs import replace
 
-from cns_common.cassandra.session import Cassandra, CassandraAddress
+from cns_common.cassandra.connection import CassandraAddress
+from cns_common.cassandra.session import Cassandra
 from cns_common.clock import Clock
 from cqs.engines.cassandra.clock_skew import open_clock_skew
 from cqs.engines.cassieq import CassieqEngine, open_engine

@@ -8,7 +8,8 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from unittest.mock import patch
 
-from cns_common.cassandra.session import Cassandra, CassandraAddress
+from cns_common.cassandra.connection import CassandraAddress
+from cns_common.cassandra.session import Cassandra
 from cqs.engines.cassandra.clock_skew import ClockReading, ClockSkew
 from cqs.engines.cluster import ROUND_INTERVAL_S, ClusterEngine, open_engine
 from cqs.engines.cluster.ownership import processes, schema

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from cns_common.cassandra.session import CassandraAddress
+from cns_common.cassandra.connection import CassandraAddress
 from cqs.engines.cluster import bucket_writer, standard
 from cqs.engines.cluster.maintenance import drop_empty
 from cqs.engines.cluster.ownership.owned_queues import OwnedQueue

@@ -6,7 +6,7 @@ import uuid
 
 import pytest
 
-from cns_common.cassandra.session import CassandraAddress
+from cns_common.cassandra.connection import CassandraAddress
 from cqs.engines.cluster import ROUND_INTERVAL_S
 from cqs.engines.cluster.ownership.processes import CERTAIN_MS, READ_INTERVAL_MS, owner_of
 from cqs.engines.contract import QueueRef

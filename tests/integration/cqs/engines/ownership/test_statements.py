@@ -6,7 +6,7 @@ import uuid
 
 import pytest
 
-from cns_common.cassandra.session import CassandraAddress
+from cns_common.cassandra.connection import CassandraAddress
 from cqs.engines.cluster import ROUND_INTERVAL_S
 from cqs.engines.contract import Entry, QueueRef
 from tests.conformance.support import DAY_MS

@@ -10,7 +10,8 @@ from contextlib import suppress
 
 import pytest
 
-from cns_common.cassandra.session import Cassandra, CassandraAddress
+from cns_common.cassandra.connection import CassandraAddress
+from cns_common.cassandra.session import Cassandra
 from cqs.engines.cluster import ROUND_INTERVAL_S
 from cqs.engines.cluster.cache_contract import CachedMessage
 from cqs.engines.cluster.ownership.used_queues import UsedQueues

@@ -9,7 +9,8 @@ from unittest.mock import patch
 
 from msgspec.structs import replace
 
-from cns_common.cassandra.session import Cassandra, CassandraAddress
+from cns_common.cassandra.connection import CassandraAddress
+from cns_common.cassandra.session import Cassandra
 from cns_common.clock import Clock
 from cns_common.ids import hex_id
 from cqs.engines.cassandra.clock_skew import ClockSkew, open_clock_skew

@@ -8,7 +8,8 @@ from collections.abc import Awaitable
 
 import pytest
 
-from cns_common.cassandra.session import Cassandra, CassandraAddress, Row
+from cns_common.cassandra.connection import CassandraAddress
+from cns_common.cassandra.session import Cassandra, Row
 from cns_common.clock import Clock
 from cns_common.errors import CnsError, StoreUnavailable
 from cqs.engines.contract import Message

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from cns_common.cassandra.session import CassandraAddress, Statement
+from cns_common.cassandra.connection import CassandraAddress
+from cns_common.cassandra.session import Statement
 from cns_common.clock import Clock
 from cqs.engines.contract import Message
 from cqs.engines.pipes import engine as pipes_engine

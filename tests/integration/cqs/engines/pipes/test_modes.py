@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 
-from cns_common.cassandra.session import CassandraAddress
+from cns_common.cassandra.connection import CassandraAddress
 from cns_common.clock import Clock
 from cqs.engines.contract import Entry
 from cqs.engines.pipes.pusher import Pusher

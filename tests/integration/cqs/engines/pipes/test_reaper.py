@@ -8,7 +8,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from cns_common.cassandra.session import Cassandra, CassandraAddress, Statement
+from cns_common.cassandra.connection import CassandraAddress
+from cns_common.cassandra.session import Cassandra, Statement
 from cns_common.clock import Clock
 from cqs.engines.contract import Outcome
 from cqs.engines.pipes import popper, schema

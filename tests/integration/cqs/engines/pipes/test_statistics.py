@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cns_common.cassandra.session import CassandraAddress
+from cns_common.cassandra.connection import CassandraAddress
 from cns_common.clock import Clock
 from cns_common.errors import StoreUnavailable
 from cqs.engines.pipes.rows import PipeRows
