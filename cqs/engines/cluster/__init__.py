@@ -30,7 +30,7 @@ from cqs.engines.cluster.ownership.owned_queues import OwnedQueues
 from cqs.engines.cluster.ownership.processes import LiveProcesses
 from cqs.engines.cluster.ownership.used_queues import UsedQueues
 from cqs.engines.cluster.reconciler import Reconciler
-from cqs.engines.cluster.redis_cache import PREFIX
+from cqs.engines.cluster.redis.cache import PREFIX
 from cqs.engines.cluster.rows import MessageRows
 from cqs.engines.cluster.servers.pool import CacheServers
 from cqs.engines.cluster.servers.renewal import CONTENT_INTERVAL_S, ContentRenewal

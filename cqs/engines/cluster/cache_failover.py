@@ -24,7 +24,7 @@ from cqs.engines.cluster.cache_contract import (
 from cqs.engines.cluster.cache_trust import CacheTrust
 from cqs.engines.cluster.ids import DeliveryKey, MessageLocation, QueueShard
 from cqs.engines.cluster.no_redis.cache import FallbackCache
-from cqs.engines.cluster.redis_cache import RedisCache
+from cqs.engines.cluster.redis.cache import RedisCache
 from cqs.engines.cluster.rows import MessageRow, MessageRows
 from cqs.engines.cluster.unacked import UnackedDeliveries
 

@@ -16,7 +16,7 @@ from cqs.engines.cluster.cache_contract import CacheUnavailable
 from cqs.engines.cluster.cache_failover import CacheFailover
 from cqs.engines.cluster.cache_trust import Belief, CacheTrust
 from cqs.engines.cluster.no_redis.cache import FallbackCache
-from cqs.engines.cluster.redis_cache import RedisCache
+from cqs.engines.cluster.redis.cache import RedisCache
 
 WATCH_INTERVAL_S = 1.0
 FALLBACK_INTERVAL_S = 0.5

@@ -20,7 +20,7 @@ from cqs.engines.cluster.ids import QueueShard, start_of, writer_of
 from cqs.engines.cluster.known_queues import KnownQueues
 from cqs.engines.cluster.ownership.processes import LiveProcesses
 from cqs.engines.cluster.ownership.used_queues import NOBODY, QueueUse, UsedQueues
-from cqs.engines.cluster.redis_cache import RedisCache
+from cqs.engines.cluster.redis.cache import RedisCache
 from cqs.engines.cluster.refill import RECONCILE_AGE_MS, add_missing_since, add_missing_tail, buckets_of
 from cqs.engines.cluster.rows import MessageRows
 from cqs.engines.cluster.schema import BUCKET_SPAN_MS

@@ -16,7 +16,7 @@ from cqs.engines.cluster.ids import QueueShard
 
 PLACEMENTS_MAX = 20_000
 HISTORY_MAX = 50
-"""Earlier lists of servers that are remembered. Content of an older list has expired: see `redis_cache.IDLE_TTL_MS`."""
+"""Earlier lists of servers that are remembered. Content of an older list has expired: see `redis.cache.IDLE_TTL_MS`."""
 
 
 class ServerAddress(msgspec.Struct, frozen=True, array_like=True):

@@ -21,7 +21,7 @@ from cqs.engines.cluster.cache_failover import CacheFailover
 from cqs.engines.cluster.cache_switch import SAVE_MS_MAX, SWITCH_INTERVAL_S, WATCH_INTERVAL_S
 from cqs.engines.cluster.cache_trust import Belief, CacheTrust
 from cqs.engines.cluster.ids import QueueShard, queue_of
-from cqs.engines.cluster.redis_cache import RedisCache
+from cqs.engines.cluster.redis.cache import RedisCache
 from cqs.engines.cluster.rows import MessageRows
 from cqs.engines.cluster.servers.layout import Layout, ServerAddress
 from cqs.engines.cluster.servers.router import CacheRouter

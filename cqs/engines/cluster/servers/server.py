@@ -23,7 +23,7 @@ from cqs.engines.cluster.no_redis.bucket_reader import BucketReader, Notify
 from cqs.engines.cluster.no_redis.cache import FallbackCache
 from cqs.engines.cluster.no_redis.claims import BucketClaims
 from cqs.engines.cluster.no_redis.counts import FallbackCounts
-from cqs.engines.cluster.redis_cache import RedisCache
+from cqs.engines.cluster.redis.cache import RedisCache
 from cqs.engines.cluster.rows import MessageRows
 from cqs.engines.cluster.unacked import UnackedDeliveries
 from cqs.engines.waiters import WaiterRegistry

@@ -21,7 +21,7 @@ from cns_common.redis_urls import FIRST_SERVER
 from cqs.engines.cluster import cache_trust, open_engine, schema
 from cqs.engines.cluster.cache_contract import CachedMessage, CacheUnavailable, LeaseRequest
 from cqs.engines.cluster.ids import MessageLocation, QueueShard, bucket_name
-from cqs.engines.cluster.redis_cache import RedisCache
+from cqs.engines.cluster.redis.cache import RedisCache
 from cqs.engines.cluster.unacked import UnackedDeliveries
 from cqs.engines.contract import Message, Outcome
 from tests.conformance.support import QueueFixture, bodies, numbered

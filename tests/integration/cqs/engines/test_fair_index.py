@@ -14,11 +14,11 @@ import pytest
 import redis
 
 from cns_common.clock import Clock
-from cqs.engines.cluster import redis_cache
+from cqs.engines.cluster.redis import cache as redis_cache
 from cqs.engines.cluster.cache_contract import CachedMessage, Lease, LeaseRequest
 from cqs.engines.cluster.ids import MessageLocation, QueueShard, bucket_name, parse_location
-from cqs.engines.cluster.redis_cache import RedisCache
-from cqs.engines.cluster.redis_scripts import FAIR_PARTS, PARTS
+from cqs.engines.cluster.redis.cache import RedisCache
+from cqs.engines.cluster.redis.scripts import FAIR_PARTS, PARTS
 from cqs.engines.cluster.unacked import UnackedDeliveries
 from cqs.engines.contract import SPENT_HIDE_MS, Outcome
 from tests.integration.cqs.engines.fair_model import ALL, FairModel, Use

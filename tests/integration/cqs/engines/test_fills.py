@@ -13,7 +13,7 @@ from cns_common.cassandra.session import Cassandra, Statement
 from cns_common.clock import Clock
 from cqs.engines.cluster import ClusterEngine, known_queues, open_engine, refill, schema
 from cqs.engines.cluster.ids import QueueShard
-from cqs.engines.cluster.redis_cache import RedisCache
+from cqs.engines.cluster.redis.cache import RedisCache
 from cqs.engines.cluster.rows import MessageRows, RowHeader
 from tests.conformance.support import POLL_S, QueueFixture, bodies, numbered
 from tests.own_redis import OwnRedis

@@ -15,7 +15,8 @@ from cns_common.cassandra.session import Cassandra
 from cns_common.clock import Clock
 from cns_common.metrics.catalogue import CACHE_LOOKUPS, QUEUE_DUPLICATE_DELIVERIES, REDIS_OUTAGES, REDIS_UP
 from cns_common.metrics.model import Metric
-from cqs.engines.cluster import ClusterEngine, open_engine, redis_cache
+from cqs.engines.cluster import ClusterEngine, open_engine
+from cqs.engines.cluster.redis import cache as redis_cache
 from cqs.engines.cluster.cache_contract import CachedMessage, LeaseRequest
 from cqs.engines.cluster.cache_failover import CacheFailover
 from cqs.engines.cluster.ids import MessageLocation, QueueShard, bucket_name, parse_handle

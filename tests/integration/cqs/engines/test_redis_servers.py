@@ -19,7 +19,8 @@ from cns_common.cassandra.connection import CassandraAddress as Cluster
 from cns_common.cassandra.session import Cassandra
 from cns_common.clock import Clock
 from cns_common.metrics.catalogue import QUEUE_DUPLICATE_DELIVERIES, REDIS_UP
-from cqs.engines.cluster import ClusterEngine, redis_cache
+from cqs.engines.cluster import ClusterEngine
+from cqs.engines.cluster.redis import cache as redis_cache
 from cqs.engines.cluster.ids import QueueShard
 from cqs.engines.cluster.options import NUMBER_OF_SHARDS
 from cqs.engines.cluster.servers.operator import RedisServers, added, removed

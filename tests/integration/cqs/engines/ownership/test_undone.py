@@ -16,7 +16,7 @@ from cqs.engines.cluster import ROUND_INTERVAL_S
 from cqs.engines.cluster.cache_contract import CachedMessage
 from cqs.engines.cluster.ownership.used_queues import UsedQueues
 from cqs.engines.cluster.reconciler import COMPARED_AFTER_MS
-from cqs.engines.cluster.redis_cache import RedisCache
+from cqs.engines.cluster.redis.cache import RedisCache
 from cqs.engines.cluster.rows import MessageRows
 from cqs.engines.contract import Entry, QueueRef
 from tests.conformance.support import DAY_MS, bodies

@@ -18,7 +18,7 @@ from cns_common.redis_client import close_client, open_client
 from cns_common.redis_pipe import PipeError, RedisPipe, ReplyError, Word
 from cns_common.task_cancellation import cancel_and_wait
 from cqs.engines.cassandra.generations import DROPPED
-from cqs.engines.cluster import redis_scripts as lua
+from cqs.engines.cluster.redis import scripts as lua
 from cqs.engines.cluster.cache_contract import (
     CacheCounts,
     CachedMessage,

@@ -17,7 +17,7 @@ need besides is in `fair_scripts`.
 
 from __future__ import annotations
 
-from cqs.engines.cluster import fair_scripts
+from cqs.engines.cluster.redis import fair_scripts
 
 PARTS = "zfmdxe"
 FAIR_PARTS = fair_scripts.PARTS
