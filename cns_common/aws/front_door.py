@@ -10,7 +10,6 @@ import asyncio
 import re
 from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, MutableMapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any
@@ -18,6 +17,7 @@ from typing import Any
 import msgspec
 import structlog
 
+from cns_common.aws.asgi_caller import AsgiCaller, Message, Receive
 from cns_common.aws.auth.authentication import Authenticator
 from cns_common.aws.auth.signature import UnknownKey
 from cns_common.aws.call import INTERNAL_ACCOUNT, Call, Operation, Params, Result
@@ -36,8 +36,6 @@ from cns_common.metrics.model import Sample
 from cns_common.peer_address import peer_address
 
 Scope = MutableMapping[str, Any]
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 
 RECEIVE = "ReceiveMessage"
@@ -361,28 +359,6 @@ class FrontDoor:
         elif not isinstance(error, CnsError):
             log.error("api_call.crashed", operation=name, request_id=request_id, exc_info=error)
         return error
-
-
-class AsgiCaller:
-    """Watches for a disconnect: after the body, `receive` returns only when the connection is lost."""
-
-    __slots__ = ("_gone", "_receive")
-
-    def __init__(self, receive: Receive) -> None:
-        self._receive = receive
-        self._gone: asyncio.Task[None] | None = None
-
-    def when_gone(self, callback: Callable[[], None]) -> None:
-        async def listen() -> None:
-            with suppress(OSError):  # a channel that fails counts as a disconnect
-                await self._receive()
-            callback()
-
-        self._gone = asyncio.create_task(listen())
-
-    def forget(self) -> None:
-        if self._gone is not None:
-            self._gone.cancel()
 
 
 def _is_browser(request: HttpRequest) -> bool:

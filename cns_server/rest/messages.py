@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
 
-from cns_common.aws.front_door import AsgiCaller
+from cns_common.aws.asgi_caller import AsgiCaller
 from cns_common.errors import RequestError
 from cns_server.rest.calls import RestCall, RestCalls
 from cns_server.rest.cursors import Cursors

@@ -147,7 +147,7 @@ class CacheFailover:
     def hint(self, queue_id: str) -> None:
         """Tell other processes that a FIFO queue, which the cache does not know, has changed."""
         if self._redis is not None and not self.on_fallback:
-            self._redis.hint(queue_id)
+            self._redis.notifications.hint(queue_id)
 
     async def undo_lease(self, shard: QueueShard, leases: Sequence[Lease], now_ms: int) -> None:
         """Take back leases whose messages nobody was given."""

@@ -3,22 +3,12 @@ only."""
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-import hashlib
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from redis.asyncio.retry import Retry
-from redis.backoff import NoBackoff
-from redis.exceptions import RedisError
-
 from cns_common.clock import Clock
-from cns_common.redis_client import close_client, open_client
 from cns_common.redis_pipe import PipeError, RedisPipe, ReplyError, Word
-from cns_common.task_cancellation import cancel_and_wait
 from cqs.engines.cassandra.generations import DROPPED
-from cqs.engines.cluster.redis import scripts as lua
 from cqs.engines.cluster.cache_contract import (
     CacheCounts,
     CachedMessage,
@@ -29,7 +19,10 @@ from cqs.engines.cluster.cache_contract import (
     MaybeOutcome,
     cache_epoch,
 )
-from cqs.engines.cluster.ids import DeliveryKey, MessageLocation, QueueShard, parse_location, queue_of
+from cqs.engines.cluster.ids import DeliveryKey, MessageLocation, QueueShard, parse_location
+from cqs.engines.cluster.redis import script_calls as calls
+from cqs.engines.cluster.redis import scripts as lua
+from cqs.engines.cluster.redis.notifications import Notifications
 from cqs.engines.cluster.unacked import UnackedDeliveries
 from cqs.engines.contract import IN_FLIGHT_MAX, SPENT_HIDE_MS, Outcome
 
@@ -54,26 +47,6 @@ UNFINISHED_DELETE_MS = 5_000
 MESSAGES_PER_CALL = 1_000
 """Messages per script call. Redis does nothing else while a script runs."""
 
-
-class _Script:
-    __slots__ = ("sha", "text")
-
-    def __init__(self, text: str) -> None:
-        self.text = lua.HEAD + text
-        self.sha = hashlib.sha1(self.text.encode()).hexdigest()
-
-
-_ADD, _LEASE, _BEGIN_DELETE, _CHECK, _SET_VISIBLE_AT = map(
-    _Script, (lua.ADD, lua.LEASE, lua.BEGIN_DELETE, lua.CHECK, lua.SET_VISIBLE_AT)
-)
-_FORGET, _COUNTS, _PAGE, _BEGIN_EPOCH, _FILL_PAGE = map(
-    _Script, (lua.FORGET, lua.COUNTS, lua.PAGE, lua.BEGIN_EPOCH, lua.FILL_PAGE)
-)
-_END_FILL, _ADD_MISSING, _RESET, _HELD = map(_Script, (lua.END_FILL, lua.ADD_MISSING, lua.RESET, lua.HELD))
-_RENEW = _Script(lua.RENEW)
-_KEEP_HIDDEN, _FINISH_DELETES, _UNFINISHED_DELETES, _UNDO_DELETE, _UNDO_LEASE = map(
-    _Script, (lua.KEEP_HIDDEN, lua.FINISH_DELETES, lua.UNFINISHED_DELETES, lua.UNDO_DELETE, lua.UNDO_LEASE)
-)
 
 LOST_HIDING, DONE_EARLIER, GONE_EARLIER = 8, 10, 11
 _OUTCOMES: dict[int | None, MaybeOutcome] = {
@@ -115,17 +88,12 @@ class RedisCache:
         """The newest epoch that was met in Redis, if it was a later one than the processes'."""
         self.duplicates = 0
         """Deliveries whose visibility was lost and whose messages were delivered again before they were settled."""
-        self._hints: set[asyncio.Task[None]] = set()
         self._pipe = RedisPipe(url, TIMEOUT_S)
-        self._redis = open_client(
-            url, socket_timeout=TIMEOUT_S, socket_connect_timeout=TIMEOUT_S, retry=Retry(NoBackoff(), 0)
-        )
-        """For the subscription only; frequent calls go through the pipe."""
+        self.notifications = Notifications(url, self._pipe, prefix, TIMEOUT_S)
 
     async def close(self) -> None:
-        await cancel_and_wait(self._hints)
+        await self.notifications.close()
         await self._pipe.end()
-        await close_client(self._redis)
 
     def keys(self, shard: QueueShard) -> list[str]:
         """All keys of a shard are in one cluster slot."""
@@ -182,7 +150,7 @@ class RedisCache:
     def _times(self, now_ms: int, added: Sequence[CachedMessage] = ()) -> str:
         return f"{now_ms}:{self._clock.wall_ms()}{'t' if any(item.tenant for item in added) else ''}"
 
-    async def _call(self, script: _Script, shard: QueueShard, *arguments: Word) -> Any:
+    async def _call(self, script: calls.Script, shard: QueueShard, *arguments: Word) -> Any:
         try:
             connection = await self._pipe.connection()
             if self._pipe.run_id != self._server:
@@ -211,15 +179,15 @@ class RedisCache:
     # -- Cache --------------------------------------------------------------------------------------------------------
 
     async def add(self, shard: QueueShard, items: Sequence[CachedMessage], now_ms: int) -> int | None:
-        generation: int | None = await self._call(_ADD, shard, self._times(now_ms, items), *_flat(items))
+        generation: int | None = await self._call(calls.ADD, shard, self._times(now_ms, items), *_flat(items))
         return generation
 
     async def undo_delete(self, shard: QueueShard, items: Sequence[CachedMessage], now_ms: int) -> None:
-        await self._call(_UNDO_DELETE, shard, self._times(now_ms, items), *_flat(items))
+        await self._call(calls.UNDO_DELETE, shard, self._times(now_ms, items), *_flat(items))
 
     async def lease(self, shard: QueueShard, request: LeaseRequest) -> LeaseResult | None:
         answer = await self._call(
-            _LEASE,
+            calls.LEASE,
             shard,
             self._times(request.now_ms),
             request.want,
@@ -254,11 +222,11 @@ class RedisCache:
         if leases:
             epoch, number, _ = leases[0].key
             members = [word for lease in leases for word in (lease.key.location.member, int(lease.spent))]
-            await self._call(_UNDO_LEASE, shard, self._times(now_ms), epoch, number, *members)
+            await self._call(calls.UNDO_LEASE, shard, self._times(now_ms), epoch, number, *members)
 
     async def begin_delete(self, shard: QueueShard, keys: Sequence[DeliveryKey], now_ms: int) -> list[MaybeOutcome]:
         words = [word for key in keys for word in (key.location.member, key.epoch, key.lease)]
-        codes = await self._call(_BEGIN_DELETE, shard, self._times(now_ms), *words)
+        codes = await self._call(calls.BEGIN_DELETE, shard, self._times(now_ms), *words)
         outcomes = [self._delete_outcome(code) for code in codes or [None] * len(keys)]
         ended = [key.location for key, outcome in zip(keys, outcomes, strict=True) if outcome is not Outcome.STALE]
         self._unacked.forget(shard, ended)
@@ -272,11 +240,11 @@ class RedisCache:
         deleted, self._deleted = self._deleted, {}
         for shard, members in deleted.items():
             for at in range(0, len(members), MESSAGES_PER_CALL):
-                await self._call(_FINISH_DELETES, shard, *members[at : at + MESSAGES_PER_CALL])
+                await self._call(calls.FINISH_DELETES, shard, *members[at : at + MESSAGES_PER_CALL])
 
     async def unfinished_deletes(self, shard: QueueShard) -> list[MessageLocation]:
         """Messages that were removed for a delete which their process did not finish in time."""
-        members = await self._call(_UNFINISHED_DELETES, shard, UNFINISHED_DELETE_MS)
+        members = await self._call(calls.UNFINISHED_DELETES, shard, UNFINISHED_DELETE_MS)
         return [parse_location(member.decode()) for member in members]
 
     def _delete_outcome(self, code: int | None) -> MaybeOutcome:
@@ -291,13 +259,13 @@ class RedisCache:
         return _OUTCOMES[code]
 
     async def check(self, shard: QueueShard, key: DeliveryKey) -> MaybeOutcome:
-        return self._outcome(await self._call(_CHECK, shard, key.location.member, key.epoch, key.lease))
+        return self._outcome(await self._call(calls.CHECK, shard, key.location.member, key.epoch, key.lease))
 
     async def set_visible_at(
         self, shard: QueueShard, key: DeliveryKey, visible_at_ms: int, now_ms: int
     ) -> MaybeOutcome:
         code = await self._call(
-            _SET_VISIBLE_AT, shard, key.location.member, key.epoch, key.lease, visible_at_ms, self._times(now_ms)
+            calls.SET_VISIBLE_AT, shard, key.location.member, key.epoch, key.lease, visible_at_ms, self._times(now_ms)
         )
         outcome = self._outcome(code)
         if code == LOST_HIDING and key.any_lease:
@@ -312,20 +280,22 @@ class RedisCache:
     async def keep_hidden(self, shard: QueueShard, items: Sequence[CachedMessage]) -> None:
         times = self._times(self._clock.now_ms(), items)
         for at in range(0, len(items), MESSAGES_PER_CALL):
-            await self._call(_KEEP_HIDDEN, shard, times, *_flat(items[at : at + MESSAGES_PER_CALL]))
+            await self._call(calls.KEEP_HIDDEN, shard, times, *_flat(items[at : at + MESSAGES_PER_CALL]))
 
     async def forget(self, shard: QueueShard, locations: Sequence[MessageLocation]) -> None:
         for at in range(0, len(locations), MESSAGES_PER_CALL):
-            await self._call(_FORGET, shard, *[location.member for location in locations[at : at + MESSAGES_PER_CALL]])
+            await self._call(
+                calls.FORGET, shard, *[location.member for location in locations[at : at + MESSAGES_PER_CALL]]
+            )
 
     async def counts(self, shard: QueueShard, now_ms: int, *, require_filled: bool) -> CacheCounts | None:
-        counts = await self._call(_COUNTS, shard, self._times(now_ms), int(require_filled))
+        counts = await self._call(calls.COUNTS, shard, self._times(now_ms), int(require_filled))
         return None if counts is None else CacheCounts(*counts)
 
     async def page(
         self, shard: QueueShard, after: tuple[int, str], n: int, *, require_filled: bool
     ) -> list[CachedMessage] | None:
-        answer = await self._call(_PAGE, shard, *after, n, int(require_filled))
+        answer = await self._call(calls.PAGE, shard, *after, n, int(require_filled))
         if answer is None:
             return None
         return _messages(answer)
@@ -333,7 +303,7 @@ class RedisCache:
     async def renew(self, shard: QueueShard) -> None:
         """Keep the content for `IDLE_TTL_MS` from now on."""
         begun_ms = await self._server_ms()
-        if await self._call(_RENEW, shard, IDLE_TTL_MS):
+        if await self._call(calls.RENEW, shard, IDLE_TTL_MS):
             await self._execute("ZADD", self._registry(self.epoch), begun_ms, self._member(shard))
 
     async def forget_expired(self) -> None:
@@ -361,7 +331,7 @@ class RedisCache:
 
     async def held(self, shard: QueueShard, behind: int) -> list[CachedMessage]:
         """A page of the messages in flight, whoever holds them, behind so many others."""
-        answer = await self._call(_HELD, shard, self._times(self._clock.now_ms()), behind, MESSAGES_PER_CALL)
+        answer = await self._call(calls.HELD, shard, self._times(self._clock.now_ms()), behind, MESSAGES_PER_CALL)
         return _messages(answer)
 
     async def begin_epoch(self, shard: QueueShard, generation: int, filler: str) -> int:
@@ -374,7 +344,7 @@ class RedisCache:
         answer: int = CONTENT_LOST
         if known:
             times = (FILLER_TTL_MS, IDLE_TTL_MS)
-            answer = await self._call(_BEGIN_EPOCH, shard, generation, filler, epoch, filled, *times)
+            answer = await self._call(calls.BEGIN_EPOCH, shard, generation, filler, epoch, filled, *times)
         if answer <= CONTENT_LOST:
             self.lost_epoch, self.newest_epoch = self.epoch, max(self.newest_epoch, -answer)
             raise CacheUnavailable("Redis has lost content")
@@ -384,60 +354,22 @@ class RedisCache:
 
     async def fill_page(self, shard: QueueShard, filler: str, items: Sequence[CachedMessage]) -> bool:
         times = self._times(self._clock.now_ms(), items)
-        return bool(await self._call(_FILL_PAGE, shard, times, filler, FILLER_TTL_MS, *_flat(items)))
+        return bool(await self._call(calls.FILL_PAGE, shard, times, filler, FILLER_TTL_MS, *_flat(items)))
 
     async def end_fill(self, shard: QueueShard, filler: str) -> None:
-        await self._call(_END_FILL, shard, filler)
+        await self._call(calls.END_FILL, shard, filler)
 
     async def add_missing(self, shard: QueueShard, items: Sequence[CachedMessage], now_ms: int) -> int:
         added = 0
         for at in range(0, len(items), MESSAGES_PER_CALL):
             some = items[at : at + MESSAGES_PER_CALL]
-            added += await self._call(_ADD_MISSING, shard, self._times(now_ms, some), *_flat(some))
+            added += await self._call(calls.ADD_MISSING, shard, self._times(now_ms, some), *_flat(some))
         return added
 
     async def reset(self, shard: QueueShard, generation: int) -> None:
-        await self._call(_RESET, shard, generation, cache_epoch(self.epoch), DROPPED_TTL_MS)
+        await self._call(calls.RESET, shard, generation, cache_epoch(self.epoch), DROPPED_TTL_MS)
         if generation == DROPPED:
             await self._execute("ZREM", self._registry(self.epoch), self._member(shard))
-
-    # -- wake-ups -----------------------------------------------------------------------------------------------------
-
-    def hint(self, queue_id: str) -> None:
-        """Wake waiters in other processes. The notification may be lost."""
-        hinting = asyncio.create_task(self._hint(queue_id))
-        self._hints.add(hinting)
-        hinting.add_done_callback(self._hints.discard)
-
-    async def _hint(self, queue_id: str) -> None:
-        with contextlib.suppress(PipeError, ReplyError):
-            await (await self._pipe.connection()).execute("PUBLISH", f"{self._prefix}:{{{queue_id}}}:e", "1:")
-
-    @contextlib.asynccontextmanager
-    async def listening(self, notify: Callable[[str, int, int | None], None]) -> AsyncIterator[Callable[[], Any]]:
-        """Subscribe to notifications; yields a function that reads them until the server is lost. `notify` gets (queue
-        id, visible messages, next due time).
-
-        One pattern covers all queues: a subscription per queue would add a round trip to each poll.
-        """
-        pubsub = self._redis.pubsub(ignore_subscribe_messages=True)
-        pattern = f"{self._prefix}:{{*}}:e"
-        before, after = len(self._prefix) + 2, len("}:e")
-
-        async def read() -> None:
-            async for message in pubsub.listen():
-                channel = message["channel"].decode()
-                visible, _, due = message["data"].decode().partition(":")
-                notify(queue_of(channel[before:-after]), int(visible), int(float(due)) if due else None)
-
-        try:
-            await pubsub.psubscribe(pattern)
-            yield read
-        except (RedisError, OSError) as error:
-            raise CacheUnavailable(str(error)) from error
-        finally:
-            with contextlib.suppress(RedisError, OSError):
-                await pubsub.aclose()  # type: ignore[no-untyped-call]  # redis-py has no type here
 
 
 def _messages(words: Sequence[Any]) -> list[CachedMessage]:

@@ -107,7 +107,7 @@ class CacheServer:
         """Wake local waiters when messages come in any process. After a gap wake all: notifications may have been
         missed."""
         try:
-            async with redis.listening(self._parts.notify) as read:
+            async with redis.notifications.listening(self._parts.notify) as read:
                 self._parts.waiters.wake_all_queues()
                 self._subscribed.set()
                 await read()

@@ -14,9 +14,10 @@ import pytest
 import redis
 
 from cns_common.clock import Clock
-from cqs.engines.cluster.redis import cache as redis_cache
 from cqs.engines.cluster.cache_contract import CachedMessage, Lease, LeaseRequest
 from cqs.engines.cluster.ids import MessageLocation, QueueShard, bucket_name, parse_location
+from cqs.engines.cluster.redis import cache as redis_cache
+from cqs.engines.cluster.redis import script_calls
 from cqs.engines.cluster.redis.cache import RedisCache
 from cqs.engines.cluster.redis.scripts import FAIR_PARTS, PARTS
 from cqs.engines.cluster.unacked import UnackedDeliveries
@@ -44,8 +45,8 @@ def own_redis(tmp_path: Path) -> Iterator[OwnRedis]:
 def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """Scripts that sweep and index a few messages at once, and that take the caller's times as they are: on a slow
     machine a call may take longer than clocks may differ."""
-    for script in vars(redis_cache).values():
-        if isinstance(script, redis_cache._Script):
+    for script in vars(script_calls).values():
+        if isinstance(script, script_calls.Script):
             text = script.text.replace("INDEXED_MAX = 1000, 500", f"INDEXED_MAX = {SWEPT}, {INDEXED}")
             text = text.replace("TOLERATED_MS, MEMBER = 250,", "TOLERATED_MS, MEMBER = 3600000,")
             assert text.count("3600000,") == text.count(f"= {SWEPT}, {INDEXED}") == 1

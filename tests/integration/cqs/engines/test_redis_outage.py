@@ -16,13 +16,13 @@ from cns_common.clock import Clock
 from cns_common.metrics.catalogue import CACHE_LOOKUPS, QUEUE_DUPLICATE_DELIVERIES, REDIS_OUTAGES, REDIS_UP
 from cns_common.metrics.model import Metric
 from cqs.engines.cluster import ClusterEngine, open_engine
-from cqs.engines.cluster.redis import cache as redis_cache
 from cqs.engines.cluster.cache_contract import CachedMessage, LeaseRequest
 from cqs.engines.cluster.cache_failover import CacheFailover
 from cqs.engines.cluster.ids import MessageLocation, QueueShard, bucket_name, parse_handle
 from cqs.engines.cluster.no_redis.claims import BucketClaims
 from cqs.engines.cluster.ownership.owned_queues import PAUSE_MS_MAX
 from cqs.engines.cluster.ownership.used_queues import UsedQueues, slice_of
+from cqs.engines.cluster.redis import cache as redis_cache
 from cqs.engines.cluster.rows import MessageRows
 from cqs.engines.cluster.unacked import UnackedDeliveries
 from cqs.engines.contract import Message, Outcome

@@ -20,9 +20,9 @@ from cns_common.cassandra.session import Cassandra
 from cns_common.clock import Clock
 from cns_common.metrics.catalogue import QUEUE_DUPLICATE_DELIVERIES, REDIS_UP
 from cqs.engines.cluster import ClusterEngine
-from cqs.engines.cluster.redis import cache as redis_cache
 from cqs.engines.cluster.ids import QueueShard
 from cqs.engines.cluster.options import NUMBER_OF_SHARDS
+from cqs.engines.cluster.redis import cache as redis_cache
 from cqs.engines.cluster.servers.operator import RedisServers, added, removed
 from cqs.engines.cluster.servers.renewal import ContentRenewal
 from cqs.engines.contract import Outcome
