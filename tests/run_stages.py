@@ -6,7 +6,7 @@
 `slice`). `make test-all` (`--all`) runs every test but those of `make faults` and `make compose-test`, the acceptance
 tests on the cluster form and over the HTTP queue port, fault rounds and a quick bench, and writes docs/conformance.md.
 
-`make test` runs two stages at a time, since many tests wait more than they compute; `make test-all` one. What a stage
+`make test` runs three stages at a time, since many tests wait more than they compute; `make test-all` one. What a stage
 prints is shown when it ends, and meanwhile is in build/stages.
 
 Cassandra and Redis are started first where a stage needs them; what was not running before is stopped at the end. Parts
@@ -112,8 +112,6 @@ STAGES = (
     check("compose", str(BIN / "check-jsonschema"), "--builtin-schema", "vendor.compose-spec", *COMPOSE_FILES),
     check("types", str(BIN / "mypy")),
     tests("integration", *IN_TWO, "tests/integration", gate=GATE, needs=("cassandra", "redis", "exim", "namespaces")),
-    tests("pipeline", "tests/pipeline", gate=SLICE, needs=("java",), needs_more=("cassandra",)),
-    tests("conformance", *IN_TWO, "tests/conformance", gate=GATE, needs=("cassandra", "redis")),
     tests(
         "acceptance",
         *IN_TWO,
@@ -122,6 +120,8 @@ STAGES = (
         gate=GATE,
         needs=("redis", "exim", "namespaces", "curl"),
     ),
+    tests("pipeline", "tests/pipeline", gate=SLICE, needs=("java",), needs_more=("cassandra",)),
+    tests("conformance", *IN_TWO, "tests/conformance", gate=GATE, needs=("cassandra", "redis")),
     tests(
         "unit",
         *IN_TWO,
@@ -162,7 +162,7 @@ STAGES = (
         is_last=True,
     ),
 )
-"""Long ones first, so that two at a time end together."""
+"""Long ones first, so that all end together."""
 
 
 def main(words: list[str]) -> int:

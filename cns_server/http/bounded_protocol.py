@@ -320,5 +320,5 @@ class BoundedProtocol(HttpToolsProtocol):
             self._waiting_since_s = self.loop.time()
         if self._backlog:
             self._schedule_backlog()
-        else:
+        elif self.flow.read_paused:
             self.flow.resume_reading()
