@@ -38,7 +38,7 @@ this share of all processing time."""
 NOISY_RECENT_MS = 30_000
 """Processing time decays exponentially: time this long ago counts a third of time now."""
 SPENT_HIDE_MS = 30_000
-"""How long a spent message stays hidden while the service moves it. After a crash it is received again."""
+"""The time for which a spent message stays hidden while the service moves it. After a crash it is received again."""
 
 # The values are immutable, and `array_like` makes them plain arrays on the socket of the remote engine.
 

@@ -1,4 +1,4 @@
-"""What some engines can show of a queue beyond the contract. An engine has a view if it has the view's members."""
+"""Views of queues beyond the contract, which some engines have. An engine has a view if it has the view's members."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class RawBucket(msgspec.Struct, frozen=True):
 
 
 class BucketView(Protocol):
-    """What is stored of a queue that is kept in buckets of numbered messages."""
+    """The stored buckets of a queue whose messages are numbered."""
 
     async def monoton(self, q: QueueRef) -> int:
         """The next message number."""

@@ -29,7 +29,7 @@ from cqs.queues.view import QueueView
 
 MoveCause = Literal["dead_lettered", "moved"]
 SETTLE_MS = 60_000
-"""How long after a change of `Audit` a process may still act by its old value."""
+"""The time after a change of `Audit` in which a process may still act by its old value."""
 
 
 class QueueAudit:

@@ -17,7 +17,7 @@ _EVERYTHING = read_selection({"AttributeNames": ["All"], "MessageAttributeNames"
 
 
 class PeekOptions(NamedTuple):
-    """Which messages are shown besides the visible ones. Each option adds a system attribute with the message's
+    """The messages to show besides the visible ones. Each option adds a system attribute with the message's
     state."""
 
     invisible: bool = False

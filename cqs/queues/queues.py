@@ -58,7 +58,7 @@ QueueChange = Callable[[Queue], Queue]
 
 
 class QueueWaits(NamedTuple):
-    """How long a deleted queue's name cannot be used again, and a purged queue not be purged again."""
+    """The seconds until a deleted queue's name can be used again, and until a purged queue can be purged again."""
 
     recreate_s: int = RECREATE_WAIT_S
     purge_s: int = PURGE_WAIT_S

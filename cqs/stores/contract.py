@@ -39,7 +39,7 @@ class QueueStore(Protocol):
         ...
 
     async def regions(self, account: Key) -> list[str]:
-        """Where the account has queues, sorted. Its time may grow with what is stored: for rare acts only."""
+        """The regions in which the account has queues, sorted. May scan the store: for rare acts only."""
         ...
 
     async def dead_letter_sources(self, target_arn: Key, after: KeyOrEmpty, n: int) -> list[str]:

@@ -29,7 +29,7 @@ FIRST_STAMP = ""
 
 
 class MessageKey(NamedTuple):
-    """Where a message's row is."""
+    """The key of a message's row."""
 
     bucket: str
     seq: int

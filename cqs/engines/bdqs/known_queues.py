@@ -14,7 +14,7 @@ from cqs.engines.cassandra.generations import QueueGenerations
 from cqs.engines.contract import QueueRef
 
 AGE_MS_MAX = 5_000
-"""How old the generation may be by which a process receives."""
+"""The greatest age of the generation by which a process receives."""
 ORDER_HINT, CONSISTENCY = "OrderHint", "Consistency"
 
 

@@ -8,7 +8,7 @@ from cqs.engines.bdqs.ids import FIRST_STAMP, Entry, MessageKey, Position
 
 
 class MessageState(NamedTuple):
-    """Where the message is in the index, and its newest delivery. States of a message compare by their stamps."""
+    """The message's position in the index, and its newest delivery. States of a message compare by their stamps."""
 
     stamp: str
     """Of the position in the index."""

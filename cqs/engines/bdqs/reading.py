@@ -74,7 +74,7 @@ class QueueReading:
         return 0
 
     async def look(self, queue: KnownQueue, now_ms: int) -> tuple[int, int | None]:
-        """How many visible positions of other processes were found that no recent look found, and the next due time."""
+        """Return the number of others' visible positions that no recent look found, and the next due time."""
         entries, next_due_ms = await queue.picker.look(now_ms, LOOK_MAX, queue.mode.level)
         monotonic_ms = self._clock.monotonic_ms()
         before = self._reported.get(queue.q.id, {})

@@ -33,7 +33,7 @@ TTL_S = 31 * 86_400
 """Longer than any retention (30 days for internal queues): reads decide what has expired."""
 INSERT_US = 1
 DELETE_AHEAD_US = 60_000_000
-"""How far ahead the delete of a message is dated, so that no state written meanwhile is left of it."""
+"""The time by which the delete of a message is dated ahead, so that no state written meanwhile is left of it."""
 PAGE_ROWS = 1_000
 
 TABLES = (

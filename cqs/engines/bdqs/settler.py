@@ -20,7 +20,7 @@ from cqs.engines.cassandra.elapsed import Began
 from cqs.engines.contract import Change, Outcome
 
 TRIES_MAX = 20
-"""How often one delete or change may meet a state that another process changes at the same time."""
+"""The number of times that one delete or change may meet a state that another process changes at the same time."""
 
 
 class Settler:

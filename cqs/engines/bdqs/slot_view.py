@@ -1,4 +1,4 @@
-"""What a process knows of the slots of one queue's index, so that its reads pass over few removed positions.
+"""The known slots of one queue's index, by which a process's reads pass over few removed positions.
 
 A read begins at the *floor* of a slot: this process believes that nothing is before it. The belief is right for what
 this process writes. Other processes write positions of the present, or a little late: so a read goes back to `LAG_MS`
@@ -17,7 +17,7 @@ LAG_MS = 500
 RECENT_MS = 90_000
 DEEP_RECENT_MS = 5_000
 DEEP_OLD_MS = 30_000
-"""How often slots of recent windows, and of older ones, are read from their begin."""
+"""The intervals at which slots of recent windows, and of older ones, are read from their begin."""
 
 
 class SlotView:

@@ -1,4 +1,4 @@
-"""How long ago an operation began, so that what it writes to a slot does not come after the slot was retired."""
+"""Refuses writes of operations that began too long ago: their slot may be retired by then."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far this machine's clock is from Cassandra's, which all processes can read; message time follows Cassandra's.
+"""Measures the difference between this machine's clock and Cassandra's. Message time follows Cassandra's.
 
 Each node of Cassandra has a clock, too: a measurement is the median of several readings, which different nodes answer.
 """
@@ -22,7 +22,7 @@ from cns_common.task_cancellation import cancel_and_wait
 READINGS = 3
 MEASURE_INTERVAL_S = 10.0
 CHECK_INTERVAL_S = 1.0
-"""How soon a step of the machine's clock, or the end of a suspension, is noticed."""
+"""The time within which a step of the machine's clock, or the end of a suspension, is noticed."""
 NEGLIGIBLE_MS = 250
 """A clock that differs by less, beyond the error of the measurement, counts as right. (Times do not jitter with every
 measurement, then.)"""
@@ -105,12 +105,12 @@ class ClockSkew:
 
     @property
     def offset_ms(self) -> int:
-        """How far message time is ahead by the last measurement; 0 if there is none."""
+        """The lead of message time over Cassandra's clock by the last measurement; 0 if there is none."""
         return self._ahead_of_cassandra_ms(self._clock.wall_ms)
 
     @property
     def machine_offset_ms(self) -> int:
-        """How far the machine's clock is ahead by the last measurement; 0 if there is none."""
+        """The lead of the machine's clock over Cassandra's by the last measurement; 0 if there is none."""
         return self._ahead_of_cassandra_ms(self._clock.real_ms)
 
     def _ahead_of_cassandra_ms(self, read_ms: Callable[[], int]) -> int:

@@ -1,4 +1,4 @@
-"""How long ago something began, by the clock that says more."""
+"""The time since something began: the longer one by the monotonic and the wall clock."""
 
 from __future__ import annotations
 

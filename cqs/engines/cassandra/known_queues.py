@@ -20,7 +20,7 @@ from cqs.engines.contract import QueueRef
 
 KNOWN_MAX = 20_000
 GENERATION_AGE_MS_MAX = 5_000
-"""How old the generation may be by which a process receives."""
+"""The greatest age of the generation by which a process receives."""
 GENERATIONS_MAX = 5
 """Purges that one send may meet before it fails."""
 CERTAIN_MS = 1_000

@@ -9,7 +9,7 @@ from __future__ import annotations
 from cns_common.cassandra.session import Statement
 
 REMEMBER_DROPPED_S = 2 * 86_400
-"""How long a dropped queue is remembered, so that a late request for it cannot make it again."""
+"""The time for which a dropped queue is remembered, so that a late request for it cannot make it again."""
 
 TABLES = (
     "CREATE TABLE IF NOT EXISTS cqs_queues (queue text PRIMARY KEY, generation int, dropped boolean)",

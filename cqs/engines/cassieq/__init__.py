@@ -23,7 +23,7 @@ from cqs.engines.cassieq.engine import CassieqEngine
 __all__ = ["CassieqEngine", "open_engine"]
 
 POLL_INTERVAL_S = 1.0
-"""How often queues with waiters are looked at for messages of other processes."""
+"""The interval at which queues with waiters are looked at for messages of other processes."""
 MAINTENANCE_INTERVAL_S = 5.0
 MAINTENANCE_ROWS = 500
 

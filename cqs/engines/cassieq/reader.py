@@ -1,5 +1,5 @@
-"""What a receive can take: the messages of the reader's bucket, of buckets behind it that are due, and hidden messages
-whose time has come. On the way the reader leaves and seals buckets.
+"""The messages that a receive can take: those of the reader's bucket, of buckets behind it that are due, and hidden
+ones whose time has come. On the way the reader leaves and seals buckets.
 
 Which message is taken is decided by the conditional write that follows, so a stale read costs a lost race, no more.
 """

@@ -42,14 +42,14 @@ from cqs.engines.waiters import WaiterRegistry
 __all__ = ["ClusterEngine", "open_engine"]
 
 RENEW_INTERVAL_S = 1.0
-"""How often a process looks whether its lease must be renewed, or the live processes read."""
+"""The interval at which a process looks whether its lease must be renewed, or the live processes read."""
 ROUND_INTERVAL_S = 2.0
 FIFO_POLL_INTERVAL_S = 1.0
 """The poll interval of FIFO queues with waiters while no Redis brings hints from other processes."""
 MAINTENANCE_INTERVAL_S = 15.0
 MAINTENANCE_ROWS = 500
 START_S_MAX = 3.0
-"""How long the start waits for Redis before it continues without it."""
+"""The time that the start waits for Redis before it continues without it."""
 
 
 @contextlib.asynccontextmanager

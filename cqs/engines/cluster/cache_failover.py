@@ -29,7 +29,7 @@ from cqs.engines.cluster.rows import MessageRow, MessageRows
 from cqs.engines.cluster.unacked import UnackedDeliveries
 
 SWITCH_WAIT_S = 1.0
-"""How long a receive waits for a change of caches before it returns nothing."""
+"""The time that a receive waits for a change of caches before it returns nothing."""
 LEASE_TRIES = 2
 QUEUES_AT_ONCE = 16
 

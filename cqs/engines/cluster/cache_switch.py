@@ -23,9 +23,9 @@ FALLBACK_INTERVAL_S = 0.5
 SWITCH_INTERVAL_S = 0.1
 """The pauses between two steps: while Redis is in use, while it is not, and while nothing is."""
 JOIN_MS = 3_000
-"""How long a starting process tries to reach Redis before it makes all others do without."""
+"""The time that a starting process tries to reach Redis before it makes all others do without."""
 SAVE_MS_MAX = 10_000
-"""How long a process tries to save what it hides; the others wait for it."""
+"""The longest time that a process tries to save what it hides; the others wait for it."""
 REGISTER_MS_MAX = 2_000
 """After this time a process that began an epoch has registered it in Redis, or died before."""
 UNSTEADY_MS = 60_000
@@ -38,7 +38,7 @@ log = structlog.get_logger(__name__)
 
 
 class ReturnPause:
-    """How long a process that lost Redis repeatedly does not say that it reaches it again."""
+    """The pause in which a process that lost Redis repeatedly does not report that it reaches it again."""
 
     def __init__(self) -> None:
         self._lost_ms: int | None = None

@@ -22,15 +22,15 @@ from cqs.engines.contract import QueueRef
 
 KNOWN_MAX = 20_000
 GENERATION_AGE_MS_MAX = 5_000
-"""How old the generation may be by which a process receives while Redis is away."""
+"""The greatest age of the generation by which a process receives while Redis is away."""
 GENERATION_AGE_CACHED_MS_MAX = 60_000
 """The same while Redis, which reports a purge with each answer, is in use."""
 NOTE_AGE_MS_MAX = 86_400_000
-"""How old the note may be that this process uses a queue."""
+"""The greatest age of the note that this process uses a queue."""
 FILL_RETRY_S = 0.25
 FILL_CLOSE_S = 5.0
 FILL_WAIT_S = 1.0
-"""How long a receive waits for a fill before it returns what the cache has."""
+"""The time that a receive waits for a fill before it returns what the cache has."""
 
 log = structlog.get_logger(__name__)
 

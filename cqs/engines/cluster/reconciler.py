@@ -90,7 +90,7 @@ class Reconciler:
 
     @property
     def lag_ms(self) -> int:
-        """How long the comparison that is most overdue has been waiting."""
+        """The time for which the most overdue comparison has been waiting."""
         now_ms = self._clock.monotonic_ms()
         since_ms = [begun_ms for _, begun_ms in self._undone.values()]
         return max([now_ms - at_ms for at_ms in (*since_ms, *[one.due_ms for one in self._doubts.values()])] + [0])

@@ -26,7 +26,7 @@ TAIL_MS = 120_000
 
 
 class FillSlots:
-    """How many fills a process has under way, and how many of them are in a step."""
+    """Limits of the fills that a process has under way, and of those that are in a step."""
 
     def __init__(self) -> None:
         self.begun = asyncio.Semaphore(FILLS_MAX)

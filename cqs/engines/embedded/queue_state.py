@@ -20,7 +20,7 @@ class _Bucket:
 
 
 class HiddenHistogram:
-    """How many messages are in flight or delayed, by the time at which they become visible."""
+    """Counts of messages in flight and delayed, by the time at which they become visible."""
 
     __slots__ = ("_buckets", "_heap", "delayed", "in_flight", "tenants")
 

@@ -26,7 +26,7 @@ from cqs.engines.pipes.rows import PipeRows
 __all__ = ["PipesEngine", "open_engine"]
 
 POLL_INTERVAL_S = 0.5
-"""How late a waiter may learn of a message that another process sent."""
+"""The longest delay with which a waiter learns of a message that another process sent."""
 REST_FACTOR = 4
 """The least pause after a background step, as a multiple of its duration."""
 PAUSE_S_MAX = 2.0

@@ -1,4 +1,4 @@
-"""Which popper may pop a pipe: a lease in its descriptor that Cassandra's clock ends, with a fence that only rises."""
+"""The ownership of a pipe by a popper: a lease in its descriptor that Cassandra's clock ends, with a rising fence."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ from cqs.engines.pipes.selection import SelectedMessage, take_in_turn, take_olde
 from cqs.engines.pipes.view import Item, PipeView
 
 PENDING_AGE_MS_MAX = 1_000
-"""How old the knowledge of a pipe's delivered messages may be: other processes change and delete them."""
+"""The greatest age of the knowledge of a pipe's delivered messages: other processes change and delete them."""
 OVER_AGE_MS_MAX = 10_000
 """The same of a pipe that seems to be over: the reaper may bring a message back."""
 READ_AT_ONCE = 32

@@ -1,4 +1,4 @@
-"""Which messages a popper takes of its pipes: the oldest, or one of each pipe in turn."""
+"""The selection of messages from a popper's pipes: the oldest, or one of each pipe in turn."""
 
 from __future__ import annotations
 

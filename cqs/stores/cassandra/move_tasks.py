@@ -18,7 +18,7 @@ from cqs.redrive.task import MoveTask
 from cqs.stores.contract import MoveTaskStore
 
 LIFE_S = 30 * 86_400
-"""How long a task is stored: far longer than it can run."""
+"""The time for which a task is stored: far longer than it can run."""
 ENTRY_LIFE_S = 7 * 86_400
 """Removes entries whose writer died before it wrote the task."""
 

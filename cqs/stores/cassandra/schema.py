@@ -11,7 +11,7 @@ from cns_common.cassandra.region_scan import RegionScan
 from cns_common.cassandra.session import Statement
 
 DELETED_LIFE_S = 2 * 86_400
-"""How long a deletion is remembered: far longer than `recreate_wait_s`."""
+"""The time for which a deletion is remembered: far longer than `recreate_wait_s`."""
 AFTER_ALL = "\x7f"
 """Sorts after every character of names and ids."""
 

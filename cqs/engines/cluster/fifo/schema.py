@@ -22,7 +22,7 @@ SNAPSHOT_EVERY_SLOTS = 4 * SEGMENT_SLOTS
 DROPPED_SLOT = 2**31 - 1
 """The mark of a dropped queue."""
 OBSOLETE_KEEP_MS = 300_000
-"""How long obsolete data is kept for its readers."""
+"""The time for which obsolete data is kept for its readers."""
 
 TABLES = (
     "CREATE TABLE IF NOT EXISTS cqs_fifo_log (queue text, segment int, slot int, sealed boolean static, commands blob,"

@@ -6,7 +6,7 @@ from __future__ import annotations
 from cns_common.cassandra.session import Statement
 
 LEFT_TTL_S = 86_400
-"""How long it is remembered that a process left nothing undone."""
+"""The time for which it is remembered that a process left nothing undone."""
 USE_TTL_S = 31 * 86_400
 """As long as messages live: after a shutdown of all processes the next ones find what each of them used."""
 PAGE_ROWS = 2_000

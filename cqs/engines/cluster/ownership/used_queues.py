@@ -1,4 +1,4 @@
-"""Which process uses which queue, in Cassandra: owners find their queues here, and what a dead process left undone.
+"""The uses of queues by processes, in Cassandra: owners find here their queues and what a dead process left undone.
 
 Queues are in slices by a hash of their id; a slice has one owner, so each row is read by one process.
 """

@@ -90,7 +90,7 @@ class Layout:
         return tuple([QueueShard(queue_id, number, count) for number in range(count)])
 
     def place(self, shard: QueueShard) -> Placement | None:
-        """Where the shard is; None if the queue has another number of shards."""
+        """The placement of the shard; None if the queue has another number of shards."""
         if shard.of != self.shard_count(shard.queue_id) or not self.text.lists:
             return None
         placement = self._placements.get(shard)

@@ -21,7 +21,7 @@ from cqs.engines.cluster.servers.router import CacheRouter
 from cqs.engines.cluster.servers.server import CacheParts, CacheServer, closed_cache
 
 JOIN_S = 1.5
-"""How long a process waits for a server that is new to it before it uses the layout without it."""
+"""The time that a process waits for a server that is new to it before it uses the layout without it."""
 
 log = structlog.get_logger(__name__)
 
