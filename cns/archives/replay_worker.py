@@ -27,7 +27,7 @@ PAGE_MESSAGES = 100
 QUEUE_DEPTH_MAX = 10_000
 """A replay pauses while its queue has this many jobs: archived messages can wait."""
 START_DELAY_MS = 1_000
-"""How long a replay waits before it starts, so that every fan-out that did not see its record has ended."""
+"""The wait before a replay starts, in which every fan-out that did not see its record has ended."""
 ORPHAN_AGE_MS = 60_000
 """A replay is stored before its subscription. One of this age without a subscription is removed: the Subscribe call
 failed, or the subscription was deleted."""

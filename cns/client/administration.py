@@ -1,4 +1,4 @@
-"""What operators and the root of an account may do: accounts, and the debug views of queues."""
+"""Calls for operators and the root of an account: accounts, and the debug views of queues."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Bucket(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class RemovedItems(msgspec.Struct, frozen=True, rename="camel"):
-    """What one request has deleted. `complete`: nothing is left, the account neither."""
+    """Counts of the items that one request deleted. `complete`: nothing is left, the account neither."""
 
     complete: bool
     users: int

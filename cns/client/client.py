@@ -45,7 +45,7 @@ class Client(AdministrationCalls, DeliveryCalls):
         self._send_optional(self._requests.purge_queue(queue))
 
     def queue_statistics(self, queue: str) -> values.Statistics:
-        """How many messages wait, are leased, are delayed."""
+        """Counts of the messages that wait, are leased, are delayed."""
         return self._send(self._requests.queue_statistics(queue))
 
     def put_message(
@@ -155,7 +155,7 @@ class AsyncClient(AsyncAdministrationCalls, AsyncDeliveryCalls):
         await self._send_optional(self._requests.purge_queue(queue))
 
     async def queue_statistics(self, queue: str) -> values.Statistics:
-        """How many messages wait, are leased, are delayed."""
+        """Counts of the messages that wait, are leased, are delayed."""
         return await self._send(self._requests.queue_statistics(queue))
 
     async def put_message(

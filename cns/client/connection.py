@@ -1,4 +1,4 @@
-"""How the clients send requests: what they have in common, without the methods."""
+"""The connections of the sync and the async client, which their methods send requests by."""
 
 from __future__ import annotations
 

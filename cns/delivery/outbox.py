@@ -13,7 +13,7 @@ import msgspec
 from cns_common.store_keys import Key
 
 OUTBOX_MS = 7 * 86_400_000
-"""How long an item is kept."""
+"""The life of an item."""
 _DIGEST_BYTES = 8
 
 

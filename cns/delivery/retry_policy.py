@@ -29,7 +29,7 @@ class Phase(StrEnum):
 
 
 class Backoff(StrEnum):
-    """How the delay grows from the minimum to the maximum in the backoff phase."""
+    """The growth of the delay from the minimum to the maximum in the backoff phase."""
 
     LINEAR = "linear"
     ARITHMETIC = "arithmetic"
@@ -122,7 +122,7 @@ def delays_s(policy: RetryPolicy) -> Iterator[float]:
 
 @cache
 def lifetime_s(policy: RetryPolicy) -> float:
-    """How long after its first attempt a target may still be tried when attempts were deferred."""
+    """The time after its first attempt, in seconds, until which a target may be tried when attempts were deferred."""
     return policy.total_s if math.isfinite(policy.total_s) else sum(delays_s(policy)) * (1 + JITTER_SHARE)
 
 

@@ -19,7 +19,7 @@ _PROTOCOL_ASSIGNMENTS = IPv4Network("192.0.0.0/24")
 """Python counts it as private from 3.11.10 on only. Some clouds serve instance metadata there."""
 
 LOOKUP_TIMEOUT_S = 5.0
-"""How long Subscribe waits for a name server."""
+"""The longest time that Subscribe waits for a name server."""
 
 
 class AddressRefused(PermissionError):

@@ -22,7 +22,7 @@ from cns.endpoints.outcome import RESPONSE_CHARS_MAX
 BODY_BYTES_MAX = 64 * 1024
 """Bytes of a body that are read, so that the connection can be used again; a longer body costs the connection."""
 BODY_TIMEOUT_S = 1.0
-"""How long the body is waited for once the status is known."""
+"""The longest wait for the body once the status is known."""
 HEAD_BYTES_MAX = 128 * 1024
 """Bytes up to the end of the head, interim responses such as 102 included: far above what servers and proxies send."""
 RESPONSE_BYTES_MAX = HEAD_BYTES_MAX + 2 * BODY_BYTES_MAX

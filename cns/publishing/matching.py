@@ -30,7 +30,7 @@ FILTERS_NAMED_MAX = 10
 
 
 class FilterSummary(msgspec.Struct, frozen=True):
-    """How many subscriptions do not get a notification because of their filters.
+    """Counts of the subscriptions that do not get a notification because of their filters.
 
     `filtered`: the filter does not match. `unanswerable`: the filter could not be evaluated.
     """

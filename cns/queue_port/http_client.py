@@ -26,7 +26,7 @@ CONNECT_TIMEOUT_S = 5.0
 RESPONSE_TIMEOUT_S = 30.0
 """Time for a response, besides the time that a long poll waits."""
 RECONNECT_TIMEOUT_S = 10.0
-"""How long calls are retried while CQS cannot be connected to."""
+"""The time for which calls are retried while CQS cannot be connected to."""
 RETRY_FIRST_S = 0.1
 RETRY_MAX_S = 1.0
 ERROR_CHARS_MAX = 500

@@ -34,7 +34,7 @@ class PlatformStore(Protocol):
         ...
 
     async def regions(self, account: Key) -> list[str]:
-        """Where the account has applications, sorted. Its time may grow with what is stored: for rare acts only."""
+        """The regions in which the account has applications, sorted. May scan the store: for rare acts only."""
         ...
 
 

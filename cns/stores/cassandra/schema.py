@@ -14,8 +14,8 @@ from cns_common.cassandra.session import Statement
 GONE = 2**40
 """A timestamp above every version: ids are used once, so a row that is deleted with it stays deleted."""
 LINGER_S = 300
-"""How long a subscription that gets a filter stays among those without: longer than the time in a publish between the
-read of the topic and the read of its subscriptions."""
+"""The time for which a subscription that gets a filter stays among those without: longer than a publish takes from the
+read of the topic to the read of its subscriptions."""
 TOKEN_LIFE_S = PENDING_MS // 1000 + 86_400
 """Tokens expire by the time in their record; a day later they are deleted."""
 
