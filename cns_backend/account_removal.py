@@ -23,7 +23,7 @@ AT_ONCE = 10
 
 
 class RemovalStep(msgspec.Struct, frozen=True, kw_only=True):
-    """What one step has deleted. Repeat it until it is `complete`."""
+    """Counts of the items that one step deleted. Repeat the step until it is `complete`."""
 
     complete: bool
     users: int = 0

@@ -28,7 +28,7 @@ CACHE_AGE_SUBSCRIBED_S = 60.0
 """While announcements arrive. One may be lost although the connection holds, for example by a failover."""
 REDIS_TIMEOUT_S = 2.0
 ACK_TIMEOUT_S = 0.5
-"""How long a change waits for the other processes: one that hangs must not delay it for longer."""
+"""The longest time that a change waits for the other processes: one that hangs must not delay it for longer."""
 NO_ACK = 0
 """The number of a message that is not acknowledged."""
 QUEUE_MAX = 10_000

@@ -146,7 +146,7 @@ class Clock:
         self._timers.discard(timer)
 
     def _lead_ns(self) -> int:
-        """How far message time, without a test clock's offset, is ahead of the wall clock."""
+        """The lead of message time, without a test clock's offset, over the wall clock, in ns."""
         origin_ns = self._origin_ns if self._test else self._total_ns
         return origin_ns + self._read_monotonic_ns() - self._read_wall_ns()
 

@@ -63,7 +63,7 @@ class StoredFile(NamedTuple):
 
 
 class RemovedFiles(NamedTuple):
-    """How many files were removed for their age, and how many for the size of all."""
+    """Counts of the files that were removed for their age, and for the size of all."""
 
     age: int
     size: int

@@ -15,7 +15,7 @@ SCHEME = "redis+sentinel"
 SENTINEL_PORT = 26379
 FORM = "must be redis+sentinel://host:port,host:port/name, with the name that the Sentinels have for the server"
 ASK_S = 1.0
-"""How long one Sentinel may take to answer."""
+"""The longest time that one Sentinel may take to answer."""
 _HOST = re.compile(r"(\[[0-9a-fA-F:.]+\]|[^:\[\]]+)(?::(\d{1,5}))?")
 _ANSWER_BYTES = 4_096
 

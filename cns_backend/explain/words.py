@@ -13,7 +13,7 @@ TEXT_IN = {
     "archive": "is in the topic's archive",
     "": "is not stored any more",
 }
-"""Where the message itself is stored."""
+"""The places where the message itself is stored."""
 
 
 def acceptance_text(accepted: PublishAccepted) -> str:

@@ -1,4 +1,4 @@
-"""Which site is active, as stored, and whether a process may act by it: values and arithmetic."""
+"""The stored decision on the active site, and the rules by which a process may act on it: values and arithmetic."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Decision(NamedTuple):
 
 
 class View(NamedTuple):
-    """What a process sees at one moment."""
+    """The stored decision and the reachability of the other site, as a process sees them at one moment."""
 
     decision: Decision
     reachable: bool

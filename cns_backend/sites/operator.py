@@ -10,7 +10,7 @@ from cns_backend.sites.store import SiteStore
 
 POLL_INTERVAL_S = 0.2
 FINISH_S_MAX = 60.0
-"""How long a change waits for processes to end their work: more than a worker's drain and the life of a row."""
+"""The longest wait of a change for processes to end their work: more than a worker's drain and the life of a row."""
 
 
 class SiteChange(NamedTuple):

@@ -1,4 +1,4 @@
-"""What a process that serves does about sites: it waits until its own is active, and works until it is not."""
+"""The site of a serving process: the process waits until its site is active, and works until it is not."""
 
 from __future__ import annotations
 

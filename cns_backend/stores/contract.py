@@ -72,7 +72,7 @@ BY_SETTING = "setting"
 
 
 class PoolSize(msgspec.Struct, frozen=True, kw_only=True):
-    """How many threads an operator wants a pool to have. `worker` is the name of a process, or EVERY_WORKER."""
+    """The number of threads that an operator set for a pool. `worker` is the name of a process, or EVERY_WORKER."""
 
     pool: str
     worker: str = EVERY_WORKER
@@ -205,7 +205,7 @@ class ServiceControl(Protocol):
         ...
 
     async def asked_probes(self) -> list[ProbeRequest]:
-        """What was asked for within the last `PROBE_ASK_LIFE_S`."""
+        """The probes that were asked for within the last `PROBE_ASK_LIFE_S`."""
         ...
 
     async def state(self) -> ServiceState: ...

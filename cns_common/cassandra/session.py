@@ -45,7 +45,7 @@ Row = tuple[Any, ...]
 
 
 class Consistency(enum.IntEnum):
-    """How many replicas answer a statement, by the driver's numbers."""
+    """The replicas that must answer a statement, by the driver's numbers."""
 
     ONE = ConsistencyLevel.LOCAL_ONE
     QUORUM = ConsistencyLevel.LOCAL_QUORUM

@@ -1,4 +1,4 @@
-"""What a Cassandra session asks of the site that its process belongs to, before each statement."""
+"""The guard of a Cassandra session: it asks before each statement whether the process's site may use the store."""
 
 from __future__ import annotations
 

@@ -123,7 +123,7 @@ class Settings(BaseSettings):
     """Queues that have metrics of their own in each process; the others share an empty label."""
 
     queue_port: Literal["inline", "http"] = "inline"
-    """How CNS calls CQS: in the same process and store, or over HTTP."""
+    """The driver by which CNS calls CQS: in the same process and store, or over HTTP."""
     queue_url: HttpUrl = ""
     """The address of CQS for `queue_port=http`; empty: this service's own."""
     queue_secret: str = ""
@@ -141,7 +141,7 @@ class Settings(BaseSettings):
     """Connections of one IPv4 address or one IPv6 /64; most of them by default, as all may come through one gateway."""
 
     stop_delay_s: Annotated[float, Field(ge=0, le=300, allow_inf_nan=False)] = 0.0
-    """How long an API process that was told to stop goes on answering, so that balancers notice."""
+    """The time for which an API process that was told to stop goes on answering, so that balancers notice."""
 
     allowed_networks: Networks = None
     """Private networks that notifications may be sent to. Unset: loopback if this service listens on it, else none."""

@@ -28,7 +28,7 @@ from cns_common.metrics.catalogue import AUDIT_EVENTS_WRITTEN, AUDIT_REFUSED
 from cns_common.metrics.model import Sample
 
 WRITE_S_MAX = 20.0
-"""How long a call waits for its events; its answer is then an error, and the events are written later."""
+"""The longest wait of a call for its events; its answer is then an error, and the events are written later."""
 RETRY_S = 0.25
 WAITING_BYTES_MAX = 8 * 1024 * 1024
 """Events in memory above which new calls are refused."""

@@ -49,7 +49,7 @@ class NewestEvents(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Reach:
-    """How much may still be read."""
+    """The bytes that may still be read."""
 
     def __init__(self, bytes_max: int) -> None:
         self.left = bytes_max

@@ -13,7 +13,7 @@ TABLES = (
 )
 
 SIZES_MAX = 1_000
-"""How many are read. A size for every worker removes those of single workers, so they do not pile up."""
+"""The most sizes that are read. A size for every worker removes those of single workers, so they do not pile up."""
 
 _PUT = Statement("INSERT INTO pool_sizes(shard, pool, worker, record) VALUES (0, ?, ?, ?)")
 _REMOVE = Statement("DELETE FROM pool_sizes WHERE shard = 0 AND pool = ? AND worker = ?")

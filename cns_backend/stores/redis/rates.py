@@ -21,9 +21,9 @@ from cns_common.worker_roles import WorkerRole
 
 REDIS_TIMEOUT_S = 0.5
 RETRY_S = 1.0
-"""How long Redis is left alone after it failed."""
+"""The time for which Redis is left alone after it failed."""
 WORKERS_AGE_S = 2.0
-"""How long the number of workers is used before it is read again."""
+"""The time for which the number of workers is used before it is read again."""
 BUCKET_LIFE_MS = 2_000
 """More than the second after which a bucket is full, as a new one is."""
 MAIL_LIFE_MS = 60_000

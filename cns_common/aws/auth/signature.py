@@ -173,8 +173,8 @@ def _unsigned(name: str) -> RequestError:
 
 
 def _valid_s(expires: bytes | None) -> int:
-    """How long a signature is valid. SQS ends the validity of a presigned URL after 15 minutes, whatever longer time
-    X-Amz-Expires names; a shorter time is honoured here. The range and the error texts are S3's."""
+    """The seconds for which a signature is valid. SQS ends the validity of a presigned URL after 15 minutes, whatever
+    longer time X-Amz-Expires names; a shorter time is honoured here. The range and the error texts are S3's."""
     if expires is None:
         return WINDOW_S
     digits = expires.removeprefix(b"-")

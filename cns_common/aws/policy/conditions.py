@@ -13,7 +13,7 @@ _IF_EXISTS = "IfExists"
 
 
 class Quantifier(Enum):
-    """How a key with several values is matched; without a quantifier such a key never matches."""
+    """The match of a key with several values; without a quantifier such a key never matches."""
 
     NONE = ""
     ANY = "ForAnyValue"
