@@ -11,7 +11,7 @@ from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextC
 
 
 class Steps:
-    """What was done of a whole, whose size may be unknown."""
+    """The progress of a task, whose size may be unknown."""
 
     def __init__(self, progress: Progress, task: TaskID) -> None:
         self._progress = progress

@@ -1,4 +1,4 @@
-"""What became of a message at each of its subscriptions, as the service's events tell."""
+"""The deliveries of a message to each of its subscriptions, read from the service's events."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Delivery:
 
 
 def read_deliveries(events: Path, message_id: str) -> list[Delivery]:
-    """What is known by now, in the order of time."""
+    """The deliveries of the message that the events have by now, in the order of time."""
     from cns_common.events.schema import (
         DeliveryAttempted,
         DeliveryDeadLettered,

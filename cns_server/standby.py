@@ -1,4 +1,4 @@
-"""What an API process answers while another site is active: its health, and 503 to every call."""
+"""The answers of an API process while another site is active: its health, and 503 to every call."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ async def _check(settings: Settings, client: StoredProfile) -> list[Finding]:
 
 
 async def _check_servers(settings: Settings) -> list[Finding]:
-    """Where the data are: the directory, or Cassandra and Redis."""
+    """Check the data directory, or Cassandra and Redis."""
     if settings.store == "embedded":
         from cns_cli.doctor.data import check_data
 

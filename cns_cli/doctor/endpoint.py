@@ -30,7 +30,7 @@ _LEVELS: dict[str, Level] = {"green": "ok", "yellow": "warning", "red": "problem
 
 @dataclass(slots=True)
 class Answer:
-    """What was found; `is_cns` when a CNS answered."""
+    """The findings about the endpoint; `is_cns` if a CNS answered."""
 
     findings: list[Finding] = field(default_factory=list)
     is_cns: bool = False

@@ -1,4 +1,4 @@
-"""What a check found, and how findings are printed."""
+"""The findings of checks, and their lines on the terminal."""
 
 from __future__ import annotations
 

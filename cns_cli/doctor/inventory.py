@@ -22,7 +22,7 @@ class Place(NamedTuple):
 
 
 async def places(settings: Settings, backend: Backend, regions: Iterable[str]) -> list[Place]:
-    """Where queues and topics are. A cluster tells no regions: it is asked about the service's own and `regions`."""
+    """The places of queues and topics. A cluster lists no regions: the service's and `regions` stand for them."""
     found = _stored(settings) if settings.store == "embedded" else set()
     accounts = [one.account for one in await backend.accounts.accounts()]
     if settings.auth == "off":

@@ -84,7 +84,7 @@ class _Event(msgspec.Struct, frozen=True):
 
 
 class EventTail:
-    """What was added to the events of all processes on this machine since the last look."""
+    """Reads the events that all processes on this machine have written since the last look."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory

@@ -45,7 +45,7 @@ class QueueState(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Contents(msgspec.Struct, frozen=True, rename="camel"):
-    """What is in the store. `deepest` are the queues shown: the deepest and the one with the oldest message."""
+    """Counts of the store. `deepest` are the queues shown: the deepest and the one with the oldest message."""
 
     queues: int
     messages: int

@@ -32,7 +32,7 @@ _QUEUE = ("queue", "sent/s", "received/s", "deleted/s", "visible", "in flight", 
 _TOPIC = ("topic", "published/s", "delivered/s", "failed/s")
 _ENDPOINT = ("endpoint", "delivered/s", "failed/s")
 _ARN = re.compile(r"arn:aws:\w+:[a-z0-9-]*:\d*:")
-"""What the live view leaves out of a name, as a terminal has few columns."""
+"""The part of a name that the live view leaves out, as a terminal has few columns."""
 _Rate = QueueRate | TopicRate | EndpointRate
 
 

@@ -1,4 +1,4 @@
-"""Where the service is and who calls: options, environment, or a profile in `~/.config/cns/config.toml`.
+"""The service's address and the caller's key: options, environment, or a profile in `~/.config/cns/config.toml`.
 
 [profiles.default]
 url = "http://127.0.0.1:6059"

@@ -32,7 +32,7 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
     read: int = 0
     sent: int = 0
     resumed: int = 0
-    """How often the replay was continued."""
+    """The number of times that the replay was continued."""
 
 
 class ProgressFile:

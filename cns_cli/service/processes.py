@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from cns_server.standby import Standby
 
 DATA_LOCK_TIMEOUT_S = 15.0
-"""How long a start waits for the processes of a killed `cns up` to release the data directory."""
+"""The longest wait of a start for the processes of a killed `cns up` to release the data directory."""
 POLL_INTERVAL_S = 0.1
 STORE_RETRY_S = 1.0
 REPORTING_ROLES = ("api-store", "store")

@@ -1,4 +1,4 @@
-"""What to run for a backup of the cluster form, whose data are Cassandra's."""
+"""The commands to run for a backup of the cluster form, whose data are Cassandra's."""
 
 from __future__ import annotations
 

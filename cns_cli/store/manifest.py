@@ -1,4 +1,4 @@
-"""What a backup is made of: its files with their checksums, and who wrote it when."""
+"""The manifest of a backup: its files with their checksums, the version that wrote it, and the time."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Manifest(msgspec.Struct, frozen=True):
     """The version of the program that made the backup."""
     store_format: int
     began_ms: int
-    """What was acknowledged before is in the backup."""
+    """Everything that was acknowledged before is in the backup."""
     ended_ms: int
     pages: int
     master_key: str

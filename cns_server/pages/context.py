@@ -1,4 +1,4 @@
-"""What all groups of pages use: the signed-in call, checked forms, templates."""
+"""The parts that all groups of pages use: the signed-in call, checked forms, templates."""
 
 from __future__ import annotations
 

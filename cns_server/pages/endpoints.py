@@ -66,7 +66,7 @@ class EndpointPages:
         return _rows(found)
 
     def _health(self) -> EndpointHealth | None:
-        """What the pipeline observed; None if it never did, or wrote what this version cannot read."""
+        """The health of endpoints that the pipeline wrote; None if there is none, or this version cannot read it."""
         try:
             return read_endpoint_health(self._health_file)
         except (OSError, ValueError):

@@ -53,7 +53,7 @@ class Templates:
         self._version = version
 
     def landing(self, url: str) -> HTMLResponse:
-        """What a browser shows of the port."""
+        """The page that a browser gets at the root of the port."""
         text = self._environment.get_template("landing.html").render(url=url, version=self._version)
         return HTMLResponse(text, 200, _HEADERS)
 

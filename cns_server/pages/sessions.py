@@ -26,7 +26,7 @@ _PATH = "/ui"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Session:
-    """Who is signed in, and the token that every form of the pages sends back."""
+    """The signed-in principal, and the token that every form of the pages sends back."""
 
     principal: Principal
     form_token: str

@@ -1,4 +1,4 @@
-"""Where the pages read from, beside the REST API: the backend, the events on this machine, the data directory."""
+"""The sources of the pages beside the REST API: the backend, the events on this machine, the data directory."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ class SubscriptionPages:
 
 
 def _example(attributes: dict[str, str]) -> dict[str, str]:
-    """What the form of the trial begins with: the subscription's policy."""
+    """The first contents of the trial's form: the subscription's policy."""
     policy = attributes.get("FilterPolicy", "")
     return {
         "policy": json.dumps(json.loads(policy), indent=1, ensure_ascii=False) if policy else "",

@@ -1,4 +1,4 @@
-"""Who calls the REST API: a bearer token, a signed URL, an access key by HTTP Basic, or Signature Version 4."""
+"""Authentication of the REST API: a bearer token, a signed URL, an access key by HTTP Basic, or Signature Version 4."""
 
 from __future__ import annotations
 

@@ -204,7 +204,7 @@ class Confirmation(Wire):
 
 
 class PermissionRequest(Wire):
-    """What a token or a signed URL may do, and for how long."""
+    """The levels, queue and life of a token or signed URL that is to be made."""
 
     levels: list[str] = Field([], description="Empty: all levels. See /permissions/supportedAuthorizationLevels.")
     queue: str | None = Field(default=None, description="The only queue that it allows.")
@@ -248,7 +248,7 @@ class AccountList(Wire):
 
 
 class RemovedItems(Wire):
-    """What one request has deleted."""
+    """Counts of the items that one request deleted."""
 
     complete: bool
     users: int

@@ -160,7 +160,7 @@ class QueueRoutes:
         await self._run(rest, "sqs:PurgeQueue", account, queue)
 
     async def queue_statistics(self, rest: Begun, account: AccountId, queue: QueueName) -> Statistics:
-        """How many messages wait, are leased, are delayed; and sums and rates, if the queue's engine keeps them."""
+        """Counts of messages that wait, are leased, are delayed; sums and rates, if the queue's engine keeps them."""
         params = {"AttributeNames": [*_COUNTS.values()]}
         shown = (await self._run(rest, "sqs:GetQueueAttributes", account, queue, params))["Attributes"]
         view = await self._access.queue_by_name(rest.call, account, queue, "GetQueueAttributes")

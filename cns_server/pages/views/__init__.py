@@ -1,1 +1,1 @@
-"""What pages show, as values made from events, explanations and forms: no I/O."""
+"""The views of pages: values made from events, explanations and forms, without I/O."""

@@ -1,4 +1,4 @@
-"""What a person is told about a failure: what it means, and what to do about it."""
+"""The texts about failures for a person: the meaning of a cause, and what to do about it."""
 
 from __future__ import annotations
 

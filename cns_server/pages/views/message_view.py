@@ -1,4 +1,4 @@
-"""What the page of one message shows, from what `cns_backend.explain` knows: no I/O."""
+"""The view of the page of one message, made from an explanation of `cns_backend.explain`, without I/O."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What is stored of queues, for operators and the account's root (seed 001): nothing is changed by looking."""
+"""The debug views of queues, for operators and the account's root (seed 001). They read only."""

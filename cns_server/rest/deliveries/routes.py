@@ -37,7 +37,7 @@ Wanted = Callable[[DeliveryEvent], bool]
 
 
 class EventSource(NamedTuple):
-    """Where this process finds events. `every_machine`: all of the service's are there."""
+    """The directory of events that this process reads. `every_machine`: it has the events of all machines."""
 
     directory: Path
     every_machine: bool
