@@ -22,7 +22,7 @@ DIRECTORY = Path(sys.prefix, "share", "cns")
 OPTIONS = ("JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS")
 _PREFIX = "spark-"
 EXIT_S = 120.0
-"""How long Java may take to write an archive and end."""
+"""The longest time that Java may take to write an archive and end."""
 QUIET = "-Xlog:disable -Xlog:all=error:stderr"
 """Java would print on standard output each class that it cannot archive."""
 

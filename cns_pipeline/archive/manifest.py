@@ -33,7 +33,7 @@ _DIGITS = 6
 
 
 class ArchivedUntil(msgspec.Struct, frozen=True):
-    """How far an archive of the topic has been read: the publish time of its last message in the table, in ms."""
+    """The end of what was read of a topic's archive: the publish time of its last message in the table, in ms."""
 
     archive: str
     at_ms: int
@@ -66,7 +66,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Keep(msgspec.Struct, frozen=True):
-    """How long the table keeps messages: None: as the policies of the topics say, 0: for ever."""
+    """The time for which the table keeps messages. None: as the policies of the topics say; 0: for ever."""
 
     days: int | None = None
 

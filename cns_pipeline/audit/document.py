@@ -14,7 +14,7 @@ Severity = Literal["error", "warning", "note"]
 
 
 class Order(msgspec.Struct, frozen=True, kw_only=True):
-    """How far the first receives are from the order of the sends."""
+    """The distance of the first receives from the order of the sends."""
 
     compared: int = 0  # messages: sent and received
     out_of_order: int = 0  # not in the longest increasing subsequence

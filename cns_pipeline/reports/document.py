@@ -12,7 +12,7 @@ from cns_pipeline.period import Period
 
 
 class Coverage(msgspec.Struct, frozen=True, kw_only=True):
-    """How much of what happened the report knows."""
+    """The completeness of the report: events that it has, and events that are missing or unreadable."""
 
     events: int = 0  # of the period, of all kinds
     unknown: int = 0  # numbers without an event: never written, or removed before they were ingested

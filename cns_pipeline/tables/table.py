@@ -25,7 +25,7 @@ from cns_pipeline.tables.manifest import Batch, Manifest, Part, PlacedPart
 C = TypeVar("C")
 
 GRACE_MS = 3_600_000
-"""How long the files of replaced parts stay. A reader that takes longer fails; it never sees a part of the rows."""
+"""The time for which files of replaced parts stay. A slower reader fails; it never sees a part of the rows."""
 STRAY_MS = 24 * 3_600_000
 """On a file system without the writer's lock, a directory without a manifest may be one that is being written; not
 after this time."""

@@ -1,4 +1,4 @@
-"""What became of each message that was sent: one word in the column `fate`.
+"""The fate of each message that was sent: one word in the column `fate`.
 
     received    at least once, intact
     corrupt     received with another checksum than sent

@@ -1,4 +1,4 @@
-"""How far the first receives are from the order of the sends, for each sending and receiving process.
+"""The distance of the first receives from the order of the sends, for each sending and receiving process.
 
 Within a process the numbers of its events order them without a clock; between processes nothing does, so each pair of a
 sender and a receiver is a sequence of its own. FIFO queues number their messages over all senders: there each group and

@@ -1,4 +1,4 @@
-"""What the history of each endpoint lets expect: medians and their spread, at the same hour where there is enough.
+"""The baseline of each endpoint from its history: medians and their spread, at the same hour where there is enough.
 
 Medians and median absolute deviations (MAD) are those of hours: one bad night in four weeks moves neither.
 """

@@ -16,8 +16,8 @@ WEEK = "week"
 HOUR = "hour_ms"
 """The start of the hour, in ms since the epoch."""
 PLACE = "place"
-"""What an event counts for: the ARN of the subscription; `direct`, account, protocol and endpoint of a direct delivery;
-where there is no single target the topic's ARN, or `direct` and the account of a direct publish."""
+"""The key that an event counts for: the ARN of the subscription; `direct`, account, protocol and endpoint of a direct
+delivery; where there is no single target the topic's ARN, or `direct` and the account of a direct publish."""
 HAS_TARGET = "has_target"
 """Whether the place is a subscription or the target of a direct publish."""
 

@@ -1,4 +1,4 @@
-"""How (message, target) ended, added up in one pass for all that the report makes of it."""
+"""The ends of each (message, target), added up in one pass for all figures of the report that use them."""
 
 from __future__ import annotations
 

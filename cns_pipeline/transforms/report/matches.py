@@ -1,4 +1,4 @@
-"""How many subscriptions fan-outs found, and how many filters left out; of what a crash repeated the latest counts."""
+"""Counts of the subscriptions that fan-outs found and filters left out; of a repeated fan-out the latest counts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What became of each (message, target), however often a crash repeated an event; replays are left out.
+"""The outcome of each (message, target), however often a crash repeated an event; replays are left out.
 
 Rows without a target are of the message itself: when it was accepted, and how many subscriptions it matched.
 """

@@ -1,4 +1,4 @@
-"""How many attempts it took until deliveries ended."""
+"""Counts of deliveries by the number of attempts until they ended."""
 
 from __future__ import annotations
 
