@@ -15,7 +15,7 @@ LEASE_MS = 15_000
 """Another worker takes over the tasks of a dead one after so long."""
 RENEW_INTERVAL_S = 5.0
 TRIGGER_GRACE_S = 5.0
-"""How long a run that was asked for may take to begin."""
+"""The longest time that a run that was asked for may take to begin."""
 
 
 class RecordedTask(Protocol):
@@ -54,7 +54,7 @@ class TaskKind(Protocol[Task]):
     name: str
     """The name of the tasks' leases."""
     poll_interval_s: float
-    """How often a worker looks for tasks without a worker."""
+    """The interval at which a worker looks for tasks without a worker."""
 
     async def active(self) -> Sequence[Task]: ...
 

@@ -57,7 +57,7 @@ class MoveTasks:
 
 
 def pace(per_second: int) -> tuple[int, float]:
-    """How many messages a batch has, and how many seconds lie between the beginnings of two batches. 0 messages a
+    """The messages of a batch, and the seconds between the beginnings of two batches. 0 messages a
     second stand for no limit."""
     if not per_second:
         return BATCH, 0.0

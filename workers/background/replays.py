@@ -11,7 +11,7 @@ from workers.background.leased_tasks import TaskRun
 
 POLL_INTERVAL_S = 0.5
 REST_S = 2.0
-"""How long a worker leaves a replay alone that waits for its end time or for room in the queue."""
+"""The time for which a worker leaves a replay alone that waits for its end time or for room in the queue."""
 
 
 class Replays:

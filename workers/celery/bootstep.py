@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 STORE_RETRY_S = 1.0
 POLL_INTERVAL_S = 0.1
 CELERY_END_TIMEOUT_S = 5.0
-"""How long Celery may take to end after the worker ended."""
+"""The longest time that Celery may take to end after the worker ended."""
 POOLS = (thread.TaskPool, solo.TaskPool)
 """Celery's pools that run tasks in the worker's own process."""
 

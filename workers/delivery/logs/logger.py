@@ -22,7 +22,7 @@ from workers.delivery.logs.writer import DeliveryLogWriter, LogLimits
 
 OWNERS_REMEMBERED = 10_000
 OWNER_LIFE_MS = 5_000
-"""How long the attributes of an application or an account are cached."""
+"""The time for which the attributes of an application or an account are cached."""
 WAITING_MAX = 1_000
 """Attempts that wait for the attributes of one owner."""
 
