@@ -1,4 +1,4 @@
-"""How long each hop of a publish takes in the cluster form, and what 1,000 notifications cost.
+"""Measures the time of each hop of a publish in the cluster form, and the CPU time of 1,000 notifications.
 
     python -m bench.hops [--rate 20] [--publishes 300] [--endpoints 1,101]
 

@@ -1,4 +1,4 @@
-"""What traces cost: CPU of all processes for a publish that is delivered to one webhook, with and without traces.
+"""Measures the CPU time of a publish that is delivered to one webhook, with and without traces.
 
     python -m bench.trace_cost [--publishes 2000] [--rounds 3]
 

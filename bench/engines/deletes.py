@@ -1,4 +1,4 @@
-"""How the time of a receive grows with the messages that were deleted before (rows P9 and P11), and the tombstones."""
+"""Measures the time and the tombstones of a receive after many deletes (rows P9 and P11)."""
 
 from __future__ import annotations
 

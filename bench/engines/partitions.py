@@ -1,4 +1,4 @@
-"""How an engine spreads the messages of one queue over partitions, and so over the nodes of a ring (row P10)."""
+"""Measures the spread of one queue's messages over partitions, and so over the nodes of a ring (row P10)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an experiment found: a table, and each statement of the seed with a verdict."""
+"""The report of an experiment: a table, and each statement of the seed with a verdict."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ _PATH = b"POST /e/"
 
 
 class Kind(StrEnum):
-    """How an endpoint behaves while it fails."""
+    """The behaviour of an endpoint while it fails."""
 
     HEALTHY = "healthy"  # answers 200
     REFUSED = "refused"  # refuses connections

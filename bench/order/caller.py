@@ -16,7 +16,7 @@ from bench.load.wire import Lane, LoadError, connect
 ANSWER_S = 30.0
 RETRY_S = 0.05
 REFUSED = "HTTP/1.1 4"
-"""How a failure begins that a repetition would not mend."""
+"""The beginning of a failure's text that a repetition would not mend."""
 TRIES_MAX = 1_200
 
 

@@ -41,7 +41,7 @@ def figures(load: Load, measured: Measured) -> Row:
 
 
 class Order:
-    """How far a sequence of places, all different, is from 0, 1, 2 and so on."""
+    """The distance of a sequence of places, all different, from 0, 1, 2 and so on."""
 
     def __init__(self, places: Sequence[int]) -> None:
         right = {place: position for position, place in enumerate(sorted(places))}

@@ -1,4 +1,4 @@
-"""How long an audit of one large queue takes, and how much memory: the whole process tree, Java and Python.
+"""Measures time and memory of an audit of one large queue: the whole process tree, Java and Python.
 
 python -m bench.order.large [--messages 10000000] [--order almost|shuffled] [--keep DIR]
 

@@ -1,4 +1,4 @@
-"""What senders and receivers do in an experiment, and what they note: each send, receive and delete of a message."""
+"""The senders and receivers of an experiment, and their record of each send, receive and delete of a message."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Load(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(slots=True)
 class QueueLog:
-    """What the clients saw of one queue. A message is a number, in the order of the acknowledged sends."""
+    """The clients' record of one queue. A message is a number, in the order of the acknowledged sends."""
 
     name: str
     acknowledged: list[int] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""What `cns pipeline archive` and `cns replay` cost: seconds, and CPU seconds of all processes, for made messages.
+"""Measures `cns pipeline archive` and `cns replay` on made messages: seconds, and CPU seconds of all processes.
 
     python -m bench.pipeline.archive [--messages 200000]
 

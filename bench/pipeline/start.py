@@ -1,4 +1,4 @@
-"""What each start costs, whatever there is to do: CPU seconds of Java and Python, and the sizes of what is written.
+"""Measures the fixed cost of each start: CPU seconds of Java and Python, and the sizes of the written files.
 
     python -m bench.pipeline.start [--events 30000]
 

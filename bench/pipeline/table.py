@@ -1,4 +1,4 @@
-"""What the table of events costs: ingest, many small files against merged ones, and a follower without new segments.
+"""Measures the table of events: ingest, many small files against merged ones, a follower without new segments.
 
     python -m bench.pipeline.table [--events 1000000] [--small 250000] [--segments 10000] [--idle-s 60]
 

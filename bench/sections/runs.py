@@ -31,7 +31,7 @@ CONNECTIONS = 64
 PUBLISHERS = 16
 WAITING = 8
 QUIET_S_MAX = 10.0
-"""How long a run waits for the machine to be idle."""
+"""The longest time that a run waits for the machine to be idle."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,7 +25,7 @@ HOST_CONFIGURATION = (
     "/etc/apt/apt.conf.d",
     "/etc/ssl/certs/ca-certificates.crt",
 )
-"""How this machine reaches its package registries: mounted during a build, not part of the image."""
+"""The files by which this machine reaches its package registries: mounted during a build, not part of the image."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

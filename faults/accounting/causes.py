@@ -14,7 +14,7 @@ SETTLED_WITHIN_NS = int(2.0 * NS_PER_S)
 REPEATED_WITHIN_NS = NS_PER_S
 """Guarantee: a delivery answered longer than this before a crash is settled, and not sent again."""
 AFTERMATH_NS = NS_PER_S // 2
-"""How long calls cut off by a crash still fail or are repeated after the service recovered."""
+"""The time after a recovery in which calls that a crash cut off still fail or are repeated."""
 JITTER_NS = NS_PER_S // 10
 """Between a kill and its note in the ledger, or between an answer and the moment its reader runs."""
 REGAINED_WITHIN_NS = int(2.5 * NS_PER_S)

@@ -35,7 +35,7 @@ PERMITTED_CAUSES: dict[str, frozenset[str]] = {
 }
 """Causes of duplicates, by kind of round."""
 VICTIM_COUNTS = {REDIS: 1, WORKER: 2, API: 2, NODE: 3, CLOCKS: 1, PARTITION: 4, REPLICA: 1}
-"""How many processes of the kind there are; one is killed, or cut off from Redis."""
+"""The number of processes of the kind, one of which is killed, or cut off from Redis."""
 KILL_AFTER_S = (0.5, 4.0)
 """The first dead letters are moved after two seconds."""
 OUTAGE_S: dict[str, tuple[float, float]] = {

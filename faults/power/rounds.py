@@ -33,7 +33,7 @@ NAMED_CUTS = 2
 """For each kind of position."""
 
 Corruption = Callable[[Database], None]
-"""How a mutation test breaks the database."""
+"""The way in which a mutation test breaks the database."""
 
 
 async def power_round(seed: int, *, syncs_count: bool = True, corrupt: Corruption | None = None) -> PowerResult:

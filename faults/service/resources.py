@@ -22,7 +22,7 @@ VISIBILITY_S = 30
 REDRIVE_VISIBILITY_S = 1
 REDRIVE_RECEIVES_MAX = 2
 JUMP_S = VISIBILITY_S + 1
-"""How far the clock is moved, so that every lease runs out."""
+"""The time by which the clock is moved, so that every lease runs out."""
 PART_POLICY = '{"part": ["yes"]}'
 CONFIRM_TIMEOUT_S = 30.0
 POLL_INTERVAL_S = 0.05
