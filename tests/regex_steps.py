@@ -1,4 +1,4 @@
-"""How many steps a regular expression takes, counted: a backtracking matcher over the parse tree of `re`.
+"""Counts the steps of a regular expression: a backtracking matcher over the parse tree of `re`.
 
 It goes the way that `re`'s own matcher goes: alternatives in order, greedy repeats from long to short, no memory of
 what failed. It leaves out that matcher's short cuts (a literal prefix that is searched for first, a look at the next

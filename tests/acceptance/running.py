@@ -49,7 +49,7 @@ class Up(Service):
         return self.cns("logs", *words).stdout
 
     def copies(self, text: str) -> int:
-        """How often the database files hold the text. It is in the log, and later in the database, too."""
+        """The number of times that the database files hold the text: in the log, and later in the database, too."""
         return max(path.read_bytes().count(text.encode()) for path in self.data.glob("store.db*"))
 
     # -- life ---------------------------------------------------------------------------------------------------------

@@ -47,7 +47,7 @@ class Service(ABC):
 
     @abstractmethod
     def copies(self, text: str) -> int:
-        """How often the store holds the text."""
+        """The number of times that the store holds the text."""
 
     @abstractmethod
     def delivery_logs(self, *words: str) -> str:

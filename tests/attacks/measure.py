@@ -18,7 +18,7 @@ GROWTH_BYTES_MAX = 100_000_000
 P99_MS_MAX = 100.0
 LOG_BYTES_MAX = 1_000_000
 CALLS_S = 120.0
-"""How long to wait for normal calls beside an attack; they fail the attack, not the program, when they are slow."""
+"""The longest wait for normal calls beside an attack; they fail the attack, not the program, when they are slow."""
 MB = 1_000_000
 
 

@@ -23,7 +23,7 @@ SUBSCRIPTIONS = 40
 """Notifications answered by a flood at the same time."""
 CALLS_BESIDE = 300
 FLOODS_S = 120.0
-"""How long to wait for the first answer of every subscription. Later attempts may begin meanwhile and count, too."""
+"""The longest wait for the first answer of every subscription. Later attempts may begin meanwhile and count, too."""
 
 
 def attack(service: Up, endpoint: HostileEndpoint, probe: LatencyProbe, name: str, n: int, calls: int) -> Tally:

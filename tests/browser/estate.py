@@ -1,4 +1,4 @@
-"""What the pages show in the browser: queues, dead letters, a topic with an endpoint that is down, a report."""
+"""The data of the pages in the browser: queues, dead letters, a topic with an endpoint that is down, a report."""
 
 from __future__ import annotations
 

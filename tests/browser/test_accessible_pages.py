@@ -45,7 +45,7 @@ def axe() -> str:
 
 
 def check(page: Page) -> list[str]:
-    """What axe finds serious. Its script is run by the debugger: the page's policy would refuse it."""
+    """The serious findings of axe. Its script is run by the debugger: the page's policy would refuse it."""
     page.evaluate(axe())
     found = page.evaluate("rules => axe.run(document, rules).then(run => run.violations)", RULES)
     return [

@@ -28,7 +28,7 @@ class Process:
 
 
 class Place(NamedTuple):
-    """Where processes use an engine."""
+    """The servers and the engine that processes use."""
 
     cassandra: CassandraAddress
     engine: str = "cqs"

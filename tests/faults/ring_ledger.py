@@ -1,4 +1,4 @@
-"""What processes of one queue reported, and what follows: lost messages, deletes that came back, duplicates."""
+"""The reports of one queue's processes, and their faults: lost messages, deletes that came back, duplicates."""
 
 from __future__ import annotations
 

@@ -108,7 +108,7 @@ def _send_fifo(sqs: Any, url: str, prefix: str) -> list[str]:
 
 
 class Drill:
-    """What was accepted, and where it is."""
+    """The steps of the drill, and its account of accepted, held and lost messages."""
 
     def __init__(self, first: RunningSite, second: RunningSite) -> None:
         self.first = first

@@ -50,7 +50,7 @@ class Served(NamedTuple):
 
     @property
     def events(self) -> int:
-        """How many there are in the sealed segments: the first and last line of each are none."""
+        """The number of events in the sealed segments: the first and last line of each are none."""
         return sum([len(path.read_bytes().splitlines()) - 2 for path in self.segments()])
 
 

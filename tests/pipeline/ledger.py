@@ -10,8 +10,8 @@ from typing import Any
 
 @dataclass(kw_only=True)
 class Published:
-    """What was accepted for one topic; the topic '' is that of direct publishes. `unanswerable` are drops that name no
-    subscription, as its filter could not be evaluated."""
+    """Counts of the messages accepted for one topic; '' is the topic of direct publishes. `unanswerable` are drops that
+    name no subscription, as its filter could not be evaluated."""
 
     accepted: int = 0
     accepted_bytes: int = 0
@@ -21,8 +21,8 @@ class Published:
 
 @dataclass(kw_only=True)
 class Delivered:
-    """What became of one subscription's notifications. Replays are in the fields that say so, and in `size_bytes`, the
-    sum of all delivered bodies."""
+    """Counts of one subscription's notifications by outcome. Replays are in the fields that say so, and in
+    `size_bytes`, the sum of all delivered bodies."""
 
     topic: str
     subscription: str  # ARN; '' for a direct publish

@@ -14,7 +14,7 @@ from cns_pipeline.storage import Storage
 
 
 def numbers(spark: SparkSession, out: Path) -> Counter[tuple[str, int]]:
-    """How often each event is in the table."""
+    """The number of times that each event is in the table."""
     frame = read_events(spark, PipelinePaths(out)).where("sequence > 0").select("boot", "sequence")
     return Counter((row["boot"], row["sequence"]) for row in frame.collect())
 

@@ -99,7 +99,7 @@ def _tables(rules: dict[str, Rule], shown: Shown) -> list[str]:
 
 
 def _operations(rules: dict[str, Rule], shown: Shown) -> list[str]:
-    """How many rules name each operation, and how many tests show those; rules of all operations stand apart."""
+    """A line for each operation: rules that name it, and tests that show them. Rules of all operations stand apart."""
     named: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
     for rule in rules.values():
         for operation in rule.on or ("all",):

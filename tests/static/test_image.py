@@ -13,7 +13,7 @@ LET_THROUGH = re.findall(r"^!(\S+)", (ROOT / ".dockerignore").read_text(), re.MU
 
 
 def copied() -> set[str]:
-    """What the Dockerfile copies from the context."""
+    """The files that the Dockerfile copies from the context."""
     lines = re.findall(r"^COPY (?!--from)(.+)", DOCKERFILE, re.MULTILINE)
     return {source for line in lines for source in line.split()[:-1]}
 

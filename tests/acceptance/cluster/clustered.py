@@ -61,7 +61,7 @@ class Clustered(Service):
         return "".join(self.cluster.cns("logs", *words, "--data", folder) for folder in folders)
 
     def copies(self, text: str) -> int:
-        """How often the rows of all tables hold the text."""
+        """The number of times that the rows of all tables hold the text."""
         host, _, port = self.cluster.environment["CNS_CASSANDRA"].rpartition(":")
         profile = ExecutionProfile(load_balancing_policy=RoundRobinPolicy())
         with Cassandra([host], int(port), execution_profiles={EXEC_PROFILE_DEFAULT: profile}) as cassandra:

@@ -1,4 +1,4 @@
-"""What the REST API shows of queues on the engines that have views of their own."""
+"""The REST API's debug views of queues on the engines that have views of their own."""
 
 from __future__ import annotations
 

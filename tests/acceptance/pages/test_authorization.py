@@ -92,7 +92,7 @@ def of(*kinds: str, method: str = "") -> list[tuple[str, str]]:
 
 @dataclass(frozen=True)
 class Estate:
-    """What the first account has."""
+    """The queue, topic, subscription and message of the first account."""
 
     queue: str
     topic: str

@@ -1,4 +1,4 @@
-"""What an operator and an owner do on the pages: probe an endpoint that is down, resize the workers' pools."""
+"""Work of an operator and an owner on the pages: probe an endpoint that is down, resize the workers' pools."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from tests.acceptance.terraform.resource import Config, Resource, found
 from tests.acceptance.terraform.schema import Schema, Values, at_creation, at_update, differences
 
 QUEUE_LOOKS = 6
-"""How often in succession the provider must read the wanted values of a queue."""
+"""The number of times in succession that the provider must read the wanted values of a queue."""
 
 
 @dataclass(frozen=True)

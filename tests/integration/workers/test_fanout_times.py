@@ -1,4 +1,4 @@
-"""How long a fan-out took is counted once its jobs are stored."""
+"""The duration of a fan-out is counted once its jobs are stored."""
 
 from __future__ import annotations
 

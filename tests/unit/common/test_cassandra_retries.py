@@ -1,4 +1,4 @@
-"""What the session does with errors of Cassandra, asked as the driver asks."""
+"""The session's decisions on errors of Cassandra, asked as the driver asks."""
 
 from __future__ import annotations
 

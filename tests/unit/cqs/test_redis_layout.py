@@ -1,4 +1,4 @@
-"""Which Redis server has a shard, and what a change of the list of servers moves."""
+"""The Redis server of a shard, and the shards that a change of the list of servers moves."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which process may act by a decision on the active site, and which may only finish."""
+"""The processes that may act by a decision on the active site, and those that may only finish."""
 
 from __future__ import annotations
 

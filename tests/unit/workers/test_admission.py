@@ -407,7 +407,7 @@ async def test_of_thousands_many_are_tried_at_once() -> None:
 
 
 async def _rooms_per_poll(endpoints: int, until: int) -> list[int]:
-    """How many endpoints, each with one failed send, get room again in each poll."""
+    """The number of endpoints, each with one failed send, that get room again in each poll."""
     driver, told, steps = SendDriver(), list[str](), list[int]()
     driver.admission.on_room = told.append
     for number in range(endpoints):

@@ -70,7 +70,7 @@ def tables_read(sent: Sequence[Sent]) -> set[str]:
 
 
 async def tombstones(session: Cassandra, sent: Sequence[Sent]) -> int:
-    """How many removed rows Cassandra passes over in these reads, by its trace."""
+    """The number of removed rows that Cassandra passes over in these reads, by its trace."""
 
     def trace(statement: Statement, values: tuple[object, ...]) -> list[str]:
         driver = session._connection.session

@@ -15,7 +15,7 @@ from tests.own_redis import OwnRedis
 
 HOUR_MS = 3_600_000
 BEHIND_S = [60, -60]
-"""How far the first process's clock is behind that of the second, which is nearly right."""
+"""The lag of the first process's clock behind that of the second, which is nearly right."""
 STARTED_S = 5
 """The tests' clocks stand still. Started so long ago, each differs from Redis' clock by more than it tolerates, however
 fast the machine is."""

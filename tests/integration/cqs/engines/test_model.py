@@ -81,7 +81,7 @@ def test_queues_on_cassandra_do_what_the_model_does(tmp_path: Path, engine: str,
 
 @pytest.mark.extended
 def test_commit_and_rollback_on_pipes(tmp_path: Path) -> None:
-    """What is given back goes to the tail under its id; what is deleted is gone."""
+    """A message that is given back goes to the tail under its id; a deleted one is gone."""
     with _opened(tmp_path, "pipes") as service:
         queue = Queue(service, "q", VisibleQueue(fifo=False))
         sent = {body: queue("SendMessage", MessageBody=body)["MessageId"] for body in "abcd"}

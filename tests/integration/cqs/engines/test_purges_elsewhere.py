@@ -105,7 +105,7 @@ def unnoticed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def _everything(queue: QueueFixture) -> list[bytes]:
-    """What the purger can receive, now or later."""
+    """All messages that the purger can receive, now or later."""
     queue.advance(3 * 60_000)
     return sorted(bodies(await queue.drain()))
 

@@ -1,4 +1,4 @@
-"""Which statements each engine on Cassandra sends: conditional ones, reads, and removed rows that reads pass over."""
+"""The statements of each engine on Cassandra: conditional ones, reads, and removed rows that reads pass over."""
 
 from __future__ import annotations
 

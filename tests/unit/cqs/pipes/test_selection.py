@@ -1,4 +1,4 @@
-"""Which messages a popper takes, and in which order: the worked example of seed 003."""
+"""The messages that a popper takes, and their order: the worked example of seed 003."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How poppers choose: owned pipes, pipes in turn, and the strict modes."""
+"""The choice of pipes by poppers: owned pipes, pipes in turn, and the strict modes."""
 
 from __future__ import annotations
 
