@@ -26,15 +26,19 @@ def table(scratch: Path, _n: int, seed: int) -> list[str]:
     """Loss and repeats of `MESSAGES` messages; the seed states 1 in 2,000,000 and 1 in 1,000,000."""
     with api_pair(scratch / "long") as pair:
         traffic, seconds = uvloop.run(_long(pair, seed))
-    check = traffic.check
-    per_million = check.repeated * 1_000_000 / check.sent
-    repeated = bar_cell(f"≤ {REPEATED_PER_MILLION}", met=per_million <= REPEATED_PER_MILLION)
+        check = traffic.check
+        per_million = check.repeated * 1_000_000 / check.sent
+        repeated = bar_cell(f"≤ {REPEATED_PER_MILLION}", met=per_million <= REPEATED_PER_MILLION)
+        row = (
+            f"| {check.sent:,} | {QUEUES}, {QUEUES * SENDERS}, {QUEUES * RECEIVERS} | {check.sent / seconds:,.0f} |"
+            f" {check.missing} | {bar_cell('0', met=check.missing == 0)} | {per_million:.2f} | {repeated} |"
+        )
+        print(row, flush=True)  # half an hour of work: it is not lost if the processes stop badly
     return [
         "| messages | queues, senders, receivers | messages/s, sent and deleted | lost | bar |"
         " repeated per million | bar |",
         "|---|---|---|---|---|---|---|",
-        f"| {check.sent:,} | {QUEUES}, {QUEUES * SENDERS}, {QUEUES * RECEIVERS} | {check.sent / seconds:,.0f} |"
-        f" {check.missing} | {bar_cell('0', met=check.missing == 0)} | {per_million:.2f} | {repeated} |",
+        row,
     ]
 
 
