@@ -31,7 +31,7 @@ def main() -> None:
 
 
 class Results:
-    """Where the workers put what they did."""
+    """The tasks that the workers have done."""
 
     def __init__(self) -> None:
         self.done: set[str] = set()
