@@ -1,4 +1,4 @@
-"""Which files are pages of the site, and their links: those to pages are kept, those to other files become text."""
+"""The pages of the site and their links: links to pages are kept, links to other files become text."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ def sources() -> Mapping[Path, str]:
     """The files of the site, and their names in it."""
     documents = {path: str(path.relative_to(ROOT / "docs")) for path in (ROOT / "docs").rglob("*.md")}
     pictures = {path: str(path.relative_to(ROOT / "docs")) for path in (ROOT / "docs").rglob("*.svg")}
-    programs = {path: f"examples/{path.name}" for path in (ROOT / "examples").glob("*.py")}
+    examples = [*(ROOT / "examples").glob("*.py"), *(ROOT / "examples").glob("*/*.tf")]
+    programs = {path: str(path.relative_to(ROOT)) for path in examples}
     return {**documents, **pictures, **programs, **{ROOT / name: page for name, page in AT_THE_ROOT.items()}}
 
 
