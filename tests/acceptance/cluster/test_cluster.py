@@ -3,14 +3,17 @@ be missing."""
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import signal
+import socket
 import subprocess
 import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from botocore.exceptions import BotoCoreError, ClientError
@@ -21,8 +24,10 @@ from tests.acceptance.polls import Poll
 from tests.acceptance.running import keys_in, running
 from tests.acceptance.service import BIN, REGION
 from tests.acceptance.topics import Topic, arn_of, queue_for, receive_all, receive_one
+from tests.ports import free_port
 from tests.waiting import wait_until
 
+NAME = "cns.example.test"
 SDK_TRIES = 5
 """The default of the SDKs."""
 
@@ -32,19 +37,51 @@ def at(service: Clustered, index: int, queue: str) -> str:
     return queue.replace(service.url, service.cluster.apis[index].url)
 
 
+def sends(service: Clustered) -> list[float]:
+    """SendMessage calls that each API process has answered."""
+    counter = ("cns_api_calls_total", frozenset({'operation="SendMessage"'}))
+    return [service.samples_at(index).get(counter, 0) for index in (0, 1)]
+
+
 # -- calls go to each API process in turn -----------------------------------------------------------------------------
 
 
 @pytest.mark.slice
 def test_each_request_goes_to_the_next_process(service: Clustered, sqs: Any, queue: str) -> None:
-    def calls() -> list[float]:
-        counter = ("cns_api_calls_total", frozenset({'operation="SendMessage"'}))
-        return [service.samples_at(index).get(counter, 0) for index in (0, 1)]
-
-    before = calls()
+    before = sends(service)
     for n in range(10):
         sqs.send_message(QueueUrl=queue, MessageBody=str(n))
-    assert [now - then for now, then in zip(calls(), before, strict=True)] == [5, 5]
+    assert [now - then for now, then in zip(sends(service), before, strict=True)] == [5, 5]
+
+
+def test_a_name_with_the_addresses_of_all_processes(
+    service: Clustered, queue: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """DNS in turn instead of a balancer: connections are shared out, those of a dead process go to the next one."""
+    ports = [urlsplit(api.url).port for api in service.cluster.apis]
+    resolved, resolve = itertools.count(), socket.getaddrinfo
+
+    def in_turn(host: Any, *rest: Any, **more: Any) -> Any:
+        if host != NAME:
+            return resolve(host, *rest, **more)
+        first = next(resolved) % len(ports)
+        turned = [*ports[first:], *ports[:first]]
+        return [(socket.AF_INET, socket.SOCK_STREAM, 0, "", ("127.0.0.1", port)) for port in turned]
+
+    def send() -> None:
+        """A client that has no connection yet."""
+        url = queue.replace(service.url, f"http://{NAME}")
+        service.client("sqs", url=f"http://{NAME}").send_message(QueueUrl=url, MessageBody="x")
+
+    monkeypatch.setattr(socket, "getaddrinfo", in_turn)
+    before = sends(service)
+    for _ in range(6):
+        send()
+    assert [now - then for now, then in zip(sends(service), before, strict=True)] == [3, 3]
+    ports[0] = free_port()
+    for _ in range(4):
+        send()
+    assert [now - then for now, then in zip(sends(service), before, strict=True)] == [3, 7]
 
 
 # -- long polls -------------------------------------------------------------------------------------------------------
