@@ -58,6 +58,7 @@ COMPOSE_FILES = ("docker-compose.yml", "docker-compose.scaled.yml", "docker-comp
 OTHER_LANGUAGES = "tests/acceptance/clients/test_other_languages.py"
 VALIDATORS = "tests/acceptance/clients/test_foreign_validators.py"
 WEBHOOKS = "tests/acceptance/clients/test_webhook_pages.py"
+CLIENT_PAGE = "tests/acceptance/clients/test_client_page.py"
 RULE_ENGINE = "tests/filters/test_against_ruler.py"
 
 Command = tuple[str, ...]
@@ -115,7 +116,7 @@ STAGES = (
     tests(
         "acceptance",
         *IN_TWO,
-        *ignoring(OTHER_LANGUAGES, VALIDATORS, WEBHOOKS),
+        *ignoring(OTHER_LANGUAGES, VALIDATORS, WEBHOOKS, CLIENT_PAGE),
         "tests/acceptance",
         gate=GATE,
         needs=("redis", "exim", "namespaces", "curl"),
@@ -146,6 +147,7 @@ STAGES = (
         OTHER_LANGUAGES,
         VALIDATORS,
         WEBHOOKS,
+        CLIENT_PAGE,
         RULE_ENGINE,
         gate=SLICE,
         needs=("node", "curl", "jq"),
@@ -229,7 +231,7 @@ def run(chosen: dict[Stage, Command], missing: dict[str, str], *, at_a_time: int
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """How a stage ended. `cpu_s` is user and system time of its process and of all children that it waited for."""
+    """The result of a stage. `cpu_s` is user and system time of its process and of all children that it waited for."""
 
     stage: str
     code: int
