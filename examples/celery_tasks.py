@@ -68,7 +68,7 @@ def main() -> None:
         add.delay(1, 2)
         add.apply_async((3, 4), countdown=1)
         fetch.delay()
-        for text in receive(results, 3):
+        for text in receive(results, 3, worker):
             print(text)
     finally:
         worker.terminate()
@@ -82,10 +82,12 @@ def start_worker() -> subprocess.Popen[bytes]:
     return subprocess.Popen([sys.executable, *words], cwd=Path(__file__).parent, stdout=subprocess.DEVNULL)
 
 
-def receive(queue: str, count: int) -> list[str]:
+def receive(queue: str, count: int, worker: subprocess.Popen[bytes]) -> list[str]:
     sqs = boto3.client("sqs")
     found: list[str] = []
     while len(found) < count:
+        if worker.poll() is not None:
+            sys.exit("the worker has ended")
         answer = sqs.receive_message(QueueUrl=queue, MaxNumberOfMessages=10, WaitTimeSeconds=20)
         for message in answer.get("Messages", []):
             found.append(message["Body"])

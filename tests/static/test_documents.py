@@ -40,6 +40,13 @@ def test_links_lead_somewhere(page: Path) -> None:
             assert anchor in anchors(target), link
 
 
+def test_every_guide_is_in_the_list_and_in_the_navigation() -> None:
+    guides = {path.name for path in (ROOT / "docs" / "guides").glob("*.md")} - {"index.md"}
+    listed = set(re.findall(r"\]\(([\w-]+\.md)\)", (ROOT / "docs" / "guides" / "index.md").read_text()))
+    shown = set(re.findall(r"guides/([\w-]+\.md)", (ROOT / "mkdocs.yml").read_text())) - {"index.md"}
+    assert guides == listed == shown
+
+
 def test_the_comparison_names_the_rivals() -> None:
     text = (ROOT / "docs" / "comparison.md").read_text()
     named = ("ActiveMQ", "RabbitMQ", "MSMQ", "Kafka", "Amazon SQS", "Azure Queue")  # by seed 001
