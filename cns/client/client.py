@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from cns.client import values
 from cns.client.administration import AdministrationCalls, AsyncAdministrationCalls
 from cns.client.connection import find_caller
+from cns.client.dead_letters import AsyncDeadLetterCalls, DeadLetterCalls
 from cns.client.deliveries import AsyncDeliveryCalls, DeliveryCalls
 from cns.client.requests import DEFAULT_LIFE_S
 
@@ -15,7 +16,7 @@ __all__ = ["AsyncClient", "Client", "find_caller"]
 _NONE: Mapping[str, str] = {}
 
 
-class Client(AdministrationCalls, DeliveryCalls):
+class Client(AdministrationCalls, DeliveryCalls, DeadLetterCalls):
     """A client for threads. Use it as a context manager, or close it."""
 
     def list_queues(self, prefix: str = "", after: str = "", *, definitions: bool = False) -> values.QueueNames:
@@ -125,7 +126,7 @@ class Client(AdministrationCalls, DeliveryCalls):
         return self._send(self._requests.create_permission(levels, queue, life_seconds))
 
 
-class AsyncClient(AsyncAdministrationCalls, AsyncDeliveryCalls):
+class AsyncClient(AsyncAdministrationCalls, AsyncDeliveryCalls, AsyncDeadLetterCalls):
     """The same for asyncio."""
 
     async def list_queues(self, prefix: str = "", after: str = "", *, definitions: bool = False) -> values.QueueNames:

@@ -1,4 +1,4 @@
-"""Deliveries, subscriptions, filters and dead letters: how a message went on, and what to do about it."""
+"""Deliveries, subscriptions and filters: how a message went on."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import msgspec
 
 from cns.client.connection import AsyncConnection, Connection
 from cns.client.requests import ApiRequest, given
-from cns.client.values import QueueNames, SubscriptionArn
+from cns.client.values import SubscriptionArn
 
 _NO_ATTRIBUTES: Mapping[str, Mapping[str, str]] = {}
 
@@ -71,27 +71,9 @@ class SubscriptionAttributes(msgspec.Struct, frozen=True, rename="camel"):
     attributes: dict[str, str]
 
 
-class Redrive(msgspec.Struct, frozen=True, rename="camel"):
-    status: str
-    source_arn: str
-    moved: int
-    destination_arn: str | None = None
-    handle: str | None = None
-    to_move: int | None = None
-    started_at: int | None = None
-    failure: str | None = None
-
-
-class Redrives(msgspec.Struct, frozen=True, rename="camel"):
-    redrives: list[Redrive]
-
-
 class _Requests:
     def __init__(self, account: str) -> None:
         self._account = f"/accounts/{account}"
-
-    def _queue(self, queue: str, rest: str) -> str:
-        return f"{self._account}/queues/{quote(queue, safe='')}{rest}"
 
     def _topic(self, topic: str, rest: str) -> str:
         return f"{self._account}/topics/{quote(topic, safe='')}{rest}"
@@ -134,19 +116,6 @@ class _Requests:
     def confirm(self, topic: str, token: str) -> ApiRequest[SubscriptionArn]:
         return ApiRequest("POST", self._topic(topic, "/confirmations"), SubscriptionArn, None, {"token": token})
 
-    def sources(self, queue: str) -> ApiRequest[QueueNames]:
-        return ApiRequest("GET", self._queue(queue, "/deadLetterSources"), QueueNames)
-
-    def redrives(self, queue: str) -> ApiRequest[Redrives]:
-        return ApiRequest("GET", self._queue(queue, "/redrives"), Redrives)
-
-    def redrive(self, queue: str, destination_arn: str, messages_per_second: int | None) -> ApiRequest[Redrive]:
-        body = given(destinationArn=destination_arn, messagesPerSecond=messages_per_second)
-        return ApiRequest("POST", self._queue(queue, "/redrives"), Redrive, None, body)
-
-    def cancel_redrive(self, queue: str, handle: str) -> ApiRequest[Redrive]:
-        return ApiRequest("DELETE", self._queue(queue, f"/redrives/{quote(handle, safe='')}"), Redrive)
-
 
 class DeliveryCalls(Connection):
     def deliveries(
@@ -186,22 +155,6 @@ class DeliveryCalls(Connection):
         """Delete a subscription."""
         self._send_optional(_Requests(self.account).unsubscribe(arn))
 
-    def dead_letter_sources(self, queue: str) -> QueueNames:
-        """The queues whose dead-letter queue this is."""
-        return self._send(_Requests(self.account).sources(queue))
-
-    def redrives(self, queue: str) -> Redrives:
-        """The last redrives from a dead-letter queue with their progress, the newest first."""
-        return self._send(_Requests(self.account).redrives(queue))
-
-    def redrive(self, queue: str, *, destination_arn: str = "", messages_per_second: int | None = None) -> Redrive:
-        """Move the messages of a dead-letter queue back to where they came from, or to another queue."""
-        return self._send(_Requests(self.account).redrive(queue, destination_arn, messages_per_second))
-
-    def cancel_redrive(self, queue: str, handle: str) -> Redrive:
-        """Cancel a redrive. What it has moved stays moved."""
-        return self._send(_Requests(self.account).cancel_redrive(queue, handle))
-
 
 class AsyncDeliveryCalls(AsyncConnection):
     async def deliveries(
@@ -240,21 +193,3 @@ class AsyncDeliveryCalls(AsyncConnection):
     async def unsubscribe(self, arn: str) -> None:
         """Delete a subscription."""
         await self._send_optional(_Requests(self.account).unsubscribe(arn))
-
-    async def dead_letter_sources(self, queue: str) -> QueueNames:
-        """The queues whose dead-letter queue this is."""
-        return await self._send(_Requests(self.account).sources(queue))
-
-    async def redrives(self, queue: str) -> Redrives:
-        """The last redrives from a dead-letter queue with their progress, the newest first."""
-        return await self._send(_Requests(self.account).redrives(queue))
-
-    async def redrive(
-        self, queue: str, *, destination_arn: str = "", messages_per_second: int | None = None
-    ) -> Redrive:
-        """Move the messages of a dead-letter queue back to where they came from, or to another queue."""
-        return await self._send(_Requests(self.account).redrive(queue, destination_arn, messages_per_second))
-
-    async def cancel_redrive(self, queue: str, handle: str) -> Redrive:
-        """Cancel a redrive. What it has moved stays moved."""
-        return await self._send(_Requests(self.account).cancel_redrive(queue, handle))

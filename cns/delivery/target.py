@@ -5,9 +5,6 @@ from __future__ import annotations
 from base64 import b64decode
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
-
-import msgspec
 
 from cns.delivery.delivery_policy import DEFAULT_CONTENT_TYPE, delivery_terms
 from cns.delivery.endpoint_names import endpoint_name
@@ -73,7 +70,6 @@ def target_of(subscription: Subscription, topic: Topic | None) -> Target:
     topic_attributes = topic.attributes if topic else {}
     terms = delivery_terms(topic_attributes.get("DeliveryPolicy"), attributes.get("DeliveryPolicy"), subscription.raw)
     region, account = subscription.topic_arn.split(":", 5)[3:5]
-    redrive: dict[str, Any] = msgspec.json.decode(attributes.get("RedrivePolicy") or "{}")
     return Target(
         arn=subscription.arn,
         protocol=subscription.protocol,
@@ -82,7 +78,7 @@ def target_of(subscription: Subscription, topic: Topic | None) -> Target:
         raw=subscription.raw,
         retry=FIXED_POLICIES.get(subscription.protocol, terms.retry),
         content_type=terms.content_type,
-        dead_letter_arn=redrive.get("deadLetterTargetArn", ""),
+        dead_letter_arn=subscription.dead_letter_arn,
         signature_version=topic_attributes.get("SignatureVersion", "1"),
         account=account,
         region=region,

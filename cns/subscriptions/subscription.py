@@ -34,6 +34,13 @@ class IndexState(IntEnum):
     FILTERED = 3
 
 
+class _RedrivePolicy(msgspec.Struct, frozen=True):
+    deadLetterTargetArn: str = ""  # noqa: N815  # the API's name
+
+
+_redrive_policy = msgspec.json.Decoder(_RedrivePolicy).decode
+
+
 class Subscription(msgspec.Struct, frozen=True, kw_only=True):
     """`version` rises with each change."""
 
@@ -78,6 +85,12 @@ class Subscription(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def filter_scope(self) -> str:
         return self.attributes.get("FilterPolicyScope", "MessageAttributes")
+
+    @property
+    def dead_letter_arn(self) -> str:
+        """The ARN of its dead-letter queue; '' stands for none."""
+        policy = self.attributes.get("RedrivePolicy")
+        return _redrive_policy(policy).deadLetterTargetArn if policy else ""
 
     @property
     def index_state(self) -> IndexState:

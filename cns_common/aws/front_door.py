@@ -38,8 +38,8 @@ from cns_common.peer_address import peer_address
 Scope = MutableMapping[str, Any]
 Send = Callable[[Message], Awaitable[None]]
 
-RECEIVE = "ReceiveMessage"
-CALL_BOUNDS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
+CALL_BOUNDS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20)
+"""A long poll waits 20 s at most."""
 ACTION_CHARS_MAX = 100
 """Length at which the name of an unknown action is cut in the error that refuses it."""
 _SERVICE_BY_VERSION: Mapping[str, ServiceName] = {"2012-11-05": "sqs", "2010-03-31": "sns", "2011-06-15": "sts"}
@@ -219,9 +219,13 @@ class FrontDoor:
         self.requests.add(call.caller.account, service, name, len(request), answer)
         return result
 
+    def time_rest(self, operation: str, began_s: float) -> None:
+        """Count the response time of an operation of the REST API, by the `perf_counter` at its begin."""
+        self._seconds.observe(perf_counter() - began_s, "rest", operation)
+
     def _time(self, service: ServiceName, account: str, operation: str, began_s: float) -> None:
-        if operation != RECEIVE and account != INTERNAL_ACCOUNT:
-            self._seconds.observe(service, perf_counter() - began_s)
+        if account != INTERNAL_ACCOUNT:
+            self._seconds.observe(perf_counter() - began_s, service, operation)
 
     def _extension(self, target: bytes) -> tuple[OperationModel, Operation]:
         extension = self._extensions.get(target)

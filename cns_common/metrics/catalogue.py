@@ -33,8 +33,9 @@ API_CALL_FAILURES = _metric(
 API_CALL_SECONDS = _metric(
     "cns_api_call_seconds",
     "histogram",
-    "Response times of API calls, receives left out: they wait for messages if asked to.",
+    "Response times of calls that succeeded, receives with their wait. REST calls are under `rest` as well.",
     "service",
+    "operation",
 )
 LONG_POLLS_WAITING = _metric(
     "cns_long_polls_waiting",
@@ -91,6 +92,13 @@ DELIVERY_SECONDS = _metric(
     "attempt",
 )
 
+DELIVERY_ATTEMPT_SECONDS = _metric(
+    "cns_delivery_attempt_seconds",
+    "histogram",
+    "Time from the begin of an attempt until the endpoint answered or the attempt failed; `outcome` says which.",
+    "protocol",
+    "outcome",
+)
 JOB_WAIT_SECONDS = _metric(
     "cns_job_wait_seconds",
     "histogram",

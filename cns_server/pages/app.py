@@ -55,7 +55,7 @@ class PagesApp(FastAPI):
         reader = EventReader(sources.settings)
         groups: list[_Pages] = [
             QueuePages(context, rest.queue_routes, rest.message_routes, sources, reader),
-            DeadLetterPages(context, rest.queue_routes, sources, reader),
+            DeadLetterPages(context, rest.dead_letter_routes),
             TopicPages(context, rest.topic_routes, reader),
             SubscriptionPages(context, rest.topic_routes, reader),
             AccountPages(context, rest.account_routes),

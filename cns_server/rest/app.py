@@ -6,8 +6,6 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from fastapi import APIRouter, FastAPI
-from fastapi.routing import APIRoute
-from pydantic.alias_generators import to_camel
 
 from cns_backend.account_removal import AccountRemoval
 from cns_backend.backend import Backend
@@ -15,6 +13,7 @@ from cns_server.rest.accounts import AccountRoutes
 from cns_server.rest.calls import RestCalls
 from cns_server.rest.cursors import Cursors
 from cns_server.rest.debug.routes import DebugRoutes
+from cns_server.rest.deliveries.dead_letters import DeadLetterRoutes
 from cns_server.rest.deliveries.filter_test import FilterRoutes
 from cns_server.rest.deliveries.routes import DeliveryRoutes, EventSource, RecentDeliveries
 from cns_server.rest.explorer import add_explorer
@@ -23,6 +22,7 @@ from cns_server.rest.models import ProblemDetails
 from cns_server.rest.permissions import PermissionRoutes
 from cns_server.rest.problems import MEDIA_TYPE, PREFIX, add_problem_handlers
 from cns_server.rest.queues import QueueRoutes
+from cns_server.rest.timed_route import TimedRoute, operation_id
 from cns_server.rest.topics import TopicRoutes
 from cqs.service import QueueService
 
@@ -63,7 +63,7 @@ class RestApp(FastAPI):
             docs_url=None,
             redoc_url=None,
             openapi_url="/openapi.json",
-            generate_unique_id_function=_operation_id,
+            generate_unique_id_function=operation_id,
             redirect_slashes=False,
         )
         self.state.calls = self.calls = calls
@@ -72,19 +72,24 @@ class RestApp(FastAPI):
         self.message_routes = MessageRoutes(calls, queues, Cursors(receipt_key))
         self.topic_routes = TopicRoutes(calls)
         self.account_routes = AccountRoutes(calls, backend.accounts, AccountRemoval(backend, queues), clock)
+        recent = RecentDeliveries(events)
+        self.dead_letter_routes = DeadLetterRoutes(
+            calls, queues, self.queue_routes, self.message_routes, backend.subscriptions, recent
+        )
         add_problem_handlers(self)
         groups: list[tuple[str, Routes]] = [
             ("queues", self.queue_routes),
             ("messages", self.message_routes),
             ("topics", self.topic_routes),
-            ("deliveries", DeliveryRoutes(calls, RecentDeliveries(events))),
+            ("dead letters", self.dead_letter_routes),
+            ("deliveries", DeliveryRoutes(calls, recent)),
             ("deliveries", FilterRoutes(calls)),
             ("permissions", PermissionRoutes(calls, clock)),
             ("accounts", self.account_routes),
             ("debug", DebugRoutes(calls, queues)),
         ]
         for tag, routes in groups:
-            router = APIRouter(tags=[tag], responses=_problem_responses())
+            router = APIRouter(tags=[tag], responses=_problem_responses(), route_class=TimedRoute)
             routes.add_to(router)
             self.include_router(router)
         add_explorer(self)
@@ -99,10 +104,6 @@ class RestApp(FastAPI):
             document["security"] = [{name: []} for name in _SECURITY]
             self.openapi_schema = document
         return self.openapi_schema
-
-
-def _operation_id(route: APIRoute) -> str:
-    return to_camel(route.name)
 
 
 def _problem_responses() -> dict[int | str, dict[str, Any]]:

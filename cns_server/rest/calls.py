@@ -56,6 +56,10 @@ class RestCalls:
         """Whether the process will stop."""
         return self._front.leaving
 
+    def time(self, operation: str, began_s: float) -> None:
+        """Count the response time of a REST operation, by the `perf_counter` at its begin."""
+        self._front.time_rest(operation, began_s)
+
     async def begin(self, request: Request) -> RestCall:
         """Authenticate a request. Raises Problem or RequestError."""
         return self.begin_as(request, await self.authenticator.identify(request))

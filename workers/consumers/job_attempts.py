@@ -92,7 +92,7 @@ class JobAttempts:
             notification = replace(notification, sequence_number=job.sequence_number)
         if self.received.is_new and isinstance(job, EndpointJob):
             waited_ms = self._context.clock.now_ms() - notification.timestamp_ms
-            self._context.stats.job_waits.observe(jobs.ENDPOINT_JOBS, waited_ms / 1000)
+            self._context.stats.job_waits.observe(waited_ms / 1000, jobs.ENDPOINT_JOBS)
         self.notification = notification
         self.events.set_notification(notification)
 

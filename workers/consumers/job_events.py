@@ -81,6 +81,7 @@ class JobEvents:
         cause = outcome.cause.value if isinstance(outcome, Failed) else ""
         if cause:
             self._stats.count_failure(target.protocol, cause)
+        self._stats.attempts.observe(outcome.dwell_ms / 1000, target.protocol, "failed" if cause else "accepted")
         self._events.emit(
             DeliveryAttempted(
                 at_ms=now_ms,

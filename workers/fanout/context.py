@@ -50,11 +50,11 @@ class FanoutContext:
 
     def count_wait(self, queue: str, notification: Notification) -> None:
         """Count how long a publish waited for the begin of its fan-out."""
-        self.stats.job_waits.observe(queue, (self.clock.now_ms() - notification.timestamp_ms) / 1000)
+        self.stats.job_waits.observe((self.clock.now_ms() - notification.timestamp_ms) / 1000, queue)
 
     def count_fanout(self, queue: str, began_ms: int) -> None:
         """Count how long the fan-out of one page took."""
-        self.stats.fanouts.observe(queue, (self.clock.monotonic_ms() - began_ms) / 1000)
+        self.stats.fanouts.observe((self.clock.monotonic_ms() - began_ms) / 1000, queue)
 
     def drop(self, job: PublishJob, cause: str) -> None:
         """Report a notification that is given up before its fan-out: one drop without a subscription, as the number of

@@ -88,6 +88,7 @@ class ConsumerRole:
     def samples(self) -> list[Sample]:
         return [
             *self._stats.latency.samples(),
+            *self._stats.attempts.samples(),
             *self._delivery_log.samples(),
             *self._consumers.samples(),
             *self._delivery.samples(),

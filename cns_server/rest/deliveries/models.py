@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from cns_server.rest.models import MessageAttribute, QueueText, Wire
+from cns_server.rest.models import BrowsedMessage, MessageAttribute, QueueText, Wire
 
 
 class Delivery(Wire):
@@ -66,3 +66,45 @@ class FilterVerdict(Wire):
     matches: bool
     failed_key: str | None = Field(default=None, description="The first key of the policy that is not met.")
     reason: str | None = None
+
+
+class DeadLetterDepth(Wire):
+    visible: int
+    in_flight: int
+    delayed: int
+    oldest_sent_at: int | None = Field(description="When the oldest message was first sent. Null: there is none.")
+    oldest_age_seconds: int | None
+
+
+class DeadLetterQueue(Wire):
+    """A dead-letter queue, with those of the queues and subscriptions that were read whose messages go there."""
+
+    name: str
+    arn: str
+    queues: list[str] = Field(description="Names.")
+    subscriptions: list[str] = Field(description="ARNs of confirmed subscriptions.")
+    depth: DeadLetterDepth | None = Field(default=None, description="Null: it does not exist, or its policy denies it.")
+
+
+class DeadLetterQueues(Wire):
+    dead_letter_queues: list[DeadLetterQueue]
+    next: str | None = Field(default=None, description="Give it as `after` to read further queues and subscriptions.")
+
+
+class DeadLetter(BrowsedMessage):
+    """A message of a dead-letter queue."""
+
+    source_arn: str | None = Field(default=None, description="The queue or subscription that it came from, if known.")
+    cause: str | None = Field(default=None, description="spent:receives, spent:status, permanent:dns, … if known.")
+    notification_id: str | None = None
+    topic_arn: str | None = None
+    dead_lettered_at: int | None = None
+
+
+class DeadLetters(Wire):
+    messages: list[DeadLetter]
+    next: str | None = Field(default=None, description="Give it as `after` to read the next page.")
+    complete: bool = Field(default=True, description="Whether all events that are kept were read for the causes.")
+    every_machine: bool = Field(
+        default=True, description="False in a cluster: the causes are of this machine's events."
+    )

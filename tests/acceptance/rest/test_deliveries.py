@@ -142,21 +142,3 @@ def test_a_subscription_by_the_client(rest: Client, topic: Topic, new_name: Call
     with pytest.raises(ApiError) as refusal:
         rest.subscription_attributes(arn)
     assert refusal.value.status == 404
-
-
-def test_dead_letters_by_the_client(rest: Client, new_name: Callable[[], str]) -> None:
-    dead = rest.create_queue(new_name())
-    policy = f'{{"deadLetterTargetArn":"{dead.arn}","maxReceiveCount":"1"}}'
-    source = rest.create_queue(new_name(), {"RedrivePolicy": policy})
-    rest.put_message(source.name, "spent")
-    assert rest.next_message(source.name, lease_seconds=0) is not None
-    assert rest.next_message(source.name) is None
-    assert rest.dead_letter_sources(dead.name).queues == [source.name]
-    assert rest.redrive(dead.name).status == "RUNNING"
-    assert rest.next_message(source.name, wait_seconds=20) is not None
-
-    def done() -> bool:
-        (redrive,) = rest.redrives(dead.name).redrives
-        return (redrive.status, redrive.moved) == ("COMPLETED", 1)
-
-    wait_until(done, WRITTEN_S, lambda: f"{rest.redrives(dead.name)}")

@@ -26,6 +26,18 @@ def test_a_queue_from_its_creation_to_its_end(rest: Client, sqs: Any, new_name: 
     assert (refusal.value.status, refusal.value.code) == (404, "QueueDoesNotExist")
 
 
+def test_response_times_are_counted_by_operation(rest: Client, service: Service, new_name: Callable[[], str]) -> None:
+    def counted(operation: str) -> float:
+        return service.metric("cns_api_call_seconds_count", service="rest", operation=operation)
+
+    before = counted("showQueue"), counted("deleteQueue")
+    name = rest.create_queue(new_name()).name
+    rest.show_queue(name)
+    with pytest.raises(ApiError):
+        rest.delete_queue(new_name())
+    assert (counted("showQueue"), counted("deleteQueue")) == (before[0] + 1, before[1])
+
+
 def test_an_unknown_queue_cannot_be_deleted(rest: Client, new_name: Callable[[], str]) -> None:
     with pytest.raises(ApiError) as refusal:
         rest.delete_queue(new_name())

@@ -9,8 +9,8 @@ from cns_common.metrics.histogram import Histogram
 def test_what_does_not_exceed_a_bound_is_counted_there() -> None:
     waits = Histogram(JOB_WAIT_SECONDS, (0.1, 1))
     for seconds in (-1.0, 0.1, 0.2, 5.0):
-        waits.observe("a", seconds)
-    waits.observe("b", 1.0)
+        waits.observe(seconds, "a")
+    waits.observe(1.0, "b")
     found = {
         (sample.name.removeprefix("cns_job_wait_seconds_"), *dict(sample.labels).values()): sample.value
         for sample in waits.samples()

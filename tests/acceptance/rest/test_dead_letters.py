@@ -1,0 +1,114 @@
+"""Dead letters over REST: what sends to a dead-letter queue, its depth, the causes, the redrive."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+import httpx
+import pytest
+
+from cns.client import ApiError, Client, Credentials
+from cns.client.dead_letters import DeadLetterQueue
+from tests.acceptance.topics import Topic, arn_of, queue_for
+from tests.waiting import wait_until
+
+WAIT_S = 30.0
+
+
+def find(rest: Client, arn: str) -> list[DeadLetterQueue]:
+    """The entries of a dead-letter queue on all pages."""
+    found, after = [], ""
+    while True:
+        page = rest.dead_letter_queues(after)
+        found += [one for one in page.dead_letter_queues if one.arn == arn]
+        if not page.next:
+            return found
+        after = page.next
+
+
+def test_of_a_queue(rest: Client, new_name: Callable[[], str]) -> None:
+    dead = rest.create_queue(new_name())
+    policy = f'{{"deadLetterTargetArn":"{dead.arn}","maxReceiveCount":"1"}}'
+    source = rest.create_queue(new_name(), {"RedrivePolicy": policy})
+    (empty,) = find(rest, dead.arn)
+    assert (empty.name, empty.queues, empty.subscriptions) == (dead.name, [source.name], [])
+    assert empty.depth is not None
+    assert (empty.depth.visible, empty.depth.oldest_sent_at, empty.depth.oldest_age_seconds) == (0, None, None)
+    rest.put_message(source.name, "spent")
+    assert rest.next_message(source.name, lease_seconds=0) is not None
+    assert rest.next_message(source.name) is None
+    (filled,) = find(rest, dead.arn)
+    (letter,) = rest.dead_letters(dead.name).messages
+    assert filled.depth is not None
+    assert (filled.depth.visible, filled.depth.oldest_sent_at) == (1, letter.sent_at)
+    assert filled.depth.oldest_age_seconds is not None
+    assert (letter.body, letter.source_arn, letter.cause) == ("spent", source.arn, "spent:receives")
+    assert rest.dead_letter_sources(dead.name).queues == [source.name]
+    assert rest.redrive(dead.name).status == "RUNNING"
+    assert rest.next_message(source.name, wait_seconds=20) is not None
+
+    def done() -> bool:
+        (redrive,) = rest.redrives(dead.name).redrives
+        return (redrive.status, redrive.moved) == ("COMPLETED", 1)
+
+    wait_until(done, WAIT_S, lambda: f"{rest.redrives(dead.name)}")
+    assert rest.dead_letters(dead.name).messages == []
+
+
+def test_of_subscriptions(rest: Client, sqs: Any, topic: Topic) -> None:
+    """Of queues without a policy that allows the topic."""
+    url = queue_for(sqs, topic.arn)
+    dead, name = arn_of(sqs, url), url.rpartition("/")[2]
+    letters = topic.dead_letters_to(dead)
+    first, second = [topic.subscribe("sqs", arn_of(sqs, queue_for(sqs)), **letters) for _ in range(2)]
+    raw = topic.subscribe("sqs", arn_of(sqs, queue_for(sqs)), RawMessageDelivery="true", **letters)
+    sent = topic.publish("m")
+
+    def letters_found() -> dict[str, tuple[str | None, str | None]]:
+        return {one.message_id: (one.source_arn, one.cause) for one in rest.dead_letters(name).messages}
+
+    wanted = sorted([(first, "permanent:queue"), (second, "permanent:queue"), (None, None)], key=str)
+    wait_until(lambda: sorted(letters_found().values(), key=str) == wanted, WAIT_S, lambda: f"{letters_found()}")
+    of_first = next(one for one in rest.dead_letters(name).messages if one.source_arn == first)
+    assert (of_first.notification_id, of_first.topic_arn) == (sent, topic.arn)
+    assert of_first.dead_lettered_at is not None
+    (entry,) = find(rest, dead)
+    assert (set(entry.subscriptions), entry.queues) == ({first, second, raw}, [])
+    assert entry.depth is not None
+    assert entry.depth.visible == 3
+    rest.unsubscribe(first)
+    (entry,) = find(rest, dead)
+    assert set(entry.subscriptions) == {second, raw}
+
+
+def test_a_queue_that_is_gone_has_no_depth(rest: Client, new_name: Callable[[], str]) -> None:
+    dead = rest.create_queue(new_name())
+    source = rest.create_queue(
+        new_name(), {"RedrivePolicy": json.dumps({"deadLetterTargetArn": dead.arn, "maxReceiveCount": 2})}
+    )
+    rest.delete_queue(dead.name)
+    (entry,) = find(rest, dead.arn)
+    assert (entry.queues, entry.depth) == ([source.name], None)
+
+
+def test_refusals(rest: Client, http: httpx.Client, connect: Callable[[Credentials], Client], account: str) -> None:
+    for after in ("x", "bm90IGpzb24=", "WyIiXQ=="):
+        answer = http.get(f"/accounts/{account}/deadLetterQueues", params={"after": after})
+        assert (answer.status_code, answer.json()["code"]) == (400, "InvalidRequest"), after
+    queue = rest.create_queue(f"dead-{uuid.uuid4().hex[:8]}").name
+    writer = connect(Credentials(token=rest.create_permission(["PutMessage"]).token))
+    of_one_queue = connect(Credentials(token=rest.create_permission(queue=queue).token))
+    assert of_one_queue.dead_letters(queue).messages == []
+    for refused in (
+        lambda: writer.dead_letter_queues(),
+        lambda: writer.dead_letters(queue),
+        lambda: of_one_queue.dead_letter_queues(),
+    ):
+        with pytest.raises(ApiError) as refusal:
+            refused()
+        assert (refusal.value.status, refusal.value.code) == (403, "AccessDenied")
+    other = http.get("/accounts/123456789012/deadLetterQueues")
+    assert (other.status_code, other.json()["code"]) == (403, "AccessDenied")
