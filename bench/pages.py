@@ -26,13 +26,15 @@ from cns.topics.topic import Topic
 from cns_backend.backend import Backend
 from cns_backend.store_host import StoreHost
 from cns_common.configuration.settings import Settings
-from cns_common.events.recent import READ_BYTES_MAX
+from cns_common.events.newest import RECENT_BYTES_MAX
 from cns_common.events.schema import DeliveryAttempted, DeliveryDelivered, PublishAccepted
 from cns_common.events.segment import SegmentLimits
 from cns_common.events.writer import SegmentWriter
 from cns_common.ids import hex_id
+from cns_common.metrics.catalogue import EVENTS_WRITTEN
 from cqs.queues.model import Queue
 from tests.acceptance.running import Up, running
+from tests.waiting import wait_until
 
 Record = TypeVar("Record")
 REGION = "us-east-1"
@@ -40,6 +42,7 @@ TOPICS = 1_000
 LARGE = "topic-00000"
 AT_ONCE = 500
 EVENT_BYTES = 400
+WRITTEN_S = 60.0
 LIMITS = SegmentLimits(segment_bytes_max=16 << 20, segment_age_s=3600, retention_s=86_400, bytes_max=1 << 30)
 
 
@@ -112,7 +115,7 @@ def _subscription(topic: Topic, n: int, account: str, now_ms: int) -> Subscripti
 def _write_events(data: Path, backend: Backend, topic: Topic, subscriptions: list[Subscription]) -> str:
     writer = SegmentWriter(data / "events", "bench", backend.clock, LIMITS)
     message = ""
-    for n in range(2 * READ_BYTES_MAX // (3 * EVENT_BYTES)):
+    for n in range(2 * RECENT_BYTES_MAX // (3 * EVENT_BYTES)):
         at_ms, message, arn = backend.clock.now_ms(), str(uuid.uuid4()), subscriptions[n % len(subscriptions)].arn
         accepted = PublishAccepted(
             at_ms=at_ms,
@@ -149,10 +152,14 @@ def _write_events(data: Path, backend: Backend, topic: Topic, subscriptions: lis
         )
         for event in (accepted, attempted, delivered):
             writer.emit(event)
-        if n % AT_ONCE == 0:
-            time.sleep(0.05)  # the writer takes so many at once
+        if n % AT_ONCE == 0:  # the writer's buffer is bounded
+            _wait_written(writer, 3 * (n + 1))
     writer.close()
     return message
+
+
+def _wait_written(writer: SegmentWriter, n: int) -> None:
+    wait_until(lambda: EVENTS_WRITTEN.sample(n) in writer.samples(), WRITTEN_S)
 
 
 def _measure(service: Up, keys: dict[str, str], message: str, rounds: int) -> None:

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
+from typing import BinaryIO
 
 import msgspec
 import structlog
@@ -87,6 +88,14 @@ def stored_segments(directory: Path) -> Iterator[StoredFile]:
         file = stored_file(path, f"{path.parent.parent.name}/{path.parent.name}")
         if file is not None:
             yield file
+
+
+def open_segment(path: Path) -> BinaryIO | None:
+    """Open a segment by the name that it had when it was listed; None if it was removed since."""
+    for name in (path.name, path.name.removesuffix(OPEN) + SEALED):
+        with contextlib.suppress(FileNotFoundError):
+            return path.with_name(name).open("rb")
+    return None
 
 
 def has_audit_events(path: Path) -> bool:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from cns_common.events.files import OPEN, SEALED, folder_at
+from cns_common.events.files import SEALED, folder_at, open_segment
 from cns_common.events.schema import SCHEMA_VERSION, Event, NotificationEvent, Origin, SegmentSealed
 
 BLOCK_BYTES = 4 * 1024 * 1024
@@ -150,13 +150,9 @@ def _segments(directories: Sequence[Path], since_ms: int) -> list[_Segment]:
 
 def _search(path: Path, needle: bytes, selection: _Selection) -> _SegmentMatches | None:
     """The complete lines with the needle that are selected, and the last complete line."""
-    try:
-        file = path.open("rb")
-    except FileNotFoundError:
-        try:
-            file = path.with_name(path.name.removesuffix(OPEN) + SEALED).open("rb")  # sealed since
-        except FileNotFoundError:
-            return None
+    file = open_segment(path)
+    if file is None:
+        return None
     lines: list[bytes] = []
     size_bytes = 0
     last_line = carried = b""

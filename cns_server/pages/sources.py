@@ -12,7 +12,7 @@ from weakref import WeakValueDictionary
 from cns_backend.backend import Backend
 from cns_backend.explain.gaps import EventSource
 from cns_common.configuration.settings import Settings
-from cns_common.events.recent import RecentEvents, recent_events
+from cns_common.events.newest import RecentEvents, recent_events
 from cns_server.health import Health
 from cns_server.pages.sessions import Session
 from cqs.service import QueueService

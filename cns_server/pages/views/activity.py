@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from cns_common.events.recent import AccountEvent
+from cns_common.events.newest import AccountEvent
 from cns_common.events.schema import (
     DeliveryAttempted,
     DeliveryDeadLettered,
@@ -211,15 +211,6 @@ def figures(events: Iterable[AccountEvent], topic: str = "", subscription: str =
 
 def _quantile(sorted_values: Sequence[int], share: float) -> int | None:
     return sorted_values[min(int(len(sorted_values) * share), len(sorted_values) - 1)] if sorted_values else None
-
-
-def dead_letter_sources(events: Iterable[AccountEvent]) -> dict[str, set[str]]:
-    """Subscriptions whose messages went to each dead-letter queue, by its ARN."""
-    found: dict[str, set[str]] = {}
-    for event in events:
-        if isinstance(event, DeliveryDeadLettered):
-            found.setdefault(event.queue, set()).add(event.subscription)
-    return found
 
 
 def dead_letter_causes(events: Iterable[AccountEvent], queue: str) -> dict[str, str]:

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from cns_common.events import newest
+from cns_common.events.backwards import BLOCK_BYTES
 from cns_common.events.files import OPEN, SEALED, encoder, folder_at, origin_of, segment_name
-from cns_common.events.newest import ALL, BLOCK_BYTES, FAILURES, DeliveryEvent, field, newest_events
+from cns_common.events.newest import ALL, FAILURES, DeliveryEvent, field, newest_events
 from cns_common.events.schema import DeliveryAttempted, DeliveryDelivered
 
 HOUR_MS = 3_600_000

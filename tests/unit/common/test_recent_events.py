@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
 from cns_common.clock import Clock
-from cns_common.events import recent
-from cns_common.events.recent import READ_BYTES_MAX, recent_events
+from cns_common.events import backwards
+from cns_common.events.newest import RECENT_BYTES_MAX, recent_events
 from cns_common.events.schema import Event, PublishAccepted, QueueCounted
 from cns_common.events.segment import SegmentLimits
 from cns_common.events.writer import SegmentWriter
@@ -40,7 +41,7 @@ def write(directory: Path, process: str, *events: Event) -> None:
     writer.close()
 
 
-def times(directory: Path, bytes_max: int = READ_BYTES_MAX) -> list[int]:
+def times(directory: Path, bytes_max: int = RECENT_BYTES_MAX) -> list[int]:
     return [event.at_ms for event in recent_events([directory], ACCOUNT, REGION, bytes_max).events]
 
 
@@ -87,6 +88,11 @@ def test_a_torn_or_foreign_line_is_no_event(tmp_path: Path) -> None:
 
 def test_a_folder_that_is_removed_meanwhile_has_no_events(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(tmp_path, "api", accepted(1, topic=topic()))
-    folders = [tmp_path / "2020-01-01" / "00", *recent._folders([tmp_path])]
-    monkeypatch.setattr(recent, "_folders", lambda _: folders)
+    listed = backwards._matching
+
+    def with_a_removed_one(directory: Path, name: re.Pattern[str]) -> list[Path]:
+        found = listed(directory, name)
+        return [*found, directory / "00"] if directory.parent == tmp_path else found
+
+    monkeypatch.setattr(backwards, "_matching", with_a_removed_one)
     assert times(tmp_path) == [1]

@@ -1,0 +1,92 @@
+"""Reads lines of events from the newest back at a bounded cost: folders by hour, segments from their end."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import BinaryIO, NamedTuple
+
+from cns_common.events.files import OPEN, SEALED, has_audit_events, open_segment
+
+BLOCK_BYTES = 1024 * 1024
+_DAY, _HOUR = re.compile(r"\d{4}-\d\d-\d\d"), re.compile(r"\d\d")
+
+
+class SegmentFile(NamedTuple):
+    path: Path
+    size_bytes: int
+    modified_s: float
+
+
+class Reach:
+    """How much may still be read."""
+
+    def __init__(self, bytes_max: int) -> None:
+        self.left = bytes_max
+        self.used = 0
+        self.cut = False
+
+    def take(self, wanted: int) -> int:
+        granted = min(wanted, self.left)
+        self.left -= granted
+        self.used += granted
+        self.cut = self.cut or granted < wanted
+        return granted
+
+
+def folders_backwards(directories: Sequence[Path]) -> Iterator[list[SegmentFile]]:
+    """The segments of each hour's folder, without those of audit events; the newest folder first, and of its segments
+    the one that was written last."""
+    days = {(day.name, day) for directory in directories for day in _matching(directory, _DAY)}
+    for _, day in sorted(days, reverse=True):
+        for folder in sorted(_matching(day, _HOUR), reverse=True):
+            found = [_segment(path) for path in folder.glob(f"*{SEALED}*")]
+            yield sorted([one for one in found if one is not None], key=lambda one: (-one.modified_s, one.path.name))
+
+
+def _matching(directory: Path, name: re.Pattern[str]) -> list[Path]:
+    try:
+        return [path for path in directory.iterdir() if name.fullmatch(path.name)]
+    except FileNotFoundError:  # removed for its age, or nothing was written yet
+        return []
+
+
+def _segment(path: Path) -> SegmentFile | None:
+    if not path.name.endswith((SEALED, OPEN)) or has_audit_events(path):
+        return None
+    try:
+        status = path.stat()
+    except FileNotFoundError:  # sealed or removed since
+        return SegmentFile(path, 0, 0.0)
+    return SegmentFile(path, status.st_size, status.st_mtime)
+
+
+def lines_backwards(path: Path, needle: bytes, reach: Reach) -> Iterator[bytes]:
+    """The complete lines of a segment with the needle, the last one first; none of a segment that was removed."""
+    file = open_segment(path)
+    if file is None:
+        return
+    with file:
+        yield from _lines(file, needle, reach)
+
+
+def _lines(file: BinaryIO, needle: bytes, reach: Reach) -> Iterator[bytes]:
+    end = file.seek(0, 2)
+    after = b""  # the beginning of this text is in the block before
+    while end > 0 and (size := reach.take(min(BLOCK_BYTES, end))):
+        end -= size
+        file.seek(end)
+        block = file.read(size) + after
+        start = 0 if end == 0 else block.find(b"\n") + 1
+        after = block[:start] if start else block
+        if start or end == 0:
+            yield from _matches_backwards(block, needle, start)
+
+
+def _matches_backwards(block: bytes, needle: bytes, start: int) -> Iterator[bytes]:
+    limit = block.rfind(b"\n") + 1  # what follows is not complete
+    while (at := block.rfind(needle, start, limit)) >= 0:
+        line_start = max(block.rfind(b"\n", start, at) + 1, start)
+        yield block[line_start : block.find(b"\n", at)]
+        limit = line_start
