@@ -8,6 +8,7 @@ from functools import partial
 
 import structlog
 
+import cns
 from cns.stores.embedded import (
     EmbeddedArchiveStore,
     EmbeddedMobileEndpointStore,
@@ -21,6 +22,7 @@ from cns.stores.embedded import (
 )
 from cns.stores.embedded.signing_key import EmbeddedSigningKeyStore
 from cns_backend.backend import CONTRACTS, Backend, store_methods
+from cns_backend.backups.migration import back_up
 from cns_backend.engines import DEFAULT_EMBEDDED_ENGINE, EMBEDDED_ENGINES, choose_engines
 from cns_backend.stores.embedded.control import EmbeddedControl
 from cns_backend.stores.embedded.leases import EmbeddedLeaseStore
@@ -34,6 +36,7 @@ from cns_common.rpc.protocol_proxy import announce, handlers_of
 from cns_common.rpc.rpc import Server
 from cns_common.sealing import Seal, load_master_key, require_master_key
 from cns_common.sqlite.database import Database
+from cns_common.sqlite.format import BeforeMigration
 from cqs.engines import remote as engine_calls
 from cqs.stores.embedded.move_tasks import EmbeddedMoveTaskStore
 from cqs.stores.embedded.queues import EmbeddedQueueStore
@@ -47,10 +50,17 @@ EXIT_STORE_FAILED = 1
 class StoreHost:
     """Opens the data directory and serves it to the other processes of this machine."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, before_migration: BeforeMigration | None = None) -> None:
+        """`before_migration` is called for a store of an earlier format; by default it is backed up."""
         clock = Clock(test=settings.test_clock)
         guard = partial(require_master_key, settings.data, settings.master_key)
-        self.database = Database(settings.data, clock, guard=guard)
+        self.database = Database(
+            settings.data,
+            clock,
+            guard=guard,
+            before_migration=before_migration or partial(back_up, settings),
+            program=cns.__version__,
+        )
         seal = Seal(load_master_key(settings.data, settings.master_key))
         self.accounts = EmbeddedAccountStore(self.database, seal)
         built = {name: build(self.database, clock) for name, build in EMBEDDED_ENGINES.items()}

@@ -10,6 +10,8 @@ EXAMPLES = {
     "check": "cns check --data data",
     "api": "CNS_STORE=cassandra cns api",
     "worker": "CNS_STORE=cassandra cns worker --role consumer",
+    "queue redrive": "cns queue redrive orders-dead --rate 50",
+    "dead-letters redrive": "cns dead-letters redrive orders-dead --rate 50",
     "account create": "cns account create",
     "account show": "cns account show 123456789012",
     "account list": "cns account list",

@@ -8,4 +8,4 @@ from typing import Annotated
 import typer
 
 Data = Annotated[Path | None, typer.Option("--data", envvar="CNS_DATA", help="The data directory. Default: data.")]
-Json = Annotated[bool, typer.Option("--json", help="For programs: one JSON value.")]
+Json = Annotated[bool, typer.Option("--json", help="For programs: one JSON value per line.")]

@@ -26,6 +26,7 @@ from cns_common.rpc.protocol_proxy import methods_of, remote
 from cns_common.rpc.rpc import Client
 from cns_common.sealing import require_master_key
 from cns_common.sqlite.database import STORE_FILE, Database
+from cns_common.sqlite.format import refuse_migration
 
 if TYPE_CHECKING:
     from cns_backend.backend import Backend
@@ -112,7 +113,7 @@ async def open_service_backend(settings: Settings) -> AsyncIterator[Backend]:
     if settings.store == "embedded":
         require_store(settings)
         try:
-            host = StoreHost(settings)
+            host = StoreHost(settings, refuse_migration)
         except StartError as error:
             if error.exit_code != EXIT_DATA_IN_USE:
                 raise

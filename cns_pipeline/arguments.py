@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+import msgspec
+
 from cns_common.clock import Clock
 from cns_common.configuration.settings import load_settings
 from cns_common.data_directory import EXIT_DATA_UNUSABLE
@@ -22,10 +24,16 @@ LOCK = "ingest.lock"
 
 
 class Outcome(NamedTuple):
-    """The text that a job prints, and the exit code of its command."""
+    """What a job prints for people, the exit code of its command, and what it prints as JSON for programs."""
 
     text: str
-    exit_code: int
+    exit_code: int = 0
+    facts: object = None
+
+
+def left_out(why: str) -> Outcome:
+    """The outcome of a job that has nothing to do."""
+    return Outcome(why, facts={"leftOut": why})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,16 +116,16 @@ def parsed_arguments(options: argparse.Namespace) -> Arguments:
     return make_arguments(options.data, options.events, options.out, period, keep_days=options.keep_days)
 
 
-def main(job: Callable[[Arguments], str | Outcome]) -> None:
+def main(job: Callable[[Arguments], Outcome]) -> None:
     """Run a submitted job that has no options of its own."""
     options = job_parser().parse_args()
     sys.exit(exit_code(lambda: job(parsed_arguments(options))))
 
 
-def exit_code(work: Callable[[], str | Outcome]) -> int:
+def exit_code(work: Callable[[], Outcome], *, json: bool = False) -> int:
     """Print the result of `work`, or one line with its start error or the path that failed; return the exit code."""
     try:
-        result = work()
+        outcome = work()
     except StartError as error:
         sys.stderr.write(f"cns: {error}\n")
         return error.exit_code
@@ -126,6 +134,6 @@ def exit_code(work: Callable[[], str | Outcome]) -> int:
             raise
         sys.stderr.write(f"cns: cannot use {error.filename}: {error.strerror}\n")
         return EXIT_DATA_UNUSABLE
-    outcome = Outcome(result, 0) if isinstance(result, str) else result
-    sys.stdout.write(f"{outcome.text}\n")
+    text = msgspec.json.encode(outcome.facts).decode() if json else outcome.text
+    sys.stdout.write(f"{text}\n")
     return outcome.exit_code

@@ -27,4 +27,4 @@ def ingest(events: Path, table: Path) -> None:
 
 
 def report(arguments: Arguments) -> str:
-    return quick.run(arguments)
+    return quick.run(arguments).text

@@ -10,7 +10,9 @@ import typer
 
 from cns_cli.accounts import user
 from cns_cli.accounts.account_access import print_key, run_on_accounts
-from cns_cli.options import Data
+from cns_cli.options import Data, Json
+from cns_cli.output import print_json, print_value
+from cns_cli.progress import open_steps
 from cns_cli.store_access import open_service_backend, run_command
 from cns_common.aws.auth.accounts import Account
 from cns_common.configuration.settings import Settings, load_settings
@@ -22,27 +24,27 @@ app.add_typer(user.app, name="user")
 
 
 @app.command("create")
-def create(data: Data = None) -> None:
+def create(data: Data = None, json: Json = False) -> None:
     """Create an account and print its root key, once."""
-    print_key(run_on_accounts(data, lambda store, now_ms: store.create(now_ms), may_create=True), data)
+    print_key(run_on_accounts(data, lambda store, now_ms: store.create(now_ms), may_create=True), data, json=json)
 
 
 @app.command("show")
-def show(account: str, data: Data = None) -> None:
+def show(account: str, data: Data = None, json: Json = False) -> None:
     """Print an account's root key ids. Secrets are not shown again."""
     found = [known for known in run_on_accounts(data, lambda store, _: store.accounts()) if known.account == account]
     if not found:
         sys.exit(f"cns: there is no account {account}")
-    _print_accounts(found)
+    _print_accounts(found, json=json)
 
 
 @app.command("list")
-def list_accounts(data: Data = None) -> None:
+def list_accounts(data: Data = None, json: Json = False) -> None:
     """Print all accounts with their root key ids."""
     found = run_on_accounts(data, lambda store, _: store.accounts())
     if not found:
         print("cns: no accounts; `cns account create` creates one", file=sys.stderr)
-    _print_accounts(found)
+    _print_accounts(found, json=json)
 
 
 @app.command("delete")
@@ -50,6 +52,7 @@ def delete(
     account: str,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
     data: Data = None,
+    json: Json = False,
 ) -> None:
     """Delete an account with its keys, users, queues, topics, subscriptions and platform applications.
 
@@ -58,11 +61,12 @@ def delete(
     if not yes:
         typer.confirm(f"Delete account {account} and all that it has?", abort=True)
     deleted = run_command(lambda: _delete(load_settings(data), account))
-    print(f"deleted account {account}: {deleted}")
+    counts = ", ".join([f"{n} {kind}" for kind, n in deleted.items()])
+    print_value({"deleted": account, **deleted}, f"deleted account {account}: {counts}", json=json)
 
 
-async def _delete(settings: Settings, account: str) -> str:
-    """Return what was deleted, in words."""
+async def _delete(settings: Settings, account: str) -> dict[str, int]:
+    """Return how many items of each kind were deleted."""
     from cns_backend.account_removal import AccountRemoval  # slow to import
     from cns_backend.services import audit_log, queue_service
 
@@ -72,21 +76,26 @@ async def _delete(settings: Settings, account: str) -> str:
         try:
             removal = AccountRemoval(backend, await queue_service(settings, backend, audit))
             complete = False
-            while not complete:
-                step = await removal.step(account)
-                complete = step.complete
-                totals.update({kind: getattr(step, kind) for kind in _KINDS})
+            with open_steps(f"deleting account {account}") as steps:
+                while not complete:
+                    step = await removal.step(account)
+                    complete = step.complete
+                    totals.update({kind: getattr(step, kind) for kind in _KINDS})
+                    steps.advance()
         finally:
             audit.close()
-    return ", ".join([f"{totals[kind]} {kind}" for kind in _KINDS])
+    return {kind: totals[kind] for kind in _KINDS}
 
 
 @app.command("rotate")
-def rotate(account: str, data: Data = None) -> None:
+def rotate(account: str, data: Data = None, json: Json = False) -> None:
     """Print a new root key of an account, once. Its old root keys are refused from then on."""
-    print_key(run_on_accounts(data, lambda store, now_ms: store.rotate(account, now_ms)), data)
+    print_key(run_on_accounts(data, lambda store, now_ms: store.rotate(account, now_ms)), data, json=json)
 
 
-def _print_accounts(accounts: list[Account]) -> None:
+def _print_accounts(accounts: list[Account], *, json: bool) -> None:
+    if json:
+        print_json({"account": one.account, "createdAt": one.created_ms, "keyIds": one.key_ids} for one in accounts)
+        return
     for account in accounts:
         print(account.account, *account.key_ids)

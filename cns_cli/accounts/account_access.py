@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from cns_backend.urls import address_of
+from cns_cli.output import print_json
 from cns_cli.store_access import StoreSpec, open_stores, run_command
 from cns_common.aws.auth.accounts import AccessKey, AccountStore, EmbeddedAccountStore, exports
 from cns_common.clock import Clock
@@ -58,11 +59,15 @@ async def _open_accounts(settings: Settings, clock: Clock, *, may_create: bool) 
         yield access.store(spec)
 
 
-def print_key(key: AccessKey, data: Path | None) -> None:
-    """Print, once, the shell lines that point AWS clients with this key at the service, at the address where it last
-    started on this data directory."""
+def print_key(key: AccessKey, data: Path | None, *, json: bool) -> None:
+    """Print, once, the key and where the service last started on this data directory: as shell lines that point AWS
+    clients at it, or as JSON."""
     settings = load_settings(data)
     address = address_of(settings)
+    if json:
+        known = {"account": key.account, "user": key.user or None, "keyId": key.key_id, "secret": key.secret}
+        print_json([{**known, "url": address.url, "region": address.region}])
+        return
     owner = f"user {key.user} of account {key.account}" if key.user else f"account {key.account}"
     print(f"# {owner}; paste these lines, they are shown only now:")
     print(exports(key, address.region, address.url), end="")

@@ -7,7 +7,8 @@ from typing import Annotated
 import typer
 
 from cns_cli.durations import duration_ms
-from cns_cli.options import Data
+from cns_cli.options import Data, Json
+from cns_cli.output import print_value
 from cns_common.clock import Clock
 from cns_common.configuration.settings import load_settings
 from cns_common.sealing import Seal, load_master_key
@@ -26,6 +27,7 @@ def group() -> None:
 def token(
     life: Annotated[str, typer.Option(help="How long it is valid: 30m, 12h, 7d.")] = "12h",
     data: Data = None,
+    json: Json = False,
 ) -> None:
     """Print a token that administrates accounts over the REST API. It is signed with the master key."""
     life_ms = duration_ms(life)
@@ -34,4 +36,6 @@ def token(
     settings = load_settings(data)
     seal = Seal(load_master_key(settings.data, settings.master_key, may_make=False))
     key = operator_key(derived_receipt_key(seal))
-    print(make_operator_token(key, (Clock().real_ms() + life_ms) // 1000))
+    expires_s = (Clock().real_ms() + life_ms) // 1000
+    made = make_operator_token(key, expires_s)
+    print_value({"token": made, "expiresAt": expires_s * 1000}, made, json=json)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import msgspec
 import typer
 
-from cns_cli.options import Data
+from cns_cli.options import Data, Json
+from cns_cli.output import print_json
 from cns_common.clock import Clock
 from cns_common.configuration.settings import load_settings
 from cns_common.data_directory import EXIT_DATA_UNUSABLE
@@ -20,7 +20,7 @@ from cns_pipeline.health.words import endpoint_lines
 def endpoints(
     data: Data = None,
     out: Annotated[Path | None, typer.Option(help="Directory of the pipeline. Default: DATA/pipeline.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Everything, for programs.")] = False,
+    json: Json = False,
 ) -> None:
     """Show endpoints that failed or were slow in the last hour observed; `cns pipeline health` observes.
 
@@ -28,8 +28,8 @@ def endpoints(
     """
     file = (out or load_settings(data).data / "pipeline") / "health" / FILE_NAME
     health = _read(file)
-    if as_json:
-        print(msgspec.json.encode(health).decode())
+    if json:
+        print_json([health])
     else:
         print("\n".join(endpoint_lines(health, Clock().real_ms())))
 

@@ -11,7 +11,8 @@ from cns.delivery.envelope import timestamp_text
 from cns.delivery.outbox import OutboxItem
 from cns.stores.contract import OutboxStore
 from cns.stores.embedded import EmbeddedOutboxStore
-from cns_cli.options import Data
+from cns_cli.options import Data, Json
+from cns_cli.output import print_json
 from cns_cli.store_access import StoreSpec, run_on_store
 
 LINE_CHARS_MAX = 60
@@ -26,22 +27,29 @@ def outbox_list(
     protocol: Annotated[str, typer.Option(help="Deliveries of this protocol only: sms, email, lambda …")] = "",
     limit: Annotated[int, typer.Option(min=1, max=1_000, help="At most so many.")] = 20,
     data: Data = None,
+    json: Json = False,
 ) -> None:
     """Print the newest deliveries, one per line."""
     items = run_on_store(data, OUTBOX, lambda store: store.newest(account, protocol, "", limit))
     if not items:
         matching = " that match" if account or protocol else ""
         print(f"cns: no messages{matching} in the outbox", file=sys.stderr)
+    if json:
+        print_json(map(_described, items))
+        return
     for item in items:
         print(item.id, timestamp_text(item.at_ms), item.protocol, item.destination, _beginning(item), sep="  ")
 
 
 @app.command("show")
-def outbox_show(item_id: Annotated[str, typer.Argument(metavar="ID")], data: Data = None) -> None:
+def outbox_show(item_id: Annotated[str, typer.Argument(metavar="ID")], data: Data = None, json: Json = False) -> None:
     """Print one delivery: destination, protocol, and the content for the endpoint."""
     item = run_on_store(data, OUTBOX, lambda store: store.get(item_id))
     if item is None:
         sys.exit(f"cns: there is no {item_id} in the outbox")
+    if json:
+        print_json([{**_described(item), "body": item.body}])
+        return
     facts = {
         "id": item.id,
         "time": timestamp_text(item.at_ms),
@@ -62,6 +70,26 @@ def outbox_show(item_id: Annotated[str, typer.Argument(metavar="ID")], data: Dat
         print(f"attribute {name} ({data_type}): {text}")
     print()
     print(item.body, end="" if item.body.endswith("\n") else "\n")
+
+
+def _described(item: OutboxItem) -> dict[str, object]:
+    """All but the body, which may be large."""
+    attributes = {name: {"dataType": kind, "stringValue": text} for name, (kind, text) in item.attributes.items()}
+    return {
+        "id": item.id,
+        "at": item.at_ms,
+        "account": item.account,
+        "region": item.region,
+        "protocol": item.protocol,
+        "destination": item.destination,
+        "messageId": item.message_id,
+        "topicArn": item.topic_arn or None,
+        "subscriptionArn": item.subscription_arn or None,
+        "sender": item.sender or None,
+        "subject": item.subject,
+        "message": item.message,
+        "attributes": attributes,
+    }
 
 
 def _beginning(item: OutboxItem) -> str:

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, NoReturn, TypeVar
 
-import msgspec
 import typer
 
 from cns.delivery.envelope import timestamp_text
@@ -29,7 +28,8 @@ from cns_backend.stores.contract import (
 )
 from cns_backend.stores.embedded.pool_sizes import EmbeddedPoolSizeStore
 from cns_cli.delivery.pool_table import described, table
-from cns_cli.options import Data
+from cns_cli.options import Data, Json
+from cns_cli.output import print_json
 from cns_cli.store_access import StoreSpec, open_stores, run_command
 from cns_common.clock import Clock
 from cns_common.configuration.settings import POOL_THREADS_MAX, load_settings
@@ -63,7 +63,7 @@ PoolWorker = Annotated[str, typer.Option(metavar="PROCESS", help="This worker on
 
 @app.command("list")
 def pool_list(
-    as_json: Annotated[bool, typer.Option("--json", help="Everything, as JSON.")] = False,
+    json: Json = False,
     data: Data = None,
 ) -> None:
     """Print the pools of every worker: threads, wanted size and its origin, sends in flight and waiting."""
@@ -72,8 +72,8 @@ def pool_list(
         return await pools.workers(), await pools.sizes.all()
 
     workers, sizes = _run(data, read)
-    if as_json:
-        print(msgspec.json.format(msgspec.json.encode(described(workers, sizes))).decode())
+    if json:
+        print_json([described(workers, sizes)])
     elif workers:
         print(*table(workers), sep="\n")
     else:
@@ -88,18 +88,19 @@ def pool_resize(
     threads: Annotated[int, typer.Argument(metavar="THREADS", help="Threads in each worker, 1 to 64.")],
     worker: PoolWorker = "",
     data: Data = None,
+    json: Json = False,
 ) -> None:
     """Set the number of threads of a pool, in running and future workers."""
     if not 1 <= threads <= POOL_THREADS_MAX:
         _refuse(f"a pool has 1 to {POOL_THREADS_MAX} threads in each worker, not {threads}")
     size = PoolSize(pool=pool, worker=worker, threads=threads, set_by=_caller(), set_at_ms=Clock().now_ms())
-    _change(pool, worker, data, lambda sizes: sizes.put(size))
+    _print_sizes(pool, _change(pool, worker, data, lambda sizes: sizes.put(size)), json=json)
 
 
 @app.command("reset")
-def pool_reset(pool: PoolName, worker: PoolWorker = "", data: Data = None) -> None:
+def pool_reset(pool: PoolName, worker: PoolWorker = "", data: Data = None, json: Json = False) -> None:
     """Return a pool to the size in the settings."""
-    _change(pool, worker, data, lambda sizes: sizes.remove(pool, worker))
+    _print_sizes(pool, _change(pool, worker, data, lambda sizes: sizes.remove(pool, worker)), json=json)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +116,10 @@ class WorkerPools:
         return sorted((report for report in state.reports if report.pools), key=lambda report: report.process)
 
 
-def _change(pool: str, worker: str, data: Path | None, change: Callable[[PoolSizeStore], Awaitable[None]]) -> None:
+def _change(
+    pool: str, worker: str, data: Path | None, change: Callable[[PoolSizeStore], Awaitable[None]]
+) -> list[Report]:
+    """Change the wanted size, and wait for the effect. Returns the reports of the workers that are meant."""
     if pool not in POOLS:
         _refuse(f"there is no pool {pool}: {' or '.join(POOLS)}")
 
@@ -127,9 +131,16 @@ def _change(pool: str, worker: str, data: Path | None, change: Callable[[PoolSiz
         await _await_effect(pools, pool)
         return [report for report in await pools.workers() if worker in ("", report.process)]
 
-    for report in _run(data, run):
-        state = _pool(report, pool)
-        print(f"{report.process}: {pool} has {state.threads} threads")
+    return _run(data, run)
+
+
+def _print_sizes(pool: str, reports: list[Report], *, json: bool) -> None:
+    threads = {report.process: _pool(report, pool).threads for report in reports}
+    if json:
+        print_json({"worker": worker, "pool": pool, "threads": n} for worker, n in threads.items())
+    else:
+        for worker, n in threads.items():
+            print(f"{worker}: {pool} has {n} threads")
 
 
 async def _await_effect(pools: WorkerPools, pool: str) -> None:

@@ -20,7 +20,8 @@ from cns.delivery.quarantined_job import QuarantinedJob, quarantine_id
 from cns.queue_port.contract import LeasedJob, NewJob, QueuePort, Renewal
 from cns_backend.queue_port import queue_port
 from cns_backend.services import queue_service
-from cns_cli.options import Data
+from cns_cli.options import Data, Json
+from cns_cli.output import print_json, print_value
 from cns_cli.store_access import open_service_backend, run_command
 from cns_common.configuration.settings import load_settings
 from cns_common.ids import hex_id
@@ -36,21 +37,29 @@ app = typer.Typer(help="Jobs that failed too often, or cannot be read.", no_args
 
 
 @app.command("list")
-def quarantine_list(data: Data = None) -> None:
+def quarantine_list(data: Data = None, json: Json = False) -> None:
     """Print all jobs in quarantine, one per line."""
     found = _run(data, _read)
     if not found:
         print("cns: no jobs in quarantine", file=sys.stderr)
+    if json:
+        print_json(map(_described, found))
+        return
     for job in found:
         item = job.item
         print(job.id, timestamp_text(item.at_ms), item.queue, item.topic or "-", item.why, sep="  ")
 
 
 @app.command("show")
-def quarantine_show(job_id: Annotated[str, typer.Argument(metavar="ID")], data: Data = None) -> None:
+def quarantine_show(
+    job_id: Annotated[str, typer.Argument(metavar="ID")], data: Data = None, json: Json = False
+) -> None:
     """Print one job: its queue, why it is in quarantine, and its content."""
     found = _find(_run(data, _read), job_id)
     item = found.item
+    if json:
+        print_json([{**_described(found), "content": _content(item.body)}])
+        return
     facts = {
         "id": found.id,
         "time": timestamp_text(item.at_ms),
@@ -72,6 +81,7 @@ def quarantine_show(job_id: Annotated[str, typer.Argument(metavar="ID")], data: 
 def quarantine_release(
     job_id: Annotated[str, typer.Argument(metavar="ID", help="As `list` prints it, or `all`.")],
     data: Data = None,
+    json: Json = False,
 ) -> None:
     """Return jobs to their queues, with no attempts counted."""
 
@@ -86,7 +96,7 @@ def quarantine_release(
     released = _run(data, work)
     if not released and job_id != "all":
         sys.exit(f"cns: there is no {job_id} in quarantine")
-    print(f"{released} put back")
+    print_value({"released": released}, f"{released} put back", json=json)
 
 
 class LeasedItem(msgspec.Struct, frozen=True):
@@ -134,13 +144,31 @@ def _find(found: Sequence[LeasedItem], job_id: str) -> LeasedItem:
     sys.exit(f"cns: there is no {job_id} in quarantine")
 
 
-def _text(body: bytes) -> str:
-    """Format a job as JSON, or in hexadecimal digits if this version cannot decode it."""
+def _described(job: LeasedItem) -> dict[str, object]:
+    item = job.item
+    return {
+        "id": job.id,
+        "at": item.at_ms,
+        "queue": item.queue,
+        "job": item.id,
+        "group": item.group or None,
+        "topicArn": item.topic or None,
+        "why": item.why,
+        "bytes": len(item.body),
+    }
+
+
+def _content(body: bytes) -> object:
+    """The job; hexadecimal digits if this version cannot decode it."""
     try:
-        job = jobs.decode(body)
+        return jobs.decode(body)
     except msgspec.MsgspecError:
         return body.hex()
-    return msgspec.json.format(msgspec.json.encode(job)).decode()
+
+
+def _text(body: bytes) -> str:
+    content = _content(body)
+    return content if isinstance(content, str) else msgspec.json.format(msgspec.json.encode(content)).decode()
 
 
 def _run(data: Path | None, work: Callable[[QueuePort], Awaitable[Result]]) -> Result:

@@ -11,7 +11,8 @@ from cns.sms.numbers import check_number
 from cns.stores.embedded import EmbeddedSmsStore
 from cns.stores.mobile_contract import SmsStore
 from cns_cli.accounts.account_access import only_account
-from cns_cli.options import Data
+from cns_cli.options import Data, Json
+from cns_cli.output import print_value
 from cns_cli.store_access import StoreSpec, run_on_store
 from cns_common.configuration.settings import load_settings
 
@@ -25,6 +26,7 @@ def sms_opt_out(
     number: str,
     account: Annotated[str, typer.Option(help="Account whose SMS stop. Default: the only one.")] = "",
     data: Data = None,
+    json: Json = False,
 ) -> None:
     """Record the answer STOP of a phone number: it gets no more SMS."""
     owner = account or _default_account(data)
@@ -34,6 +36,7 @@ def sms_opt_out(
         await store.opt_out(owner, number)
 
     run_on_store(data, SMS, opt_out)
+    print_value({"account": owner, "optedOut": number}, "", json=json)
 
 
 def _default_account(data: Path | None) -> str:

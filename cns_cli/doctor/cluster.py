@@ -13,6 +13,7 @@ from cns_common.clock import Clock
 from cns_common.configuration.checks import read_contact_points
 from cns_common.configuration.settings import Settings
 from cns_common.errors import CnsError, StartError
+from cns_common.redis_client import close_client, open_client
 from cns_common.redis_urls import address_of, read_server_urls
 
 TIMEOUT_S = 5.0
@@ -82,24 +83,25 @@ async def _clock(cassandra: Cassandra) -> Finding:
     return ok("cassandra clock", "this machine's and Cassandra's agree")
 
 
-def check_redis(settings: Settings) -> list[Finding]:
-    """Each server of CNS_REDIS."""
+async def check_redis(settings: Settings) -> list[Finding]:
+    """Each server of CNS_REDIS; of Sentinels, the primary that they name."""
     urls = read_server_urls(settings.redis)
     if not urls:
         return [warning("redis", "none is configured: receives are slower without", "set CNS_REDIS")]
-    return [_redis(name, url) for name, url in urls.items()]
+    return [await _redis(name, url) for name, url in urls.items()]
 
 
-def _redis(name: str, url: str) -> Finding:
-    server, where = redis.Redis.from_url(url, socket_timeout=TIMEOUT_S, socket_connect_timeout=TIMEOUT_S), f"{name} "
-    where += f"at {address_of(url)}"
+async def _redis(name: str, url: str) -> Finding:
+    where = f"{name} at {address_of(url)}"
+    server = open_client(url, socket_timeout=TIMEOUT_S, socket_connect_timeout=TIMEOUT_S)
     try:
-        with server:
-            policy = server.info("memory").get("maxmemory_policy", POLICY)
+        policy = (await server.info("memory")).get("maxmemory_policy", POLICY)
     except redis.AuthenticationError as error:
         return problem("redis", f"{where} refuses the password: {error}", "correct the user and password in CNS_REDIS")
-    except redis.RedisError as error:
+    except (redis.RedisError, OSError) as error:
         return warning("redis", f"{where} does not answer: {error}", "start it, or correct CNS_REDIS")
+    finally:
+        await close_client(server)
     if policy != POLICY:
         text = f"{where} has maxmemory-policy {policy}, which removes what hides messages"
         return problem("redis", text, f"redis-cli CONFIG SET maxmemory-policy {POLICY}, and in its file")

@@ -6,14 +6,13 @@ import asyncio
 import os
 import sys
 
-import msgspec
-
 from cns_cli.doctor.endpoint import check_endpoint
 from cns_cli.doctor.findings import Finding, line, problem, summary
 from cns_cli.doctor.machine import check_disk, check_files, check_java, check_port
-from cns_cli.options import Data
+from cns_cli.options import Data, Json
+from cns_cli.output import print_json
 from cns_cli.progress import Steps, open_steps
-from cns_cli.remote.connection import AsJson, Profile, Region, StoredProfile, Url, UsageError, read_settings
+from cns_cli.remote.connection import Profile, Region, StoredProfile, Url, UsageError, read_settings
 from cns_cli.store_access import open_service_backend
 from cns_common.configuration.settings import Settings, load_settings
 from cns_common.errors import CnsError, StartError
@@ -29,7 +28,7 @@ def doctor(
     url: Url = "",
     region: Region = "",
     data: Data = None,
-    json: AsJson = False,
+    json: Json = False,
 ) -> None:
     """Check what newcomers get wrong, and print the mend: endpoint, keys, clock, policies, subscriptions, dead-letter
     queues, visibility, files, port, disk, data, backup, Java, Cassandra, Redis. Exit code 1 if there is a problem.
@@ -48,7 +47,7 @@ def doctor(
         print(f"cns: {error}", file=sys.stderr)
         sys.exit(EXIT_USAGE)
     if json:
-        print(msgspec.json.encode({"findings": found}).decode())
+        print_json([{"findings": found}])
     else:
         print(*map(line, found), summary(found), sep="\n")
     sys.exit(EXIT_PROBLEM if any(one.level == "problem" for one in found) else 0)
@@ -81,7 +80,7 @@ async def _check_servers(settings: Settings) -> list[Finding]:
         return check_data(settings)
     from cns_cli.doctor.cluster import check_cassandra, check_redis  # only this form has its drivers installed
 
-    return [*await check_cassandra(settings), *await asyncio.to_thread(check_redis, settings)]
+    return [*await check_cassandra(settings), *await check_redis(settings)]
 
 
 async def _check_messaging(settings: Settings, client: StoredProfile, steps: Steps) -> list[Finding]:

@@ -9,12 +9,13 @@ from pathlib import Path
 
 import apsw
 
+from cns_backend.backups.record import last_backup
 from cns_cli.doctor.findings import Finding, ok, problem, warning
-from cns_cli.store.backup_record import last_backup
 from cns_common.clock import Clock
 from cns_common.configuration.settings import Settings
 from cns_common.sqlite.database import STORE_FILE
-from cns_common.sqlite.opening import FORMAT, MASTER_KEY_FILE
+from cns_common.sqlite.format import FORMAT
+from cns_common.sqlite.opening import MASTER_KEY_FILE
 
 BACKUP_AGE_WARNED_DAYS = 7
 DAY_MS = 24 * 3_600_000
@@ -62,6 +63,8 @@ def _version(store: Path) -> Finding:
     if version > FORMAT:
         text = f"the store is of format {version}, this program reads up to {FORMAT}"
         return problem("store", text, "install the newer version again, or `cns restore` a backup of this version")
+    if version < FORMAT:
+        return ok("store", f"format {version}: the next start makes it {FORMAT}, after a backup")
     return ok("store", f"format {version} of {FORMAT}")
 
 

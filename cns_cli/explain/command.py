@@ -7,7 +7,6 @@ import sys
 from pathlib import Path
 from typing import Annotated, NamedTuple, NoReturn
 
-import msgspec
 import typer
 
 from cns_backend.explain import collect
@@ -16,7 +15,8 @@ from cns_backend.explain.gaps import EventSource
 from cns_backend.explain.model import Explanation
 from cns_cli.durations import duration_ms
 from cns_cli.explain.render import render
-from cns_cli.options import Data
+from cns_cli.options import Data, Json
+from cns_cli.output import print_json
 from cns_cli.store_access import open_service_backend, run_command
 from cns_common.arn import parse_arn
 from cns_common.configuration.settings import load_settings
@@ -35,11 +35,11 @@ def explain(
     events: Annotated[
         list[Path] | None, typer.Option(help="Directory of events; may be repeated. Default: the local one.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Everything, as JSON.")] = False,
+    json: Json = False,
     data: Data = None,
 ) -> None:
     """Explain what became of a message: filters, each attempt and its answer, the next one, the outcome."""
-    show(Options(message_id, topic, subscription, since, tuple(events or ()), data), as_json=as_json)
+    show(Options(message_id, topic, subscription, since, tuple(events or ()), data), json=json)
 
 
 class Options(NamedTuple):
@@ -53,7 +53,7 @@ class Options(NamedTuple):
     data: Path | None
 
 
-def show(options: Options, *, as_json: bool) -> None:
+def show(options: Options, *, json: bool) -> None:
     """Print what is known of a message; the exit code is 1 if that is nothing."""
     question = _question(options)
 
@@ -69,7 +69,10 @@ def show(options: Options, *, as_json: bool) -> None:
             return await collect.explain(backend, source, question)
 
     explanation = run_command(run)
-    print(msgspec.json.encode(explanation).decode() if as_json else render(explanation))
+    if json:
+        print_json([explanation])
+    else:
+        print(render(explanation))
     if not explanation.known:
         sys.exit(EXIT_UNKNOWN)
 

@@ -16,10 +16,10 @@ from cns_backend.backend import Backend
 from cns_backend.services import queue_service
 from cns_cli.doctor.inventory import places, queue_names, topic_arns
 from cns_cli.options import Data, Json
+from cns_cli.output import print_json, print_table
 from cns_cli.overview.metrics import NotAnswering, Page, ServiceReader
 from cns_cli.progress import Steps, open_steps
 from cns_cli.remote.connection import EXIT_UNREACHABLE, Region, Url
-from cns_cli.remote.output import print_table
 from cns_cli.store_access import open_service_backend
 from cns_common.configuration.settings import Settings, load_settings
 from cns_common.errors import CnsError, StartError
@@ -93,7 +93,7 @@ def status(
     settings = load_settings(data)
     found = asyncio.run(_collect(settings, ServiceReader(settings, url), region, shown))
     if json:
-        print(msgspec.json.encode(found).decode())
+        print_json([found])
     else:
         _print(found)
     if found.health is None:

@@ -21,10 +21,10 @@ from rich.table import Table
 from rich.text import Text
 
 from cns_cli.options import Data, Json
+from cns_cli.output import print_json, print_table
 from cns_cli.overview.metrics import NotAnswering, ServiceReader
 from cns_cli.overview.rates import EndpointRate, EventTail, QueueRate, TopicRate, queue_rates
 from cns_cli.remote.connection import EXIT_UNREACHABLE, Url
-from cns_cli.remote.output import print_table
 from cns_common.configuration.settings import Settings, load_settings
 
 ROWS_SHOWN = 15
@@ -105,7 +105,7 @@ def _quit_within(seconds: float) -> bool:
 def _print_plain(settings: Settings, url: str, interval: float, rows: int, *, once: bool, json: bool) -> None:
     for view in _looks(settings, url, interval, rows):
         if json:
-            print(msgspec.json.encode(view).decode(), flush=True)
+            print_json([view])
         else:
             print(_headline(view))
             for titles, rates in _tables(view):

@@ -7,11 +7,11 @@ from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as version_of
 
 import apsw
-import msgspec
 
 import cns
 from cns_cli.options import Json
-from cns_common.sqlite.opening import FORMAT
+from cns_cli.output import print_json
+from cns_common.sqlite.format import FORMAT
 
 _OPTIONAL = {"cluster": "cassandra-driver", "celery": "celery", "pipeline": "pyspark"}
 
@@ -29,7 +29,7 @@ def version(json: Json = False) -> None:
         **{part: _installed(package) for part, package in _OPTIONAL.items()},
     }
     if json:
-        print(msgspec.json.encode(facts).decode())
+        print_json([facts])
     else:
         for name, fact in facts.items():
             print(f"{name:<11} {fact}")

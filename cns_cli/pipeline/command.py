@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Annotated
 
 import typer
 
-from cns_cli.options import Data
+from cns_cli.options import Data, Json
 from cns_cli.pipeline.options import EVERY, Day, Events, KeepDays, Master, Out, Since, Until, run_job, seconds
 from cns_pipeline.arguments import Outcome, make_arguments, period_of
 
@@ -29,29 +30,37 @@ def pipeline_ingest(
     every: Annotated[
         str, typer.Option(metavar="TIME", help="With --follow: how often to look for new events.")
     ] = EVERY,
+    json: Json = False,
 ) -> None:
     """Read new events into tables, each once."""
     every_s = seconds(every, "--every")
 
-    def work() -> str:
+    def work() -> Outcome:
         from cns_pipeline.jobs import ingest
 
         arguments = make_arguments(data, events, out, master=master, keep_days=keep_days)
-        return ingest.follow(arguments, every_s) if follow else ingest.run(arguments)
+        return ingest.follow(arguments, every_s, _tell if json else None) if follow else ingest.run(arguments)
 
-    run_job(work)
+    run_job(work, json=json)
+
+
+def _tell(line: str) -> None:
+    """With --json, standard output has the one value at the end."""
+    print(line, file=sys.stderr, flush=True)
 
 
 @app.command("compact", epilog="Example: cns pipeline compact --keep-days 90")
-def pipeline_compact(data: Data = None, out: Out = "", master: Master = "", keep_days: KeepDays = None) -> None:
+def pipeline_compact(
+    data: Data = None, out: Out = "", master: Master = "", keep_days: KeepDays = None, json: Json = False
+) -> None:
     """Merge the files of each date into few, and remove old dates. Ingest does a part of it each time."""
 
-    def work() -> str:
+    def work() -> Outcome:
         from cns_pipeline.jobs.compact import run
 
         return run(make_arguments(data, None, out, master=master, keep_days=keep_days))
 
-    run_job(work)
+    run_job(work, json=json)
 
 
 @app.command("report", epilog="Examples: cns pipeline report --day yesterday | cns pipeline report --since -1h --quick")
@@ -64,10 +73,11 @@ def pipeline_report(
     master: Master = "",
     quick: Annotated[bool, typer.Option("--quick", help="The main figures only, at once: by DuckDB, no Java.")] = False,
     wide: Annotated[bool, typer.Option("--wide", help="All columns and whole ARNs.")] = False,
+    json: Json = False,
 ) -> None:
     """Report what was published, delivered, failed and used, as text, page and tables."""
 
-    def work() -> str:
+    def work() -> Outcome:
         arguments = make_arguments(data, None, out, period_of(since, until, day), master)
         if quick:
             from cns_pipeline.jobs.quick import run as run_quick
@@ -77,7 +87,7 @@ def pipeline_report(
 
         return run(arguments, wide=wide)
 
-    run_job(work, by_spark=not quick)
+    run_job(work, json=json, by_spark=not quick)
 
 
 @app.command("archive", epilog="Example: cns pipeline archive --keep-days 3650")
@@ -92,31 +102,38 @@ def pipeline_archive(
         int, typer.Option(min=1, help="Of FIFO topics read so much again, which may have been archived late.")
     ] = 24,
     master: Master = "",
+    json: Json = False,
 ) -> None:
     """Copy the archived messages of all topics into a Parquet table by topic and day, each once."""
 
-    def work() -> str:
+    def work() -> Outcome:
         from cns_pipeline.jobs.archive import ArchiveOptions, run, store_place
 
         return run(
             make_arguments(data, None, out, master=master), store_place(data), ArchiveOptions(keep_days, again_hours)
         )
 
-    run_job(work)
+    run_job(work, json=json)
 
 
 @app.command("health", epilog="Examples: cns pipeline health | cns pipeline health --day yesterday")
 def pipeline_health(
-    data: Data = None, out: Out = "", since: Since = "", until: Until = "", day: Day = "", master: Master = ""
+    data: Data = None,
+    out: Out = "",
+    since: Since = "",
+    until: Until = "",
+    day: Day = "",
+    master: Master = "",
+    json: Json = False,
 ) -> None:
     """Judge endpoints by their own history: which failed or were slow in the last day, or in another period."""
 
-    def work() -> str:
+    def work() -> Outcome:
         from cns_pipeline.jobs.health import run
 
         return run(make_arguments(data, None, out, period_of(since, until, day), master))
 
-    run_job(work)
+    run_job(work, json=json)
 
 
 @app.command("run", epilog="Examples: cns pipeline run | cns pipeline run --day yesterday")
@@ -129,6 +146,7 @@ def pipeline_run(
     day: Day = "",
     keep_days: KeepDays = None,
     master: Master = "",
+    json: Json = False,
 ) -> None:
     """Ingest, make all reports of a period, by default of the last 24 hours, and archive; in one Spark session."""
 
@@ -137,7 +155,7 @@ def pipeline_run(
 
         return run(make_arguments(data, events, out, period_of(since, until, day), master, keep_days))
 
-    run_job(work)
+    run_job(work, json=json)
 
 
 @app.command(
@@ -159,6 +177,7 @@ def pipeline_audit(
         bool, typer.Option("--at-rest", help="The queues are empty now: what was not received is lost.")
     ] = False,
     master: Master = "",
+    json: Json = False,
 ) -> None:
     """Loss, duplicates and order of queues with Audit=on. Exit code 1: a message was lost or changed, or a FIFO queue
     broke its order."""
@@ -172,4 +191,4 @@ def pipeline_audit(
         options = AuditOptions(queues=tuple(queue or ()), lost_after_ms=lost_after_ms, all_at_rest=at_rest)
         return run(make_arguments(data, None, out, period_of(since, until, day), master), options)
 
-    run_job(work)
+    run_job(work, json=json)

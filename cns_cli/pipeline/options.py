@@ -56,15 +56,15 @@ def seconds(text: str, option: str) -> float:
     return found_ms / 1000
 
 
-def run_job(work: Callable[[], str | Outcome], *, by_spark: bool = True) -> NoReturn:
+def run_job(work: Callable[[], Outcome], *, json: bool, by_spark: bool = True) -> NoReturn:
     """Run a job where Spark can run, if it needs Spark; print its result, and end with its exit code."""
 
-    def checked() -> str | Outcome:
+    def checked() -> Outcome:
         if by_spark:
             check_tools()
         return work()
 
-    sys.exit(exit_code(checked))
+    sys.exit(exit_code(checked, json=json))
 
 
 def check_tools() -> None:

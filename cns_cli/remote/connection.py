@@ -13,8 +13,11 @@ import os
 import sys
 import tomllib
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import wraps
+from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import httpx
 import msgspec
@@ -35,7 +38,6 @@ Profile = Annotated[
 ]
 Url = Annotated[str, typer.Option("--url", envvar="CNS_URL", help="The service. Default: AWS_ENDPOINT_URL.")]
 Region = Annotated[str, typer.Option("--region", help="Default: AWS_REGION, else the service's own.")]
-AsJson = Annotated[bool, typer.Option("--json", help="One JSON value per line.")]
 
 
 class StoredProfile(msgspec.Struct, forbid_unknown_fields=True):
@@ -100,23 +102,50 @@ def _read_profile(name: str, environment: Mapping[str, str]) -> StoredProfile:
     return found or StoredProfile()
 
 
-def run(profile: str, url: str, region: str, work: Callable[[Client], Result]) -> Result:
-    """The result of `work`. A refusal, or a service that does not answer, ends the command with one line."""
-    try:
-        found = find_profile(profile, url, region, os.environ)  # noqa: TID251  # variables of AWS SDKs, no settings
-        credentials = Credentials(key_id=found.key_id, secret=found.secret, token=found.token)
-        account = find_caller(found.url, credentials).account
-        client = Client(found.url, account, credentials, region=found.region)
-        with client:
-            return work(client)
-    except UsageError as error:
-        print(f"cns: {error}", file=sys.stderr)
-        sys.exit(EXIT_USAGE)
-    except ApiError as error:
-        print(f"cns: {error.code}: {error.detail}", file=sys.stderr)
-        sys.exit(EXIT_REFUSED)
-    except httpx.HTTPError as error:
-        print(f"cns: {found.url} does not answer: {error}", file=sys.stderr)
-        sys.exit(EXIT_UNREACHABLE)
-    except KeyboardInterrupt:
-        sys.exit(0)
+@dataclass(frozen=True, slots=True)
+class Service:
+    """The options that say which service a command calls, and as whom."""
+
+    profile: str
+    url: str
+    region: str
+
+    def run(self, work: Callable[[Client], Result]) -> Result:
+        """The result of `work`. A refusal, or a service that does not answer, ends the command with one line."""
+        try:
+            found = find_profile(self.profile, self.url, self.region, os.environ)  # noqa: TID251  # variables of AWS SDKs, no settings
+            credentials = Credentials(key_id=found.key_id, secret=found.secret, token=found.token)
+            account = find_caller(found.url, credentials).account
+            client = Client(found.url, account, credentials, region=found.region)
+            with client:
+                return work(client)
+        except UsageError as error:
+            print(f"cns: {error}", file=sys.stderr)
+            sys.exit(EXIT_USAGE)
+        except ApiError as error:
+            print(f"cns: {error.code}: {error.detail}", file=sys.stderr)
+            sys.exit(EXIT_REFUSED)
+        except httpx.HTTPError as error:
+            print(f"cns: {found.url} does not answer: {error}", file=sys.stderr)
+            sys.exit(EXIT_UNREACHABLE)
+        except KeyboardInterrupt:
+            sys.exit(0)
+
+
+def with_service(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options --profile, --url and --region in place of its first parameter, a `Service`."""
+
+    @wraps(command)
+    def called(*, profile: str, url: str, region: str, **options: Any) -> None:
+        command(Service(profile, url, region), **options)
+
+    _, *own = [
+        parameter.replace(kind=Parameter.KEYWORD_ONLY)
+        for parameter in signature(command, eval_str=True).parameters.values()
+    ]
+    added = {"profile": Profile, "url": Url, "region": Region}
+    connection = [
+        Parameter(name, Parameter.KEYWORD_ONLY, default="", annotation=annotation) for name, annotation in added.items()
+    ]
+    called.__signature__ = Signature([*own, *connection])  # type: ignore[attr-defined]  # Typer reads it
+    return called

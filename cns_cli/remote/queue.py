@@ -11,8 +11,9 @@ import typer
 
 from cns.client import Client
 from cns.client.values import BrowsedMessage, ReceivedMessage
-from cns_cli.remote.connection import EXIT_USAGE, AsJson, Profile, Region, Url, run
-from cns_cli.remote.output import print_json, print_table
+from cns_cli.options import Json
+from cns_cli.output import print_json, print_table, print_value
+from cns_cli.remote.connection import EXIT_USAGE, Service, with_service
 from cns_cli.remote.redrive import redrive
 
 app = typer.Typer(help="Queues and their messages, over the REST API.", no_args_is_help=True, add_completion=False)
@@ -27,13 +28,12 @@ Attributes = Annotated[list[str] | None, typer.Option("--set", metavar="NAME=VAL
 
 
 @app.command("list")
+@with_service
 def list_queues(
+    service: Service,
     prefix: Annotated[str, typer.Argument(help="The beginning of the names.")] = "",
     counts: Annotated[bool, typer.Option("--counts", help="With numbers of messages.")] = False,
-    profile: Profile = "",
-    url: Url = "",
-    region: Region = "",
-    json: AsJson = False,
+    json: Json = False,
 ) -> None:
     """List queues. Example: cns queue list orders- --counts"""
 
@@ -51,33 +51,28 @@ def list_queues(
             for name in names:
                 print(name)
 
-    run(profile, url, region, work)
+    service.run(work)
 
 
 @app.command("create")
+@with_service
 def create(
+    service: Service,
     name: Name,
     attributes: Attributes = None,
-    profile: Profile = "",
-    url: Url = "",
-    region: Region = "",
-    json: AsJson = False,
+    json: Json = False,
 ) -> None:
     """Create a queue and print its URL. Example: cns queue create orders --set VisibilityTimeout=60"""
-    given = read_attributes(attributes)
-    if name.endswith(".fifo"):
-        given.setdefault("FifoQueue", "true")
-    made = run(profile, url, region, lambda client: client.create_queue(name, given))
-    if json:
-        print_json([made])
-    else:
-        print(made.url)
+    given = read_attributes(attributes, "FifoQueue" if name.endswith(".fifo") else "")
+    made = service.run(lambda client: client.create_queue(name, given))
+    print_value(made, made.url, json=json)
 
 
 @app.command("show")
-def show(name: Name, profile: Profile = "", url: Url = "", region: Region = "", json: AsJson = False) -> None:
+@with_service
+def show(service: Service, name: Name, json: Json = False) -> None:
     """Print a queue's attributes. Example: cns queue show orders --json"""
-    shown = run(profile, url, region, lambda client: client.show_queue(name))
+    shown = service.run(lambda client: client.show_queue(name))
     if json:
         print_json([shown])
     else:
@@ -85,48 +80,45 @@ def show(name: Name, profile: Profile = "", url: Url = "", region: Region = "", 
 
 
 @app.command("set")
+@with_service
 def set_attributes(
+    service: Service,
     name: Name,
     attributes: Annotated[list[str], typer.Argument(metavar="NAME=VALUE…")],
-    profile: Profile = "",
-    url: Url = "",
-    region: Region = "",
-    json: AsJson = False,
+    json: Json = False,
 ) -> None:
     """Set attributes. Example: cns queue set orders VisibilityTimeout=60"""
     given = read_attributes(attributes)
-    changed = run(profile, url, region, lambda client: client.change_queue(name, given))
-    if json:
-        print_json([changed])
+    changed = service.run(lambda client: client.change_queue(name, given))
+    print_value(changed, "", json=json)
 
 
 @app.command("delete")
-def delete(name: Name, profile: Profile = "", url: Url = "", region: Region = "", json: AsJson = False) -> None:
+@with_service
+def delete(service: Service, name: Name, json: Json = False) -> None:
     """Delete a queue and its messages. Example: cns queue delete orders"""
-    run(profile, url, region, lambda client: client.delete_queue(name))
-    if json:
-        print_json([{"deleted": name}])
+    service.run(lambda client: client.delete_queue(name))
+    print_value({"deleted": name}, "", json=json)
 
 
 @app.command("purge")
-def purge(name: Name, profile: Profile = "", url: Url = "", region: Region = "", json: AsJson = False) -> None:
+@with_service
+def purge(service: Service, name: Name, json: Json = False) -> None:
     """Delete all messages of a queue. Example: cns queue purge orders"""
-    run(profile, url, region, lambda client: client.purge_queue(name))
-    if json:
-        print_json([{"purged": name}])
+    service.run(lambda client: client.purge_queue(name))
+    print_value({"purged": name}, "", json=json)
 
 
 @app.command("send")
+@with_service
 def send(
+    service: Service,
     name: Name,
     text: Annotated[str, typer.Argument(help="The message; - for standard input, a message per line.")],
     delay: Annotated[int | None, typer.Option(help="Seconds until it is visible.")] = None,
     group: Annotated[str | None, typer.Option(help="Message group (FIFO and fair queues).")] = None,
     deduplication: Annotated[str | None, typer.Option(help="Deduplication id (FIFO queues).")] = None,
-    profile: Profile = "",
-    url: Url = "",
-    region: Region = "",
-    json: AsJson = False,
+    json: Json = False,
 ) -> None:
     """Send messages and print their ids. Example: cns queue send orders 'hello'"""
 
@@ -138,20 +130,19 @@ def send(
             else:
                 print(sent.message_id, flush=True)
 
-    run(profile, url, region, work)
+    service.run(work)
 
 
 @app.command("receive")
+@with_service
 def receive(
+    service: Service,
     name: Name,
     n: Annotated[int, typer.Option("-n", min=1, help="Messages at most.")] = 1,
     wait: Annotated[int, typer.Option(min=0, max=20, help="Seconds to wait for the first one.")] = 0,
     lease: Annotated[int | None, typer.Option(help="Seconds for which a message is hidden.")] = None,
     acknowledge: Annotated[bool, typer.Option("--ack", help="Delete each message after it is printed.")] = False,
-    profile: Profile = "",
-    url: Url = "",
-    region: Region = "",
-    json: AsJson = False,
+    json: Json = False,
 ) -> None:
     """Receive messages and print them. Example: cns queue receive orders -n 10 --wait 5 --ack"""
 
@@ -164,24 +155,24 @@ def receive(
             if acknowledge:
                 client.acknowledge_message(name, message.pop_receipt)
 
-    run(profile, url, region, work)
+    service.run(work)
 
 
 @app.command("peek")
+@with_service
 def peek(
+    service: Service,
     name: Name,
     n: Annotated[int, typer.Option("-n", min=1, help="Messages at most.")] = 10,
-    profile: Profile = "",
-    url: Url = "",
-    region: Region = "",
-    json: AsJson = False,
+    json: Json = False,
 ) -> None:
     """Look at messages without leasing them. Example: cns queue peek orders -n 100"""
-    run(profile, url, region, lambda client: _print_browsed(_browse(client, name, n), json=json))
+    service.run(lambda client: _print_browsed(_browse(client, name, n), json=json))
 
 
 @app.command("tail")
-def tail(name: Name, profile: Profile = "", url: Url = "", region: Region = "", json: AsJson = False) -> None:
+@with_service
+def tail(service: Service, name: Name, json: Json = False) -> None:
     """Print messages as they come, without leasing them; Ctrl-C ends it. A message that is deleted between two looks (a
     second apart) is not seen. Example: cns queue tail orders"""
 
@@ -194,12 +185,13 @@ def tail(name: Name, profile: Profile = "", url: Url = "", region: Region = "", 
             seen = {one.message_id for one in there}
             pause.wait(TAIL_INTERVAL_S)
 
-    run(profile, url, region, work)
+    service.run(work)
 
 
-def read_attributes(words: list[str] | None) -> dict[str, str]:
-    """NAME=VALUE words as a dict. Ends the command for a word without `=`."""
-    given = {}
+def read_attributes(words: list[str] | None, default_true: str = "") -> dict[str, str]:
+    """NAME=VALUE words as a dict; the attribute `default_true`, if one is named, is true unless it is given. Ends the
+    command for a word without `=`."""
+    given = {default_true: "true"} if default_true else {}
     for word in words or ():
         name, separator, value = word.partition("=")
         if not separator:

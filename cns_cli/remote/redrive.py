@@ -1,4 +1,4 @@
-"""`cns queue redrive`: moves the messages of a dead-letter queue back."""
+"""`cns queue redrive` and `cns dead-letters redrive`: move the messages of a dead-letter queue back."""
 
 from __future__ import annotations
 
@@ -9,36 +9,33 @@ from typing import Annotated
 import typer
 
 from cns.client import Client
-from cns.client.deliveries import Redrive
+from cns.client.dead_letters import Redrive
+from cns_cli.options import Json
+from cns_cli.output import print_value
 from cns_cli.progress import open_steps
-from cns_cli.remote.connection import EXIT_REFUSED, AsJson, Profile, Region, Url, run
-from cns_cli.remote.output import print_json
+from cns_cli.remote.connection import EXIT_REFUSED, Service, with_service
 
 POLL_INTERVAL_S = 0.5
 _ENDED = ("COMPLETED", "CANCELLED", "FAILED")
 
 
+@with_service
 def redrive(
+    service: Service,
     name: Annotated[str, typer.Argument(metavar="QUEUE", help="The dead-letter queue.")],
     to: Annotated[str, typer.Option(help="ARN of another queue. Default: where the messages came from.")] = "",
     rate: Annotated[int | None, typer.Option(min=1, max=500, help="Messages per second at most.")] = None,
     wait: Annotated[bool, typer.Option(help="Wait for the end, with a progress bar.")] = True,
-    profile: Profile = "",
-    url: Url = "",
-    region: Region = "",
-    json: AsJson = False,
+    json: Json = False,
 ) -> None:
-    """Move the messages of a dead-letter queue back. Example: cns queue redrive orders-dead --rate 50"""
+    """Move the messages of a dead-letter queue back, and wait for the end."""
 
     def work(client: Client) -> Redrive:
         started = client.redrive(name, destination_arn=to, messages_per_second=rate)
         return _ended(client, name, started) if wait else started
 
-    done = run(profile, url, region, work)
-    if json:
-        print_json([done])
-    else:
-        print(f"{done.status.lower()}: {done.moved} moved")
+    done = service.run(work)
+    print_value(done, f"{done.status.lower()}: {done.moved} moved", json=json)
     if done.status == "FAILED":
         print(f"cns: {done.failure or 'the redrive failed'}", file=sys.stderr)
         sys.exit(EXIT_REFUSED)

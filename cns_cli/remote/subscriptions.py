@@ -15,8 +15,9 @@ from cns.filters.message_values import attribute_values, body_values
 from cns.filters.model import Scope
 from cns.filters.parser import read_filter
 from cns.filters.reasons import reason
-from cns_cli.remote.connection import EXIT_USAGE, AsJson, Profile, Region, Url, run
-from cns_cli.remote.output import print_json, print_table
+from cns_cli.options import Json
+from cns_cli.output import print_json, print_table, print_value
+from cns_cli.remote.connection import EXIT_USAGE, Service, with_service
 from cns_common.errors import RequestError
 
 EXIT_NO_MATCH = 1
@@ -28,16 +29,15 @@ Arn = Annotated[str, typer.Argument(metavar="ARN", help="Of the subscription, as
 
 
 @app.command("list")
+@with_service
 def list_subscriptions(
+    service: Service,
     topic: Annotated[str, typer.Argument(help="Of this topic only.")] = "",
-    profile: Profile = "",
-    url: Url = "",
-    region: Region = "",
-    json: AsJson = False,
+    json: Json = False,
 ) -> None:
     """List subscriptions. Example: cns subscriptions list news --json"""
 
-    found = run(profile, url, region, lambda client: list(_subscriptions(client)))
+    found = service.run(lambda client: list(_subscriptions(client)))
     found = [one for one in found if topic in ("", one.topic_arn, one.topic_arn.rpartition(":")[2])]
     if json:
         print_json(found)
@@ -47,32 +47,28 @@ def list_subscriptions(
 
 
 @app.command("confirm")
+@with_service
 def confirm(
+    service: Service,
     topic: Annotated[str, typer.Argument(metavar="TOPIC")],
     token: Annotated[str, typer.Argument(metavar="TOKEN", help="As the endpoint got it.")],
-    profile: Profile = "",
-    url: Url = "",
-    region: Region = "",
-    json: AsJson = False,
+    json: Json = False,
 ) -> None:
     """Confirm a subscription and print its ARN. Example: cns subscriptions confirm news 2336412f37fb687f5d51e6e2"""
-    arn = run(profile, url, region, lambda client: client.confirm_subscription(topic, token).arn)
-    if json:
-        print_json([{"arn": arn}])
-    else:
-        print(arn)
+    arn = service.run(lambda client: client.confirm_subscription(topic, token).arn)
+    print_value({"arn": arn}, arn, json=json)
 
 
 @app.command("delete")
-def delete(arn: Arn, profile: Profile = "", url: Url = "", region: Region = "", json: AsJson = False) -> None:
+@with_service
+def delete(service: Service, arn: Arn, json: Json = False) -> None:
     """Delete a subscription.
 
     Example: cns subscriptions delete arn:aws:sns:us-east-1:123456789012:news:2bcfbf39-05c3-41de-beaa-fcfcc21c8f55
     """
     _check(arn)
-    run(profile, url, region, lambda client: client.unsubscribe(arn))
-    if json:
-        print_json([{"deleted": arn}])
+    service.run(lambda client: client.unsubscribe(arn))
+    print_value({"deleted": arn}, "", json=json)
 
 
 class _Verdict(NamedTuple):
@@ -81,7 +77,9 @@ class _Verdict(NamedTuple):
 
 
 @app.command("test-filter")
+@with_service
 def test_filter(
+    service: Service,
     message: Annotated[str, typer.Option(help="The message.")] = "",
     attribute: Annotated[
         list[str] | None, typer.Option("--attribute", metavar="NAME[:TYPE]=VALUE", help="Repeatable; TYPE is String.")
@@ -89,10 +87,7 @@ def test_filter(
     policy: Annotated[str, typer.Option(help="A filter policy.")] = "",
     scope: Annotated[Scope, typer.Option(help="What the policy looks at.")] = Scope.ATTRIBUTES,
     subscription: Annotated[str, typer.Option(metavar="ARN", help="Take its policy and scope.")] = "",
-    profile: Profile = "",
-    url: Url = "",
-    region: Region = "",
-    json: AsJson = False,
+    json: Json = False,
 ) -> None:
     """Say whether a filter policy accepts a message, and why not. Exit code 1 if it does not. A policy that is given
     needs no service.
@@ -102,12 +97,10 @@ def test_filter(
     if bool(policy) == bool(subscription):
         _refuse("give either --policy or --subscription")
     if subscription:
-        policy, scope = run(profile, url, region, lambda client: _stored(client, subscription))
+        policy, scope = service.run(lambda client: _stored(client, subscription))
     verdict = _judge(policy, scope, message, _attributes(attribute or ())) if policy else _Verdict(True, "no policy")
-    if json:
-        print_json([{"passes": verdict.passes, "reason": verdict.why}])
-    else:
-        print("passes" if verdict.passes else f"does not pass: {verdict.why}")
+    text = "passes" if verdict.passes else f"does not pass: {verdict.why}"
+    print_value({"passes": verdict.passes, "reason": verdict.why}, text, json=json)
     if not verdict.passes:
         sys.exit(EXIT_NO_MATCH)
 

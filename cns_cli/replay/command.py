@@ -12,7 +12,8 @@ from msgspec.structs import replace
 
 from cns.filters.model import Scope
 from cns_backend.backend import Backend
-from cns_cli.options import Data
+from cns_cli.options import Data, Json
+from cns_cli.output import print_json
 from cns_cli.replay.destinations import open_destination
 from cns_cli.replay.display import progress_display, warn
 from cns_cli.replay.filtering import compile_filter
@@ -61,6 +62,7 @@ def replay(
     ] = 0,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Count the messages, and send nothing.")] = False,
     data: Data = None,
+    json: Json = False,
 ) -> None:
     """Send archived messages again. A replay that was stopped is continued by the same command.
 
@@ -79,11 +81,18 @@ def replay(
         raw=raw,
         rate_per_s=rate,
     )
-    print(run_command(lambda: _run(load_settings(data), options)))
+    done = run_command(lambda: _run(load_settings(data), options))
+    target = None if options.target is None else options.target.text
+    if json:
+        print_json([{"topicArn": topic, "to": target, "read": done.read, "sent": done.sent, "dryRun": dry_run}])
+    elif dry_run:
+        print(f"{counted(done.sent, 'message')} of {done.read:,} would be sent")
+    else:
+        print(f"{counted(done.sent, 'message')} sent of {done.read:,}, to {target}")
 
 
-async def _run(settings: Settings, options: ReplayOptions) -> str:
-    """Run the replay; return the line about its result."""
+async def _run(settings: Settings, options: ReplayOptions) -> Progress:
+    """Run the replay, or count; return how far it came."""
     async with AsyncExitStack() as stack:
         if options.target is None and options.table is not None:
             archive: PastArchive = open_table(options.table, options.topic)
@@ -103,15 +112,14 @@ async def _run(settings: Settings, options: ReplayOptions) -> str:
             progress
         )
         file.remove()
-        return f"{counted(done.sent, 'message')} sent of {done.read:,}, to {options.target.text}"
+        return done
 
 
-async def _count(archive: PastArchive, options: ReplayOptions, now_ms: int) -> str:
+async def _count(archive: PastArchive, options: ReplayOptions, now_ms: int) -> Progress:
     progress = _begun(archive, options, now_ms)
     source = archive.messages_in(progress.since_ms, progress.until_ms)
     with progress_display(progress.since_ms, progress.until_ms) as show:
-        done = await BulkReplay(source, NoDestination(), _wanted(options), NoRecord(), _pace(0), show).run(progress)
-    return f"{counted(done.sent, 'message')} of {done.read:,} would be sent"
+        return await BulkReplay(source, NoDestination(), _wanted(options), NoRecord(), _pace(0), show).run(progress)
 
 
 async def _archive(backend: Backend, options: ReplayOptions) -> PastArchive:

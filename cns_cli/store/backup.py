@@ -2,34 +2,20 @@
 
 from __future__ import annotations
 
-import errno
-import os
-import shutil
 import sys
 from pathlib import Path
 from typing import Annotated
 
-import apsw
-import msgspec
 import typer
 
-import cns
+from cns_backend.backups.backup import make_backup
+from cns_backend.backups.manifest import KEY_GIVEN
 from cns_cli.options import Data, Json
-from cns_cli.progress import Steps, open_steps
-from cns_cli.store.backup_record import BackupRecord, record_backup
+from cns_cli.output import print_json
+from cns_cli.progress import open_steps
 from cns_cli.store.cluster_backup import print_cluster_steps
-from cns_cli.store.manifest import KEY_COPIED, KEY_GIVEN, MANIFEST_FILE, MANIFEST_FORMAT, Manifest, facts_of
 from cns_cli.store_access import require_store
-from cns_common.clock import Clock
-from cns_common.configuration.settings import Settings, load_settings
-from cns_common.data_directory import EXIT_DATA_UNUSABLE, sync_directory, unusable
-from cns_common.errors import StartError
-from cns_common.process.kill_points import BACKUP_COPIED, kill_point
-from cns_common.sqlite.database import STORE_FILE
-from cns_common.sqlite.integrity_check import check_integrity
-from cns_common.sqlite.opening import MASTER_KEY_FILE
-
-PAGES_PER_STEP = 1_000
+from cns_common.configuration.settings import load_settings
 
 
 def backup(
@@ -45,127 +31,12 @@ def backup(
     settings = load_settings(data)
     if settings.store == "cassandra":
         sys.exit(print_cluster_steps(settings))
-    manifest = make_backup(settings, directory)
+    require_store(settings)
+    manifest = make_backup(settings, directory, open_steps)
     if json:
-        print(msgspec.json.encode({"directory": str(directory.absolute()), "manifest": manifest}).decode())
+        print_json([{"directory": str(directory.absolute()), "manifest": manifest}])
     else:
         size = sum(fact.bytes for fact in manifest.files.values())
         print(f"cns: {directory} has {len(manifest.files)} files, {size} bytes, and is intact")
         if manifest.master_key == KEY_GIVEN:
             print("cns: CNS_MASTER_KEY is not in it: keep it elsewhere", file=sys.stderr)
-
-
-def make_backup(settings: Settings, directory: Path) -> Manifest:
-    """Make the backup under another name, and give it its name when it is complete and verified. Raises StartError."""
-    require_store(settings)
-    directory = directory.absolute()
-    if directory.exists():
-        raise StartError(f"{directory} exists: name a directory that does not", EXIT_DATA_UNUSABLE)
-    scratch = directory.with_name(f".{directory.name}.partial")
-    try:
-        shutil.rmtree(scratch, ignore_errors=True)  # of a backup that was killed
-        scratch.mkdir(parents=True, mode=0o700)
-        manifest = _write(settings, scratch)
-        scratch.rename(directory)
-        sync_directory(directory.parent)
-    except OSError as error:
-        raise unusable(f"cannot write to {directory}", error) from error
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
-    record_backup(settings.data, BackupRecord(manifest.began_ms, str(directory)))
-    return manifest
-
-
-def _write(settings: Settings, scratch: Path) -> Manifest:
-    began_ms = Clock().real_ms()
-    with open_steps("copying the store") as steps:
-        store_format = copy_store(settings.data / STORE_FILE, scratch / STORE_FILE, steps)
-    key = settings.data / MASTER_KEY_FILE
-    names = [STORE_FILE]
-    if not settings.master_key:
-        copy_file(key, scratch / MASTER_KEY_FILE)
-        names.append(MASTER_KEY_FILE)
-    kill_point(BACKUP_COPIED)
-    with open_steps("verifying the copy"):
-        found = check_integrity(scratch / STORE_FILE)
-        facts = facts_of(scratch, names)
-    if found.faults:
-        text = f"the store is damaged, and so is its copy: {found.faults[0]}; `cns check` says more"
-        raise StartError(text, EXIT_DATA_UNUSABLE)
-    manifest = Manifest(
-        format=MANIFEST_FORMAT,
-        program=cns.__version__,
-        store_format=store_format,
-        began_ms=began_ms,
-        ended_ms=Clock().real_ms(),
-        pages=found.pages,
-        master_key=KEY_GIVEN if settings.master_key else KEY_COPIED,
-        files=facts,
-    )
-    write_durably(scratch / MANIFEST_FILE, msgspec.json.format(msgspec.json.encode(manifest), indent=1) + b"\n")
-    sync_directory(scratch)
-    return manifest
-
-
-def copy_store(source: Path, target: Path, steps: Steps) -> int:
-    """Copy one state of the store, while others write it. Returns its format.
-
-    The read transaction pins the state: without it each commit of the service would begin the copy anew.
-    """
-    write_durably(target, b"")  # before SQLite makes it, with which others could read it
-    try:
-        reader = apsw.Connection(str(source), flags=apsw.SQLITE_OPEN_READONLY)
-        writer = apsw.Connection(str(target))
-        try:
-            reader.set_busy_timeout(5_000)
-            reader.execute("BEGIN")
-            store_format: int = reader.pragma("user_version")
-            with writer.backup("main", reader, "main") as copying:
-                while not copying.done:
-                    _copy_pages(copying, target)
-                    steps.reach(copying.page_count - copying.remaining, copying.page_count)
-            writer.execute("PRAGMA journal_mode=DELETE").fetchall()  # the copy is one file
-        finally:
-            writer.close()
-            reader.close()
-    except apsw.BusyError as error:
-        text = f"{source} cannot be read beside its service, whose disk is full: {error}"
-        raise StartError(text, EXIT_DATA_UNUSABLE) from error
-    except apsw.FullError as error:
-        raise no_room(target) from error
-    except apsw.Error as error:
-        raise StartError(f"cannot copy {source}: {error}", EXIT_DATA_UNUSABLE) from error
-    _sync_file(target)
-    return store_format
-
-
-def _copy_pages(copying: apsw.Backup, target: Path) -> None:
-    try:
-        copying.step(PAGES_PER_STEP)
-    except apsw.FullError as error:  # the end of the copy would raise it again, without its text
-        raise no_room(target) from error
-
-
-def no_room(path: Path) -> StartError:
-    return unusable(f"cannot write {path}", OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
-
-
-def copy_file(source: Path, target: Path) -> None:
-    write_durably(target, source.read_bytes())
-
-
-def write_durably(path: Path, content: bytes) -> None:
-    """Write a file that only its owner can read."""
-    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-    with os.fdopen(fd, "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def _sync_file(path: Path) -> None:
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)

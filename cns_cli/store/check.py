@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import sys
 
-from cns_cli.options import Data
+from cns_cli.options import Data, Json
+from cns_cli.output import print_json
+from cns_cli.progress import open_steps
 from cns_cli.store_access import require_store
 from cns_common.configuration.settings import load_settings
-from cns_common.errors import StartError
 from cns_common.sqlite.database import STORE_FILE
 from cns_common.sqlite.integrity_check import check_integrity
 
@@ -15,22 +16,23 @@ EXIT_DAMAGED = 1
 EXIT_USAGE = 2
 
 
-def check(data: Data = None) -> None:
+def check(data: Data = None, json: Json = False) -> None:
     """Verify the whole store and change nothing. Exit code 1 if it is damaged."""
-    try:
-        settings = load_settings(data)
-        if settings.store == "cassandra":
-            print("cns: this verifies the embedded store; for the cluster form use `cns schema check`", file=sys.stderr)
-            sys.exit(EXIT_USAGE)
-        require_store(settings)
-        path = settings.data.absolute() / STORE_FILE
+    settings = load_settings(data)
+    if settings.store == "cassandra":
+        print("cns: this verifies the embedded store; for the cluster form use `cns schema check`", file=sys.stderr)
+        sys.exit(EXIT_USAGE)
+    require_store(settings)
+    path = settings.data.absolute() / STORE_FILE
+    with open_steps("verifying the store"):
         found = check_integrity(path)
-    except StartError as error:
-        print(f"cns: {error}", file=sys.stderr)
-        sys.exit(error.exit_code)
-    for fault in found.faults:
-        print(fault)
+    if json:
+        print_json([{"store": str(path), "pages": found.pages, "faults": found.faults}])
+    else:
+        for fault in found.faults:
+            print(fault)
     if found.faults:
         print(f"cns: {path} is damaged", file=sys.stderr)
         sys.exit(EXIT_DAMAGED)
-    print(f"cns: no damage found in {path} ({found.pages} pages)")
+    if not json:
+        print(f"cns: no damage found in {path} ({found.pages} pages)")

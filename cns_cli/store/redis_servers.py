@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated, NoReturn, TypeVar
 
 import typer
 
+from cns_cli.options import Json
+from cns_cli.output import print_json, print_value
 from cns_common.clock import Clock
 from cns_common.configuration.checks import check_redis_url
 from cns_common.configuration.settings import load_settings
@@ -34,17 +36,23 @@ ServerUrl = Annotated[
 
 
 @servers.command("list")
-def servers_list() -> None:
+def servers_list(json: Json = False) -> None:
     """Print the servers: name, address, whether it hides messages, the number of its epoch."""
     states = _run(lambda found: found.states())
     if not states:
         print("cns: no process with CNS_REDIS has started yet", file=sys.stderr)
+    if json:
+        print_json(
+            {"name": server.name, "address": server.address, "inUse": in_use, "epoch": epoch}
+            for server, in_use, epoch in states
+        )
+        return
     for server, in_use, epoch in states:
         print(f"{server.name}\t{server.address}\t{'in use' if in_use else 'lost'}\t{epoch}")
 
 
 @servers.command("add")
-def servers_add(name: ServerName, url: ServerUrl) -> None:
+def servers_add(name: ServerName, url: ServerUrl, json: Json = False) -> None:
     """Use one more server: its share of the queues moves to it, without loss."""
     from cqs.engines.cluster.servers.operator import added  # only this form has its drivers installed
 
@@ -53,22 +61,25 @@ def servers_add(name: ServerName, url: ServerUrl) -> None:
         check_redis_url(url)
     except ValueError as error:
         _refuse(str(error), EXIT_USAGE)
-    _change(added(name, address_of(url)), f"{name} is used; add it to CNS_REDIS of all processes")
+    _change(added(name, address_of(url)))
+    print_value({"added": name}, f"cns: {name} is used; add it to CNS_REDIS of all processes", json=json)
 
 
 @servers.command("remove")
-def servers_remove(name: ServerName) -> None:
+def servers_remove(name: ServerName, json: Json = False) -> None:
     """Use a server no more: its queues move to the others, without loss."""
     from cqs.engines.cluster.servers.operator import removed  # only this form has its drivers installed
 
-    _change(removed(name), f"{name} is not used any more; remove it from CNS_REDIS of all processes")
+    _change(removed(name))
+    print_value(
+        {"removed": name}, f"cns: {name} is not used any more; remove it from CNS_REDIS of all processes", json=json
+    )
 
 
-def _change(change: ServerChange, done: str) -> None:
+def _change(change: ServerChange) -> None:
     followed = _run(lambda found: found.change(change))
     if not followed:
         _refuse("the list is changed, but not all processes follow: see their logs", EXIT_FAILED)
-    print(f"cns: {done}")
 
 
 def _run(work: Callable[[RedisServers], Awaitable[Result]]) -> Result:

@@ -17,12 +17,13 @@ import apsw
 import msgspec
 import typer
 
+from cns_backend.backups.backup import copy_file, copy_store, no_room, write_durably
+from cns_backend.backups.manifest import KEY_GIVEN, Manifest, check_files, read_manifest
 from cns_cli.options import Data, Json
+from cns_cli.output import print_json
 from cns_cli.progress import open_steps
 from cns_cli.service.supervise import LOCK_FILE as UP_LOCK_FILE
-from cns_cli.store.backup import copy_file, copy_store, no_room, write_durably
 from cns_cli.store.cluster_backup import print_cluster_steps
-from cns_cli.store.manifest import KEY_GIVEN, Manifest, check_files, read_manifest
 from cns_common.clock import Clock
 from cns_common.configuration.settings import Settings, load_settings
 from cns_common.data_directory import EXIT_DATA_UNUSABLE, lock_directory, sync_directory, unusable
@@ -72,8 +73,7 @@ def restore(
     except OSError as error:
         raise unusable(f"cannot restore into {settings.data.absolute()}", error) from error
     if json:
-        done = {"data": str(settings.data.absolute()), "backup": str(directory.absolute()), "aside": aside}
-        print(msgspec.json.encode(done).decode())
+        print_json([{"data": str(settings.data.absolute()), "backup": str(directory.absolute()), "aside": aside}])
         return
     print(f"cns: {directory} is restored into {settings.data.absolute()}")
     if aside:

@@ -9,6 +9,8 @@ from typing import Annotated, Any, TypeVar
 
 import typer
 
+from cns_cli.options import Json
+from cns_cli.output import print_json, print_value
 from cns_common.configuration.settings import load_settings
 from cns_common.errors import CnsError, StartError
 
@@ -23,37 +25,47 @@ Replication = Annotated[
 
 
 @app.command("apply")
-def schema_apply(replication: Replication = None) -> None:
+def schema_apply(replication: Replication = None, json: Json = False) -> None:
     """Create the keyspace and its missing tables and columns."""
     from cns_backend import cluster, schema  # only this form has its drivers installed
 
     settings = load_settings()
     _run(schema.apply(cluster.cassandra_address(settings), replication or settings.cassandra_replication))
-    print(f"cns: keyspace {settings.cassandra_keyspace} has all tables")
+    print_value(
+        {"keyspace": settings.cassandra_keyspace, "applied": True},
+        f"cns: keyspace {settings.cassandra_keyspace} has all tables",
+        json=json,
+    )
 
 
 @app.command("show")
-def schema_show(replication: Replication = None) -> None:
+def schema_show(replication: Replication = None, json: Json = False) -> None:
     """Print the CQL statements of `apply`."""
     from cns_backend import cluster, schema  # only this form has its drivers installed
 
     settings = load_settings()
-    for text in schema.show(cluster.cassandra_address(settings), replication or settings.cassandra_replication):
-        print(f"{text};")
+    texts = schema.show(cluster.cassandra_address(settings), replication or settings.cassandra_replication)
+    if json:
+        print_json({"statement": text} for text in texts)
+    else:
+        for text in texts:
+            print(f"{text};")
 
 
 @app.command("check")
-def schema_check(replication: Replication = None) -> None:
+def schema_check(replication: Replication = None, json: Json = False) -> None:
     """Compare the keyspace with the declared tables. Prints one line per difference."""
     from cns_backend import cluster, schema  # only this form has its drivers installed
 
     settings = load_settings()
     lines = _run(schema.check(cluster.cassandra_address(settings), replication or settings.cassandra_replication))
-    for line in lines:
-        print(line)
+    if json:
+        print_json([{"keyspace": settings.cassandra_keyspace, "differences": lines}])
+    else:
+        for line in lines or [f"cns: keyspace {settings.cassandra_keyspace} is as declared"]:
+            print(line)
     if lines:
         sys.exit(EXIT_FAILED)
-    print(f"cns: keyspace {settings.cassandra_keyspace} is as declared")
 
 
 def _run(work: Coroutine[Any, Any, Result]) -> Result:

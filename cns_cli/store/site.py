@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated, NoReturn, TypeVar
 
 import typer
 
+from cns_cli.options import Json
+from cns_cli.output import print_json, print_value
 from cns_common.configuration.settings import Settings, load_settings
 from cns_common.errors import CnsError, StartError
 
@@ -23,13 +25,18 @@ app = typer.Typer(help="Sites of the cluster form: CNS_CASSANDRA_SITES.", no_arg
 
 
 @app.command("show")
-def site_show() -> None:
+def site_show(json: Json = False) -> None:
     """Print the active site, the number of its activation, whether the other site answers, and the processes in use.
 
     Example: cns site show
     """
     view = _run(load_settings(), lambda sites: sites.view())
     decision = view.decision
+    if json:
+        processes = [{"process": one.process, "site": one.site, "epoch": one.epoch} for one in decision.processes]
+        known = {"active": decision.active or None, "epoch": decision.epoch, "alone": decision.alone}
+        print_json([{**known, "otherSiteAnswers": view.reachable, "processes": processes}])
+        return
     print(f"active\t{decision.active or 'none'}\t{decision.epoch}{'	alone' if decision.alone else ''}")
     print(f"other site\t{'answers' if view.reachable else 'does not answer'}")
     for process in sorted(decision.processes):
@@ -43,6 +50,7 @@ def site_activate(
         bool,
         typer.Option("--other-site-lost", help="Your word that the other site, which does not answer, serves nobody."),
     ] = False,
+    json: Json = False,
 ) -> None:
     """Use this site: the processes of the other one end their work first.
 
@@ -55,7 +63,11 @@ def site_activate(
         _refuse(f"{name} is no site of CNS_CASSANDRA_SITES", EXIT_USAGE)
     change = SiteChange(name, settings.cassandra_data_centre, other_site_lost)
     decision = _run(settings, lambda sites: sites.activate(change))
-    print(f"cns: site {decision.active} is active, activation {decision.epoch}")
+    print_value(
+        {"active": decision.active, "epoch": decision.epoch},
+        f"cns: site {decision.active} is active, activation {decision.epoch}",
+        json=json,
+    )
 
 
 def _run(settings: Settings, work: Callable[[SiteOperator], Awaitable[Result]]) -> Result:

@@ -5,23 +5,27 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import apsw
-import msgspec
 import typer
 
 import cns
+from cns_backend.backups.backup import make_backup
+from cns_backend.backups.migration import DIRECTORY
 from cns_cli.options import Data, Json
-from cns_cli.store.backup import make_backup
+from cns_cli.output import print_json
+from cns_cli.progress import open_steps
 from cns_cli.store_access import require_store
 from cns_common.clock import Clock
 from cns_common.configuration.settings import Settings, load_settings
 from cns_common.data_directory import EXIT_DATA_UNUSABLE, lock_directory
 from cns_common.errors import StartError
 from cns_common.sqlite.database import LOCK_FILE, STORE_FILE
-from cns_common.sqlite.opening import FORMAT
+from cns_common.sqlite.format import FORMAT, check_format
 
 EXIT_ELSEWHERE = 2
 
@@ -43,11 +47,11 @@ def upgrade(
         sys.exit(EXIT_ELSEWHERE)
     require_store(settings)
     before = _format(settings)
-    directory = to or settings.data / "backups" / str(Clock().real_ms())
+    directory = to or settings.data / DIRECTORY / str(Clock().real_ms())
     added = _upgrade(settings, directory)
     facts = {"program": cns.__version__, "from": before, "to": FORMAT, "added": added, "backup": str(directory)}
     if json:
-        print(msgspec.json.encode(facts).decode())
+        print_json([facts])
     else:
         new = ", ".join(added) or "nothing"
         print(f"cns: the store is of format {FORMAT} (before: {before}); added: {new}; backup: {directory}")
@@ -56,7 +60,7 @@ def upgrade(
 def _upgrade(settings: Settings, directory: Path) -> list[str]:
     """Returns the names of what was added. Raises StartError if a service runs, before the backup."""
     os.close(lock_directory(settings.data, LOCK_FILE))
-    make_backup(settings, directory)
+    make_backup(settings, directory, open_steps)
     before = _columns(settings)
     asyncio.run(_open_once(settings))
     return sorted(_columns(settings) - before)
@@ -66,30 +70,33 @@ async def _open_once(settings: Settings) -> None:
     """Open the store as the service does, which makes missing tables and columns."""
     from cns_backend.store_host import StoreHost  # slow to import
 
-    host = StoreHost(settings)
+    host = StoreHost(settings, lambda _: None)  # it is backed up
     host.database.start(asyncio.get_running_loop())
     await host.database.close()
 
 
 def _format(settings: Settings) -> int:
-    (version,) = next(iter(_rows(settings, "PRAGMA user_version")))
-    if int(version) > FORMAT:
-        text = f"the data are of format {version}, this program reads up to {FORMAT}: restore a backup of this version"
-        raise StartError(text, EXIT_DATA_UNUSABLE)
-    return int(version)
+    """Raises StartError for a store of a newer version."""
+    path = settings.data / STORE_FILE
+    with _reading(path) as connection:
+        check_format(connection, path)
+        version: int = connection.pragma("user_version")
+    return version
 
 
 def _columns(settings: Settings) -> set[str]:
     text = "SELECT t.name, c.name FROM sqlite_master t, pragma_table_info(t.name) c WHERE t.type = 'table'"
-    return {f"{table}.{column}" for table, column in _rows(settings, text)}
+    with _reading(settings.data / STORE_FILE) as connection:
+        return {f"{table}.{column}" for table, column in connection.execute(text)}
 
 
-def _rows(settings: Settings, text: str) -> list[tuple[Any, ...]]:
+@contextmanager
+def _reading(path: Path) -> Iterator[apsw.Connection]:
     try:
-        connection = apsw.Connection(str(settings.data / STORE_FILE), flags=apsw.SQLITE_OPEN_READONLY)
+        connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
         try:
-            return connection.execute(text).fetchall()
+            yield connection
         finally:
             connection.close()
     except apsw.Error as error:
-        raise StartError(f"cannot read the data in {settings.data.absolute()}: {error}", EXIT_DATA_UNUSABLE) from error
+        raise StartError(f"cannot read the data in {path.parent.absolute()}: {error}", EXIT_DATA_UNUSABLE) from error

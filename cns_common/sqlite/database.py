@@ -24,6 +24,7 @@ from cns_common.errors import CnsError, OutcomeUnknown, StartError, StoreFull, S
 from cns_common.process.kill_points import STORE_COMMIT, STORE_COMMITTED, kill_point
 from cns_common.sqlite.checkpoints import Checkpointer
 from cns_common.sqlite.disk_space import DiskSpace, is_full
+from cns_common.sqlite.format import BeforeMigration, mark_format, refuse_migration
 from cns_common.sqlite.opening import PAGE_BYTES, Guard, create_tables, open_store
 from cns_common.sqlite.stages import Item, Stage, Work
 
@@ -39,9 +40,10 @@ T = TypeVar("T")
 class Database:
     """The only opener of its directory. Use it from one event loop; `close` waits for the commit under way.
 
-    `guard` may refuse the store by a StartError, before anything is written. On a disk too full for a second
-    connection's index or for the number of this start, the store opens with a `single_connection`: it can be read, and
-    what needs room is refused until a new start finds some.
+    `guard` may refuse the store by a StartError, before anything is written, and `before_migration` one of an earlier
+    format, whose tables the caller makes before `start`. `program` is the version that the store names as its last.
+    On a disk too full for a second connection's index or for the number of this start, the store opens with a
+    `single_connection`: it can be read, and what needs room is refused until a new start finds some.
     """
 
     def __init__(
@@ -51,13 +53,15 @@ class Database:
         vfs: str | None = None,
         guard: Guard = lambda _: None,
         space: DiskSpace | None = None,
+        before_migration: BeforeMigration = refuse_migration,
+        program: str = "",
     ) -> None:
         self._lock_fd = lock_directory(directory, LOCK_FILE)
         self._path = directory / STORE_FILE
         self._clock = clock
         self.space = space or DiskSpace(directory)
         try:
-            store = open_store(self._path, vfs, guard, self.space)
+            store = open_store(self._path, vfs, guard, self.space, before_migration)
         except StartError:
             os.close(self._lock_fd)
             raise
@@ -66,6 +70,8 @@ class Database:
         self.single_connection = store.single
         self._index_fd = store.index_fd
         self._high_ms = store.high_ms
+        self._migrates = store.migrates
+        self._program = program
         clock.not_before(store.high_ms)
         self._rollback_callbacks: list[Callable[[], None]] = []
         self._before_commit: list[Callable[[], None]] = []
@@ -120,6 +126,8 @@ class Database:
         self._idle.set()
         if self.single_connection:
             return  # one thread at a time may use a connection, and this one has no other
+        if self._migrates or self._program:
+            mark_format(self.connection, self._program)
         self.connection.set_wal_hook(self._checkpointer.count_pages)
         for target, name in ((self._run_commits, "store-commit"), (self._checkpointer.run, "store-checkpoint")):
             thread = threading.Thread(target=target, name=name, daemon=True)

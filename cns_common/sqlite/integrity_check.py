@@ -11,7 +11,7 @@ import apsw
 
 from cns_common.data_directory import EXIT_DATA_UNUSABLE
 from cns_common.errors import StartError
-from cns_common.sqlite.opening import FORMAT
+from cns_common.sqlite.format import FORMAT
 from cns_common.sqlite.wal import find_lost_commits, open_index
 
 LOCK_FILE = "lock"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,17 +14,24 @@ import structlog
 from cns_common.data_directory import EXIT_DATA_FULL, EXIT_DATA_UNUSABLE, unusable
 from cns_common.errors import StartError
 from cns_common.sqlite.disk_space import DiskSpace, is_full
+from cns_common.sqlite.format import (
+    FORMAT,
+    BeforeMigration,
+    check_format,
+    earlier_format,
+    refuse_migration,
+    table_names,
+)
 from cns_common.sqlite.wal import find_lost_commits, open_index
 
 PAGE_BYTES = 4096
 CACHE_KIB = 65_536
-FORMAT = 1
-"""Version of the tables, stored in `meta` and as SQLite's user_version."""
 QUICK_CHECK_BYTES_MAX = 64 * 1024 * 1024
 """A larger store is not checked when it is opened, which must not take seconds; `cns check` checks it."""
 MASTER_KEY_FILE = "master.key"
 RESTORE_FILE = "restore.json"
 """The marker of a restore that is not complete: the files may be of two stores."""
+_PROGRAM_COLUMN = "program TEXT NOT NULL DEFAULT ''"
 _SEALED_TABLES = ("access_keys", "signing_keys")
 
 log = structlog.get_logger(__name__)
@@ -42,11 +50,15 @@ class StoreConnections(NamedTuple):
     high_ms: int
     """The highest time stored."""
     single: bool
+    migrates: bool = False
+    """Whether it is of an earlier format until `mark_format`."""
     index_fd: int | None = None
     """To be closed after the connections: see `cns_common.sqlite.wal.open_index`."""
 
 
-def open_store(path: Path, vfs: str | None, guard: Guard, space: DiskSpace) -> StoreConnections:
+def open_store(
+    path: Path, vfs: str | None, guard: Guard, space: DiskSpace, before_migration: BeforeMigration = refuse_migration
+) -> StoreConnections:
     """Open the store, on a full disk with the reserve's room, at worst with a single connection that writes nothing.
 
     Raises StartError when there is no room even for that, or when the store cannot be used.
@@ -54,10 +66,11 @@ def open_store(path: Path, vfs: str | None, guard: Guard, space: DiskSpace) -> S
     try:
         if not vfs:
             prepare_file(path)
-        store = _try_open(path, vfs, guard, single=False)
+        opening = partial(_try_open, path, vfs, guard, before_migration)
+        store = opening(single=False)
         if store is None:
             space.mark_full()
-            store = _try_open(path, vfs, guard, single=False) or _try_open(path, vfs, guard, single=True)
+            store = opening(single=False) or opening(single=True)
     except OSError as error:
         raise unusable(f"cannot write to {path}", error) from error
     except apsw.Error as error:
@@ -67,7 +80,9 @@ def open_store(path: Path, vfs: str | None, guard: Guard, space: DiskSpace) -> S
     return store
 
 
-def _try_open(path: Path, vfs: str | None, guard: Guard, *, single: bool) -> StoreConnections | None:
+def _try_open(
+    path: Path, vfs: str | None, guard: Guard, before_migration: BeforeMigration, *, single: bool
+) -> StoreConnections | None:
     """None when the disk has no room for it."""
     writer: apsw.Connection | None = None
     index_fd: int | None = None
@@ -75,15 +90,20 @@ def _try_open(path: Path, vfs: str | None, guard: Guard, *, single: bool) -> Sto
         writer = connect(str(path), vfs, single=single)
         check(writer, path)
         guard(writer)
+        earlier = earlier_format(writer, path.parent)
         if single:
+            if earlier is not None:
+                return None  # its tables cannot be changed
             boot, high_ms = begin_boot(writer, stored=False)
             return StoreConnections(writer, writer, boot, high_ms, single)
+        if earlier is not None:
+            before_migration(earlier)
         index_fd = open_index(path)
         log_lost_commits(path, index_fd)
         boot, high_ms = begin_boot(writer, stored=True)
         reader = connect(str(path), vfs)
         reader.execute("PRAGMA query_only=ON")
-        return StoreConnections(writer, reader, boot, high_ms, single, index_fd)
+        return StoreConnections(writer, reader, boot, high_ms, single, earlier is not None, index_fd)
     except apsw.Error as error:
         full = is_full(error, writer)
         _close(writer, index_fd)
@@ -161,10 +181,8 @@ def prepare_file(path: Path) -> None:
 
 def check(connection: apsw.Connection, path: Path) -> None:
     """Raise StartError for a store that is not ours, of a newer version, or damaged. Writes nothing."""
-    version: int = connection.pragma("user_version")
-    if version > FORMAT:
-        raise StartError(f"the data is of version {version}, this program reads up to {FORMAT}", EXIT_DATA_UNUSABLE)
-    tables = _table_names(connection)
+    check_format(connection, path)
+    tables = table_names(connection)
     if "meta" not in tables:
         if tables:
             raise StartError(f"{path} is no store of cns", EXIT_DATA_UNUSABLE)
@@ -175,9 +193,6 @@ def check(connection: apsw.Connection, path: Path) -> None:
                 EXIT_DATA_UNUSABLE,
             )
         return
-    row = connection.execute("SELECT format FROM meta").fetchone()
-    if row is not None and row[0] != FORMAT:
-        raise StartError(f"the data is of format {row[0]}, this program reads {FORMAT}", EXIT_DATA_UNUSABLE)
     if connection.pragma("page_count") * PAGE_BYTES <= QUICK_CHECK_BYTES_MAX:
         damage = connection.execute("PRAGMA quick_check(1)").get
         if damage != "ok":
@@ -194,11 +209,14 @@ def begin_boot(connection: apsw.Connection, *, stored: bool) -> tuple[int, int]:
     with connection:
         connection.execute(
             "CREATE TABLE IF NOT EXISTS meta(one INTEGER PRIMARY KEY CHECK (one = 1), format INTEGER NOT NULL,"
-            " boot INTEGER NOT NULL, high_ms INTEGER NOT NULL)"
+            f" boot INTEGER NOT NULL, high_ms INTEGER NOT NULL, {_PROGRAM_COLUMN})"
         )
-        connection.execute(f"INSERT OR IGNORE INTO meta VALUES (1, {FORMAT}, 0, 0)")
+        if "program" not in {name for _, name, *_ in connection.execute("PRAGMA table_info(meta)")}:
+            connection.execute(f"ALTER TABLE meta ADD COLUMN {_PROGRAM_COLUMN}")
+        connection.execute(f"INSERT OR IGNORE INTO meta VALUES (1, {FORMAT}, 0, 0, '')")
+        if connection.changes():
+            connection.pragma("user_version", FORMAT)
         connection.execute("UPDATE meta SET boot = boot + 1")
-        connection.pragma("user_version", FORMAT)
         boot, high_ms = connection.execute("SELECT boot, high_ms FROM meta").get
     return boot, high_ms
 
@@ -231,13 +249,9 @@ def log_lost_commits(path: Path, index_fd: int | None) -> None:
 
 def has_secrets(connection: apsw.Connection) -> bool:
     """Whether secrets are stored that only the master key opens."""
-    tables = _table_names(connection)
+    tables = table_names(connection)
     return any(
         connection.execute(f"SELECT 1 FROM {table} LIMIT 1").fetchone() is not None
         for table in _SEALED_TABLES
         if table in tables
     )
-
-
-def _table_names(connection: apsw.Connection) -> set[str]:
-    return {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}

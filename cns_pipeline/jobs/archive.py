@@ -25,7 +25,7 @@ from cns_pipeline.archive.manifest import (
 from cns_pipeline.archive.planning import first_kept_ms, plan_topics
 from cns_pipeline.archive.reader import DAY_MS, StorePlace, open_reader
 from cns_pipeline.archive.table import ArchiveTable
-from cns_pipeline.arguments import Arguments, exit_code, job_parser, parsed_arguments
+from cns_pipeline.arguments import Arguments, Outcome, exit_code, job_parser, left_out, parsed_arguments
 from cns_pipeline.locking import directory_lock
 from cns_pipeline.period import EXIT_USAGE
 from cns_pipeline.reports.text import are, counted
@@ -72,36 +72,36 @@ class Archived(NamedTuple):
     expired: int
 
 
-def run(arguments: Arguments, place: StorePlace, options: ArchiveOptions = ArchiveOptions()) -> str:  # noqa: B008  # the default is immutable
+def run(arguments: Arguments, place: StorePlace, options: ArchiveOptions = ArchiveOptions()) -> Outcome:  # noqa: B008  # the default is immutable
     """Run the job; return a line about its result."""
     if (options.keep_days or 0) < 0:
         raise StartError(f"--keep-days {options.keep_days} is less than 0", EXIT_USAGE)
     with directory_lock(arguments.local, LOCK), open_job("cns-archive", arguments) as spark:
-        return _text(arguments, archive(spark, arguments, place, options))
+        return _result(arguments, archive(spark, arguments, place, options))
 
 
-def text_of_archived(arguments: Arguments) -> str:
-    """Run the job as the last `cns pipeline archive` was told, if a topic has an archive; return a line about it."""
+def run_as_before(arguments: Arguments) -> Outcome:
+    """Run the job as the last `cns pipeline archive` was told, if a topic has an archive."""
     settings = load_settings(arguments.data)
     if settings.store != "cassandra" and not (settings.data / STORE_FILE).exists():
-        return f"there is no store in {settings.data.absolute()}"
+        return left_out(f"there is no store in {settings.data.absolute()}")
     place = store_place(arguments.data)
     with open_reader(place) as reader:
         if next(reader.topics(), None) is None:
-            return "no topic has an ArchivePolicy"
+            return left_out("no topic has an ArchivePolicy")
     with directory_lock(arguments.local, LOCK), open_job("cns-archive", arguments) as spark:
         if place.sqlite is not None and not (spark.sparkContext.master or "").startswith("local"):
-            return "left out: the store is a file of this machine, which the cluster does not see"
+            return left_out("left out: the store is a file of this machine, which the cluster does not see")
         keep = read_keep(Storage(spark), arguments.paths.archive)
-        return _text(arguments, archive(spark, arguments, place, ArchiveOptions(keep.days)))
+        return _result(arguments, archive(spark, arguments, place, ArchiveOptions(keep.days)))
 
 
-def _text(arguments: Arguments, done: Archived) -> str:
+def _result(arguments: Arguments, done: Archived) -> Outcome:
     new = f"{counted(done.added, 'new message')} of {counted(done.topics, 'archived topic')}"
     lines = [f"{new} {are(done.added)} in {arguments.paths.archive}"]
     if done.expired:
         lines.append(f"removed {counted(done.expired, 'message')} older than the table keeps them")
-    return "\n".join(lines)
+    return Outcome("\n".join(lines), facts={"table": str(arguments.paths.archive), **done._asdict()})
 
 
 def archive(spark: SparkSession, arguments: Arguments, place: StorePlace, options: ArchiveOptions) -> Archived:

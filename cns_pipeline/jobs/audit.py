@@ -8,7 +8,7 @@ from dataclasses import replace
 from pyspark.sql import SparkSession
 
 from cns_common.clock import Clock
-from cns_pipeline.arguments import Arguments, Outcome, exit_code, job_parser, parsed_arguments
+from cns_pipeline.arguments import Arguments, Outcome, exit_code, job_parser, left_out, parsed_arguments
 from cns_pipeline.audit.collect import audit, read_audit_events
 from cns_pipeline.audit.options import LOST_AFTER_MS, AuditOptions
 from cns_pipeline.audit.tables import AuditTables
@@ -29,24 +29,24 @@ EXIT_WRONG = 1
 
 
 def run(arguments: Arguments, options: AuditOptions | None = None) -> Outcome:
-    """Run the job; return the text to print and the exit code. The period is that of the arguments."""
+    """Run the job; return what it found. The period is that of the arguments."""
     arguments.check_table()
     options = replace(options or AuditOptions(), period=arguments.period)
     with directory_lock(arguments.local, LOCK), open_job("cns-audit", arguments) as spark:
         events = read_audit_events(spark, arguments.paths, arguments.period)
         found = audit(events, AuditTables(spark, arguments.paths), options, Clock().real_ms())
     wrong = any(finding.severity == "error" for finding in found.findings)
-    return Outcome(format_audit(found, str(arguments.paths.audit)), EXIT_WRONG if wrong else 0)
+    return Outcome(format_audit(found, str(arguments.paths.audit)), EXIT_WRONG if wrong else 0, found)
 
 
-def text_of_audited(arguments: Arguments) -> str:
-    """The text of `run`; without a queue that is audited, one line and no Spark job."""
+def run_if_audited(arguments: Arguments) -> Outcome:
+    """The outcome of `run`; without a queue that is audited, one line and no Spark job."""
     storage = Storage(None if arguments.paths.out.local else SparkSession.getActiveSession())
     period = arguments.period
     directories = event_directories(storage, arguments.paths, period.since_ms, period.until_ms)
     if not any(_SENDS in storage.names(located(directory)) for directory in directories):
-        return "no queue has Audit=on, or nothing was sent to one"
-    return run(arguments).text
+        return left_out("no queue has Audit=on, or nothing was sent to one")
+    return run(arguments)
 
 
 def main() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cns_common.clock import Clock
-from cns_pipeline.arguments import Arguments, main
+from cns_pipeline.arguments import Arguments, Outcome, main
 from cns_pipeline.batches import Contents, event_table
 from cns_pipeline.compaction import Compacted, compact
 from cns_pipeline.locking import table_lock
@@ -14,7 +14,7 @@ from cns_pipeline.storage import Storage
 from cns_pipeline.tables.table import TableWriter
 
 
-def run(arguments: Arguments) -> str:
+def run(arguments: Arguments) -> Outcome:
     """Remove old dates, and merge the files of each other date; return a line about it."""
     arguments.check_table()
     clock = Clock()
@@ -26,12 +26,19 @@ def run(arguments: Arguments) -> str:
         return _result(arguments, dates, compact(spark, writer))
 
 
-def _result(arguments: Arguments, dates: int, done: Compacted) -> str:
+def _result(arguments: Arguments, dates: int, done: Compacted) -> Outcome:
     before = f"{counted(done.files_before, 'file')} of {counted(done.parts, 'part')}"
     lines = [f"{before} became {done.files_after:,} in {arguments.paths.table}"]
     if dates:
         lines.append(f"removed {counted(dates, 'date')} older than {counted(arguments.keep_days, 'day')}")
-    return "\n".join(lines)
+    facts = {
+        "table": str(arguments.paths.table),
+        "parts": done.parts,
+        "filesBefore": done.files_before,
+        "filesAfter": done.files_after,
+        "datesRemoved": dates,
+    }
+    return Outcome("\n".join(lines), facts=facts)
 
 
 if __name__ == "__main__":

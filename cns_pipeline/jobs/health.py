@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cns_common.clock import Clock
-from cns_pipeline.arguments import Arguments, main
+from cns_pipeline.arguments import Arguments, Outcome, main
 from cns_pipeline.health.job import health_period, update_health
 from cns_pipeline.health.words import health_lines
 from cns_pipeline.locking import directory_lock
@@ -12,13 +12,13 @@ from cns_pipeline.session import open_job
 LOCK = "health.lock"
 
 
-def run(arguments: Arguments) -> str:
-    """Run the job; return what it found in words."""
+def run(arguments: Arguments) -> Outcome:
+    """Run the job; return what it found."""
     arguments.check_table()
     now_ms = Clock().real_ms()
     with directory_lock(arguments.local, LOCK), open_job("cns-health", arguments) as spark:
         health = update_health(spark, arguments.paths, health_period(arguments.period, now_ms), now_ms)
-    return "\n".join([*health_lines(health), str(arguments.paths.health)])
+    return Outcome("\n".join([*health_lines(health), str(arguments.paths.health)]), facts=health)
 
 
 if __name__ == "__main__":

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 
 from cns_common.clock import Clock
-from cns_pipeline.arguments import Arguments, exit_code, job_parser, parsed_arguments
+from cns_pipeline.arguments import Arguments, Outcome, exit_code, job_parser, parsed_arguments
 from cns_pipeline.batches import event_table
 from cns_pipeline.checkpoint import Checkpoint
 from cns_pipeline.follow import Follower, stopped_by_signals
@@ -22,7 +23,7 @@ FILES_NAMED = 5
 EVERY_S = 10.0
 
 
-def run(arguments: Arguments) -> str:
+def run(arguments: Arguments) -> Outcome:
     """Ingest what is new; return a line about it."""
     arguments.check_events()
     with table_lock(arguments):
@@ -32,11 +33,12 @@ def run(arguments: Arguments) -> str:
             return _result(arguments, ingest(spark, arguments.events, arguments.paths, options=_options(arguments)))
 
 
-def follow(arguments: Arguments, every_s: float = EVERY_S) -> str:
-    """Ingest segments as they are sealed, until SIGTERM or SIGINT. Prints a line for each batch."""
+def follow(arguments: Arguments, every_s: float = EVERY_S, tell: Callable[[str], None] | None = None) -> Outcome:
+    """Ingest segments as they are sealed, until SIGTERM or SIGINT. Tells, or prints, a line for each batch."""
     arguments.check_events()
     with table_lock(arguments), open_job("cns-ingest", arguments) as spark:
-        follower = Follower(SegmentIngest(spark, arguments.events, arguments.paths, _options(arguments)), every_s, _say)
+        segments = SegmentIngest(spark, arguments.events, arguments.paths, _options(arguments))
+        follower = Follower(segments, every_s, tell or _say)
         with stopped_by_signals(follower.stop):
             return _result(arguments, follower.run())
 
@@ -54,7 +56,7 @@ def _has_all(arguments: Arguments) -> bool:
     return known and sealed_segments(arguments.events.local) <= checkpoint.segments()
 
 
-def _maintained(arguments: Arguments) -> str:
+def _maintained(arguments: Arguments) -> Outcome:
     """Maintain the table where an ingest finds no new events: delete files that are due."""
     now_ms = Clock().real_ms
     writer = TableWriter(event_table(Storage(None), arguments.paths), now_ms, has_lock=True)
@@ -62,7 +64,7 @@ def _maintained(arguments: Arguments) -> str:
     return _result(arguments, Ingested())
 
 
-def _result(arguments: Arguments, ingested: Ingested) -> str:
+def _result(arguments: Arguments, ingested: Ingested) -> Outcome:
     new = counted(ingested.lines, "new line")
     lines = [f"{new} of {arguments.events} {are(ingested.lines)} in {arguments.paths.table}"]
     if ingested.malformed:
@@ -72,10 +74,19 @@ def _result(arguments: Arguments, ingested: Ingested) -> str:
         lines.append(f"{newer}, and kept aside: upgrade the pipeline")
     if ingested.files:
         lines.append(f"lines kept aside are of {', '.join(sorted(ingested.files)[:FILES_NAMED])}")
-    return "\n".join(lines)
+    facts = {
+        "events": str(arguments.events),
+        "table": str(arguments.paths.table),
+        "lines": ingested.lines,
+        "malformed": ingested.malformed,
+        "newer": ingested.newer,
+        "filesWithLinesAside": sorted(ingested.files),
+    }
+    return Outcome("\n".join(lines), facts=facts)
 
 
 def _say(line: str) -> None:
+    """Print what a batch added."""
     sys.stdout.write(f"{line}\n")
     sys.stdout.flush()
 

@@ -6,7 +6,7 @@ import shutil
 import sys
 
 from cns_common.clock import Clock
-from cns_pipeline.arguments import Arguments, exit_code, job_parser, parsed_arguments
+from cns_pipeline.arguments import Arguments, Outcome, exit_code, job_parser, parsed_arguments
 from cns_pipeline.locking import directory_lock
 from cns_pipeline.reports.files import directory_name, new_report
 from cns_pipeline.reports.present import present
@@ -19,8 +19,8 @@ TERMINAL = (120, 24)
 """Columns and lines where the output is no terminal."""
 
 
-def run(arguments: Arguments, *, wide: bool = False) -> str:
-    """Run the job; return the text to print. `wide`: all columns and whole ARNs."""
+def run(arguments: Arguments, *, wide: bool = False) -> Outcome:
+    """Run the job; return the report, and its text. `wide`: all columns and whole ARNs."""
     arguments.check_table()
     period = arguments.period
     with directory_lock(arguments.local, LOCK), open_job("cns-report", arguments) as spark:
@@ -30,8 +30,10 @@ def run(arguments: Arguments, *, wide: bool = False) -> str:
             shown = present(spark, arguments.paths, events, report)
             files.write_page(shown.page)
     text = shown.text(shutil.get_terminal_size(TERMINAL).columns, wide=wide)
-    return (
-        f"{text}\n{arguments.paths.reports / directory_name(period)} has the report: report.html, report.json, tables"
+    directory = str(arguments.paths.reports / directory_name(period))
+    return Outcome(
+        f"{text}\n{directory} has the report: report.html, report.json, tables",
+        facts={"directory": directory, "report": report},
     )
 
 

@@ -8,15 +8,15 @@ from dataclasses import replace
 from cns_common.clock import Clock
 from cns_common.data_directory import EXIT_DATA_IN_USE
 from cns_common.errors import StartError
-from cns_pipeline.arguments import Arguments, Outcome, main
+from cns_pipeline.arguments import Arguments, Outcome, left_out, main
 from cns_pipeline.jobs import archive, audit, health, ingest, report
 from cns_pipeline.locking import directory_lock
 from cns_pipeline.period import DAY_MS, Period
 from cns_pipeline.session import open_job
 
 LOCK = "run.lock"
-Job = Callable[[Arguments], str]
-REPORTS: Mapping[str, Job] = {"health": health.run, "audit": audit.text_of_audited, "report": report.run}
+Job = Callable[[Arguments], Outcome]
+REPORTS: Mapping[str, Job] = {"health": health.run, "audit": audit.run_if_audited, "report": report.run}
 """The jobs after ingest, in their order: the report shows what health and audit found."""
 
 
@@ -27,29 +27,31 @@ def run(arguments: Arguments) -> Outcome:
         now_ms = Clock().real_ms()
         arguments = replace(arguments, period=Period(now_ms - DAY_MS, now_ms))
     with directory_lock(arguments.local, LOCK), open_job("cns-pipeline", arguments):
-        said = [f"ingest:\n{_unless_in_use(ingest.run, arguments)}"]
+        done = {"ingest": _unless_in_use(ingest.run, arguments)}
         reports = REPORTS.items() if arguments.has_table() else ()
-        said += [f"{name}:\n{job(arguments)}" for name, job in reports]
-        archived = _archived(arguments)
-    return Outcome("\n\n".join([*said, f"archive:\n{archived.text}"]), archived.exit_code)
+        done |= {name: job(arguments) for name, job in reports}
+        done["archive"] = _archived(arguments)
+    text = "\n\n".join([f"{name}:\n{outcome.text}" for name, outcome in done.items()])
+    facts = {name: outcome.facts for name, outcome in done.items()}
+    return Outcome(text, done["archive"].exit_code, facts)
 
 
 def _archived(arguments: Arguments) -> Outcome:
     """Archive last, and hold no report back: the store may be away."""
     try:
-        return Outcome(_unless_in_use(archive.text_of_archived, arguments), 0)
+        return _unless_in_use(archive.run_as_before, arguments)
     except StartError as error:
-        return Outcome(f"failed: {error}", error.exit_code)
+        return Outcome(f"failed: {error}", error.exit_code, {"failed": str(error)})
 
 
-def _unless_in_use(job: Job, arguments: Arguments) -> str:
-    """Return the text of a job, or of the other process that does it: `ingest --follow`, for example."""
+def _unless_in_use(job: Job, arguments: Arguments) -> Outcome:
+    """Return the outcome of a job, or a line about the other process that does it: `ingest --follow`, for example."""
     try:
         return job(arguments)
     except StartError as error:
         if error.exit_code != EXIT_DATA_IN_USE:
             raise
-        return f"left to another process: {error}"
+        return left_out(f"left to another process: {error}")
 
 
 if __name__ == "__main__":

@@ -50,7 +50,7 @@ def cassandra_address() -> Iterator[CassandraAddress]:
 def archive(data: Path, out: Path, **options: int) -> str:
     """Run the job in the session of the tests. Returns its first line."""
     said = run(make_arguments(data, None, out), store_place(data), ArchiveOptions(**options))
-    return said.replace(str(out), "OUT")
+    return said.text.replace(str(out), "OUT")
 
 
 def read_again(out: Path, topic_arn: str, since_ms: int = 0, until_ms: int = FOREVER) -> list[Notification]:
@@ -129,12 +129,12 @@ def test_archives_in_cassandra(spark: SparkSession, cassandra_address: Cassandra
     archived = {topic.arn: messages(topic, range(30), now_ms) for topic in topics}
     place, arguments = StorePlace(cassandra=cassandra_address), make_arguments(None, None, out)
     asyncio.run(append_in_cassandra(cassandra_address, topics, archived, late=False))
-    assert run(arguments, place).startswith("57 new messages of 2 ")
+    assert run(arguments, place).text.startswith("57 new messages of 2 ")
     asyncio.run(append_in_cassandra(cassandra_address, topics, archived, late=True))
-    assert run(arguments, place).startswith("3 new messages of 2 ")
+    assert run(arguments, place).text.startswith("3 new messages of 2 ")
     for topic in topics:
         assert read_again(out, topic.arn) == archived[topic.arn]
-    assert run(arguments, place).startswith("0 new messages of 2 ")
+    assert run(arguments, place).text.startswith("0 new messages of 2 ")
 
 
 async def append_in_cassandra(

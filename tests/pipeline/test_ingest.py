@@ -213,7 +213,7 @@ def test_an_ingest_without_new_segments_needs_no_spark(
     """It does what is due without it: the files of merged parts go when their readers have ended."""
     write_segment(segments, "b", 1, [publish()])
     arguments = Arguments(data=out, events=located(segments), paths=PipelinePaths(out), local=out, keep_days=0)
-    assert job.run(arguments).startswith("3 new lines")
+    assert job.run(arguments).text.startswith("3 new lines")
     assert (segments / "ingested").read_text() == "test-b-000000000001.jsonl\n"
     shutil.copytree(out / "events" / only(out).name, out / "events" / "batch=stray")
 
@@ -222,12 +222,12 @@ def test_an_ingest_without_new_segments_needs_no_spark(
 
     with monkeypatch.context() as without_spark:
         without_spark.setattr(job, "open_job", no_session)
-        assert job.run(arguments).startswith("0 new lines")
+        assert job.run(arguments).text.startswith("0 new lines")
         write_segment(segments, "b", 2, [publish()])
         with pytest.raises(AssertionError, match="Spark was started"):
             job.run(arguments)
     assert [path.name for path in (out / "events").glob("batch=*")] == [only(out).name]
-    assert job.run(arguments).startswith("3 new lines")
+    assert job.run(arguments).text.startswith("3 new lines")
     assert numbers(spark, out) == expected("b", 2)
 
 

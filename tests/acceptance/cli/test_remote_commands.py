@@ -72,6 +72,28 @@ def test_a_topic_by_commands(cns: Run, new_name: Callable[[], str]) -> None:
     assert cns("publish", name, "lost").returncode == 1
 
 
+def test_dead_letters_by_commands(cns: Run, new_name: Callable[[], str]) -> None:
+    dead, work = new_name(), new_name()
+    arn = json.loads(cns("queue", "create", dead, "--json").stdout)["arn"]
+    policy = json.dumps({"deadLetterTargetArn": arn, "maxReceiveCount": 1})
+    cns("queue", "create", work, "--set", f"RedrivePolicy={policy}", "--set", "VisibilityTimeout=0")
+    sent = cns("queue", "send", work, "spent").stdout.strip()
+    assert cns("queue", "receive", work).stdout == "spent\n"
+    assert cns("queue", "receive", work).stdout == ""
+    rows = {line.split()[0]: line.split()[1:] for line in cns("dead-letters", "list").stdout.splitlines()}
+    visible, in_flight, age, source = rows[dead]
+    assert (visible, in_flight, source, age.isdigit()) == ("1", "0", work, True)
+    listed = {one["name"]: one for one in map(json.loads, cns("dead-letters", "list", "--json").stdout.splitlines())}
+    assert (listed[dead]["queues"], listed[dead]["depth"]["visible"]) == ([work], 1)
+    shown = json.loads(cns("dead-letters", "show", dead, "--json").stdout)
+    assert (shown["messageId"], shown["cause"], shown["sourceArn"]) == (sent, "spent:receives", arn.replace(dead, work))
+    assert cns("dead-letters", "show", dead).stdout.splitlines()[1].split()[:2] == [sent, "spent:receives"]
+    assert cns("dead-letters", "redrive", dead).stdout == "completed: 1 moved\n"
+    assert cns("dead-letters", "redrives", dead).stdout.splitlines()[1].split()[:2] == ["completed", "1"]
+    none = cns("dead-letters", "cancel", dead)
+    assert (none.returncode, none.stderr) == (1, f"cns: no redrive from {dead} is running\n")
+
+
 def test_a_profile(cns: Run, service: Service, tmp_path: Path, new_name: Callable[[], str]) -> None:
     keys = service.environment
     (tmp_path / "cns").mkdir()

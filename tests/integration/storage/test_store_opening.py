@@ -19,8 +19,9 @@ from cns_common.configuration.settings import Settings
 from cns_common.data_directory import EXIT_DATA_FULL, EXIT_DATA_UNUSABLE
 from cns_common.errors import StartError
 from cns_common.sqlite.database import Database
+from cns_common.sqlite.format import FORMAT
 from cns_common.sqlite.integrity_check import check_integrity
-from cns_common.sqlite.opening import FORMAT, QUICK_CHECK_BYTES_MAX
+from cns_common.sqlite.opening import QUICK_CHECK_BYTES_MAX
 from cns_common.sqlite.wal import FRAME_HEADER_BYTES, HEADER_BYTES, find_lost_commits, open_index
 
 PAGE_BYTES = 4096
@@ -138,7 +139,7 @@ async def test_a_store_of_a_newer_version(tmp_path: Path, statement: str) -> Non
     connection.execute(statement)
     connection.close()
     error = refused_twice(tmp_path)
-    assert (error.exit_code, f"{FORMAT + 1}, this program reads" in str(error)) == (EXIT_DATA_UNUSABLE, True)
+    assert (error.exit_code, f"is of format {FORMAT + 1}, written by" in str(error)) == (EXIT_DATA_UNUSABLE, True)
 
 
 def test_a_file_that_cannot_be_opened_for_writing(tmp_path: Path) -> None:

@@ -71,7 +71,7 @@ def test_the_command_prints_lines_or_json(tmp_path: Path, capsys: pytest.Capture
     file.write_bytes(encode_endpoint_health(HEALTH))
     endpoints(out=tmp_path)
     assert len(capsys.readouterr().out.splitlines()) == 4
-    endpoints(out=tmp_path, as_json=True)
+    endpoints(out=tmp_path, json=True)
     assert json.loads(capsys.readouterr().out)["unhealthy"][1]["p50_ms"] == 2_100
 
 

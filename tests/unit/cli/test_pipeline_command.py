@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from cns_cli.main import app
 from cns_common.data_directory import EXIT_DATA_UNUSABLE
-from cns_pipeline.arguments import exit_code, make_arguments
+from cns_pipeline.arguments import Outcome, exit_code, make_arguments
 
 RUN = CliRunner()
 
@@ -34,9 +34,9 @@ def test_a_file_in_place_of_the_directory_is_one_line(tmp_path: Path, capsys: py
     file = tmp_path / "file"
     file.touch()
 
-    def work() -> str:
+    def work() -> Outcome:
         make_arguments(tmp_path, tmp_path / "events", file).check_events()
-        return "not reached"
+        return Outcome("not reached")
 
     assert exit_code(work) == EXIT_DATA_UNUSABLE
     told = capsys.readouterr()

@@ -16,6 +16,14 @@ def print_json(values: Iterable[object]) -> None:
         sys.stdout.flush()
 
 
+def print_value(value: object, text: str, *, json: bool) -> None:
+    """Print a value as JSON, or `text` for people: '' prints nothing."""
+    if json:
+        print_json([value])
+    elif text:
+        print(text)
+
+
 def print_table(titles: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
     """Columns as wide as their widest text. Without rows nothing is printed."""
     texts = [[str(cell) for cell in row] for row in rows]

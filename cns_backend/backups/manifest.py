@@ -10,7 +10,7 @@ import msgspec
 
 from cns_common.data_directory import EXIT_DATA_UNUSABLE
 from cns_common.errors import StartError
-from cns_common.sqlite.opening import FORMAT
+from cns_common.sqlite.format import FORMAT
 
 MANIFEST_FILE = "manifest.json"
 MANIFEST_FORMAT = 1

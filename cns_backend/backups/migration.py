@@ -1,0 +1,35 @@
+"""Backs a store of an earlier format up before a start changes its tables: the backup is the way back."""
+
+from __future__ import annotations
+
+import structlog
+
+from cns_backend.backups.backup import make_backup
+from cns_backend.backups.manifest import MANIFEST_FILE
+from cns_common.configuration.settings import Settings
+from cns_common.errors import StartError
+from cns_common.process.kill_points import MIGRATION_BACKED_UP, kill_point
+from cns_common.sqlite.format import FORMAT, Migration
+
+DIRECTORY = "backups"
+"""In the data directory."""
+
+log = structlog.get_logger(__name__)
+
+
+def back_up(settings: Settings, migration: Migration) -> None:
+    """Make a verified backup in DATA/backups, or find the one of this state of the store that an earlier start made.
+    Raises StartError."""
+    name = f"format-{migration.from_format}-start-{migration.boot}"
+    directory = migration.directory.absolute() / DIRECTORY / name
+    if not (directory / MANIFEST_FILE).exists():
+        try:
+            make_backup(settings, directory)
+        except StartError as error:
+            text = (
+                f"the store is of format {migration.from_format}, this program's is {FORMAT}, and it cannot be backed"
+                f" up before it is changed: {error}; `cns upgrade --backup DIRECTORY` makes the backup elsewhere"
+            )
+            raise StartError(text, error.exit_code) from error
+    kill_point(MIGRATION_BACKED_UP)
+    log.warning("store.backed_up", from_format=migration.from_format, to_format=FORMAT, backup=str(directory))

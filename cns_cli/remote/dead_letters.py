@@ -1,0 +1,133 @@
+"""`cns dead-letters …`: which queues have dead letters, why, and back with them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from typing import Annotated
+
+import msgspec
+import typer
+
+from cns.client import Client
+from cns.client.dead_letters import DeadLetter, DeadLetterQueue, Redrive
+from cns_cli.options import Json
+from cns_cli.output import print_json, print_table, print_value
+from cns_cli.remote.connection import EXIT_REFUSED, Service, with_service
+from cns_cli.remote.redrive import redrive
+
+PAGE = 100
+ARNS_SHOWN_MAX = 3
+_RUNNING = "RUNNING"
+
+app = typer.Typer(help="Dead-letter queues, over the REST API.", no_args_is_help=True, add_completion=False)
+app.command("redrive")(redrive)
+
+Name = Annotated[str, typer.Argument(metavar="QUEUE", help="The dead-letter queue.")]
+
+
+@app.command("list")
+@with_service
+def list_queues(service: Service, json: Json = False) -> None:
+    """List dead-letter queues: messages, age in seconds of the oldest, and what sends there.
+
+    Example: cns dead-letters list
+    """
+    found = service.run(_all_queues)
+    if json:
+        print_json(found)
+    else:
+        print_table(("queue", "visible", "in flight", "oldest s", "from"), [_row(one) for one in found])
+
+
+@app.command("show")
+@with_service
+def show(
+    service: Service,
+    name: Name,
+    n: Annotated[int, typer.Option("-n", min=1, help="Messages at most.")] = 10,
+    json: Json = False,
+) -> None:
+    """Look at the messages of a dead-letter queue: where each came from, and why.
+
+    Example: cns dead-letters show dead
+    """
+    found = service.run(lambda client: list(_letters(client, name, n)))
+    if json:
+        print_json(found)
+    else:
+        rows = [(one.message_id, one.cause or "-", one.source_arn or "-", one.body) for one in found]
+        print_table(("message", "cause", "from", "body"), [[" ".join(cell.split()) for cell in row] for row in rows])
+
+
+@app.command("redrives")
+@with_service
+def redrives(service: Service, name: Name, json: Json = False) -> None:
+    """List the last redrives from a dead-letter queue, the newest first. Example: cns dead-letters redrives dead"""
+    found = service.run(lambda client: client.redrives(name).redrives)
+    if json:
+        print_json(found)
+    else:
+        rows = [(one.status.lower(), one.moved, one.to_move or "-", one.destination_arn or "-") for one in found]
+        print_table(("state", "moved", "to move", "to"), rows)
+
+
+@app.command("cancel")
+@with_service
+def cancel(service: Service, name: Name, json: Json = False) -> None:
+    """Cancel the running redrive from a dead-letter queue. Exit code 1 if none runs. What was moved stays moved.
+
+    Example: cns dead-letters cancel dead
+    """
+
+    def work(client: Client) -> Redrive | None:
+        running = next((one for one in client.redrives(name).redrives if one.status == _RUNNING and one.handle), None)
+        return client.cancel_redrive(name, running.handle) if running and running.handle else None
+
+    cancelled = service.run(work)
+    if cancelled is None:
+        print(f"cns: no redrive from {name} is running", file=sys.stderr)
+        sys.exit(EXIT_REFUSED)
+    print_value(cancelled, f"cancelling: {cancelled.moved} moved", json=json)
+
+
+def _all_queues(client: Client) -> list[DeadLetterQueue]:
+    """Of all pages, each once with all that sends there."""
+    found: dict[str, DeadLetterQueue] = {}
+    after = ""
+    while True:
+        page = client.dead_letter_queues(after)
+        for one in page.dead_letter_queues:
+            known = found.get(one.arn)
+            found[one.arn] = one if known is None else _joined(known, one)
+        if not page.next:
+            return [found[arn] for arn in sorted(found)]
+        after = page.next
+
+
+def _joined(known: DeadLetterQueue, later: DeadLetterQueue) -> DeadLetterQueue:
+    return msgspec.structs.replace(
+        later, queues=known.queues + later.queues, subscriptions=known.subscriptions + later.subscriptions
+    )
+
+
+def _row(one: DeadLetterQueue) -> tuple[object, ...]:
+    sources = one.queues + [":".join(arn.split(":")[-2:]) for arn in one.subscriptions]
+    shown = ", ".join(sources[:ARNS_SHOWN_MAX])
+    more = len(sources) - ARNS_SHOWN_MAX
+    shown += f" and {more} more" if more > 0 else ""
+    if one.depth is None:
+        return one.name, "-", "-", "-", shown
+    oldest = one.depth.oldest_age_seconds
+    return one.name, one.depth.visible, one.depth.in_flight, "-" if oldest is None else oldest, shown
+
+
+def _letters(client: Client, name: str, n: int) -> Iterator[DeadLetter]:
+    after = ""
+    while n > 0:
+        page = client.dead_letters(name, after=after, limit=min(n, PAGE))
+        yield from page.messages
+        n -= len(page.messages)
+        if not page.next:
+            return
+        after = page.next
