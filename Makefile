@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 UV := $(BIN)/uv
 DATA ?= data
 
-.PHONY: help install install-cluster install-pipeline install-dev install-clients up test test-all check fast format lock site wheel sbom seeds bench faults compose-test servers-up servers-down clean
+.PHONY: help install install-cluster install-pipeline install-dev install-clients up test test-all check fast format lock site wheel deb sbom seeds bench faults compose-test servers-up servers-down clean
 
 help:
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -87,6 +87,9 @@ site: install $(VENV)/tools/site.done ## the documentation as a site, in build/s
 wheel: install ## the wheel, in build/dist: the same bytes for the same commit
 	rm -rf build/lib build/bdist.* build/dist
 	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(BIN)/pip wheel --quiet --no-build-isolation --no-deps --no-index --wheel-dir build/dist .
+
+deb: wheel ## the Debian package, in build/debian: the program with its own environment, units, user
+	$(BIN)/python -m deploy.debian --date $$(git log -1 --format=%ct)
 
 sbom: $(VENV)/tools/sbom.done ## what each lock file installs, as CycloneDX in build/sbom
 	@mkdir -p build/sbom

@@ -1,0 +1,36 @@
+"""The command line: builds build/debian/cns_VERSION_ARCH.deb from the wheel in build/dist."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from deploy.debian.package import ROOT, Build
+from deploy.servers.failure import Failure
+
+EXIT_FAILED = 1
+
+
+def main(words: list[str]) -> int:
+    parser = argparse.ArgumentParser(prog="python -m deploy.debian", description="The Debian package.")
+    parser.add_argument("--wheel", type=Path, help="default: the one in build/dist")
+    parser.add_argument("--work", type=Path, default=ROOT / "build" / "debian", help="it is emptied")
+    parser.add_argument("--locks", nargs="+", default=["core", "cluster"], help="of requirements/; core is needed")
+    parser.add_argument("--date", type=int, default=0, help="seconds since 1970 of all files")
+    given = parser.parse_args(words)
+    try:
+        wheels = [given.wheel] if given.wheel else sorted((ROOT / "build" / "dist").glob("cns-*.whl"))
+        if not wheels:
+            raise Failure("there is no wheel in build/dist: make wheel")
+        tools = Path(sys.executable).parent
+        build = Build(wheel=wheels[-1], tools=tools, work=given.work, locks=given.locks, source_date_s=given.date)
+        print(build.run())
+    except Failure as failure:
+        print(f"debian: {failure}", file=sys.stderr)
+        return EXIT_FAILED
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
