@@ -193,11 +193,13 @@ async def _guard_of_command(settings: Settings) -> SiteGuard:
     if not settings.cassandra_sites:
         return OneSite()
     own = settings.cassandra_data_centre
+    (other,) = settings.site_replicas().keys() - {own}
     async with open_site_store(settings) as store:
         view = await store.view()
-    if view.decision.active != own:
-        (other,) = settings.site_replicas().keys() - {own}
-        raise StartError(why_standing_by(view, own, other), EXIT_CASSANDRA_UNUSABLE)
+        if view.decision.active != own:
+            raise StartError(why_standing_by(view, own, other), EXIT_CASSANDRA_UNUSABLE)
+        if not view.reachable:
+            await store.extend_gap(other, view.decision.epoch, None)
     return ActiveSite(view.decision.epoch, view.reachable and settings.cassandra_site_writes == "each")
 
 

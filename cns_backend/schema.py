@@ -65,9 +65,13 @@ async def check(address: CassandraAddress, replication: int) -> list[str]:
 async def missing(cassandra: Cassandra, keyspace: str) -> list[str]:
     """The tables and columns that `apply` would create."""
     there = await read_tables(cassandra, keyspace)
-    names = [read_table(text).name for text in TABLES]
+    names = table_names()
     columns = await _additions(cassandra, keyspace)
     return [*(f"table {name}" for name in names if name not in there), *(f"column {name}" for name in columns)]
+
+
+def table_names() -> list[str]:
+    return [read_table(text).name for text in TABLES]
 
 
 async def _additions(cassandra: Cassandra, keyspace: str) -> dict[str, str]:

@@ -10,11 +10,10 @@ from typing import Any
 
 from cns_backend import schema
 from cns_common.cassandra.connection import CassandraAddress
-from cns_common.cassandra.schema import read_table
 from cns_common.cassandra.session import Cassandra
 from tests.servers import cassandra_address, fresh_keyspace
 
-TABLES = tuple(read_table(text).name for text in schema.TABLES)
+TABLES = tuple(schema.table_names())
 
 
 @contextmanager

@@ -3,6 +3,7 @@ process from the store when it is not certain of that.
 
 A process shows by a row that it acts, then reads the decision; it is *certain* for `CERTAIN_MS` from before that row.
 The row lives longer, so a change of sites, which waits until no row is left, waits for every process that is certain.
+While the other site does not answer, each such row comes with a record that writes may be missing there (`gaps.py`).
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ class SiteMembership:
         self._process = hex_id()
         self._view = View(Decision(), reachable=False)
         self._certain_from: tuple[int, int] | None = None
+        self._gap_since_ms: int | None = None
         self.activation = 0
         self.acting = asyncio.Event()
         """Set while this process acts."""
@@ -124,6 +126,14 @@ class SiteMembership:
 
     async def _show(self) -> None:
         await self._store.renew(ActingProcess(self._process, self.site, self.activation))
+        await self._record_gap(self._view, self.activation)
+
+    async def _record_gap(self, view: View, epoch: int) -> None:
+        """Before a write that needs this site only."""
+        if view.reachable:
+            self._gap_since_ms = None
+        else:
+            self._gap_since_ms = await self._store.extend_gap(self.other, epoch, self._gap_since_ms)
 
     def _follow(self, view: View, begun: tuple[int, int]) -> None:
         epoch = self.activation
@@ -143,12 +153,16 @@ class SiteMembership:
         await self._store.renew(ActingProcess(self._process, self.site, epoch))
         await self._look()
         if may_act(self._view, self.site, epoch) and self._view.decision.epoch == epoch:
+            await self._record_gap(self._view, epoch)
             self.activation, self._certain_from = epoch, begun
             log.info("site.activated", site=self.site, epoch=epoch)
             self.acting.set()
 
     async def _look(self) -> None:
-        before, self._view = self._view, await self._store.view()
+        before, view = self._view, await self._store.view()
+        if self.activation:
+            await self._record_gap(view, self.activation)
+        self._view = view
         if before.reachable != self._view.reachable:
             log.warning("site.other_changed", other=self.other, reachable=self._view.reachable)
         decision = self._view.decision
@@ -159,7 +173,7 @@ class SiteMembership:
         """This process has ended all work of its activation."""
         if self.activation:
             self.acting.clear()
-            self.activation, self._certain_from = 0, None
+            self.activation, self._certain_from, self._gap_since_ms = 0, None, None
             with contextlib.suppress(CnsError):  # the row expires by itself
                 await self._store.leave(self._process)
         self.ended.clear()

@@ -5,8 +5,11 @@ from __future__ import annotations
 import asyncio
 from typing import NamedTuple
 
+from cns_backend.schema import table_names
 from cns_backend.sites.decision import Decision, View
+from cns_backend.sites.gaps import GRACE_MS, Gap, longest_ms, span_of, unrepaired
 from cns_backend.sites.store import SiteStore
+from cns_common.errors import CnsError
 
 POLL_INTERVAL_S = 0.2
 FINISH_S_MAX = 60.0
@@ -19,14 +22,27 @@ class SiteChange(NamedTuple):
     """The site whose replicas this command uses."""
     other_lost: bool
     """The operator's word that the other site serves nobody."""
+    repaired: bool
+    """The operator's word that the site has what it lacked."""
 
 
 class SiteOperator:
-    def __init__(self, store: SiteStore) -> None:
+    def __init__(self, store: SiteStore, keyspace: str) -> None:
         self._store = store
+        self._keyspace = keyspace
 
     async def view(self) -> View:
         return await self._store.view()
+
+    async def now_ms(self) -> int:
+        """Cassandra's clock."""
+        return await self._store.now_ms()
+
+    async def lacking(self, site: str, *, everywhere: bool) -> Gap | None:
+        """The time of which `site` may lack writes; None if it lacks nothing, by the records of both sites or of this
+        one."""
+        gaps = await self._store.gaps(site, everywhere=everywhere)
+        return span_of(gaps) if gaps else None
 
     async def activate(self, change: SiteChange) -> Decision:
         """Make a site the active one. ValueError says why that is not possible."""
@@ -41,10 +57,19 @@ class SiteOperator:
             raise ValueError("both sites answer: leave --other-site-lost out")
         if before.active == change.name:
             return before
+        await self._check_repaired(change, everywhere=True)
+        nobody = before
         if before.active:
-            before = await self._decide(before, Decision("", before.epoch + 1))
-        await self._wait_for_end(before.epoch, everywhere=True)
-        return await self._decide(before, Decision(change.name, before.epoch + 1))
+            nobody = await self._decide(before, Decision("", before.epoch + 1))
+        await self._wait_for_end(nobody.epoch, everywhere=True)
+        try:
+            await self._check_repaired(change, everywhere=True)  # it may have been away since the last look
+        except ValueError:
+            if before.active:
+                await self._decide(nobody, Decision(before.active, nobody.epoch + 1))
+            raise
+        await self._store.forget_gaps(change.name, nobody.epoch + 1)
+        return await self._decide(nobody, Decision(change.name, nobody.epoch + 1))
 
     async def _alone(self, change: SiteChange, before: Decision) -> Decision:
         if not change.other_lost:
@@ -56,8 +81,45 @@ class SiteOperator:
             raise ValueError(f"without the other site only this one, {change.own}, can be activated")
         if before.active == change.name:  # running processes go on by the same epoch, others may begin
             return await self._decide(before, Decision(change.name, before.epoch, alone=True))
+        try:
+            await self._check_repaired(change, everywhere=False)
+        except ValueError as error:
+            raise ValueError(
+                f"{error}. That takes the Cassandra nodes of the other site; to go on without them, and without what"
+                " only they have, add --repaired"
+            ) from error
         await self._wait_for_end(before.epoch + 1, everywhere=False)
         return await self._decide(before, Decision(change.name, before.epoch + 1, alone=True))
+
+    async def _check_repaired(self, change: SiteChange, *, everywhere: bool) -> None:
+        """Raise ValueError if the site may lack what was accepted while it was away, by the records of both sites or of
+        this one."""
+        gaps = [] if change.repaired else await self._store.gaps(change.name, everywhere=everywhere)
+        if not gaps:
+            return
+        gap = span_of(gaps)
+        lacks = f"site {change.name} may lack what was accepted {gap}"
+        repair = f"run `nodetool repair -full {self._keyspace}` on each of its nodes"
+        if longest_ms(gaps) > GRACE_MS:
+            raise ValueError(
+                f"{lacks}: longer than deleted messages are remembered, so its old data would bring them back. Empty"
+                f" its nodes and replace them (docs/operations.md), {repair}, then add --repaired"
+            )
+        if gap.until_ms > await self._store.now_ms():
+            raise ValueError(f"{lacks}, which still goes on: {repair} after that time")
+        left = await self._unrepaired(gap.until_ms, f"{lacks}: {repair}, then add --repaired")
+        if left:
+            raise ValueError(
+                f"{lacks}: {repair}, then this again. Cassandra recorded no such repair since, of {len(left)} tables as"
+                f" {left[0]}; if one was done all the same, add --repaired"
+            )
+
+    async def _unrepaired(self, after_ms: int, otherwise: str) -> list[str]:
+        """The tables that no recorded repair covers. `otherwise` is what to do if the records cannot be read."""
+        try:
+            return unrepaired(table_names(), await self._store.repairs(self._keyspace, after_ms))
+        except CnsError as error:
+            raise ValueError(f"{otherwise} (Cassandra's record of repairs cannot be read: {error})") from error
 
     async def _wait_for_end(self, epoch: int, *, everywhere: bool) -> None:
         """Until no process shows that it acts by an earlier decision."""

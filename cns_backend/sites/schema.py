@@ -1,6 +1,8 @@
-"""The table of the active site, in one partition, and its statements.
+"""The tables of the active site and of what a site lacks, and their statements.
 
-The static columns are the decision; the rows are the processes that act by one, each for `TTL_S`.
+`active_site` is one partition: its static columns are the decision, its rows are the processes that act by one, each
+for `TTL_S`. A row of `site_gaps` is a time in which a site misses writes, in ms of Cassandra's clock; `epoch` is the
+activation by which the other one accepted them. Its writes are dated by that clock, too.
 """
 
 from __future__ import annotations
@@ -9,12 +11,16 @@ from cns_common.cassandra.session import Consistency, Statement
 
 TTL_S = 6
 PROCESSES_MAX = 1_000
+GAPS_MAX = 4_000
+REPAIRS_MAX = 4_000
 READ_S = 2.0
 """A site that does not answer for this long counts as not reachable."""
 
 TABLES = (
     "CREATE TABLE IF NOT EXISTS active_site (one int, process text, active text static, epoch int static,"
     " alone boolean static, site text, seen int, PRIMARY KEY (one, process)) WITH gc_grace_seconds = 3600",
+    "CREATE TABLE IF NOT EXISTS site_gaps (site text, epoch int, since bigint, until bigint,"
+    " PRIMARY KEY (site, epoch, since)) WITH CLUSTERING ORDER BY (epoch DESC, since DESC)",
 )
 
 _READ = f"SELECT active, epoch, alone, process, site, seen FROM active_site WHERE one = 1 LIMIT {PROCESSES_MAX}"
@@ -33,3 +39,20 @@ DECIDE_FIRST_ALONE = Statement(f"{_DECIDE}null", idempotent=False)
 END_ALONE = Statement(
     "UPDATE active_site SET alone = false WHERE one = 1 IF epoch = ?", idempotent=False, across_sites=True
 )
+
+NOW = Statement("SELECT toUnixTimestamp(now()) FROM system.local")
+EXTEND_GAP = Statement("INSERT INTO site_gaps (site, epoch, since, until) VALUES (?, ?, ?, ?) USING TIMESTAMP ?")
+_GAPS = f"SELECT since, until FROM site_gaps WHERE site = ? LIMIT {GAPS_MAX}"
+GAPS_HERE = Statement(_GAPS)
+GAPS_EVERYWHERE = Statement(_GAPS, consistency=Consistency.EACH)
+"""The site that lacks something may lack these rows as well."""
+FORGET_GAPS = Statement(
+    "DELETE FROM site_gaps USING TIMESTAMP ? WHERE site = ? AND epoch < ?", consistency=Consistency.EACH
+)
+"""Whatever the clocks, this covers no gap of a later activation."""
+REPAIRS = Statement(
+    "SELECT columnfamily_names, successful_ranges, options FROM system_distributed.parent_repair_history"
+    f" WHERE keyspace_name = ? AND started_at > ? LIMIT {REPAIRS_MAX} ALLOW FILTERING",
+    consistency=Consistency.ANYWHERE,
+)
+"""Cassandra keeps a repair for 30 days, in a keyspace whose replicas need not be at each site."""

@@ -1,4 +1,4 @@
-"""Reads and changes the stored decision."""
+"""Reads and changes the stored decision, and what sites lack."""
 
 from __future__ import annotations
 
@@ -6,9 +6,14 @@ import asyncio
 
 from cns_backend.sites import schema
 from cns_backend.sites.decision import ActingProcess, Decision, View
+from cns_backend.sites.gaps import Gap, Repair, is_whole_repair, read_ranges
 from cns_common.cassandra.lwt import resolve_lost_write
 from cns_common.cassandra.session import Cassandra, Row, Statement
 from cns_common.errors import CnsError
+
+GAP_MS = 12_000
+"""How long after a record of a gap writes without the other site may go on: a process is certain for 4 s, and a
+statement takes 7 s."""
 
 
 class SiteStore:
@@ -44,6 +49,40 @@ class SiteStore:
 
     async def end_alone(self, epoch: int) -> None:
         await self._cassandra.run_conditional(schema.END_ALONE, epoch)
+
+    # -- what sites lack ----------------------------------------------------------------------------------------------
+
+    async def now_ms(self) -> int:
+        """Cassandra's clock."""
+        return int((await self._cassandra.run(schema.NOW))[0][0])
+
+    async def extend_gap(self, site: str, epoch: int, since_ms: int | None) -> int:
+        """Record that the next writes, for `GAP_MS` at most, may be missing at `site`. `since_ms` is what the record
+        before returned, None for the first one. Returns the start of the gap."""
+        now_ms = await self.now_ms()
+        if since_ms is None:
+            growing = [gap.since_ms for gap in await self.gaps(site, everywhere=False) if gap.until_ms >= now_ms]
+            since_ms = min([*growing, now_ms])
+        await self._cassandra.run(schema.EXTEND_GAP, site, epoch, since_ms, now_ms + GAP_MS, now_ms * 1000)
+        return since_ms
+
+    async def gaps(self, site: str, *, everywhere: bool) -> list[Gap]:
+        """What `site` lacks, newest first: by the records of both sites, or of this one."""
+        statement = schema.GAPS_EVERYWHERE if everywhere else schema.GAPS_HERE
+        return [Gap(*row) for row in await self._cassandra.run(statement, site)]
+
+    async def forget_gaps(self, site: str, epoch: int) -> None:
+        """Forget the gaps of `site` from before this activation."""
+        await self._cassandra.run(schema.FORGET_GAPS, await self.now_ms() * 1000, site, epoch)
+
+    async def repairs(self, keyspace: str, after_ms: int) -> list[Repair]:
+        """The repairs of a keyspace with all its replicas, by their completed ranges, that began after this time."""
+        rows = await self._cassandra.run(schema.REPAIRS, keyspace, after_ms)
+        return [
+            Repair(frozenset(tables or ()), read_ranges(ranges))
+            for tables, ranges, options in rows
+            if ranges and is_whole_repair(options or {})
+        ]
 
     async def _changed(self, statement: Statement, before: int, after: Decision) -> bool:
         values = (after.active, after.epoch, after.alone, *([before] if before else []))

@@ -15,6 +15,8 @@ from cns_common.configuration.settings import Settings, load_settings
 from cns_common.errors import CnsError, StartError
 
 if TYPE_CHECKING:  # its driver is installed in the cluster form only
+    from cns_backend.sites.decision import View
+    from cns_backend.sites.gaps import Gap
     from cns_backend.sites.operator import SiteOperator
 
 EXIT_FAILED = 1
@@ -26,21 +28,35 @@ app = typer.Typer(help="Sites of the cluster form: CNS_CASSANDRA_SITES.", no_arg
 
 @app.command("show")
 def site_show(json: Json = False) -> None:
-    """Print the active site, the number of its activation, whether the other site answers, and the processes in use.
+    """Print the active site, the number of its activation, whether the other site answers, the processes in use, and
+    which site may lack writes of which time.
 
     Example: cns site show
     """
-    view = _run(load_settings(), lambda sites: sites.view())
+    settings = load_settings()
+    view, lacking = _run(settings, lambda sites: _look(sites, list(settings.site_replicas())))
     decision = view.decision
     if json:
         processes = [{"process": one.process, "site": one.site, "epoch": one.epoch} for one in decision.processes]
         known = {"active": decision.active or None, "epoch": decision.epoch, "alone": decision.alone}
-        print_json([{**known, "otherSiteAnswers": view.reachable, "processes": processes}])
+        gaps = [
+            {"site": site, "sinceMs": gap.since_ms, "untilMs": gap.until_ms, "grows": grows}
+            for site, gap, grows in lacking
+        ]
+        print_json([{**known, "otherSiteAnswers": view.reachable, "processes": processes, "lacking": gaps}])
         return
     print(f"active\t{decision.active or 'none'}\t{decision.epoch}{'	alone' if decision.alone else ''}")
     print(f"other site\t{'answers' if view.reachable else 'does not answer'}")
     for process in sorted(decision.processes):
         print(f"process\t{process.process[:8]}\t{process.site}\t{process.epoch}")
+    for site, gap, grows in lacking:
+        print(f"lacks writes\t{site}\t{gap}\t{'grows' if grows else 'to be repaired'}")
+
+
+async def _look(sites: SiteOperator, names: list[str]) -> tuple[View, list[tuple[str, Gap, bool]]]:
+    view, now_ms = await sites.view(), await sites.now_ms()
+    gaps = [(name, await sites.lacking(name, everywhere=view.reachable)) for name in names]
+    return view, [(name, gap, gap.until_ms > now_ms) for name, gap in gaps if gap is not None]
 
 
 @app.command("activate")
@@ -50,9 +66,15 @@ def site_activate(
         bool,
         typer.Option("--other-site-lost", help="Your word that the other site, which does not answer, serves nobody."),
     ] = False,
+    repaired: Annotated[
+        bool,
+        typer.Option("--repaired", help="Your word that it has what was accepted while it was away."),
+    ] = False,
     json: Json = False,
 ) -> None:
     """Use this site: the processes of the other one end their work first.
+
+    A site that was away must be repaired first: Cassandra's record of repairs is read.
 
     Example: cns site activate dc2
     """
@@ -61,7 +83,7 @@ def site_activate(
     settings = load_settings()
     if name not in settings.site_replicas():
         _refuse(f"{name} is no site of CNS_CASSANDRA_SITES", EXIT_USAGE)
-    change = SiteChange(name, settings.cassandra_data_centre, other_site_lost)
+    change = SiteChange(name, settings.cassandra_data_centre, other_site_lost, repaired)
     decision = _run(settings, lambda sites: sites.activate(change))
     print_value(
         {"active": decision.active, "epoch": decision.epoch},
@@ -79,7 +101,7 @@ def _run(settings: Settings, work: Callable[[SiteOperator], Awaitable[Result]]) 
         from cns_backend.sites.operator import SiteOperator
 
         async with open_site_store(settings) as store:
-            return await work(SiteOperator(store))
+            return await work(SiteOperator(store, settings.cassandra_keyspace))
 
     try:
         return asyncio.run(run())

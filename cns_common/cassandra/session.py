@@ -49,6 +49,8 @@ class Consistency(enum.IntEnum):
 
     ONE = ConsistencyLevel.LOCAL_ONE
     QUORUM = ConsistencyLevel.LOCAL_QUORUM
+    ANYWHERE = ConsistencyLevel.ONE
+    """One replica of any data centre."""
     ALL = ConsistencyLevel.ALL
     EACH = ConsistencyLevel.EACH_QUORUM
     """A quorum of each data centre."""

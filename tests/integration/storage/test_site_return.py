@@ -1,0 +1,155 @@
+"""A site that was away is not activated before it has what it lacks, by Cassandra's record of repairs."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+
+import pytest
+
+from cns_backend.schema import table_names
+from cns_backend.sites import store as site_store
+from cns_backend.sites.decision import Decision, View
+from cns_backend.sites.gaps import GRACE_MS, TOKEN_MIN
+from cns_backend.sites.membership import SiteMembership
+from cns_backend.sites.operator import SiteChange, SiteOperator
+from cns_backend.sites.store import SiteStore
+from cns_common.cassandra.session import Cassandra, CassandraAddress, Consistency, Statement
+from cns_common.clock import Clock
+from tests.keyspace import emptied
+
+TO_DC2 = SiteChange("dc2", "dc2", other_lost=False, repaired=False)
+
+
+class LinkedStore(SiteStore):
+    """Whether the other site answers, and whether it is away for a moment at a change, is what the test says."""
+
+    reachable = True
+    away_at_change = False
+
+    async def view(self) -> View:
+        return View(await self.decision(), self.reachable)
+
+    async def decide(self, before: int, after: Decision) -> bool:
+        if self.away_at_change and not after.active:
+            await self.extend_gap("dc2", before, None)
+        return await super().decide(before, after)
+
+
+class Site:
+    """Site dc1 is active by activation 1."""
+
+    def __init__(self, cassandra: Cassandra, keyspace: str) -> None:
+        self.store = LinkedStore(cassandra)
+        self.operator = SiteOperator(self.store, keyspace)
+        self._cassandra = cassandra
+        self._keyspace = keyspace
+
+    async def begin(self) -> None:
+        await self.store.decide(0, Decision("dc1", 1, alone=True))
+
+    async def active(self) -> str:
+        return (await self.store.decision()).active
+
+    async def record_repair(self, tables: Sequence[str], ranges: Sequence[str], after_ms: int) -> None:
+        """As `nodetool repair -full` does."""
+        options = "{'incremental': 'false', 'dataCenters': '', 'hosts': '', 'forceRepair': 'false'}"
+        text = (
+            "INSERT INTO system_distributed.parent_repair_history (parent_id, keyspace_name, columnfamily_names,"
+            f" started_at, successful_ranges, options) VALUES (now(), '{self._keyspace}', {_set(tables)},"
+            f" {after_ms + 1}, {_set(ranges)}, {options})"
+        )
+        await self._cassandra.run(Statement(text, consistency=Consistency.ANYWHERE))
+
+
+def _set(texts: Sequence[str]) -> str:
+    return "{" + ", ".join(f"'{text}'" for text in texts) + "}"
+
+
+@pytest.fixture
+async def site(cassandra_address: CassandraAddress) -> AsyncIterator[Site]:
+    async with emptied(cassandra_address) as cassandra:
+        site = Site(cassandra, cassandra_address.keyspace)
+        await site.begin()
+        yield site
+
+
+@pytest.fixture
+def gaps_end_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(site_store, "GAP_MS", 0)
+
+
+async def _refusal(site: Site, change: SiteChange = TO_DC2) -> str:
+    with pytest.raises(ValueError, match="site dc2 may lack what was accepted from") as refused:
+        await site.operator.activate(change)
+    assert await site.active() == "dc1"
+    return str(refused.value)
+
+
+@pytest.mark.usefixtures("gaps_end_at_once")
+async def test_a_site_that_was_away_is_activated_after_a_whole_repair(
+    site: Site, cassandra_address: CassandraAddress
+) -> None:
+    await site.store.extend_gap("dc2", 1, None)
+    gap = await site.operator.lacking("dc2", everywhere=True)
+    assert gap is not None
+    tables, half = table_names(), f"({TOKEN_MIN},0]"
+    assert f"nodetool repair -full {cassandra_address.keyspace}" in await _refusal(site)
+    await site.record_repair(tables, [f"({TOKEN_MIN},{TOKEN_MIN}]"], gap.since_ms - 10_000)  # before it came back
+    assert f"of {len(tables)} tables" in await _refusal(site)
+    await site.record_repair(tables, [half], gap.until_ms)
+    assert f"of {len(tables)} tables" in await _refusal(site)
+    await site.record_repair(tables[1:], [f"(0,{TOKEN_MIN}]"], gap.until_ms)
+    assert f"of 1 tables as {tables[0]}" in await _refusal(site)
+    await site.record_repair(tables[:1], [f"(0,{TOKEN_MIN}]"], gap.until_ms)
+    assert (await site.operator.activate(TO_DC2)).active == "dc2"
+    assert await site.operator.lacking("dc2", everywhere=True) is None
+
+
+async def test_the_gap_must_have_ended(site: Site) -> None:
+    await site.store.extend_gap("dc2", 1, None)
+    assert "still goes on" in await _refusal(site)
+
+
+@pytest.mark.usefixtures("gaps_end_at_once")
+async def test_a_repair_does_not_mend_an_absence_beyond_the_grace(site: Site) -> None:
+    await site.store.extend_gap("dc2", 1, await site.store.now_ms() - GRACE_MS - 1)
+    await site.record_repair(table_names(), [f"({TOKEN_MIN},{TOKEN_MIN}]"], await site.store.now_ms())
+    assert "replace them" in await _refusal(site)
+    assert (await site.operator.activate(TO_DC2._replace(repaired=True))).active == "dc2"
+
+
+@pytest.mark.usefixtures("gaps_end_at_once")
+async def test_without_the_other_site_a_person_decides(site: Site) -> None:
+    await site.store.extend_gap("dc2", 1, None)
+    site.store.reachable = False
+    change = TO_DC2._replace(other_lost=True)
+    assert "takes the Cassandra nodes of the other site" in await _refusal(site, change)
+    decision = await site.operator.activate(change._replace(repaired=True))
+    assert (decision.active, decision.alone) == ("dc2", True)
+
+
+@pytest.mark.usefixtures("gaps_end_at_once")
+async def test_the_former_site_is_active_again_if_the_new_one_misses_something_meanwhile(site: Site) -> None:
+    site.store.away_at_change = True
+    await _refusal(site)
+    assert (await site.store.decision()).epoch == 3
+
+
+async def test_a_process_records_a_gap_before_it_writes_without_the_other_site(site: Site) -> None:
+    process = SiteMembership(site.store, Clock(), "dc1", "dc2", writes_each=True)
+    await process.look()
+    assert process.writes_everywhere
+    assert await site.store.gaps("dc2", everywhere=False) == []
+    site.store.reachable = False
+    await process.look()
+    assert not process.writes_everywhere
+    (gap,) = await site.store.gaps("dc2", everywhere=False)
+    other = SiteMembership(site.store, Clock(), "dc1", "dc2", writes_each=True)
+    await other.look()
+    assert other.acting.is_set()
+    await process.renew()
+    (grown,) = await site.store.gaps("dc2", everywhere=False)  # one for both processes
+    assert grown.since_ms == gap.since_ms
+    assert grown.until_ms > gap.until_ms
+    for one in (process, other):
+        await one.stand_by()
