@@ -120,6 +120,7 @@ STAGES = (
         "tests/acceptance",
         gate=GATE,
         needs=("redis", "exim", "namespaces", "curl"),
+        needs_more=("faketime",),
     ),
     tests("pipeline", "tests/pipeline", gate=SLICE, needs=("java",), needs_more=("cassandra",)),
     tests("conformance", *IN_TWO, "tests/conformance", gate=GATE, needs=("cassandra", "redis")),
