@@ -78,7 +78,7 @@ class NotificationService:
         subscription_replays = SubscriptionReplays(stores.replays, clock, quotas)
         self.topics = Topics(topics, subscriptions, stores.archives, subscription_replays, access, clock, quotas)
         self.data_protection = DataProtection(access)
-        self.subscriptions = Subscriptions(subscriptions, cache, access, subscription_replays, quotas)
+        self.subscriptions = Subscriptions(subscriptions, cache, access, subscription_replays, quotas, clock)
         self.consent = ConsentHandler(subscriptions, cache, access, confirmations, clock, subscription_replays)
         self.mail_links = MailLinks(self.consent, subscriptions)
         archiver = Archiver(cache, stores.archives, stores.replays)

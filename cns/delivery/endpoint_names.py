@@ -9,11 +9,24 @@ sms                       '', as for what cannot be read
 
 from __future__ import annotations
 
+import re
 from urllib.parse import urlsplit
 
 from cns.endpoints.http_url import target_of
 
 REDIS_PORT = 6379
+SHOWN_CHARS_MAX = 500
+_CREDENTIALS = re.compile(r"//[^/@]*@")
+
+
+def without_credentials(text: str) -> str:
+    """Hide the user and password of an endpoint's URL."""
+    return _CREDENTIALS.sub("//****@", text)
+
+
+def shown_endpoint(endpoint: str) -> str:
+    """The endpoint of a circuit breaker, as workers report it."""
+    return without_credentials(endpoint)[:SHOWN_CHARS_MAX]
 
 
 def endpoint_name(protocol: str, endpoint: str) -> str:

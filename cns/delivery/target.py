@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from base64 import b64decode
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from cns.delivery.delivery_policy import DEFAULT_CONTENT_TYPE, delivery_terms
@@ -11,6 +11,7 @@ from cns.delivery.endpoint_names import endpoint_name
 from cns.delivery.jobs import DirectJob
 from cns.delivery.retry_policy import MAIL_POLICY, QUEUE_POLICY, RetryPolicy
 from cns.delivery.status_logging import NO_FEEDBACK, Feedback, topic_feedback
+from cns.delivery.webhook_secrets import NO_SECRET, SecretState, secret_state
 from cns.notification import Notification
 from cns.stores.contract import SubscriptionStore, TopicStore
 from cns.subscriptions.subscription import Subscription, SubscriptionState
@@ -47,6 +48,9 @@ class Target:
     display_name: str = ""  # the topic's
     receives_per_second: int | None = None  # the throttle policy's
     redrive_policy: str = ""  # the attribute's text
+    paused: bool = False
+    resumed_ms: int = 0  # when the last pause ended
+    webhook_secret: SecretState = NO_SECRET
     feedback: Feedback | None = None  # the topic's status logging; None when nothing can ask for any
     group: str = field(init=False)
     """The fairness group: the topic, or the account that published to an endpoint itself."""
@@ -85,6 +89,9 @@ def target_of(subscription: Subscription, topic: Topic | None) -> Target:
         display_name=topic_attributes.get("DisplayName", ""),
         receives_per_second=None if subscription.protocol in FIXED_POLICIES else terms.receives_per_second,
         redrive_policy=attributes.get("RedrivePolicy", ""),
+        paused=subscription.paused,
+        resumed_ms=subscription.resumed_ms,
+        webhook_secret=secret_state(subscription),
         feedback=_feedback(topic_attributes, subscription.protocol),
     )
 
@@ -116,6 +123,8 @@ class TargetCache:
         self._targets: BoundedCache[str, Target] = BoundedCache(TARGETS_CACHED_MAX)
         self._topics: BoundedCache[str, Topic] = BoundedCache(TOPICS_CACHED_MAX)
         self._changes = 0
+        self.changed: list[Callable[[str], None]] = []
+        """Callbacks, called with the ARN of a subscription whose target is to be read again."""
         topics.changed.append(self._topic_changed)
         subscriptions.changed.append(self._subscription_changed)
 
@@ -162,6 +171,8 @@ class TargetCache:
     def _subscription_changed(self, arn: str) -> None:
         self._changes += 1
         self._targets.forget(arn)
+        for callback in self.changed:
+            callback(arn)
 
 
 def _feedback(topic_attributes: Mapping[str, str], protocol: str) -> Feedback | None:

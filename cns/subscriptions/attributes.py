@@ -18,7 +18,14 @@ from cns.filters.parser import read_filter
 from cns.json_errors import json_fault
 from cns.limits import FIFO_SUFFIX
 from cns.subscriptions.endpoint_syntax import account_of, masked_endpoint
-from cns.subscriptions.subscription import HTTP_PROTOCOLS, RAW_PROTOCOLS, Subscription, SubscriptionState
+from cns.subscriptions.subscription import (
+    HTTP_PROTOCOLS,
+    PAUSED,
+    RAW_PROTOCOLS,
+    RESUMED_AT,
+    Subscription,
+    SubscriptionState,
+)
 from cns_common.arn import Arn, parse_arn
 from cns_common.aws.call import Call
 from cns_common.errors import RequestError
@@ -64,6 +71,12 @@ def check_change(
     return {name: _check(subscription, name, text, "", limits)}
 
 
+def with_resumption(subscription: Subscription, changes: Mapping[str, str], now_ms: int) -> dict[str, str]:
+    """The changes, and the time at which a pause ends by them: from then on the retry policy's time runs."""
+    resumes = subscription.paused and PAUSED in changes and not changes[PAUSED]
+    return {**changes, RESUMED_AT: str(now_ms)} if resumes else dict(changes)
+
+
 def merge(current: Mapping[str, str], changes: Mapping[str, str]) -> dict[str, str]:
     """The attributes after the changes. '' removes an attribute."""
     return {name: text for name, text in {**current, **changes}.items() if text}
@@ -89,7 +102,7 @@ def describe(subscription: Subscription, topic_delivery_policy: str | None) -> d
     if subscription.protocol in HTTP_PROTOCOLS:
         effective = effective_subscription_policy(topic_delivery_policy, own.get("DeliveryPolicy"))
         described["EffectiveDeliveryPolicy"] = policy_text(effective)
-    described |= {name: own[name] for name in ("DeliveryPolicy", "RedrivePolicy", ROLE) if name in own}
+    described |= {name: own[name] for name in ("DeliveryPolicy", "RedrivePolicy", ROLE, PAUSED) if name in own}
     if FILTER in own:
         described[SCOPE] = subscription.filter_scope
     return described | {
@@ -140,6 +153,12 @@ def _raw(subscription: Subscription, name: str, text: str, prefix: str) -> str:
             f"{prefix}Delivery protocol [{subscription.protocol}] does not support raw message delivery."
         )
     return text.lower()
+
+
+def _paused(_subscription: Subscription, name: str, text: str, prefix: str) -> str:
+    if text.lower() not in _BOOLEANS:
+        raise invalid_parameter(f"{prefix}{name}: Invalid value [{text}]. Must be true or false.")
+    return "true" if text.lower() == "true" else ""
 
 
 def _redrive(subscription: Subscription, name: str, text: str, prefix: str) -> str:
@@ -217,4 +236,5 @@ _CHECKS: Mapping[str, _Check] = {
     "RedrivePolicy": _redrive,
     "DeliveryPolicy": _delivery,
     "ReplayPolicy": _replay,
+    PAUSED: _paused,
 }

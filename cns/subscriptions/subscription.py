@@ -15,6 +15,11 @@ LINK_PROTOCOLS = HTTP_PROTOCOLS | MAIL_PROTOCOLS
 RAW_PROTOCOLS = HTTP_PROTOCOLS | {"sqs", "firehose", "redis"}
 """Protocols that support raw message delivery; Redis is an extension."""
 
+PAUSED = "DeliveryPaused"
+"""An attribute beyond SNS's: `true` holds the subscription's messages until it is `false` again (ADR 0033)."""
+RESUMED_AT = "ResumedAt"
+"""When the last pause ended, in milliseconds. It is stored among the attributes and not shown."""
+
 
 class SubscriptionState(IntEnum):
     """Only confirmed subscriptions get notifications. REMOVED ones were unsubscribed by a link, or by a caller who is
@@ -76,6 +81,15 @@ class Subscription(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def raw(self) -> bool:
         return self.attributes.get("RawMessageDelivery") == "true"
+
+    @property
+    def paused(self) -> bool:
+        return self.attributes.get(PAUSED) == "true"
+
+    @property
+    def resumed_ms(self) -> int:
+        """When its last pause ended; 0: it was never paused."""
+        return int(self.attributes.get(RESUMED_AT, "0"))
 
     @property
     def filter_policy(self) -> str:

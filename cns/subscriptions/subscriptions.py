@@ -13,11 +13,12 @@ from cns.errors import concurrent_access, no_such_topic
 from cns.limits import PAGE_SIZE, UPDATE_TRIES_MAX, Quotas
 from cns.paging import page_of, read_token
 from cns.stores.contract import SubscriptionStore
-from cns.subscriptions.attributes import check_change, check_firehose_role, describe, merge
+from cns.subscriptions.attributes import check_change, check_firehose_role, describe, merge, with_resumption
 from cns.subscriptions.quotas import check_changed_filter, filter_limits
 from cns.subscriptions.subscription import Subscription
 from cns.topics.cache import TopicCache
 from cns_common.aws.call import Call
+from cns_common.clock import Clock
 
 SubscriptionPage = tuple[Sequence[Subscription], str | None]
 """A page, and the token of the next page."""
@@ -25,13 +26,20 @@ SubscriptionPage = tuple[Sequence[Subscription], str | None]
 
 class Subscriptions:
     def __init__(
-        self, store: SubscriptionStore, topics: TopicCache, access: Access, replays: SubscriptionReplays, quotas: Quotas
+        self,
+        store: SubscriptionStore,
+        topics: TopicCache,
+        access: Access,
+        replays: SubscriptionReplays,
+        quotas: Quotas,
+        clock: Clock,
     ) -> None:
         self._store = store
         self._topics = topics
         self._access = access
         self._replays = replays
         self._quotas = quotas
+        self._clock = clock
 
     async def describe(self, call: Call, arn: str) -> dict[str, str]:
         subscription = await self._access.own_subscription(call, arn, "GetSubscriptionAttributes")
@@ -45,7 +53,8 @@ class Subscriptions:
             return
         for _ in range(UPDATE_TRIES_MAX):
             before = await self._access.own_subscription(call, arn, "SetSubscriptionAttributes")
-            attributes = merge(before.attributes, check_change(before, name, text, filter_limits(self._quotas)))
+            changes = check_change(before, name, text, filter_limits(self._quotas))
+            attributes = merge(before.attributes, with_resumption(before, changes, self._clock.now_ms()))
             after = replace(before, attributes=attributes, version=before.version + 1)
             check_firehose_role(call, after)
             await check_changed_filter(self._store, self._quotas, before, after)

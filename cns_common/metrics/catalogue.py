@@ -172,7 +172,7 @@ SENDS_ON_PROBATION = _metric(
 SENDS_DEFERRED = _metric(
     "cns_sends_deferred_total",
     "counter",
-    "Sends that were not begun but moved to their endpoint's lane, to be sent later.",
+    "Sends that were not begun but moved to the lane of their endpoint or subscription, to be sent later.",
     "cause",
 )
 LANES_WAITING = _metric(

@@ -130,7 +130,9 @@ class JobDelivery:
             raise
 
     def _start(self, target: Target) -> None:
-        if target.receives_per_second is None:
+        if self._attempts.is_held(target):
+            attempt = self._admission.defer(Deferral.PAUSED)
+        elif target.receives_per_second is None:
             attempt = self._attempts.start(target, self._admission)
         else:
             attempt = self._admission.defer(Deferral.THROTTLED)  # in its lane one worker keeps the rate

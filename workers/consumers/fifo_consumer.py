@@ -19,7 +19,7 @@ from cns_common.process.kill_points import FIFO_DELIVERED, FIFO_SETTLED
 from workers.consumers.consumer import SETTLE_AFTER_S
 from workers.consumers.delivery_context import DeliveryContext
 from workers.consumers.job_attempts import JobAttempts, NextAttempt
-from workers.consumers.outcome_handler import OutcomeHandler
+from workers.consumers.outcome_handler import HELD_TOO_LONG, OutcomeHandler
 from workers.consumers.running_jobs import RunningJobs
 from workers.delivery.channels import Channels
 from workers.jobs.receiver import JobReceiver, ReceivedJob
@@ -28,6 +28,8 @@ from workers.jobs.settlement import JobOutcome, JobSettlement, SettlementKillPoi
 LEASE_MS = 30_000
 JOBS_A_RECEIVE = 10
 BATCHES_AT_ONCE_MAX = 200
+HELD_RECHECK_MS = 10_000
+"""A group of a paused subscription is looked at so often: a resumed one goes on within this time."""
 WAIT_S = 20.0
 QUEUE = jobs.FIFO_ENDPOINT_JOBS
 KILL_POINTS = SettlementKillPoints(begun=FIFO_DELIVERED, settled=FIFO_SETTLED)
@@ -112,6 +114,10 @@ class FifoBatch:
             return None
         if job.received.ended:
             return await self._outcomes.give_up(job, target, job.received.ended)
+        if job.is_held(target):
+            if job.is_held_too_long(self._clock.now_ms()):
+                return await self._outcomes.give_up(job, target, HELD_TOO_LONG)
+            return NextAttempt(job.received.failures, HELD_RECHECK_MS, job.received.first_attempt_ms)
         outcome = await self._outcome(job.start_now(target))
         job.events.report_attempt(target, outcome)
         return await self._outcomes.handle(job, target, outcome)
@@ -133,8 +139,8 @@ class FifoBatch:
     async def _give_back_until(self, following: NextAttempt) -> None:
         """Hide the first job until its next attempt. Give back the others, marked as returned without one."""
         first, *rest = [job.received for job in self._left]
-        returns = first.returns + bool(first.ended)
-        body = jobs.encode(Redelivery(first.job, following.failures, first.first_attempt_ms, returns, following.ended))
+        returns = first.returns + (following.failures == first.failures)  # no attempt was made
+        body = jobs.encode(Redelivery(first.job, following.failures, following.first_ms, returns, following.ended))
         renewal = self._settlement.renewal
         await self._settle(
             [

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from cns.delivery import jobs
 from cns.delivery.jobs import ConfirmationJob, DirectJob, EndpointJob, Redelivery, group_of
+from cns.delivery.retry_policy import lifetime_s
 from cns.delivery.target import Target, direct_target
 from cns.endpoints.outcome import Outcome
 from cns.notification import Notification
@@ -25,6 +26,9 @@ from workers.delivery.traffic.sends import AdmittedAttempt, Deferral
 from workers.jobs.receiver import ReceivedJob
 
 _LANE_BYTES = 16
+HELD_MS_MAX = 14 * 86_400_000
+"""How long a message is held for a paused subscription, from when its first attempt was due. Then it goes to the
+dead-letter queue. Stored notifications and jobs are kept longer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +38,8 @@ class NextAttempt:
     failures: int
     """Failed attempts before it."""
     delay_ms: int
+    first_ms: int
+    """When the first attempt was, or was due."""
     ended: str = ""
     """Why no attempt is left. Then it only tries the dead-letter queue, which could not be reached."""
 
@@ -45,6 +51,7 @@ class JobAttempts:
             context.stats, context.events, context.clock, received.job, received.failures, context.delivery_log
         )
         self.notification: Notification | None = None
+        self._received_ms = context.clock.now_ms()
         self._context = context
         self._channels = channels
         self._trace: JobTrace | None = None
@@ -96,6 +103,29 @@ class JobAttempts:
         self.notification = notification
         self.events.set_notification(notification)
 
+    # -- pauses -------------------------------------------------------------------------------------------------------
+
+    def is_held(self, target: Target) -> bool:
+        """Whether the subscription is paused, so that the job waits. Confirmations are sent nevertheless."""
+        return target.paused and not isinstance(self.received.job, ConfirmationJob)
+
+    def is_held_too_long(self, now_ms: int) -> bool:
+        return now_ms > self.received.first_attempt_ms + HELD_MS_MAX
+
+    def was_held(self, target: Target) -> bool:
+        """Whether the subscription was resumed since the job's first attempt, or since that was due."""
+        return self.received.first_attempt_ms < target.resumed_ms
+
+    def first_attempt_ms(self, target: Target) -> int:
+        """When the retry policy's time began: after a pause anew, with the attempt that is made now."""
+        return self._received_ms if self.was_held(target) else self.received.first_attempt_ms
+
+    def is_late(self, target: Target, now_ms: int) -> bool:
+        """Whether the time is over in which it may wait for room at its endpoint."""
+        if self.was_held(target):
+            return self.is_held_too_long(now_ms)
+        return now_ms > self.received.first_attempt_ms + lifetime_s(target.retry) * 1000
+
     # -- attempts -----------------------------------------------------------------------------------------------------
 
     def traffic_key(self, target: Target) -> str:
@@ -134,16 +164,23 @@ class JobAttempts:
 
     def redelivery(self, target: Target, following: NextAttempt) -> NewJob:
         job_id = f"{self.events.message_id}/{target.arn}/{following.failures}" + ("/ended" if following.ended else "")
-        body = self._single_target(target, following.failures, following.ended)
+        body = self._single_target(target, following.failures, following.first_ms, following.ended)
         return NewJob(jobs.REDELIVERY, job_id, body, group_of(self.received.job), following.delay_ms)
 
     def deferral(self, target: Target) -> NewJob:
-        """The job for the target's lane. A throttled subscription has its own lane, others share their endpoint's."""
+        """The job for the target's lane. A throttled or paused subscription has its own lane, others share their
+        endpoint's. The lanes' queue recognises repeated ids: a job may go into the endpoint's lane, and from there into
+        that of the paused subscription."""
         failures = self.received.failures
-        job_id = f"{self.events.message_id}/{target.arn}/{failures}/aside"
-        lane_of = self.traffic_key(target) if target.receives_per_second is None else target.arn
-        lane = blake2b(lane_of.encode(), digest_size=_LANE_BYTES).hexdigest()
-        return NewJob(jobs.LANES, job_id, self._single_target(target, failures), lane)
+        held = self.is_held(target)
+        job_id = f"{self.events.message_id}/{target.arn}/{failures}/{'held' if held else 'aside'}"
+        lane_of = target.arn if held or target.receives_per_second is not None else self.traffic_key(target)
+        return NewJob(
+            jobs.LANES,
+            job_id,
+            self._single_target(target, failures, self.received.first_attempt_ms),
+            lane_name(lane_of),
+        )
 
     def remaining_body(self, arns: Iterable[str]) -> bytes | None:
         """The job's body when only these targets remain; None when it stays as it is."""
@@ -155,8 +192,13 @@ class JobAttempts:
             return jobs.encode(rest)
         return jobs.encode(Redelivery(rest, received.failures, received.first_attempt_ms))
 
-    def _single_target(self, target: Target, failures: int, ended: str = "") -> bytes:
+    def _single_target(self, target: Target, failures: int, first_ms: int, ended: str = "") -> bytes:
         job = self.received.job
         if isinstance(job, EndpointJob):
             job = EndpointJob(job.notification_id, job.topic, (target.arn,), job.inline)
-        return jobs.encode(Redelivery(job, failures, self.received.first_attempt_ms, ended=ended))
+        return jobs.encode(Redelivery(job, failures, first_ms, ended=ended))
+
+
+def lane_name(of: str) -> str:
+    """The lane of an endpoint (its traffic key) or of a subscription (its ARN)."""
+    return blake2b(of.encode(), digest_size=_LANE_BYTES).hexdigest()

@@ -16,7 +16,6 @@ from typing import NamedTuple
 import structlog
 
 from cns.delivery import jobs
-from cns.delivery.retry_policy import lifetime_s
 from cns.delivery.target import Target
 from cns.endpoints.outcome import Outcome
 from cns.queue_port.contract import LeasedJob, Renewal
@@ -27,8 +26,8 @@ from cns_common.process.kill_points import LANE_DELIVERED, LANE_SETTLED
 from workers.consumers.consumer import SETTLE_AFTER_S
 from workers.consumers.delivery_context import DeliveryContext
 from workers.consumers.hidden_lanes import HiddenLanes
-from workers.consumers.job_attempts import JobAttempts, NextAttempt
-from workers.consumers.outcome_handler import OutcomeHandler
+from workers.consumers.job_attempts import JobAttempts, NextAttempt, lane_name
+from workers.consumers.outcome_handler import HELD_TOO_LONG, OutcomeHandler
 from workers.consumers.running_jobs import RunningJobs
 from workers.delivery.channels import Channels
 from workers.delivery.traffic.admission import AdmissionController
@@ -47,6 +46,9 @@ JOBS_A_RECEIVE_MAX = 10
 BATCHES_AT_ONCE_MAX = 16
 """Without those that only wait for answers. Deferred deliveries come back in waves, and must not delay those that are
 due now."""
+HELD_RECHECK_S = 60.0
+"""The lane of a paused subscription is looked at so often; it is shown at once to a process that hears of the
+resumption."""
 WAIT_S = 20.0
 QUEUE = jobs.LANES
 KILL_POINTS = SettlementKillPoints(begun=LANE_DELIVERED, settled=LANE_SETTLED, continued=LANE_SETTLED)
@@ -55,10 +57,13 @@ log = structlog.get_logger(__name__)
 
 
 class LaneBlock(NamedTuple):
-    """Until when a lane's head must wait, by the loop's clock. With a `key`: unless that endpoint has room earlier."""
+    """Until when a lane's head must wait, by the loop's clock. With a `key`: unless that endpoint has room earlier.
+    With `paused`: unless that subscription is resumed earlier."""
 
     until_s: float
     key: str = ""
+    paused: str = ""
+    """ARN of the paused subscription whose lane it is."""
 
 
 NOT_BLOCKED = LaneBlock(0.0)
@@ -75,9 +80,11 @@ class LaneConsumer:
         self._running = RunningJobs(QUEUE, context.stats, BATCHES_AT_ONCE_MAX)
         self._jobs_a_receive = JOBS_A_RECEIVE_MAX
         self._hidden = HiddenLanes()
+        self._held = HiddenLanes(HELD_RECHECK_S)
         self._handles_to_show: list[str] = []
         self._showing: asyncio.Task[None] | None = None
         admission.on_room = self._show_lanes
+        context.targets.changed.append(self._show_held)
 
     async def step(self) -> None:
         n = min(self._jobs_a_receive, await self._running.room())
@@ -104,6 +111,8 @@ class LaneConsumer:
             self._running.park,
         )
         block = await batch.run()
+        if block.paused:
+            await self._note_held(block.paused, batch.head)
         if block.key:
             self._hide(block, batch.head)
             self._jobs_a_receive = max(self._jobs_a_receive // 2, 1)
@@ -119,7 +128,22 @@ class LaneConsumer:
 
     def _show_lanes(self, key: str) -> None:
         """The endpoint has room again, or it is known when it will."""
-        self._handles_to_show += self._hidden.take(key)
+        self._show_heads(self._hidden.take(key))
+
+    async def _note_held(self, subscription: str, head: LeasedJob) -> None:
+        """Note a head that was hidden until its subscription is resumed, unless it was meanwhile."""
+        self._held.add(subscription, head.group, head.handle, _now_s())
+        targets = await self._context.targets.find([subscription])
+        if not any(target.paused for target in targets):
+            self._show_held(subscription)
+
+    def _show_held(self, subscription: str) -> None:
+        """The subscription changed, so it may be resumed."""
+        if self._held:
+            self._show_heads(self._held.take(subscription))
+
+    def _show_heads(self, handles: Sequence[str]) -> None:
+        self._handles_to_show += handles
         if self._handles_to_show and (self._showing is None or self._showing.done()):
             self._showing = asyncio.create_task(self._show())
 
@@ -200,7 +224,11 @@ class LaneBatch:
             target = next(iter(await job.load()), None)
             if target is None:  # counted as a drop
                 self._done.append(JobOutcome(self._left.pop(0).received.leased.handle, job.stored_id))
-            elif self._context.clock.now_ms() > job.received.first_attempt_ms + lifetime_s(target.retry) * 1000:
+            elif job.is_held(target):
+                held = await self._hold(job, target)
+                if held is not None:
+                    return held
+            elif job.is_late(target, self._context.clock.now_ms()):
                 await self._give_up(self._left.pop(0), target)
             else:
                 block = await self._block(job, target)
@@ -208,6 +236,19 @@ class LaneBatch:
                     return block
                 self._start(self._left.pop(0), target)
         return NOT_BLOCKED
+
+    async def _hold(self, job: JobAttempts, target: Target) -> LaneBlock | None:
+        """Keep the head in the lane of its paused subscription. From the lane of an endpoint it goes there, and after
+        `HELD_MS_MAX` to the dead-letter queue: then the next job is the head, and None is returned."""
+        if job.is_held_too_long(self._context.clock.now_ms()):
+            following = await self._outcomes.give_up(job, target, HELD_TOO_LONG)
+            self._end(self._left.pop(0), target, following)
+        elif job.received.leased.group == lane_name(target.arn):
+            return LaneBlock(_now_s() + HELD_RECHECK_S, paused=target.arn)
+        else:
+            self._done.append(JobOutcome(job.received.leased.handle, job.stored_id, (job.deferral(target),)))
+            del self._left[0]
+        return None
 
     async def _block(self, job: JobAttempts, target: Target) -> LaneBlock:
         key = job.traffic_key(target)
@@ -259,7 +300,7 @@ class LaneBatch:
         """A job that crashes would hold up its lane. As a redelivery it is quarantined if it keeps crashing."""
         log.error("lane.crashed", subscription=target.arn, exc_info=error)
         self._context.stats.count_job_failure(QUEUE)
-        self._end(job, target, NextAttempt(job.received.failures, 0))
+        self._end(job, target, NextAttempt(job.received.failures, 0, job.first_attempt_ms(target)))
 
     async def _give_up(self, job: JobAttempts, target: Target) -> None:
         cause = "deadline_while_open" if target.receives_per_second is None else "deadline_while_throttled"

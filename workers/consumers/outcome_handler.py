@@ -17,6 +17,9 @@ from workers.delivery.channels import Channels
 DEAD_LETTER_RETRY_MS = 30_000
 """After a dead-letter queue could not be reached: the target comes back for the queue, not for an attempt."""
 
+HELD_TOO_LONG = "deadline_while_paused"
+"""The cause of a message whose subscription was paused until the message's time was over."""
+
 log = structlog.get_logger(__name__)
 
 
@@ -37,7 +40,7 @@ class OutcomeHandler:
             outcome,
             target.retry,
             failures=failures,
-            elapsed_s=(self._context.clock.now_ms() - received.first_attempt_ms) / 1000,
+            elapsed_s=(self._context.clock.now_ms() - job.first_attempt_ms(target)) / 1000,
             jitter=random.random(),  # noqa: S311  # spreads retries
             client_errors_succeed=self._context.client_errors_succeed,
         )
@@ -54,7 +57,7 @@ class OutcomeHandler:
             return None
         if verdict.retry is not None:
             self._context.stats.count_retry(verdict.retry.phase)
-            return NextAttempt(failures, int(verdict.retry.delay_s * 1000))
+            return NextAttempt(failures, int(verdict.retry.delay_s * 1000), job.first_attempt_ms(target))
         return await self._dead_letter(job, target, f"{verdict.end or End.SPENT}:{outcome.cause}", failures)
 
     async def give_up(self, job: JobAttempts, target: Target, cause: str) -> NextAttempt | None:
@@ -70,7 +73,7 @@ class OutcomeHandler:
                 job.events.report_dead_letter(target, cause)
                 return None
             if not answer.permanent:
-                return NextAttempt(attempts, DEAD_LETTER_RETRY_MS, cause)
+                return NextAttempt(attempts, DEAD_LETTER_RETRY_MS, job.first_attempt_ms(target), cause)
             cause = f"dead_letter_queue_refused:{cause.rpartition(':')[2]}"
             reason = answer.text
         job.events.report_drop(target.arn, cause, reason, target)

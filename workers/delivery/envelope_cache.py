@@ -9,6 +9,7 @@ from threading import Lock
 from cns.delivery.envelope import Envelope, signed_envelope, unsubscribe_url
 from cns.delivery.signing import Signer
 from cns.delivery.target import Target
+from cns.delivery.webhook_secrets import WebhookSecrets
 from cns.mail.texts import MailBranding
 from cns.notification import Notification
 from cns_common.bounded_cache import BoundedCache
@@ -21,11 +22,12 @@ Key = tuple[str, str, bool]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EnvelopeContext:
-    """The parts of a body besides the notification: signature, links, words."""
+    """The parts of a body besides the notification: signatures, links, words."""
 
     signer: Signer
     base_url: str
     mail_words: MailBranding
+    webhook_secrets: WebhookSecrets
 
 
 class EnvelopeCache:

@@ -33,7 +33,11 @@ class HttpChannel(PoolChannel):
         )
         if notification.trace_context:
             headers[TRACEPARENT] = notification.trace_context
-        return HttpRequest(target.endpoint, headers, self._envelopes.body(target, notification))
+        body = self._envelopes.body(target, notification)
+        if target.webhook_secret.number:
+            secrets = self._envelopes.context.webhook_secrets
+            headers |= secrets.headers(target.arn, target.webhook_secret, notification.id, body)
+        return HttpRequest(target.endpoint, headers, body)
 
     def _confirmation(self, target: Target, confirmation: Confirmation, base_url: str) -> Request:
         headers = http_headers(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from cns.delivery.remote_queues import RemoteQueueResolver
 from cns.delivery.signing import Signer
+from cns.delivery.webhook_secrets import WebhookSecrets
 from cns.mail.rate_limit import MailRateLimit
 from cns.mail.texts import MailBranding
 from cns.publishing.recipient_checks import RecipientChecks
@@ -19,7 +20,8 @@ async def envelope_context(settings: Settings, backend: Backend, base_url: str) 
     """`base_url` is the beginning of the links in messages."""
     identity = await backend.signing_keys.identity(backend.clock.real_ms())
     words = MailBranding(sender_name=settings.mail_sender_name, footer=settings.mail_footer)
-    return EnvelopeContext(signer=Signer(identity), base_url=base_url, mail_words=words)
+    secrets = WebhookSecrets(await backend.receipt_keys.receipt_key(), backend.clock)
+    return EnvelopeContext(signer=Signer(identity), base_url=base_url, mail_words=words, webhook_secrets=secrets)
 
 
 def channel_context(

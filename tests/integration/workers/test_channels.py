@@ -16,6 +16,7 @@ from cns.delivery.remote_queues import RemoteQueueResolver
 from cns.delivery.retry_policy import MAIL_POLICY, QUEUE_POLICY
 from cns.delivery.signing import Signer, new_identity
 from cns.delivery.target import FIXED_POLICIES, Target, direct_target
+from cns.delivery.webhook_secrets import WebhookSecrets
 from cns.endpoints.contract import Request
 from cns.endpoints.outcome import Cause, Delivered, Failed, Outcome
 from cns.mail.rate_limit import MailRateLimit
@@ -142,7 +143,12 @@ def context(
 ) -> ChannelContext:
     return ChannelContext(
         port=port,
-        envelopes=EnvelopeContext(signer=signer(), base_url="http://localhost", mail_words=WORDS),
+        envelopes=EnvelopeContext(
+            signer=signer(),
+            base_url="http://localhost",
+            mail_words=WORDS,
+            webhook_secrets=WebhookSecrets(bytes(32), Clock()),
+        ),
         outbox=outbox,
         recipients=recipients,
         mail_rate=NO_LIMIT,

@@ -14,6 +14,7 @@ from cns.delivery.jobs import EndpointJob
 from cns.delivery.target import Target
 from cns.endpoints.outcome import Cause, Delivered, Failed, Outcome
 from cns.notification import Notification
+from cns.portal.owner_acts import OwnerActs
 from cns.queue_port.contract import NewJob
 from cns.queue_port.inline import InlineQueuePort
 from cns.stores.embedded import EmbeddedSubscriptionStore
@@ -24,7 +25,8 @@ from cns_common.errors import StoreUnavailable
 from cns_common.ids import uuid_text
 from tests.integration.workers.embedded_context import channels_to, embedded_context
 from workers.consumers.delivery_context import DeliveryContext
-from workers.consumers.fifo_consumer import LEASE_MS, FifoConsumer
+from workers.consumers.fifo_consumer import HELD_RECHECK_MS, LEASE_MS, FifoConsumer
+from workers.consumers.job_attempts import HELD_MS_MAX
 from workers.jobs.quarantine import LEASES_MAX
 from workers.stats import Stats
 
@@ -240,3 +242,33 @@ async def test_a_stop_gives_back_what_was_not_tried(host: Host) -> None:
     endpoints.deliver = start  # type: ignore[method-assign]  # as before
     await host.work()
     assert endpoints.texts("a") == ["1", "2"]
+
+
+async def test_a_paused_subscription_holds_its_group_in_order(host: Host) -> None:
+    paused, other = await host.subscribed("a"), await host.subscribed("b")
+    acts = OwnerActs(host.subscriptions, host.clock)
+    await acts.pause((await host.subscriptions.get([paused]))[0])
+    for arn in (paused, other):
+        await host.put(arn, "1", "2")
+    await host.work()
+    assert (host.endpoints.texts("a"), host.endpoints.texts("b")) == ([], ["1", "2"])
+    for _ in range(2 * LEASES_MAX):  # it is looked at again and again, which is no reason for the quarantine
+        host.clock.advance(HELD_RECHECK_MS)
+        await host.work()
+    assert host.endpoints.texts("a") == []
+    await acts.resume((await host.subscriptions.get([paused]))[0])
+    host.clock.advance(HELD_RECHECK_MS)
+    await host.work()
+    assert host.endpoints.texts("a") == ["1", "2"]
+    assert await host.left() == 0
+
+
+async def test_a_fifo_message_is_not_held_for_ever(host: Host) -> None:
+    arn = await host.subscribed("a")
+    await OwnerActs(host.subscriptions, host.clock).pause((await host.subscriptions.get([arn]))[0])
+    await host.put(arn, "1")
+    await host.work()
+    assert await host.left() == 1
+    host.clock.advance(HELD_MS_MAX + 1)
+    await host.work()
+    assert await host.left() == 0 and host.endpoints.asked == []

@@ -6,6 +6,7 @@ import asyncio
 import json
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import cast
@@ -178,9 +179,9 @@ async def _until_left(host: Host, queue: str, n: int) -> None:
             await asyncio.sleep(0.02)
 
 
-@pytest.fixture
-async def host(tmp_path: Path) -> AsyncIterator[Host]:
-    async with embedded_context(tmp_path, TOPICS) as kept:
+@asynccontextmanager
+async def lane_host(directory: Path) -> AsyncIterator[Host]:
+    async with embedded_context(directory, TOPICS) as kept:
         endpoints, admission = ScriptedEndpoints(), AdmissionController(EndpointLimits(), kept.clock)
         lanes, loops = LaneConsumer(kept.context, channels_to(endpoints), admission), Loops()
         loops.start("lanes", lanes.step)
@@ -189,6 +190,12 @@ async def host(tmp_path: Path) -> AsyncIterator[Host]:
         kept.port.stop_waiting()
         await loops.stop(cancel=(), grace_s=ENOUGH_S)
         await asyncio.gather(lanes.drain(0.0), *[each.drain(0.0) for each in found.consumers])
+
+
+@pytest.fixture
+async def host(tmp_path: Path) -> AsyncIterator[Host]:
+    async with lane_host(tmp_path) as found:
+        yield found
 
 
 async def test_a_lane_is_tried_when_the_pause_after_anothers_probe_is_over(host: Host) -> None:

@@ -12,9 +12,11 @@ from cns.delivery.delivery_policy import DEFAULT_CONTENT_TYPE
 from cns.delivery.retry_policy import QUEUE_POLICY
 from cns.delivery.signing import MessageSignature, Signer, new_identity
 from cns.delivery.target import Target
+from cns.delivery.webhook_secrets import WebhookSecrets
 from cns.mail.texts import MailBranding
 from cns.notification import Notification
 from cns.stores.contract import SigningIdentity
+from cns_common.clock import Clock
 from workers.delivery.envelope_cache import EnvelopeCache, EnvelopeContext
 
 NOW_MS = 1_767_323_045_000
@@ -46,7 +48,10 @@ def signer(identity: SigningIdentity) -> CountingSigner:
 
 @pytest.fixture
 def envelopes(signer: CountingSigner) -> EnvelopeCache:
-    return EnvelopeCache(EnvelopeContext(signer=signer, base_url="http://localhost", mail_words=WORDS))
+    secrets = WebhookSecrets(bytes(32), Clock())
+    return EnvelopeCache(
+        EnvelopeContext(signer=signer, base_url="http://localhost", mail_words=WORDS, webhook_secrets=secrets)
+    )
 
 
 def notification(texts: Mapping[str, str], *, replayed: bool = False) -> Notification:

@@ -14,7 +14,6 @@ Everything here runs on one event loop.
 from __future__ import annotations
 
 import asyncio
-import re
 from collections import OrderedDict, deque
 from collections.abc import Callable
 from functools import partial
@@ -23,6 +22,7 @@ from math import ceil
 
 import structlog
 
+from cns.delivery.endpoint_names import shown_endpoint, without_credentials
 from cns.endpoints.outcome import Outcome
 from cns_backend.stores.contract import OpenBreaker, ProbeRequest
 from cns_common.clock import Clock
@@ -55,11 +55,6 @@ TRIED_WITHIN_S = 10.0
 """With many of them, so many at a time that each waits about this long: when thousands recover, that is soon known."""
 
 BREAKERS_REPORTED_MAX = 200
-ENDPOINT_CHARS_MAX = 500
-"""Of the endpoint of a circuit breaker, as it is reported."""
-
-_CREDENTIALS = re.compile(r"//[^/@]*@")
-
 log = structlog.get_logger(__name__)
 
 
@@ -233,7 +228,7 @@ class AdmissionController:
             else:
                 self._open[send.key] = endpoint
             event = "circuit_breaker.closed" if was_open else "circuit_breaker.opened"
-            log.warning(event, endpoint=_without_credentials(send.key))
+            log.warning(event, endpoint=without_credentials(send.key))
         self._use_room(send.key, endpoint, now_s)
         while self._probation_waiting and self._on_probation < PROBATION_SENDS_MAX:
             self._take_up(self._probation_waiting.popleft(), now_s)
@@ -361,7 +356,7 @@ def _ignore(_key: str) -> None:
 def _shown(key: str) -> tuple[str, str]:
     """The account of an endpoint, and the endpoint without credentials: see `Target.endpoint_key`."""
     account, _, endpoint = key.partition(" ")
-    return account, _without_credentials(endpoint)[:ENDPOINT_CHARS_MAX]
+    return account, shown_endpoint(endpoint)
 
 
 def _open_breaker(key: str, endpoint: EndpointState) -> OpenBreaker:
@@ -374,8 +369,3 @@ def _open_breaker(key: str, endpoint: EndpointState) -> OpenBreaker:
         cause=endpoint.failure[:REASON_CHARS_MAX],
         in_flight=endpoint.in_flight,
     )
-
-
-def _without_credentials(key: str) -> str:
-    """Hide the user and password of an endpoint's URL."""
-    return _CREDENTIALS.sub("//****@", key)

@@ -16,6 +16,7 @@ class Deferral(StrEnum):
     OPEN = "breaker_open"
     BUSY = "endpoint_busy"
     THROTTLED = "throttled"
+    PAUSED = "paused"
 
 
 AdmittedAttempt = asyncio.Future[Outcome] | asyncio.Future[Outcome | Deferral]
