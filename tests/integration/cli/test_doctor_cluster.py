@@ -11,7 +11,8 @@ import pytest
 
 from cns_cli.doctor.cluster import check_cassandra, check_redis
 from cns_cli.doctor.findings import Finding
-from cns_common.cassandra.session import Cassandra, CassandraAddress
+from cns_common.cassandra.connection import CassandraAddress
+from cns_common.cassandra.session import Cassandra
 from cns_common.configuration.settings import Settings
 from tests.integration.cqs.engines.test_sentinel import NAME, sentinel
 from tests.keyspace import keyspace

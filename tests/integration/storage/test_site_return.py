@@ -13,7 +13,8 @@ from cns_backend.sites.gaps import GRACE_MS, TOKEN_MIN
 from cns_backend.sites.membership import SiteMembership
 from cns_backend.sites.operator import SiteChange, SiteOperator
 from cns_backend.sites.store import SiteStore
-from cns_common.cassandra.session import Cassandra, CassandraAddress, Consistency, Statement
+from cns_common.cassandra.connection import CassandraAddress
+from cns_common.cassandra.session import Cassandra, Consistency, Statement
 from cns_common.clock import Clock
 from tests.keyspace import emptied
 
