@@ -45,12 +45,13 @@ class Place(NamedTuple):
         return cls(CassandraAddress(hosts=tuple(hosts.split(",")), port=int(port), keyspace=keyspace), engine, redis)
 
 
-async def make_keyspace(ring: Ring) -> CassandraAddress:
-    """A keyspace with the engines' tables. It goes with the ring."""
+async def make_keyspace(ring: Ring, copies: int = 0) -> CassandraAddress:
+    """A keyspace with the engines' tables, with so many copies of each row, by default one a node. It goes with the
+    ring."""
     hosts = tuple(host for host, _ in ring.addresses)
     place = CassandraAddress(hosts=hosts, port=ring.addresses[0][1], keyspace=fresh_keyspace())
     bare = await Cassandra.open(place, keyspace=False)
-    await bare.run_schema(keyspace_text(place, len(hosts)))
+    await bare.run_schema(keyspace_text(place, copies or len(hosts)))
     await bare.close()
     cassandra = await Cassandra.open(place)
     for text in TABLES:
