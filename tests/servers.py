@@ -144,6 +144,10 @@ class Ring:
         """Start a node again on its data. Returns when the ring has it back."""
         _servers("restart", str(number))
 
+    def replace(self, number: int) -> None:
+        """Start a node without the data it had. Returns when the others have given it theirs."""
+        _servers("replace", str(number))
+
     def nodetool(self, number: int, *words: str) -> None:
         """Run Cassandra's own tool on a node."""
         _servers("nodetool", "--ring", str(number), *words)

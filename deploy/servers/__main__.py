@@ -66,6 +66,10 @@ def _parser() -> argparse.ArgumentParser:
         add(name, command, text).add_argument(
             "target", choices=TARGETS, metavar="NODE", help="number of a node of the ring, or a name"
         )
+    replace = add(
+        "replace", commands.replace, "kill a node of the ring, delete its data, and let the others restore them"
+    )
+    replace.add_argument("target", type=int, choices=range(1, NODES_MAX + 1), metavar="NODE", help="its number")
     nodetool = add("nodetool", commands.nodetool, "Cassandra's own tool")
     nodetool.add_argument("--ring", type=int, choices=range(1, NODES_MAX + 1), help="connect to this node of the ring")
     nodetool.add_argument("words", nargs=argparse.REMAINDER)

@@ -35,6 +35,8 @@ class Node:
     directory: Path
     site: str = DATA_CENTRE
     """Its data centre."""
+    replaces: bool = False
+    """Whether it takes the place of a node at its address whose data are gone: the others stream them to it."""
 
     @property
     def host(self) -> str:
@@ -110,7 +112,8 @@ def _configuration(node: Node, settings: Settings) -> str:
     return Template((HERE / "cassandra.yaml.in").read_text()).substitute(
         cluster=node.name.partition("-")[0],
         token=node.token,
-        seeds=",".join(node.hosts),
+        seeds=",".join(host for host in node.hosts if host != node.host or not node.replaces),
+        bootstrap="true" if node.replaces else "false",
         host=node.host,
         port=node.port,
         storage_port=node.storage_port,
@@ -162,6 +165,8 @@ def _daemon(node: Node) -> list[str]:
         "cassandra.consistent.rangemovement": "false",
         "cassandra.load_ring_state": "false",
     }
+    if node.replaces:
+        options["cassandra.replace_address_first_boot"] = node.host
     flags = [f"-D{name}={value}" for name, value in options.items()]
     return [LOGGING, *flags, "org.apache.cassandra.service.CassandraDaemon"]
 

@@ -11,7 +11,7 @@ from deploy.servers.cassandra import cassandra_server, exec_nodetool, ring_node,
 from deploy.servers.failure import Failure
 from deploy.servers.lock import exclusive_lock
 from deploy.servers.redis import redis_server
-from deploy.servers.ring import present_ring, ring_up
+from deploy.servers.ring import present_ring, replace_node, ring_up
 from deploy.servers.server import Server, start
 from deploy.servers.settings import NODES_MAX, Settings
 from deploy.servers.software import require
@@ -108,6 +108,13 @@ def restart(settings: Settings, options: Namespace) -> int:
             server = _named_server(settings, options.target)
             server.stop()
             start([server])
+    return 0
+
+
+def replace(settings: Settings, options: Namespace) -> int:
+    """Start a node of the ring without the data it had; the others give it theirs."""
+    with exclusive_lock(settings.state):
+        replace_node(settings, options.target)
     return 0
 
 
