@@ -11,8 +11,11 @@ from threading import Event, Thread
 from typing import Any
 
 import pytest
+import redis
 from botocore.exceptions import BotoCoreError, ClientError
 
+from tests.acceptance.service import total
+from tests.acceptance.topics import arn_of, queue_for
 from tests.faults.two_sites import NAMES, RunningSite, new_account, two_sites
 from tests.servers import Ring
 from tests.waiting import wait_until
@@ -21,6 +24,8 @@ HELD = 20
 LOAD_MESSAGES = 150
 """Accepted before the site is lost, and again by the other one."""
 FIFO_MESSAGES = 20
+PUBLISHES = 20
+"""To a topic at each site."""
 LOAD_S = 60.0
 NOTICE_S = 180.0
 HIDDEN_S = 43_200
@@ -94,6 +99,16 @@ def _drain(sqs: Any, url: str, at_least: set[str]) -> Counter[str]:
     return came
 
 
+def _lacking(site: RunningSite, name: str) -> str:
+    """What `cns site show` says of the writes that a site may lack; empty for none."""
+    lines = [line.split("\t") for line in site.run("site", "show").stdout.splitlines()]
+    return " ".join(word for line in lines if line[:2] == ["lacks writes", name] for word in line[2:])
+
+
+def _twice(came: Counter[str]) -> int:
+    return came.total() - len(came)
+
+
 def _refused(site: RunningSite, url: str) -> bool:
     with pytest.raises(ClientError) as error:
         site.client("sqs").send_message(QueueUrl=url, MessageBody="refused")
@@ -116,13 +131,29 @@ class Drill:
         self.sqs, self.there = first.client("sqs", attempts=5), second.client("sqs", attempts=5)
         self.url = self.sqs.create_queue(QueueName="standard")["QueueUrl"]
         self.fifo = self.sqs.create_queue(QueueName="f.fifo", Attributes={"FifoQueue": "true"})["QueueUrl"]
+        self.topic = first.client("sns", attempts=5).create_topic(Name="news")["TopicArn"]
+        self.inbox = queue_for(self.sqs, self.topic, "inbox")
         self.loads: list[Load] = []
         self.ordered: list[str] = []
+        self.published: list[str] = []
         self.held: dict[str, str] = {}
         self.held_again: dict[str, str] = {}
 
     def at_second(self, url: str) -> str:
         return url.replace(self.first.api.url, self.second.api.url)
+
+    def subscribe(self) -> None:
+        attributes = {"RawMessageDelivery": "true"}
+        self.first.client("sns", attempts=5).subscribe(
+            TopicArn=self.topic, Protocol="sqs", Endpoint=arn_of(self.sqs, self.inbox), Attributes=attributes
+        )
+
+    def publish(self, site: RunningSite) -> None:
+        sns = site.client("sns", attempts=5)
+        texts = [f"{site.name}-{number}" for number in range(PUBLISHES)]
+        for text in texts:
+            sns.publish(TopicArn=self.topic, Message=text)
+        self.published += texts
 
     def lose_first(self, ring: Ring) -> None:
         """Under load, with messages in flight. Its API process is only paused: it comes back with what it believed."""
@@ -131,6 +162,7 @@ class Drill:
             load.await_messages(LOAD_MESSAGES)
             self.held = _hold(self.sqs, self.url, HELD)
             self.ordered += _send_fifo(self.sqs, self.fifo, "a")
+            self.publish(self.first)
             self.first.signal_api(signal.SIGSTOP)
             ring.kill(1)
 
@@ -138,32 +170,57 @@ class Drill:
         refused = self.second.run("site", "activate", "dc2", check=False)
         assert refused.returncode == 1
         assert "--other-site-lost" in refused.stderr
-        self.second.run("site", "activate", "dc2", "--other-site-lost")
+        self.second.run("site", "activate", "dc2", "--other-site-lost", *self._as_it_is())
         self.second.wait_ready()
         health = self.second.health()
         assert (health["site"]["active"], health["site"]["other_reachable"]) == ("dc2", False)
         assert health["status"] == "yellow"
+        self.second.await_workers(1)
+
+    def _as_it_is(self) -> list[str]:
+        """The word that is needed if the second site did not answer for a moment before."""
+        lacking = _lacking(self.second, "dc2")
+        print(f"\nthe second site lacked writes: {lacking or 'no'}")
+        return ["--repaired"] if lacking else []
 
     def use_second(self) -> None:
         self.held_again = _hold(self.there, self.at_second(self.url), HELD)
+        fills = total(self.second.samples(), "cns_cache_lookups_total", result="filling")
+        assert fills > 0, "its cache was not filled from Cassandra"
         with Load(self.second, self.at_second(self.url), "b") as load:
             self.loads.append(load)
             load.await_messages(LOAD_MESSAGES)
         self.ordered += _send_fifo(self.there, self.at_second(self.fifo), "b")
+        self.publish(self.second)
 
     def return_to_first(self, ring: Ring) -> None:
-        """Its Redis has what it had; its processes stand by until an operator says otherwise, after a repair: else it
-        lacks what the second one accepted (seen: 153 of 408 messages)."""
+        """Its Redis has what it had; its processes stand by until an operator says otherwise, which is refused before a
+        repair: it lacks what the second one accepted (seen: 153 of 408 messages)."""
         ring.restart(1)
         self.first.signal_api(signal.SIGCONT)
         wait_until(self.first.stands_by, NOTICE_S, self.first.api.said)
         assert _refused(self.first, self.url), "both sites in use"
         wait_until(lambda: self.second.health()["site"]["other_reachable"], NOTICE_S, self.second.api.said)
-        ring.nodetool(1, "repair", "-full", self.first.environment["CNS_CASSANDRA_KEYSPACE"])
+        wait_until(lambda: "to be repaired" in _lacking(self.first, "dc1"), NOTICE_S, self.second.api.said)
+        repair = ("repair", "-full", self.first.environment["CNS_CASSANDRA_KEYSPACE"])
+        refused = self.first.run("site", "activate", "dc1", check=False)
+        assert refused.returncode == 1
+        assert f"nodetool {' '.join(repair)}" in refused.stderr
+        assert self.second.is_ready()
+        ring.nodetool(1, *repair)
         self.first.run("site", "activate", "dc1")
         self.first.wait_ready()
         wait_until(self.second.stands_by, NOTICE_S, self.second.api.said)
+        self.first.await_workers(1)
         assert _refused(self.second, self.at_second(self.url)), "both sites in use"
+
+    def account_cache(self) -> None:
+        """What the second site's Redis has of the queues expires, since nobody uses it: their messages and states."""
+        with redis.Redis.from_url(self.second.redis.url) as client:
+            prefix = f"cqs:{self.second.environment['CNS_CASSANDRA_KEYSPACE']}"
+            lives_s = {key: client.ttl(key) for part in "ze" for key in client.scan_iter(f"{prefix}*}}:{part}")}
+        assert lives_s
+        assert [key for key, life_s in lives_s.items() if life_s == -1] == []  # Redis: it does not expire
 
     def account(self) -> None:
         accepted = {body for load in self.loads for body in load.accepted}
@@ -194,7 +251,9 @@ class Drill:
 
     def account_others(self) -> None:
         assert _drain_ordered(self.sqs, self.fifo, len(self.ordered)) == self.ordered
-        print(f"FIFO {len(self.ordered)} in order")
+        delivered = _drain(self.sqs, self.inbox, set(self.published))
+        assert set(delivered) == set(self.published)
+        print(f"FIFO {len(self.ordered)} in order; notifications {len(self.published)}, twice {_twice(delivered)}")
 
 
 def test_a_site_is_lost_and_returns(tmp_path: Path, ring: Ring) -> None:
@@ -202,13 +261,16 @@ def test_a_site_is_lost_and_returns(tmp_path: Path, ring: Ring) -> None:
         assert first.stands_by()
         first.run("site", "activate", "dc1")
         first.wait_ready()
+        first.await_workers(1)
         new_account(first, second)
         drill = Drill(first, second)
+        drill.subscribe()
         assert _refused(second, drill.at_second(drill.url)), "both sites in use"
         drill.lose_first(ring)
         drill.take_over()
         drill.use_second()
         drill.return_to_first(ring)
+        drill.account_cache()
         drill.account()
         drill.account_handles()
         drill.account_others()

@@ -1,4 +1,5 @@
-"""Two sites of one keyspace, each with a Cassandra node, a Redis, an API process and a worker of its own."""
+"""Two sites of one keyspace, each with a Cassandra node, a Redis, an API process and a worker of its own. The second
+one's worker is in Celery."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ from cns_common.cassandra.connection import CassandraAddress
 from deploy.servers.cql import select
 from tests import commands
 from tests.acceptance.running import exports_in
-from tests.acceptance.service import BIN, fetch
+from tests.acceptance.service import BIN, Samples, fetch, read_samples
 from tests.cluster import HOST, Process
 from tests.own_redis import OwnRedis
 from tests.ports import free_port
@@ -32,6 +33,10 @@ from tests.servers import Ring, fresh_keyspace
 from tests.waiting import wait_until
 
 NAMES = ("dc1", "dc2")
+WORKERS = {
+    "dc1": [str(BIN / "cns"), "worker"],
+    "dc2": [str(BIN / "celery"), "-A", "workers", "worker", "--hostname", "dc2@%h"],
+}
 FOLLOW_S = 180.0
 SCHEMA_S = 60.0
 HTTP_OK = 200
@@ -80,6 +85,13 @@ class RunningSite:
     def health(self) -> dict[str, Any]:
         health: dict[str, Any] = json.loads(fetch(f"{self.api.url}/health")[1])
         return health
+
+    def samples(self) -> Samples:
+        return read_samples(fetch(f"{self.api.url}/metrics")[1].decode())
+
+    def await_workers(self, count: int) -> None:
+        """Wait until so many workers of all sites say that they work."""
+        wait_until(lambda: len(self.health()["workers"]) == count, FOLLOW_S, lambda: str(self.health()))
 
     def _page(self, path: str) -> tuple[int, bytes]:
         """The page, or the status 0 while nobody answers: at its start, or between standing by and work."""
@@ -153,7 +165,8 @@ def _site(
         "CNS_DATA": str(directory / name),
     }
     api = Process(f"{name}-api", [str(BIN / "cns"), "api"], environment, directory / f"{name}-api.said", port)
-    worker = Process(f"{name}-worker", [str(BIN / "cns"), "worker"], environment, directory / f"{name}-worker.said")
+    worker_environment = {**environment, "CNS_DATA": str(directory / f"{name}-worker")}
+    worker = Process(f"{name}-worker", WORKERS[name], worker_environment, directory / f"{name}-worker.said")
     site = RunningSite(name, environment, redis, api, worker)
     stack.callback(site.kill_processes)
     return site
