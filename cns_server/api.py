@@ -7,9 +7,10 @@ import logging
 import math
 import os
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from functools import partial
+from typing import TYPE_CHECKING
 
 import structlog
 import uvicorn
@@ -35,6 +36,8 @@ from cns_common.aws import sts
 from cns_common.aws.auth.accounts import KeyRing
 from cns_common.aws.auth.authentication import Authenticator
 from cns_common.aws.front_door import FrontDoor, Service
+from cns_common.aws.http_request import HttpRequest
+from cns_common.aws.protocol.errors import Answer
 from cns_common.aws.protocol.models import load_service
 from cns_common.aws.protocol.names import ServiceName
 from cns_common.aws.request_counters import RequestReporter
@@ -52,24 +55,21 @@ from cns_server.health import Health, judge_health
 from cns_server.http.connection_table import ConnectionLimits, ConnectionTable
 from cns_server.http.protocol import ApiProtocol
 from cns_server.key_refresh import KeyRefresh
+from cns_server.lazy_app import LazyApp
 from cns_server.listener import admin_listeners
 from cns_server.localstack.pages import localstack_pages
 from cns_server.localstack.sns_pages import NotificationPages
 from cns_server.localstack.sqs_pages import MessagePages
-from cns_server.pages.app import ADMIN_PATH, PagesApp
-from cns_server.pages.app import PREFIX as PAGES_PREFIX
-from cns_server.pages.sources import PageSources
+from cns_server.paths import ADMIN_PATH, PAGES_PREFIX, REST_PREFIX
 from cns_server.quiet_server import QuietServer
-from cns_server.rest.app import RestApp
-from cns_server.rest.authentication import RestAuthenticator
-from cns_server.rest.calls import RestCalls
-from cns_server.rest.deliveries.routes import EventSource
-from cns_server.rest.operator_tokens import operator_key
-from cns_server.rest.problems import PREFIX as REST_PREFIX
 from cns_server.rest.problems import no_such_page
 from cqs.internal_api import extended_model
 from cqs.messages.count_report import COUNTS_INTERVAL_S, QueueCountReporter
 from cqs.service import QueueService
+
+if TYPE_CHECKING:  # made by their first request
+    from cns_server.pages.app import PagesApp
+    from cns_server.rest.app import RestApp
 
 BACKLOG = 2_048
 KEEP_ALIVE_S = 75
@@ -140,13 +140,13 @@ class Api:
         api.spans = spans
         api.on_end.append(keys.close)
         api.app.include_router(mail_pages(notifications.mail_links, settings.public_url))
-        rest = _rest_app(settings, backend, front, authenticator, queues, await backend.receipt_keys.receipt_key())
+        receipt_key = await backend.receipt_keys.receipt_key()
+        rest = LazyApp(lambda: _rest_app(settings, backend, front, authenticator, queues, receipt_key))
+        pages = LazyApp(lambda: _pages_app(settings, backend, queues, api.health, rest.make()))
         api.app.mount(REST_PREFIX, rest)
         api.app.add_exception_handler(404, no_such_page)
-        sources = PageSources(settings=settings, backend=backend, queues=queues, health=api.health)
-        pages = PagesApp(rest, sources, version=cns.__version__)
         if not settings.admin_bind:
-            front.landing = pages.landing
+            front.landing = partial(_landing, pages)
         api.app.mount(PAGES_PREFIX, pages)
         api.app.add_redirections(
             {ADMIN_PATH: f"{PAGES_PREFIX}/", PAGES_PREFIX: f"{PAGES_PREFIX}/", REST_PREFIX: f"{REST_PREFIX}/"}
@@ -290,6 +290,12 @@ def _rest_app(
     queues: QueueService,
     receipt_key: bytes,
 ) -> RestApp:
+    from cns_server.rest.app import RestApp
+    from cns_server.rest.authentication import RestAuthenticator
+    from cns_server.rest.calls import RestCalls
+    from cns_server.rest.deliveries.routes import EventSource
+    from cns_server.rest.operator_tokens import operator_key
+
     rest_authenticator = RestAuthenticator(
         authenticator, backend.clock, region=settings.region, operator_key=operator_key(receipt_key)
     )
@@ -297,6 +303,21 @@ def _rest_app(
     calls = RestCalls(front, rest_authenticator, admin, public_url=settings.public_url)
     events = EventSource(settings.events_path, every_machine=settings.store != "cassandra")
     return RestApp(calls, queues, backend, events, receipt_key=receipt_key, version=cns.__version__)
+
+
+def _pages_app(
+    settings: Settings, backend: Backend, queues: QueueService, health: Callable[[], Awaitable[Health]], rest: RestApp
+) -> PagesApp:
+    from cns_server.pages.app import PagesApp
+    from cns_server.pages.sources import PageSources
+
+    sources = PageSources(settings=settings, backend=backend, queues=queues, health=health)
+    return PagesApp(rest, sources, version=cns.__version__)
+
+
+async def _landing(pages: LazyApp[PagesApp], request: HttpRequest) -> Answer:
+    """The answer to a browser that opens the address of the port."""
+    return (await pages.get()).landing(request)
 
 
 def _services(

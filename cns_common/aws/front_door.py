@@ -89,7 +89,7 @@ class FrontDoor:
             f"AmazonSQS.{name}".encode(): (sqs.model.operations[name], operation)
             for name, operation in sqs.extensions.items()
         }
-        self.landing: Callable[[HttpRequest], Answer] | None = None
+        self.landing: Callable[[HttpRequest], Coroutine[Any, Any, Answer]] | None = None
         """Answers a browser that opens the address of the port."""
         self.leaving = False
         """The process will stop: calls are answered, and each answer ends its connection."""
@@ -160,11 +160,8 @@ class FrontDoor:
         if target is not None:
             return self._json(request, target)
         if self.landing is not None and _is_browser(request):
-            return self._show(self.landing, request)
+            return self.landing(request)
         return self._query(request)
-
-    async def _show(self, page: Callable[[HttpRequest], Answer], request: HttpRequest) -> Answer:
-        return page(request)
 
     # -- AWS JSON 1.0 -------------------------------------------------------------------------------------------------
 

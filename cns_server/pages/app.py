@@ -31,10 +31,6 @@ from cns_server.pages.topics import TopicPages
 from cns_server.rest.app import RestApp
 from cns_server.rest.problems import Problem, status_and_text, title_of
 
-PREFIX = "/ui"
-ADMIN_PATH = "/ADMIN"
-"""The path of the original CQS (seed 000)."""
-
 
 class _Pages(Protocol):
     def add_to(self, app: FastAPI) -> None: ...

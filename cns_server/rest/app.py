@@ -9,6 +9,7 @@ from fastapi import APIRouter, FastAPI
 
 from cns_backend.account_removal import AccountRemoval
 from cns_backend.backend import Backend
+from cns_server.paths import REST_PREFIX
 from cns_server.rest.accounts import AccountRoutes
 from cns_server.rest.calls import RestCalls
 from cns_server.rest.cursors import Cursors
@@ -20,7 +21,7 @@ from cns_server.rest.explorer import add_explorer
 from cns_server.rest.messages import MessageRoutes
 from cns_server.rest.models import ProblemDetails
 from cns_server.rest.permissions import PermissionRoutes
-from cns_server.rest.problems import MEDIA_TYPE, PREFIX, add_problem_handlers
+from cns_server.rest.problems import MEDIA_TYPE, add_problem_handlers
 from cns_server.rest.queues import QueueRoutes
 from cns_server.rest.timed_route import TimedRoute, operation_id
 from cns_server.rest.topics import TopicRoutes
@@ -99,7 +100,7 @@ class RestApp(FastAPI):
         """The OpenAPI document, made once."""
         if self.openapi_schema is None:
             document = self._describe()
-            document["servers"] = [{"url": PREFIX}]
+            document["servers"] = [{"url": REST_PREFIX}]
             document["components"]["securitySchemes"] = _SECURITY
             document["security"] = [{name: []} for name in _SECURITY]
             self.openapi_schema = document

@@ -15,8 +15,8 @@ from starlette.routing import Match
 
 from cns_common.aws.protocol.faults import find_fault
 from cns_common.errors import CnsError, OutcomeUnknown, RequestError, StoreFull, StoreUnavailable
+from cns_server.paths import REST_PREFIX
 
-PREFIX = "/api/v1"
 MEDIA_TYPE = "application/problem+json"
 RETRY_AFTER_S = 1
 RETRY_AFTER_FULL_S = 5
@@ -131,7 +131,7 @@ def add_problem_handlers(app: FastAPI) -> None:
 async def no_such_page(request: Request, error: Exception) -> JSONResponse:
     """404 of the app that this one is mounted in: also below the mount, for paths with a line feed."""
     detail = error.detail if isinstance(error, HTTPException) else "Not Found"
-    if request.scope["path"].startswith(PREFIX):
+    if request.scope["path"].startswith(REST_PREFIX):
         return problem_response(404, "NoSuchResource", detail)
     return JSONResponse({"detail": detail}, 404)
 

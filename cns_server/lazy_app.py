@@ -1,0 +1,37 @@
+"""An app that is made when its first request comes: most processes of the API are never asked for it."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+AppType = TypeVar("AppType", bound=ASGIApp)
+
+
+class LazyApp(Generic[AppType]):
+    """Importing the app and making its routes takes a fifth of a second, which a start does not wait for. They are done
+    in a thread, so that the event loop goes on answering."""
+
+    def __init__(self, make: Callable[[], AppType]) -> None:
+        self._make = make
+        self._made: AppType | None = None
+        self._lock = threading.Lock()
+
+    def make(self) -> AppType:
+        """The app, made now in this thread if it is the first call."""
+        with self._lock:
+            made = self._made
+            if made is None:
+                made = self._made = self._make()
+            return made
+
+    async def get(self) -> AppType:
+        return self._made or await asyncio.to_thread(self.make)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        app = await self.get()
+        await app(scope, receive, send)

@@ -1,0 +1,6 @@
+"""The beginnings of paths beside those of the AWS protocols."""
+
+REST_PREFIX = "/api/v1"
+PAGES_PREFIX = "/ui"
+ADMIN_PATH = "/ADMIN"
+"""The path of the original CQS (seed 000)."""
