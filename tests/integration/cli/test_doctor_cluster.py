@@ -70,7 +70,7 @@ async def test_a_cluster_that_is_well(place: CassandraAddress) -> None:
 
 
 async def test_a_node_that_is_away_is_a_warning_while_another_answers(place: CassandraAddress) -> None:
-    away = f"127.0.0.2,{place.hosts[0]}:{place.port}"
+    away = f"127.0.0.2:{place.port},{place.hosts[0]}:{place.port}"
     found = await check_cassandra(settings_of(place, cassandra=away))
     assert levels(found)[0] == ("cassandra", "warning")
     assert levels(found)[1:] == WELL
