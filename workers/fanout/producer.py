@@ -1,4 +1,8 @@
-"""The producer of standard topics: fans a publish job out into endpoint jobs, one page of subscriptions at a time."""
+"""The producer of standard topics: fans a publish job out into endpoint jobs, one page of subscriptions at a time.
+
+A publish job stays one message in its queue until its last page: a settlement sends the page's jobs and writes the next
+cursor into it. So where that is two steps, a crash between them repeats one page, and not those that follow.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +24,7 @@ LEASE_MS = 30_000
 JOBS_A_STEP = 10
 WAIT_S = 20.0
 EMPTY_PAGE = MatchPage((), "")
-KILL_POINTS = SettlementKillPoints(referred=PUBLISH_FANNED_OUT, settled=PUBLISH_SETTLED)
+KILL_POINTS = SettlementKillPoints(referred=PUBLISH_FANNED_OUT, settled=PUBLISH_SETTLED, continued=PUBLISH_SETTLED)
 
 
 class Producer:
@@ -45,7 +49,7 @@ class Producer:
 
     async def _run(self, leased: LeasedJob, job: PublishJob) -> None:
         kill_point(PUBLISH_TAKEN)
-        if not await self._context.quarantine.intercept(QUEUE, leased, job.topic):
+        if not await self._context.quarantine.intercept(QUEUE, leased, job.topic, expected=job.waits):
             await self._fan_out(leased, job)
 
     async def _fan_out(self, leased: LeasedJob, job: PublishJob) -> None:
@@ -73,9 +77,13 @@ class Producer:
             await context.references.store(notification, n_jobs)
         context.matcher.report_matched(notification, len(page.arns), job.cursor)
         context.matcher.report_filtered(notification, page)
-        new_jobs = [*_endpoint_jobs(job, chunks, inline), *_next_page(job, page.cursor, inline)]
+        next_page = None
+        if page.cursor:
+            rest = PublishJob(job.notification_id, job.topic, inline, page.cursor, job.waits + 1)
+            next_page = self._settlement.renewal(leased.handle, 0, jobs.encode(rest))
         stored_id = job.notification_id if job.inline is None else ""
-        await self._settlement.settle([JobOutcome(leased.handle, stored_id, new_jobs)])
+        new_jobs = _endpoint_jobs(job, chunks, inline)
+        await self._settlement.settle([JobOutcome(leased.handle, stored_id, new_jobs, next_page)])
 
 
 def _endpoint_jobs(job: PublishJob, chunks: Sequence[tuple[str, ...]], inline: Notification | None) -> list[NewJob]:
@@ -88,10 +96,3 @@ def _endpoint_jobs(job: PublishJob, chunks: Sequence[tuple[str, ...]], inline: N
         )
         for number, chunk in enumerate(chunks)
     ]
-
-
-def _next_page(job: PublishJob, cursor: str, inline: Notification | None) -> list[NewJob]:
-    if not cursor:
-        return []
-    body = jobs.encode(PublishJob(job.notification_id, job.topic, inline, cursor))
-    return [NewJob(QUEUE, f"{job.notification_id}/{cursor}", body, job.topic.split(":")[4])]

@@ -36,6 +36,7 @@ from cns_backend.stores.embedded.leases import EmbeddedLeaseStore
 from cns_backend.stores.embedded.rates import EmbeddedRateStore
 from cns_common.clock import Clock
 from cns_common.sqlite.database import Database
+from cqs.engines.contract import Engine
 from cqs.engines.embedded import EmbeddedEngine
 from tests.integration.workers.embedded_context import channels_to, no_queue
 from tests.recorded_events import RecordedEvents
@@ -214,16 +215,19 @@ class KillAtPoint:
 
 
 @asynccontextmanager
-async def crashing_worker_in(directory: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[CrashingWorker]:
-    """Pages, jobs and settlements are small, so that a few subscriptions take several of each."""
+async def crashing_worker_in(
+    directory: Path, monkeypatch: pytest.MonkeyPatch, engine: Engine | None = None, clock: Clock | None = None
+) -> AsyncIterator[CrashingWorker]:
+    """Pages, jobs and settlements are small, so that a few subscriptions take several of each. Its queues are those of
+    `engine`, which has this `clock`; without one they are embedded."""
     monkeypatch.setattr(jobs, "PAGE_SUBSCRIPTIONS", 4)
     monkeypatch.setattr(jobs, "TARGETS_MAX", 2)
     monkeypatch.setattr(workers.consumers.consumer, "SETTLE_AFTER_RESULTS", 2)
     for module in (workers.consumers.consumer, workers.consumers.lane_consumer, workers.fanout.producer):
         monkeypatch.setattr(module, "WAIT_S", 0.0)
-    clock = Clock()
+    clock = clock or Clock()
     database = Database(directory, clock)
-    port = InlineQueuePort(EmbeddedEngine(database, clock), clock, no_queue)
+    port = InlineQueuePort(engine or EmbeddedEngine(database, clock), clock, no_queue)
     topics, subscriptions = EmbeddedTopicStore(database), EmbeddedSubscriptionStore(database)
     notifications = EmbeddedNotificationStore(database)
     database.start(asyncio.get_running_loop())
