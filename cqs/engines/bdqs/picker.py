@@ -35,8 +35,10 @@ class Candidate:
     """Other positions of the message, which are not its newest one."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class PickRequest:
+    """Compared by identity: two receives with the same parameters are two requests."""
+
     want: int
     now_ms: int
     except_for: Collection[MessageKey]
