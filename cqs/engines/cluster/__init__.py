@@ -14,19 +14,18 @@ from collections.abc import AsyncIterator
 from cns_common.cassandra.background_work import background
 from cns_common.cassandra.session import Cassandra
 from cns_common.clock import Clock
-from cns_common.ids import hex_id
 from cns_common.redis_urls import read_server_urls
 from cns_common.task_cancellation import cancel_and_wait
 from cqs.engines.cassandra.clock_skew import ClockSkew, open_clock_skew
 from cqs.engines.cluster.engine import ClusterEngine
 from cqs.engines.cluster.fifo.engine import FifoQueues
 from cqs.engines.cluster.fifo.log_time import LogTime
-from cqs.engines.cluster.ids import NODE_DIGITS
 from cqs.engines.cluster.known_queues import KnownQueues
 from cqs.engines.cluster.ownership.announcements import MARK, Announcements
 from cqs.engines.cluster.ownership.background import BackgroundWork
 from cqs.engines.cluster.ownership.looks import QueueLooks
 from cqs.engines.cluster.ownership.owned_queues import OwnedQueues
+from cqs.engines.cluster.ownership.process_names import new_process_name
 from cqs.engines.cluster.ownership.processes import LiveProcesses
 from cqs.engines.cluster.ownership.used_queues import UsedQueues
 from cqs.engines.cluster.reconciler import Reconciler
@@ -84,7 +83,7 @@ async def open_engine(
         if due_ms is not None and queue_id in waiters:
             waiters.wake_at(queue_id, due_ms)
 
-    node = hex_id()[:NODE_DIGITS]
+    node = await new_process_name(cassandra)
     rows = MessageRows(cassandra, clock, node)
     parts = CacheParts(
         cassandra=cassandra, rows=rows, clock=clock, node=node, prefix=prefix, waiters=waiters, notify=notify

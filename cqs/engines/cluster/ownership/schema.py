@@ -18,6 +18,11 @@ TABLES = (
     " audit text, version int, PRIMARY KEY (slice, queue, node)) WITH gc_grace_seconds = 3600",
 )
 
+NAME = Statement(
+    f"INSERT INTO cqs_processes (one, node, departed) VALUES (2, ?, false) IF NOT EXISTS USING TTL {USE_TTL_S}",
+    idempotent=False,
+)
+"""In a partition of its own: names that were given to processes."""
 RENEW = Statement("INSERT INTO cqs_processes (one, node, departed) VALUES (1, ?, false) USING TTL ?")
 LIST_PROCESSES = Statement("SELECT node, departed FROM cqs_processes WHERE one = 1 LIMIT 4000")
 LEAVE = Statement(f"INSERT INTO cqs_processes (one, node, departed) VALUES (1, ?, true) USING TTL {LEFT_TTL_S}")

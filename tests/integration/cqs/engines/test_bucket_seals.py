@@ -15,6 +15,7 @@ from cns_common.ids import hex_id
 from cqs.engines.cluster import ClusterEngine, bucket_writer, maintenance, schema
 from cqs.engines.cluster.ids import parse_handle
 from cqs.engines.cluster.maintenance import drop_empty
+from cqs.engines.cluster.ownership import process_names
 from cqs.engines.cluster.ownership.owned_queues import OwnedQueue
 from cqs.engines.cluster.rows import ListedBucket, MessageRows
 from cqs.engines.contract import Entry
@@ -183,6 +184,20 @@ async def test_full_buckets_are_sealed_by_their_writer_and_go_when_empty(
         await maintain(other)
         assert len(await buckets(writer)) == 2
         assert sorted(await stored(writer)) == [*numbered(10, b"1"), *numbered(10, b"2")]
+
+
+async def test_two_processes_never_have_one_name(
+    cassandra_address: CassandraAddress, own_redis: OwnRedis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both draw the same name and write their first bucket in the same millisecond: the second one draws again."""
+    drawn = iter([*[hex_id()] * 2, *[hex_id() for _ in range(3)]])
+    monkeypatch.setattr(process_names, "hex_id", lambda: next(drawn))
+    async with processes(cassandra_address, own_redis.url, 0, 0) as (_, one, two):
+        assert rows_of(one).node != rows_of(two).node
+        two.now_ms = one.now_ms
+        await asyncio.gather(one.send(*numbered(5, b"one ")), two.send(*numbered(5, b"two ")))
+        assert len(await buckets(one)) == 2
+        assert sorted(await stored(one)) == [*numbered(5, b"one "), *numbered(5, b"two ")]
 
 
 @pytest.mark.parametrize(("deleter_s", "sender_s"), [(-60, 60), (60, -60)])

@@ -1,0 +1,24 @@
+"""The name of a process, by which buckets, leases and claims tell it from all others: given once in 31 days."""
+
+from __future__ import annotations
+
+from cns_common.cassandra.background_work import background
+from cns_common.cassandra.session import Cassandra
+from cns_common.errors import CnsError
+from cns_common.ids import hex_id
+from cqs.engines.cluster.ids import NODE_DIGITS
+from cqs.engines.cluster.ownership import schema
+
+
+async def new_process_name(cassandra: Cassandra) -> str:
+    """A name that no process had while a message of it may exist. One conditional write makes sure. Without an answer
+    of Cassandra the name is random only: of 32 bits."""
+    while True:
+        name = hex_id()[:NODE_DIGITS]
+        try:
+            with background("membership"):
+                is_new = await cassandra.run_conditional(schema.NAME, name)
+        except CnsError:  # a service starts while Cassandra is away, too
+            return name
+        if is_new:
+            return name
