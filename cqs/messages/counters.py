@@ -9,29 +9,30 @@ from collections.abc import Collection, Iterable, Sequence
 
 from cns_common.metrics.catalogue import QUEUE_MESSAGES
 from cns_common.metrics.model import Sample
-from cqs.engines.contract import Outcome, RejectedEntry, SentEntry
+from cqs.engines.contract import Message, Outcome, RejectedEntry, SentEntry
 from cqs.queues.view import QueueView
 
 QUEUES_SHOWN_MAX = 500
-_ACTIONS = ("sent", "received", "deleted", "moved_in", "moved_out")
+_ACTIONS = ("sent", "received", "received_again", "deleted", "moved_in", "moved_out")
 
 
 class QueueCount:
     """Messages of one queue. `view` is the queue as it was used last."""
 
-    __slots__ = ("deleted", "moved_in", "moved_out", "received", "sent", "view")
+    __slots__ = ("deleted", "moved_in", "moved_out", "received", "received_again", "sent", "view")
 
     def __init__(self, view: QueueView) -> None:
         self.view = view
         self.sent = 0
         self.received = 0
+        self.received_again = 0  # of those received: they came back after an earlier receive
         self.deleted = 0
         self.moved_in = 0
         self.moved_out = 0
 
     def values(self) -> tuple[int, ...]:
         """In the order of `_ACTIONS`."""
-        return (self.sent, self.received, self.deleted, self.moved_in, self.moved_out)
+        return (self.sent, self.received, self.received_again, self.deleted, self.moved_in, self.moved_out)
 
 
 class QueueCounters:
@@ -47,9 +48,11 @@ class QueueCounters:
     def add_sent(self, view: QueueView, sent: Sequence[SentEntry | RejectedEntry]) -> None:
         self._of(view).sent += count_new(sent)
 
-    def add_received(self, view: QueueView, n: int) -> None:
-        if n:
-            self._of(view).received += n
+    def add_received(self, view: QueueView, messages: Sequence[Message]) -> None:
+        if messages:
+            count = self._of(view)
+            count.received += len(messages)
+            count.received_again += sum([message.deliveries > 1 for message in messages])
 
     def add_deleted(self, view: QueueView, outcomes: Sequence[Outcome]) -> None:
         if deleted := outcomes.count(Outcome.DONE):

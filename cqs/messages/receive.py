@@ -78,7 +78,7 @@ class MessageReceiver:
 
     async def _receive_now(self, view: QueueView, request: ReceiveRequest, now_ms: int) -> ReceiveResult:
         received = await self._lease(view, request, now_ms)
-        self._counters.add_received(view, len(received.messages))
+        self._counters.add_received(view, received.messages)
         if view.audit and received.messages:
             await self._audit.received(view, received.messages)
         return received

@@ -7,7 +7,7 @@ import pytest
 from cns_common.errors import StoreUnavailable
 from cns_common.events.schema import QueueCounted
 from cns_common.metrics.model import Sample
-from cqs.engines.contract import Counts, Outcome, QueueRef
+from cqs.engines.contract import Counts, Message, Outcome, QueueRef
 from cqs.internal_queues import internal_key
 from cqs.messages import count_report
 from cqs.messages.count_report import QueueCountReporter
@@ -108,7 +108,7 @@ async def test_the_depth_of_a_deleted_queue_is_shown_no_more(sqs: Sqs, counted: 
 async def test_internal_queues_are_not_counted(sqs: Sqs, counted: CountedQueues) -> None:
     view = await sqs.service.cache.find(internal_key("jobs"))
     assert view is not None
-    sqs.service.counters.add_received(view, 1)
+    sqs.service.counters.add_received(view, [Message("id", b"handle", b"", 1, 1, 0, 0, "")])
     sqs.service.counters.add_deleted(view, [Outcome.DONE])
     assert (await counted.report(), sums(counted)) == ({}, {})
 
@@ -135,6 +135,23 @@ async def test_metrics_are_exact_before_and_after_a_report(sqs: Sqs, counted: Co
     await sqs.send(url)
     await sqs.receive(url, 1)
     assert sums(counted) == {("q", "sent"): 2, ("q", "received"): 1, ("q", "visible"): 1}
+
+
+async def test_messages_that_came_back_are_counted(sqs: Sqs, counted: CountedQueues) -> None:
+    """Those that were not deleted within their visibility timeout, or were given back: of a queue with many of them the
+    timeout is too short."""
+    url = await sqs.queue("q", VisibilityTimeout="30")
+    for number in range(3):
+        await sqs.send(url, str(number))
+    kept, given_back, _ = await sqs.receive(url)
+    assert sums(counted) == {("q", "sent"): 3, ("q", "received"): 3}
+    await sqs.hide(url, given_back, 0)
+    assert len(await sqs.receive(url)) == 1
+    await sqs.delete(url, kept)
+    sqs.advance(31)
+    assert len(await sqs.receive(url)) == 2
+    found = sums(counted)
+    assert (found["q", "received"], found["q", "received_again"]) == (6, 3)
 
 
 async def test_many_queues_share_one_label(sqs: Sqs, counted: CountedQueues, monkeypatch: pytest.MonkeyPatch) -> None:
