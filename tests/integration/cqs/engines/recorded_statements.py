@@ -65,8 +65,19 @@ def reads(sent: Sequence[Sent]) -> list[Sent]:
     return [one for one in sent if one[0].cql.startswith("SELECT")]
 
 
+def kinds(sent: Sequence[Sent]) -> list[tuple[str, str]]:
+    """(INSERT, UPDATE, DELETE or SELECT; table) of each statement."""
+    return [(statement.cql.split()[0], _table(statement)) for statement, _ in sent]
+
+
+def _table(statement: Statement) -> str:
+    found = re.search(r"(?:INTO|UPDATE|FROM) (\w+)", statement.cql)
+    assert found, statement.cql
+    return found[1]
+
+
 def tables_read(sent: Sequence[Sent]) -> set[str]:
-    return {statement.cql.split(" FROM ")[1].split()[0] for statement, _ in reads(sent)}
+    return {_table(statement) for statement, _ in reads(sent)}
 
 
 async def tombstones(session: Cassandra, sent: Sequence[Sent]) -> int:

@@ -4,6 +4,7 @@ returns."""
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
 
@@ -18,13 +19,15 @@ from cqs.engines.cassandra import schema as shared_schema
 from cqs.engines.cluster import ClusterEngine, cache_trust, open_engine
 from cqs.engines.cluster.ids import MessageLocation
 from cqs.engines.cluster.rows import MessageRow, MessageRows
-from cqs.engines.contract import Outcome
+from cqs.engines.contract import Change, Outcome
 from cqs.engines.embedded import maintenance
 from tests.conformance.support import HIDE_MS, QueueFixture, bodies, numbered
+from tests.integration.cqs.engines.recorded_statements import kinds, record, recording
 from tests.keyspace import asked
 from tests.own_redis import OwnRedis
 
 HOUR_MS = 3_600_000
+MESSAGES = "cqs_messages"
 
 
 @asynccontextmanager
@@ -63,6 +66,41 @@ async def test_statements_of_each_operation(
         assert await cost(queue.delete(message)) == 1
         queue.set(max_receives=3)
         assert await cost(queue.receive(10)) == 2  # deliveries are counted in the rows
+
+
+async def test_kinds_of_statements_of_each_operation(
+    cassandra_address: CassandraAddress, own_redis: OwnRedis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A message is written once and deleted once. What is received and hidden meanwhile is in Redis: rows are read for
+    their bodies, and only a new body and a count of deliveries for a redrive policy change them."""
+    record(monkeypatch)
+    clock = Clock()
+    async with open_with_session(cassandra_address, own_redis.url, clock) as (engine, _):
+        queue = QueueFixture(engine, clock)
+        await queue.send(*numbered(30))
+        await queue.take(1)
+        with recording() as sent:
+            await queue.send(*numbered(3))
+        with recording() as received:
+            messages = await queue.take(3)
+        with recording() as hidden:
+            for message in messages:
+                await queue.hide(message, 0)
+            messages = await queue.take(3)
+        with recording() as counted:
+            await queue.counts()
+        with recording() as changed:
+            await engine.change(queue.q, [Change(messages[0].handle, None, b"new body")], queue.now_ms)
+        with recording() as deleted:
+            assert await queue.delete(*messages) == [Outcome.DONE] * 3
+        queue.set(max_receives=3)
+        with recording() as received_with_policy:
+            await queue.take(1)
+    assert kinds(sent) == [("INSERT", MESSAGES)] * 3  # one batch
+    assert {kind for kind, _ in kinds(received) + kinds(hidden) + kinds(counted)} == {"SELECT"}
+    assert kinds(changed) == [("UPDATE", MESSAGES)]
+    assert kinds(deleted) == [("DELETE", MESSAGES)] * 3  # one batch
+    assert Counter(kinds(received_with_policy)) == {("SELECT", MESSAGES): 1, ("UPDATE", MESSAGES): 1}
 
 
 async def test_a_lost_cache_loses_no_message(cassandra_address: CassandraAddress, own_redis: OwnRedis) -> None:

@@ -12,6 +12,7 @@ from cns_common.cassandra.connection import CassandraAddress
 from cns_common.cassandra.session import Cassandra, Statement
 from cns_common.clock import Clock
 from cqs.engines.cluster import ClusterEngine, known_queues, open_engine, refill, schema
+from cqs.engines.cluster.cache_contract import FILLED_BY_ANOTHER
 from cqs.engines.cluster.ids import QueueShard
 from cqs.engines.cluster.redis.cache import RedisCache
 from cqs.engines.cluster.rows import MessageRows, RowHeader
@@ -109,6 +110,46 @@ async def test_a_deep_queue_gives_messages_before_it_is_filled(
         reads.go_on()
         rest = await deep.drain(3_600_000)
         assert len({*bodies(first), *bodies(rest)}) == len(first) + len(rest) == PAGE * PAGES
+
+
+async def test_one_of_two_processes_fills_what_both_begin_to_fill(
+    cassandra_address: CassandraAddress, own_redis: OwnRedis, reads: PageReads, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both find nothing in Redis at the same moment, and one sends meanwhile: each message is delivered once."""
+    both, answers, begun = asyncio.Barrier(2), dict[RedisCache, int](), asyncio.Event()
+    begin_epoch = RedisCache.begin_epoch
+
+    async def begin_at_once(cache: RedisCache, shard: QueueShard, generation: int, filler: str) -> int:
+        if cache in answers:
+            return await begin_epoch(cache, shard, generation, filler)
+        answers[cache] = 0
+        await both.wait()
+        answers[cache] = await begin_epoch(cache, shard, generation, filler)
+        if FILLED_BY_ANOTHER in answers.values():
+            begun.set()
+        return answers[cache]
+
+    clock = Clock()
+    cassandra = await Cassandra.open(cassandra_address)
+    async with (
+        empty_cache(cassandra_address, own_redis, reads, [PAGE * PAGES]) as (_, [one]),
+        open_engine(cassandra, own_redis.url, clock, "after") as engine,
+    ):
+        two = one.at(engine)
+        reads.stop_after(one, 0)
+        monkeypatch.setattr(RedisCache, "begin_epoch", begin_at_once)
+        async with asyncio.timeout(POLL_S):
+            receives = [asyncio.create_task(queue.take(PAGE)) for queue in (one, two)]
+            await begun.wait()
+            await two.send(b"sent meanwhile")
+            reads.go_on()
+            taken = [message for messages in await asyncio.gather(*receives) for message in messages]
+        taken += [*await one.drain(3_600_000), *await two.drain(3_600_000)]
+        assert sorted(answers.values()) == [FILLED_BY_ANOTHER, 0], "one fills it, in the queue's generation"
+        assert len(reads.order) == PAGES + 1, "no page is read by both"
+        sent = [b"sent meanwhile", *[body for at in range(PAGES) for body in numbered(PAGE, b"%d " % (at * PAGE))]]
+        assert sorted(bodies(taken)) == sorted(sent)
+    await cassandra.close()
 
 
 async def test_a_deep_queue_does_not_keep_others_from_being_filled(
