@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from itertools import pairwise
 from typing import Any
 
 import pytest
+from cassandra.metadata import Murmur3Token
 
 from cqs.engines.cassieq.bucket import NEVER_MS, Bucket, MessageRow, Repair, may_leave, repair_of, to_republish
 from cqs.engines.cassieq.ids import PopReceipt, bucket_of, parse_handle, sequence_of
@@ -147,3 +150,24 @@ def test_options_are_normalised(name: str, text: str, kept: str) -> None:
 def test_wrong_options_are_refused(name: str, text: str) -> None:
     with pytest.raises(ValueError, match="must be"):
         OPTIONS[name].check(text)
+
+
+@pytest.mark.parametrize("nodes", [3, 8])
+def test_buckets_spread_over_the_nodes_of_a_ring(nodes: int) -> None:
+    """By Cassandra's hash of the partition key, of which each node has an equal range: one bucket after the other is at
+    any node, and of many buckets each has its share."""
+    buckets = [_node(f"queue-{number}.0", number % 50, nodes) for number in range(3_000)]
+    shares = Counter(buckets)
+    assert len(shares) == nodes
+    assert all(0.85 <= share * nodes / len(buckets) <= 1.15 for share in shares.values()), shares
+    of_one_queue = [_node("queue.0", bucket, nodes) for bucket in range(300)]
+    assert all(0.5 <= share * nodes / len(of_one_queue) <= 1.5 for share in Counter(of_one_queue).values())
+    stays = sum(one == after for one, after in pairwise(of_one_queue)) / len(of_one_queue)
+    assert stays < 1.5 / nodes, "the next bucket is at another node"
+
+
+def _node(key: str, bucket: int, nodes: int) -> int:
+    """The node whose range has the partition (queue, bucket) of `cassieq_messages`."""
+    parts = (key.encode(), bucket.to_bytes(8, signed=True))
+    token = Murmur3Token.hash_fn(b"".join(len(part).to_bytes(2) + part + b"\0" for part in parts))
+    return (int(token) + 2**63) * nodes // 2**64
