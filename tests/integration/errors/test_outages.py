@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 import pytest
 import redis
 
+from cns_backend.stores.contract import Report
 from cns_common.cassandra import session as session_module
 from cns_common.cassandra.connection import CassandraAddress
 from cns_common.cassandra.session import Cassandra, Statement
@@ -26,6 +27,8 @@ from tests.keyspace import emptied
 from tests.servers import flush_prefix, redis_url
 from tests.tcp_proxy import TcpProxy
 
+WORKER = Report("worker-1", "worker", (), ())
+PAGES = ("/ready", "/health", "/live", "/metrics")
 READ = Statement("SELECT record FROM queues WHERE account = 'a' AND region = 'r' AND name = 'n'")
 CONDITIONAL = Statement(
     "UPDATE queues SET version = 2 WHERE account = 'a' AND region = 'r' AND name = 'n' IF version = 1", idempotent=False
@@ -129,6 +132,36 @@ async def test_no_operation_fails_without_redis(tmp_path: Path, cassandra_addres
                     assert answer.status != 500, (service, protocol, action, answer)
     with redis.Redis.from_url(redis_url()) as client:
         flush_prefix(client, f"cqs:{cassandra_address.keyspace}")
+
+
+@pytest.mark.parametrize("outage", ["hung", pytest.param("gone", marks=pytest.mark.extended)])
+async def test_pages_while_cassandra_is_away(
+    tmp_path: Path,
+    place: CassandraAddress,
+    cassandra_address: CassandraAddress,
+    proxy: TcpProxy,
+    monkeypatch: pytest.MonkeyPatch,
+    outage: str,
+) -> None:
+    """`/ready` and `/health` say so, and that it is over; the process itself is alive and shows its metrics."""
+    monkeypatch.setattr(session_module, "STATEMENT_S", 2.0)
+    async with emptied(cassandra_address), cluster_api(tmp_path, place) as api:
+
+        async def shown() -> dict[str, int]:
+            return {path: (await api.http.get(path)).status_code for path in PAGES}
+
+        await api.backend.control.report(WORKER)
+        assert await shown() == dict.fromkeys(PAGES, 200)
+        proxy.hold() if outage == "hung" else proxy.cut()
+        assert await shown() == {"/ready": 503, "/health": 503, "/live": 200, "/metrics": 200}
+        health = (await api.http.get("/health")).json()
+        assert (health["status"], health["ready"]) == ("red", False)
+        assert any("Cassandra" in reason for reason in health["reasons"]), health["reasons"]
+        proxy.release() if outage == "hung" else proxy.heal()
+        while await shown() != dict.fromkeys(PAGES, 200):
+            await asyncio.sleep(0.05)  # until the next try, as above
+            with suppress(StoreUnavailable, OutcomeUnknown):
+                await api.backend.control.report(WORKER)  # as a worker does each second
 
 
 async def test_writes_while_cassandra_hangs(
