@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
+import signal
 import uuid
 from collections.abc import Callable
 from typing import Any
@@ -113,6 +115,28 @@ def test_a_visibility_timeout_ends(service: Clustered, sqs: Any, create: Create,
     service.advance(2)
     again = receive(sqs, queue, 3, AttributeNames=["ApproximateReceiveCount"])
     assert {one["Attributes"]["ApproximateReceiveCount"] for one in again} == {"2"}
+
+
+@every_engine
+def test_what_a_killed_process_hid_stays_hidden(service: Clustered, create: Create, engine: str) -> None:
+    """No timer runs in a process: nobody gets the messages of a receiver's process that died before their time."""
+    queue = create(engine, VisibilityTimeout="600")
+    other, there = service.at(1).client("sqs"), at(service, 1, queue)
+    send(other, there, *"abc")
+    held = receive(service.at(0).client("sqs"), at(service, 0, queue), 3)
+    victim = service.cluster.apis[0]
+    try:
+        os.kill(victim.pid, signal.SIGKILL)
+        victim.wait_end()
+        assert is_empty(other, there)
+    finally:
+        service.cluster.start_api(0)
+    clients = [(service.at(n).client("sqs"), at(service, n, queue)) for n in (0, 1)]
+    service.advance(590)
+    assert all(is_empty(client, url) for client, url in clients)
+    service.advance(11)
+    again = receive(other, there, 3)
+    assert {one["MessageId"] for one in again} == {one["MessageId"] for one in held}
 
 
 @every_engine
