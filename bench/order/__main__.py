@@ -1,7 +1,8 @@
 """Senders and receivers as in the experiments of seed 004: rates, response times, loss, duplicates and order.
 
-python -m bench.order [--engine bdqs] [--order-hint 1] [--option NAME=VALUE …] [--processes 2] [--queues 20]
-    [--senders 3] [--receivers 3] [--messages 100] [--drop 0.01] [--quit 0.01] [--mttf 10 --mttr 2] [--repeat 3] …
+python -m bench.order [--engine bdqs] [--order-hint 1] [--option NAME=VALUE …] [--client rest] [--processes 2]
+    [--queues 20] [--senders 3] [--receivers 3] [--messages 100] [--drop 0.01] [--quit 0.01] [--mttf 10 --mttr 2]
+    [--repeat 3] …
 
 All senders send; then all receivers receive, wait for `--receive-delay`, and delete, over HTTP. `--engine embedded`
 (the default) runs the embedded form, another engine the cluster form with as many API processes as `--processes`. The
@@ -31,6 +32,7 @@ from bench.order.workload import Load
 from cns_pipeline.audit.document import Audit
 
 BDQS, DEFAULT_HINT = "bdqs", "1"
+SQS, REST = "sqs", "rest"
 
 
 def main() -> int:
@@ -41,6 +43,7 @@ def main() -> int:
     for number in range(options.repeat):
         with tempfile.TemporaryDirectory(prefix="order-", dir=ROOT / "build") as scratch:
             with service(options.engine, options.processes, Path(scratch), on_ring=options.ring) as site:
+                site.by_rest = options.client == REST
                 row = measured(load, site, options.seed + number, faults)
             rows.append(row | (audited(Path(scratch) / "store") if options.audit else {}))
             print(json.dumps(rows[-1]), flush=True)
@@ -56,6 +59,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--engine", default=EMBEDDED)
     made.add_argument("--order-hint", help="K of bdqs: a number, auto or inf; default: 1")
     made.add_argument("--option", action="append", default=[], metavar="NAME=VALUE", help="of the queues")
+    made.add_argument("--client", choices=(SQS, REST), default=SQS, help="rest: the REST API, through cns.client")
     made.add_argument("--processes", type=int, default=1, help="API processes")
     made.add_argument("--ring", action="store_true", help="three Cassandra nodes instead of one")
     for name, default in (("queues", 20), ("senders", 3), ("receivers", 3), ("messages", 100), ("body-bytes", 2048)):

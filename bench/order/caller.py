@@ -70,14 +70,9 @@ class Caller:
 
     async def _try(self, operation: str, members: dict[str, Any]) -> dict[str, Any] | None:
         self.refused = False
-        port = self.ports[self.place % len(self.ports)]
         try:
-            if self._lane is None or self._lane.closed:
-                (self._lane,) = await connect(port, 1)
-            request = self._signer(port).call(operation, msgspec.json.encode(members))
             async with asyncio.timeout(ANSWER_S):
-                answer: dict[str, Any] = msgspec.json.decode(await self._lane.ask(request) or b"{}")
-                return answer
+                return await self._ask(self.ports[self.place % len(self.ports)], operation, members)
         except (LoadError, OSError) as error:  # a timeout is an OSError
             self.refused = str(error).startswith(REFUSED)
             if not self.refused:
@@ -90,6 +85,14 @@ class Caller:
                 self.place += 1
                 await asyncio.sleep(RETRY_S)
             return None
+
+    async def _ask(self, port: int, operation: str, members: dict[str, Any]) -> dict[str, Any]:
+        """The answer. Raises LoadError, of which a refusal begins with `REFUSED`, or OSError."""
+        if self._lane is None or self._lane.closed:
+            (self._lane,) = await connect(port, 1)
+        request = self._signer(port).call(operation, msgspec.json.encode(members))
+        answer: dict[str, Any] = msgspec.json.decode(await self._lane.ask(request) or b"{}")
+        return answer
 
     def _signer(self, port: int) -> Signer:
         return self._signers.setdefault(port, Signer(self.credentials, "sqs", f"127.0.0.1:{port}"))

@@ -18,6 +18,7 @@ from bench.measure import statement_count
 from bench.measure.processes import ROOT, running
 from bench.order.caller import Caller
 from bench.order.faults import Faults
+from bench.order.rest_caller import RestCaller
 from bench.sections.cluster import environment_of, ring, single_node
 from bench.sections.runs import SERVICE
 from cns_common.cassandra.connection import CassandraAddress
@@ -38,9 +39,12 @@ class Site:
     statements_out: Path | None = None
     apis: list[Process] = field(default_factory=list)
     data: Path | None = None
+    by_rest: bool = False
+    """Whether its callers use the REST API, through `cns.client`, instead of SQS."""
 
     def caller(self, drop_probability: float = 0) -> Caller:
-        return Caller(self.ports, self.credentials, drop_probability=drop_probability)
+        kind = RestCaller if self.by_rest else Caller
+        return kind(self.ports, self.credentials, drop_probability=drop_probability)
 
     def statements(self) -> statement_count.Statements:
         if self.statements_out is None:
