@@ -97,6 +97,7 @@ async def _passed_over(process: PipesProcess, pushers: int, **options: str) -> P
     return Passed(max(passes), sum(passes) / MESSAGES)
 
 
+@pytest.mark.extended
 async def test_how_long_a_message_is_passed_over(cassandra_address: CassandraAddress) -> None:
     """In pops of younger messages: it depends on `MaxPopWidth` and on the number of pushers. If the width is at least
     that number, `owned` passes over none."""
