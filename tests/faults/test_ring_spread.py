@@ -16,7 +16,7 @@ from cassandra.cluster import EXEC_PROFILE_DEFAULT, Cluster, ExecutionProfile
 from cassandra.metadata import Murmur3Token
 from cassandra.policies import RoundRobinPolicy
 
-from cns_common.cassandra.session import CassandraAddress
+from cns_common.cassandra.connection import CassandraAddress
 from cqs.engines.cluster.options import NUMBER_OF_PARTITIONS
 from tests.conformance.support import QueueFixture, numbered
 from tests.faults.ring_engine import Place, make_keyspace, process

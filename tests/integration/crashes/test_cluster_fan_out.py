@@ -10,7 +10,7 @@ import pytest
 
 from cns.delivery import jobs
 from cns.delivery.jobs import PublishJob
-from cns_common.cassandra.session import CassandraAddress
+from cns_common.cassandra.connection import CassandraAddress
 from cns_common.clock import Clock
 from cqs.engines.cluster import open_engine
 from cqs.engines.contract import Change, Engine, Outcome, QueueRef

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cns_common.cassandra.session import CassandraAddress
+from cns_common.cassandra.connection import CassandraAddress
 from cns_common.metrics.catalogue import REDIS_UP
 from tests.conformance.support import QueueFixture, numbered
 from tests.integration.cqs.engines.test_redis_outage import queues, sample

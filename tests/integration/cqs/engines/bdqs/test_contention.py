@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from cns_common.cassandra.session import CassandraAddress, Row
+from cns_common.cassandra.connection import CassandraAddress
+from cns_common.cassandra.session import Row
 from cns_common.errors import StoreUnavailable
 from tests.conformance.support import bodies, numbered
 from tests.integration.cqs.engines.bdqs.bdqs_processes import Run, bdqs_processes

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from cns_common.cassandra.session import CassandraAddress
+from cns_common.cassandra.connection import CassandraAddress
 from cns_common.clock import Clock
 from cqs.engines.cassandra.clock_skew import ClockSkew
 from tests.conformance.support import bodies

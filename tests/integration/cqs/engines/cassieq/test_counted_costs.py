@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import pytest
 from msgspec.structs import replace
 
-from cns_common.cassandra.session import CassandraAddress
+from cns_common.cassandra.connection import CassandraAddress
 from cns_common.clock import Clock
 from cns_common.ids import hex_id
 from cqs.engines.cassieq.monotons import Monotons

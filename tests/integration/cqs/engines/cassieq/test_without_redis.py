@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import redis.asyncio
 
-from cns_common.cassandra.session import CassandraAddress
+from cns_common.cassandra.connection import CassandraAddress
 from tests.integration.errors.api_forms import ACCOUNT, REGION, FormOfApi, cluster_api
 from tests.keyspace import emptied
 

@@ -8,7 +8,8 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from cns_common.cassandra.session import Cassandra, CassandraAddress
+from cns_common.cassandra.connection import CassandraAddress
+from cns_common.cassandra.session import Cassandra
 from cns_common.clock import Clock
 from cns_common.errors import StoreUnavailable
 from cqs.engines.cassandra.clock_skew import open_clock_skew

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import pytest
 
-from cns_common.cassandra.session import CassandraAddress
+from cns_common.cassandra.connection import CassandraAddress
 from cns_common.clock import Clock
 from cqs.engines.contract import Entry, Message
 from cqs.engines.pipes.pusher import Pusher
