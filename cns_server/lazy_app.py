@@ -30,7 +30,8 @@ class LazyApp(Generic[AppType]):
             return made
 
     async def get(self) -> AppType:
-        return self._made or await asyncio.to_thread(self.make)
+        made = self._made
+        return await asyncio.to_thread(self.make) if made is None else made
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         app = await self.get()
