@@ -32,6 +32,7 @@ COMMANDS = {
     "explain": "cns_cli.explain.command:explain",
     "endpoints": "cns_cli.delivery.endpoints:endpoints",
     "logs": "cns_cli.delivery.logs:logs",
+    "audit": "cns_cli.overview.audit:audit",
     "check": "cns_cli.store.check:check",
     "backup": "cns_cli.store.backup:backup",
     "restore": "cns_cli.store.restore:restore",

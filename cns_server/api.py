@@ -17,8 +17,13 @@ import uvicorn
 
 import cns.api
 import cqs.api
+from cns.authorization import Access
 from cns.delivery.signing import certificate_name
+from cns.delivery.webhook_secrets import WebhookSecrets
 from cns.mail.pages import mail_pages
+from cns.portal.links import PortalLinks
+from cns.portal.owner_acts import OwnerActs
+from cns.portal.redelivery import Redelivery
 from cns.queue_port.contract import QueuePort
 from cns.service import NotificationService
 from cns_backend.backend import Backend
@@ -32,6 +37,9 @@ from cns_backend.services import (
     sqs_options,
 )
 from cns_backend.stores.contract import store_process
+from cns_backend.urls import base_url
+from cns_common.acts.log import act_log
+from cns_common.acts.recorder import ActRecorder
 from cns_common.aws import sts
 from cns_common.aws.auth.accounts import KeyRing
 from cns_common.aws.auth.authentication import Authenticator
@@ -60,7 +68,7 @@ from cns_server.listener import admin_listeners
 from cns_server.localstack.pages import localstack_pages
 from cns_server.localstack.sns_pages import NotificationPages
 from cns_server.localstack.sqs_pages import MessagePages
-from cns_server.paths import ADMIN_PATH, PAGES_PREFIX, REST_PREFIX
+from cns_server.paths import ADMIN_PATH, PAGES_PREFIX, PORTAL_PREFIX, REST_PREFIX
 from cns_server.quiet_server import QuietServer
 from cns_server.rest.problems import no_such_page
 from cqs.internal_api import extended_model
@@ -69,6 +77,7 @@ from cqs.service import QueueService
 
 if TYPE_CHECKING:  # made by their first request
     from cns_server.pages.app import PagesApp
+    from cns_server.portal.app import PortalApp
     from cns_server.rest.app import RestApp
 
 BACKLOG = 2_048
@@ -123,6 +132,8 @@ class Api:
     async def build(cls, settings: Settings, backend: Backend) -> Api:
         authenticator, keys = await _authenticator(settings, backend)
         audit = audit_log(settings, "api", backend.clock)
+        acts = act_log(settings, "api", backend.clock)
+        recorder = ActRecorder(acts, backend.clock)
         queues = await queue_service(settings, backend, audit)
         await queues.start()
         events = event_log(settings, "api", backend.clock)
@@ -130,7 +141,7 @@ class Api:
         notifications = notification_service(settings, backend, port, events)
         spans = span_recorder(settings, "api")
         front = FrontDoor(
-            _traced(settings, spans, _services(settings, queues, notifications)),
+            _traced(settings, spans, _services(settings, queues, notifications, recorder)),
             authenticator,
             public_url=settings.public_url,
             body_bytes_max=settings.body_bytes_max,
@@ -138,19 +149,25 @@ class Api:
         )
         api = cls(settings, backend, front, events, audit, port, notifications.matcher.counts, queues)
         api.spans = spans
-        api.on_end.append(keys.close)
+        api.on_end += [keys.close, acts.close]
         api.app.include_router(mail_pages(notifications.mail_links, settings.public_url))
         receipt_key = await backend.receipt_keys.receipt_key()
-        rest = LazyApp(lambda: _rest_app(settings, backend, front, authenticator, queues, receipt_key))
+        access = Access(notifications.topic_cache, backend.subscriptions, backend.clock)
+        links = PortalLinks(backend.subscriptions, access, backend.clock, receipt_key)
+        rest = LazyApp(lambda: _rest_app(settings, backend, front, authenticator, queues, links, receipt_key, recorder))
         pages = LazyApp(lambda: _pages_app(settings, backend, queues, api.health, rest.make()))
         api.app.mount(REST_PREFIX, rest)
         api.app.add_exception_handler(404, no_such_page)
         if not settings.admin_bind:
             front.landing = partial(_landing, pages)
         api.app.mount(PAGES_PREFIX, pages)
-        api.app.add_redirections(
-            {ADMIN_PATH: f"{PAGES_PREFIX}/", PAGES_PREFIX: f"{PAGES_PREFIX}/", REST_PREFIX: f"{REST_PREFIX}/"}
+        redelivery, secrets = Redelivery(port, events, backend.clock), WebhookSecrets(receipt_key, backend.clock)
+        portal = LazyApp(
+            lambda: _portal_app(settings, backend, queues, links, redelivery, secrets, api.certificate, recorder)
         )
+        api.app.mount(PORTAL_PREFIX, portal)
+        prefixes = (PAGES_PREFIX, REST_PREFIX, PORTAL_PREFIX)
+        api.app.add_redirections({ADMIN_PATH: f"{PAGES_PREFIX}/", **{prefix: f"{prefix}/" for prefix in prefixes}})
         if settings.compat == "localstack":
             messages = MessagePages(queues, authenticator, settings.region)
             sent = NotificationPages(
@@ -288,7 +305,9 @@ def _rest_app(
     front: FrontDoor,
     authenticator: Authenticator,
     queues: QueueService,
+    links: PortalLinks,
     receipt_key: bytes,
+    acts: ActRecorder,
 ) -> RestApp:
     from cns_server.rest.app import RestApp
     from cns_server.rest.authentication import RestAuthenticator
@@ -300,9 +319,11 @@ def _rest_app(
         authenticator, backend.clock, region=settings.region, operator_key=operator_key(receipt_key)
     )
     admin = AdminAddress(settings.admin_bind)
-    calls = RestCalls(front, rest_authenticator, admin, public_url=settings.public_url)
+    calls = RestCalls(front, rest_authenticator, admin, acts, public_url=settings.public_url)
     events = EventSource(settings.events_path, every_machine=settings.store != "cassandra")
-    return RestApp(calls, queues, backend, events, receipt_key=receipt_key, version=cns.__version__)
+    return RestApp(
+        calls, queues, backend, events, links, settings.acts_path, receipt_key=receipt_key, version=cns.__version__
+    )
 
 
 def _pages_app(
@@ -315,23 +336,55 @@ def _pages_app(
     return PagesApp(rest, sources, version=cns.__version__)
 
 
+def _portal_app(
+    settings: Settings,
+    backend: Backend,
+    queues: QueueService,
+    links: PortalLinks,
+    redelivery: Redelivery,
+    secrets: WebhookSecrets,
+    certificate: Callable[[str], bytes | None],
+    recorder: ActRecorder,
+) -> PortalApp:
+    from cns_server.pages.sources import EventReader
+    from cns_server.portal.app import PortalApp
+    from cns_server.portal.pages import PortalParts
+    from cns_server.portal.past_messages import PastMessages
+    from cns_server.portal.sessions import Visits
+
+    parts = PortalParts(
+        visits=Visits(links, backend.clock),
+        acts=OwnerActs(backend.subscriptions, backend.clock),
+        redelivery=redelivery,
+        past=PastMessages(backend.topics, backend.archives, queues, certificate),
+        secrets=secrets,
+        backend=backend,
+        reader=EventReader(settings),
+        recorder=recorder,
+        base_url=base_url(settings),
+    )
+    return PortalApp(parts, version=cns.__version__)
+
+
 async def _landing(pages: LazyApp[PagesApp], request: HttpRequest) -> Answer:
     """The answer to a browser that opens the address of the port."""
     return (await pages.get()).landing(request)
 
 
 def _services(
-    settings: Settings, queues: QueueService, notifications: NotificationService
+    settings: Settings, queues: QueueService, notifications: NotificationService, acts: ActRecorder
 ) -> Mapping[ServiceName, Service]:
     return {
         "sqs": Service(
             model=extended_model(),
-            operations=cqs.api.operations(queues, sqs_options(settings)),
+            operations=acts.wrap("sqs", cqs.api.operations(queues, sqs_options(settings))),
             anonymous=cqs.api.ANONYMOUS,
             extensions=cqs.api.extensions(queues),
         ),
         "sns": Service(
-            model=load_service("sns"), operations=cns.api.operations(notifications), anonymous=cns.api.ANONYMOUS
+            model=load_service("sns"),
+            operations=acts.wrap("sns", cns.api.operations(notifications)),
+            anonymous=cns.api.ANONYMOUS,
         ),
         "sts": Service(model=load_service("sts"), operations=sts.operations()),
     }

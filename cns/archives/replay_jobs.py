@@ -34,6 +34,23 @@ def replay_job(subscription_arn: str, notification: Notification, replay_id: str
     return NewJob(queue, dedup, jobs.encode(job), group, dedup=dedup if notification.fifo else "")
 
 
+def as_replay(notification: Notification, topic_arn: str, replay_id: str) -> Notification:
+    """The notification as the topic's subscribers get it, marked as replayed.
+
+    On a FIFO topic its deduplication id is its own, so that messages with equal content, which were published hours
+    apart, are all delivered, and a page that is repeated after a kill is not.
+    """
+    fifo = topic_arn.endswith(FIFO_SUFFIX)
+    return replace(
+        notification,
+        topic_arn=topic_arn,
+        replayed=True,
+        sequence_number=notification.sequence_number if fifo else "",
+        message_group_id=notification.message_group_id or (notification.id if fifo else ""),
+        message_deduplication_id=f"{notification.id}-{replay_id}" if fifo else "",
+    )
+
+
 def matched_event(notification: Notification, matched: int, part: str, now_ms: int) -> NotificationMatched:
     """The event that so many subscriptions get a replayed notification."""
     return NotificationMatched(

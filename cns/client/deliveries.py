@@ -71,6 +71,20 @@ class SubscriptionAttributes(msgspec.Struct, frozen=True, rename="camel"):
     attributes: dict[str, str]
 
 
+class PortalLink(msgspec.Struct, frozen=True, rename="camel"):
+    """A link with which the owner of a subscription's endpoint opens the portal. `url`: only when it was made."""
+
+    id: str
+    created_at: int
+    expires_at: int
+    made_by: str
+    url: str = ""
+
+
+class PortalLinkList(msgspec.Struct, frozen=True, rename="camel"):
+    links: list[PortalLink]
+
+
 class _Requests:
     def __init__(self, account: str) -> None:
         self._account = f"/accounts/{account}"
@@ -116,6 +130,15 @@ class _Requests:
     def confirm(self, topic: str, token: str) -> ApiRequest[SubscriptionArn]:
         return ApiRequest("POST", self._topic(topic, "/confirmations"), SubscriptionArn, None, {"token": token})
 
+    def portal_links(self, arn: str) -> ApiRequest[PortalLinkList]:
+        return ApiRequest("GET", self._subscription(arn, "/portal-links"), PortalLinkList)
+
+    def create_portal_link(self, arn: str, life_s: int | None) -> ApiRequest[PortalLink]:
+        return ApiRequest("POST", self._subscription(arn, "/portal-links"), PortalLink, None, given(lifeSeconds=life_s))
+
+    def revoke_portal_link(self, arn: str, link: str) -> ApiRequest[None]:
+        return ApiRequest("DELETE", self._subscription(arn, f"/portal-links/{quote(link, safe='')}"), type(None))
+
 
 class DeliveryCalls(Connection):
     def deliveries(
@@ -155,6 +178,18 @@ class DeliveryCalls(Connection):
         """Delete a subscription."""
         self._send_optional(_Requests(self.account).unsubscribe(arn))
 
+    def portal_links(self, arn: str) -> list[PortalLink]:
+        """The links to the portal of a subscription that have not ended, without their URLs."""
+        return self._send(_Requests(self.account).portal_links(arn)).links
+
+    def create_portal_link(self, arn: str, life_seconds: int | None = None) -> PortalLink:
+        """A link for the owner of a subscription's endpoint, by default for a week."""
+        return self._send(_Requests(self.account).create_portal_link(arn, life_seconds))
+
+    def revoke_portal_link(self, arn: str, link: str) -> None:
+        """End a link, by its id."""
+        self._send_optional(_Requests(self.account).revoke_portal_link(arn, link))
+
 
 class AsyncDeliveryCalls(AsyncConnection):
     async def deliveries(
@@ -193,3 +228,15 @@ class AsyncDeliveryCalls(AsyncConnection):
     async def unsubscribe(self, arn: str) -> None:
         """Delete a subscription."""
         await self._send_optional(_Requests(self.account).unsubscribe(arn))
+
+    async def portal_links(self, arn: str) -> list[PortalLink]:
+        """The links to the portal of a subscription that have not ended, without their URLs."""
+        return (await self._send(_Requests(self.account).portal_links(arn))).links
+
+    async def create_portal_link(self, arn: str, life_seconds: int | None = None) -> PortalLink:
+        """A link for the owner of a subscription's endpoint, by default for a week."""
+        return await self._send(_Requests(self.account).create_portal_link(arn, life_seconds))
+
+    async def revoke_portal_link(self, arn: str, link: str) -> None:
+        """End a link, by its id."""
+        await self._send_optional(_Requests(self.account).revoke_portal_link(arn, link))

@@ -9,7 +9,8 @@ from typing import Annotated
 import typer
 
 from cns_cli.accounts import user
-from cns_cli.accounts.account_access import print_key, run_on_accounts
+from cns_cli.accounts.account_access import make_key, run_on_accounts
+from cns_cli.acts import recorded
 from cns_cli.options import Data, Json
 from cns_cli.output import print_json, print_value
 from cns_cli.progress import open_steps
@@ -26,7 +27,7 @@ app.add_typer(user.app, name="user")
 @app.command("create")
 def create(data: Data = None, json: Json = False) -> None:
     """Create an account and print its root key, once."""
-    print_key(run_on_accounts(data, lambda store, now_ms: store.create(now_ms), may_create=True), data, json=json)
+    make_key(data, "CreateAccount", lambda store, now_ms: store.create(now_ms), may_create=True, json=json)
 
 
 @app.command("show")
@@ -60,7 +61,8 @@ def delete(
     """
     if not yes:
         typer.confirm(f"Delete account {account} and all that it has?", abort=True)
-    deleted = run_command(lambda: _delete(load_settings(data), account))
+    with recorded(data, "DeleteAccount", account):
+        deleted = run_command(lambda: _delete(load_settings(data), account))
     counts = ", ".join([f"{n} {kind}" for kind, n in deleted.items()])
     print_value({"deleted": account, **deleted}, f"deleted account {account}: {counts}", json=json)
 
@@ -90,7 +92,7 @@ async def _delete(settings: Settings, account: str) -> dict[str, int]:
 @app.command("rotate")
 def rotate(account: str, data: Data = None, json: Json = False) -> None:
     """Print a new root key of an account, once. Its old root keys are refused from then on."""
-    print_key(run_on_accounts(data, lambda store, now_ms: store.rotate(account, now_ms)), data, json=json)
+    make_key(data, "RotateKeys", lambda store, now_ms: store.rotate(account, now_ms), account, json=json)
 
 
 def _print_accounts(accounts: list[Account], *, json: bool) -> None:

@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import TypeVar
 
 from cns_backend.urls import address_of
+from cns_cli.acts import recorded
 from cns_cli.output import print_json
 from cns_cli.store_access import StoreSpec, open_stores, run_command
+from cns_common.aws.auth.access_keys import described_key
 from cns_common.aws.auth.accounts import AccessKey, AccountStore, EmbeddedAccountStore, exports
 from cns_common.clock import Clock
 from cns_common.configuration.settings import Settings, load_settings
@@ -57,6 +59,22 @@ async def _open_accounts(settings: Settings, clock: Clock, *, may_create: bool) 
     spec = StoreSpec(AccountStore, "accounts", embedded)
     async with open_stores(settings, clock, spec, may_create=may_create) as access:
         yield access.store(spec)
+
+
+def make_key(
+    data: Path | None,
+    action: str,
+    make: Callable[[AccountStore, int], Awaitable[AccessKey]],
+    account: str = "",
+    *,
+    may_create: bool = False,
+    json: bool,
+) -> None:
+    """Make a key, print it once, and record the act with its id."""
+    with recorded(data, action, account) as note:
+        key = run_on_accounts(data, make, may_create=may_create)
+        note.target, note.detail = key.account, described_key(key)
+    print_key(key, data, json=json)
 
 
 def print_key(key: AccessKey, data: Path | None, *, json: bool) -> None:

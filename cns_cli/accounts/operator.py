@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from cns_cli.acts import recorded
 from cns_cli.durations import duration_ms
 from cns_cli.options import Data, Json
 from cns_cli.output import print_value
@@ -37,5 +38,6 @@ def token(
     seal = Seal(load_master_key(settings.data, settings.master_key, may_make=False))
     key = operator_key(derived_receipt_key(seal))
     expires_s = (Clock().real_ms() + life_ms) // 1000
-    made = make_operator_token(key, expires_s)
+    with recorded(data, "MakeOperatorToken", detail=f"valid for {life}"):
+        made = make_operator_token(key, expires_s)
     print_value({"token": made, "expiresAt": expires_s * 1000}, made, json=json)

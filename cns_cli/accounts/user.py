@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from cns_cli.accounts.account_access import print_key, run_on_accounts
+from cns_cli.accounts.account_access import make_key, run_on_accounts
+from cns_cli.acts import recorded
 from cns_cli.options import Data, Json
 from cns_cli.output import print_json, print_value
 from cns_common.aws.auth.users import User
@@ -26,7 +27,7 @@ KeyId = Annotated[str, typer.Argument(metavar="KEY_ID", help="The access key id.
 @app.command("add")
 def add(account: Account, name: Name, data: Data = None, json: Json = False) -> None:
     """Add a user and print its first key, once."""
-    print_key(run_on_accounts(data, lambda store, now_ms: store.add_user(account, name, now_ms)), data, json=json)
+    make_key(data, "AddUser", lambda store, now_ms: store.add_user(account, name, now_ms), account, json=json)
 
 
 @app.command("list")
@@ -46,48 +47,54 @@ def list_users(account: Account, data: Data = None, json: Json = False) -> None:
 @app.command("disable")
 def disable(account: Account, name: Name, data: Data = None, json: Json = False) -> None:
     """Refuse all keys of a user until it is enabled."""
-    run_on_accounts(data, lambda store, _: store.set_user_active(account, name, False))
+    with recorded(data, "ChangeUser", account, f"user {name}, inactive"):
+        run_on_accounts(data, lambda store, _: store.set_user_active(account, name, False))
     print_value({"user": name, "active": False}, "", json=json)
 
 
 @app.command("enable")
 def enable(account: Account, name: Name, data: Data = None, json: Json = False) -> None:
     """Accept the active keys of a user again."""
-    run_on_accounts(data, lambda store, _: store.set_user_active(account, name, True))
+    with recorded(data, "ChangeUser", account, f"user {name}, active"):
+        run_on_accounts(data, lambda store, _: store.set_user_active(account, name, True))
     print_value({"user": name, "active": True}, "", json=json)
 
 
 @app.command("delete")
 def delete(account: Account, name: Name, data: Data = None, json: Json = False) -> None:
     """Delete a user and all of its keys."""
-    run_on_accounts(data, lambda store, _: store.delete_user(account, name))
+    with recorded(data, "DeleteUser", account, f"user {name}"):
+        run_on_accounts(data, lambda store, _: store.delete_user(account, name))
     print_value({"deleted": name}, "", json=json)
 
 
 @keys.command("add")
 def add_key(account: Account, name: Name, data: Data = None, json: Json = False) -> None:
     """Add a key and print it, once. The existing key stays active."""
-    print_key(run_on_accounts(data, lambda store, now_ms: store.add_user_key(account, name, now_ms)), data, json=json)
+    make_key(data, "AddUserKey", lambda store, now_ms: store.add_user_key(account, name, now_ms), account, json=json)
 
 
 @keys.command("disable")
 def disable_key(account: Account, name: Name, key_id: KeyId, data: Data = None, json: Json = False) -> None:
     """Refuse a key until it is enabled."""
-    run_on_accounts(data, lambda store, _: store.set_user_key_active(account, name, key_id, False))
+    with recorded(data, "ChangeUserKey", account, f"user {name}, key {key_id}, inactive"):
+        run_on_accounts(data, lambda store, _: store.set_user_key_active(account, name, key_id, False))
     print_value({"user": name, "keyId": key_id, "active": False}, "", json=json)
 
 
 @keys.command("enable")
 def enable_key(account: Account, name: Name, key_id: KeyId, data: Data = None, json: Json = False) -> None:
     """Accept a disabled key again."""
-    run_on_accounts(data, lambda store, _: store.set_user_key_active(account, name, key_id, True))
+    with recorded(data, "ChangeUserKey", account, f"user {name}, key {key_id}, active"):
+        run_on_accounts(data, lambda store, _: store.set_user_key_active(account, name, key_id, True))
     print_value({"user": name, "keyId": key_id, "active": True}, "", json=json)
 
 
 @keys.command("delete")
 def delete_key(account: Account, name: Name, key_id: KeyId, data: Data = None, json: Json = False) -> None:
     """Delete a key."""
-    run_on_accounts(data, lambda store, _: store.delete_user_key(account, name, key_id))
+    with recorded(data, "DeleteUserKey", account, f"user {name}, key {key_id}"):
+        run_on_accounts(data, lambda store, _: store.delete_user_key(account, name, key_id))
     print_value({"user": name, "deleted": key_id}, "", json=json)
 
 

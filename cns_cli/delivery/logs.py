@@ -6,13 +6,12 @@ import json
 import sys
 import threading
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from cns_cli.durations import duration_ms
+from cns_cli.durations import time_ms
 from cns_cli.options import Data
 from cns_common.clock import Clock
 from cns_common.configuration.settings import load_settings
@@ -34,7 +33,7 @@ def logs(
 ) -> None:
     """Print delivery status logs of this machine's workers, one record per line, ordered by time."""
     try:
-        group, since_ms = _group(name), _since_ms(since, Clock().real_ms())
+        group, since_ms = _group(name), time_ms(since, Clock().real_ms())
     except ValueError as error:
         print(f"cns: {error}", file=sys.stderr)
         sys.exit(EXIT_USAGE)
@@ -82,16 +81,3 @@ def _group(name: str) -> str:
     if not group or not name.isprintable():
         raise ValueError(f"{name} is neither the ARN of a topic or an application nor a log group sns/…")
     return group
-
-
-def _since_ms(text: str, now_ms: int) -> int:
-    if not text:
-        return 0
-    ago_ms = duration_ms(text)
-    if ago_ms is not None:
-        return now_ms - ago_ms
-    try:
-        at = datetime.fromisoformat(text)
-    except ValueError:
-        raise ValueError(f"{text} is neither a time like 2026-11-21T08:00 (UTC) nor a span like 10m, 2h, 1d") from None
-    return int((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1000)

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import getpass
-import os
-import socket
 import sys
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -27,6 +24,7 @@ from cns_backend.stores.contract import (
     wanted_size,
 )
 from cns_backend.stores.embedded.pool_sizes import EmbeddedPoolSizeStore
+from cns_cli.acts import caller_name, recorded
 from cns_cli.delivery.pool_table import described, table
 from cns_cli.options import Data, Json
 from cns_cli.output import print_json
@@ -93,14 +91,19 @@ def pool_resize(
     """Set the number of threads of a pool, in running and future workers."""
     if not 1 <= threads <= POOL_THREADS_MAX:
         _refuse(f"a pool has 1 to {POOL_THREADS_MAX} threads in each worker, not {threads}")
-    size = PoolSize(pool=pool, worker=worker, threads=threads, set_by=_caller(), set_at_ms=Clock().now_ms())
-    _print_sizes(pool, _change(pool, worker, data, lambda sizes: sizes.put(size)), json=json)
+    size = PoolSize(pool=pool, worker=worker, threads=threads, set_by=caller_name(), set_at_ms=Clock().now_ms())
+    detail = f"{worker or 'every worker'}, {threads} threads"
+    with recorded(data, "ResizePool", pool, detail):
+        reports = _change(pool, worker, data, lambda sizes: sizes.put(size))
+    _print_sizes(pool, reports, json=json)
 
 
 @app.command("reset")
 def pool_reset(pool: PoolName, worker: PoolWorker = "", data: Data = None, json: Json = False) -> None:
     """Return a pool to the size in the settings."""
-    _print_sizes(pool, _change(pool, worker, data, lambda sizes: sizes.remove(pool, worker)), json=json)
+    with recorded(data, "ResetPool", pool, worker or "every worker"):
+        reports = _change(pool, worker, data, lambda sizes: sizes.remove(pool, worker))
+    _print_sizes(pool, reports, json=json)
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,15 +165,6 @@ def _follows(report: Report, pool: str, sizes: list[PoolSize]) -> bool:
 
 def _pool(report: Report, pool: str) -> PoolState:
     return next(state for state in report.pools if state.pool == pool)
-
-
-def _caller() -> str:
-    """Return user@host; a container may run the command as a user without a name."""
-    try:
-        name = getpass.getuser()
-    except (KeyError, OSError):
-        name = str(os.getuid())
-    return f"{name}@{socket.gethostname()}"
 
 
 def _refuse(reason: str) -> NoReturn:

@@ -20,6 +20,7 @@ from cns.delivery.quarantined_job import QuarantinedJob, quarantine_id
 from cns.queue_port.contract import LeasedJob, NewJob, QueuePort, Renewal
 from cns_backend.queue_port import queue_port
 from cns_backend.services import queue_service
+from cns_cli.acts import recorded
 from cns_cli.options import Data, Json
 from cns_cli.output import print_json, print_value
 from cns_cli.store_access import open_service_backend, run_command
@@ -93,9 +94,10 @@ def quarantine_release(
         await _release_leases(port, [job.lease for job in found if job not in chosen])
         return len(chosen)
 
-    released = _run(data, work)
-    if not released and job_id != "all":
-        sys.exit(f"cns: there is no {job_id} in quarantine")
+    with recorded(data, "ReleaseQuarantine", job_id):
+        released = _run(data, work)
+        if not released and job_id != "all":
+            sys.exit(f"cns: there is no {job_id} in quarantine")
     print_value({"released": released}, f"{released} put back", json=json)
 
 

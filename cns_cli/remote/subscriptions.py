@@ -10,11 +10,14 @@ import typer
 
 from cns.client import Client
 from cns.client.values import Subscription
+from cns.delivery.envelope import timestamp_text
 from cns.filters.evaluation import matches
 from cns.filters.message_values import attribute_values, body_values
 from cns.filters.model import Scope
 from cns.filters.parser import read_filter
 from cns.filters.reasons import reason
+from cns.subscriptions.subscription import PAUSED
+from cns_cli.durations import duration_ms
 from cns_cli.options import Json
 from cns_cli.output import print_json, print_table, print_value
 from cns_cli.remote.connection import EXIT_USAGE, Service, with_service
@@ -69,6 +72,68 @@ def delete(service: Service, arn: Arn, json: Json = False) -> None:
     _check(arn)
     service.run(lambda client: client.unsubscribe(arn))
     print_value({"deleted": arn}, "", json=json)
+
+
+@app.command("pause")
+@with_service
+def pause(service: Service, arn: Arn, json: Json = False) -> None:
+    """Hold the messages of a subscription, each for 14 days, until it is resumed.
+
+    Example: cns subscriptions pause arn:aws:sns:us-east-1:123456789012:news:2bcfbf39-05c3-41de-beaa-fcfcc21c8f55
+    """
+    _set_paused(service, arn, True, json)
+
+
+@app.command("resume")
+@with_service
+def resume(service: Service, arn: Arn, json: Json = False) -> None:
+    """Send what was held of a paused subscription, and what comes from now on.
+
+    Example: cns subscriptions resume arn:aws:sns:us-east-1:123456789012:news:2bcfbf39-05c3-41de-beaa-fcfcc21c8f55
+    """
+    _set_paused(service, arn, False, json)
+
+
+def _set_paused(service: Service, arn: str, paused: bool, json: bool) -> None:
+    _check(arn)
+    change = {PAUSED: "true" if paused else "false"}
+    service.run(lambda client: client.set_subscription_attributes(arn, change))
+    print_value({"arn": arn, "paused": paused}, "", json=json)
+
+
+@app.command("portal-link")
+@with_service
+def portal_link(
+    service: Service,
+    arn: Arn,
+    life: Annotated[str, typer.Option(help="When it ends: 12h, 7d; 366d at most.")] = "7d",
+    links: Annotated[bool, typer.Option("--list", help="List the links that have not ended, without their URLs.")] = (
+        False
+    ),
+    revoke: Annotated[str, typer.Option(metavar="ID", help="End the link with this id.")] = "",
+    json: Json = False,
+) -> None:
+    """Print a link with which the owner of the endpoint sees its deliveries, retries, pauses and resumes them.
+
+    Example: cns subscriptions portal-link arn:aws:sns:us-east-1:123456789012:news:2bcfbf39-05c3-41de-beaa-fcfcc21c8f55
+    """
+    _check(arn)
+    if revoke:
+        service.run(lambda client: client.revoke_portal_link(arn, revoke))
+        print_value({"revoked": revoke}, "", json=json)
+    elif links:
+        found = service.run(lambda client: client.portal_links(arn))
+        if json:
+            print_json(found)
+        else:
+            rows = [(one.id, timestamp_text(one.expires_at), one.made_by) for one in found]
+            print_table(("id", "ends", "made by"), rows)
+    else:
+        life_ms = duration_ms(life)
+        if life_ms is None:
+            _refuse(f"{life!r} is not a duration such as 12h or 7d")
+        made = service.run(lambda client: client.create_portal_link(arn, life_ms // 1000))
+        print_value(made, made.url, json=json)
 
 
 class _Verdict(NamedTuple):

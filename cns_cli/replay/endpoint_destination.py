@@ -13,11 +13,11 @@ from typing import NamedTuple, TypedDict
 
 from msgspec.structs import replace
 
+from cns.archives.replay_jobs import as_replay
 from cns.delivery.envelope import MessageType
 from cns.delivery.target import Target
 from cns.endpoints.outcome import Delivered, Failed, Outcome
 from cns.notification import Notification
-from cns_cli.replay.job_destinations import adapt
 from cns_cli.replay.model import ReplayStopped
 from cns_cli.replay.pace import Sleep
 from cns_common.clock import Clock
@@ -79,7 +79,7 @@ class EndpointDestination:
 
     def _adapted(self, notification: Notification) -> Notification:
         """The topic in the message stays its own."""
-        adapted = adapt(notification, notification.topic_arn, self._replay_id)
+        adapted = as_replay(notification, notification.topic_arn, self._replay_id)
         return replace(adapted, message_deduplication_id=f"{notification.id}-{self._replay_id}")
 
     async def _send_line(self, notifications: Sequence[Notification]) -> None:

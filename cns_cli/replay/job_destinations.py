@@ -9,12 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from msgspec.structs import replace
-
-from cns.archives.replay_jobs import enqueue_in_chunks, matched_event, replay_job, replay_queue, wanted_by
+from cns.archives.replay_jobs import as_replay, enqueue_in_chunks, matched_event, replay_job, replay_queue, wanted_by
 from cns.delivery import jobs
 from cns.delivery.jobs import TARGETS_MAX, EndpointJob
-from cns.limits import FIFO_SUFFIX
 from cns.notification import Notification
 from cns.publishing.matching import MatchPage, SubscriptionMatcher
 from cns.queue_port.contract import NewJob, QueuePort
@@ -49,7 +46,7 @@ class SubscriptionDestination:
     async def send(self, notifications: Sequence[Notification]) -> int:
         await self._backlog.wait()
         wanted = wanted_by(self._subscription, notifications)
-        adapted = [adapt(each, self._subscription.topic_arn, self._replay_id) for each in wanted]
+        adapted = [as_replay(each, self._subscription.topic_arn, self._replay_id) for each in wanted]
         for each in adapted:
             self._context.events.emit(matched_event(each, 1, self._replay_id, self._context.clock.now_ms()))
         new_jobs = [replay_job(self._subscription.arn, each, self._replay_id) for each in adapted]
@@ -69,7 +66,7 @@ class SubscribersDestination:
 
     async def send(self, notifications: Sequence[Notification]) -> int:
         await self._backlog.wait()
-        adapted = [adapt(each, self._topic_arn, self._replay_id) for each in notifications]
+        adapted = [as_replay(each, self._topic_arn, self._replay_id) for each in notifications]
         pages = await self._matcher.pages(self._topic_arn, adapted, "", TARGETS_MAX)
         new_jobs: list[NewJob] = []
         for notification, page in zip(adapted, pages, strict=True):
@@ -94,20 +91,3 @@ class SubscribersDestination:
             return []
         job = EndpointJob(notification.id, self._topic_arn, page.arns, notification)
         return [NewJob(jobs.ENDPOINT_JOBS, f"{notification.id}/{part}", jobs.encode(job), self._topic_arn)]
-
-
-def adapt(notification: Notification, topic_arn: str, replay_id: str) -> Notification:
-    """The notification as the topic's subscribers get it, marked as replayed.
-
-    On a FIFO topic its deduplication id is its own, so that messages with equal content, which were published hours
-    apart, are all delivered, and a page that is repeated after a kill is not.
-    """
-    fifo = topic_arn.endswith(FIFO_SUFFIX)
-    return replace(
-        notification,
-        topic_arn=topic_arn,
-        replayed=True,
-        sequence_number=notification.sequence_number if fifo else "",
-        message_group_id=notification.message_group_id or (notification.id if fifo else ""),
-        message_deduplication_id=f"{notification.id}-{replay_id}" if fifo else "",
-    )

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
+from cns.archives.replay_jobs import as_replay
 from cns.delivery import jobs
 from cns.notification import Notification
 from cns.publishing.accept import Dispatcher
@@ -14,7 +15,6 @@ from cns.publishing.requests import SizedNotification
 from cns.queue_port.contract import QueuePort
 from cns.topics.cache import TopicView
 from cns_cli.replay.backlog import Backlog
-from cns_cli.replay.job_destinations import adapt
 from cns_cli.replay.pace import Sleep
 
 
@@ -38,7 +38,7 @@ class TopicDestination:
 
     def _sized(self, notification: Notification) -> SizedNotification:
         adapted = replace(
-            adapt(notification, self._view.arn, self._replay_id),
+            as_replay(notification, self._view.arn, self._replay_id),
             sequence_number="",
             signature_version=self._view.signature_version,
         )

@@ -219,12 +219,16 @@ async def open_store(settings: Settings) -> StoreHost:
 
 async def print_first_key(settings: Settings, host: StoreHost) -> None:
     """Create an account at the first start and print its key, once."""
+    from cns_cli.acts import run_recorded
+    from cns_common.aws.auth.access_keys import described_key
     from cns_common.aws.auth.accounts import exports
 
     url = base_url(settings)
     _warn_of_auth_off(settings)
     if host.accounts.empty():
-        key = await host.accounts.create(host.backend.clock.now_ms())
+        clock = host.backend.clock
+        created = host.accounts.create(clock.now_ms())
+        key = await run_recorded(settings, clock, "CreateAccount", created, described_key)
         account = settings.account_id if settings.auth == "off" else key.account
         print(f"# account {account}; paste these lines, they are shown only now:")
         print(exports(key, settings.region, url), end="", flush=True)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn, TypeVar
 
 import typer
 
+from cns_cli.acts import recorded
 from cns_cli.options import Json
 from cns_cli.output import print_json, print_value
 from cns_common.configuration.settings import Settings, load_settings
@@ -84,7 +85,8 @@ def site_activate(
     if name not in settings.site_replicas():
         _refuse(f"{name} is no site of CNS_CASSANDRA_SITES", EXIT_USAGE)
     change = SiteChange(name, settings.cassandra_data_centre, other_site_lost, repaired)
-    decision = _run(settings, lambda sites: sites.activate(change))
+    with recorded(None, "ActivateSite", name, "the other site is lost" if other_site_lost else ""):
+        decision = _run(settings, lambda sites: sites.activate(change))
     print_value(
         {"active": decision.active, "epoch": decision.epoch},
         f"cns: site {decision.active} is active, activation {decision.epoch}",

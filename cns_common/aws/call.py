@@ -5,7 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
+
+Via = Literal["aws", "rest", "pages"]
+"""The face of the service by which a call came."""
 
 WhenGone = Callable[[Callable[[], None]], None]
 """Registers a callback for when the caller disconnects; if it has already, the callback runs at once. A second callback
@@ -74,6 +77,7 @@ class Call:
     facts: Mapping[str, str | list[str]] = field(default_factory=dict)  # more condition keys, such as aws:SourceArn
     when_gone: WhenGone | None = None  # ends a long poll
     extend: Extend | None = None  # for a long poll
+    via: Via = "aws"
 
     @property
     def user_agent(self) -> str:

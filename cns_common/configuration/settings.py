@@ -220,6 +220,10 @@ class Settings(BaseSettings):
     pipeline_keep_days: Annotated[int, Field(ge=0)] = 400
     """Days before the newest whose events stay in the pipeline's table; 0: all."""
 
+    acts_retention_s: Annotated[int, Field(ge=1)] = 400 * 24 * 3_600
+    acts_bytes_max: Annotated[int, Field(ge=1)] = 256 * 1024 * 1024
+    """The size of the log of administrative acts: the oldest go first."""
+
     delivery_log_days: Annotated[int, Field(ge=0)] = 7
     """Delivery status logs are kept for this long; 0: none are written."""
     delivery_log_bytes_max: Annotated[int, Field(ge=1)] = 1024 * 1024 * 1024
@@ -330,6 +334,11 @@ class Settings(BaseSettings):
     def events_path(self) -> Path:
         """The directory of event files."""
         return self.data / "events" if self.events_dir is None else self.events_dir
+
+    @property
+    def acts_path(self) -> Path:
+        """The directory of the log of administrative acts."""
+        return self.data / "acts"
 
     @property
     def delivery_logs_path(self) -> Path:

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
+import msgspec
 import structlog
 
 from cns_common.clock import Clock
@@ -76,13 +77,16 @@ class NoAuditLog:
 
 
 class AuditWriter:
-    """See `AuditLog`. May be used from any event loop."""
+    """See `AuditLog`. May be used from any event loop. It also writes the log of administrative acts
+    (`cns_common.acts.log`), in segments without the suffix."""
 
-    def __init__(self, directory: Path, process: str, clock: Clock, limits: SegmentLimits) -> None:
+    def __init__(
+        self, directory: Path, process: str, clock: Clock, limits: SegmentLimits, suffix: str = AUDIT_SUFFIX
+    ) -> None:
         self._directory = directory
         self._clock = clock
         self._retention = SegmentRetention(directory, limits.retention_s, limits.bytes_max)
-        self._series = SegmentSeries(directory, process + AUDIT_SUFFIX, clock, limits)
+        self._series = SegmentSeries(directory, process + suffix, clock, limits)
         self._lock = threading.Lock()
         self._wake = threading.Event()
         self._stopping = False
@@ -109,24 +113,28 @@ class AuditWriter:
         if waiting is not None and len(waiting.lines) >= WAITING_BYTES_MAX:
             raise StoreUnavailable("too many audit events wait for the disk")
 
-    async def write(self, events: Sequence[AuditEvent]) -> None:
+    async def write(self, events: Sequence[msgspec.Struct], within_s: float = WRITE_S_MAX) -> None:
         loop = asyncio.get_running_loop()
         written: asyncio.Future[None] = loop.create_future()
+        self.write_later(events, [(loop, written)])
+        deadline = loop.call_later(within_s, self._give_up, written)  # asyncio.timeout() needs a task
+        try:
+            await written
+        finally:
+            deadline.cancel()
+
+    def write_later(self, events: Sequence[msgspec.Struct], waiters: Sequence[_Waiter] = ()) -> None:
+        """Write the events soon, and then answer the waiters. Raises OutcomeUnknown while the process ends."""
         with self._lock:
             if self._stopping:
                 raise OutcomeUnknown("the process ends: audit events are not written any more")
             for event in events:
                 self._append(event)
-            self._waiters.append((loop, written))
+            self._waiters += waiters
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="audit", daemon=True)
                 self._thread.start()
         self._wake.set()
-        deadline = loop.call_later(WRITE_S_MAX, self._give_up, written)  # asyncio.timeout() needs a task
-        try:
-            await written
-        finally:
-            deadline.cancel()
 
     def samples(self) -> list[Sample]:
         if self._crowded and self._thread is None:  # nothing else looks again before the next call
@@ -149,7 +157,7 @@ class AuditWriter:
             reason = self._refusal or "it is slow"
             written.set_exception(OutcomeUnknown(f"audit events are not on the disk yet: {reason}"))
 
-    def _append(self, event: AuditEvent) -> None:
+    def _append(self, event: msgspec.Struct) -> None:
         self._number = number = self._number + 1
         waiting = self._waiting
         if waiting is None:

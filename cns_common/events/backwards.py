@@ -63,8 +63,13 @@ def _segment(path: Path) -> SegmentFile | None:
 
 
 def lines_backwards(path: Path, needle: bytes, reach: Reach) -> Iterator[bytes]:
-    """The complete lines of a segment with the needle, the last one first; none of a segment that was removed."""
-    file = open_segment(path)
+    """The complete lines of a segment with the needle, the last one first; none of a segment that was removed. One that
+    may not be read counts as cut."""
+    try:
+        file = open_segment(path)
+    except PermissionError:  # a command that another user ran wrote it
+        reach.cut = True
+        return
     if file is None:
         return
     with file:

@@ -10,7 +10,7 @@ import heapq
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import NamedTuple
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
@@ -54,6 +54,23 @@ class NewestEvents(msgspec.Struct, frozen=True, kw_only=True):
     segments: int
 
 
+class HasTime(Protocol):
+    @property
+    def at_ms(self) -> int: ...
+
+
+Timed = TypeVar("Timed", bound=HasTime)
+
+
+class Newest(NamedTuple, Generic[Timed]):
+    """See `NewestEvents`."""
+
+    events: tuple[Timed, ...]
+    complete: bool
+    read_bytes: int
+    segments: int
+
+
 def field(name: str, text: str) -> bytes:
     """A member of an event as its line has it. `text` needs no escapes: an ARN, or an id."""
     return f'"{name}":"{text}"'.encode()
@@ -68,8 +85,24 @@ def newest_events(
     bytes_max: int = BYTES_MAX,
 ) -> NewestEvents:
     """Up to `n` of the newest delivery events that are `wanted`, of lines with the needle and one of the marks."""
+    found: Newest[DeliveryEvent] = newest_of(directories, _read, needle, marks, wanted, n, bytes_max)
+    return NewestEvents(
+        events=found.events, complete=found.complete, read_bytes=found.read_bytes, segments=found.segments
+    )
+
+
+def newest_of(
+    directories: Sequence[Path],
+    read: Callable[[bytes], Timed | None],
+    needle: bytes,
+    marks: Sequence[bytes],
+    wanted: Callable[[Timed], bool],
+    n: int,
+    bytes_max: int,
+) -> Newest[Timed]:
+    """As `newest_events`, for events that `read` makes of lines; None for another line."""
     reach = Reach(bytes_max)
-    newest: list[tuple[int, int, DeliveryEvent]] = []
+    newest: list[tuple[int, int, Timed]] = []
     segments = found = 0
     complete = True
     for number, folder in enumerate(folders_backwards(directories)):
@@ -78,7 +111,7 @@ def newest_events(
             break
         for segment in folder:
             segments += 1
-            for event in islice(filter(wanted, _deliveries(segment.path, needle, marks, reach)), n):
+            for event in islice(filter(wanted, _events(segment.path, read, needle, marks, reach)), n):
                 found += 1
                 entry = (event.at_ms, -found, event)
                 if len(newest) < n:
@@ -86,14 +119,14 @@ def newest_events(
                 else:
                     heapq.heappushpop(newest, entry)
     events = tuple([event for *_, event in sorted(newest, key=lambda one: one[:2], reverse=True)])
-    return NewestEvents(
-        events=events, complete=complete and not reach.cut and found < n, read_bytes=reach.used, segments=segments
-    )
+    return Newest(events, complete and not reach.cut and found < n, reach.used, segments)
 
 
-def _deliveries(path: Path, needle: bytes, marks: Sequence[bytes], reach: Reach) -> Iterator[DeliveryEvent]:
+def _events(
+    path: Path, read: Callable[[bytes], Timed | None], needle: bytes, marks: Sequence[bytes], reach: Reach
+) -> Iterator[Timed]:
     for line in lines_backwards(path, needle, reach):
-        if any(mark in line for mark in marks) and (event := _read(line)) is not None:
+        if any(mark in line for mark in marks) and (event := read(line)) is not None:
             yield event
 
 

@@ -15,6 +15,7 @@ from cns_common.aws.http_request import HttpRequest
 from cns_common.aws.protocol.errors import Answer
 from cns_common.errors import CnsError
 from cns_server.pages.accounts import AccountPages
+from cns_server.pages.acts import ActPages
 from cns_server.pages.context import PageContext
 from cns_server.pages.dead_letters import DeadLetterPages
 from cns_server.pages.endpoints import EndpointPages
@@ -24,12 +25,14 @@ from cns_server.pages.rendering import Templates
 from cns_server.pages.reports import ReportPages
 from cns_server.pages.service import ServicePages
 from cns_server.pages.sessions import Sessions, SignInRequired
-from cns_server.pages.sign_in import add_sign_in
+from cns_server.pages.sign_in import SignInPages
 from cns_server.pages.sources import EventReader, PageSources
 from cns_server.pages.subscriptions import SubscriptionPages
 from cns_server.pages.topics import TopicPages
 from cns_server.rest.app import RestApp
 from cns_server.rest.problems import Problem, status_and_text, title_of
+
+STATIC = Path(__file__).parent / "static"
 
 
 class _Pages(Protocol):
@@ -50,20 +53,21 @@ class PagesApp(FastAPI):
         context = PageContext(rest.calls, sessions, self._templates)
         reader = EventReader(sources.settings)
         groups: list[_Pages] = [
+            SignInPages(sessions, self._templates, rest.calls),
             QueuePages(context, rest.queue_routes, rest.message_routes, sources, reader),
             DeadLetterPages(context, rest.dead_letter_routes),
             TopicPages(context, rest.topic_routes, reader),
-            SubscriptionPages(context, rest.topic_routes, reader),
+            SubscriptionPages(context, rest.topic_routes, rest.portal_link_routes, reader),
             AccountPages(context, rest.account_routes),
             MessagePages(context, sources, reader, rest.topic_routes),
             EndpointPages(context, sources),
             ReportPages(context, sources),
             ServicePages(context, sources),
+            ActPages(context, rest.act_routes),
         ]
-        add_sign_in(self, sessions, self._templates)
         for group in groups:
             group.add_to(self)
-        self.mount("/static", StaticFiles(directory=Path(__file__).parent / "static"), name="static")
+        self.mount("/static", StaticFiles(directory=STATIC), name="static")
         self._add_failures()
 
     def landing(self, request: HttpRequest) -> Answer:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Awaitable
+from typing import Any, TypeVar
 from urllib.parse import urlencode
 
 from fastapi import Request
@@ -15,6 +16,7 @@ from cns_server.rest.calls import RestCall, RestCalls
 from cns_server.rest.problems import Problem
 
 FIELDS_MAX = 20
+Done = TypeVar("Done")
 
 
 class Form:
@@ -75,6 +77,10 @@ class PageContext:
     def check_operator(self, rest: RestCall) -> None:
         """Raise Problem 403 for others than an operator."""
         self._calls.check_operator(rest)
+
+    async def act(self, rest: RestCall, action: str, work: Awaitable[Done], target: str = "", detail: str = "") -> Done:
+        """The result of an administrative act of the service, which is recorded."""
+        return await self._calls.act(rest, action, work, target, detail)
 
     async def posted(self, request: Request) -> tuple[Session, RestCall, Form]:
         """The same for a posted form of this session. Raises Problem 403 for another form."""

@@ -50,11 +50,11 @@ class EndpointPages:
 
     async def probe(self, request: Request) -> Response:
         """Let a worker try the endpoint now instead of at its next time. Only one's own, but for operators."""
-        session, _, form = await self._context.posted(request)
+        session, rest, form = await self._context.posted(request)
         account, endpoint = form.text("account"), form.text("endpoint")
         if not any((row.account, row.endpoint) == (account, endpoint) for row in await self._breakers(session)):
             raise Problem(404, "NoSuchBreaker", "The endpoint has no open circuit breaker any more.")
-        await self._control.ask_probe(account, endpoint)
+        await self._context.act(rest, "ProbeEndpoint", self._control.ask_probe(account, endpoint), endpoint)
         return done("/ui/endpoints", "probed")
 
     async def _breakers(self, session: Session) -> list[BreakerRow]:

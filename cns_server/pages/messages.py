@@ -15,7 +15,8 @@ from cns_common.errors import RequestError
 from cns_server.pages.context import PageContext
 from cns_server.pages.sessions import Session
 from cns_server.pages.sources import EventReader, PageSources
-from cns_server.pages.views import activity
+from cns_server.pages.views import activity, causes
+from cns_server.pages.views.causes import Why, throttled
 from cns_server.pages.views.message_view import topic_name, view_of
 from cns_server.rest.calls import RestCall
 from cns_server.rest.problems import Problem
@@ -24,7 +25,7 @@ from cns_server.rest.topics import TopicRoutes
 ARN_CHARS_MAX = 500
 MESSAGE_ID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 GROUPS = ("endpoint", "topic", "subscription")
-RATES_READ_MAX = 100
+WAITS_READ_MAX = 100
 SUBSCRIPTIONS_READ_MAX = 2_000
 """Of the topic of a message, so that its page opens at once; any one can be asked for."""
 
@@ -91,7 +92,7 @@ class MessagePages:
             raise Problem(404, "NoSuchMessage", f"Nothing is known of a message {message_id}.")
         if subscription and not subscription.startswith(f"{found.topic}:"):
             raise Problem(404, "NoSuchSubscription", "The subscription is not one of the message's topic.")
-        view = view_of(found, await self._rates(found))
+        view = view_of(found, await self._waits(found))
         return self._context.page(request, "message.html", session, id=message_id, message=view, found=found)
 
     async def _may_see(self, rest: RestCall, session: Session, found: Explanation) -> bool:
@@ -111,12 +112,13 @@ class MessagePages:
             return error.code == "NotFound"  # deleted since
         return True
 
-    async def _rates(self, found: Explanation) -> dict[str, int]:
-        """The messages a second of throttled subscriptions that wait."""
+    async def _waits(self, found: Explanation) -> dict[str, Why]:
+        """Why subscriptions wait that are throttled or paused, by ARN."""
         waiting = [one.subscription for one in found.histories if one.status is DeliveryStatus.WAITING]
-        arns = [arn for arn in waiting if arn][:RATES_READ_MAX]
+        arns = [arn for arn in waiting if arn][:WAITS_READ_MAX]
         if not arns:
             return {}
         topic = await self._backend.topics.get(found.topic)
         targets = [target_of(one, topic) for one in await self._backend.subscriptions.get(arns)]
-        return {one.arn: one.receives_per_second for one in targets if one.receives_per_second is not None}
+        paused = {one.arn: causes.PAUSED for one in targets if one.paused}
+        return {one.arn: throttled(one.receives_per_second) for one in targets if one.receives_per_second} | paused

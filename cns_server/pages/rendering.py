@@ -11,7 +11,7 @@ import jinja2
 from fastapi import Request
 from fastapi.responses import HTMLResponse
 
-from cns_server.pages.sessions import Session
+from cns_server.pages.sessions import FormSession
 
 _HEADERS = {
     "content-security-policy": (
@@ -19,7 +19,6 @@ _HEADERS = {
         "frame-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
     ),
     "cache-control": "no-store",
-    "referrer-policy": "same-origin",
     "x-content-type-options": "nosniff",
 }
 NOTICES = {
@@ -35,11 +34,17 @@ NOTICES = {
     "redrive": "The redrive has begun.",
     "subscribed": "Subscribed. HTTP and e-mail endpoints must confirm.",
     "unsubscribed": "The subscription is deleted.",
+    "paused": "Deliveries are paused. Messages are kept for 14 days.",
+    "resumed": "Deliveries are resumed: what was kept is sent now.",
+    "retried": "The message is sent again. It shows here when it was tried.",
+    "revoked": "The link is revoked. Whoever used it is out.",
 }
 
 
 class Templates:
-    def __init__(self, version: str) -> None:
+    def __init__(self, version: str, referrer: str = "same-origin") -> None:
+        """`referrer` is the policy of the pages' links."""
+        self._headers = {**_HEADERS, "referrer-policy": referrer}
         self._environment = jinja2.Environment(
             loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"),
             autoescape=True,
@@ -55,10 +60,10 @@ class Templates:
     def landing(self, url: str) -> HTMLResponse:
         """The page that a browser gets at the root of the port."""
         text = self._environment.get_template("landing.html").render(url=url, version=self._version)
-        return HTMLResponse(text, 200, _HEADERS)
+        return HTMLResponse(text, 200, self._headers)
 
     def page(
-        self, request: Request, template: str, session: Session | None, status: int = 200, **values: Any
+        self, request: Request, template: str, session: FormSession | None, status: int = 200, **values: Any
     ) -> HTMLResponse:
         text = self._environment.get_template(template).render(
             session=session,
@@ -67,7 +72,7 @@ class Templates:
             here=request.url.path,
             **values,
         )
-        return HTMLResponse(text, status, _HEADERS)
+        return HTMLResponse(text, status, self._headers)
 
 
 def _when(at_ms: int) -> str:

@@ -22,6 +22,7 @@ from cns_common.metrics.model import Metric
 from cns_server.pages.context import PageContext, done
 from cns_server.pages.live import live_response
 from cns_server.pages.sources import PageSources
+from cns_server.rest.calls import RestCall
 from cns_server.rest.problems import Problem
 
 _SHOWN: tuple[tuple[str, Metric], ...] = (
@@ -78,22 +79,29 @@ class ServicePages:
     async def resize(self, request: Request) -> Response:
         """The size of a pool in one worker, or in all, as `cns pool resize`."""
         _, rest, form = await self._context.posted(request)
-        self._context.check_operator(rest)
         pool, worker, threads = form.text("pool"), form.text("worker"), form.number("threads") or 0
+        work = self._resize(rest, pool, worker, threads)
+        await self._context.act(rest, "ResizePool", work, pool, f"{worker or 'every worker'}, {threads} threads")
+        return done("/ui/service", "resized")
+
+    async def _resize(self, rest: RestCall, pool: str, worker: str, threads: int) -> None:
+        self._context.check_operator(rest)
         await self._check_pool(pool, worker)
         if not 1 <= threads <= POOL_THREADS_MAX:
             raise Problem(400, "InvalidRequest", f"A pool has 1 to {POOL_THREADS_MAX} threads in each worker.")
         now_ms = self._backend.clock.now_ms()
         size = PoolSize(pool=pool, worker=worker, threads=threads, set_by="operator (pages)", set_at_ms=now_ms)
         await self._backend.pool_sizes.put(size)
-        return done("/ui/service", "resized")
 
     async def reset(self, request: Request) -> Response:
         _, rest, form = await self._context.posted(request)
-        self._context.check_operator(rest)
-        await self._check_pool(form.text("pool"), EVERY_WORKER)
-        await self._backend.pool_sizes.remove(form.text("pool"), EVERY_WORKER)
+        await self._context.act(rest, "ResetPool", self._reset(rest, form.text("pool")), form.text("pool"))
         return done("/ui/service", "resized")
+
+    async def _reset(self, rest: RestCall, pool: str) -> None:
+        self._context.check_operator(rest)
+        await self._check_pool(pool, EVERY_WORKER)
+        await self._backend.pool_sizes.remove(pool, EVERY_WORKER)
 
     async def _check_pool(self, pool: str, worker: str) -> None:
         if pool not in POOLS:

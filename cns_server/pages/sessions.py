@@ -7,6 +7,7 @@ import hmac
 import re
 from dataclasses import dataclass
 from hashlib import sha256
+from typing import Protocol
 from urllib.parse import urlsplit
 
 from fastapi import Request, Response
@@ -69,19 +70,21 @@ class Sessions:
 
     def sign_in(
         self, response: Response, *, key_id: str, secret: str, operator_token: str, region: str, secure: bool
-    ) -> None:
+    ) -> Principal:
         """Set the cookies. Raises Problem 401 for wrong credentials."""
         if region and not REGION.fullmatch(region):
             raise Problem(400, "InvalidRequest", "A region is like us-east-1.")
         if operator_token:
-            self._authenticator.bearer(operator_token, "")
+            principal = self._authenticator.bearer(operator_token, "")
             token = operator_token
         else:
             caller = self._authenticator.by_secret(key_id, secret)
+            principal = Principal(caller=caller, region=region)
             expires_s = self._clock.now_ms() // 1000 + SESSION_S
             token = sign_grant(Grant(key_id, caller.account, expires_s), secret)
         for name, value in ((COOKIE, token), (REGION_COOKIE, region)):
             response.set_cookie(name, value, SESSION_S, path=_PATH, secure=secure, httponly=True, samesite="strict")
+        return principal
 
     def sign_out(self, response: Response) -> None:
         response.delete_cookie(COOKIE, path=_PATH)
@@ -94,7 +97,14 @@ def _is_narrow(principal: Principal) -> bool:
     return grant is not None and bool(grant.levels or grant.queue or grant.account != principal.caller.account)
 
 
-def check_form(request: Request, session: Session, given: str) -> None:
+class FormSession(Protocol):
+    """A session whose forms send its token back."""
+
+    @property
+    def form_token(self) -> str: ...
+
+
+def check_form(request: Request, session: FormSession, given: str) -> None:
     """Raise Problem 403 for a form that another site sent."""
     origin = request.headers.get("origin", "")
     foreign = origin not in ("", "null") and urlsplit(origin).netloc != request.headers.get("host", "")

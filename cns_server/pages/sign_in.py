@@ -1,51 +1,88 @@
-"""Sign in and out."""
+"""Sign in and out. Each sign-in is recorded as an administrative act; of those that fail, one a second."""
 
 from __future__ import annotations
+
+import re
+import time
 
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import RedirectResponse
 
+from cns_common.acts.record import OK, Actor
+from cns_common.acts.recorder import actor_of
+from cns_common.ids import uuid_text
+from cns_common.log_throttle import LogThrottle
+from cns_common.peer_address import peer_address
 from cns_server.pages.context import FIELDS_MAX, Form
 from cns_server.pages.rendering import Templates
 from cns_server.pages.sessions import FORM_FIELD, Sessions, SignInRequired, check_form
+from cns_server.rest.calls import RestCalls
 from cns_server.rest.problems import Problem
 
+ACTION = "cns:SignIn"
+_KEY_ID = re.compile("[A-Z0-9]{16,128}")
 
-def add_sign_in(app: FastAPI, sessions: Sessions, templates: Templates) -> None:
-    @app.get("/")
-    async def home(request: Request) -> Response:
-        operator = sessions.find(request).principal.operator
+
+class SignInPages:
+    def __init__(self, sessions: Sessions, templates: Templates, calls: RestCalls) -> None:
+        self._sessions = sessions
+        self._templates = templates
+        self._calls = calls
+        self._failures = LogThrottle(time.monotonic)
+        """Who guesses keys must not push other acts out of the log, whose size is limited."""
+
+    def add_to(self, app: FastAPI) -> None:
+        app.add_api_route("/", self.home, methods=["GET"])
+        app.add_api_route("/sign-in", self.ask, methods=["GET"])
+        app.add_api_route("/sign-in", self.sign_in, methods=["POST"])
+        app.add_api_route("/sign-out", self.sign_out, methods=["POST"])
+
+    async def home(self, request: Request) -> Response:
+        operator = self._sessions.find(request).principal.operator
         return RedirectResponse("/ui/accounts" if operator else "/ui/queues", 303)
 
-    @app.get("/sign-in")
-    async def ask(request: Request) -> Response:
-        return templates.page(request, "sign_in.html", None, failure="")
+    async def ask(self, request: Request) -> Response:
+        return self._templates.page(request, "sign_in.html", None, failure="")
 
-    @app.post("/sign-in")
-    async def sign_in(request: Request) -> Response:
+    async def sign_in(self, request: Request) -> Response:
         form = Form(await request.form(max_files=0, max_fields=FIELDS_MAX))
         response = RedirectResponse("/ui/", 303)
         try:
-            sessions.sign_in(
-                response,
-                key_id=form.text("key_id").strip(),
-                secret=form.text("secret").strip(),
-                operator_token=form.text("operator_token").strip(),
-                region=form.text("region").strip(),
-                secure=request.url.scheme == "https",
-            )
+            await self._sign_in(request, response, form)
         except Problem as problem:
-            return templates.page(request, "sign_in.html", None, problem.status, failure=problem.detail)
+            return self._templates.page(request, "sign_in.html", None, problem.status, failure=problem.detail)
         return response
 
-    @app.post("/sign-out")
-    async def sign_out(request: Request) -> Response:
+    async def _sign_in(self, request: Request, response: Response, form: Form) -> None:
+        given = {name: form.text(name).strip() for name in ("key_id", "secret", "operator_token", "region")}
+        secure = request.url.scheme == "https"
+        try:
+            principal = self._sessions.sign_in(response, secure=secure, **given)
+        except Problem as problem:
+            suppressed = self._failures.admit()
+            if suppressed is not None:
+                detail = f"{suppressed} more failed before" if suppressed else ""
+                await self._calls.acts.record(_stranger(request, given["key_id"]), ACTION, problem.code, "", detail)
+            raise
+        await self._calls.acts.record(actor_of(self._calls.begin_as(request, principal).call), ACTION, OK)
+
+    async def sign_out(self, request: Request) -> Response:
         response = RedirectResponse("/ui/sign-in", 303)
         try:
-            session = sessions.find(request)
+            session = self._sessions.find(request)
         except SignInRequired:
             return response
         form = Form(await request.form(max_files=0, max_fields=FIELDS_MAX))
         check_form(request, session, form.text(FORM_FIELD))
-        sessions.sign_out(response)
+        self._sessions.sign_out(response)
         return response
+
+
+def _stranger(request: Request, key_id: str) -> Actor:
+    """Who could not sign in. What is no key id may be a secret in the wrong field, and is not recorded."""
+    return Actor(
+        via="pages",
+        key_id=key_id if _KEY_ID.fullmatch(key_id) else "",
+        address=peer_address(request.client.host) if request.client else "",
+        request_id=uuid_text(),
+    )

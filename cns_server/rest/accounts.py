@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Awaitable, Callable
+from typing import Annotated, TypeVar
 
 from fastapi import APIRouter, Path, Response
 
-from cns_backend.account_removal import AccountRemoval
+from cns_backend.account_removal import AccountRemoval, RemovalStep
 from cns_common.aws.auth.access_keys import AccessKey as StoredKey
+from cns_common.aws.auth.access_keys import described_key
 from cns_common.aws.auth.accounts import Account as StoredAccount
 from cns_common.aws.auth.accounts import AccountStore
 from cns_common.clock import Clock
-from cns_server.rest.calls import RestCalls
+from cns_server.rest.calls import RestCall, RestCalls
 from cns_server.rest.dependencies import Begun
 from cns_server.rest.models import (
     AccessKey,
@@ -29,6 +31,7 @@ from cns_server.rest.queues import AccountId
 
 UserName = Annotated[str, Path(pattern=r"^[\w+=,.@-]{1,64}$")]
 KeyId = Annotated[str, Path(pattern="^[A-Z0-9]{16,128}$")]
+Done = TypeVar("Done")
 
 
 class AccountRoutes:
@@ -67,8 +70,7 @@ class AccountRoutes:
 
     async def create_account(self, rest: Begun) -> AccessKey:
         """A new account and its root's first key."""
-        self._calls.check_operator(rest)
-        return _key(await self._accounts.create(self._clock.now_ms()))
+        return _key(await self._made(rest, "", "CreateAccount", lambda now_ms: self._accounts.create(now_ms)))
 
     async def show_account(self, rest: Begun, account: AccountId) -> Account:
         """An account with the ids of its root's keys."""
@@ -86,8 +88,12 @@ class AccountRoutes:
         """
         if rest.principal.caller.account == account:
             raise Problem(403, "AccessDenied", "An account cannot delete itself: ask an operator.")
-        self._calls.check_operator(rest)
-        step = await self._removal.step(account)
+
+        def remove(_: int) -> Awaitable[RemovalStep]:
+            self._calls.check_operator(rest)
+            return self._removal.step(account)
+
+        step = await self._act(rest, account, "DeleteAccount", remove)
         response.status_code = 200 if step.complete else 202
         return RemovedItems(
             complete=step.complete,
@@ -100,8 +106,9 @@ class AccountRoutes:
 
     async def rotate_keys(self, rest: Begun, account: AccountId) -> AccessKey:
         """A new root key. The root's former keys, and what they signed, are refused from now on."""
-        self._calls.check_administrator(rest, account)
-        return _key(await self._accounts.rotate(account, self._clock.now_ms()))
+        return _key(
+            await self._made(rest, account, "RotateKeys", lambda now_ms: self._accounts.rotate(account, now_ms))
+        )
 
     async def list_users(self, rest: Begun, account: AccountId) -> UserList:
         """The account's users with their keys, without secrets."""
@@ -121,38 +128,84 @@ class AccountRoutes:
 
     async def add_user(self, rest: Begun, account: AccountId, body: NewUser) -> AccessKey:
         """A new user and its first key."""
-        self._calls.check_administrator(rest, account)
-        return _key(await self._accounts.add_user(account, body.name, self._clock.now_ms()))
+        return _key(
+            await self._made(
+                rest, account, "AddUser", lambda now_ms: self._accounts.add_user(account, body.name, now_ms)
+            )
+        )
 
     async def change_user(self, rest: Begun, account: AccountId, user: UserName, body: Activity) -> None:
         """Calls with the keys of an inactive user are refused."""
-        self._calls.check_administrator(rest, account)
-        await self._accounts.set_user_active(account, user, body.active)
+        detail = f"user {user}, {_activity(body)}"
+        await self._act(
+            rest, account, "ChangeUser", lambda _: self._accounts.set_user_active(account, user, body.active), detail
+        )
 
     async def delete_user(self, rest: Begun, account: AccountId, user: UserName) -> None:
         """Delete a user and its keys."""
-        self._calls.check_administrator(rest, account)
-        await self._accounts.delete_user(account, user)
+        await self._act(
+            rest, account, "DeleteUser", lambda _: self._accounts.delete_user(account, user), f"user {user}"
+        )
 
     async def add_user_key(self, rest: Begun, account: AccountId, user: UserName) -> AccessKey:
         """A second key of a user."""
-        self._calls.check_administrator(rest, account)
-        return _key(await self._accounts.add_user_key(account, user, self._clock.now_ms()))
+        return _key(
+            await self._made(
+                rest, account, "AddUserKey", lambda now_ms: self._accounts.add_user_key(account, user, now_ms)
+            )
+        )
 
     async def change_user_key(
         self, rest: Begun, account: AccountId, user: UserName, key_id: KeyId, body: Activity
     ) -> None:
         """Calls with an inactive key, and what it signed, are refused."""
-        self._calls.check_administrator(rest, account)
-        await self._accounts.set_user_key_active(account, user, key_id, body.active)
+        detail = f"user {user}, key {key_id}, {_activity(body)}"
+        await self._act(
+            rest,
+            account,
+            "ChangeUserKey",
+            lambda _: self._accounts.set_user_key_active(account, user, key_id, body.active),
+            detail,
+        )
 
     async def delete_user_key(self, rest: Begun, account: AccountId, user: UserName, key_id: KeyId) -> None:
         """Delete a key. The tokens and signed URLs that it signed are refused from now on."""
-        self._calls.check_administrator(rest, account)
-        await self._accounts.delete_user_key(account, user, key_id)
+        await self._act(
+            rest,
+            account,
+            "DeleteUserKey",
+            lambda _: self._accounts.delete_user_key(account, user, key_id),
+            f"user {user}, key {key_id}",
+        )
+
+    async def _made(
+        self, rest: RestCall, account: str, action: str, make: Callable[[int], Awaitable[StoredKey]]
+    ) -> StoredKey:
+        """A new key. The record has its id, and its user."""
+        return await self._act(rest, account, action, make, described_key)
+
+    async def _act(
+        self,
+        rest: RestCall,
+        account: str,
+        action: str,
+        work: Callable[[int], Awaitable[Done]],
+        detail: str | Callable[[Done], str] = "",
+    ) -> Done:
+        """Do what an administrator of the account may do, with the present time, and record it; also a refusal."""
+
+        async def checked() -> Done:
+            self._calls.check_administrator(rest, account)
+            return await work(self._clock.now_ms())
+
+        return await self._calls.act(rest, action, checked(), account, detail)
 
     async def _all(self) -> list[StoredAccount]:
         return await self._accounts.accounts()
+
+
+def _activity(body: Activity) -> str:
+    return "active" if body.active else "inactive"
 
 
 def _account(account: str, created_ms: int, key_ids: tuple[str, ...]) -> Account:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Protocol
 
 from fastapi import APIRouter, FastAPI
 
+from cns.portal.links import PortalLinks
 from cns_backend.account_removal import AccountRemoval
 from cns_backend.backend import Backend
 from cns_server.paths import REST_PREFIX
 from cns_server.rest.accounts import AccountRoutes
+from cns_server.rest.acts import ActRoutes
 from cns_server.rest.calls import RestCalls
 from cns_server.rest.cursors import Cursors
 from cns_server.rest.debug.routes import DebugRoutes
@@ -21,6 +24,7 @@ from cns_server.rest.explorer import add_explorer
 from cns_server.rest.messages import MessageRoutes
 from cns_server.rest.models import ProblemDetails
 from cns_server.rest.permissions import PermissionRoutes
+from cns_server.rest.portal_links import PortalLinkRoutes
 from cns_server.rest.problems import MEDIA_TYPE, add_problem_handlers
 from cns_server.rest.queues import QueueRoutes
 from cns_server.rest.timed_route import TimedRoute, operation_id
@@ -53,10 +57,13 @@ class RestApp(FastAPI):
         queues: QueueService,
         backend: Backend,
         events: EventSource,
+        portal_links: PortalLinks,
+        acts: Path,
         *,
         receipt_key: bytes,
         version: str,
     ) -> None:
+        """`acts` is the directory of the log of administrative acts."""
         super().__init__(
             title="CNS",
             version=version,
@@ -72,7 +79,9 @@ class RestApp(FastAPI):
         self.queue_routes = QueueRoutes(calls, queues)
         self.message_routes = MessageRoutes(calls, queues, Cursors(receipt_key))
         self.topic_routes = TopicRoutes(calls)
+        self.portal_link_routes = PortalLinkRoutes(calls, portal_links)
         self.account_routes = AccountRoutes(calls, backend.accounts, AccountRemoval(backend, queues), clock)
+        self.act_routes = ActRoutes(calls, acts)
         recent = RecentDeliveries(events)
         self.dead_letter_routes = DeadLetterRoutes(
             calls, queues, self.queue_routes, self.message_routes, backend.subscriptions, recent
@@ -85,8 +94,10 @@ class RestApp(FastAPI):
             ("dead letters", self.dead_letter_routes),
             ("deliveries", DeliveryRoutes(calls, recent)),
             ("deliveries", FilterRoutes(calls)),
+            ("topics", self.portal_link_routes),
             ("permissions", PermissionRoutes(calls, clock)),
             ("accounts", self.account_routes),
+            ("acts", self.act_routes),
             ("debug", DebugRoutes(calls, queues)),
         ]
         for tag, routes in groups:

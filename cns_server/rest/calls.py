@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
 from fastapi import Request
 
+from cns_common.acts.recorder import ActRecorder, actor_of
 from cns_common.aws.call import Call, Params, Result
 from cns_common.aws.front_door import FrontDoor
 from cns_common.errors import StoreUnavailable
@@ -14,6 +17,8 @@ from cns_common.peer_address import peer_address
 from cns_server.admin_address import AdminAddress
 from cns_server.rest.authentication import Principal, RestAuthenticator
 from cns_server.rest.problems import Problem
+
+Done = TypeVar("Done")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,12 +48,14 @@ class RestCalls:
         front: FrontDoor,
         authenticator: RestAuthenticator,
         admin: AdminAddress,
+        acts: ActRecorder,
         *,
         public_url: str,
     ) -> None:
         self._front = front
         self.authenticator = authenticator
         self._admin = admin
+        self.acts = acts
         self._public_url = public_url.rstrip("/")
 
     @property
@@ -82,6 +89,7 @@ class RestCalls:
             headers=headers,
             trace_header=headers.get(b"x-amzn-trace-id", b"").decode("latin-1"),
             policies_enforced=self.authenticator.enforced,
+            via="rest" if request.url.path.startswith("/api/") else "pages",
         )
         return RestCall(principal=principal, call=call)
 
@@ -90,6 +98,17 @@ class RestCalls:
         self.check(rest, action, account=account, queue=queue)
         service, _, name = action.partition(":")
         return await self._front.run("sns" if service == "sns" else "sqs", name, rest.call, _without_none(params))
+
+    async def act(
+        self,
+        rest: RestCall,
+        action: str,
+        work: Awaitable[Done],
+        target: str = "",
+        detail: str | Callable[[Done], str] = "",
+    ) -> Done:
+        """The result of an administrative act that is no operation of SQS or SNS. It is recorded."""
+        return await self.acts.run(actor_of(rest.call), f"cns:{action}", work, target, detail)
 
     def check(self, rest: RestCall, action: str, *, account: str = "", queue: str = "") -> None:
         """Raise Problem if the principal's grant does not allow the action there."""

@@ -53,11 +53,18 @@ class PermissionRoutes:
 
     async def create_token(self, rest: Begun, body: PermissionRequest) -> Permission:
         """A bearer token for the caller's own account. Sign in with HTTP Basic: key id and secret."""
-        return self._permission(rest, rest.principal.caller.account, body)
+        return await self._recorded(rest, rest.principal.caller.account, body)
 
     async def create_permission(self, rest: Begun, account: AccountId, body: PermissionRequest) -> Permission:
         """A signed URL and token for an account, or one queue of it. It never allows more than the caller may do."""
-        return self._permission(rest, account, body)
+        return await self._recorded(rest, account, body)
+
+    async def _recorded(self, rest: RestCall, account: str, body: PermissionRequest) -> Permission:
+        async def make() -> Permission:
+            return self._permission(rest, account, body)
+
+        detail = f"{', '.join(body.levels) or 'all levels'}, {body.life_seconds} s"
+        return await self._calls.act(rest, "GrantPermission", make(), body.queue or account, detail)
 
     def _permission(self, rest: RestCall, account: str, body: PermissionRequest) -> Permission:
         self._calls.check(rest, "cns:GrantPermission", account=account, queue=body.queue or "")

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from cns.client import Client, Credentials
 from cns_pipeline.reports.findings.find import find
 from cns_pipeline.reports.page.page import draw_page
 from tests.acceptance.running import Up
@@ -32,6 +33,8 @@ class Estate:
     topic: str
     subscription: str
     message: str
+    link: str
+    """Opens the portal of the subscription whose endpoint is down."""
 
     def account_pages(self) -> dict[str, str]:
         """Paths by a short name: every page of an account."""
@@ -53,7 +56,12 @@ class Estate:
         }
 
     def operator_pages(self) -> dict[str, str]:
-        paths = {"accounts": "/ui/accounts", "reports": "/ui/reports", "report": f"/ui/reports/{REPORT}"}
+        paths = {
+            "accounts": "/ui/accounts",
+            "acts": "/ui/acts",
+            "reports": "/ui/reports",
+            "report": f"/ui/reports/{REPORT}",
+        }
         return {**paths, "operator-service": "/ui/service", "operator-endpoints": "/ui/endpoints"}
 
 
@@ -85,7 +93,15 @@ def furnish(service: Up) -> Estate:
         topic=topic.arn.rpartition(":")[2],
         subscription=subscription.rpartition(":")[2],
         message=messages[0],
+        link=_portal_link(service, subscription),
     )
+
+
+def _portal_link(service: Up, subscription: str) -> str:
+    keys = service.environment
+    credentials = Credentials(key_id=keys["AWS_ACCESS_KEY_ID"], secret=keys["AWS_SECRET_ACCESS_KEY"])
+    with Client(service.url, subscription.split(":")[4], credentials, region=REGION) as client:
+        return client.create_portal_link(subscription).url
 
 
 def _subscribe_endpoint_that_is_down(service: Up, topic: Topic, dead: str) -> str:

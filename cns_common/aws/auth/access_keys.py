@@ -32,6 +32,11 @@ def new_key(account: str, now_ms: int) -> AccessKey:
     return AccessKey(account, key_id, secret, now_ms)
 
 
+def described_key(key: AccessKey) -> str:
+    """The key without its secret, in words."""
+    return f"account {key.account}, {f'user {key.user}, ' if key.user else ''}key {key.key_id}"
+
+
 def caller_of(key: AccessKey) -> Caller:
     """The principal that the key belongs to."""
     if key.user:

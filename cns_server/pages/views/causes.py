@@ -38,6 +38,7 @@ _CAUSES: Mapping[str, Why] = {
     "notification_lost": Why("the stored message was lost", "Look at the store's health."),
     "invalid_attributes": Why("an attribute of the message is malformed, so no filter can be evaluated"),
     "deadline_while_open": Why("the endpoint stayed down until the message's time was over"),
+    "deadline_while_paused": Why("the subscription was paused until the message's time was over", "Resume it earlier."),
     "deadline_while_throttled": Why("throttled until the message's time was over", "Raise maxReceivesPerSecond."),
 }
 NO_POLICY = Why(
@@ -54,6 +55,7 @@ UNCONFIRMED = Why(
 LATER = Why("it was subscribed after the message was published")
 THROTTLED = Why("throttled: at most {} messages a second", "Raise maxReceivesPerSecond of its policy, or wait.")
 BUSY = Why("waits for room: its endpoint is busy or down", "See the endpoint's circuit breaker.")
+PAUSED = Why("paused: the subscription holds its messages", "They are sent when it is resumed, within 14 days.")
 MUTED = Why(
     "muted: the phone number has opted out, or the sandbox does not know it",
     "sns check-if-phone-number-is-opted-out; sns list-sms-sandbox-phone-numbers.",
@@ -63,6 +65,10 @@ QUARANTINED = Why("in quarantine: its job failed too often", "cns quarantine lis
 _SPENT = "all attempts are spent: {}"
 _PERMANENT = "given up at once: {}"
 _REFUSED = "lost: {}, and the dead-letter queue refused it"
+
+
+def throttled(per_second: int) -> Why:
+    return Why(THROTTLED.title.format(per_second), THROTTLED.advice)
 
 
 def why_failed(cause: str, reason: str = "") -> Why:

@@ -69,8 +69,8 @@ class MessageView(NamedTuple):
     totals: tuple[tuple[str, int], ...]
 
 
-def view_of(explanation: Explanation, rates: Mapping[str, int]) -> MessageView:
-    """`rates`: the messages a second of throttled subscriptions, by ARN."""
+def view_of(explanation: Explanation, waits: Mapping[str, Why]) -> MessageView:
+    """`waits`: why throttled and paused subscriptions wait, by ARN."""
     order = [*UNDELIVERED, *DeliveryStatus]
     histories = sorted(explanation.histories, key=lambda history: order.index(history.status))
     return MessageView(
@@ -79,7 +79,7 @@ def view_of(explanation: Explanation, rates: Mapping[str, int]) -> MessageView:
         stored=TEXT_IN[explanation.text_in],
         why=_why_nobody(explanation),
         steps=tuple(_topic_steps(explanation)),
-        histories=tuple(_history(one, explanation, rates) for one in histories[:HISTORIES_SHOWN_MAX]),
+        histories=tuple(_history(one, explanation, waits) for one in histories[:HISTORIES_SHOWN_MAX]),
         left_out=max(len(histories) - HISTORIES_SHOWN_MAX, 0),
         totals=tuple((status.value, n) for status, n in explanation.totals.items()),
     )
@@ -110,7 +110,7 @@ def _topic_steps(explanation: Explanation) -> Iterator[Step]:
         yield _step(drop.at_ms, f"dropped: {why_failed(drop.cause, drop.reason).title}", "bad", explanation)
 
 
-def _history(history: DeliveryHistory, explanation: Explanation, rates: Mapping[str, int]) -> HistoryView:
+def _history(history: DeliveryHistory, explanation: Explanation, waits: Mapping[str, Why]) -> HistoryView:
     steps = list(_steps(history, explanation))
     return HistoryView(
         subscription=history.subscription,
@@ -120,7 +120,7 @@ def _history(history: DeliveryHistory, explanation: Explanation, rates: Mapping[
         endpoint=history.endpoint,
         status=history.status.value,
         tone=_TONES.get(history.status, "none"),
-        why=_why(history, rates),
+        why=_why(history, waits),
         reason=history.reason,
         steps=tuple(steps[-STEPS_SHOWN_MAX:]),
         steps_left_out=max(len(steps) - STEPS_SHOWN_MAX, 0),
@@ -138,7 +138,7 @@ def _steps(history: DeliveryHistory, explanation: Explanation) -> Iterator[Step]
             yield Step("next", 0, location_text(location, explanation), "wait")
 
 
-def _why(history: DeliveryHistory, rates: Mapping[str, int]) -> Why | None:
+def _why(history: DeliveryHistory, waits: Mapping[str, Why]) -> Why | None:
     """Why the message did not arrive, in a few words; None if it did."""
     match history.status:
         case DeliveryStatus.DELIVERED:
@@ -154,7 +154,7 @@ def _why(history: DeliveryHistory, rates: Mapping[str, int]) -> Why | None:
         case DeliveryStatus.QUARANTINED:
             return causes.QUARANTINED
         case _:
-            return _why_waiting(history, rates)
+            return _why_waiting(history, waits)
 
 
 def _why_ended(history: DeliveryHistory) -> Why | None:
@@ -165,11 +165,11 @@ def _why_ended(history: DeliveryHistory) -> Why | None:
     return why_failed(last.cause, last.reason or (answers[-1] if answers else ""))
 
 
-def _why_waiting(history: DeliveryHistory, rates: Mapping[str, int]) -> Why | None:
-    rate = rates.get(history.subscription)
+def _why_waiting(history: DeliveryHistory, waits: Mapping[str, Why]) -> Why | None:
+    wait = waits.get(history.subscription)
     in_lane = any(location.queue == LANES for location in history.locations)
-    if in_lane and rate is not None:
-        return Why(causes.THROTTLED.title.format(rate), causes.THROTTLED.advice)
+    if wait is causes.PAUSED or (in_lane and wait is not None):  # a FIFO topic has no lanes
+        return wait
     failed = [attempt for attempt in history.attempts if attempt.cause]
     if failed:
         return why_failed(failed[-1].cause, failed[-1].reason)

@@ -58,11 +58,15 @@ ROUTES: dict[tuple[str, str], str] = {
     ("POST", "/topics/{name}/subscriptions/{subscription}/attributes"): "subscription",
     ("POST", "/topics/{name}/subscriptions/{subscription}/trial"): "subscription",
     ("POST", "/topics/{name}/subscriptions/{subscription}/delete"): "subscription",
+    ("POST", "/topics/{name}/subscriptions/{subscription}/pause"): "subscription",
+    ("POST", "/topics/{name}/subscriptions/{subscription}/portal-links"): "subscription",
+    ("POST", "/topics/{name}/subscriptions/{subscription}/portal-links/{link}/revoke"): "subscription",
     ("GET", "/accounts"): "operator",
     ("POST", "/accounts"): "operator",
     ("POST", "/accounts/{account}/rotate"): "operator",
     ("POST", "/service/pools"): "operator",
     ("POST", "/service/pools/reset"): "operator",
+    ("GET", "/acts"): "operator",
     ("GET", "/reports"): "operator",
     ("GET", "/reports/{name}"): "operator",
     ("GET", "/reports/{name}/page"): "operator",
@@ -82,6 +86,8 @@ FIELDS = {
     "pool": "delivery",
     "threads": "2",
     "delay": "0",
+    "days": "1",
+    "paused": "true",
 }
 SNS_ACTIONS = ("GetTopicAttributes", "ListSubscriptionsByTopic", "Publish", "Subscribe", "DeleteTopic")
 
@@ -103,6 +109,7 @@ class Estate:
     def path(self, template: str) -> str:
         name = self.queue if template.startswith("/queues") else self.topic
         values = {"message_id": self.message, "subscription": self.subscription, "account": self.account}
+        values["link"] = "0" * 32
         return "/ui" + template.format(name=name, **values)
 
     def names(self) -> tuple[str, ...]:

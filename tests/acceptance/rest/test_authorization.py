@@ -16,8 +16,8 @@ from tests.acceptance.service import REGION, Service
 PUBLIC = {"supportedAuthorizationLevels"}
 OF_ANYBODY = {"showCaller", "createToken"}
 """They are about the caller."""
-ROOT_ONLY = ("accounts", "debug")
-"""Tags of operations that are for root and operators."""
+ROOT_ONLY = ("accounts", "acts", "debug")
+"""Tags of operations that are for operators, most of them also for root."""
 REFUSED = {403, 404}
 BODIES: dict[str, dict[str, Any]] = {
     "createQueue": {"name": "q"},
@@ -31,6 +31,7 @@ BODIES: dict[str, dict[str, Any]] = {
     "createSubscription": {"protocol": "email", "endpoint": "a@example.org"},
     "confirmSubscription": {"token": "t"},
     "changeSubscription": {"attributes": {"RawMessageDelivery": "true"}},
+    "createPortalLink": {"lifeSeconds": 60},
     "testFilter": {"policy": {"a": ["b"]}},
     "createPermission": {"levels": ["PutMessage"]},
     "createToken": {"levels": ["PutMessage"]},
@@ -65,6 +66,7 @@ def operations(nobody: httpx.Client, account: str, queue_name: str, rest: Client
         "subscription": arn.rpartition(":")[2],
         "message": "00000000-0000-4000-8000-000000000000",
         "handle": "h",
+        "link": "0" * 32,
         "user": "alice",
         "key_id": "AKIA0000000000000000",
         "bucket": 0,

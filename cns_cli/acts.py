@@ -1,0 +1,92 @@
+"""Records the administrative acts of commands in the log that the service keeps, in the data directory."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import getpass
+import os
+import socket
+import sys
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from cns_common.acts.log import act_log
+from cns_common.acts.record import OK, Actor, code_of
+from cns_common.acts.recorder import ActRecorder
+from cns_common.clock import Clock
+from cns_common.configuration.settings import Settings, load_settings
+
+REFUSED = "Refused"
+Result = TypeVar("Result")
+
+
+@dataclass(slots=True)
+class Note:
+    """What the record says beside the action; set it when it is known."""
+
+    target: str = ""
+    detail: str = ""
+
+
+@contextmanager
+def recorded(data: Path | None, action: str, target: str = "", detail: str = "") -> Iterator[Note]:
+    """Record what the block does, also if it ends the command with an error or is interrupted."""
+    settings, note, result = load_settings(data), Note(target, detail), REFUSED
+    try:
+        yield note
+        result = OK
+    except Exception as error:
+        result = code_of(error)
+        raise
+    finally:
+        _record(settings, action, note, result)
+
+
+async def run_recorded(
+    settings: Settings, clock: Clock, action: str, work: Awaitable[Result], detail: Callable[[Result], str]
+) -> Result:
+    """The result of `work`, recorded as an act of who runs this process."""
+    log = act_log(settings, "command", clock)
+    try:
+        return await ActRecorder(log, clock).run(_actor(), f"cns:{action}", work, "", detail)
+    finally:
+        log.close()
+
+
+def _actor() -> Actor:
+    return Actor(via="command", principal=caller_name())
+
+
+def caller_name() -> str:
+    """Return user@host; a container may run the command as a user without a name."""
+    try:
+        name = getpass.getuser()
+    except (KeyError, OSError):
+        name = str(os.getuid())
+    return f"{name}@{socket.gethostname()}"
+
+
+def _record(settings: Settings, action: str, note: Note, result: str) -> None:
+    if not settings.data.is_dir():
+        print(f"cns: not in the log of acts: there is no data directory {settings.data.absolute()}", file=sys.stderr)
+        return
+    clock = Clock()
+    log = act_log(settings, "command", clock)
+    asyncio.run(ActRecorder(log, clock).record(_actor(), f"cns:{action}", result, note.target, note.detail))
+    log.close()
+    _give_to_owner(settings.acts_path, settings.data)
+
+
+def _give_to_owner(acts: Path, data: Path) -> None:
+    """What root wrote belongs to the owner of the data directory: the service must read it and write beside it."""
+    owner = data.stat()
+    if os.geteuid() == owner.st_uid:
+        return
+    for path in (acts, *acts.rglob("*")):
+        with contextlib.suppress(OSError):  # another process sealed or removed it
+            if path.stat().st_uid != owner.st_uid:
+                os.chown(path, owner.st_uid, owner.st_gid)

@@ -1,0 +1,66 @@
+"""`cns audit`: who did what to accounts, keys, queues, topics, subscriptions and the service."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from cns.delivery.envelope import timestamp_text
+from cns_backend.explain.words import one_line
+from cns_cli.durations import time_ms
+from cns_cli.options import Data, Json
+from cns_cli.output import print_json
+from cns_common.acts.record import AdministrativeAct
+from cns_common.acts.search import ActFilter, newest_acts
+from cns_common.clock import Clock
+from cns_common.configuration.settings import load_settings
+from cns_common.data_directory import EXIT_DATA_UNUSABLE
+from cns_common.errors import StartError
+
+EXIT_USAGE = 2
+SHOWN = 100
+
+
+def audit(
+    since: Annotated[str, typer.Option(help="Since 10m, 2h, 1d ago, or a time: 2026-11-21T08:00 (UTC).")] = "",
+    until: Annotated[str, typer.Option(help="Until then, in the same form.")] = "",
+    account: Annotated[str, typer.Option(help="Acts of this account.")] = "",
+    principal: Annotated[str, typer.Option(metavar="TEXT", help="A part of the ARN, or of user@host.")] = "",
+    action: Annotated[str, typer.Option(metavar="TEXT", help="A part of it: DeleteQueue, cns:, SignIn.")] = "",
+    target: Annotated[str, typer.Option(metavar="TEXT", help="A part of what it was done to.")] = "",
+    failed: Annotated[bool, typer.Option("--failed", help="Refused or failed acts only.")] = False,
+    n: Annotated[int, typer.Option("-n", min=1, help="How many, the newest.")] = SHOWN,
+    json: Json = False,
+    data: Data = None,
+) -> None:
+    """Print administrative acts that processes of this machine recorded, the newest last.
+
+    Example: cns audit --since 1d --action Delete --failed
+    """
+    now_ms = Clock().real_ms()
+    try:
+        since_ms, until_ms = time_ms(since, now_ms), time_ms(until, now_ms)
+        settings = load_settings(data)
+        if not settings.data.is_dir():
+            raise StartError(f"there is no data directory {settings.data.absolute()}", EXIT_DATA_UNUSABLE)
+    except ValueError as error:
+        print(f"cns: {error}", file=sys.stderr)
+        sys.exit(EXIT_USAGE)
+    wanted = ActFilter(since_ms, until_ms, account, principal, action, target, failed)
+    found = newest_acts(settings.acts_path, wanted, n)
+    if json:
+        print_json(reversed(found.events))
+    else:
+        for act in reversed(found.events):
+            print(one_line(_line(act)))
+    if not found.events:
+        print(f"cns: no such act is in {settings.acts_path}", file=sys.stderr)
+
+
+def _line(act: AdministrativeAct) -> str:
+    who = act.principal or "nobody"
+    where = f" from {act.address}" if act.address else ""
+    parts = [timestamp_text(act.at_ms), act.action, act.target, f"({act.detail})" if act.detail else ""]
+    return " ".join([*filter(None, parts), f"by {who}{where} via {act.via}: {act.result}"])

@@ -1,0 +1,1 @@
+"""The log of administrative acts: who did what to accounts, keys, queues, topics, subscriptions and the service."""

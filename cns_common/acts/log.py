@@ -1,0 +1,81 @@
+"""Writes administrative acts: each is on the disk before its caller is answered, unless the disk refuses or is slow.
+
+An act is not refused because it cannot be recorded: on a full disk queues must be deleted. Such an act is a line of the
+process's own log, `act.unrecorded`, with all its fields.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Protocol
+
+import msgspec
+import structlog
+
+from cns_common.acts.record import AdministrativeAct
+from cns_common.clock import Clock
+from cns_common.configuration.settings import Settings
+from cns_common.errors import CnsError
+from cns_common.events.audit_log import AuditWriter
+from cns_common.events.segment import SegmentLimits
+
+WAIT_S_MAX = 2.0
+"""How long an answer waits for the disk."""
+SEGMENT_BYTES_MAX = 16 * 1024 * 1024
+SEGMENT_AGE_S = 3_600
+
+log = structlog.get_logger(__name__)
+
+
+class ActLog(Protocol):
+    async def record(self, act: AdministrativeAct) -> None:
+        """Durable on return, or logged as unrecorded. Never fails."""
+        ...
+
+    def record_later(self, act: AdministrativeAct) -> None:
+        """For an act whose caller is gone. Never fails."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class ActWriter:
+    """See `ActLog`. May be used from any event loop."""
+
+    def __init__(self, directory: Path, process: str, clock: Clock, *, retention_s: int, bytes_max: int) -> None:
+        limits = SegmentLimits(
+            segment_bytes_max=min(SEGMENT_BYTES_MAX, bytes_max // 8 or 1),
+            segment_age_s=SEGMENT_AGE_S,
+            retention_s=retention_s,
+            bytes_max=bytes_max,
+        )
+        self._writer = AuditWriter(directory, process, clock, limits, suffix="")
+
+    async def record(self, act: AdministrativeAct) -> None:
+        try:
+            self._writer.check()
+            await self._writer.write([act], WAIT_S_MAX)
+        except CnsError as error:
+            _log_unrecorded(act, error)
+
+    def record_later(self, act: AdministrativeAct) -> None:
+        try:
+            self._writer.check()
+            self._writer.write_later([act])
+        except CnsError as error:
+            _log_unrecorded(act, error)
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+def act_log(settings: Settings, process: str, clock: Clock) -> ActLog:
+    """The log of a process of this name."""
+    retention_s, bytes_max = settings.acts_retention_s, settings.acts_bytes_max
+    return ActWriter(settings.acts_path, process, clock, retention_s=retention_s, bytes_max=bytes_max)
+
+
+def _log_unrecorded(act: AdministrativeAct, error: CnsError) -> None:
+    fields = msgspec.to_builtins(act)
+    del fields["event"]
+    log.error("act.unrecorded", error=str(error), **fields)

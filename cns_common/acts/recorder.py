@@ -1,0 +1,132 @@
+"""Runs administrative acts of a call and records how they ended."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, TypeVar
+
+from cns_common.acts.log import ActLog
+from cns_common.acts.record import OK, Actor, AdministrativeAct, code_of, short
+from cns_common.aws.call import INTERNAL_ACCOUNT, Call, Operation, Params
+from cns_common.aws.call import Result as Members
+from cns_common.clock import Clock
+
+Result = TypeVar("Result")
+ACTS: Mapping[str, Mapping[str, str]] = {
+    "sqs": {
+        "AddPermission": "QueueUrl",
+        "CancelMessageMoveTask": "TaskHandle",
+        "CreateQueue": "QueueName",
+        "DeleteQueue": "QueueUrl",
+        "PurgeQueue": "QueueUrl",
+        "RemovePermission": "QueueUrl",
+        "SetQueueAttributes": "QueueUrl",
+        "StartMessageMoveTask": "SourceArn",
+        "TagQueue": "QueueUrl",
+        "UntagQueue": "QueueUrl",
+    },
+    "sns": {
+        "AddPermission": "TopicArn",
+        "ConfirmSubscription": "TopicArn",
+        "CreatePlatformApplication": "Name",
+        "CreateTopic": "Name",
+        "DeletePlatformApplication": "PlatformApplicationArn",
+        "DeleteTopic": "TopicArn",
+        "PutDataProtectionPolicy": "ResourceArn",
+        "RemovePermission": "TopicArn",
+        "SetPlatformApplicationAttributes": "PlatformApplicationArn",
+        "SetSMSAttributes": "",
+        "SetSubscriptionAttributes": "SubscriptionArn",
+        "SetTopicAttributes": "TopicArn",
+        "Subscribe": "TopicArn",
+        "TagResource": "ResourceArn",
+        "Unsubscribe": "SubscriptionArn",
+        "UntagResource": "ResourceArn",
+    },
+}
+"""The operations that are administrative, by service, and the parameter that names their target. Others are the data
+plane: messages, and phones and devices, which are registered by the million."""
+
+
+class ActRecorder:
+    def __init__(self, log: ActLog, clock: Clock) -> None:
+        self._log = log
+        self._clock = clock
+
+    async def run(
+        self,
+        actor: Actor,
+        action: str,
+        work: Awaitable[Result],
+        target: str = "",
+        detail: str | Callable[[Result], str] = "",
+    ) -> Result:
+        """The result of `work`, which is recorded, as its error is. `detail` may be made of the result."""
+        known = detail if isinstance(detail, str) else ""
+        try:
+            result = await work
+        except asyncio.CancelledError:  # it may have been done: nothing can be waited for any more
+            self._log.record_later(self._act(actor, action, target, known, "OutcomeUnknown"))
+            raise
+        except Exception as error:
+            await self.record(actor, action, code_of(error), target, known)
+            raise
+        await self.record(actor, action, OK, target, detail if isinstance(detail, str) else detail(result))
+        return result
+
+    async def record(self, actor: Actor, action: str, result: str, target: str = "", detail: str = "") -> None:
+        """Record what was done."""
+        await self._log.record(self._act(actor, action, target, detail, result))
+
+    def wrap(self, service: str, operations: Mapping[str, Operation]) -> dict[str, Operation]:
+        """The table with the administrative operations recorded."""
+        acts = ACTS.get(service, {})
+        return {
+            name: self._recorded(f"{service}:{name}", acts[name], run) if name in acts else run
+            for name, run in operations.items()
+        }
+
+    def _recorded(self, action: str, parameter: str, operation: Operation) -> Operation:
+        async def run(call: Call, params: Params) -> Members:
+            if call.caller.account == INTERNAL_ACCOUNT or call.caller.service:
+                return await operation(call, params)
+            target = str(params.get(parameter) or "")
+            return await self.run(actor_of(call), action, operation(call, params), target, _detail(params))
+
+        return run
+
+    def _act(self, actor: Actor, action: str, target: str, detail: str, result: str) -> AdministrativeAct:
+        return AdministrativeAct(
+            at_ms=self._clock.now_ms(),
+            action=action,
+            target=short(target),
+            detail=short(detail),
+            account=actor.account,
+            principal=actor.principal,
+            key_id=actor.key_id,
+            address=actor.address,
+            via=actor.via,
+            result=result,
+            request_id=actor.request_id,
+        )
+
+
+def actor_of(call: Call) -> Actor:
+    caller = call.caller
+    return Actor(
+        account=caller.account,
+        principal=caller.arn,
+        key_id=caller.key_id,
+        address=call.source_ip,
+        via=call.via,
+        request_id=call.request_id,
+    )
+
+
+def _detail(params: Mapping[str, Any]) -> str:
+    """The names of what is set, and the protocol of a subscription; never a value."""
+    attributes = params.get("Attributes") or params.get("attributes") or {}
+    names = sorted(map(str, attributes)) if isinstance(attributes, Mapping) else []
+    named = [str(params[name]) for name in ("AttributeName", "Protocol", "Label") if params.get(name)]
+    return ", ".join([*named, *names])

@@ -1,0 +1,92 @@
+"""What the portal shows of a subscription's deliveries, from the newest events about it: no I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from cns.subscriptions.subscription import Subscription
+from cns_common.events.newest import DeliveryEvent
+from cns_common.events.schema import (
+    DeliveryAttempted,
+    DeliveryDeadLettered,
+    DeliveryDelivered,
+    NotificationDropped,
+)
+from cns_server.pages.views.causes import Why, why_failed
+from cns_server.portal.past_messages import Wanted
+
+ROWS_MAX = 50
+Tone = Literal["good", "bad", "wait"]
+NOTIFICATION = "Notification"
+
+
+@dataclass(slots=True)
+class DeliveryRow:
+    """One message to the subscription, as far as the newest events tell of it."""
+
+    message_id: str
+    message_type: str
+    at_ms: int = 0  # of the latest event
+    began_ms: int = 0  # about when it was published
+    state: str = "under way"
+    tone: Tone = "wait"
+    attempts: int = 0
+    cause: str = ""  # of the last failure or of the end
+    answer: str = ""  # the endpoint's last answer to a failed attempt
+    duration_ms: int | None = None  # of the last attempt
+    latency_ms: int | None = None  # from the publish to the delivery
+    queue: str = ""  # ARN of the dead-letter queue
+    is_over: bool = False  # no attempt follows, and it was not delivered
+
+    @property
+    def why(self) -> Why | None:
+        return why_failed(self.cause, self.answer) if self.cause else None
+
+    @property
+    def may_be_retried(self) -> bool:
+        """Whether it failed for good. Confirmations have tokens that end, so they are not sent again."""
+        return self.is_over and self.message_type == NOTIFICATION
+
+    def add(self, event: DeliveryEvent) -> None:
+        self.at_ms = event.at_ms
+        self.attempts = max(self.attempts, event.attempt)
+        match event:
+            case DeliveryAttempted():
+                self._add_attempt(event)
+            case DeliveryDelivered():
+                self.state, self.tone, self.is_over, self.cause = "delivered", "good", False, ""
+                self.latency_ms = None if event.replayed else event.since_publish_ms
+            case DeliveryDeadLettered():
+                self.state, self.tone, self.is_over, self.cause = "dead-lettered", "bad", True, event.cause
+                self.queue = event.queue
+                self.began_ms = event.at_ms - event.since_publish_ms
+            case NotificationDropped():
+                self.state, self.tone, self.is_over, self.cause = "given up", "bad", True, event.cause
+
+    def _add_attempt(self, event: DeliveryAttempted) -> None:
+        self.duration_ms = event.duration_ms
+        self.began_ms = self.began_ms or event.at_ms - event.duration_ms
+        if event.cause:
+            self.state, self.tone, self.is_over = "failed, is tried again", "wait", False
+            self.cause, self.answer = event.cause, event.reason
+
+
+def rows_of(newest_first: Sequence[DeliveryEvent]) -> list[DeliveryRow]:
+    """One row a message, the newest first."""
+    rows: dict[str, DeliveryRow] = {}
+    for event in reversed(newest_first):
+        row = rows.get(event.message_id)
+        if row is None:
+            row = rows[event.message_id] = DeliveryRow(event.message_id, event.message_type)
+        row.add(event)
+    return sorted(rows.values(), key=lambda row: -row.at_ms)[:ROWS_MAX]
+
+
+def wanted_again(subscription: Subscription, message_id: str, events: Sequence[DeliveryEvent]) -> Wanted | None:
+    """The message to send again; None unless its delivery failed for good."""
+    for row in rows_of(events):
+        if row.message_id == message_id and row.may_be_retried:
+            return Wanted(subscription.topic_arn, message_id, row.began_ms, row.queue)
+    return None

@@ -1,0 +1,146 @@
+"""The log of administrative acts: over the AWS protocols, the REST API, the pages and commands; who may read it."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.acceptance.endpoints import Endpoint
+from tests.acceptance.pages.person import Person
+from tests.acceptance.running import Up, keys_in, running
+from tests.acceptance.service import REGION
+from tests.acceptance.topics import Topic
+
+SECRET_VALUE = f"value-{uuid.uuid4().hex}"
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
+    """One of its own: it has few acts."""
+    with running(tmp_path_factory.mktemp("audit") / "data") as started:
+        yield started
+
+
+@pytest.fixture
+def browser(service: Up) -> Iterator[Person]:
+    with httpx.Client(base_url=service.url, follow_redirects=True, timeout=30) as http:
+        yield Person(http)
+
+
+@pytest.fixture
+def acts(service: Up) -> Callable[..., list[dict[str, Any]]]:
+    """What `cns audit --json` prints."""
+
+    def read(*words: str) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in service.cns("audit", "--json", *words).stdout.splitlines()]
+
+    return read
+
+
+def test_acts_of_every_face_are_recorded_once(
+    service: Up, browser: Person, acts: Callable[..., list[dict[str, Any]]], endpoint: Endpoint
+) -> None:
+    keys = service.environment
+    key_id, secret = keys["AWS_ACCESS_KEY_ID"], keys["AWS_SECRET_ACCESS_KEY"]
+    sqs, sns = (service.client(name, region_name=REGION) for name in ("sqs", "sns"))
+    account = service.client("sts").get_caller_identity()["Account"]
+
+    url = sqs.create_queue(QueueName="audited-aws")["QueueUrl"]
+    sqs.set_queue_attributes(QueueUrl=url, Attributes={"VisibilityTimeout": "7"})
+    sqs.send_message(QueueUrl=url, MessageBody=SECRET_VALUE)
+    sqs.receive_message(QueueUrl=url)
+    topic = Topic(sns, sns.create_topic(Name="audited")["TopicArn"])
+    arn = topic.subscribe("http", endpoint.url)
+    topic.set("DisplayName", SECRET_VALUE)
+    topic.publish(SECRET_VALUE)
+    with pytest.raises(sns.exceptions.InvalidParameterException):
+        sns.set_topic_attributes(TopicArn=topic.arn, AttributeName="Policy", AttributeValue="{")
+
+    rest = f"{service.url}/api/v1/accounts/{account}"
+    httpx.delete(f"{rest}/queues/audited-aws/messages/all", auth=(key_id, secret), params={"region": REGION})
+    link = httpx.post(
+        f"{rest}/topics/audited/subscriptions/{arn.rpartition(':')[2]}/portal-links",
+        json={},
+        auth=(key_id, secret),
+        params={"region": REGION},
+    ).json()["url"]
+
+    assert browser.sign_in(key_id=key_id, secret="wrong", region=REGION).status_code == 401
+    browser.sign_in(key_id=key_id, secret=secret, region=REGION)
+    browser.post("/ui/queues/audited-aws/delete", sure="yes")
+    browser.http.get(link)
+    page = browser.http.get("/portal/").text
+    browser.http.post(
+        "/portal/pause", data={"form_token": page.partition('name="form_token" value="')[2].partition('"')[0]}
+    )
+
+    made = keys_in(service.cns("account", "user", "add", account, "auditor").stdout)
+    operator = service.cns("operator", "token").stdout.strip()
+    assert service.cns("pool", "resize", "nonsense", "2", check=False).returncode == 2
+
+    found = [(one["via"], one["action"], one["result"]) for one in acts("-n", "1000")]
+    for expected in (
+        ("command", "cns:CreateAccount", "ok"),
+        ("aws", "sqs:CreateQueue", "ok"),
+        ("aws", "sqs:SetQueueAttributes", "ok"),
+        ("aws", "sns:CreateTopic", "ok"),
+        ("aws", "sns:Subscribe", "ok"),
+        ("aws", "sns:ConfirmSubscription", "ok"),
+        ("aws", "sns:SetTopicAttributes", "ok"),
+        ("aws", "sns:SetTopicAttributes", "InvalidParameter"),
+        ("rest", "sqs:PurgeQueue", "ok"),
+        ("rest", "cns:CreatePortalLink", "ok"),
+        ("pages", "cns:SignIn", "InvalidClientTokenId"),
+        ("pages", "cns:SignIn", "ok"),
+        ("pages", "sqs:DeleteQueue", "ok"),
+        ("portal", "cns:PauseDeliveries", "ok"),
+        ("command", "cns:AddUser", "ok"),
+        ("command", "cns:MakeOperatorToken", "ok"),
+        ("command", "cns:ResizePool", "Refused"),
+    ):
+        assert found.count(expected) == 1, (expected, found)
+    assert not {action for _, action, _ in found} & {"sqs:SendMessage", "sqs:ReceiveMessage", "sns:Publish"}
+
+    (deleted,) = acts("--action", "DeleteQueue")
+    assert (deleted["account"], deleted["key_id"], deleted["address"]) == (account, key_id, "127.0.0.1")
+    assert deleted["principal"] == f"arn:aws:iam::{account}:root" and deleted["request_id"]
+    (added,) = acts("--action", "AddUser")
+    assert (added["target"], added["detail"]) == (account, f"account {account}, user auditor, key {made['key']}")
+    assert [one["action"] for one in acts("--failed", "--action", "Sign")] == ["cns:SignIn"]
+    line = service.cns("audit", "--since", "1h", "--action", "PurgeQueue").stdout
+    assert f" by arn:aws:iam::{account}:root from 127.0.0.1 via rest: ok" in line
+
+    written = b"".join([path.read_bytes() for path in service.inside(service.data / "acts").rglob("*.jsonl*")])
+    for hidden in (secret, made["secret"], operator, SECRET_VALUE, httpx.URL(link).params["link"], "wrong"):
+        assert hidden.encode() not in written
+
+
+def test_only_operators_read_it(service: Up, browser: Person) -> None:
+    keys = service.environment
+    pair = (keys["AWS_ACCESS_KEY_ID"], keys["AWS_SECRET_ACCESS_KEY"])
+    service.client("sqs", region_name=REGION).create_queue(QueueName="seen-by-operators")
+    assert httpx.get(f"{service.url}/api/v1/acts", auth=pair).status_code == 403
+    assert httpx.get(f"{service.url}/api/v1/acts").status_code == 401
+    browser.sign_in(key_id=pair[0], secret=pair[1], region=REGION)
+    assert browser.http.get("/ui/acts").status_code == 403
+    token = service.cns("operator", "token").stdout.strip()
+    asked = {"action": "createqueue", "target": "seen-by"}
+    answer = httpx.get(f"{service.url}/api/v1/acts", headers={"authorization": f"Bearer {token}"}, params=asked)
+    assert [(one["action"], one["target"], one["via"]) for one in answer.json()["acts"]] == [
+        ("sqs:CreateQueue", "seen-by-operators", "aws")
+    ]
+    refused = httpx.get(f"{service.url}/api/v1/acts?limit=0", headers={"authorization": f"Bearer {token}"})
+    assert refused.status_code == 400
+    browser.sign_in(operator_token=token)
+    assert "seen-by-operators" in browser.http.get("/ui/acts", params=asked).text
+
+
+def test_usage(service: Up) -> None:
+    assert service.cns("audit", "--since", "yesterday", check=False).returncode == 2
+    empty = service.cns("audit", "--action", "NoSuchAct")
+    assert (empty.stdout, empty.returncode) == ("", 0) and "no such act" in empty.stderr

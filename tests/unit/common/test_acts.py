@@ -1,0 +1,143 @@
+"""The log of administrative acts: what is recorded of a call, what is not, how it is found, and how large it gets."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+
+from cns_common.acts.log import ActWriter
+from cns_common.acts.record import OK, Actor, AdministrativeAct
+from cns_common.acts.recorder import ActRecorder
+from cns_common.acts.search import ActFilter, newest_acts
+from cns_common.aws.call import INTERNAL_ACCOUNT, Call, root_caller
+from cns_common.clock import Clock
+from cns_common.errors import RequestError
+
+ACCOUNT = "111111111111"
+DAY_S = 86_400
+SOMEBODY = Actor(via="rest", account=ACCOUNT, principal=f"arn:aws:iam::{ACCOUNT}:root", address="192.0.2.1")
+
+
+def writer(directory: Path, clock: Clock, bytes_max: int = 10_000_000) -> ActWriter:
+    return ActWriter(directory, "api", clock, retention_s=30 * DAY_S, bytes_max=bytes_max)
+
+
+def call(account: str = ACCOUNT) -> Call:
+    return Call(
+        caller=root_caller(account, "AKIAEXAMPLE000000000"),
+        region="us-east-1",
+        request_id="request-1",
+        base_url="http://localhost",
+        source_ip="192.0.2.7",
+    )
+
+
+def found(directory: Path, n: int = 1_000, **wanted: Any) -> list[AdministrativeAct]:
+    return list(newest_acts(directory, ActFilter(**wanted), n).events)
+
+
+async def test_an_operation_is_recorded_with_who_where_and_how_it_ended(tmp_path: Path) -> None:
+    log = writer(tmp_path, Clock())
+
+    async def create(_: Call, params: dict[str, Any]) -> dict[str, Any]:
+        if params["QueueName"] == "bad":
+            raise RequestError("InvalidParameterValue", "no")
+        return {"QueueUrl": "u"}
+
+    table = ActRecorder(log, Clock()).wrap("sqs", {"CreateQueue": create, "SendMessage": create})
+    params = {"QueueName": "orders", "Attributes": {"Policy": "a-secret", "DelaySeconds": "1"}}
+    assert await table["CreateQueue"](call(), params) == {"QueueUrl": "u"}
+    on_disk = b"".join([path.read_bytes() for path in tmp_path.rglob("*.jsonl*")])
+    assert b"orders" in on_disk, "before the answer"
+    with pytest.raises(RequestError):
+        await table["CreateQueue"](call(), {"QueueName": "bad"})
+    await table["CreateQueue"](call(INTERNAL_ACCOUNT), {"QueueName": "internal"})
+    assert table["SendMessage"] is create
+    log.close()
+    bad, good = found(tmp_path)
+    assert (bad.action, bad.target, bad.result) == ("sqs:CreateQueue", "bad", "InvalidParameterValue")
+    assert (good.target, good.detail, good.result) == ("orders", "DelaySeconds, Policy", OK)
+    assert (good.account, good.key_id, good.address) == (ACCOUNT, "AKIAEXAMPLE000000000", "192.0.2.7")
+    assert (good.via, good.request_id) == ("aws", "request-1")
+    assert not any(b"a-secret" in path.read_bytes() for path in tmp_path.rglob("*.jsonl*"))
+
+
+async def test_an_act_whose_caller_is_gone_is_recorded_as_unknown(tmp_path: Path) -> None:
+    log = writer(tmp_path, Clock())
+
+    async def never() -> None:
+        await asyncio.Event().wait()
+
+    acting = asyncio.create_task(ActRecorder(log, Clock()).run(SOMEBODY, "cns:DeleteAccount", never(), "target"))
+    await asyncio.sleep(0)
+    acting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await acting
+    log.close()
+    (act,) = found(tmp_path)
+    assert (act.action, act.result) == ("cns:DeleteAccount", "OutcomeUnknown")
+
+
+async def test_filters(tmp_path: Path) -> None:
+    clock = Clock(test=True)
+    log = writer(tmp_path, clock)
+    recorder = ActRecorder(log, clock)
+    began_ms = clock.now_ms()
+    for n in range(30):
+        other = SOMEBODY._replace(account="222222222222", principal="cns:operator")
+        result = OK if n % 3 else "AccessDenied"
+        await recorder.record(
+            SOMEBODY if n % 2 else other, f"sqs:{'Delete' if n % 5 else 'Create'}Queue", result, f"q{n}"
+        )
+        clock.advance(60_000)
+    log.close()
+    assert [act.target for act in found(tmp_path, 3)] == ["q29", "q28", "q27"]
+    assert [act.target for act in found(tmp_path, account=ACCOUNT, only_failures=True)] == [
+        "q27",
+        "q21",
+        "q15",
+        "q9",
+        "q3",
+    ]
+    assert [act.target for act in found(tmp_path, action="create", principal="operator")] == ["q20", "q10", "q0"]
+    since_ms = began_ms + 10 * 60_000
+    assert [act.target for act in found(tmp_path, since_ms=since_ms, until_ms=since_ms + 120_000)] == ["q11", "q10"]
+    assert newest_acts(tmp_path, ActFilter(), 1_000).complete
+
+
+async def test_the_oldest_go_first_by_size_and_by_age(tmp_path: Path) -> None:
+    clock = Clock(test=True)
+    log = writer(tmp_path, clock, bytes_max=40_000)
+    recorder = ActRecorder(log, clock)
+    for n in range(400):
+        await recorder.record(SOMEBODY, "sqs:CreateQueue", OK, f"q{n:04}" + "x" * 200)
+    clock.advance(61_000)  # the next clean-up
+    await recorder.record(SOMEBODY, "sqs:CreateQueue", OK, "last")
+    log.close()
+    assert sum([path.stat().st_size for path in tmp_path.rglob("*.jsonl*")]) < 60_000
+    kept = found(tmp_path)
+    assert kept[0].target == "last" and kept[1].target.startswith("q0399") and len(kept) < 200
+    clock.advance(31 * DAY_S * 1000)
+    again = writer(tmp_path, clock, bytes_max=40_000)
+    await ActRecorder(again, clock).record(SOMEBODY, "cns:SignIn", OK)
+    again.close()
+    assert [act.action for act in found(tmp_path)] == ["cns:SignIn"]
+
+
+async def test_an_act_that_the_disk_refuses_goes_on_and_is_in_the_process_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cns_common.acts.log.WAIT_S_MAX", 0.05)
+    tmp_path.joinpath("acts").write_text("a file is where the directory should be")
+    log = writer(tmp_path / "acts", Clock())
+    with capture_logs() as lines:
+        await ActRecorder(log, Clock()).record(SOMEBODY, "sqs:DeleteQueue", OK, "q")
+    log.close()
+    unrecorded = [line for line in lines if line["event"] == "act.unrecorded"]
+    assert [(line["action"], line["target"], line["account"]) for line in unrecorded] == [
+        ("sqs:DeleteQueue", "q", ACCOUNT)
+    ]
