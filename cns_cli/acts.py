@@ -72,7 +72,9 @@ def caller_name() -> str:
 
 def _record(settings: Settings, action: str, note: Note, result: str) -> None:
     if not settings.data.is_dir():
-        print(f"cns: not in the log of acts: there is no data directory {settings.data.absolute()}", file=sys.stderr)
+        if result == OK:  # in a cluster, on a machine without the service; else nothing was done
+            where = settings.data.absolute()
+            print(f"cns: not in the log of acts: there is no data directory {where}", file=sys.stderr)
         return
     clock = Clock()
     log = act_log(settings, "command", clock)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from cns.subscriptions.subscription import Subscription
+from cns.delivery.target import Target
 from cns_common.events.newest import DeliveryEvent
 from cns_common.events.schema import (
     DeliveryAttempted,
@@ -84,9 +84,11 @@ def rows_of(newest_first: Sequence[DeliveryEvent]) -> list[DeliveryRow]:
     return sorted(rows.values(), key=lambda row: -row.at_ms)[:ROWS_MAX]
 
 
-def wanted_again(subscription: Subscription, message_id: str, events: Sequence[DeliveryEvent]) -> Wanted | None:
-    """The message to send again; None unless its delivery failed for good."""
+def wanted_again(target: Target, message_id: str, events: Sequence[DeliveryEvent]) -> Wanted | None:
+    """The message to send again; None unless its delivery failed for good. Without events about it, which may be on
+    other machines, it is wanted if the subscription's dead-letter queue has it."""
     for row in rows_of(events):
-        if row.message_id == message_id and row.may_be_retried:
-            return Wanted(subscription.topic_arn, message_id, row.began_ms, row.queue)
-    return None
+        if row.message_id == message_id:
+            wanted = Wanted(target.arn, message_id, row.began_ms, row.queue)
+            return wanted if row.may_be_retried else None
+    return Wanted(target.arn, message_id, 0, target.dead_letter_arn) if target.dead_letter_arn else None

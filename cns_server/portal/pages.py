@@ -33,12 +33,13 @@ from cns_server.pages.sources import EventReader
 from cns_server.pages.views import activity
 from cns_server.paths import PORTAL_PREFIX
 from cns_server.portal.deliveries import rows_of, wanted_again
-from cns_server.portal.past_messages import PastMessages
+from cns_server.portal.past_messages import DeadLetter, PastMessages
 from cns_server.portal.sessions import Visit, Visits
 from cns_server.rest.deliveries.routes import about
 from cns_server.rest.problems import Problem
 
 EVENTS_READ = 500
+LETTERS_SHOWN_MAX = 50
 RETRIES_PER_S = 2
 """Of one subscription, in all processes."""
 HOME = f"{PORTAL_PREFIX}/"
@@ -122,7 +123,7 @@ class PortalPages:
         if not grant.tokens:
             raise Problem(429, "TooManyRetries", f"At most {RETRIES_PER_S} retries a second. Try again in a moment.")
         found = await self._events(visit.subscription, field("message_id", message_id))
-        wanted = wanted_again(visit.subscription, message_id, found.events)
+        wanted = wanted_again(await self._target(visit.subscription), message_id, found.events)
         if wanted is None:
             raise Problem(409, "NotFailed", "This message has not failed for good, so there is nothing to retry.")
         notification = await self._parts.past.find(wanted)
@@ -171,21 +172,23 @@ class PortalPages:
 
     async def _page(self, request: Request, visit: Visit, *, reveal: bool = False) -> HTMLResponse:
         subscription = visit.subscription
-        topic = await self._parts.backend.topics.get(subscription.topic_arn)
-        target = target_of(subscription, topic)
+        target = await self._target(subscription)
         found = await self._events(subscription, field("subscription", subscription.arn))
+        rows = rows_of(found.events)
+        known = {row.message_id for row in rows}
         return self._templates.page(
             request,
             "portal.html",
             visit,
             subscription=subscription,
-            topic=topic.attributes.get("DisplayName") or topic.name if topic else "",
+            topic=target.display_name or subscription.topic_arn.rpartition(":")[2],
             endpoint=masked_endpoint(subscription.endpoint),
             expires_ms=visit.opened.link.expires_ms,
             breaker=await self._breaker(target),
             rate=target.receives_per_second,
             now_ms=self._clock.now_ms(),
-            rows=rows_of(found.events),
+            rows=rows,
+            letters=[one for one in await self._letters(target) if one.message_id not in known][:LETTERS_SHOWN_MAX],
             figures=activity.figures(found.events, subscription=subscription.arn),
             complete=found.complete,
             every_machine=not self._parts.reader.source.shared,
@@ -193,6 +196,15 @@ class PortalPages:
             certificate=await self._certificate(),
             **self._secret(subscription, reveal=reveal),
         )
+
+    async def _target(self, subscription: Subscription) -> Target:
+        return target_of(subscription, await self._parts.backend.topics.get(subscription.topic_arn))
+
+    async def _letters(self, target: Target) -> list[DeadLetter]:
+        """What the subscription's dead-letter queue has of it. The events may be on other machines, or gone."""
+        if not target.dead_letter_arn:
+            return []
+        return await self._parts.past.dead_letters(target.arn, target.dead_letter_arn)
 
     async def _events(self, subscription: Subscription, needle: bytes) -> NewestEvents:
         """The newest events about the subscription, of lines with the needle."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -10,6 +10,7 @@ import msgspec
 
 from cns.archives.model import SKEW_MS_MAX
 from cns.delivery.envelope import verify_body
+from cns.limits import FIFO_SUFFIX
 from cns.notification import Notification
 from cns.stores.contract import ArchiveStore, TopicStore
 from cns_common.arn import parse_arn
@@ -21,19 +22,30 @@ from cqs.service import QueueService
 ARCHIVED_READ_MAX = 1_000
 """Messages of the archive that were published at about the same time."""
 LETTERS_READ_MAX = 2_000
+LETTERS_LISTED_FROM = 500
+"""Messages of a dead-letter queue that a page reads."""
 PAGE_MESSAGES = 100
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 class Wanted(NamedTuple):
-    """A message that a subscription did not get. `published_ms` is about its publish time; `queue` is the ARN of the
-    dead-letter queue that has it, if any."""
+    """A message that a subscription did not get. `published_ms` is about its publish time, 0 if that is unknown.
+    `queue` is the ARN of the dead-letter queue that has it, if any."""
 
-    topic_arn: str
+    subscription: str  # ARN
     message_id: str
     published_ms: int
     queue: str
+
+    @property
+    def topic_arn(self) -> str:
+        return self.subscription.rpartition(":")[0]
+
+
+class DeadLetter(NamedTuple):
+    message_id: str
+    published_ms: int
 
 
 class _Attribute(msgspec.Struct, frozen=True, rename="pascal"):
@@ -54,7 +66,13 @@ class _Envelope(msgspec.Struct, frozen=True, rename="pascal"):
     signature: str = ""
     signature_version: str = "1"
     signing_cert_url: str = msgspec.field(name="SigningCertURL", default="")
+    unsubscribe_url: str = msgspec.field(name="UnsubscribeURL", default="")
     message_attributes: dict[str, _Attribute] = {}
+
+    def is_of(self, subscription: str) -> bool:
+        """Whether it was to be delivered to this subscription: a dead-letter queue may be that of several."""
+        topic_arn = subscription.rpartition(":")[0]
+        return self.topic_arn == topic_arn and self.unsubscribe_url.endswith(f"SubscriptionArn={subscription}")
 
     def notification(self) -> Notification:
         return Notification(
@@ -92,7 +110,7 @@ class PastMessages:
 
     async def _archived(self, wanted: Wanted) -> Notification | None:
         topic = await self._topics.get(wanted.topic_arn)
-        if topic is None or topic.archive is None:
+        if topic is None or topic.archive is None or not wanted.published_ms:
             return None
         since_ms, until_ms = wanted.published_ms - SKEW_MS_MAX, wanted.published_ms + SKEW_MS_MAX
         after, read = "", 0
@@ -106,37 +124,49 @@ class PastMessages:
             after, read = page[-1].key, read + len(page)
         return None
 
+    async def dead_letters(self, subscription: str, queue: str) -> list[DeadLetter]:
+        """The subscription's messages among the first ones of its dead-letter queue. Raw ones have no id, and are not
+        listed."""
+        found: dict[str, DeadLetter] = {}
+        async for body, envelope in self._letters(queue, LETTERS_LISTED_FROM):
+            if envelope.is_of(subscription) and self._is_genuine(body, envelope):
+                letter = DeadLetter(envelope.message_id, envelope.notification().timestamp_ms)
+                found.setdefault(letter.message_id, letter)
+        return list(found.values())
+
     async def _dead_letter(self, wanted: Wanted) -> Notification | None:
-        """Look at the messages of the queue, without leasing them. A raw one has no id, so it is not found."""
-        view = await self._view(wanted.queue)
+        async for body, envelope in self._letters(wanted.queue, LETTERS_READ_MAX):
+            is_it = envelope.message_id == wanted.message_id and envelope.is_of(wanted.subscription)
+            if is_it and self._is_genuine(body, envelope):
+                return envelope.notification()
+        return None
+
+    async def _letters(self, queue: str, n: int) -> AsyncIterator[tuple[dict[str, Any], _Envelope]]:
+        """The notifications among the first messages of a queue, which are not leased."""
+        view = await self._view(queue)
         cursor, read = "", 0
-        while view is not None and read < LETTERS_READ_MAX:
+        while view is not None and read < n:
             page = await view.engine.peek(view.ref, cursor, PAGE_MESSAGES, self._queues.clock.now_ms())
             for message in page.messages:
-                found = self._read(decode_body(message.body).text)
-                if found is not None and (found.id, found.topic_arn) == (wanted.message_id, wanted.topic_arn):
-                    return found
+                try:
+                    body = _decode(decode_body(message.body).text.encode())
+                    yield body, msgspec.convert(body, _Envelope)
+                except (msgspec.MsgspecError, UnicodeEncodeError, RecursionError):  # another text
+                    continue
             cursor, read = page.cursor, read + len(page.messages)
             if not cursor:
                 break
-        return None
 
-    def _read(self, text: str) -> Notification | None:
-        """The notification of a body that this service signed; None for another text.
+    def _is_genuine(self, body: dict[str, Any], envelope: _Envelope) -> bool:
+        """Whether this service signed the body.
 
         Others may send to the dead-letter queue, and what is delivered again is signed again: nobody may get a
         signature for a text that was never published. Notifications of FIFO topics have none.
         """
-        try:
-            body = _decode(text.encode())
-            envelope = msgspec.convert(body, _Envelope)
-        except (msgspec.MsgspecError, UnicodeEncodeError, RecursionError):
-            return None
-        notification = envelope.notification()
-        if notification.fifo:
-            return notification
+        if envelope.topic_arn.endswith(FIFO_SUFFIX):
+            return True
         certificate = self._certificate(envelope.signing_cert_url.rpartition("/")[2])
-        return notification if certificate is not None and verify_body(body, certificate) else None
+        return certificate is not None and verify_body(body, certificate)
 
     async def _view(self, queue: str) -> QueueView | None:
         arn = parse_arn(queue)

@@ -17,6 +17,7 @@ import pytest
 
 from cns.client import ApiError, Client, Credentials
 from tests.acceptance.cli.command_runs import run
+from tests.acceptance.cluster.clustered import CLUSTER
 from tests.acceptance.endpoints import Endpoint
 from tests.acceptance.pages.person import FORM_TOKEN, Person
 from tests.acceptance.pages.test_why_not_arrived import GIVES_UP
@@ -155,8 +156,9 @@ def test_a_failed_delivery_is_retried_from_the_dead_letter_queue(
     endpoint.behave(status=500)
     message = topic.publish("once more", Subject="s", MessageAttributes=ATTRIBUTE)
     wait_until(lambda: visitor.may_retry(message), WAIT_S, visitor.page)
-    assert "the endpoint answered with an error" in visitor.page()
-    forge(sqs, queue, topic, message)
+    if not CLUSTER:  # there the workers' events are on other machines
+        wait_until(lambda: "the endpoint answered with an error" in visitor.page(), WAIT_S, visitor.page)
+    forge(sqs, queue, endpoint.notifications()[0]["body"])
     endpoint.behave(status=200)
     assert "is sent again" in visitor.post("retry", message=message).text
     wait_until(lambda: len(endpoint.notifications()) == 2, WAIT_S)
@@ -164,8 +166,9 @@ def test_a_failed_delivery_is_retried_from_the_dead_letter_queue(
     assert (again["MessageId"], again["Message"], again["Subject"]) == (message, "once more", "s")
     assert again["MessageAttributes"] == {"kind": {"Type": "String", "Value": "new"}}
     assert again["Replayed"] == "true" and signature_is_good(again)
-    wait_until(lambda: not visitor.may_retry(message), WAIT_S, visitor.page)
-    assert visitor.post("retry", message=message).status_code == 409
+    if not CLUSTER:
+        wait_until(lambda: not visitor.may_retry(message), WAIT_S, visitor.page)
+        assert visitor.post("retry", message=message).status_code == 409
 
 
 def test_a_text_that_the_service_did_not_sign_is_not_sent(
@@ -178,7 +181,7 @@ def test_a_text_that_the_service_did_not_sign_is_not_sent(
     message = topic.publish("genuine")
     wait_until(lambda: visitor.may_retry(message), WAIT_S, visitor.page)
     sqs.purge_queue(QueueUrl=queue)
-    forge(sqs, queue, topic, message)
+    forge(sqs, queue, endpoint.notifications()[0]["body"])
     refused = visitor.post("retry", message=message)
     assert refused.status_code == 410 and "kept nowhere" in refused.text
 
@@ -186,13 +189,12 @@ def test_a_text_that_the_service_did_not_sign_is_not_sent(
 ATTRIBUTE = {"kind": {"DataType": "String", "StringValue": "new"}}
 
 
-def forge(sqs: Any, queue: str, topic: Topic, message: str) -> None:
-    """Put a letter that looks like a notification, as who may send to the queue can."""
-    body = {"Type": "Notification", "MessageId": message, "TopicArn": topic.arn, "Message": "forged"}
-    stamp = {"Timestamp": "2026-11-25T12:00:00.000Z", "SignatureVersion": "1", "Signature": "AAAA"}
-    sqs.send_message(QueueUrl=queue, MessageBody=json.dumps({**body, **stamp, "SigningCertURL": "http://x/y.pem"}))
+def forge(sqs: Any, queue: str, genuine: str) -> None:
+    """Put a letter like a genuine one, but for its text: who may send to the queue can."""
+    sqs.send_message(QueueUrl=queue, MessageBody=json.dumps({**json.loads(genuine), "Message": "forged"}))
 
 
+@pytest.mark.skipif(CLUSTER, reason="the events that tell when it was published are on the workers' machines")
 def test_a_message_of_the_archive_is_retried(visit: Callable[[str], Visitor], topic: Topic, endpoint: Endpoint) -> None:
     """Without a dead-letter queue, and raw: the archive has the message as it was published."""
     topic.set("ArchivePolicy", json.dumps({"MessageRetentionPeriod": "1"}))
@@ -230,20 +232,25 @@ def test_the_secret_signs_deliveries_and_the_former_one_for_a_day(
     visit: Callable[[str], Visitor], topic: Topic, endpoint: Endpoint, service: Service
 ) -> None:
     visitor = visit(topic.subscribe("http", endpoint.url))
-    topic.publish("unsigned")
-    wait_until(lambda: len(endpoint.notifications()) == 1, WAIT_S)
-    assert "webhook-signature" not in endpoint.notifications()[0]["headers"]
+
+    def delivered(text: str) -> dict[str, Any]:
+        topic.publish(text)
+        wait_until(lambda: texts_at(endpoint).get(text), WAIT_S)
+        return texts_at(endpoint)[text]
+
+    assert "webhook-signature" not in delivered("unsigned")["headers"]
     first = visitor.secret("secret/rotate", number="0")
     assert visitor.secret("secret/rotate", number="0") == first, "the form was posted again"
     second = visitor.secret("secret/rotate", number="1")
     assert visitor.secret("secret") == second != first
-    topic.publish("signed by both")
-    wait_until(lambda: len(endpoint.notifications()) == 2, WAIT_S)
-    assert signed_by(endpoint.notifications()[1], first, second) == [True, True]
+    assert signed_by(delivered("signed by both"), first, second) == [True, True]
     service.advance(86_401)
-    topic.publish("signed by the new one")
-    wait_until(lambda: len(endpoint.notifications()) == 3, WAIT_S)
-    assert signed_by(endpoint.notifications()[2], first, second) == [False, True]
+    assert signed_by(delivered("signed by the new one"), first, second) == [False, True]
+
+
+def texts_at(endpoint: Endpoint) -> dict[str, dict[str, Any]]:
+    """The deliveries by their text: leases end with the clock, so one may come twice."""
+    return {json.loads(one["body"])["Message"]: one for one in endpoint.notifications()}
 
 
 def signed_by(delivery: dict[str, Any], *secrets: str) -> list[bool]:

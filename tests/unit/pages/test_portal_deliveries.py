@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
+from cns.delivery.target import target_of
 from cns.subscriptions.subscription import Subscription, SubscriptionState
 from cns_common.events.newest import DeliveryEvent
 from cns_common.events.schema import (
@@ -25,6 +28,7 @@ SUBSCRIPTION = Subscription(
     state=SubscriptionState.CONFIRMED,
     created_ms=1,
 )
+TARGET = target_of(SUBSCRIPTION, None)
 
 
 def attempted(
@@ -101,21 +105,27 @@ def test_a_failure_that_is_tried_again_cannot_be_retried() -> None:
 
 def test_what_ended_badly_is_wanted_again_from_where_it_is() -> None:
     events = newest_first(attempted(1_000, 1, "status"), attempted(2_000, 2, "status"), dead(2_001))
-    assert wanted_again(SUBSCRIPTION, "m", events) == (TOPIC, "m", 1_101, QUEUE)
+    assert wanted_again(TARGET, "m", events) == (SUBSCRIPTION.arn, "m", 1_101, QUEUE)
     events = newest_first(attempted(1_000, 1, "status"), dropped(1_001))
-    assert wanted_again(SUBSCRIPTION, "m", events) == (TOPIC, "m", 993, ""), "about when it was published"
-    assert wanted_again(SUBSCRIPTION, "other", events) is None
+    assert wanted_again(TARGET, "m", events) == (SUBSCRIPTION.arn, "m", 993, ""), "about when it was published"
+    assert wanted_again(TARGET, "other", events) is None
+
+
+def test_without_events_the_dead_letter_queue_is_asked() -> None:
+    policy = {"RedrivePolicy": f'{{"deadLetterTargetArn":"{QUEUE}"}}'}
+    target = target_of(replace(SUBSCRIPTION, attributes=policy), None)
+    assert wanted_again(target, "other", newest_first(attempted(1_000, 1))) == (SUBSCRIPTION.arn, "other", 0, QUEUE)
 
 
 def test_the_last_outcome_counts() -> None:
     events = newest_first(dead(2_000), attempted(3_000, 1), delivered(3_001, 1, replayed=True))
     (row,) = rows_of(events)
     assert (row.state, row.tone, row.latency_ms, row.why) == ("delivered", "good", None, None)
-    assert wanted_again(SUBSCRIPTION, "m", events) is None
+    assert wanted_again(TARGET, "m", events) is None
 
 
 def test_a_confirmation_is_not_retried() -> None:
-    assert wanted_again(SUBSCRIPTION, "m", newest_first(dropped(1_000, "SubscriptionConfirmation"))) is None
+    assert wanted_again(TARGET, "m", newest_first(dropped(1_000, "SubscriptionConfirmation"))) is None
 
 
 def test_the_newest_messages_are_shown() -> None:
