@@ -169,8 +169,7 @@ class JobAttempts:
 
     def deferral(self, target: Target) -> NewJob:
         """The job for the target's lane. A throttled or paused subscription has its own lane, others share their
-        endpoint's. The lanes' queue recognises repeated ids: a job may go into the endpoint's lane, and from there into
-        that of the paused subscription."""
+        endpoint's. A job may go from the endpoint's lane into that of the paused subscription: its id is another one."""
         failures = self.received.failures
         held = self.is_held(target)
         job_id = f"{self.events.message_id}/{target.arn}/{failures}/{'held' if held else 'aside'}"

@@ -67,6 +67,13 @@ def throttled(scene: Scene) -> str:
     return [scene.topic.publish(str(n)) for n in range(MANY)][-1]
 
 
+def paused(scene: Scene) -> str:
+    arn = scene.topic.subscribe("http", scene.endpoint.url)
+    sns = scene.topic.sns
+    sns.set_subscription_attributes(SubscriptionArn=arn, AttributeName="DeliveryPaused", AttributeValue="true")
+    return scene.topic.publish("m")
+
+
 def muted(scene: Scene) -> str:
     number = f"+1555{uuid.uuid4().int % 10**7:07}"
     account = scene.topic.arn.split(":")[4]
@@ -87,6 +94,7 @@ CAUSES: dict[Callable[[Scene], str], str] = {
     unconfirmed: "Unconfirmed: the endpoint had not confirmed the subscription.",
     down: "The endpoint is down: no connection.",
     throttled: "Throttled: at most 1 messages a second.",
+    paused: "Paused: the subscription holds its messages.",
     muted: "Muted: the phone number has opted out, or the sandbox does not know it.",
     spent: "All attempts are spent: the endpoint answered with an error.",
 }
