@@ -51,12 +51,28 @@ def audit(
     wanted = ActFilter(since_ms, until_ms, account, principal, action, target, failed)
     found = newest_acts(settings.acts_path, wanted, n)
     if json:
-        print_json(reversed(found.events))
+        print_json(map(_members, reversed(found.events)))
     else:
         for act in reversed(found.events):
             print(one_line(_line(act)))
     if not found.events:
         print(f"cns: no such act is in {settings.acts_path}", file=sys.stderr)
+
+
+def _members(act: AdministrativeAct) -> dict[str, str | int]:
+    return {
+        "at": act.at_ms,
+        "action": act.action,
+        "target": act.target,
+        "detail": act.detail,
+        "account": act.account,
+        "principal": act.principal,
+        "keyId": act.key_id,
+        "address": act.address,
+        "via": act.via,
+        "result": act.result,
+        "requestId": act.request_id,
+    }
 
 
 def _line(act: AdministrativeAct) -> str:

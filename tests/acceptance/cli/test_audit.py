@@ -107,8 +107,8 @@ def test_acts_of_every_face_are_recorded_once(
     assert not {action for _, action, _ in found} & {"sqs:SendMessage", "sqs:ReceiveMessage", "sns:Publish"}
 
     (deleted,) = acts("--action", "DeleteQueue")
-    assert (deleted["account"], deleted["key_id"], deleted["address"]) == (account, key_id, "127.0.0.1")
-    assert deleted["principal"] == f"arn:aws:iam::{account}:root" and deleted["request_id"]
+    assert (deleted["account"], deleted["keyId"], deleted["address"]) == (account, key_id, "127.0.0.1")
+    assert deleted["principal"] == f"arn:aws:iam::{account}:root" and deleted["requestId"]
     (added,) = acts("--action", "AddUser")
     assert (added["target"], added["detail"]) == (account, f"account {account}, user auditor, key {made['key']}")
     assert [one["action"] for one in acts("--failed", "--action", "Sign")] == ["cns:SignIn"]
