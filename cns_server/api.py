@@ -23,7 +23,7 @@ from cns.delivery.webhook_secrets import WebhookSecrets
 from cns.mail.pages import mail_pages
 from cns.portal.links import PortalLinks
 from cns.portal.owner_acts import OwnerActs
-from cns.portal.redelivery import Redelivery
+from cns.portal.retry_sender import RetrySender
 from cns.queue_port.contract import QueuePort
 from cns.service import NotificationService
 from cns_backend.backend import Backend
@@ -161,9 +161,9 @@ class Api:
         if not settings.admin_bind:
             front.landing = partial(_landing, pages)
         api.app.mount(PAGES_PREFIX, pages)
-        redelivery, secrets = Redelivery(port, events, backend.clock), WebhookSecrets(receipt_key, backend.clock)
+        retries, secrets = RetrySender(port, events, backend.clock), WebhookSecrets(receipt_key, backend.clock)
         portal = LazyApp(
-            lambda: _portal_app(settings, backend, queues, links, redelivery, secrets, api.certificate, recorder)
+            lambda: _portal_app(settings, backend, queues, links, retries, secrets, api.certificate, recorder)
         )
         api.app.mount(PORTAL_PREFIX, portal)
         prefixes = (PAGES_PREFIX, REST_PREFIX, PORTAL_PREFIX)
@@ -341,7 +341,7 @@ def _portal_app(
     backend: Backend,
     queues: QueueService,
     links: PortalLinks,
-    redelivery: Redelivery,
+    retries: RetrySender,
     secrets: WebhookSecrets,
     certificate: Callable[[str], bytes | None],
     recorder: ActRecorder,
@@ -355,7 +355,7 @@ def _portal_app(
     parts = PortalParts(
         visits=Visits(links, backend.clock),
         acts=OwnerActs(backend.subscriptions, backend.clock),
-        redelivery=redelivery,
+        retries=retries,
         past=PastMessages(backend.topics, backend.archives, queues, certificate),
         secrets=secrets,
         backend=backend,

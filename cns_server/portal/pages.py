@@ -16,7 +16,7 @@ from cns.delivery.signing import certificate_name
 from cns.delivery.target import Target, target_of
 from cns.delivery.webhook_secrets import OVERLAP_MS, WebhookSecrets, secret_state
 from cns.portal.owner_acts import OwnerActs
-from cns.portal.redelivery import Redelivery
+from cns.portal.retry_sender import RetrySender
 from cns.subscriptions.endpoint_syntax import masked_endpoint
 from cns.subscriptions.subscription import HTTP_PROTOCOLS, Subscription, SubscriptionState
 from cns_backend.backend import Backend
@@ -52,7 +52,7 @@ class PortalParts:
 
     visits: Visits
     acts: OwnerActs
-    redelivery: Redelivery
+    retries: RetrySender
     past: PastMessages
     secrets: WebhookSecrets
     backend: Backend
@@ -132,7 +132,7 @@ class PortalPages:
                 "The message is kept nowhere any more: neither in an archive of its topic nor in a dead-letter queue."
             )
             raise Problem(410, "MessageGone", text)
-        work = self._parts.redelivery.send(visit.subscription, notification)
+        work = self._parts.retries.send(visit.subscription, notification)
         await self._act(request, visit, "RetryDelivery", work, f"message {message_id}")
         return done(HOME, "retried")
 

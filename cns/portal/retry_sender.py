@@ -11,7 +11,7 @@ from cns_common.events.schema import EventSink
 from cns_common.ids import hex_id
 
 
-class Redelivery:
+class RetrySender:
     def __init__(self, port: QueuePort, events: EventSink, clock: Clock) -> None:
         self._port = port
         self._events = events
