@@ -7,6 +7,7 @@ import structlog
 from cns_backend.backups.backup import make_backup
 from cns_backend.backups.manifest import MANIFEST_FILE
 from cns_common.configuration.settings import Settings
+from cns_common.data_directory import sync_directory
 from cns_common.errors import StartError
 from cns_common.process.kill_points import MIGRATION_BACKED_UP, kill_point
 from cns_common.sqlite.format import FORMAT, Migration
@@ -25,6 +26,7 @@ def back_up(settings: Settings, migration: Migration) -> None:
     if not (directory / MANIFEST_FILE).exists():
         try:
             make_backup(settings, directory)
+            sync_directory(migration.directory)  # which has the new directory of backups
         except StartError as error:
             text = (
                 f"the store is of format {migration.from_format}, this program's is {FORMAT}, and it cannot be backed"
