@@ -96,12 +96,13 @@ async def open_engine(
     standard = StandardQueues(rows, caches, known_queues, waiters, reconciler.doubt, announcements.emptied)
     engine = ClusterEngine(rows, servers, known_queues, standard, fifo, work, clock, skew)
 
+    renewal = ContentRenewal(caches, known_queues, clock)
     await servers.start()
     await work.start()
     tasks = [
         asyncio.create_task(repeat(lambda: fifo.poll_step(hinted=caches.has_hints), FIFO_POLL_INTERVAL_S)),
         asyncio.create_task(repeat(lambda: _expire(fifo, clock), MAINTENANCE_INTERVAL_S)),
-        asyncio.create_task(repeat(ContentRenewal(caches, known_queues, clock).step, CONTENT_INTERVAL_S)),
+        asyncio.create_task(repeat(renewal.step, CONTENT_INTERVAL_S)),
     ]
     for step, pause_s in ((work.renew, RENEW_INTERVAL_S), (work.round, ROUND_INTERVAL_S)) if rounds else ():
         tasks.append(asyncio.create_task(repeat(step, pause_s)))
@@ -110,6 +111,8 @@ async def open_engine(
         yield engine
     finally:
         await cancel_and_wait(tasks)
+        if cassandra.leaves_site:
+            await renewal.finish()
         await servers.stop()
         await fifo.close()
         await known_queues.close()

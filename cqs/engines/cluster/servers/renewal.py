@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+
 from cns_common.bounded_cache import BoundedCache
 from cns_common.clock import Clock
 from cqs.engines.cassandra.generations import DROPPED
+from cqs.engines.cluster.cache_contract import CacheUnavailable
 from cqs.engines.cluster.known_queues import KNOWN_MAX, KnownQueues
 from cqs.engines.cluster.servers.router import CacheRouter
 
 CONTENT_INTERVAL_S = 60.0
 CLEAN_MS = 3_600_000
+FINISH_S_MAX = 5.0
 
 
 class ContentRenewal:
@@ -36,3 +41,10 @@ class ContentRenewal:
             for failover in self._caches.failovers():
                 if failover.redis is not None:
                     await failover.redis.forget_expired()
+
+    async def finish(self) -> None:
+        """The last step of a process that leaves its site: all that it made expires. What cannot be renewed in time
+        stays."""
+        with contextlib.suppress(CacheUnavailable, TimeoutError):
+            async with asyncio.timeout(FINISH_S_MAX):
+                await self.step()
