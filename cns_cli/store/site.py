@@ -85,7 +85,8 @@ def site_activate(
     if name not in settings.site_replicas():
         _refuse(f"{name} is no site of CNS_CASSANDRA_SITES", EXIT_USAGE)
     change = SiteChange(name, settings.cassandra_data_centre, other_site_lost, repaired)
-    with recorded(None, "ActivateSite", name, "the other site is lost" if other_site_lost else ""):
+    words = {"the other site is lost": other_site_lost, "repaired": repaired}
+    with recorded(None, "ActivateSite", name, ", ".join([word for word, given in words.items() if given])):
         decision = _run(settings, lambda sites: sites.activate(change))
     print_value(
         {"active": decision.active, "epoch": decision.epoch},

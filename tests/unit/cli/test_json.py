@@ -67,7 +67,8 @@ def printed(data: Path, words: str, *arguments: str) -> list[dict[str, Any]]:
     return values
 
 
-def test_commands_on_a_data_directory(tmp_path: Path) -> None:
+def test_commands_on_a_data_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cns_cli.store_access.set_up_logs", lambda *_: None)  # to a standard error that ends with it
     data = tmp_path / "data"
     (made,) = printed(data, "account create")
     account = made["account"]
@@ -89,6 +90,8 @@ def test_commands_on_a_data_directory(tmp_path: Path) -> None:
     assert printed(data, "operator token")[0]["expiresAt"] > made_at(data)
     assert printed(data, "sms opt-out", "+14155550100") == [{"account": account, "optedOut": "+14155550100"}]
     assert printed(data, "outbox list") == []
+    (act,) = printed(data, "audit", "--action", "AddUserKey")
+    assert (act["target"], act["via"], act["result"]) == (account, "command", "ok") and second["keyId"] in act["detail"]
     assert printed(data, "pool list") == [{"workers": {}, "sizes": []}]
     assert printed(data, "check")[0]["faults"] == []
 
