@@ -175,4 +175,5 @@ def actions(samples: Mapping[tuple[str, frozenset[str]], float], arn: str) -> Qu
         if name == "cns_queue_messages_total" and f'queue="{arn}"' in labels:
             (action,) = [label.split('"')[1] for label in labels if label.startswith("action=")]
             totals[action] += int(value)
+    del totals["received_again"]  # a part of what was received
     return QueueUse(**totals)
