@@ -39,7 +39,7 @@ class PublishJob(msgspec.Struct, frozen=True, array_like=True, tag="publish"):
     topic: str  # ARN
     inline: Notification | None = None
     cursor: str = ""
-    waits: int = 0  # how often it was returned as it should: for its next page; FIFO: since a replay was not finished
+    waits: int = 0  # its leases before its last progress, a page; FIFO: how often it was returned to wait for a replay
 
 
 class EndpointJob(msgspec.Struct, frozen=True, array_like=True, tag="endpoint"):

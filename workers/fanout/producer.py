@@ -79,7 +79,7 @@ class Producer:
         context.matcher.report_filtered(notification, page)
         next_page = None
         if page.cursor:
-            rest = PublishJob(job.notification_id, job.topic, inline, page.cursor, job.waits + 1)
+            rest = PublishJob(job.notification_id, job.topic, inline, page.cursor, leased.deliveries)
             next_page = self._settlement.renewal(leased.handle, 0, jobs.encode(rest))
         stored_id = job.notification_id if job.inline is None else ""
         new_jobs = _endpoint_jobs(job, chunks, inline)

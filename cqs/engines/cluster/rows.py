@@ -203,7 +203,11 @@ class MessageRows:
         )
 
     async def replace_body(self, queue_id: str, location: MessageLocation, body: bytes) -> None:
-        await self._cassandra.run(schema.REPLACE_BODY, self._write_us(), body, queue_id, location.bucket, location.seq)
+        """The new body is dated after the one that it replaces, whose writer's clock may be ahead."""
+        write_us = self._write_us()
+        for (replaced_us,) in await self._cassandra.run(schema.BODY_DATE, queue_id, *location):
+            write_us = max(write_us, (replaced_us or 0) + 1)
+        await self._cassandra.run(schema.REPLACE_BODY, write_us, body, queue_id, *location)
 
     async def delete(self, queue_id: str, locations: Sequence[MessageLocation]) -> None:
         """One write per bucket, in parallel. It wins over the insert, whatever the clock of its process said."""

@@ -98,6 +98,7 @@ SET_TAKEN = Statement("UPDATE cqs_messages USING TIMESTAMP ? SET taken = ? WHERE
 REPLACE_BODY = Statement(
     "UPDATE cqs_messages USING TIMESTAMP ? SET body = ? WHERE queue = ? AND bucket = ? AND seq = ?"
 )
+BODY_DATE = Statement("SELECT WRITETIME(body) FROM cqs_messages WHERE queue = ? AND bucket = ? AND seq = ?")
 DELETE = Statement("DELETE FROM cqs_messages USING TIMESTAMP ? WHERE queue = ? AND bucket = ? AND seq = ?")
 
 ADD_EXPIRED = Statement("INSERT INTO cqs_expired (one, at_ms, audit, id, tenant) VALUES (1, ?, ?, ?, ?)")

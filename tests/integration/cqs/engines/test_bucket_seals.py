@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
 
 import pytest
 
@@ -200,20 +201,41 @@ async def test_two_processes_never_have_one_name(
         assert sorted(await stored(one)) == [*numbered(5, b"one "), *numbered(5, b"two ")]
 
 
+@asynccontextmanager
+async def rows_of_machines(address: CassandraAddress, *ahead_s: int) -> AsyncIterator[list[tuple[MessageRows, Clock]]]:
+    """Rows of processes whose clocks are ahead of the real one by these times."""
+    real_ns = time.time_ns()
+    async with AsyncExitStack() as stack:
+        opened: list[tuple[MessageRows, Clock]] = []
+        for seconds in ahead_s:
+            cassandra = await Cassandra.open(address)
+            stack.push_async_callback(cassandra.close)
+            clock = MachineClocks(real_ns + seconds * SECOND_NS).clock()
+            opened.append((MessageRows(cassandra, clock, f"{len(opened):08x}"), clock))
+        yield opened
+
+
 @pytest.mark.parametrize(("deleter_s", "sender_s"), [(-60, 60), (60, -60)])
 async def test_a_delete_covers_its_message_whatever_the_clocks(
     cassandra_address: CassandraAddress, own_redis: OwnRedis, deleter_s: int, sender_s: int
 ) -> None:
-    real_ns = time.time_ns()  # as above
-    async with AsyncExitStack() as stack:
-        opened: list[tuple[MessageRows, Clock]] = []
-        for ahead_s in (sender_s, deleter_s):
-            cassandra = await Cassandra.open(cassandra_address)
-            stack.push_async_callback(cassandra.close)
-            clock = MachineClocks(real_ns + ahead_s * SECOND_NS).clock()
-            opened.append((MessageRows(cassandra, clock, f"{len(opened):08x}"), clock))
-        (sending, sender_clock), (deleting, _) = opened
+    async with rows_of_machines(cassandra_address, sender_s, deleter_s) as ((sending, sender_clock), (deleting, _)):
         queue_id, now_ms = hex_id(), sender_clock.now_ms()
         locations = await sending.insert(queue_id, 0, [Entry("id", b"deleted", now_ms, now_ms)], now_ms)
         await deleting.delete(queue_id, locations)
         assert not await sending.read(queue_id, locations)
+
+
+@pytest.mark.parametrize("sender_s", [-60, 60])
+async def test_a_new_body_replaces_the_old_one_whatever_the_clocks(
+    cassandra_address: CassandraAddress, own_redis: OwnRedis, sender_s: int
+) -> None:
+    """Else a job that was renewed would be done again from where it was."""
+    async with rows_of_machines(cassandra_address, sender_s, -sender_s) as ((sending, clock), (renewing, _)):
+        queue_id, now_ms = hex_id(), clock.now_ms()
+        (location,) = await sending.insert(queue_id, 0, [Entry("id", b"0", now_ms, now_ms)], now_ms)
+        for turn, rows in enumerate((renewing, sending, renewing), 1):
+            await rows.replace_body(queue_id, location, b"%d" % turn)
+            assert (await sending.read(queue_id, [location]))[location].body == b"%d" % turn
+        await renewing.delete(queue_id, [location])
+        assert not await sending.read(queue_id, [location])
