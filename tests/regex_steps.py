@@ -11,9 +11,11 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Iterator
-from re import _constants as op  # type: ignore[attr-defined]  # private, and the only way to a parse tree
-from re import _parser  # type: ignore[attr-defined]  # as above
+from importlib import import_module
 from typing import Any
+
+op, parser = import_module("re._constants"), import_module("re._parser")
+"""Private, and the only way to a parse tree."""
 
 Rest = Callable[[int], int]
 """Matches the rest of the pattern from a position. Returns the end of the whole match, or FAILED."""
@@ -39,7 +41,7 @@ class StepCounter:
         self._ascii = isinstance(pattern.pattern, bytes) or bool(pattern.flags & re.ASCII)
         self._dot_all = bool(pattern.flags & re.DOTALL)
         self._text = ""
-        self._match = self._sequence(_parser.parse(pattern.pattern, pattern.flags))
+        self._match = self._sequence(parser.parse(pattern.pattern, pattern.flags))
 
     def run(self, use: str, text: str) -> None:
         """As the method of that name of a pattern; those that find many count as finditer."""

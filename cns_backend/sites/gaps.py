@@ -18,6 +18,7 @@ WHOLE_REPAIR = {
     "forceRepair": "false",
     "pullRepair": "false",
     "previewKind": "NONE",
+    "paxosOnly": "false",
 }
 """The options of a repair that compares everything with all replicas, and fails if one of them is away."""
 
@@ -31,6 +32,11 @@ class Gap(NamedTuple):
     since_ms: int
     until_ms: int
     """The end of the last write that may be missing. The gap may still grow if that is in the future."""
+
+    @property
+    def repairable_until_ms(self) -> int:
+        """A repair that ends later may bring back deleted messages: the first deletes may be forgotten by then."""
+        return self.since_ms + GRACE_MS
 
     def __str__(self) -> str:
         return f"from {utc_text(self.since_ms)} to {utc_text(self.until_ms)} UTC"
@@ -48,10 +54,6 @@ def span_of(gaps: Iterable[Gap]) -> Gap:
     """From the first missing write to the last one."""
     sinces, untils = zip(*gaps, strict=True)
     return Gap(min(sinces), max(untils))
-
-
-def longest_ms(gaps: Iterable[Gap]) -> int:
-    return max(gap.until_ms - gap.since_ms for gap in gaps)
 
 
 def is_whole_repair(options: Mapping[str, str]) -> bool:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from cns_backend.schema import table_names
 from cns_backend.sites.decision import Decision, View
-from cns_backend.sites.gaps import GRACE_MS, Gap, longest_ms, span_of, unrepaired
+from cns_backend.sites.gaps import Gap, span_of, unrepaired, utc_text
 from cns_backend.sites.store import SiteStore
 from cns_common.errors import CnsError
 
@@ -64,11 +65,11 @@ class SiteOperator:
         await self._wait_for_end(nobody.epoch, everywhere=True)
         try:
             await self._check_repaired(change, everywhere=True)  # it may have been away since the last look
-        except ValueError:
+            await self._store.forget_gaps(change.name, nobody.epoch + 1)
+        except (ValueError, CnsError):
             if before.active:
                 await self._decide(nobody, Decision(before.active, nobody.epoch + 1))
             raise
-        await self._store.forget_gaps(change.name, nobody.epoch + 1)
         return await self._decide(nobody, Decision(change.name, nobody.epoch + 1))
 
     async def _alone(self, change: SiteChange, before: Decision) -> Decision:
@@ -97,27 +98,32 @@ class SiteOperator:
         gaps = [] if change.repaired else await self._store.gaps(change.name, everywhere=everywhere)
         if not gaps:
             return
-        gap = span_of(gaps)
+        gap, now_ms = span_of(gaps), await self._store.now_ms()
         lacks = f"site {change.name} may lack what was accepted {gap}"
-        repair = f"run `nodetool repair -full {self._keyspace}` on each of its nodes"
-        if longest_ms(gaps) > GRACE_MS:
+        command = f"run `nodetool repair -full {self._keyspace}` on each of its nodes"
+        repair = f"{command}, to be done by {utc_text(gap.repairable_until_ms)} UTC"
+        left: Sequence[str] = table_names()
+        if gap.until_ms <= now_ms:
+            left = await self._unrepaired(gap, f"{lacks}: {repair}, then add --repaired")
+        if not left:
+            return
+        if now_ms > gap.repairable_until_ms:
             raise ValueError(
-                f"{lacks}: longer than deleted messages are remembered, so its old data would bring them back. Empty"
-                f" its nodes and replace them (docs/operations.md), {repair}, then add --repaired"
+                f"{lacks}: longer ago than deleted messages are remembered, so its old data would bring them back."
+                f" Empty its nodes and replace them (docs/operations.md), {command}, then add --repaired"
             )
-        if gap.until_ms > await self._store.now_ms():
+        if gap.until_ms > now_ms:
             raise ValueError(f"{lacks}, which still goes on: {repair} after that time")
-        left = await self._unrepaired(gap.until_ms, f"{lacks}: {repair}, then add --repaired")
-        if left:
-            raise ValueError(
-                f"{lacks}: {repair}, then this again. Cassandra recorded no such repair since, of {len(left)} tables as"
-                f" {left[0]}; if one was done all the same, add --repaired"
-            )
+        raise ValueError(
+            f"{lacks}: {repair}, then this again. Cassandra recorded no such repair since, of {len(left)} tables as"
+            f" {left[0]}; if one was done all the same, add --repaired"
+        )
 
-    async def _unrepaired(self, after_ms: int, otherwise: str) -> list[str]:
+    async def _unrepaired(self, gap: Gap, otherwise: str) -> Sequence[str]:
         """The tables that no recorded repair covers. `otherwise` is what to do if the records cannot be read."""
         try:
-            return unrepaired(table_names(), await self._store.repairs(self._keyspace, after_ms))
+            repairs = await self._store.repairs(self._keyspace, gap.until_ms, gap.repairable_until_ms)
+            return unrepaired(table_names(), repairs)
         except CnsError as error:
             raise ValueError(f"{otherwise} (Cassandra's record of repairs cannot be read: {error})") from error
 

@@ -51,7 +51,7 @@ FORGET_GAPS = Statement(
 )
 """Whatever the clocks, this covers no gap of a later activation."""
 REPAIRS = Statement(
-    "SELECT columnfamily_names, successful_ranges, options FROM system_distributed.parent_repair_history"
+    "SELECT columnfamily_names, successful_ranges, options, finished_at FROM system_distributed.parent_repair_history"
     f" WHERE keyspace_name = ? AND started_at > ? LIMIT {REPAIRS_MAX} ALLOW FILTERING",
     consistency=Consistency.ANYWHERE,
 )

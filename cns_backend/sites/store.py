@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import UTC, datetime
 
 from cns_backend.sites import schema
 from cns_backend.sites.decision import ActingProcess, Decision, View
@@ -75,13 +76,14 @@ class SiteStore:
         """Forget the gaps of `site` from before this activation."""
         await self._cassandra.run(schema.FORGET_GAPS, await self.now_ms() * 1000, site, epoch)
 
-    async def repairs(self, keyspace: str, after_ms: int) -> list[Repair]:
-        """The repairs of a keyspace with all its replicas, by their completed ranges, that began after this time."""
+    async def repairs(self, keyspace: str, after_ms: int, until_ms: int) -> list[Repair]:
+        """The repairs of a keyspace with all its replicas, by their completed ranges, that began and ended between
+        these times."""
         rows = await self._cassandra.run(schema.REPAIRS, keyspace, after_ms)
         return [
             Repair(frozenset(tables or ()), read_ranges(ranges))
-            for tables, ranges, options in rows
-            if ranges and is_whole_repair(options or {})
+            for tables, ranges, options, finished in rows
+            if ranges and is_whole_repair(options or {}) and finished is not None and _ms(finished) <= until_ms
         ]
 
     async def _changed(self, statement: Statement, before: int, after: Decision) -> bool:
@@ -103,3 +105,8 @@ def _decision(rows: list[Row]) -> Decision:
     active, epoch, alone = rows[0][:3]
     processes = [ActingProcess(process, site, seen) for _, _, _, process, site, seen in rows if seen is not None]
     return Decision(active or "", epoch or 0, bool(alone), tuple(processes))
+
+
+def _ms(at: datetime) -> int:
+    """The driver's times are in UTC, without a zone."""
+    return round(at.replace(tzinfo=UTC).timestamp() * 1000)

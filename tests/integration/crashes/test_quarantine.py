@@ -46,13 +46,13 @@ class FailingMatcher(SubscriptionMatcher):
     """Matches one subscription a page, or raises the error that `fails` has for the notification's id."""
 
     fails: dict[str, Fault] = field(default_factory=dict)
-    pages: int = 1
+    n_pages: int = 1
 
     async def page(self, topic_arn: str, notification: Notification, cursor: str, n: int) -> MatchPage:
         if fault := self.fails.get(notification.id):
             raise fault()
         following = int(cursor or "0") + 1
-        return MatchPage((f"{TOPIC}:1",), str(following) if following < self.pages else "")
+        return MatchPage((f"{TOPIC}:1",), str(following) if following < self.n_pages else "")
 
     def report_matched(self, notification: Notification, matched: int, part: str = "") -> None:
         assert matched == 1
@@ -146,8 +146,8 @@ async def test_an_outage_quarantines_nothing(fixture: QuarantineFixture) -> None
 async def test_leases_that_were_lost_before_earlier_pages_do_not_count(fixture: QuarantineFixture) -> None:
     """No page of a publish is on trial if each made progress before its last lease."""
     await fixture.put("n")
-    fixture.matcher.pages = 3
-    for done in range(fixture.matcher.pages):
+    fixture.matcher.n_pages = 3
+    for done in range(fixture.matcher.n_pages):
         fixture.matcher.fails["n"] = _outage
         for _ in range(LEASES_MAX - 2):
             await fixture.run_worker()

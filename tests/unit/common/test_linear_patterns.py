@@ -16,8 +16,6 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
-from re import _constants as op  # type: ignore[attr-defined]  # private, and the only way to a parse tree
-from re import _parser  # type: ignore[attr-defined]  # as above
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -32,7 +30,7 @@ import cns_server
 import cqs
 import workers
 from cns_common.aws.policy.parser import arn_wildcard, wildcard
-from tests.regex_steps import StepCounter, TooManySteps
+from tests.regex_steps import StepCounter, TooManySteps, op, parser
 
 CHARACTERS = 96
 """About how long the repeated part of a text is, and twice that; it is repeated at least REPEATS_MIN times."""
@@ -153,7 +151,7 @@ def members(items: Any) -> Iterator[str]:
 
 def hostile(pattern: re.Pattern[Any]) -> Iterator[tuple[str, str, str]]:
     """Prefixes, repeated parts and suffixes of hostile texts."""
-    seen = list(dict.fromkeys(atoms(_parser.parse(pattern.pattern, pattern.flags))))
+    seen = list(dict.fromkeys(atoms(parser.parse(pattern.pattern, pattern.flags))))
     few = sorted(seen, key=len, reverse=True)[:2] + seen
     few = list(dict.fromkeys(few))[:ATOMS_MAX]
     pairs = ["".join(pair) for pair in itertools.permutations(few, 2)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cns_backend.sites.gaps import (
+    GRACE_MS,
     TOKEN_MAX,
     TOKEN_MIN,
     WHOLE_REPAIR,
@@ -13,7 +14,6 @@ from cns_backend.sites.gaps import (
     TokenRange,
     covers_ring,
     is_whole_repair,
-    longest_ms,
     read_ranges,
     span_of,
     unrepaired,
@@ -25,7 +25,7 @@ WHOLE = ((TOKEN_MIN, TOKEN_MIN),)
 def test_several_gaps() -> None:
     gaps = [Gap(5_000, 6_000), Gap(1_000, 4_000)]
     assert span_of(gaps) == Gap(1_000, 6_000)
-    assert longest_ms(gaps) == 3_000
+    assert span_of(gaps).repairable_until_ms == 1_000 + GRACE_MS
 
 
 def test_a_gap_is_told_in_utc() -> None:
