@@ -53,7 +53,8 @@ class Site:
         return (await self.store.decision()).active
 
     async def record_gap(self, since_ms: int, until_ms: int) -> None:
-        await self._cassandra.run(schema.EXTEND_GAP, "dc2", 1, since_ms, until_ms, until_ms * 1000)
+        now_us = await self.store.now_ms() * 1000
+        await self._cassandra.run(schema.EXTEND_GAP, "dc2", 1, since_ms, until_ms, now_us)
 
     async def record_repair(self, tables: Sequence[str], ranges: Sequence[str], after_ms: int) -> None:
         """As `nodetool repair -full` does."""
