@@ -3,12 +3,15 @@ arithmetic."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import NamedTuple
 
 GRACE_MS = 4 * 3_600_000
 """How long deleted messages are remembered: `gc_grace_seconds` of their tables."""
+HINTED_MS = 3 * 3_600_000
+"""How long nodes keep what another one missed, to send it later: `max_hint_window` of Cassandra's default."""
 TOKEN_MIN, TOKEN_MAX = -(2**63), 2**63 - 1
 """Of Cassandra's Murmur3Partitioner."""
 WHOLE_REPAIR = {
@@ -33,11 +36,6 @@ class Gap(NamedTuple):
     until_ms: int
     """The end of the last write that may be missing. The gap may still grow if that is in the future."""
 
-    @property
-    def repairable_until_ms(self) -> int:
-        """A repair that ends later may bring back deleted messages: the first deletes may be forgotten by then."""
-        return self.since_ms + GRACE_MS
-
     def __str__(self) -> str:
         return f"from {utc_text(self.since_ms)} to {utc_text(self.until_ms)} UTC"
 
@@ -54,6 +52,14 @@ def span_of(gaps: Iterable[Gap]) -> Gap:
     """From the first missing write to the last one."""
     sinces, untils = zip(*gaps, strict=True)
     return Gap(min(sinces), max(untils))
+
+
+def repairable_until_ms(gaps: Sequence[Gap]) -> float:
+    """A repair that ends later may bring back many deleted messages: their deletes are forgotten by then. Deletes of an
+    absence that hints cover were sent later, so its repair may come at any time."""
+    if sum(gap.until_ms - gap.since_ms for gap in gaps) <= HINTED_MS:
+        return math.inf
+    return span_of(gaps).since_ms + GRACE_MS
 
 
 def is_whole_repair(options: Mapping[str, str]) -> bool:

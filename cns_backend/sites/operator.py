@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from cns_backend.schema import table_names
 from cns_backend.sites.decision import Decision, View
-from cns_backend.sites.gaps import Gap, span_of, unrepaired, utc_text
+from cns_backend.sites.gaps import Gap, repairable_until_ms, span_of, unrepaired, utc_text
 from cns_backend.sites.store import SiteStore
 from cns_common.errors import CnsError
 
@@ -98,16 +99,17 @@ class SiteOperator:
         gaps = [] if change.repaired else await self._store.gaps(change.name, everywhere=everywhere)
         if not gaps:
             return
-        gap, now_ms = span_of(gaps), await self._store.now_ms()
+        gap, by_ms, now_ms = span_of(gaps), repairable_until_ms(gaps), await self._store.now_ms()
         lacks = f"site {change.name} may lack what was accepted {gap}"
-        command = f"run `nodetool repair -full {self._keyspace}` on each of its nodes"
-        repair = f"{command}, to be done by {utc_text(gap.repairable_until_ms)} UTC"
+        repair = command = f"run `nodetool repair -full {self._keyspace}` on each of its nodes"
+        if by_ms < math.inf:
+            repair = f"{command}, to be done by {utc_text(int(by_ms))} UTC"
         left: Sequence[str] = table_names()
         if gap.until_ms <= now_ms:
-            left = await self._unrepaired(gap, f"{lacks}: {repair}, then add --repaired")
+            left = await self._unrepaired(gap.until_ms, by_ms, f"{lacks}: {repair}, then add --repaired")
         if not left:
             return
-        if now_ms > gap.repairable_until_ms:
+        if now_ms > by_ms:
             raise ValueError(
                 f"{lacks}: longer ago than deleted messages are remembered, so its old data would bring them back."
                 f" Empty its nodes and replace them (docs/operations.md), {command}, then add --repaired"
@@ -119,11 +121,10 @@ class SiteOperator:
             f" {left[0]}; if one was done all the same, add --repaired"
         )
 
-    async def _unrepaired(self, gap: Gap, otherwise: str) -> Sequence[str]:
+    async def _unrepaired(self, after_ms: int, by_ms: float, otherwise: str) -> Sequence[str]:
         """The tables that no recorded repair covers. `otherwise` is what to do if the records cannot be read."""
         try:
-            repairs = await self._store.repairs(self._keyspace, gap.until_ms, gap.repairable_until_ms)
-            return unrepaired(table_names(), repairs)
+            return unrepaired(table_names(), await self._store.repairs(self._keyspace, after_ms, by_ms))
         except CnsError as error:
             raise ValueError(f"{otherwise} (Cassandra's record of repairs cannot be read: {error})") from error
 

@@ -76,7 +76,7 @@ class SiteStore:
         """Forget the gaps of `site` from before this activation."""
         await self._cassandra.run(schema.FORGET_GAPS, await self.now_ms() * 1000, site, epoch)
 
-    async def repairs(self, keyspace: str, after_ms: int, until_ms: int) -> list[Repair]:
+    async def repairs(self, keyspace: str, after_ms: int, until_ms: float) -> list[Repair]:
         """The repairs of a keyspace with all its replicas, by their completed ranges, that began and ended between
         these times."""
         rows = await self._cassandra.run(schema.REPAIRS, keyspace, after_ms)

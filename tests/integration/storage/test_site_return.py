@@ -10,7 +10,7 @@ from cns_backend.schema import table_names
 from cns_backend.sites import schema
 from cns_backend.sites import store as site_store
 from cns_backend.sites.decision import Decision, View
-from cns_backend.sites.gaps import GRACE_MS, TOKEN_MIN
+from cns_backend.sites.gaps import GRACE_MS, HINTED_MS, TOKEN_MIN
 from cns_backend.sites.membership import SiteMembership
 from cns_backend.sites.operator import SiteChange, SiteOperator
 from cns_backend.sites.store import SiteStore
@@ -118,12 +118,18 @@ async def test_the_gap_must_have_ended(site: Site) -> None:
 
 @pytest.mark.usefixtures("gaps_end_at_once")
 async def test_a_repair_does_not_mend_an_absence_beyond_the_grace(site: Site) -> None:
-    """However short it was: the first deletes of the time are forgotten by the end of the repair."""
     since_ms = await site.store.now_ms() - 2 * GRACE_MS  # repairs of other tests are recent
-    await site.record_gap(since_ms, since_ms + 1_000)
+    await site.record_gap(since_ms, since_ms + HINTED_MS + 1)
     await site.record_repair(table_names(), [f"({TOKEN_MIN},{TOKEN_MIN}]"], await site.store.now_ms())
     assert "replace them" in await _refusal(site)
     assert (await site.operator.activate(TO_DC2._replace(repaired=True))).active == "dc2"
+
+
+async def test_a_short_absence_may_be_repaired_at_any_time(site: Site) -> None:
+    since_ms = await site.store.now_ms() - 20 * GRACE_MS
+    await site.record_gap(since_ms, since_ms + HINTED_MS)
+    await site.record_repair(table_names(), [f"({TOKEN_MIN},{TOKEN_MIN}]"], await site.store.now_ms())
+    assert (await site.operator.activate(TO_DC2)).active == "dc2"
 
 
 @pytest.mark.usefixtures("gaps_end_at_once")

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from cns_backend.sites.gaps import (
     GRACE_MS,
+    HINTED_MS,
     TOKEN_MAX,
     TOKEN_MIN,
     WHOLE_REPAIR,
@@ -15,6 +18,7 @@ from cns_backend.sites.gaps import (
     covers_ring,
     is_whole_repair,
     read_ranges,
+    repairable_until_ms,
     span_of,
     unrepaired,
 )
@@ -25,7 +29,13 @@ WHOLE = ((TOKEN_MIN, TOKEN_MIN),)
 def test_several_gaps() -> None:
     gaps = [Gap(5_000, 6_000), Gap(1_000, 4_000)]
     assert span_of(gaps) == Gap(1_000, 6_000)
-    assert span_of(gaps).repairable_until_ms == 1_000 + GRACE_MS
+
+
+def test_a_repair_must_end_in_time_after_an_absence_that_hints_do_not_cover() -> None:
+    half = HINTED_MS // 2
+    short = [Gap(1_000, 1_000 + half), Gap(10 * HINTED_MS, 10 * HINTED_MS + half)]
+    assert repairable_until_ms(short) == math.inf
+    assert repairable_until_ms([*short, Gap(5_000, 5_001)]) == 1_000 + GRACE_MS
 
 
 def test_a_gap_is_told_in_utc() -> None:
