@@ -153,6 +153,7 @@ def test_every_store_has_keys() -> None:
     assert {place.store for place in _key_places()} == CONTRACTS.keys() - GENERATED
 
 
+@pytest.mark.filterwarnings("ignore:Generating overly large repr")  # of a failure, which it would hide
 @settings(max_examples=100, database=None, derandomize=True, suppress_health_check=list(HealthCheck), deadline=None)
 @given(st.sampled_from(_key_places()), BAD)
 async def test_all_stores_refuse_the_same_keys(backends: Backends, place: KeyPlace, key: str) -> None:
