@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 import traceback
+from contextlib import suppress
 
 import structlog
 from structlog.typing import EventDict, WrappedLogger
@@ -24,10 +25,22 @@ def set_up_logs(level: str, process: str) -> None:
             renderer,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[level.upper()]),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        logger_factory=lambda *_: StandardErrorLogger(sys.stderr),
         cache_logger_on_first_use=True,
     )
     structlog.contextvars.bind_contextvars(process=process)
+
+
+class StandardErrorLogger(structlog.PrintLogger):
+    """Drops a line that cannot be written, to a full disk or a pipe that nobody reads: it must not make its caller
+    fail."""
+
+    def msg(self, message: str) -> None:
+        with suppress(OSError, ValueError):
+            super().msg(message)
+
+    log = debug = info = warn = warning = msg
+    fatal = failure = err = error = critical = exception = msg
 
 
 def format_error(logger: WrappedLogger, name: str, event: EventDict) -> EventDict:

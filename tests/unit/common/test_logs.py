@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import traceback
+from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
-from cns_common.logs import format_error
+from cns_common.logs import StandardErrorLogger, format_error
 
 
 def raised(text: str) -> ValueError:
@@ -31,3 +34,13 @@ def test_an_error_that_cannot_be_formatted_is_named(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(traceback, "print_exception", fails)
     line = format_error(None, "error", {"event": "x", "exc_info": raised("bug")})
     assert line == {"event": "x", "exception": "ValueError: bug"}
+
+
+def test_a_line_that_cannot_be_written_is_dropped() -> None:
+    with suppress(OSError), Path("/dev/full").open("w") as full:  # its end writes the line once more
+        StandardErrorLogger(full).warning("lost")
+    StandardErrorLogger(full).error("to a closed file")
+    reader, writer = os.pipe()
+    os.close(reader)
+    with suppress(OSError), os.fdopen(writer, "w") as broken:
+        StandardErrorLogger(broken).info("to nobody")
