@@ -9,6 +9,7 @@ from cns_common.bounded_cache import BoundedCache
 from cns_common.clock import Clock
 from cqs.engines.cassandra.generations import DROPPED
 from cqs.engines.cluster.cache_contract import CacheUnavailable
+from cqs.engines.cluster.ids import QueueShard
 from cqs.engines.cluster.known_queues import KNOWN_MAX, KnownQueues
 from cqs.engines.cluster.servers.router import CacheRouter
 
@@ -31,20 +32,27 @@ class ContentRenewal:
             used_ms = queue.used_ms
             if queue.q.fifo or queue.generation == DROPPED or used_ms <= (self._renewed_ms.get(queue.q.id) or 0):
                 continue
-            for shard in self._caches.shards(queue.q.id):
-                redis = self._caches.at(shard).redis
-                if redis is not None:
-                    await redis.renew(shard)
-            self._renewed_ms.put(queue.q.id, used_ms)
+            if all([await self._renew(shard) for shard in self._caches.shards(queue.q.id)]):
+                self._renewed_ms.put(queue.q.id, used_ms)
         if self._clock.monotonic_ms() - self._cleaned_ms >= CLEAN_MS:
             self._cleaned_ms = self._clock.monotonic_ms()
             for failover in self._caches.failovers():
                 if failover.redis is not None:
-                    await failover.redis.forget_expired()
+                    with contextlib.suppress(CacheUnavailable):
+                        await failover.redis.forget_expired()
+
+    async def _renew(self, shard: QueueShard) -> bool:
+        """Whether its server did. One that does not answer keeps no other one's queues from being renewed."""
+        redis = self._caches.at(shard).redis
+        if redis is not None:
+            with contextlib.suppress(CacheUnavailable):
+                await redis.renew(shard)
+                return True
+        return False
 
     async def finish(self) -> None:
         """The last step of a process that leaves its site: all that it made expires. What cannot be renewed in time
         stays."""
-        with contextlib.suppress(CacheUnavailable, TimeoutError):
+        with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(FINISH_S_MAX):
                 await self.step()
