@@ -153,7 +153,7 @@ class Api:
         api.app.include_router(mail_pages(notifications.mail_links, settings.public_url))
         receipt_key = await backend.receipt_keys.receipt_key()
         access = Access(notifications.topic_cache, backend.subscriptions, backend.clock)
-        links = PortalLinks(backend.subscriptions, access, backend.clock, receipt_key)
+        links = PortalLinks(backend.subscriptions, access, backend.clock, receipt_key, authenticator.accepts_key)
         rest = LazyApp(lambda: _rest_app(settings, backend, front, authenticator, queues, links, receipt_key, recorder))
         pages = LazyApp(lambda: _pages_app(settings, backend, queues, api.health, rest.make()))
         api.app.mount(REST_PREFIX, rest)

@@ -2,7 +2,7 @@
 
 The token is `portal.<content>.<signature>`, both base64url, signed with HMAC-SHA256 under a key of the store that
 signs nothing else. The record of the subscription lists its links: a link that it does not list is revoked, and all end
-with the subscription. The token itself is not stored.
+with the subscription. A link also ends with the access key that made it. The token itself is not stored.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -44,6 +44,7 @@ class PortalLink(msgspec.Struct, frozen=True):
     created_ms: int
     expires_ms: int
     made_by: str  # ARN of the account holder
+    key_id: str = ""  # the access key that the account holder used
 
 
 class _Claim(msgspec.Struct, frozen=True, array_like=True):
@@ -72,25 +73,40 @@ _decode_links = msgspec.json.Decoder(tuple[PortalLink, ...]).decode
 
 
 class PortalLinks:
-    def __init__(self, store: SubscriptionStore, access: Access, clock: Clock, receipt_key: bytes) -> None:
-        """The signing key is derived from the store's receipt key, which only processes of the store have."""
+    def __init__(
+        self,
+        store: SubscriptionStore,
+        access: Access,
+        clock: Clock,
+        receipt_key: bytes,
+        is_key: Callable[[str], bool],
+    ) -> None:
+        """The signing key is derived from the store's receipt key, which only processes of the store have. `is_key`
+        tells whether an access key is valid now, by its id."""
         self._store = store
         self._access = access
         self._clock = clock
+        self._is_key = is_key
         self._key = hashlib.blake2b(key=receipt_key, person=_PURPOSE, digest_size=32).digest()
 
     # -- for account holders ------------------------------------------------------------------------------------------
 
-    async def create(self, call: Call, arn: str, life_s: int) -> MadeLink:
-        """A new link to a subscription of the caller. Its token is not shown again. Raises RequestError."""
+    async def create(self, call: Call, arn: str, life_s: int, until_ms: int | None = None) -> MadeLink:
+        """A new link to a subscription of the caller. It ends at `until_ms` at the latest, and with the caller's key.
+        Its token is not shown again. Raises RequestError."""
         await self._access.own_subscription(call, arn, ACTION)
         if not 1 <= life_s <= LIFE_S_MAX:
             raise RequestError("InvalidParameter", f"A portal link lives for 1 to {LIFE_S_MAX} seconds.")
         now_ms = self._clock.now_ms()
-        link = PortalLink(hex_id(), now_ms, now_ms + life_s * 1000, call.caller.arn)
+        expires_ms = now_ms + life_s * 1000
+        if until_ms is not None:
+            expires_ms = min(expires_ms, until_ms)
+        link = PortalLink(hex_id(), now_ms, expires_ms, call.caller.arn, call.caller.key_id)
 
         def add(subscription: Subscription) -> dict[str, str]:
             living = self._living(subscription)
+            if len(living) >= LINKS_MAX:
+                living = self._usable(subscription)
             if len(living) >= LINKS_MAX:
                 text = f"The subscription has {LINKS_MAX} portal links: revoke one."
                 raise RequestError("SubscriptionLimitExceeded", text)
@@ -101,7 +117,7 @@ class PortalLinks:
 
     async def list_links(self, call: Call, arn: str) -> list[PortalLink]:
         """The links of a subscription of the caller that have not ended, the oldest first. Raises RequestError."""
-        return self._living(await self._access.own_subscription(call, arn, ACTION))
+        return self._usable(await self._access.own_subscription(call, arn, ACTION))
 
     async def revoke(self, call: Call, arn: str, link_id: str) -> None:
         """End a link and the visits that it began. Raises RequestError `NotFound` if there is no such link."""
@@ -119,12 +135,13 @@ class PortalLinks:
     # -- for who has a link -------------------------------------------------------------------------------------------
 
     async def open(self, token: str) -> OpenedLink | None:
-        """The link behind a token; None if the token is forged, has ended or is revoked."""
+        """The link behind a token; None if the token is forged, has ended or is revoked, or the key that made it is not
+        valid any more."""
         claim = self._verify(token)
         if claim is None or self._clock.now_ms() >= claim.expires_ms:
             return None
         for subscription in await self._store.get([claim.subscription]):
-            for link in links_of(subscription):
+            for link in self._usable(subscription):
                 if link.id == claim.link:
                     return OpenedLink(link, subscription)
         return None
@@ -132,6 +149,10 @@ class PortalLinks:
     def _living(self, subscription: Subscription) -> list[PortalLink]:
         now_ms = self._clock.now_ms()
         return [link for link in links_of(subscription) if link.expires_ms > now_ms]
+
+    def _usable(self, subscription: Subscription) -> list[PortalLink]:
+        """Those that have not ended, and whose key is valid."""
+        return [link for link in self._living(subscription) if self._is_key(link.key_id)]
 
     def _sign(self, claim: _Claim) -> str:
         content = _text(_encode(claim))

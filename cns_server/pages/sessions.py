@@ -81,7 +81,7 @@ class Sessions:
             caller = self._authenticator.by_secret(key_id, secret)
             principal = Principal(caller=caller, region=region)
             expires_s = self._clock.now_ms() // 1000 + SESSION_S
-            token = sign_grant(Grant(key_id, caller.account, expires_s), secret)
+            token = sign_grant(Grant(key_id, caller.account, expires_s, session=True), secret)
         for name, value in ((COOKIE, token), (REGION_COOKIE, region)):
             response.set_cookie(name, value, SESSION_S, path=_PATH, secure=secure, httponly=True, samesite="strict")
         return principal

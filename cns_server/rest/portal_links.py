@@ -63,9 +63,12 @@ class PortalLinkRoutes:
         self, rest: Begun, account: AccountId, topic: TopicName, subscription: SubscriptionId, body: NewPortalLink
     ) -> MadePortalLink:
         """A link with which the owner of the endpoint sees the subscription's deliveries, retries failed ones, pauses
-        and resumes them, and rotates the webhook secret. It opens nothing else."""
+        and resumes them, and rotates the webhook secret. It opens nothing else. It ends with the access key that made
+        it, and no later than the token."""
         arn = self._arn(rest, account, topic, subscription)
-        work = self._links.create(rest.call, arn, body.life_seconds)
+        grant = rest.principal.grant
+        until_ms = None if grant is None or grant.session else grant.expires_s * 1000  # never longer than the token
+        work = self._links.create(rest.call, arn, body.life_seconds, until_ms)
         made = await self._calls.act(rest, "CreatePortalLink", work, arn, lambda made: f"link {made.link.id}")
         query = urlencode({LINK_PARAMETER: made.token})
         url = f"{rest.call.base_url}{OPEN_PATH}?{query}"

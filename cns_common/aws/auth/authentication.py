@@ -91,6 +91,10 @@ class Authenticator:
         signed.verify(secret, body)
         return Identity(caller, signed.region)
 
+    def accepts_key(self, key_id: str) -> bool:
+        """Whether calls may be signed with an access key now."""
+        return not self.enforced or self.ring.find(key_id) is not None
+
     def scope_of(self, authorization: bytes, query: bytes) -> CredentialScope | None:
         """The scope of the header's first credential, else of the query string's; None where that is malformed.
 

@@ -127,6 +127,27 @@ def test_a_link_ends_by_the_clock_and_when_it_is_revoked(
     assert browsers[2].get("/portal/").status_code == 403
 
 
+def test_a_link_lives_no_longer_than_the_token_that_made_it(
+    service: Service, holder: Client, topic: Topic, endpoint: Endpoint
+) -> None:
+    arn = topic.subscribe("http", endpoint.url)
+    keys = (service.environment["AWS_ACCESS_KEY_ID"], service.environment["AWS_SECRET_ACCESS_KEY"])
+    wanted = {"lifeSeconds": 60, "levels": ["ManageTopic"]}
+    token = httpx.post(f"{service.url}/api/v1/tokens", json=wanted, auth=keys).json()
+    path = f"{service.url}/api/v1/accounts/{holder.account}/topics/{arn.split(':')[-2]}/subscriptions"
+    made = httpx.post(
+        f"{path}/{arn.split(':')[-1]}/portal-links",
+        params={"region": REGION},
+        json={"lifeSeconds": 366 * 86_400},
+        headers={"authorization": f"Bearer {token['token']}"},
+    )
+    assert made.status_code == 201, made.text
+    assert made.json()["expiresAt"] == token["expiresAt"]
+    assert httpx.get(made.json()["url"]).status_code == 303
+    service.advance(61)
+    assert httpx.get(made.json()["url"]).status_code == 403
+
+
 def test_acts_need_the_form_of_the_visit(
     visit: Callable[[str], Visitor], topic: Topic, endpoint: Endpoint, open_browser: Callable[[], Person]
 ) -> None:
@@ -263,13 +284,20 @@ def signed_by(delivery: dict[str, Any], *secrets: str) -> list[bool]:
 
 
 def test_account_holders_make_pause_and_revoke_on_the_page_and_the_command_line(
-    service: Service, person: Person, topic: Topic, endpoint: Endpoint, open_browser: Callable[[], Person]
+    service: Service,
+    person: Person,
+    holder: Client,
+    topic: Topic,
+    endpoint: Endpoint,
+    open_browser: Callable[[], Person],
 ) -> None:
     arn = topic.subscribe("http", endpoint.url)
     path = f"/ui/topics/{arn.split(':')[-2]}/subscriptions/{arn.split(':')[-1]}"
     made = html.unescape(person.post(f"{path}/portal-links", days="2").text)
     url = re.findall(r"http\S+/portal/open\?link=[\w.%-]+", made)[0]
     assert open_browser().http.get(url).status_code == 200
+    (by_page,) = holder.portal_links(arn)
+    assert by_page.expires_at - by_page.created_at == 2 * 86_400_000, "it outlives the person's session"
     link = re.findall(r"portal-links/([0-9a-f]{32})/revoke", made)[0]
     assert "is revoked" in person.post(f"{path}/portal-links/{link}/revoke").text
     assert open_browser().http.get(url).status_code == 403

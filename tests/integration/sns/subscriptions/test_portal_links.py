@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from cns.authorization import Access
 from cns.limits import Quotas
 from cns.portal.links import LIFE_S_MAX, LINKS_MAX, TOKEN_PREFIX, PortalLinks
+from cns_common.aws.call import Call
 from cns_common.clock import Clock
 from cns_common.errors import RequestError
 from tests.integration.sns.cns_support import ACCOUNT, OTHER, Rig, call, open_rig
@@ -23,8 +25,9 @@ async def rig(tmp_path: Path) -> AsyncIterator[Rig]:
         yield rig
 
 
-def links_of(rig: Rig, key: bytes = bytes(32)) -> PortalLinks:
-    return PortalLinks(rig.subscriptions, Access(rig.service.topic_cache, rig.subscriptions, rig.clock), rig.clock, key)
+def links_of(rig: Rig, key: bytes = bytes(32), is_key: Callable[[str], bool] = lambda _: True) -> PortalLinks:
+    access = Access(rig.service.topic_cache, rig.subscriptions, rig.clock)
+    return PortalLinks(rig.subscriptions, access, rig.clock, key, is_key)
 
 
 async def test_a_subscription_has_so_many_links_that_have_not_ended(rig: Rig) -> None:
@@ -77,3 +80,34 @@ async def test_a_token_opens_the_subscription_that_it_was_signed_for(rig: Rig) -
     assert await links_of(rig, b"k" * 32).open(made[0]) is None, "another store's key"
     await rig("Unsubscribe", SubscriptionArn=first)
     assert await links.open(made[0]) is None
+
+
+async def test_a_link_ends_with_the_key_that_made_it(rig: Rig) -> None:
+    arn, keys = await rig.queue_subscription(await rig.topic()), {"old", "new"}
+    links = links_of(rig, is_key=keys.__contains__)
+    old = [await links.create(by_key("old"), arn, HOUR_S) for _ in range(LINKS_MAX - 1)]
+    new = await links.create(by_key("new"), arn, HOUR_S)
+    assert await links.open(old[0].token) is not None
+    keys.remove("old")
+    assert [await links.open(made.token) for made in old] == [None] * len(old)
+    assert await links.open(new.token) is not None
+    again = await links.create(by_key("new"), arn, HOUR_S)
+    listed = await links.list_links(by_key("new"), arn)
+    assert [link.id for link in listed] == [new.link.id, again.link.id], "the others take no room"
+
+
+async def test_a_link_ends_with_the_token_that_made_it(rig: Rig) -> None:
+    arn, links = await rig.queue_subscription(await rig.topic()), links_of(rig)
+    until_ms = rig.clock.now_ms() + 5_000
+    made = await links.create(call(ACCOUNT), arn, HOUR_S, until_ms)
+    assert made.link.expires_ms == until_ms
+    shorter = await links.create(call(ACCOUNT), arn, 1, until_ms)
+    assert shorter.link.expires_ms < until_ms
+    rig.clock.advance(5_000)
+    assert await links.open(made.token) is None
+
+
+def by_key(key_id: str) -> Call:
+    made = call(ACCOUNT)
+    made.caller = replace(made.caller, key_id=key_id)
+    return made
