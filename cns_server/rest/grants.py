@@ -76,7 +76,7 @@ def _parse(token: str) -> tuple[Grant, bytes, bytes]:
         if not LEVELS.keys() >= set(grant.levels):
             raise ValueError("an unknown level")
         return grant, data, _bytes(mac)
-    except (ValueError, msgspec.MsgspecError):
+    except (ValueError, msgspec.MsgspecError, RecursionError):
         raise refused("The token is not valid: it is malformed.") from None
 
 

@@ -223,7 +223,7 @@ def origin(body: str, causes: Mapping[str, str]) -> tuple[str, str]:
     """The id of the notification that a message of a queue is, and why it is in this dead-letter queue, if known."""
     try:
         envelope = msgspec.json.decode(body, type=_Envelope)
-    except (msgspec.MsgspecError, UnicodeEncodeError):
+    except (msgspec.MsgspecError, UnicodeEncodeError, RecursionError):
         return "", ""
     return envelope.message_id, causes.get(envelope.message_id, "")
 

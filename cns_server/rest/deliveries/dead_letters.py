@@ -204,7 +204,7 @@ def _letter(message: BrowsedMessage, moves: Mapping[str, list[Delivery]]) -> Dea
         return DeadLetter(**shown, source_arn=message.dead_letter_source_arn, cause=RECEIVES_SPENT)
     try:
         envelope = msgspec.json.decode(message.body, type=_Envelope)
-    except (msgspec.MsgspecError, UnicodeEncodeError):
+    except (msgspec.MsgspecError, UnicodeEncodeError, RecursionError):  # another text
         return DeadLetter(**shown)
     candidates = moves.get(envelope.MessageId, [])
     named = [one for one in candidates if one.subscription_arn and one.subscription_arn in envelope.UnsubscribeURL]
@@ -228,7 +228,7 @@ def _read_position(after: str) -> _Position:
         return _Position("", "")
     try:
         return msgspec.json.decode(base64.b64decode(after, altchars=b"-_", validate=True), type=_Position)
-    except (binascii.Error, ValueError, msgspec.MsgspecError):
+    except (binascii.Error, ValueError, msgspec.MsgspecError, RecursionError):
         raise Problem(400, "InvalidRequest", "`after` is not the `next` of an earlier page.") from None
 
 

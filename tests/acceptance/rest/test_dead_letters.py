@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import uuid
 from collections.abc import Callable
@@ -12,6 +13,7 @@ import pytest
 
 from cns.client import ApiError, Client, Credentials
 from cns.client.dead_letters import DeadLetterQueue
+from tests.acceptance.service import Service
 from tests.acceptance.topics import Topic, arn_of, queue_for
 from tests.waiting import wait_until
 
@@ -27,6 +29,18 @@ def find(rest: Client, arn: str) -> list[DeadLetterQueue]:
         if not page.next:
             return found
         after = page.next
+
+
+def test_brackets_without_end_are_text_like_any_other(
+    rest: Client, service: Service, new_name: Callable[[], str]
+) -> None:
+    name, deep = rest.create_queue(new_name()).name, '{"x":' + "[" * 100_000
+    rest.put_message(name, deep)
+    (letter,) = rest.dead_letters(name).messages
+    assert (letter.body, letter.notification_id) == (deep, None)
+    token = base64.urlsafe_b64encode(deep[:2_900].encode()).rstrip(b"=").decode()
+    answer = httpx.get(f"{service.url}/api/v1/caller", headers={"authorization": f"Bearer {token}.AA"})
+    assert (answer.status_code, answer.json()["code"]) == (401, "InvalidToken")
 
 
 def test_of_a_queue(rest: Client, new_name: Callable[[], str]) -> None:
