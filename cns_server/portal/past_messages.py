@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
-from datetime import UTC, datetime, timedelta
-from typing import Annotated, Any, Literal, NamedTuple
-
-import msgspec
+from collections.abc import AsyncIterator
+from typing import NamedTuple
 
 from cns.archives.model import SKEW_MS_MAX
-from cns.delivery.envelope import verify_body
-from cns.limits import FIFO_SUFFIX
 from cns.notification import Notification
 from cns.stores.contract import ArchiveStore, TopicStore
 from cns_common.arn import parse_arn
 from cns_common.errors import CnsError
-from cqs.queues.model import decode_body
+from cns_server.portal.letters import FindCertificate, letters_of
 from cqs.queues.view import QueueView
 from cqs.service import QueueService
 
@@ -25,8 +20,6 @@ LETTERS_READ_MAX = 2_000
 LETTERS_LISTED_FROM = 500
 """Messages of a dead-letter queue that a page reads."""
 PAGE_MESSAGES = 100
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_decode = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 class Wanted(NamedTuple):
@@ -48,54 +41,14 @@ class DeadLetter(NamedTuple):
     published_ms: int
 
 
-class _Attribute(msgspec.Struct, frozen=True, rename="pascal"):
-    type: str
-    value: str
-
-
-class _Envelope(msgspec.Struct, frozen=True, rename="pascal"):
-    """A notification's body, as `cns.delivery.envelope` renders it."""
-
-    type: Literal["Notification"]
-    message_id: str
-    topic_arn: str
-    message: str
-    timestamp: Annotated[datetime, msgspec.Meta(tz=True)]
-    subject: str | None = None
-    sequence_number: str = ""
-    signature: str = ""
-    signature_version: str = "1"
-    signing_cert_url: str = msgspec.field(name="SigningCertURL", default="")
-    unsubscribe_url: str = msgspec.field(name="UnsubscribeURL", default="")
-    message_attributes: dict[str, _Attribute] = {}
-
-    def is_of(self, subscription: str) -> bool:
-        """Whether it was to be delivered to this subscription: a dead-letter queue may be that of several."""
-        topic_arn = subscription.rpartition(":")[0]
-        return self.topic_arn == topic_arn and self.unsubscribe_url.endswith(f"SubscriptionArn={subscription}")
-
-    def notification(self) -> Notification:
-        return Notification(
-            id=self.message_id,
-            topic_arn=self.topic_arn,
-            timestamp_ms=(self.timestamp - _EPOCH) // timedelta(milliseconds=1),
-            texts={"default": self.message},
-            subject=self.subject,
-            attributes={name: (one.type, one.value) for name, one in self.message_attributes.items()},
-            signature_version=self.signature_version,
-            sequence_number=self.sequence_number,
-        )
-
-
 class PastMessages:
     def __init__(
         self,
         topics: TopicStore,
         archives: ArchiveStore,
         queues: QueueService,
-        certificate: Callable[[str], bytes | None],
+        certificate: FindCertificate,
     ) -> None:
-        """`certificate` finds a certificate of this service's signing keys, by the name in `SigningCertURL`."""
         self._topics = topics
         self._archives = archives
         self._queues = queues
@@ -128,45 +81,29 @@ class PastMessages:
         """The subscription's messages among the first ones of its dead-letter queue. Raw ones have no id, and are not
         listed."""
         found: dict[str, DeadLetter] = {}
-        async for body, envelope in self._letters(queue, LETTERS_LISTED_FROM):
-            if envelope.is_of(subscription) and self._is_genuine(body, envelope):
+        async for bodies in self._bodies(queue, LETTERS_LISTED_FROM):
+            for envelope in letters_of(bodies, subscription, self._certificate):
                 letter = DeadLetter(envelope.message_id, envelope.notification().timestamp_ms)
                 found.setdefault(letter.message_id, letter)
         return list(found.values())
 
     async def _dead_letter(self, wanted: Wanted) -> Notification | None:
-        async for body, envelope in self._letters(wanted.queue, LETTERS_READ_MAX):
-            is_it = envelope.message_id == wanted.message_id and envelope.is_of(wanted.subscription)
-            if is_it and self._is_genuine(body, envelope):
-                return envelope.notification()
+        async for bodies in self._bodies(wanted.queue, LETTERS_READ_MAX):
+            for envelope in letters_of(bodies, wanted.subscription, self._certificate):
+                if envelope.message_id == wanted.message_id:
+                    return envelope.notification()
         return None
 
-    async def _letters(self, queue: str, n: int) -> AsyncIterator[tuple[dict[str, Any], _Envelope]]:
-        """The notifications among the first messages of a queue, which are not leased."""
+    async def _bodies(self, queue: str, n: int) -> AsyncIterator[list[bytes]]:
+        """The bodies of the first messages of a queue, which are not leased."""
         view = await self._view(queue)
         cursor, read = "", 0
         while view is not None and read < n:
             page = await view.engine.peek(view.ref, cursor, PAGE_MESSAGES, self._queues.clock.now_ms())
-            for message in page.messages:
-                try:
-                    body = _decode(decode_body(message.body).text.encode())
-                    yield body, msgspec.convert(body, _Envelope)
-                except (msgspec.MsgspecError, UnicodeEncodeError, RecursionError):  # another text
-                    continue
+            yield [message.body for message in page.messages]
             cursor, read = page.cursor, read + len(page.messages)
             if not cursor:
                 break
-
-    def _is_genuine(self, body: dict[str, Any], envelope: _Envelope) -> bool:
-        """Whether this service signed the body.
-
-        Others may send to the dead-letter queue, and what is delivered again is signed again: nobody may get a
-        signature for a text that was never published. Notifications of FIFO topics have none.
-        """
-        if envelope.topic_arn.endswith(FIFO_SUFFIX):
-            return True
-        certificate = self._certificate(envelope.signing_cert_url.rpartition("/")[2])
-        return certificate is not None and verify_body(body, certificate)
 
     async def _view(self, queue: str) -> QueueView | None:
         arn = parse_arn(queue)

@@ -1,0 +1,87 @@
+"""Letters: bodies of a dead-letter queue that are notifications of a subscription. No I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+from cns.delivery.envelope import verify_body
+from cns.limits import FIFO_SUFFIX
+from cns.notification import Notification
+from cqs.queues.model import decode_body
+
+FindCertificate = Callable[[str], bytes | None]
+"""Finds a certificate of this service's signing keys, by the name in `SigningCertURL`."""
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_LAST = datetime(9998, 12, 31, tzinfo=UTC)
+_decode = msgspec.json.Decoder(dict[str, Any]).decode
+
+
+class _Attribute(msgspec.Struct, frozen=True, rename="pascal"):
+    type: str
+    value: str
+
+
+class Envelope(msgspec.Struct, frozen=True, rename="pascal"):
+    """A notification's body, as `cns.delivery.envelope` renders it."""
+
+    type: Literal["Notification"]
+    message_id: str
+    topic_arn: str
+    message: str
+    timestamp: Annotated[datetime, msgspec.Meta(tz=True)]
+    subject: str | None = None
+    sequence_number: str = ""
+    signature: str = ""
+    signature_version: str = "1"
+    signing_cert_url: str = msgspec.field(name="SigningCertURL", default="")
+    unsubscribe_url: str = msgspec.field(name="UnsubscribeURL", default="")
+    message_attributes: dict[str, _Attribute] = {}
+
+    def __post_init__(self) -> None:
+        if not _EPOCH <= self.timestamp <= _LAST:
+            raise ValueError("Timestamp is no time that pages can show")
+
+    def is_of(self, subscription: str) -> bool:
+        """Whether it was to be delivered to this subscription: a dead-letter queue may be that of several."""
+        topic_arn = subscription.rpartition(":")[0]
+        return self.topic_arn == topic_arn and self.unsubscribe_url.endswith(f"SubscriptionArn={subscription}")
+
+    def notification(self) -> Notification:
+        return Notification(
+            id=self.message_id,
+            topic_arn=self.topic_arn,
+            timestamp_ms=(self.timestamp - _EPOCH) // timedelta(milliseconds=1),
+            texts={"default": self.message},
+            subject=self.subject,
+            attributes={name: (one.type, one.value) for name, one in self.message_attributes.items()},
+            signature_version=self.signature_version,
+            sequence_number=self.sequence_number,
+        )
+
+
+def letters_of(bodies: Sequence[bytes], subscription: str, certificate: FindCertificate) -> Iterator[Envelope]:
+    """The genuine letters of a subscription among the bodies of messages, as the engines keep them."""
+    for stored in bodies:
+        try:
+            body = _decode(decode_body(stored).text.encode())
+            envelope = msgspec.convert(body, Envelope)
+            if envelope.is_of(subscription) and _is_genuine(body, envelope, certificate):
+                yield envelope
+        except (msgspec.MsgspecError, UnicodeEncodeError, RecursionError):  # another text
+            continue
+
+
+def _is_genuine(body: dict[str, Any], envelope: Envelope, certificate: FindCertificate) -> bool:
+    """Whether this service signed the body.
+
+    Others may send to the dead-letter queue, and what is delivered again is signed again: nobody may get a
+    signature for a text that was never published. Notifications of FIFO topics have none.
+    """
+    if envelope.topic_arn.endswith(FIFO_SUFFIX):
+        return True
+    found = certificate(envelope.signing_cert_url.rpartition("/")[2])
+    return found is not None and verify_body(body, found)
