@@ -20,11 +20,6 @@ _LAST = datetime(9998, 12, 31, tzinfo=UTC)
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
 
 
-class _Attribute(msgspec.Struct, frozen=True, rename="pascal"):
-    type: str
-    value: str
-
-
 class Envelope(msgspec.Struct, frozen=True, rename="pascal"):
     """A notification's body, as `cns.delivery.envelope` renders it."""
 
@@ -34,12 +29,11 @@ class Envelope(msgspec.Struct, frozen=True, rename="pascal"):
     message: str
     timestamp: Annotated[datetime, msgspec.Meta(tz=True)]
     subject: str | None = None
-    sequence_number: str = ""
     signature: str = ""
     signature_version: str = "1"
     signing_cert_url: str = msgspec.field(name="SigningCertURL", default="")
     unsubscribe_url: str = msgspec.field(name="UnsubscribeURL", default="")
-    message_attributes: dict[str, _Attribute] = {}
+    message_attributes: dict[str, Any] = {}
 
     def __post_init__(self) -> None:
         if not _EPOCH <= self.timestamp <= _LAST:
@@ -50,16 +44,25 @@ class Envelope(msgspec.Struct, frozen=True, rename="pascal"):
         topic_arn = subscription.rpartition(":")[0]
         return self.topic_arn == topic_arn and self.unsubscribe_url.endswith(f"SubscriptionArn={subscription}")
 
+    @property
+    def is_signed_whole(self) -> bool:
+        """Whether the signature covers all that would be delivered: FIFO letters have none, and it leaves out the
+        message attributes."""
+        return not self.topic_arn.endswith(FIFO_SUFFIX) and not self.message_attributes
+
+    @property
+    def timestamp_ms(self) -> int:
+        return (self.timestamp - _EPOCH) // timedelta(milliseconds=1)
+
     def notification(self) -> Notification:
+        """What was published, if `is_signed_whole`."""
         return Notification(
             id=self.message_id,
             topic_arn=self.topic_arn,
-            timestamp_ms=(self.timestamp - _EPOCH) // timedelta(milliseconds=1),
+            timestamp_ms=self.timestamp_ms,
             texts={"default": self.message},
             subject=self.subject,
-            attributes={name: (one.type, one.value) for name, one in self.message_attributes.items()},
             signature_version=self.signature_version,
-            sequence_number=self.sequence_number,
         )
 
 
@@ -76,10 +79,10 @@ def letters_of(bodies: Sequence[bytes], subscription: str, certificate: FindCert
 
 
 def _is_genuine(body: dict[str, Any], envelope: Envelope, certificate: FindCertificate) -> bool:
-    """Whether this service signed the body.
+    """Whether this service signed the body. Notifications of FIFO topics have no signature.
 
     Others may send to the dead-letter queue, and what is delivered again is signed again: nobody may get a
-    signature for a text that was never published. Notifications of FIFO topics have none.
+    signature for a text that was never published.
     """
     if envelope.topic_arn.endswith(FIFO_SUFFIX):
         return True

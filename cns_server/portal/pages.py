@@ -11,6 +11,7 @@ from typing import Any
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
 
+from cns.archives.replay_jobs import wanted_by
 from cns.delivery.endpoint_names import shown_endpoint
 from cns.delivery.signing import certificate_name
 from cns.delivery.target import Target, target_of
@@ -129,9 +130,13 @@ class PortalPages:
         notification = await self._parts.past.find(wanted)
         if notification is None:
             text = (
-                "The message is kept nowhere any more: neither in an archive of its topic nor in a dead-letter queue."
+                "The message is kept nowhere any more: neither in an archive of its topic nor, whole and signed, in a "
+                "dead-letter queue. Messages of FIFO topics and those with attributes are sent again from an archive."
             )
             raise Problem(410, "MessageGone", text)
+        if not wanted_by(visit.subscription, [notification]):
+            text = "The subscription's filter policy does not let this message through."
+            raise Problem(409, "NotWanted", text)
         work = self._parts.retries.send(visit.subscription, notification)
         await self._act(request, visit, "RetryDelivery", work, f"message {message_id}")
         return done(HOME, "retried")

@@ -10,7 +10,7 @@ from cns.notification import Notification
 from cns.stores.contract import ArchiveStore, TopicStore
 from cns_common.arn import parse_arn
 from cns_common.errors import CnsError
-from cns_server.portal.letters import FindCertificate, letters_of
+from cns_server.portal.letters import Envelope, FindCertificate, letters_of
 from cqs.queues.view import QueueView
 from cqs.service import QueueService
 
@@ -56,21 +56,27 @@ class PastMessages:
 
     async def find(self, wanted: Wanted) -> Notification | None:
         """The message; None if it is kept nowhere."""
-        archived = await self._archived(wanted)
+        archived = await self._archived(wanted.topic_arn, wanted.message_id, wanted.published_ms)
         if archived is not None or not wanted.queue:
             return archived
-        return await self._dead_letter(wanted)
-
-    async def _archived(self, wanted: Wanted) -> Notification | None:
-        topic = await self._topics.get(wanted.topic_arn)
-        if topic is None or topic.archive is None or not wanted.published_ms:
+        letter = await self._dead_letter(wanted)
+        if letter is None:
             return None
-        since_ms, until_ms = wanted.published_ms - SKEW_MS_MAX, wanted.published_ms + SKEW_MS_MAX
+        # the archive is asked again: a letter knows the time better than the events, and less of the message
+        archived = await self._archived(wanted.topic_arn, wanted.message_id, letter.timestamp_ms)
+        return archived or (letter.notification() if letter.is_signed_whole else None)
+
+    async def _archived(self, topic_arn: str, message_id: str, published_ms: int) -> Notification | None:
+        """The archive's message that was published at about this time."""
+        topic = await self._topics.get(topic_arn)
+        if topic is None or topic.archive is None or not published_ms:
+            return None
+        since_ms, until_ms = max(published_ms - SKEW_MS_MAX, 0), published_ms + SKEW_MS_MAX
         after, read = "", 0
         while read < ARCHIVED_READ_MAX:
             page = await self._archives.page(topic.archive.id, since_ms, until_ms, after, PAGE_MESSAGES)
             for message in page:
-                if message.notification.id == wanted.message_id:
+                if message.notification.id == message_id:
                     return message.notification
             if len(page) < PAGE_MESSAGES:
                 break
@@ -78,20 +84,23 @@ class PastMessages:
         return None
 
     async def dead_letters(self, subscription: str, queue: str) -> list[DeadLetter]:
-        """The subscription's messages among the first ones of its dead-letter queue. Raw ones have no id, and are not
-        listed."""
+        """The subscription's messages among the first ones of its dead-letter queue, as far as they can be retried.
+        Raw ones have no id, and are not listed."""
+        topic = await self._topics.get(subscription.rpartition(":")[0])
+        may_be_archived = topic is not None and topic.archive is not None
         found: dict[str, DeadLetter] = {}
         async for bodies in self._bodies(queue, LETTERS_LISTED_FROM):
             for envelope in letters_of(bodies, subscription, self._certificate):
-                letter = DeadLetter(envelope.message_id, envelope.notification().timestamp_ms)
-                found.setdefault(letter.message_id, letter)
+                if envelope.is_signed_whole or may_be_archived:
+                    letter = DeadLetter(envelope.message_id, envelope.timestamp_ms)
+                    found.setdefault(letter.message_id, letter)
         return list(found.values())
 
-    async def _dead_letter(self, wanted: Wanted) -> Notification | None:
+    async def _dead_letter(self, wanted: Wanted) -> Envelope | None:
         async for bodies in self._bodies(wanted.queue, LETTERS_READ_MAX):
             for envelope in letters_of(bodies, wanted.subscription, self._certificate):
                 if envelope.message_id == wanted.message_id:
-                    return envelope.notification()
+                    return envelope
         return None
 
     async def _bodies(self, queue: str, n: int) -> AsyncIterator[list[bytes]]:

@@ -8,6 +8,7 @@ import hmac
 import html
 import json
 import re
+import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -22,7 +23,8 @@ from tests.acceptance.endpoints import Endpoint
 from tests.acceptance.pages.person import FORM_TOKEN, Person
 from tests.acceptance.pages.test_why_not_arrived import GIVES_UP
 from tests.acceptance.service import REGION, Service
-from tests.acceptance.topics import Topic, arn_of, queue_for, signature_is_good
+from tests.acceptance.sns.test_fifo import fifo_queue
+from tests.acceptance.topics import Topic, arn_of, queue_for, receive_all, signature_is_good
 from tests.waiting import wait_until
 
 WAIT_S = 60.0
@@ -175,7 +177,7 @@ def test_a_failed_delivery_is_retried_from_the_dead_letter_queue(
     letters = topic.dead_letters_to(arn_of(sqs, queue))
     visitor = visit(topic.subscribe("http", endpoint.url, DeliveryPolicy=GIVES_UP, **letters))
     endpoint.behave(status=500)
-    message = topic.publish("once more", Subject="s", MessageAttributes=ATTRIBUTE)
+    message = topic.publish("once more", Subject="s")
     wait_until(lambda: visitor.may_retry(message), WAIT_S, visitor.page)
     if not CLUSTER:  # there the workers' events are on other machines
         wait_until(lambda: "the endpoint answered with an error" in visitor.page(), WAIT_S, visitor.page)
@@ -185,11 +187,67 @@ def test_a_failed_delivery_is_retried_from_the_dead_letter_queue(
     wait_until(lambda: len(endpoint.notifications()) == 2, WAIT_S)
     again = json.loads(endpoint.notifications()[-1]["body"])
     assert (again["MessageId"], again["Message"], again["Subject"]) == (message, "once more", "s")
-    assert again["MessageAttributes"] == {"kind": {"Type": "String", "Value": "new"}}
     assert again["Replayed"] == "true" and signature_is_good(again)
     if not CLUSTER:
         wait_until(lambda: not visitor.may_retry(message), WAIT_S, visitor.page)
         assert visitor.post("retry", message=message).status_code == 409
+
+
+def test_a_letter_whose_attributes_nobody_signed_needs_the_archive(
+    visit: Callable[[str], Visitor], sqs: Any, topic: Topic, endpoint: Endpoint
+) -> None:
+    queue = queue_for(sqs, topic.arn)
+    letters = topic.dead_letters_to(arn_of(sqs, queue))
+    visitor = visit(topic.subscribe("http", endpoint.url, DeliveryPolicy=GIVES_UP, **letters))
+    endpoint.behave(status=500)
+    lost = topic.publish("lost", MessageAttributes=ATTRIBUTE)
+    if CLUSTER:  # there the page lists what the queue has
+        wait_until(lambda: count_of(sqs, queue) == 1, WAIT_S)
+    else:
+        wait_until(lambda: visitor.may_retry(lost), WAIT_S, visitor.page)
+    assert visitor.post("retry", message=lost).status_code == 410
+    topic.set("ArchivePolicy", json.dumps({"MessageRetentionPeriod": "1"}))
+    kept = topic.publish("kept", MessageAttributes=ATTRIBUTE)
+    wait_until(lambda: visitor.may_retry(kept), WAIT_S, visitor.page)
+    endpoint.behave(status=200)
+    assert "is sent again" in visitor.post("retry", message=kept).text
+    wait_until(lambda: len(endpoint.notifications()) == 3, WAIT_S)
+    again = json.loads(endpoint.notifications()[-1]["body"])
+    assert (again["MessageId"], again["Message"]) == (kept, "kept")
+    assert again["MessageAttributes"] == {"kind": {"Type": "String", "Value": "new"}}
+
+
+def count_of(sqs: Any, queue: str) -> int:
+    name = "ApproximateNumberOfMessages"
+    return int(sqs.get_queue_attributes(QueueUrl=queue, AttributeNames=[name])["Attributes"][name])
+
+
+def test_a_fifo_message_is_retried_in_its_group_and_from_the_archive_only(
+    visit: Callable[[str], Visitor], sns: Any, sqs: Any
+) -> None:
+    arn = sns.create_topic(Name=f"t-{uuid.uuid4().hex[:12]}.fifo", Attributes={"FifoTopic": "true"})["TopicArn"]
+    topic, closed = Topic(sns, arn), fifo_queue(sqs, open_to="arn:aws:sns:*:*:none")
+    dead = fifo_queue(sqs)
+    visitor = visit(topic.subscribe("sqs", arn_of(sqs, closed), **topic.dead_letters_to(arn_of(sqs, dead))))
+    topic.set("ArchivePolicy", json.dumps({"MessageRetentionPeriod": "1"}))
+    message = topic.publish("text", MessageGroupId="g", MessageDeduplicationId="d")
+    wait_until(lambda: count_of(sqs, dead) == 1, WAIT_S)
+    wait_until(lambda: visitor.may_retry(message), WAIT_S, visitor.page)
+    letter = sqs.receive_message(QueueUrl=dead, VisibilityTimeout=0)["Messages"][0]["Body"]
+    invented = {**json.loads(letter), "MessageId": str(uuid.uuid4()), "Message": "never published"}
+    sqs.send_message(
+        QueueUrl=dead, MessageBody=json.dumps(invented), MessageGroupId="other", MessageDeduplicationId="e"
+    )
+    policy = sqs.get_queue_attributes(QueueUrl=dead, AttributeNames=["Policy"])["Attributes"]
+    sqs.set_queue_attributes(QueueUrl=closed, Attributes=policy)
+    refused = visitor.post("retry", message=invented["MessageId"])
+    assert refused.status_code == 410 and "FIFO" in refused.text
+    assert "is sent again" in visitor.post("retry", message=message).text
+    (got,) = receive_all(sqs, closed, 1)
+    assert json.loads(got["Body"])["Message"] == "text"
+    assert got["Attributes"]["MessageGroupId"] == "g"
+    topic.set("ArchivePolicy", "{}")
+    sns.delete_topic(TopicArn=arn)
 
 
 def test_a_text_that_the_service_did_not_sign_is_not_sent(
