@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import re
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, Literal
 
@@ -17,6 +18,8 @@ FindCertificate = Callable[[str], bytes | None]
 """Finds a certificate of this service's signing keys, by the name in `SigningCertURL`."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _LAST = datetime(9998, 12, 31, tzinfo=UTC)
+_BEGIN = re.compile(r'\s{0,8}\{\s{0,8}"Type"\s{0,8}:\s{0,8}"Notification"')
+"""How the body of a notification begins."""
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
 
 
@@ -66,16 +69,24 @@ class Envelope(msgspec.Struct, frozen=True, rename="pascal"):
         )
 
 
-def letters_of(bodies: Sequence[bytes], subscription: str, certificate: FindCertificate) -> Iterator[Envelope]:
-    """The genuine letters of a subscription among the bodies of messages, as the engines keep them."""
+def letters_of(bodies: Sequence[bytes], subscription: str, certificate: FindCertificate) -> list[Envelope]:
+    """The genuine letters of a subscription among the bodies of messages, as the engines keep them.
+
+    It decodes and verifies each: run it in a thread.
+    """
+    found = []
     for stored in bodies:
         try:
-            body = _decode(decode_body(stored).text.encode())
+            text = decode_body(stored).text
+            if not _BEGIN.match(text):
+                continue
+            body = _decode(text.encode())
             envelope = msgspec.convert(body, Envelope)
             if envelope.is_of(subscription) and _is_genuine(body, envelope, certificate):
-                yield envelope
+                found.append(envelope)
         except (msgspec.MsgspecError, UnicodeEncodeError, RecursionError):  # another text
             continue
+    return found
 
 
 def _is_genuine(body: dict[str, Any], envelope: Envelope, certificate: FindCertificate) -> bool:

@@ -127,7 +127,8 @@ class PortalPages:
         wanted = wanted_again(await self._target(visit.subscription), message_id, found.events)
         if wanted is None:
             raise Problem(409, "NotFailed", "This message has not failed for good, so there is nothing to retry.")
-        notification = await self._parts.past.find(wanted)
+        async with self._parts.reader.room(visit.subscription.arn):
+            notification = await self._parts.past.find(wanted)
         if notification is None:
             text = (
                 "The message is kept nowhere any more: neither in an archive of its topic nor, whole and signed, in a "
@@ -209,7 +210,8 @@ class PortalPages:
         """What the subscription's dead-letter queue has of it. The events may be on other machines, or gone."""
         if not target.dead_letter_arn:
             return []
-        return await self._parts.past.dead_letters(target.arn, target.dead_letter_arn)
+        async with self._parts.reader.room(target.arn):
+            return await self._parts.past.dead_letters(target.arn, target.dead_letter_arn)
 
     async def _events(self, subscription: Subscription, needle: bytes) -> NewestEvents:
         """The newest events about the subscription, of lines with the needle."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncGenerator
 from typing import NamedTuple
 
 from cns.archives.model import SKEW_MS_MAX
@@ -19,6 +20,11 @@ ARCHIVED_READ_MAX = 1_000
 LETTERS_READ_MAX = 2_000
 LETTERS_LISTED_FROM = 500
 """Messages of a dead-letter queue that a page reads."""
+LISTED_BYTES_MAX = 4 * 1024 * 1024
+READ_BYTES_MAX = 32 * 1024 * 1024
+PEEKED_MESSAGES = 25
+"""Messages of a queue that are in memory at once."""
+LETTERS_FRESH_MS = 3_000
 PAGE_MESSAGES = 100
 
 
@@ -41,7 +47,16 @@ class DeadLetter(NamedTuple):
     published_ms: int
 
 
+class _Listed(NamedTuple):
+    """What a page read of a dead-letter queue. Pages that are opened in quick succession read it once."""
+
+    until_ms: int
+    letters: list[DeadLetter]
+
+
 class PastMessages:
+    """Callers limit how many searches run at once: each may read megabytes."""
+
     def __init__(
         self,
         topics: TopicStore,
@@ -53,6 +68,7 @@ class PastMessages:
         self._archives = archives
         self._queues = queues
         self._certificate = certificate
+        self._listed: dict[tuple[str, str], _Listed] = {}
 
     async def find(self, wanted: Wanted) -> Notification | None:
         """The message; None if it is kept nowhere."""
@@ -84,33 +100,46 @@ class PastMessages:
         return None
 
     async def dead_letters(self, subscription: str, queue: str) -> list[DeadLetter]:
-        """The subscription's messages among the first ones of its dead-letter queue, as far as they can be retried.
-        Raw ones have no id, and are not listed."""
+        """The subscription's messages among the first ones of its dead-letter queue, as far as they can be retried, and
+        as they were at most LETTERS_FRESH_MS ago. Raw ones have no id, and are not listed."""
+        now_ms = self._queues.clock.now_ms()
+        self._listed = {key: kept for key, kept in self._listed.items() if now_ms < kept.until_ms}
+        kept = self._listed.get((subscription, queue))
+        if kept is None:
+            listed = await self._list(subscription, queue)
+            kept = self._listed[subscription, queue] = _Listed(now_ms + LETTERS_FRESH_MS, listed)
+        return kept.letters
+
+    async def _list(self, subscription: str, queue: str) -> list[DeadLetter]:
         topic = await self._topics.get(subscription.rpartition(":")[0])
         may_be_archived = topic is not None and topic.archive is not None
         found: dict[str, DeadLetter] = {}
-        async for bodies in self._bodies(queue, LETTERS_LISTED_FROM):
-            for envelope in letters_of(bodies, subscription, self._certificate):
+        async for letters in self._letters(subscription, queue, LETTERS_LISTED_FROM, LISTED_BYTES_MAX):
+            for envelope in letters:
                 if envelope.is_signed_whole or may_be_archived:
                     letter = DeadLetter(envelope.message_id, envelope.timestamp_ms)
                     found.setdefault(letter.message_id, letter)
         return list(found.values())
 
     async def _dead_letter(self, wanted: Wanted) -> Envelope | None:
-        async for bodies in self._bodies(wanted.queue, LETTERS_READ_MAX):
-            for envelope in letters_of(bodies, wanted.subscription, self._certificate):
+        async for letters in self._letters(wanted.subscription, wanted.queue, LETTERS_READ_MAX, READ_BYTES_MAX):
+            for envelope in letters:
                 if envelope.message_id == wanted.message_id:
                     return envelope
         return None
 
-    async def _bodies(self, queue: str, n: int) -> AsyncIterator[list[bytes]]:
-        """The bodies of the first messages of a queue, which are not leased."""
+    async def _letters(
+        self, subscription: str, queue: str, n: int, bytes_max: int
+    ) -> AsyncGenerator[list[Envelope], None]:
+        """The letters of a subscription among the first messages of a queue, which are not leased. It reads until there
+        are `n` messages or `bytes_max` bytes."""
         view = await self._view(queue)
-        cursor, read = "", 0
-        while view is not None and read < n:
-            page = await view.engine.peek(view.ref, cursor, PAGE_MESSAGES, self._queues.clock.now_ms())
-            yield [message.body for message in page.messages]
-            cursor, read = page.cursor, read + len(page.messages)
+        cursor, read, size_bytes = "", 0, 0
+        while view is not None and read < n and size_bytes < bytes_max:
+            page = await view.engine.peek(view.ref, cursor, PEEKED_MESSAGES, self._queues.clock.now_ms())
+            bodies = [message.body for message in page.messages]
+            yield await asyncio.to_thread(letters_of, bodies, subscription, self._certificate)
+            cursor, read, size_bytes = page.cursor, read + len(bodies), size_bytes + sum(map(len, bodies))
             if not cursor:
                 break
 
