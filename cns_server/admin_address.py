@@ -14,6 +14,11 @@ class AdminAddress:
     def __init__(self, bind: str) -> None:
         self._port = read_bind_address(bind)[1] if bind else 0
 
+    @property
+    def is_apart(self) -> bool:
+        """Whether there is such an address."""
+        return bool(self._port)
+
     def admits(self, scope: Mapping[str, Any]) -> bool:
         """Whether a request may administrate."""
         server = scope.get("server")

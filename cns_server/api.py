@@ -319,7 +319,9 @@ def _rest_app(
         authenticator, backend.clock, region=settings.region, operator_key=operator_key(receipt_key)
     )
     admin = AdminAddress(settings.admin_bind)
-    calls = RestCalls(front, rest_authenticator, admin, acts, public_url=settings.public_url)
+    calls = RestCalls(
+        front, rest_authenticator, admin, acts, public_url=settings.public_url, service_url=base_url(settings)
+    )
     events = EventSource(settings.events_path, every_machine=settings.store != "cassandra")
     return RestApp(
         calls, queues, backend, events, links, settings.acts_path, receipt_key=receipt_key, version=cns.__version__

@@ -27,6 +27,8 @@ class RestCall:
 
     principal: Principal
     call: Call
+    service_url: str
+    """The beginning of links for others, who may not reach the address for administration; no slash at its end."""
 
     @property
     def region(self) -> str:
@@ -51,12 +53,15 @@ class RestCalls:
         acts: ActRecorder,
         *,
         public_url: str,
+        service_url: str,
     ) -> None:
+        """`service_url` is the beginning of the service's URLs where a request does not say it."""
         self._front = front
         self.authenticator = authenticator
         self._admin = admin
         self.acts = acts
         self._public_url = public_url.rstrip("/")
+        self._service_url = service_url
 
     @property
     def leaving(self) -> bool:
@@ -91,7 +96,10 @@ class RestCalls:
             policies_enforced=self.authenticator.enforced,
             via="rest" if request.url.path.startswith("/api/") else "pages",
         )
-        return RestCall(principal=principal, call=call)
+        by_admin_address = self._admin.is_apart and self._admin.admits(request.scope)
+        return RestCall(
+            principal=principal, call=call, service_url=self._service_url if by_admin_address else call.base_url
+        )
 
     async def run(self, rest: RestCall, action: str, params: Params, *, account: str = "", queue: str = "") -> Result:
         """The result of an operation such as `sqs:SendMessage`. `account` and `queue` are what it works on."""

@@ -71,7 +71,7 @@ class PortalLinkRoutes:
         work = self._links.create(rest.call, arn, body.life_seconds, until_ms)
         made = await self._calls.act(rest, "CreatePortalLink", work, arn, lambda made: f"link {made.link.id}")
         query = urlencode({LINK_PARAMETER: made.token})
-        url = f"{rest.call.base_url}{OPEN_PATH}?{query}"
+        url = f"{rest.service_url}{OPEN_PATH}?{query}"
         return MadePortalLink.model_validate({**_link(made.link).model_dump(), "url": url})
 
     async def revoke_portal_link(

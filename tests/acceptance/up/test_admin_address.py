@@ -9,6 +9,7 @@ import httpx
 
 from tests.acceptance.running import plain_environment, running
 from tests.acceptance.service import BIN
+from tests.acceptance.topics import Topic, arn_of
 from tests.ports import free_port
 
 
@@ -30,6 +31,22 @@ def test_pages_and_operators_are_served_there_only(tmp_path: Path) -> None:
         assert statuses == {"service": [404, 404, 403, 403, 200], "admin": [200, 303, 200, 200, 200]}
         page = httpx.get(service.url, headers={"accept": "text/html"}).text
         assert "/ui" not in page, "no link to what is not there"
+
+
+def test_portal_links_name_the_service(tmp_path: Path) -> None:
+    admin = f"127.0.0.1:{free_port()}"
+    with running(tmp_path / "data", environment={"CNS_ADMIN_BIND": admin}) as service:
+        topic = Topic(service.client("sns"), service.client("sns").create_topic(Name="t")["TopicArn"])
+        queue = service.client("sqs").create_queue(QueueName="q")["QueueUrl"]
+        arn = topic.subscribe("sqs", arn_of(service.client("sqs"), queue))
+        keys = (service.environment["AWS_ACCESS_KEY_ID"], service.environment["AWS_SECRET_ACCESS_KEY"])
+        _, _, _, region, account, name, subscription = arn.split(":")
+        path = f"/api/v1/accounts/{account}/topics/{name}/subscriptions/{subscription}/portal-links"
+        for url in (f"http://{admin}", service.url):
+            made = httpx.post(url + path, params={"region": region}, json={}, auth=keys).json()
+            opened = httpx.get(made["url"])
+            assert opened.status_code == 303
+            assert opened.url.port == httpx.URL(service.url).port
 
 
 def test_bad_addresses(tmp_path: Path) -> None:
