@@ -265,6 +265,25 @@ def test_a_text_that_the_service_did_not_sign_is_not_sent(
     assert refused.status_code == 410 and "kept nowhere" in refused.text
 
 
+def test_what_the_filter_policy_keeps_out_is_not_sent(
+    visit: Callable[[str], Visitor], sqs: Any, topic: Topic, endpoint: Endpoint
+) -> None:
+    """Who may send to the dead-letter queue puts another subscription into a genuine letter."""
+    queue = queue_for(sqs, topic.arn)
+    letters = topic.dead_letters_to(arn_of(sqs, queue))
+    first = topic.subscribe("http", endpoint.url, DeliveryPolicy=GIVES_UP, **letters)
+    other = Endpoint(endpoint.receiver)
+    picky = topic.subscribe("http", other.url, FilterPolicy='{"kind": ["new"]}', **letters)
+    endpoint.behave(status=500)
+    message = topic.publish("not for it")
+    wait_until(lambda: count_of(sqs, queue) == 1, WAIT_S)
+    letter = sqs.receive_message(QueueUrl=queue, VisibilityTimeout=0)["Messages"][0]["Body"]
+    sqs.send_message(QueueUrl=queue, MessageBody=letter.replace(first, picky))
+    refused = visit(picky).post("retry", message=message)
+    assert refused.status_code == 409 and "filter policy" in refused.text
+    assert other.notifications() == []
+
+
 ATTRIBUTE = {"kind": {"DataType": "String", "StringValue": "new"}}
 
 

@@ -41,4 +41,6 @@ def test_times_that_no_page_can_show_are_no_letters(year: str, offset: str) -> N
 
 
 def test_other_texts_are_no_letters() -> None:
-    assert read(stored("text"), stored("[]"), stored('{"x":' + "[" * 100_000), stored(""), letter(TopicArn="t")) == []
+    deep = '{"Type":"Notification","x":' + "[" * 100_000
+    others = [stored(text) for text in ("", "text", "[]", '{"Type":"Notification"}', deep)]
+    assert read(b"", *others, letter(TopicArn="t"), letter(UnsubscribeURL="")) == []
