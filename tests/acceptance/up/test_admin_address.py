@@ -11,6 +11,7 @@ from tests.acceptance.running import plain_environment, running
 from tests.acceptance.service import BIN
 from tests.acceptance.topics import Topic, arn_of
 from tests.ports import free_port
+from tests.waiting import wait_until
 
 
 def test_pages_and_operators_are_served_there_only(tmp_path: Path) -> None:
@@ -33,7 +34,7 @@ def test_pages_and_operators_are_served_there_only(tmp_path: Path) -> None:
         assert "/ui" not in page, "no link to what is not there"
 
 
-def test_portal_links_name_the_service(tmp_path: Path) -> None:
+def test_portal_links_name_the_service_and_end_with_the_key(tmp_path: Path) -> None:
     admin = f"127.0.0.1:{free_port()}"
     with running(tmp_path / "data", environment={"CNS_ADMIN_BIND": admin}) as service:
         topic = Topic(service.client("sns"), service.client("sns").create_topic(Name="t")["TopicArn"])
@@ -47,6 +48,11 @@ def test_portal_links_name_the_service(tmp_path: Path) -> None:
             opened = httpx.get(made["url"])
             assert opened.status_code == 303
             assert opened.url.port == httpx.URL(service.url).port
+        home, cookies = f"{service.url}/portal/", dict(opened.cookies)
+        assert httpx.get(home, cookies=cookies).status_code == 200
+        service.cns("account", "rotate", account)
+        wait_until(lambda: httpx.get(made["url"]).status_code == 403, 30.0)
+        assert httpx.get(home, cookies=cookies).status_code == 403, "the visit ends, too"
 
 
 def test_bad_addresses(tmp_path: Path) -> None:
