@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import getpass
 import os
 import socket
@@ -19,6 +18,7 @@ from cns_common.acts.record import OK, Actor, code_of
 from cns_common.acts.recorder import ActRecorder
 from cns_common.clock import Clock
 from cns_common.configuration.settings import Settings, load_settings
+from cns_common.data_owner import is_another_users, working_as_owner
 
 REFUSED = "Refused"
 Result = TypeVar("Result")
@@ -76,19 +76,18 @@ def _record(settings: Settings, action: str, note: Note, result: str) -> None:
             where = settings.data.absolute()
             print(f"cns: not in the log of acts: there is no data directory {where}", file=sys.stderr)
         return
+    try:
+        if not is_another_users(settings.data):
+            _write(settings, settings.acts_path, action, note, result)
+            return
+        with working_as_owner(settings.data, settings.acts_path.name):  # its service reads it and writes beside it
+            _write(settings, Path(), action, note, result)
+    except OSError as error:
+        print(f"cns: not in the log of acts: {settings.acts_path.absolute()}: {error.strerror}", file=sys.stderr)
+
+
+def _write(settings: Settings, directory: Path, action: str, note: Note, result: str) -> None:
     clock = Clock()
-    log = act_log(settings, "command", clock)
+    log = act_log(settings, "command", clock, directory)
     asyncio.run(ActRecorder(log, clock).record(_actor(), f"cns:{action}", result, note.target, note.detail))
     log.close()
-    _give_to_owner(settings.acts_path, settings.data)
-
-
-def _give_to_owner(acts: Path, data: Path) -> None:
-    """What root wrote belongs to the owner of the data directory: the service must read it and write beside it."""
-    owner = data.stat()
-    if os.geteuid() == owner.st_uid:
-        return
-    for path in (acts, *acts.rglob("*")):
-        with contextlib.suppress(OSError):  # another process sealed or removed it
-            if path.stat().st_uid != owner.st_uid:
-                os.chown(path, owner.st_uid, owner.st_gid)

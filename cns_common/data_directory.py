@@ -20,7 +20,7 @@ def lock_directory(directory: Path, name: str) -> int:
     """Hold the directory's lock of this name until the file descriptor returned is closed."""
     try:
         directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-        fd = os.open(directory / name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        fd = os.open(directory / name, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise unusable(f"cannot write to the data directory {directory}", error) from error
     try:

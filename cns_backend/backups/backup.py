@@ -148,7 +148,7 @@ def copy_file(source: Path, target: Path) -> None:
 
 def write_durably(path: Path, content: bytes) -> None:
     """Write a file that only its owner can read."""
-    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     with os.fdopen(fd, "wb") as file:
         file.write(content)
         file.flush()

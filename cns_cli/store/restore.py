@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
@@ -27,6 +27,7 @@ from cns_cli.store.cluster_backup import print_cluster_steps
 from cns_common.clock import Clock
 from cns_common.configuration.settings import Settings, load_settings
 from cns_common.data_directory import EXIT_DATA_UNUSABLE, lock_directory, sync_directory, unusable
+from cns_common.data_owner import give_to_owner
 from cns_common.errors import StartError
 from cns_common.process.kill_points import (
     RESTORE_BEGUN,
@@ -150,17 +151,8 @@ def _prepare(data: Path, backup: Path, manifest: Manifest) -> None:
         raise StartError(f"{backup} is damaged: {found.faults[0]}", EXIT_DATA_UNUSABLE)
     if MASTER_KEY_FILE in manifest.files:
         copy_file(backup / MASTER_KEY_FILE, data / f"{MASTER_KEY_FILE}{SCRATCH}")
-    _give_to_owner(data, (store.name, f"{MASTER_KEY_FILE}{SCRATCH}", LOCK_FILE, UP_LOCK_FILE))
+    give_to_owner(data, (store.name, f"{MASTER_KEY_FILE}{SCRATCH}", LOCK_FILE, UP_LOCK_FILE))
     sync_directory(data)
-
-
-def _give_to_owner(data: Path, names: Iterable[str]) -> None:
-    """Root restores for the user of the service, to whom the data directory belongs."""
-    if os.geteuid() == 0:
-        owner = data.stat()
-        for path in [data / name for name in names if (data / name).exists()]:
-            if path.stat().st_uid != owner.st_uid:
-                os.chown(path, owner.st_uid, owner.st_gid)
 
 
 def _remove_scratch(data: Path) -> None:

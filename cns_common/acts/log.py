@@ -69,10 +69,11 @@ class ActWriter:
         self._writer.close()
 
 
-def act_log(settings: Settings, process: str, clock: Clock) -> ActLog:
-    """The log of a process of this name."""
+def act_log(settings: Settings, process: str, clock: Clock, directory: Path | None = None) -> ActLog:
+    """The log of a process of this name, in the data directory unless another is given."""
     retention_s, bytes_max = settings.acts_retention_s, settings.acts_bytes_max
-    return ActWriter(settings.acts_path, process, clock, retention_s=retention_s, bytes_max=bytes_max)
+    where = directory or settings.acts_path
+    return ActWriter(where, process, clock, retention_s=retention_s, bytes_max=bytes_max)
 
 
 def _log_unrecorded(act: AdministrativeAct, error: CnsError) -> None:
