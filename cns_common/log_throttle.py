@@ -1,4 +1,4 @@
-"""Limits log lines that callers can cause: one line a second, with a count of those suppressed."""
+"""Limits log lines that callers can cause: so many a second, with a count of those suppressed."""
 
 from __future__ import annotations
 
@@ -9,21 +9,26 @@ INTERVAL_S = 1.0
 
 
 class LogThrottle:
-    """`now_s` is a monotonic clock, in seconds."""
+    """`now_s` is a monotonic clock, in seconds. `lines` are written in an interval at most."""
 
-    def __init__(self, now_s: Callable[[], float]) -> None:
+    def __init__(self, now_s: Callable[[], float], lines: int = 1) -> None:
         self._now_s = now_s
+        self._lines = lines
+        self._left = 0
         self._next_s = float("-inf")
         self._suppressed = 0
 
     def admit(self) -> int | None:
         """The number of lines suppressed since the last written one, or None if this line is to be suppressed, too."""
         now_s = self._now_s()
-        if now_s < self._next_s:
+        if now_s >= self._next_s:
+            self._next_s = now_s + INTERVAL_S
+            self._left = self._lines
+        if not self._left:
             self._suppressed += 1
             return None
+        self._left -= 1
         suppressed, self._suppressed = self._suppressed, 0
-        self._next_s = now_s + INTERVAL_S
         return suppressed
 
 

@@ -67,6 +67,7 @@ class ConsentHandler:
                 expires_ms=0,
             )
             if after == before:
+                call.changed = False
                 return before.arn
             if await self._store.replace(replace(after, version=before.version + 1), before.version, None):
                 return before.arn
@@ -113,6 +114,7 @@ class ConsentHandler:
         for _ in range(UPDATE_TRIES_MAX):
             subscription = await self._access.find_subscription(call, arn)
             if subscription is None:
+                call.changed = False
                 return None
             if subscription.state is SubscriptionState.PENDING:
                 raise invalid_parameter(_IS_PENDING)
@@ -123,6 +125,7 @@ class ConsentHandler:
             if not _may_deactivate(call, subscription):
                 raise RequestError("AuthorizationError", _AUTHORIZED_ONLY)
             if subscription.state is SubscriptionState.REMOVED:
+                call.changed = False
                 return None
             token = await self._deactivate(call, subscription)
             if token is not None:

@@ -9,8 +9,10 @@ import msgspec
 from cns_common.errors import OutcomeUnknown, RequestError, StoreFull, StoreUnavailable
 
 OK: Final = "ok"
-TEXT_CHARS_MAX = 500
-"""Of a target or detail that a caller chose."""
+UNKNOWN: Final = "OutcomeUnknown"
+"""It may have been done."""
+TEXT_BYTES_MAX = 500
+"""Of a target or detail that a caller chose, as its line has it: in JSON, where one character may take six."""
 
 Face = Literal["aws", "rest", "pages", "portal", "command"]
 
@@ -31,14 +33,14 @@ class AdministrativeAct(
 ):
     at_ms: int  # when its result was known
     action: str  # sqs:CreateQueue, cns:SignIn
-    target: str = ""  # as the caller named it: a name, URL or ARN, at most TEXT_CHARS_MAX
+    target: str = ""  # as the caller named it: a name, URL or ARN, at most TEXT_BYTES_MAX
     detail: str = ""  # the names of attributes, a protocol; never their values
     account: str = ""  # the caller's; empty: an operator, or a caller without credentials
     principal: str = ""  # ARN; cns:operator; cns:portal/LINK; user@host of a command
     key_id: str = ""
     address: str = ""  # IP address of the caller; empty for a command
     via: Face
-    result: str  # OK, or the code of the error
+    result: str  # OK, UNKNOWN, or the code of the error
     request_id: str = ""
 
 
@@ -48,7 +50,7 @@ def code_of(error: BaseException) -> str:
         case RequestError(code=code):
             return code
         case OutcomeUnknown():
-            return "OutcomeUnknown"
+            return UNKNOWN
         case StoreFull() | StoreUnavailable():
             return "ServiceUnavailable"
         case _:
@@ -57,4 +59,10 @@ def code_of(error: BaseException) -> str:
 
 def short(text: str) -> str:
     """A text that a caller chose, as a record has it."""
-    return text.encode(errors="replace").decode()[:TEXT_CHARS_MAX]
+    text = text[:TEXT_BYTES_MAX].encode(errors="replace").decode()
+    size_bytes = 0
+    for at, character in enumerate(text):
+        size_bytes += len(msgspec.json.encode(character)) - 2  # without the quotes
+        if size_bytes > TEXT_BYTES_MAX:
+            return text[:at]
+    return text

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeVar
 
+from msgspec.structs import replace
+
+from cns_common.acts.failure_limit import FailureLimit
 from cns_common.acts.log import ActLog
-from cns_common.acts.record import OK, Actor, AdministrativeAct, code_of, short
+from cns_common.acts.record import OK, UNKNOWN, Actor, AdministrativeAct, code_of, short
 from cns_common.aws.call import INTERNAL_ACCOUNT, Call, Operation, Params
 from cns_common.aws.call import Result as Members
 from cns_common.clock import Clock
@@ -50,9 +54,12 @@ plane: messages, and phones and devices, which are registered by the million."""
 
 
 class ActRecorder:
-    def __init__(self, log: ActLog, clock: Clock) -> None:
+    """`now_s` is a monotonic clock, in seconds."""
+
+    def __init__(self, log: ActLog, clock: Clock, now_s: Callable[[], float] = time.monotonic) -> None:
         self._log = log
         self._clock = clock
+        self._failures = FailureLimit(now_s)
 
     async def run(
         self,
@@ -61,23 +68,37 @@ class ActRecorder:
         work: Awaitable[Result],
         target: str = "",
         detail: str | Callable[[Result], str] = "",
+        call: Call | None = None,
     ) -> Result:
-        """The result of `work`, which is recorded, as its error is. `detail` may be made of the result."""
+        """The result of `work`, which is recorded, as its error is. `detail` may be made of the result. `call` says
+        whether anything was changed."""
         known = detail if isinstance(detail, str) else ""
         try:
             result = await work
         except asyncio.CancelledError:  # it may have been done: nothing can be waited for any more
-            self._log.record_later(self._act(actor, action, target, known, "OutcomeUnknown"))
+            self._log.record_later(self._act(actor, action, target, known, UNKNOWN))
             raise
         except Exception as error:
             await self.record(actor, action, code_of(error), target, known)
             raise
-        await self.record(actor, action, OK, target, detail if isinstance(detail, str) else detail(result))
+        detail = detail if isinstance(detail, str) else detail(result)
+        await self.record(actor, action, OK, target, detail, changed=call is None or call.changed)
         return result
 
-    async def record(self, actor: Actor, action: str, result: str, target: str = "", detail: str = "") -> None:
-        """Record what was done."""
-        await self._log.record(self._act(actor, action, target, detail, result))
+    async def record(
+        self, actor: Actor, action: str, result: str, target: str = "", detail: str = "", *, changed: bool = True
+    ) -> None:
+        """Record what was done, or how it failed. Of acts that failed or changed nothing, only some are recorded: see
+        `FailureLimit`."""
+        act = self._act(actor, action, target, detail, result)
+        if result not in (OK, UNKNOWN) or not changed:
+            suppressed = self._failures.admit(actor)
+            if suppressed is None:
+                return
+            if suppressed:
+                more = f"{suppressed} more before failed or changed nothing"
+                act = replace(act, detail=", ".join(filter(None, (act.detail, more))))
+        await self._log.record(act)
 
     def wrap(self, service: str, operations: Mapping[str, Operation]) -> dict[str, Operation]:
         """The table with the administrative operations recorded."""
@@ -92,7 +113,7 @@ class ActRecorder:
             if call.caller.account == INTERNAL_ACCOUNT or call.caller.service:
                 return await operation(call, params)
             target = str(params.get(parameter) or "")
-            return await self.run(actor_of(call), action, operation(call, params), target, _detail(params))
+            return await self.run(actor_of(call), action, operation(call, params), target, _detail(params), call)
 
         return run
 

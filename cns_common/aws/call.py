@@ -78,6 +78,7 @@ class Call:
     when_gone: WhenGone | None = None  # ends a long poll
     extend: Extend | None = None  # for a long poll
     via: Via = "aws"
+    changed: bool = True  # an operation sets it to False if it had nothing to do
 
     @property
     def user_agent(self) -> str:

@@ -1,9 +1,8 @@
-"""Sign in and out. Each sign-in is recorded as an administrative act; of those that fail, one a second."""
+"""Sign in and out. Each sign-in is recorded as an administrative act; of those that fail, some (`FailureLimit`)."""
 
 from __future__ import annotations
 
 import re
-import time
 
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import RedirectResponse
@@ -11,7 +10,6 @@ from fastapi.responses import RedirectResponse
 from cns_common.acts.record import OK, Actor
 from cns_common.acts.recorder import actor_of
 from cns_common.ids import uuid_text
-from cns_common.log_throttle import LogThrottle
 from cns_common.peer_address import peer_address
 from cns_server.pages.context import FIELDS_MAX, Form
 from cns_server.pages.rendering import Templates
@@ -28,8 +26,6 @@ class SignInPages:
         self._sessions = sessions
         self._templates = templates
         self._calls = calls
-        self._failures = LogThrottle(time.monotonic)
-        """Who guesses keys must not push other acts out of the log, whose size is limited."""
 
     def add_to(self, app: FastAPI) -> None:
         app.add_api_route("/", self.home, methods=["GET"])
@@ -59,10 +55,7 @@ class SignInPages:
         try:
             principal = self._sessions.sign_in(response, secure=secure, **given)
         except Problem as problem:
-            suppressed = self._failures.admit()
-            if suppressed is not None:
-                detail = f"{suppressed} more failed before" if suppressed else ""
-                await self._calls.acts.record(_stranger(request, given["key_id"]), ACTION, problem.code, "", detail)
+            await self._calls.acts.record(_stranger(request, given["key_id"]), ACTION, problem.code)
             raise
         await self._calls.acts.record(actor_of(self._calls.begin_as(request, principal).call), ACTION, OK)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 import uuid
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -138,6 +139,24 @@ def test_only_operators_read_it(service: Up, browser: Person) -> None:
     assert refused.status_code == 400
     browser.sign_in(operator_token=token)
     assert "seen-by-operators" in browser.http.get("/ui/acts", params=asked).text
+
+
+def test_anonymous_callers_cannot_push_acts_out(service: Up, acts: Callable[..., list[dict[str, Any]]]) -> None:
+    arn = f"arn:aws:sns:{REGION}:111111111111:flood:{uuid.uuid4()}"
+    sns = service.client("sns", region_name=REGION)
+    topic = Topic(sns, sns.create_topic(Name="flooded")["TopicArn"])
+    calls = [
+        {"Action": "Unsubscribe", "SubscriptionArn": arn},  # there is none: it succeeds, and does nothing
+        {"Action": "Unsubscribe", "SubscriptionArn": "x" * 2_000},
+        {"Action": "ConfirmSubscription", "TopicArn": topic.arn, "Token": "guess"},
+    ]
+    began_s = time.monotonic()
+    answers = [httpx.get(service.url, params=calls[n % 3]).status_code for n in range(150)]
+    took_s = time.monotonic() - began_s
+    assert answers == [200, 400, 400] * 50
+    anonymous = [one for one in acts("-n", "1000") if not one["account"] and one["via"] == "aws"]
+    flood = [one for one in anonymous if (one["action"], one["result"]) != ("sns:ConfirmSubscription", "ok")]
+    assert 0 < len(flood) <= 1 + took_s
 
 
 def test_usage(service: Up) -> None:

@@ -6,14 +6,16 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from structlog.testing import capture_logs
 
+from cns_common.acts import failure_limit
 from cns_common.acts.log import ActWriter
-from cns_common.acts.record import OK, Actor, AdministrativeAct
+from cns_common.acts.record import OK, TEXT_BYTES_MAX, UNKNOWN, Actor, AdministrativeAct, short
 from cns_common.acts.recorder import ActRecorder
 from cns_common.acts.search import ActFilter, newest_acts
-from cns_common.aws.call import INTERNAL_ACCOUNT, Call, root_caller
+from cns_common.aws.call import ANONYMOUS, INTERNAL_ACCOUNT, Call, root_caller
 from cns_common.clock import Clock
 from cns_common.errors import RequestError
 
@@ -141,3 +143,91 @@ async def test_an_act_that_the_disk_refuses_goes_on_and_is_in_the_process_log(
     assert [(line["action"], line["target"], line["account"]) for line in unrecorded] == [
         ("sqs:DeleteQueue", "q", ACCOUNT)
     ]
+
+
+class Now:
+    s = 50.0
+
+    def __call__(self) -> float:
+        return self.s
+
+
+class Kept:
+    """A log in memory."""
+
+    def __init__(self) -> None:
+        self.acts: list[AdministrativeAct] = []
+
+    async def record(self, act: AdministrativeAct) -> None:
+        self.acts.append(act)
+
+    record_later = close = None  # not of these tests
+
+
+async def test_failures_of_anonymous_callers_are_one_a_second_with_the_number_of_the_others() -> None:
+    now, kept = Now(), Kept()
+    table: dict[str, Any] = {}
+
+    async def unsubscribe(given: Call, params: dict[str, Any]) -> dict[str, Any]:
+        given.changed = params["SubscriptionArn"] == "mine"
+        if params["SubscriptionArn"] == "gone":
+            return {}
+        if params["SubscriptionArn"] == "mine":
+            return {}
+        raise RequestError("AuthorizationError", "no")
+
+    table = ActRecorder(kept, Clock(), now).wrap("sns", {"Unsubscribe": unsubscribe})  # type: ignore[arg-type]
+    anonymous = call()
+    anonymous.caller = ANONYMOUS
+
+    async def fail(caller: Call) -> None:
+        with pytest.raises(RequestError):
+            await table["Unsubscribe"](caller, {"SubscriptionArn": "x" * 5_000})
+
+    for _ in range(2_400):
+        await fail(anonymous)
+    await table["Unsubscribe"](anonymous, {"SubscriptionArn": "gone"})
+    assert len(kept.acts) == 1
+    await table["Unsubscribe"](anonymous, {"SubscriptionArn": "mine"})
+    await fail(call())
+    assert [(act.account, act.result, act.detail) for act in kept.acts[1:]] == [
+        ("", OK, ""),
+        (ACCOUNT, "AuthorizationError", ""),
+    ]
+    now.s += 1
+    await fail(anonymous)
+    assert kept.acts[-1].detail == "2400 more before failed or changed nothing"
+
+
+async def test_failures_of_an_account_are_limited_apart_from_others_and_from_its_portal() -> None:
+    now, kept = Now(), Kept()
+    recorder = ActRecorder(kept, Clock(), now)  # type: ignore[arg-type]
+    visitor = SOMEBODY._replace(via="portal", principal="cns:portal/1")
+    other = SOMEBODY._replace(account="222222222222")
+    operator = SOMEBODY._replace(account="", principal="cns:operator")
+    for actor in (SOMEBODY, visitor, other, operator):
+        for _ in range(50):
+            await recorder.record(actor, "sqs:DeleteQueue", "AccessDenied", "q", "Policy")
+    assert len(kept.acts) == 4 * failure_limit.PER_S
+    for result in (OK, UNKNOWN):
+        for _ in range(50):
+            await recorder.record(SOMEBODY, "sqs:DeleteQueue", result, "q")
+    assert len(kept.acts) == 4 * failure_limit.PER_S + 100, "what was done, or may have been, is always recorded"
+    now.s += 1
+    await recorder.record(SOMEBODY, "sqs:DeleteQueue", "AccessDenied", "q", "Policy")
+    assert kept.acts[-1].detail == f"Policy, {50 - failure_limit.PER_S} more before failed or changed nothing"
+
+
+async def test_actors_without_end_are_limited_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(failure_limit, "ACTORS_MAX", 3)
+    limit = failure_limit.FailureLimit(Now())
+    admitted = [limit.admit(Actor(via="aws", account=f"{n:012}")) for n in range(100)]
+    assert sum(one is not None for one in admitted) == 3 + failure_limit.PER_S
+
+
+@pytest.mark.parametrize("text", ["x", '"', "\\", "\x00", "é", "🙂", "\ud800", "\n\x01x"])
+def test_texts_are_cut_by_their_size_in_the_file(text: str) -> None:
+    cut = short(text * 5_000)
+    size_bytes = len(msgspec.json.encode(cut)) - 2
+    assert TEXT_BYTES_MAX - 6 < size_bytes <= TEXT_BYTES_MAX
+    assert short(text) == text.encode(errors="replace").decode()

@@ -24,6 +24,14 @@ def test_one_line_a_second_with_a_count() -> None:
     assert throttle.admit() == 1
 
 
+def test_several_lines_a_second() -> None:
+    now = Now()
+    throttle = LogThrottle(now, 3)
+    assert [throttle.admit() for _ in range(5)] == [0, 0, 0, None, None]
+    now.s += INTERVAL_S
+    assert [throttle.admit() for _ in range(4)] == [2, 0, 0, None]
+
+
 def test_records_of_each_text_have_their_own_count() -> None:
     now = Now()
     lines = ThrottledRecords(now)
