@@ -104,15 +104,14 @@ class ActRecorder:
         """The table with the administrative operations recorded."""
         acts = ACTS.get(service, {})
         return {
-            name: self._recorded(f"{service}:{name}", acts[name], run) if name in acts else run
-            for name, run in operations.items()
+            name: self._recorded(f"{service}:{name}", run) if name in acts else run for name, run in operations.items()
         }
 
-    def _recorded(self, action: str, parameter: str, operation: Operation) -> Operation:
+    def _recorded(self, action: str, operation: Operation) -> Operation:
         async def run(call: Call, params: Params) -> Members:
             if call.caller.account == INTERNAL_ACCOUNT or call.caller.service:
                 return await operation(call, params)
-            target = str(params.get(parameter) or "")
+            target = target_of(action, params) or ""
             return await self.run(actor_of(call), action, operation(call, params), target, _detail(params), call)
 
         return run
@@ -143,6 +142,13 @@ def actor_of(call: Call) -> Actor:
         via=call.via,
         request_id=call.request_id,
     )
+
+
+def target_of(action: str, params: Mapping[str, Any]) -> str | None:
+    """The target of an operation such as `sqs:CreateQueue`, as the caller names it; None: it is of the data plane."""
+    service, _, name = action.partition(":")
+    parameter = ACTS.get(service, {}).get(name)
+    return None if parameter is None else str(params.get(parameter) or "")
 
 
 def _detail(params: Mapping[str, Any]) -> str:

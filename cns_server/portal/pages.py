@@ -6,7 +6,7 @@ import asyncio
 import re
 from collections.abc import Awaitable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
@@ -44,6 +44,7 @@ LETTERS_SHOWN_MAX = 50
 RETRIES_PER_S = 2
 """Of one subscription, in all processes."""
 HOME = f"{PORTAL_PREFIX}/"
+Done = TypeVar("Done")
 _MESSAGE_ID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
@@ -144,7 +145,10 @@ class PortalPages:
 
     async def show_secret(self, request: Request) -> Response:
         visit, _ = await self._posted(request)
-        return await self._page(request, visit, reveal=True)
+        page = self._page(request, visit, reveal=True)
+        if not secret_state(visit.subscription).number:  # there is none
+            return await page
+        return await self._act(request, visit, "RevealWebhookSecret", page)
 
     async def rotate_secret(self, request: Request) -> Response:
         """The answer shows the secret, so it is no redirection. Repeated, it does not rotate again."""
@@ -154,10 +158,8 @@ class PortalPages:
         await self._act(request, visit, "RotateWebhookSecret", work)
         return await self._page(request, await self._parts.visits.find(request), reveal=True)
 
-    async def _act(
-        self, request: Request, visit: Visit, action: str, work: Awaitable[object], detail: str = ""
-    ) -> None:
-        """Do it, and record it as an act of who has the link."""
+    async def _act(self, request: Request, visit: Visit, action: str, work: Awaitable[Done], detail: str = "") -> Done:
+        """The result of `work`, recorded as an act of who has the link."""
         actor = Actor(
             via="portal",
             account=visit.subscription.owner,
@@ -165,7 +167,7 @@ class PortalPages:
             address=peer_address(request.client.host) if request.client else "",
             request_id=uuid_text(),
         )
-        await self._parts.recorder.run(actor, f"cns:{action}", work, visit.subscription.arn, detail)
+        return await self._parts.recorder.run(actor, f"cns:{action}", work, visit.subscription.arn, detail)
 
     # -- the page -----------------------------------------------------------------------------------------------------
 

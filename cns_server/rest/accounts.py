@@ -86,10 +86,10 @@ class AccountRoutes:
         Its keys are refused at once. A request deletes a part: 202 until there is nothing left, then 200. Repeated
         after a crash it goes on. Only operators may.
         """
-        if rest.principal.caller.account == account:
-            raise Problem(403, "AccessDenied", "An account cannot delete itself: ask an operator.")
 
         def remove(_: int) -> Awaitable[RemovalStep]:
+            if rest.principal.caller.account == account:
+                raise Problem(403, "AccessDenied", "An account cannot delete itself: ask an operator.")
             self._calls.check_operator(rest)
             return self._removal.step(account)
 

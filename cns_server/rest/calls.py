@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TypeVar
 
 from fastapi import Request
 
-from cns_common.acts.recorder import ActRecorder, actor_of
+from cns_common.acts.recorder import ActRecorder, actor_of, target_of
 from cns_common.aws.call import Call, Params, Result
 from cns_common.aws.front_door import FrontDoor
 from cns_common.errors import StoreUnavailable
@@ -103,8 +104,9 @@ class RestCalls:
 
     async def run(self, rest: RestCall, action: str, params: Params, *, account: str = "", queue: str = "") -> Result:
         """The result of an operation such as `sqs:SendMessage`. `account` and `queue` are what it works on."""
-        self.check(rest, action, account=account, queue=queue)
         service, _, name = action.partition(":")
+        async with self.refusals(rest, action, target_of(action, params)):
+            self.check(rest, action, account=account, queue=queue)
         return await self._front.run("sns" if service == "sns" else "sqs", name, rest.call, _without_none(params))
 
     async def act(
@@ -117,6 +119,17 @@ class RestCalls:
     ) -> Done:
         """The result of an administrative act that is no operation of SQS or SNS. It is recorded."""
         return await self.acts.run(actor_of(rest.call), f"cns:{action}", work, target, detail)
+
+    @asynccontextmanager
+    async def refusals(self, rest: RestCall, action: str, target: str | None) -> AsyncIterator[None]:
+        """Record a Problem that the block raises as the result of an administrative act, `sqs:CreateQueue`. Without a
+        target it is no such act."""
+        try:
+            yield
+        except Problem as problem:
+            if target is not None:
+                await self.acts.record(actor_of(rest.call), action, problem.code, target)
+            raise
 
     def check(self, rest: RestCall, action: str, *, account: str = "", queue: str = "") -> None:
         """Raise Problem if the principal's grant does not allow the action there."""

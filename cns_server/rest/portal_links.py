@@ -56,7 +56,8 @@ class PortalLinkRoutes:
         self, rest: Begun, account: AccountId, topic: TopicName, subscription: SubscriptionId
     ) -> PortalLinkList:
         """The subscription's links to the portal, without their URLs."""
-        found = await self._links.list_links(rest.call, self._arn(rest, account, topic, subscription))
+        self._check(rest, account)
+        found = await self._links.list_links(rest.call, _arn(rest, account, topic, subscription))
         return PortalLinkList(links=[_link(one) for one in found])
 
     async def create_portal_link(
@@ -65,7 +66,9 @@ class PortalLinkRoutes:
         """A link with which the owner of the endpoint sees the subscription's deliveries, retries failed ones, pauses
         and resumes them, and rotates the webhook secret. It opens nothing else. It ends with the access key that made
         it, and no later than the token."""
-        arn = self._arn(rest, account, topic, subscription)
+        arn = _arn(rest, account, topic, subscription)
+        async with self._calls.refusals(rest, "cns:CreatePortalLink", arn):
+            self._check(rest, account)
         grant = rest.principal.grant
         until_ms = None if grant is None or grant.session else grant.expires_s * 1000  # never longer than the token
         work = self._links.create(rest.call, arn, body.life_seconds, until_ms)
@@ -78,13 +81,18 @@ class PortalLinkRoutes:
         self, rest: Begun, account: AccountId, topic: TopicName, subscription: SubscriptionId, link: LinkId
     ) -> None:
         """End a link, and the visits that it began."""
-        arn = self._arn(rest, account, topic, subscription)
+        arn = _arn(rest, account, topic, subscription)
+        async with self._calls.refusals(rest, "cns:RevokePortalLink", arn):
+            self._check(rest, account)
         await self._calls.act(rest, "RevokePortalLink", self._links.revoke(rest.call, arn, link), arn, f"link {link}")
 
-    def _arn(self, rest: RestCall, account: str, topic: str, subscription: str) -> str:
-        """Raises Problem if the principal's grant does not allow links."""
+    def _check(self, rest: RestCall, account: str) -> None:
+        """Raise Problem if the principal's grant does not allow links."""
         self._calls.check(rest, f"sns:{ACTION}", account=account)
-        return f"{rest.topic_arn(account, topic)}:{subscription}"
+
+
+def _arn(rest: RestCall, account: str, topic: str, subscription: str) -> str:
+    return f"{rest.topic_arn(account, topic)}:{subscription}"
 
 
 def _link(link: StoredLink) -> PortalLink:

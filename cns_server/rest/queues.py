@@ -115,7 +115,8 @@ class QueueRoutes:
 
     async def create_queue(self, rest: Begun, account: AccountId, body: NewQueue, response: Response) -> Queue:
         """Create a queue. 201, or 200 if it exists with these attributes."""
-        self._calls.check_own(rest, account)
+        async with self._calls.refusals(rest, "sqs:CreateQueue", body.name):
+            self._calls.check_own(rest, account)
         existed = await self._exists(rest, account, body.name)
         params = {"QueueName": body.name, "Attributes": body.attributes, "tags": body.tags}
         await self._calls.run(rest, "sqs:CreateQueue", params, account=account, queue=body.name)
@@ -190,7 +191,8 @@ class QueueRoutes:
         source = rest.queue_arn(account, queue)
         target = key_of_arn(body.destination_arn or "")
         if target is not None:  # a token may name the only queue that it allows
-            self._calls.check(rest, "sqs:StartMessageMoveTask", account=target[0], queue=target[2])
+            async with self._calls.refusals(rest, "sqs:StartMessageMoveTask", source):
+                self._calls.check(rest, "sqs:StartMessageMoveTask", account=target[0], queue=target[2])
         params = {
             "SourceArn": source,
             "DestinationArn": body.destination_arn,
@@ -207,7 +209,8 @@ class QueueRoutes:
 
     async def cancel_redrive(self, rest: Begun, account: AccountId, queue: QueueName, handle: str) -> Redrive:
         """Cancel a redrive. What it has moved stays moved."""
-        self._calls.check(rest, "sqs:CancelMessageMoveTask", account=account, queue=queue)
+        async with self._calls.refusals(rest, "sqs:CancelMessageMoveTask", handle):
+            self._calls.check(rest, "sqs:CancelMessageMoveTask", account=account, queue=queue)
         if read_task_handle(handle)[0] != rest.queue_arn(account, queue):
             raise Problem(404, "NoSuchRedrive", "The queue has no such redrive.")
         params = {"TaskHandle": handle}

@@ -83,7 +83,8 @@ class TopicRoutes:
 
     async def create_topic(self, rest: Begun, account: AccountId, body: NewTopic) -> Topic:
         """Create a topic, or find the one with these attributes."""
-        self._calls.check_own(rest, account)
+        async with self._calls.refusals(rest, "sns:CreateTopic", body.name):
+            self._calls.check_own(rest, account)
         tags = [{"Key": key, "Value": value} for key, value in body.tags.items()]
         params = {"Name": body.name, "Attributes": body.attributes, "Tags": tags}
         result = await self._calls.run(rest, "sns:CreateTopic", params, account=account)

@@ -11,6 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
+from cns.client import ApiError, Client, Credentials
 from tests.acceptance.endpoints import Endpoint
 from tests.acceptance.pages.person import Person
 from tests.acceptance.running import Up, keys_in, running
@@ -76,9 +77,11 @@ def test_acts_of_every_face_are_recorded_once(
     browser.post("/ui/queues/audited-aws/delete", sure="yes")
     browser.http.get(link)
     page = browser.http.get("/portal/").text
-    browser.http.post(
-        "/portal/pause", data={"form_token": page.partition('name="form_token" value="')[2].partition('"')[0]}
-    )
+    form = {"form_token": page.partition('name="form_token" value="')[2].partition('"')[0]}
+    browser.http.post("/portal/pause", data=form)
+    browser.http.post("/portal/secret", data=form)  # there is none
+    browser.http.post("/portal/secret/rotate", data={**form, "number": "0"})
+    assert "whsec_" in browser.http.post("/portal/secret", data=form).text
 
     made = keys_in(service.cns("account", "user", "add", account, "auditor").stdout)
     operator = service.cns("operator", "token").stdout.strip()
@@ -100,6 +103,8 @@ def test_acts_of_every_face_are_recorded_once(
         ("pages", "cns:SignIn", "ok"),
         ("pages", "sqs:DeleteQueue", "ok"),
         ("portal", "cns:PauseDeliveries", "ok"),
+        ("portal", "cns:RotateWebhookSecret", "ok"),
+        ("portal", "cns:RevealWebhookSecret", "ok"),
         ("command", "cns:AddUser", "ok"),
         ("command", "cns:MakeOperatorToken", "ok"),
         ("command", "cns:ResizePool", "Refused"),
@@ -117,7 +122,7 @@ def test_acts_of_every_face_are_recorded_once(
     assert f" by arn:aws:iam::{account}:root from 127.0.0.1 via rest: ok" in line
 
     written = b"".join([path.read_bytes() for path in service.inside(service.data / "acts").rglob("*.jsonl*")])
-    for hidden in (secret, made["secret"], operator, SECRET_VALUE, httpx.URL(link).params["link"], "wrong"):
+    for hidden in (secret, made["secret"], operator, SECRET_VALUE, httpx.URL(link).params["link"], "wrong", "whsec_"):
         assert hidden.encode() not in written
 
 
@@ -139,6 +144,39 @@ def test_only_operators_read_it(service: Up, browser: Person) -> None:
     assert refused.status_code == 400
     browser.sign_in(operator_token=token)
     assert "seen-by-operators" in browser.http.get("/ui/acts", params=asked).text
+
+
+def test_refusals_by_a_grant_are_recorded(
+    service: Up, acts: Callable[..., list[dict[str, Any]]], endpoint: Endpoint
+) -> None:
+    keys = service.environment
+    account = service.client("sts").get_caller_identity()["Account"]
+    root = Credentials(key_id=keys["AWS_ACCESS_KEY_ID"], secret=keys["AWS_SECRET_ACCESS_KEY"])
+    sns = service.client("sns", region_name=REGION)
+    arn = Topic(sns, sns.create_topic(Name="granted")["TopicArn"]).subscribe("http", endpoint.url)
+    with Client(service.url, account, root, region=REGION) as holder:
+        holder.create_queue("granted")
+        token = holder.create_permission(["PutMessage"], queue="granted").token
+    with Client(service.url, account, Credentials(token=token), region=REGION) as sender:
+        for refused in (
+            lambda: sender.purge_queue("granted"),
+            lambda: sender.create_portal_link(arn),
+            lambda: sender.revoke_portal_link(arn, "0" * 32),
+            lambda: sender.next_message("granted"),
+        ):
+            with pytest.raises(ApiError, match="403"):
+                refused()
+        sender.put_message("granted", "m")
+    with Client(service.url, "222222222222", root, region=REGION) as stranger, pytest.raises(ApiError, match="403"):
+        stranger.create_queue("not-mine")
+    refusals = [one for one in acts("--failed", "-n", "1000") if one["via"] == "rest"]
+    assert sorted((one["action"], one["target"].rpartition("/")[2], one["result"]) for one in refusals) == [
+        ("cns:CreatePortalLink", arn, "AccessDenied"),
+        ("cns:RevokePortalLink", arn, "AccessDenied"),
+        ("sqs:CreateQueue", "not-mine", "AccessDenied"),
+        ("sqs:PurgeQueue", "granted", "AccessDenied"),
+    ]
+    assert {one["account"] for one in refusals} == {account}
 
 
 def test_anonymous_callers_cannot_push_acts_out(service: Up, acts: Callable[..., list[dict[str, Any]]]) -> None:
