@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from cns_common.acts.log import act_log
-from cns_common.acts.record import OK, Actor, code_of
+from cns_common.acts.record import OK, UNKNOWN, Actor, code_of
 from cns_common.acts.recorder import ActRecorder
 from cns_common.clock import Clock
 from cns_common.configuration.settings import Settings, load_settings
@@ -41,6 +41,9 @@ def recorded(data: Path | None, action: str, target: str = "", detail: str = "")
         result = OK
     except Exception as error:
         result = code_of(error)
+        raise
+    except KeyboardInterrupt:
+        result = UNKNOWN
         raise
     finally:
         _record(settings, action, note, result)

@@ -11,6 +11,7 @@ from cns.sms.numbers import check_number
 from cns.stores.embedded import EmbeddedSmsStore
 from cns.stores.mobile_contract import SmsStore
 from cns_cli.accounts.account_access import only_account
+from cns_cli.acts import recorded
 from cns_cli.options import Data, Json
 from cns_cli.output import print_value
 from cns_cli.store_access import StoreSpec, run_on_store
@@ -35,7 +36,8 @@ def sms_opt_out(
         check_number(number)
         await store.opt_out(owner, number)
 
-    run_on_store(data, SMS, opt_out)
+    with recorded(data, "OptOutPhoneNumber", owner, f"number that ends in {number[-4:]}"):
+        run_on_store(data, SMS, opt_out)
     print_value({"account": owner, "optedOut": number}, "", json=json)
 
 

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from cns.filters.model import Scope
 from cns_backend.backend import Backend
+from cns_cli.acts import recorded
 from cns_cli.options import Data, Json
 from cns_cli.output import print_json
 from cns_cli.replay.destinations import open_destination
@@ -81,7 +82,7 @@ def replay(
         raw=raw,
         rate_per_s=rate,
     )
-    done = run_command(lambda: _run(load_settings(data), options))
+    done = _done(data, options)
     target = None if options.target is None else options.target.text
     if json:
         print_json([{"topicArn": topic, "to": target, "read": done.read, "sent": done.sent, "dryRun": dry_run}])
@@ -89,6 +90,20 @@ def replay(
         print(f"{counted(done.sent, 'message')} of {done.read:,} would be sent")
     else:
         print(f"{counted(done.sent, 'message')} sent of {done.read:,}, to {target}")
+
+
+def _done(data: Path | None, options: ReplayOptions) -> Progress:
+    """How far it came. A replay is recorded as an act; a dry run sends nothing."""
+
+    def run() -> Progress:
+        return run_command(lambda: _run(load_settings(data), options))
+
+    if options.target is None:
+        return run()
+    with recorded(data, "Replay", options.topic, f"to {options.target.shown}") as note:
+        done = run()
+        note.detail += f", {counted(done.sent, 'message')}"
+        return done
 
 
 async def _run(settings: Settings, options: ReplayOptions) -> Progress:

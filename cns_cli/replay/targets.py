@@ -6,6 +6,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from cns.arns import check_subscription_arn, parse_queue_arn, topic_fault
+from cns.delivery.endpoint_names import endpoint_name
 from cns.subscriptions.endpoint_syntax import check_endpoint
 from cns_common.arn import parse_arn
 from cns_common.errors import RequestError, StartError
@@ -27,6 +28,13 @@ class ReplayTarget(NamedTuple):
     kind: TargetKind
     text: str
     protocol: str = ""
+
+    @property
+    def shown(self) -> str:
+        """The text, or the host of a URL, whose other parts may be secrets."""
+        if self.kind is not TargetKind.ENDPOINT:
+            return self.text
+        return endpoint_name("redis" if self.protocol == "rediss" else self.protocol, self.text)
 
 
 def parse_target(text: str) -> ReplayTarget:

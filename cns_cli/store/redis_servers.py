@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn, TypeVar
 
 import typer
 
+from cns_cli.acts import recorded
 from cns_cli.options import Json
 from cns_cli.output import print_json, print_value
 from cns_common.clock import Clock
@@ -61,7 +62,8 @@ def servers_add(name: ServerName, url: ServerUrl, json: Json = False) -> None:
         check_redis_url(url)
     except ValueError as error:
         _refuse(str(error), EXIT_USAGE)
-    _change(added(name, address_of(url)))
+    with recorded(None, "AddRedisServer", name):
+        _change(added(name, address_of(url)))
     print_value({"added": name}, f"cns: {name} is used; add it to CNS_REDIS of all processes", json=json)
 
 
@@ -70,7 +72,8 @@ def servers_remove(name: ServerName, json: Json = False) -> None:
     """Use a server no more: its queues move to the others, without loss."""
     from cqs.engines.cluster.servers.operator import removed  # only this form has its drivers installed
 
-    _change(removed(name))
+    with recorded(None, "RemoveRedisServer", name):
+        _change(removed(name))
     print_value(
         {"removed": name}, f"cns: {name} is not used any more; remove it from CNS_REDIS of all processes", json=json
     )

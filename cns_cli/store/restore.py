@@ -19,6 +19,7 @@ import typer
 
 from cns_backend.backups.backup import copy_file, copy_store, no_room, write_durably
 from cns_backend.backups.manifest import KEY_GIVEN, Manifest, check_files, read_manifest
+from cns_cli.acts import recorded
 from cns_cli.options import Data, Json
 from cns_cli.output import print_json
 from cns_cli.progress import open_steps
@@ -73,6 +74,8 @@ def restore(
             aside = _restore(settings, directory.absolute(), replace=replace)
     except OSError as error:
         raise unusable(f"cannot restore into {settings.data.absolute()}", error) from error
+    with recorded(data, "Restore", str(directory.absolute()), f"former store in {aside}" if aside else ""):
+        pass  # done above: one that is refused changes nothing, and writes nothing into the directory
     if json:
         print_json([{"data": str(settings.data.absolute()), "backup": str(directory.absolute()), "aside": aside}])
         return

@@ -70,6 +70,11 @@ def test_a_topic_sends_to_all_its_subscribers_again(service: Service, sqs: Any, 
     assert by_group(drained(sqs, queue, 3)) == {"g0": repeated(first["g0"])}
     assert replay(service, fifo, "--dry-run") == "6 messages of 6 would be sent", "nothing was archived twice"
     assert receive_all(sqs, evens) == []
+    acts = [json.loads(line) for line in service.cns("audit", "--action", "Replay", "--json").stdout.splitlines()]
+    assert [one["detail"] for one in acts if one["target"] == fifo.arn] == [
+        f"to {fifo.arn}, 6 messages",
+        f"to {subscription}, 3 messages",
+    ]
 
 
 def test_queues_and_endpoints_without_a_subscription(
