@@ -24,6 +24,8 @@ class LeasedJob(msgspec.Struct, frozen=True):
     deliveries: int
     group: str = ""
     sequence_number: str = ""
+    sent_ms: int = 0
+    """When it was enqueued."""
 
 
 class NewJob(msgspec.Struct, frozen=True):

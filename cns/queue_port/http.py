@@ -34,7 +34,7 @@ from cqs.queues.names import is_fifo
 RECEIVE_MESSAGES_MAX = 10
 WAIT_S_MAX = 20
 SETTLE_ENTRIES_MAX = 500
-_ATTRIBUTES = ("ApproximateReceiveCount",)
+_ATTRIBUTES = ("ApproximateReceiveCount", "SentTimestamp")
 _FIFO_ATTRIBUTES = (*_ATTRIBUTES, "MessageGroupId", "SequenceNumber")
 _COUNTS = (
     "ApproximateNumberOfMessages",
@@ -259,6 +259,7 @@ def _leased_job(job: ReceivedJob) -> LeasedJob:
         int(attributes["ApproximateReceiveCount"]),
         attributes.get("MessageGroupId", ""),
         attributes.get("SequenceNumber", ""),
+        int(attributes["SentTimestamp"]),
     )
 
 

@@ -88,9 +88,17 @@ class InlineQueuePort:
 
 def _leased_job(q: QueueRef, message: Message) -> LeasedJob:
     if not q.fifo:
-        return LeasedJob(message.id, message.handle.hex(), message.body, message.deliveries)
+        return LeasedJob(message.id, message.handle.hex(), message.body, message.deliveries, sent_ms=message.born_at_ms)
     number = sequence_text(message.sequence)
-    return LeasedJob(message.id, message.handle.hex(), message.body, message.deliveries, message.group, number)
+    return LeasedJob(
+        message.id,
+        message.handle.hex(),
+        message.body,
+        message.deliveries,
+        message.group,
+        number,
+        message.born_at_ms,
+    )
 
 
 def _enqueued_job(sent: SentEntry | RejectedEntry) -> EnqueuedJob:

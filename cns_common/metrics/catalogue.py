@@ -178,6 +178,12 @@ SENDS_DEFERRED = _metric(
 LANES_WAITING = _metric(
     "cns_lanes_waiting", "gauge", "Lanes of deferred sends that this worker holds until their endpoint has room."
 )
+PAUSED_HEADS = _metric(
+    "cns_paused_heads",
+    "gauge",
+    "Lanes (`lane`) and FIFO message groups (`fifo`) that this worker hides because their subscription is paused.",
+    "kind",
+)
 
 # -- events and delivery status logs -----------------------------------------------------------------------------------
 

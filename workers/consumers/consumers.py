@@ -58,4 +58,4 @@ class Consumers:
         return self._admission
 
     def samples(self) -> list[Sample]:
-        return [*self._admission.samples(), *self._lanes.samples()]
+        return [*self._admission.samples(), *self._lanes.samples(), *self._fifo.samples()]

@@ -2,7 +2,7 @@
 
 A receive brings batches: the jobs of one subscription and message group, in their order. Batches run side by side, the
 jobs of a batch one after another. A job that fails stays in the queue, hidden until its next attempt, which holds up
-its group and nothing else. The jobs behind it are given back.
+its group and nothing else. The jobs behind it are given back. Groups of paused subscriptions: see `PausedGroups`.
 """
 
 from __future__ import annotations
@@ -12,14 +12,17 @@ from collections.abc import Sequence
 
 from cns.delivery import jobs
 from cns.delivery.jobs import Redelivery
+from cns.delivery.target import Target
 from cns.endpoints.outcome import Outcome
 from cns.queue_port.contract import Renewal
 from cns_common.errors import CnsError
+from cns_common.metrics.model import Sample
 from cns_common.process.kill_points import FIFO_DELIVERED, FIFO_SETTLED
 from workers.consumers.consumer import SETTLE_AFTER_S
 from workers.consumers.delivery_context import DeliveryContext
 from workers.consumers.job_attempts import JobAttempts, NextAttempt
 from workers.consumers.outcome_handler import HELD_TOO_LONG, OutcomeHandler
+from workers.consumers.paused_groups import PausedGroups
 from workers.consumers.running_jobs import RunningJobs
 from workers.delivery.channels import Channels
 from workers.jobs.receiver import JobReceiver, ReceivedJob
@@ -28,8 +31,6 @@ from workers.jobs.settlement import JobOutcome, JobSettlement, SettlementKillPoi
 LEASE_MS = 30_000
 JOBS_A_RECEIVE = 10
 BATCHES_AT_ONCE_MAX = 200
-HELD_RECHECK_MS = 10_000
-"""A group of a paused subscription is looked at so often: a resumed one goes on within this time."""
 WAIT_S = 20.0
 QUEUE = jobs.FIFO_ENDPOINT_JOBS
 KILL_POINTS = SettlementKillPoints(begun=FIFO_DELIVERED, settled=FIFO_SETTLED)
@@ -43,6 +44,7 @@ class FifoConsumer:
         self._outcomes = OutcomeHandler(context, channels)
         self._settlement = JobSettlement(QUEUE, context.port, context.references, context.stats, KILL_POINTS)
         self._running = RunningJobs(QUEUE, context.stats, BATCHES_AT_ONCE_MAX)
+        self._paused = PausedGroups(QUEUE, context)
 
     async def step(self) -> None:
         n = min(JOBS_A_RECEIVE, await self._running.room())
@@ -52,21 +54,32 @@ class FifoConsumer:
         for batch in groups.values():
             self._running.start(self._run(batch))
 
+    def samples(self) -> list[Sample]:
+        return self._paused.samples()
+
     async def drain(self, grace_s: float) -> int:
         """Wait for running batches to end. Give the rest back, and return how many those were."""
         return await self._running.drain(grace_s)
 
     async def _run(self, batch: Sequence[ReceivedJob]) -> None:
+        target = await self._paused.target(batch[0])
+        if target is not None:
+            if self._paused.is_held(batch[0], target):
+                await self._settlement.settle([], self._paused.renewals(batch))
+                await self._paused.note(target.arn, batch[0])
+                return
+            batch = await self._paused.write_off_leases(batch, target, LEASE_MS)
         left: list[JobAttempts] = []
         for received in batch:
             attempts = JobAttempts(received, self._context, self._channels)
             expected = received.failures + received.returns
-            if not await self._context.quarantine.intercept(
+            is_held = target is not None and self._paused.is_held(received, target)
+            if is_held or not await self._context.quarantine.intercept(
                 QUEUE, received.leased, attempts.events.topic, expected=expected
             ):
                 left.append(attempts)
         if left:
-            await FifoBatch(left, self._context, self._outcomes, self._settlement).run()
+            await FifoBatch(left, self._context, self._outcomes, self._settlement, self._paused).run()
 
 
 class FifoBatch:
@@ -78,11 +91,13 @@ class FifoBatch:
         context: DeliveryContext,
         outcomes: OutcomeHandler,
         settlement: JobSettlement,
+        paused: PausedGroups,
     ) -> None:
         self._left = list(batch)
         self._clock = context.clock
         self._outcomes = outcomes
         self._settlement = settlement
+        self._paused = paused
         self._done: list[JobOutcome] = []
         self._settled_s = _now_s()
         self._leased_until_ms = self._clock.now_ms() + LEASE_MS
@@ -91,7 +106,11 @@ class FifoBatch:
         try:
             while self._left and self._clock.now_ms() < self._leased_until_ms:  # later another worker may have the rest
                 job = self._left[0]
-                following = await self._attempt(job)
+                target = next(iter(await job.load()), None)
+                if target is not None and self._paused.is_held(job.received, target) and job.is_held(target):
+                    await self._hold(target)
+                    return
+                following = None if target is None else await self._attempt(job, target)
                 if following is not None:
                     await self._give_back_until(following)
                     return
@@ -107,17 +126,12 @@ class FifoBatch:
             await self._settle_done()
             raise
 
-    async def _attempt(self, job: JobAttempts) -> NextAttempt | None:
+    async def _attempt(self, job: JobAttempts, target: Target) -> NextAttempt | None:
         """Returns None when the job's target is done with."""
-        target = next(iter(await job.load()), None)
-        if target is None:  # counted as a drop
-            return None
         if job.received.ended:
             return await self._outcomes.give_up(job, target, job.received.ended)
         if job.is_held(target):
-            if job.is_held_too_long(self._clock.now_ms()):
-                return await self._outcomes.give_up(job, target, HELD_TOO_LONG)
-            return NextAttempt(job.received.failures, HELD_RECHECK_MS, job.received.first_attempt_ms)
+            return await self._outcomes.give_up(job, target, HELD_TOO_LONG)
         outcome = await self._outcome(job.start_now(target))
         job.events.report_attempt(target, outcome)
         return await self._outcomes.handle(job, target, outcome)
@@ -135,6 +149,11 @@ class FifoBatch:
         await self._settle([self._settlement.renewal(job.received.leased.handle, LEASE_MS) for job in self._left])
         if now_ms < self._leased_until_ms:  # a lease that has run out does not come back
             self._leased_until_ms = now_ms + LEASE_MS
+
+    async def _hold(self, target: Target) -> None:
+        group = [job.received for job in self._left]
+        await self._settle(self._paused.renewals(group))
+        await self._paused.note(target.arn, group[0])
 
     async def _give_back_until(self, following: NextAttempt) -> None:
         """Hide the first job until its next attempt. Give back the others, marked as returned without one."""

@@ -110,7 +110,7 @@ class JobAttempts:
         return target.paused and not isinstance(self.received.job, ConfirmationJob)
 
     def is_held_too_long(self, now_ms: int) -> bool:
-        return now_ms > self.received.first_attempt_ms + HELD_MS_MAX
+        return is_held_too_long(self.received, now_ms)
 
     def was_held(self, target: Target) -> bool:
         """Whether the subscription was resumed since the job's first attempt, or since that was due."""
@@ -196,6 +196,10 @@ class JobAttempts:
         if isinstance(job, EndpointJob):
             job = EndpointJob(job.notification_id, job.topic, (target.arn,), job.inline)
         return jobs.encode(Redelivery(job, failures, first_ms, ended=ended))
+
+
+def is_held_too_long(received: ReceivedJob, now_ms: int) -> bool:
+    return now_ms > min(received.since_ms, received.leased.sent_ms) + HELD_MS_MAX
 
 
 def lane_name(of: str) -> str:

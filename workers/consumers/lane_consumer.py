@@ -19,13 +19,12 @@ from cns.delivery import jobs
 from cns.delivery.target import Target
 from cns.endpoints.outcome import Outcome
 from cns.queue_port.contract import LeasedJob, Renewal
-from cns_common.errors import CnsError
-from cns_common.metrics.catalogue import LANES_WAITING
+from cns_common.metrics.catalogue import LANES_WAITING, PAUSED_HEADS
 from cns_common.metrics.model import Sample
 from cns_common.process.kill_points import LANE_DELIVERED, LANE_SETTLED
 from workers.consumers.consumer import SETTLE_AFTER_S
 from workers.consumers.delivery_context import DeliveryContext
-from workers.consumers.hidden_lanes import HiddenLanes
+from workers.consumers.hidden_lanes import HeadDisplay, HiddenLanes
 from workers.consumers.job_attempts import JobAttempts, NextAttempt, lane_name
 from workers.consumers.outcome_handler import HELD_TOO_LONG, OutcomeHandler
 from workers.consumers.running_jobs import RunningJobs
@@ -40,7 +39,6 @@ RENEW_S = 20.0
 PARK_AFTER_S = 0.05
 SHOW_EARLY_S = 0.5
 """A hidden head is shown early only if that gains more than this."""
-SHOWN_A_STEP = 100
 JOBS_A_RECEIVE_MAX = 10
 """Fewer while endpoints have no room: the rest of a lane would be read, decoded and given back in vain."""
 BATCHES_AT_ONCE_MAX = 16
@@ -80,9 +78,8 @@ class LaneConsumer:
         self._running = RunningJobs(QUEUE, context.stats, BATCHES_AT_ONCE_MAX)
         self._jobs_a_receive = JOBS_A_RECEIVE_MAX
         self._hidden = HiddenLanes()
-        self._held = HiddenLanes(HELD_RECHECK_S)
-        self._handles_to_show: list[str] = []
-        self._showing: asyncio.Task[None] | None = None
+        self._held = HiddenLanes()
+        self._display = HeadDisplay(QUEUE, context.port)
         admission.on_room = self._show_lanes
         context.targets.changed.append(self._show_held)
 
@@ -95,7 +92,8 @@ class LaneConsumer:
             self._running.start(self._run(batch))
 
     def samples(self) -> list[Sample]:
-        return [LANES_WAITING.sample(len(self._hidden))]
+        self._held.forget_visible(_now_s())
+        return [LANES_WAITING.sample(len(self._hidden)), PAUSED_HEADS.sample(len(self._held), kind="lane")]
 
     async def drain(self, grace_s: float) -> int:
         """Wait for running batches to end. Give the rest back, and return how many those were."""
@@ -128,11 +126,11 @@ class LaneConsumer:
 
     def _show_lanes(self, key: str) -> None:
         """The endpoint has room again, or it is known when it will."""
-        self._show_heads(self._hidden.take(key))
+        self._display.show(self._hidden.take(key))
 
     async def _note_held(self, subscription: str, head: LeasedJob) -> None:
         """Note a head that was hidden until its subscription is resumed, unless it was meanwhile."""
-        self._held.add(subscription, head.group, head.handle, _now_s())
+        self._held.add(subscription, head.group, head.handle, _now_s(), HELD_RECHECK_S)
         targets = await self._context.targets.find([subscription])
         if not any(target.paused for target in targets):
             self._show_held(subscription)
@@ -140,22 +138,7 @@ class LaneConsumer:
     def _show_held(self, subscription: str) -> None:
         """The subscription changed, so it may be resumed."""
         if self._held:
-            self._show_heads(self._held.take(subscription))
-
-    def _show_heads(self, handles: Sequence[str]) -> None:
-        self._handles_to_show += handles
-        if self._handles_to_show and (self._showing is None or self._showing.done()):
-            self._showing = asyncio.create_task(self._show())
-
-    async def _show(self) -> None:
-        """Show many heads in one step: the end of one hanging send may make room for hundreds."""
-        while self._handles_to_show:
-            handles = self._handles_to_show[:SHOWN_A_STEP]
-            del self._handles_to_show[:SHOWN_A_STEP]
-            try:
-                await self._context.port.settle(QUEUE, renewals=[Renewal(QUEUE, handle, 0) for handle in handles])
-            except CnsError as error:  # they become visible by themselves a little later
-                log.info("lanes.wake_failed", lanes=len(handles), error=str(error))
+            self._display.show(self._held.take(subscription))
 
 
 class LaneBatch:

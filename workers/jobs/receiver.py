@@ -31,6 +31,7 @@ class ReceivedJob(msgspec.Struct, frozen=True):
     returns: int = 0  # FIFO: how often it was given back without an attempt
     ended: str = ""  # why no attempt is left: only its dead-letter queue is tried
     is_new: bool = False  # as its producer made it: nothing was tried or deferred
+    since_ms: int = 0  # of its first attempt, if that is stored, else when it was enqueued
 
 
 class JobReceiver:
@@ -57,10 +58,21 @@ class JobReceiver:
             job = _decode(leased.body)
             if isinstance(job, Redelivery):
                 received.append(
-                    ReceivedJob(leased, job.job, job.failures, job.first_attempt_ms, job.returns, job.ended)
+                    ReceivedJob(
+                        leased,
+                        job.job,
+                        job.failures,
+                        job.first_attempt_ms,
+                        job.returns,
+                        job.ended,
+                        since_ms=job.first_attempt_ms,
+                    )
                 )
             elif isinstance(job, TargetJob):
-                received.append(ReceivedJob(leased, job, 0, self._clock.now_ms(), is_new=leased.deliveries == 1))
+                is_new = leased.deliveries == 1
+                received.append(
+                    ReceivedJob(leased, job, 0, self._clock.now_ms(), is_new=is_new, since_ms=leased.sent_ms)
+                )
             else:
                 await self._withhold(queue, leased)
         return received

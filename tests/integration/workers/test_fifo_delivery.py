@@ -15,7 +15,7 @@ from cns.delivery.target import Target
 from cns.endpoints.outcome import Cause, Delivered, Failed, Outcome
 from cns.notification import Notification
 from cns.portal.owner_acts import OwnerActs
-from cns.queue_port.contract import NewJob
+from cns.queue_port.contract import LeasedJob, NewJob, Renewal
 from cns.queue_port.inline import InlineQueuePort
 from cns.stores.embedded import EmbeddedSubscriptionStore
 from cns.subscriptions.subscription import Subscription, SubscriptionState
@@ -25,8 +25,9 @@ from cns_common.errors import StoreUnavailable
 from cns_common.ids import uuid_text
 from tests.integration.workers.embedded_context import channels_to, embedded_context
 from workers.consumers.delivery_context import DeliveryContext
-from workers.consumers.fifo_consumer import HELD_RECHECK_MS, LEASE_MS, FifoConsumer
+from workers.consumers.fifo_consumer import JOBS_A_RECEIVE, LEASE_MS, FifoConsumer
 from workers.consumers.job_attempts import HELD_MS_MAX
+from workers.consumers.paused_groups import RECHECK_MS_MAX, RECHECK_MS_MIN
 from workers.jobs.quarantine import LEASES_MAX
 from workers.stats import Stats
 
@@ -60,6 +61,33 @@ class ScriptedEndpoints:
 
     def texts(self, endpoint: str) -> list[str]:
         return [text for name, text in self.got if name == endpoint]
+
+
+@dataclass
+class Renewals:
+    """Counts what consumers write into jobs that stay."""
+
+    visibilities: int = 0
+    bodies: int = 0
+    longest_ms: int = 0
+    """Of the latest settlement: for how long a job is hidden."""
+
+    def watch(self, host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+        settle = host.port.settle
+
+        async def counted(
+            queue: str,
+            deletes: Sequence[str] = (),
+            new_jobs: Sequence[NewJob] = (),
+            renewals: Sequence[Renewal] = (),
+        ) -> list[bool]:
+            bodies = sum(renewal.body is not None for renewal in renewals)
+            self.bodies += bodies
+            self.visibilities += len(renewals) - bodies
+            self.longest_ms = max((renewal.visible_in_ms for renewal in renewals), default=0)
+            return await settle(queue, deletes, new_jobs, renewals)
+
+        monkeypatch.setattr(host.port, "settle", counted)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +131,12 @@ class Host:
             consumer = self.consumer()
             await asyncio.wait_for(consumer.step(), 5)
             await consumer.drain(5.0)
+
+    async def pause(self, arn: str) -> None:
+        await OwnerActs(self.subscriptions, self.clock).pause((await self.subscriptions.get([arn]))[0])
+
+    async def resume(self, arn: str) -> None:
+        await OwnerActs(self.subscriptions, self.clock).resume((await self.subscriptions.get([arn]))[0])
 
     async def left(self) -> int:
         return await self.port.depth(jobs.FIFO_ENDPOINT_JOBS)
@@ -246,29 +280,88 @@ async def test_a_stop_gives_back_what_was_not_tried(host: Host) -> None:
 
 async def test_a_paused_subscription_holds_its_group_in_order(host: Host) -> None:
     paused, other = await host.subscribed("a"), await host.subscribed("b")
-    acts = OwnerActs(host.subscriptions, host.clock)
-    await acts.pause((await host.subscriptions.get([paused]))[0])
+    await host.pause(paused)
     for arn in (paused, other):
         await host.put(arn, "1", "2")
     await host.work()
     assert (host.endpoints.texts("a"), host.endpoints.texts("b")) == ([], ["1", "2"])
-    for _ in range(2 * LEASES_MAX):  # it is looked at again and again, which is no reason for the quarantine
-        host.clock.advance(HELD_RECHECK_MS)
-        await host.work()
-    assert host.endpoints.texts("a") == []
-    await acts.resume((await host.subscriptions.get([paused]))[0])
-    host.clock.advance(HELD_RECHECK_MS)
+    host.clock.advance(RECHECK_MS_MIN)
     await host.work()
+    assert host.endpoints.texts("a") == []
+    await host.resume(paused)
+    await host.work()  # long before it would be looked at by itself
     assert host.endpoints.texts("a") == ["1", "2"]
     assert await host.left() == 0
 
 
+async def test_a_pause_of_days_writes_nothing_into_jobs(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    arn = await host.subscribed("a")
+    await host.pause(arn)
+    await host.put(arn, "1", "2", "3")
+    renewals = Renewals()
+    renewals.watch(host, monkeypatch)
+    looks, until_ms = 0, host.clock.now_ms() + 3_600_000
+    while host.clock.now_ms() < until_ms:
+        await host.work()
+        looks += 1
+        host.clock.advance(renewals.longest_ms)
+    assert 2 * LEASES_MAX < looks <= 6 + 3_600_000 // RECHECK_MS_MAX
+    assert (renewals.visibilities, renewals.bodies, host.endpoints.asked) == (3 * looks, 0, [])
+
+
+async def test_the_leases_of_a_pause_do_not_count_and_those_after_it_do(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arn = await host.subscribed("a")
+    await host.pause(arn)
+    await host.put(arn, "1", "2")
+    for _ in range(2 * LEASES_MAX):
+        await host.work()
+        host.clock.advance(RECHECK_MS_MAX)
+    renewals = Renewals()
+    renewals.watch(host, monkeypatch)
+    await host.resume(arn)
+    host.endpoints.answers["a"] = [AWAY]
+    await host.work()
+    assert host.endpoints.asked == [("a", "1")]
+    assert renewals.bodies == 2 + 2  # once for the leases, and for the return
+    for _ in range(LEASES_MAX - 2):
+        assert len(await host.port.receive(jobs.FIFO_ENDPOINT_JOBS, 2, LEASE_MS, 0)) == 2
+        host.clock.advance(LEASE_MS + 1)  # the process has died
+    trials, intercept = [], host.context.quarantine.intercept
+
+    async def counted(queue: str, leased: LeasedJob, topic: str, *, expected: int = 0) -> bool:
+        trials.append(leased.deliveries - expected)
+        return await intercept(queue, leased, topic, expected=expected)
+
+    monkeypatch.setattr(host.context.quarantine, "intercept", counted)
+    await host.work()
+    assert trials == [LEASES_MAX - 1] * 2
+    assert host.endpoints.texts("a") == ["1", "2"]
+
+
+async def test_a_subscription_that_is_paused_again_holds_its_group_again(host: Host) -> None:
+    arn = await host.subscribed("a")
+    await host.put(arn, "1", "2")
+    for _ in range(3):
+        await host.pause(arn)
+        await host.work()
+        host.clock.advance(1)
+        host.endpoints.answers["a"] = [AWAY]
+        await host.resume(arn)
+        await host.work()
+        assert host.endpoints.texts("a") == []
+    await host.work()
+    assert host.endpoints.texts("a") == ["1", "2"]
+
+
 async def test_a_fifo_message_is_not_held_for_ever(host: Host) -> None:
     arn = await host.subscribed("a")
-    await OwnerActs(host.subscriptions, host.clock).pause((await host.subscriptions.get([arn]))[0])
-    await host.put(arn, "1")
+    await host.pause(arn)
+    texts = [str(n) for n in range(JOBS_A_RECEIVE + 2)]
+    await host.put(arn, *texts)
     await host.work()
-    assert await host.left() == 1
+    assert await host.left() == len(texts)
     host.clock.advance(HELD_MS_MAX + 1)
-    await host.work()
+    await host.work(2)  # those that were never received, too
     assert await host.left() == 0 and host.endpoints.asked == []

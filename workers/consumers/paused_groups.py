@@ -1,0 +1,118 @@
+"""FIFO: the message groups of paused subscriptions.
+
+The head of a group is hidden, which hides the group. Nothing is written into its jobs meanwhile: how long they are held
+follows from when they were enqueued, and their leases during the pause are written off once, after it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from cns.delivery import jobs
+from cns.delivery.jobs import EndpointJob, Redelivery
+from cns.delivery.target import Target
+from cns.queue_port.contract import Renewal
+from cns_common.metrics.catalogue import PAUSED_HEADS
+from cns_common.metrics.model import Sample
+from workers.consumers.delivery_context import DeliveryContext
+from workers.consumers.hidden_lanes import HeadDisplay, HiddenLanes
+from workers.consumers.job_attempts import is_held_too_long
+from workers.consumers.outcome_handler import HELD_TOO_LONG
+from workers.jobs.receiver import ReceivedJob
+
+RECHECK_MS_MIN = 10_000
+RECHECK_MS_MAX = 300_000
+"""A group is looked at again after as long as its head has been held, within these bounds."""
+NOTED_MAX = 200_000
+"""Heads that a worker can show at a resumption. Those beyond go on when they are looked at."""
+
+
+class PausedGroups:
+    def __init__(self, queue: str, context: DeliveryContext) -> None:
+        self._queue = queue
+        self._context = context
+        self._noted = HiddenLanes()
+        self._display = HeadDisplay(queue, context.port)
+        context.targets.changed.append(self._show)
+
+    def samples(self) -> list[Sample]:
+        self._noted.forget_visible(_now_s())
+        return [PAUSED_HEADS.sample(len(self._noted), kind="fifo")]
+
+    async def target(self, received: ReceivedJob) -> Target | None:
+        """The target of a job that a pause can hold."""
+        if not isinstance(received.job, EndpointJob):
+            return None
+        targets = await self._context.targets.find(received.job.subscriptions[:1])
+        return targets[0] if targets and targets[0].confirmed else None
+
+    def is_held(self, received: ReceivedJob, target: Target) -> bool:
+        """Whether the job waits for the resumption. False if it goes to the dead-letter queue now."""
+        return target.paused and not received.ended and not is_held_too_long(received, self._context.clock.now_ms())
+
+    def renewals(self, group: Sequence[ReceivedJob]) -> list[Renewal]:
+        """Hide the head until the group is looked at again, and give back the jobs behind it."""
+        delays_ms = [self._recheck_ms(group[0]), *[0] * (len(group) - 1)]
+        return [
+            Renewal(self._queue, received.leased.handle, delay_ms)
+            for received, delay_ms in zip(group, delays_ms, strict=True)
+        ]
+
+    async def note(self, subscription: str, head: ReceivedJob) -> None:
+        """Note a head that was hidden until its subscription is resumed, unless it was meanwhile."""
+        hidden_s = self._recheck_ms(head) / 1000
+        if len(self._noted) < NOTED_MAX:
+            self._noted.add(subscription, head.leased.group, head.leased.handle, _now_s(), hidden_s)
+        targets = await self._context.targets.find([subscription])
+        if not any(target.paused for target in targets):
+            self._show(subscription)
+
+    async def write_off_leases(
+        self, group: Sequence[ReceivedJob], target: Target, lease_ms: int
+    ) -> Sequence[ReceivedJob]:
+        """Write into the jobs that are held no longer that their leases until now ended as they should. Once after each
+        pause: from then on, leases that run out count for the quarantine again."""
+        written = {received.leased.handle: self._written_off(received, target) for received in group}
+        changed = [received for received in group if written[received.leased.handle] is not received]
+        if not changed:
+            return group
+        renewals = [
+            Renewal(self._queue, handle, lease_ms, _body(written[handle]))
+            for handle in (received.leased.handle for received in changed)
+        ]
+        await self._context.port.settle(self._queue, renewals=renewals)
+        return list(written.values())
+
+    def _written_off(self, received: ReceivedJob, target: Target) -> ReceivedJob:
+        now_ms = self._context.clock.now_ms()
+        returns = received.leased.deliveries - received.failures - 1
+        if returns <= received.returns or self.is_held(received, target):
+            return received
+        if target.paused and not received.ended:
+            return replace(received, returns=returns, ended=HELD_TOO_LONG)
+        if received.since_ms < target.resumed_ms:  # later than any other time: it is done once
+            since_ms = max(now_ms, target.resumed_ms)
+            return replace(received, returns=returns, first_attempt_ms=since_ms, since_ms=since_ms)
+        return received
+
+    def _recheck_ms(self, head: ReceivedJob) -> int:
+        held_ms = self._context.clock.now_ms() - min(head.since_ms, head.leased.sent_ms)
+        return min(max(held_ms, RECHECK_MS_MIN), RECHECK_MS_MAX)
+
+    def _show(self, subscription: str) -> None:
+        """The subscription changed, so it may be resumed."""
+        if self._noted:
+            self._display.show(self._noted.take(subscription))
+
+
+def _body(received: ReceivedJob) -> bytes:
+    return jobs.encode(
+        Redelivery(received.job, received.failures, received.first_attempt_ms, received.returns, received.ended)
+    )
+
+
+def _now_s() -> float:
+    return asyncio.get_running_loop().time()
