@@ -28,6 +28,14 @@ class HiddenLanes:
     def __len__(self) -> int:
         return sum(map(len, self._handles.values()))
 
+    def __contains__(self, key: str) -> bool:
+        """Whether heads wait for this key."""
+        return key in self._handles
+
+    def is_full(self, entries_max: int) -> bool:
+        """Whether it has so many heads, with those that were taken and would be hidden still."""
+        return len(self._expiries) >= entries_max
+
     def add(self, key: str, lane: str, handle: str, now_s: float, hidden_s: float = BLOCKED_S) -> None:
         """Note a head that becomes visible by itself after `hidden_s`."""
         self.forget_visible(now_s)

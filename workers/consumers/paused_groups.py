@@ -9,12 +9,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
+import structlog
 from msgspec.structs import replace
 
 from cns.delivery import jobs
 from cns.delivery.jobs import EndpointJob, Redelivery
 from cns.delivery.target import Target
 from cns.queue_port.contract import Renewal
+from cns_common.errors import CnsError
 from cns_common.metrics.catalogue import PAUSED_HEADS
 from cns_common.metrics.model import Sample
 from workers.consumers.delivery_context import DeliveryContext
@@ -30,13 +32,17 @@ NOTED_MAX = 200_000
 """Heads that a worker can show at a resumption. Those beyond go on when they are looked at."""
 
 
+log = structlog.get_logger(__name__)
+
+
 class PausedGroups:
     def __init__(self, queue: str, context: DeliveryContext) -> None:
         self._queue = queue
         self._context = context
         self._noted = HiddenLanes()
         self._display = HeadDisplay(queue, context.port)
-        context.targets.changed.append(self._show)
+        self._looks: set[asyncio.Task[None]] = set()
+        context.targets.changed.append(self._look)
 
     def samples(self) -> list[Sample]:
         self._noted.forget_visible(_now_s())
@@ -64,11 +70,11 @@ class PausedGroups:
     async def note(self, subscription: str, head: ReceivedJob) -> None:
         """Note a head that was hidden until its subscription is resumed, unless it was meanwhile."""
         hidden_s = self._recheck_ms(head) / 1000
-        if len(self._noted) < NOTED_MAX:
-            self._noted.add(subscription, head.leased.group, head.leased.handle, _now_s(), hidden_s)
-        targets = await self._context.targets.find([subscription])
-        if not any(target.paused for target in targets):
-            self._show(subscription)
+        now_s = _now_s()
+        self._noted.forget_visible(now_s)
+        if not self._noted.is_full(NOTED_MAX):
+            self._noted.add(subscription, head.leased.group, head.leased.handle, now_s, hidden_s)
+            await self._show_if_resumed(subscription)
 
     async def write_off_leases(
         self, group: Sequence[ReceivedJob], target: Target, lease_ms: int
@@ -102,10 +108,22 @@ class PausedGroups:
         held_ms = self._context.clock.now_ms() - min(head.since_ms, head.leased.sent_ms)
         return min(max(held_ms, RECHECK_MS_MIN), RECHECK_MS_MAX)
 
-    def _show(self, subscription: str) -> None:
+    def _look(self, subscription: str) -> None:
         """The subscription changed, so it may be resumed."""
-        if self._noted:
-            self._display.show(self._noted.take(subscription))
+        if subscription in self._noted:
+            look = asyncio.create_task(self._show_if_resumed(subscription))
+            self._looks.add(look)
+            look.add_done_callback(self._looks.discard)
+
+    async def _show_if_resumed(self, subscription: str) -> None:
+        try:
+            targets = await self._context.targets.find([subscription])
+        except CnsError as error:  # a head that is shown in vain is hidden again
+            log.info("paused_groups.look_failed", subscription=subscription, error=str(error))
+        else:
+            if any(target.paused for target in targets):
+                return
+        self._display.show(self._noted.take(subscription))
 
 
 def _body(received: ReceivedJob) -> bytes:
