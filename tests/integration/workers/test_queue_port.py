@@ -51,11 +51,13 @@ async def bodies(port: QueuePort, queue: str, n: int = 10) -> list[bytes]:
 # -- jobs -------------------------------------------------------------------------------------------------------------
 
 
-async def test_a_job_comes_back_as_it_was_put(port: QueuePort) -> None:
+async def test_a_job_comes_back_as_it_was_put(port: QueuePort, cqs: Cqs) -> None:
     body = os.urandom(100_000)
+    from_ms = cqs.clock.now_ms()
     await port.enqueue([put("p/1", body=body)])
     (held,) = await port.receive(PUBLISH_JOBS, 10, LEASE_MS, 0)
     assert (held.id, held.body, held.deliveries) == ("p/1", body, 1)
+    assert from_ms <= held.sent_ms <= cqs.clock.now_ms()
     assert await port.receive(PUBLISH_JOBS, 10, LEASE_MS, 0) == []
 
 
