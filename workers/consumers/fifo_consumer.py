@@ -65,8 +65,9 @@ class FifoConsumer:
         target = await self._paused.target(batch[0])
         if target is not None:
             if self._paused.is_held(batch[0], target):
-                await self._settlement.settle([], self._paused.renewals(batch))
-                await self._paused.note(target.arn, batch[0])
+                renewals = self._paused.renewals(batch)
+                await self._settlement.settle([], renewals)
+                await self._paused.note(target.arn, batch[0].leased, renewals[0].visible_in_ms)
                 return
             batch = await self._paused.write_off_leases(batch, target, LEASE_MS)
         left: list[JobAttempts] = []
@@ -151,9 +152,9 @@ class FifoBatch:
             self._leased_until_ms = now_ms + LEASE_MS
 
     async def _hold(self, target: Target) -> None:
-        group = [job.received for job in self._left]
-        await self._settle(self._paused.renewals(group))
-        await self._paused.note(target.arn, group[0])
+        renewals = self._paused.renewals([job.received for job in self._left])
+        await self._settle(renewals)
+        await self._paused.note(target.arn, self._left[0].received.leased, renewals[0].visible_in_ms)
 
     async def _give_back_until(self, following: NextAttempt) -> None:
         """Hide the first job until its next attempt. Give back the others, marked as returned without one."""

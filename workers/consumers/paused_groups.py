@@ -7,6 +7,7 @@ follows from when they were enqueued, and their leases during the pause are writ
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import Sequence
 
 import structlog
@@ -15,7 +16,7 @@ from msgspec.structs import replace
 from cns.delivery import jobs
 from cns.delivery.jobs import EndpointJob, Redelivery
 from cns.delivery.target import Target
-from cns.queue_port.contract import Renewal
+from cns.queue_port.contract import LeasedJob, Renewal
 from cns_common.errors import CnsError
 from cns_common.metrics.catalogue import PAUSED_HEADS
 from cns_common.metrics.model import Sample
@@ -25,9 +26,10 @@ from workers.consumers.job_attempts import is_held_too_long
 from workers.consumers.outcome_handler import HELD_TOO_LONG
 from workers.jobs.receiver import ReceivedJob
 
-RECHECK_MS_MIN = 10_000
+RECHECK_MS_MIN = 60_000
 RECHECK_MS_MAX = 300_000
-"""A group is looked at again after as long as its head has been held, within these bounds."""
+"""A group is looked at again after as long as its head has been held, within these bounds; or after down to half of
+that, so that groups that were held at once are not all looked at together."""
 NOTED_MAX = 200_000
 """Heads that a worker can show at a resumption. Those beyond go on when they are looked at."""
 
@@ -67,13 +69,12 @@ class PausedGroups:
             for received, delay_ms in zip(group, delays_ms, strict=True)
         ]
 
-    async def note(self, subscription: str, head: ReceivedJob) -> None:
+    async def note(self, subscription: str, head: LeasedJob, hidden_ms: int) -> None:
         """Note a head that was hidden until its subscription is resumed, unless it was meanwhile."""
-        hidden_s = self._recheck_ms(head) / 1000
         now_s = _now_s()
         self._noted.forget_visible(now_s)
         if not self._noted.is_full(NOTED_MAX):
-            self._noted.add(subscription, head.leased.group, head.leased.handle, now_s, hidden_s)
+            self._noted.add(subscription, head.group, head.handle, now_s, hidden_ms / 1000)
             await self._show_if_resumed(subscription)
 
     async def write_off_leases(
@@ -106,7 +107,8 @@ class PausedGroups:
 
     def _recheck_ms(self, head: ReceivedJob) -> int:
         held_ms = self._context.clock.now_ms() - min(head.since_ms, head.leased.sent_ms)
-        return min(max(held_ms, RECHECK_MS_MIN), RECHECK_MS_MAX)
+        longest_ms = min(max(held_ms, RECHECK_MS_MIN), RECHECK_MS_MAX)
+        return int(longest_ms * (1 + random.random()) / 2)  # noqa: S311  # spreads looks
 
     def _look(self, subscription: str) -> None:
         """The subscription changed, so it may be resumed."""
