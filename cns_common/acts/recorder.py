@@ -112,6 +112,7 @@ class ActRecorder:
             if call.caller.account == INTERNAL_ACCOUNT or call.caller.service:
                 return await operation(call, params)
             target = target_of(action, params) or ""
+            call.changed = True  # a request of the REST API may run several operations
             return await self.run(actor_of(call), action, operation(call, params), target, _detail(params), call)
 
         return run
