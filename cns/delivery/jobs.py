@@ -85,7 +85,7 @@ class Redelivery(msgspec.Struct, frozen=True, array_like=True, tag="redelivery")
     job: TargetJob  # of one subscription, or none
     failures: int
     first_attempt_ms: int  # or the time at which the first attempt was due
-    returns: int = 0  # FIFO: how often it was returned without an attempt
+    returns: int = 0  # FIFO: its leases that ended as they should, without an attempt
     ended: str = ""  # why no attempt is left; the job waits until its dead-letter queue is reachable
 
 

@@ -7,7 +7,6 @@ follows from when they were enqueued, and their leases during the pause are writ
 from __future__ import annotations
 
 import asyncio
-import random
 from collections.abc import Sequence
 
 import structlog
@@ -30,6 +29,12 @@ RECHECK_MS_MIN = 60_000
 RECHECK_MS_MAX = 300_000
 """A group is looked at again after as long as its head has been held, within these bounds; or after down to half of
 that, so that groups that were held at once are not all looked at together."""
+SPREAD_BY_MS = 100
+"""Jobs of so short a time are neighbours in the store, and are looked at together: that writes few pages."""
+WAVE_MS = 5_000
+"""Looks come in waves of this distance: ten in one commit cost hardly more than one."""
+GOLDEN_RATIO = 0.618034
+"""Its multiples, without their whole parts, are spread evenly."""
 NOTED_MAX = 200_000
 """Heads that a worker can show at a resumption. Those beyond go on when they are looked at."""
 
@@ -106,9 +111,12 @@ class PausedGroups:
         return received
 
     def _recheck_ms(self, head: ReceivedJob) -> int:
-        held_ms = self._context.clock.now_ms() - min(head.since_ms, head.leased.sent_ms)
+        now_ms = self._context.clock.now_ms()
+        held_ms = now_ms - min(head.since_ms, head.leased.sent_ms)
         longest_ms = min(max(held_ms, RECHECK_MS_MIN), RECHECK_MS_MAX)
-        return int(longest_ms * (1 + random.random()) / 2)  # noqa: S311  # spreads looks
+        spread = head.leased.sent_ms // SPREAD_BY_MS * GOLDEN_RATIO % 1.0
+        look_ms = now_ms + int(longest_ms * (1 + spread) / 2)
+        return look_ms // WAVE_MS * WAVE_MS - now_ms
 
     def _look(self, subscription: str) -> None:
         """The subscription changed, so it may be resumed."""

@@ -28,7 +28,7 @@ class ReceivedJob(msgspec.Struct, frozen=True):
     job: TargetJob
     failures: int
     first_attempt_ms: int  # now, if there was none yet
-    returns: int = 0  # FIFO: how often it was given back without an attempt
+    returns: int = 0  # FIFO: its leases that ended as they should, without an attempt
     ended: str = ""  # why no attempt is left: only its dead-letter queue is tried
     is_new: bool = False  # as its producer made it: nothing was tried or deferred
     since_ms: int = 0  # of its first attempt, if that is stored, else when it was enqueued
