@@ -92,7 +92,7 @@ def test_a_folder_that_is_removed_meanwhile_has_no_events(tmp_path: Path, monkey
 
     def with_a_removed_one(directory: Path, name: re.Pattern[str]) -> list[Path]:
         found = listed(directory, name)
-        return [*found, directory / "removed"] if directory.parent == tmp_path else found
+        return [*found, directory / "24"] if directory.parent == tmp_path else found
 
     monkeypatch.setattr(backwards, "_matching", with_a_removed_one)
     assert times(tmp_path) == [1]
