@@ -22,7 +22,7 @@ RECEIVED = {
     "MessageId": "m",
     "ReceiptHandle": "h",
     "Body": "am9i",
-    "Attributes": {"ApproximateReceiveCount": "2"},
+    "Attributes": {"ApproximateReceiveCount": "2", "SentTimestamp": "1000"},
 }
 SOON_S, LATE_S = 0.3, 60.0
 
