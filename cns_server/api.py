@@ -7,7 +7,7 @@ import logging
 import math
 import os
 import socket
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -22,7 +22,6 @@ from cns.delivery.signing import certificate_name
 from cns.delivery.webhook_secrets import WebhookSecrets
 from cns.mail.pages import mail_pages
 from cns.portal.links import PortalLinks
-from cns.portal.owner_acts import OwnerActs
 from cns.portal.retry_sender import RetrySender
 from cns.queue_port.contract import QueuePort
 from cns.service import NotificationService
@@ -37,7 +36,6 @@ from cns_backend.services import (
     sqs_options,
 )
 from cns_backend.stores.contract import store_process
-from cns_backend.urls import base_url
 from cns_common.acts.log import act_log
 from cns_common.acts.recorder import ActRecorder
 from cns_common.aws import sts
@@ -63,6 +61,7 @@ from cns_server.health import Health, judge_health
 from cns_server.http.connection_table import ConnectionLimits, ConnectionTable
 from cns_server.http.protocol import ApiProtocol
 from cns_server.key_refresh import KeyRefresh
+from cns_server.late_apps import pages_app, portal_app, rest_app
 from cns_server.lazy_app import LazyApp
 from cns_server.listener import admin_listeners
 from cns_server.localstack.pages import localstack_pages
@@ -77,8 +76,6 @@ from cqs.service import QueueService
 
 if TYPE_CHECKING:  # made by their first request
     from cns_server.pages.app import PagesApp
-    from cns_server.portal.app import PortalApp
-    from cns_server.rest.app import RestApp
 
 BACKLOG = 2_048
 KEEP_ALIVE_S = 75
@@ -154,8 +151,8 @@ class Api:
         receipt_key = await backend.receipt_keys.receipt_key()
         access = Access(notifications.topic_cache, backend.subscriptions, backend.clock)
         links = PortalLinks(backend.subscriptions, access, backend.clock, receipt_key, authenticator.accepts_key)
-        rest = LazyApp(lambda: _rest_app(settings, backend, front, authenticator, queues, links, receipt_key, recorder))
-        pages = LazyApp(lambda: _pages_app(settings, backend, queues, api.health, rest.make()))
+        rest = LazyApp(lambda: rest_app(settings, backend, front, authenticator, queues, links, receipt_key, recorder))
+        pages = LazyApp(lambda: pages_app(settings, backend, queues, api.health, rest.make()))
         api.app.mount(REST_PREFIX, rest)
         api.app.add_exception_handler(404, no_such_page)
         if not settings.admin_bind:
@@ -163,7 +160,7 @@ class Api:
         api.app.mount(PAGES_PREFIX, pages)
         retries, secrets = RetrySender(port, events, backend.clock), WebhookSecrets(receipt_key, backend.clock)
         portal = LazyApp(
-            lambda: _portal_app(settings, backend, queues, links, retries, secrets, api.certificate, recorder)
+            lambda: portal_app(settings, backend, queues, links, retries, secrets, api.certificate, recorder)
         )
         api.app.mount(PORTAL_PREFIX, portal)
         prefixes = (PAGES_PREFIX, REST_PREFIX, PORTAL_PREFIX)
@@ -297,75 +294,6 @@ async def _authenticator(settings: Settings, backend: Backend) -> tuple[Authenti
         learn_keys=refresh.learn,
     )
     return authenticator, refresh
-
-
-def _rest_app(
-    settings: Settings,
-    backend: Backend,
-    front: FrontDoor,
-    authenticator: Authenticator,
-    queues: QueueService,
-    links: PortalLinks,
-    receipt_key: bytes,
-    acts: ActRecorder,
-) -> RestApp:
-    from cns_server.rest.app import RestApp
-    from cns_server.rest.authentication import RestAuthenticator
-    from cns_server.rest.calls import RestCalls
-    from cns_server.rest.deliveries.routes import EventSource
-    from cns_server.rest.operator_tokens import operator_key
-
-    rest_authenticator = RestAuthenticator(
-        authenticator, backend.clock, region=settings.region, operator_key=operator_key(receipt_key)
-    )
-    admin = AdminAddress(settings.admin_bind)
-    calls = RestCalls(
-        front, rest_authenticator, admin, acts, public_url=settings.public_url, service_url=base_url(settings)
-    )
-    events = EventSource(settings.events_path, every_machine=settings.store != "cassandra")
-    return RestApp(
-        calls, queues, backend, events, links, settings.acts_path, receipt_key=receipt_key, version=cns.__version__
-    )
-
-
-def _pages_app(
-    settings: Settings, backend: Backend, queues: QueueService, health: Callable[[], Awaitable[Health]], rest: RestApp
-) -> PagesApp:
-    from cns_server.pages.app import PagesApp
-    from cns_server.pages.sources import PageSources
-
-    sources = PageSources(settings=settings, backend=backend, queues=queues, health=health)
-    return PagesApp(rest, sources, version=cns.__version__)
-
-
-def _portal_app(
-    settings: Settings,
-    backend: Backend,
-    queues: QueueService,
-    links: PortalLinks,
-    retries: RetrySender,
-    secrets: WebhookSecrets,
-    certificate: Callable[[str], bytes | None],
-    recorder: ActRecorder,
-) -> PortalApp:
-    from cns_server.pages.sources import EventReader
-    from cns_server.portal.app import PortalApp
-    from cns_server.portal.pages import PortalParts
-    from cns_server.portal.past_messages import PastMessages
-    from cns_server.portal.sessions import Visits
-
-    parts = PortalParts(
-        visits=Visits(links, backend.clock),
-        acts=OwnerActs(backend.subscriptions, backend.clock),
-        retries=retries,
-        past=PastMessages(backend.topics, backend.archives, queues, certificate),
-        secrets=secrets,
-        backend=backend,
-        reader=EventReader(settings),
-        recorder=recorder,
-        base_url=base_url(settings),
-    )
-    return PortalApp(parts, version=cns.__version__)
 
 
 async def _landing(pages: LazyApp[PagesApp], request: HttpRequest) -> Answer:
