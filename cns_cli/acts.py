@@ -39,7 +39,7 @@ def recorded(data: Path | None, action: str, target: str = "", detail: str = "")
     try:
         yield note
         result = OK
-    except Exception as error:
+    except Exception as error:  # whatever ends the command is the act's result, and goes on
         result = code_of(error)
         raise
     except KeyboardInterrupt:

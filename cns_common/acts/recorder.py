@@ -78,7 +78,7 @@ class ActRecorder:
         except asyncio.CancelledError:  # it may have been done: nothing can be waited for any more
             self._log.record_later(self._act(actor, action, target, known, UNKNOWN))
             raise
-        except Exception as error:
+        except Exception as error:  # whatever the work raises is the act's result, and goes on
             await self.record(actor, action, code_of(error), target, known)
             raise
         detail = detail if isinstance(detail, str) else detail(result)
