@@ -1,4 +1,5 @@
-"""Set-up of every pytest run: the service's logging, an interruptible run, records of the shown rules and failures."""
+"""Set-up of every pytest run: the service's logging, an interruptible run that ends, records of the shown rules and
+failures."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ import hypothesis
 import pytest
 
 from cns_common.logs import set_up_logs
+from tests.hung_tests import HungTests
 from tests.reports import Reports
 from tests.spec.record import Recorder
 
@@ -25,5 +27,6 @@ def pytest_configure(config: pytest.Config) -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored by what a shell starts in the background
     if XDIST_WORKER not in os.environ:
         config.pluginmanager.register(Reports(), "run-reports")
+    config.pluginmanager.register(HungTests(), "hung-tests")
     words = [*config.invocation_params.args, os.environ.get(XDIST_WORKER, "")]
     config.pluginmanager.register(Recorder(words), "spec-recorder")

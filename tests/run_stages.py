@@ -20,6 +20,7 @@ import argparse
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import threading
@@ -38,6 +39,9 @@ PYTEST = (sys.executable, "-m", "pytest", "-q")
 IN_TWO = ("-n2", "--dist=loadfile")
 """Two processes share the test files. Each has a service of its own."""
 AT_A_TIME = 3
+LIMIT_S = 1800.0
+LIMIT_ALL_S = 4 * 3600.0
+"""A stage of `make test`, and of `make test-all`, is ended after this time: a run shows which one hangs."""
 LOGS = reports.BUILD / "stages"
 PRINTED = threading.Lock()
 GATE = ("-mnot extended",)
@@ -183,7 +187,9 @@ def main(words: list[str]) -> int:
     before = servers.running(ours)
     try:
         missing = prepare(needs, ours)
-        return run(chosen, missing, at_a_time=1 if options.all else AT_A_TIME)
+        if options.all:
+            return run(chosen, missing, at_a_time=1, limit_s=LIMIT_ALL_S)
+        return run(chosen, missing, at_a_time=AT_A_TIME, limit_s=LIMIT_S)
     finally:
         servers.stop(servers.running(ours) - before)
 
@@ -199,7 +205,7 @@ def prepare(needs: set[str], to_start: Iterable[str]) -> dict[str, str]:
     return missing
 
 
-def run(chosen: dict[Stage, Command], missing: dict[str, str], *, at_a_time: int) -> int:
+def run(chosen: dict[Stage, Command], missing: dict[str, str], *, at_a_time: int, limit_s: float) -> int:
     is_ci = bool(os.environ.get("CI"))
     environment = {**os.environ, MISSING: "" if is_ci else json.dumps(missing)}
     to_run, not_run = dict(chosen), []
@@ -212,12 +218,12 @@ def run(chosen: dict[Stage, Command], missing: dict[str, str], *, at_a_time: int
     LOGS.mkdir(parents=True, exist_ok=True)
     with ThreadPoolExecutor(at_a_time) as pool:
         started = [
-            pool.submit(run_stage, stage, command, environment)
+            pool.submit(run_stage, stage, command, environment, limit_s)
             for stage, command in to_run.items()
             if stage not in last
         ]
         results = [future.result() for future in started]
-    results += [run_stage(stage, to_run[stage], environment) for stage in last]
+    results += [run_stage(stage, to_run[stage], environment, limit_s) for stage in last]
     failed = sum(result.code != 0 for result in results)
     print("\n" + reports.failed())
     print("stage           seconds     CPU  result")
@@ -244,15 +250,19 @@ class Result:
         return f"{self.stage:<15} {self.seconds:7.1f} {self.cpu_s:7.1f}  {result}"
 
 
-def run_stage(stage: Stage, command: Command, environment: dict[str, str]) -> Result:
-    """Run it and print its output as a whole."""
+def run_stage(stage: Stage, command: Command, environment: dict[str, str], limit_s: float) -> Result:
+    """Run it and print its output as a whole. After `limit_s` it is ended by SIGABRT: Python prints its stacks."""
     log = LOGS / f"{stage.name}.log"
     with PRINTED:
         print(f"-- {stage.name} starts", flush=True)
     started_s = time.monotonic()  # for the table of stages: nothing asserts it
     with log.open("wb") as output:
         process = subprocess.Popen(command, env=environment, stdout=output, stderr=subprocess.STDOUT)
+        limit = threading.Timer(limit_s, process.send_signal, (signal.SIGABRT,))
+        limit.daemon = True
+        limit.start()
         _, status, used = os.wait4(process.pid, 0)
+        limit.cancel()
     process.returncode = os.waitstatus_to_exitcode(status)
     with PRINTED:
         print(f"== {stage.name}\n{log.read_text(errors='replace')}", end="", flush=True)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import Counter
+from collections.abc import Awaitable
 
 import pytest
 
@@ -17,6 +18,8 @@ pytestmark = pytest.mark.differs_by_engine
 
 SENDERS = RECEIVERS = 32
 EACH = 40
+EMPTY_MAX = 10_000
+"""Receives without a message, one after the other, after all was sent: then messages are missing."""
 
 
 class ReceiverGroup:
@@ -28,14 +31,25 @@ class ReceiverGroup:
         self.got: list[Message] = []
         self.held: Counter[str] = Counter()
         """Messages in flight by group."""
+        self.senders = SENDERS
+        self.empty = 0
+
+    async def wait_for(self, sending: Awaitable[list[str]]) -> list[str]:
+        """Wait for a sender. Returns what it sent."""
+        sent = await sending
+        self.senders -= 1
+        return sent
 
     async def receive(self, dice: random.Random) -> None:
         """Receive and delete until the expected number of messages was received."""
         while len(self.got) < self.expected:
             taken = await self.queue.take(dice.randrange(1, 11))
             if not taken:
+                self.empty += not self.senders
+                assert self.empty < EMPTY_MAX, f"{len(self.got)} of {self.expected} were received"
                 await asyncio.sleep(0)
                 continue
+            self.empty = 0
             if self.queue.q.fifo:
                 assert not [message.group for message in taken if self.held[message.group]], "two of a group in flight"
             self.got += taken
@@ -62,7 +76,7 @@ async def _send(queue: QueueFixture, sender: int, dice: random.Random) -> list[s
 @pytest.mark.parametrize("seed", range(2))
 async def test_each_message_is_received_once(queue: QueueFixture, seed: int) -> None:
     floor = ReceiverGroup(queue, SENDERS * EACH)
-    sending = [_send(queue, sender, random.Random(f"{seed} {sender}")) for sender in range(SENDERS)]
+    sending = [floor.wait_for(_send(queue, sender, random.Random(f"{seed} {sender}"))) for sender in range(SENDERS)]
     receiving = [floor.receive(random.Random(f"{seed} r {receiver}")) for receiver in range(RECEIVERS)]
     sent, _ = await asyncio.gather(asyncio.gather(*sending), asyncio.gather(*receiving))
     assert Counter(message.id for message in floor.got) == Counter(one for ids in sent for one in ids)
@@ -75,7 +89,7 @@ async def test_each_message_is_received_once(queue: QueueFixture, seed: int) -> 
 @pytest.mark.parametrize("seed", range(2))
 async def test_each_group_keeps_its_order(fifo: QueueFixture, seed: int) -> None:
     floor = ReceiverGroup(fifo, SENDERS * EACH)
-    sending = [_send(fifo, sender, random.Random(f"{seed} {sender}")) for sender in range(SENDERS)]
+    sending = [floor.wait_for(_send(fifo, sender, random.Random(f"{seed} {sender}"))) for sender in range(SENDERS)]
     receiving = [floor.receive(random.Random(f"{seed} r {receiver}")) for receiver in range(RECEIVERS)]
     await asyncio.gather(*sending, *receiving)
     by_group: dict[str, list[Message]] = {}
