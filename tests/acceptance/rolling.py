@@ -55,14 +55,14 @@ class Load:
             self._receiving.clear()
             for thread in self._pollers:
                 thread.join()
-        assert self.failures == []
+        assert not self.failures, [repr(failure) for failure in self.failures]
 
     def goes_on(self) -> None:
         """Wait until messages that are sent from now on have arrived."""
         goal = len(self.sent) + 20
         wait_until(lambda: self.failures or len(self.sent) >= goal, PROGRESS_S, lambda: f"{len(self.sent)} sent")
         wait_until(lambda: self.failures or len(self.deleted) >= goal, PROGRESS_S, lambda: f"{len(self.deleted)} came")
-        assert self.failures == []
+        assert not self.failures, [repr(failure) for failure in self.failures]
 
     def _guard(self, work: Any, number: int) -> None:
         try:
