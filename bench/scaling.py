@@ -1,12 +1,15 @@
 """Deliveries a second of 1, 2 and 4 worker processes on one cluster, from a backlog, and how busy the CPUs were.
 
-    python -m bench.scaling [--workers 1,2,4] [--messages 400] [--delay-ms 200] [--sends 4] [--subscriptions 1]
+    python -m bench.scaling [--workers 1,2,4] [--messages 1500] [--subscriptions 150] [--cpu 0.08]
+                            [--delay-ms 0] [--sends 100]
 
 For each number of workers a new cluster with one API process gets the backlog while no worker runs; then `cns worker`
-processes start, and the rate counts from when all of them report until 95 % are delivered. An endpoint answers after
-`--delay-ms`, and a worker has `--sends` sends to it at once: so the rate is bounded by the workers, not by the CPUs, as
-long as these have time; with `--delay-ms 0 --sends 100` the CPUs bound it. More than 100 `--subscriptions` of the topic
-let the publishes pass the producers. It takes Cassandra and Redis as the tests do.
+processes start, and the rate counts from when all of them report until 95 % are delivered. On a machine with few cores
+workers, Cassandra and Redis compete for them: so each worker may use only `--cpu` of a core (a control group; Linux,
+root), and the rate is bounded by the workers as long as the CPUs have time. `--cpu 0` sets no bound. More than 100
+`--subscriptions` of the topic let the publishes pass the producers. An endpoint answers after `--delay-ms`, and a
+worker has at most `--sends` sends to it at once; what is more waits in one lane, which one worker holds, so a single
+slow endpoint gets no more from several workers. It takes Cassandra and Redis as the tests do.
 """
 
 from __future__ import annotations
@@ -33,12 +36,15 @@ DONE_SHARE = 0.95
 START_S = 120.0
 RUN_S_MAX = 300.0
 POLL_S = 0.25
+CPU_GROUPS = Path("/sys/fs/cgroup/cpu")
+CPU_PERIOD_US = 50_000
 DELIVERIES = "cns_deliveries_total"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
     messages: int  # deliveries for each worker
+    cpu: float  # of a core, for each worker; 0: all that there is
     delay_ms: int
     sends: int
     subscriptions: int
@@ -55,12 +61,19 @@ class Rate:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--workers", default="1,2,4")
-    parser.add_argument("--messages", type=int, default=400, help="deliveries for each worker")
-    parser.add_argument("--delay-ms", type=int, default=200)
-    parser.add_argument("--sends", type=int, default=4)
-    parser.add_argument("--subscriptions", type=int, default=1)
+    parser.add_argument("--messages", type=int, default=1500, help="deliveries for each worker")
+    parser.add_argument("--delay-ms", type=int, default=0)
+    parser.add_argument("--sends", type=int, default=100)
+    parser.add_argument("--subscriptions", type=int, default=150)
+    parser.add_argument("--cpu", type=float, default=0.08, help="the share of a core that a worker may use; 0: all")
     given = parser.parse_args()
-    load = Load(messages=given.messages, delay_ms=given.delay_ms, sends=given.sends, subscriptions=given.subscriptions)
+    load = Load(
+        messages=given.messages,
+        cpu=given.cpu,
+        delay_ms=given.delay_ms,
+        sends=given.sends,
+        subscriptions=given.subscriptions,
+    )
     print("| worker processes | deliveries a second | × half as many | CPUs busy |\n|---|---|---|---|")
     rates: dict[int, Rate] = {}
     for workers in [int(number) for number in given.workers.split(",")]:
@@ -82,7 +95,7 @@ def measure(workers: int, load: Load) -> Rate:
         before = service.metric(DELIVERIES)
         goal = workers * load.messages
         _publish(service, topic, -(-goal // load.subscriptions))
-        with _workers(service, workers, Path(directory)):
+        with _workers(service, workers, Path(directory), load.cpu):
             wait_until(lambda: len(service.health()["workers"]) == workers, START_S, started.said)
             first, began_s, cpu = service.metric(DELIVERIES), time.monotonic(), _cpu_s()
             last = first
@@ -124,7 +137,7 @@ def _publish(service: Clustered, topic: str, n: int) -> None:
 
 
 @contextmanager
-def _workers(service: Clustered, n: int, directory: Path) -> Iterator[None]:
+def _workers(service: Clustered, n: int, directory: Path, cpu: float = 0) -> Iterator[None]:
     started: list[Process] = []
     try:
         for _ in range(n):
@@ -133,12 +146,24 @@ def _workers(service: Clustered, n: int, directory: Path) -> Iterator[None]:
             process = Process(name, [str(BIN / "cns"), "worker"], environment, directory / f"{name}.said")
             started.append(process)
             process.launch()
+            if cpu:
+                _bound_cpu(process.pid, CPU_GROUPS / name, cpu)
         yield
     finally:
         for process in started:
             process.begin_stop()
         for process in started:
             process.wait_end()
+            if cpu:
+                (CPU_GROUPS / process.name).rmdir()
+
+
+def _bound_cpu(process: int, group: Path, cpu: float) -> None:
+    """Let a process, with the threads and children that it starts, use a share of a core. Control groups, version 1."""
+    group.mkdir()
+    (group / "cpu.cfs_period_us").write_text(f"{CPU_PERIOD_US}")
+    (group / "cpu.cfs_quota_us").write_text(f"{round(CPU_PERIOD_US * cpu)}")
+    (group / "cgroup.procs").write_text(f"{process}")
 
 
 def _cpu_s() -> tuple[float, float]:

@@ -26,7 +26,7 @@ from cassandra.query import PreparedStatement, tuple_factory
 from bench.floor.server import serve
 from bench.floor.store import Answer, Delivery, Handle
 from cns_backend.cluster import cassandra_address
-from cns_common.cassandra.connection import PROTOCOL_VERSION, CassandraAddress
+from cns_common.cassandra.connection import PROTOCOL_VERSION, SOCKET_OPTIONS, CassandraAddress
 from cns_common.configuration.settings import load_settings
 from cqs.engines.cluster import schema
 
@@ -108,6 +108,7 @@ def _session(place: CassandraAddress) -> Session:
         port=place.port,
         protocol_version=PROTOCOL_VERSION,
         execution_profiles={EXEC_PROFILE_DEFAULT: profile},
+        sockopts=SOCKET_OPTIONS,
     )
     return cluster.connect(place.keyspace)
 

@@ -1,8 +1,9 @@
-"""The Cassandra session when a contact point's name resolves to a new address, as with containers."""
+"""The Cassandra session: its sockets, and a contact point whose name resolves to a new address, as with containers."""
 
 from __future__ import annotations
 
 import asyncio
+import socket
 from dataclasses import replace
 
 import pytest
@@ -35,3 +36,13 @@ async def _wait_for_answer(session: Cassandra) -> object:
         except CnsError:
             await asyncio.sleep(0.05)
     raise AssertionError("it does not answer again")
+
+
+async def test_pieces_of_a_statement_do_not_wait_for_acknowledgements(cassandra_address: CassandraAddress) -> None:
+    """A statement above 4 KiB would be 40 ms late."""
+    session = await Cassandra.open(cassandra_address)
+    holders = session._connection.cluster.get_connection_holders()
+    sockets = [connection._socket for holder in holders for connection in holder.get_connections()]
+    assert sockets
+    assert all(each.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) for each in sockets)
+    await session.close()
