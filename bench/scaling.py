@@ -1,15 +1,15 @@
 """Deliveries a second of 1, 2 and 4 worker processes on one cluster, from a backlog, and how busy the CPUs were.
 
-    python -m bench.scaling [--workers 1,2,4] [--messages 1500] [--subscriptions 150] [--cpu 0.08]
+    python -m bench.scaling [--workers 1,2,4] [--messages 6000] [--subscriptions 150] [--cpu 0.06]
                             [--delay-ms 0] [--sends 100]
 
 For each number of workers a new cluster with one API process gets the backlog while no worker runs; then `cns worker`
 processes start, and the rate counts from when all of them report until 95 % are delivered. On a machine with few cores
-workers, Cassandra and Redis compete for them: so each worker may use only `--cpu` of a core (a control group; Linux,
-root), and the rate is bounded by the workers as long as the CPUs have time. `--cpu 0` sets no bound. More than 100
-`--subscriptions` of the topic let the publishes pass the producers. An endpoint answers after `--delay-ms`, and a
-worker has at most `--sends` sends to it at once; what is more waits in one lane, which one worker holds, so a single
-slow endpoint gets no more from several workers. It takes Cassandra and Redis as the tests do.
+workers, Cassandra and Redis compete for them: so each worker may use only `--cpu` of a core (Linux, root), and the rate
+is bounded by the workers as long as the CPUs have time. `--cpu 0` sets no bound. More than 100 `--subscriptions` of the
+topic let the publishes pass the producers. An endpoint answers after `--delay-ms`, and a worker has at most `--sends`
+sends to it at once; what is more waits in one lane, which one worker holds, so a single slow endpoint gets no more from
+several workers. It takes Cassandra and Redis as the tests do.
 """
 
 from __future__ import annotations
@@ -19,11 +19,12 @@ import tempfile
 import time
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from bench.measure.cpu_share import busy_and_all, cpu_share
 from tests.acceptance.cluster.clustered import Clustered
 from tests.acceptance.conftest import running_receiver
 from tests.acceptance.endpoints import Endpoint
@@ -36,8 +37,6 @@ DONE_SHARE = 0.95
 START_S = 120.0
 RUN_S_MAX = 300.0
 POLL_S = 0.25
-CPU_GROUPS = Path("/sys/fs/cgroup/cpu")
-CPU_PERIOD_US = 50_000
 DELIVERIES = "cns_deliveries_total"
 
 
@@ -61,11 +60,11 @@ class Rate:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--workers", default="1,2,4")
-    parser.add_argument("--messages", type=int, default=1500, help="deliveries for each worker")
+    parser.add_argument("--messages", type=int, default=6_000, help="deliveries for each worker")
     parser.add_argument("--delay-ms", type=int, default=0)
     parser.add_argument("--sends", type=int, default=100)
     parser.add_argument("--subscriptions", type=int, default=150)
-    parser.add_argument("--cpu", type=float, default=0.08, help="the share of a core that a worker may use; 0: all")
+    parser.add_argument("--cpu", type=float, default=0.06, help="the share of a core that a worker may use; 0: all")
     given = parser.parse_args()
     load = Load(
         messages=given.messages,
@@ -97,12 +96,12 @@ def measure(workers: int, load: Load) -> Rate:
         _publish(service, topic, -(-goal // load.subscriptions))
         with _workers(service, workers, Path(directory), load.cpu):
             wait_until(lambda: len(service.health()["workers"]) == workers, START_S, started.said)
-            first, began_s, cpu = service.metric(DELIVERIES), time.monotonic(), _cpu_s()
+            first, began_s, cpu = service.metric(DELIVERIES), time.monotonic(), busy_and_all()
             last = first
             while last - before < DONE_SHARE * goal and time.monotonic() < began_s + RUN_S_MAX:
                 time.sleep(POLL_S)  # the span between two readings of the count
                 last = service.metric(DELIVERIES)
-            took_s, after = time.monotonic() - began_s, _cpu_s()
+            took_s, after = time.monotonic() - began_s, busy_and_all()
     busy = (after[0] - cpu[0]) / (after[1] - cpu[1])
     return Rate(workers=workers, per_second=(last - first) / took_s, busy=busy)
 
@@ -139,38 +138,22 @@ def _publish(service: Clustered, topic: str, n: int) -> None:
 @contextmanager
 def _workers(service: Clustered, n: int, directory: Path, cpu: float = 0) -> Iterator[None]:
     started: list[Process] = []
-    try:
-        for _ in range(n):
-            name = f"scaled-{uuid.uuid4().hex[:8]}"
-            environment = {**service.cluster.environment, "CNS_DATA": str(directory / name)}
-            process = Process(name, [str(BIN / "cns"), "worker"], environment, directory / f"{name}.said")
-            started.append(process)
-            process.launch()
-            if cpu:
-                _bound_cpu(process.pid, CPU_GROUPS / name, cpu)
-        yield
-    finally:
-        for process in started:
-            process.begin_stop()
-        for process in started:
-            process.wait_end()
-            if cpu:
-                (CPU_GROUPS / process.name).rmdir()
-
-
-def _bound_cpu(process: int, group: Path, cpu: float) -> None:
-    """Let a process, with the threads and children that it starts, use a share of a core. Control groups, version 1."""
-    group.mkdir()
-    (group / "cpu.cfs_period_us").write_text(f"{CPU_PERIOD_US}")
-    (group / "cpu.cfs_quota_us").write_text(f"{round(CPU_PERIOD_US * cpu)}")
-    (group / "cgroup.procs").write_text(f"{process}")
-
-
-def _cpu_s() -> tuple[float, float]:
-    """Busy and all time of all CPUs, in ticks."""
-    ticks = [int(word) for word in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:]]
-    idle = ticks[3] + ticks[4]
-    return sum(ticks[:8]) - idle, sum(ticks[:8])
+    with ExitStack() as groups:
+        try:
+            for _ in range(n):
+                name = f"cns-worker-{uuid.uuid4().hex[:8]}"
+                environment = {**service.cluster.environment, "CNS_DATA": str(directory / name)}
+                process = Process(name, [str(BIN / "cns"), "worker"], environment, directory / f"{name}.said")
+                started.append(process)
+                process.launch()
+                if cpu:
+                    groups.enter_context(cpu_share(name, cpu)).write_text(f"{process.pid}")
+            yield
+        finally:
+            for process in started:
+                process.begin_stop()
+            for process in started:
+                process.wait_end()
 
 
 if __name__ == "__main__":
