@@ -1,4 +1,4 @@
-"""Measures the time of each hop of a publish in the cluster form, and the CPU time of 1,000 notifications.
+"""Measures the time of each hop of a publish in the cluster form, and what 1,000 notifications cost.
 
     python -m bench.hops [--rate 20] [--publishes 300] [--endpoints 1,101]
 
@@ -16,7 +16,7 @@ import re
 import statistics
 import tempfile
 import urllib.request
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from datetime import datetime
 from pathlib import Path
@@ -30,7 +30,7 @@ from bench.load.publishes import ARRIVAL_TIMEOUT_S, Publisher, open_publisher
 from bench.load.sink import STAMP, Sink
 from bench.measure.backends import Backends, Costs
 from bench.measure.figures import NS_PER_MS, Figures, Meter, percentile
-from bench.measure.processes import Server, cpu_s, running
+from bench.measure.processes import Server, cpu_s, resident_bytes, running
 from bench.sections.cluster import SERVICE_WITH_WORKER, environment_of, single_node
 from bench.sections.runs import is_ready
 from tests import servers
@@ -41,6 +41,7 @@ REPORT_S = 3.0
 """The worker reports its histograms every second."""
 START_S = 60.0
 NS_PER_S = 1_000_000_000
+MIB = 1_048_576
 TRUNCATED_MS = 0.5
 """The time in a notification is cut to milliseconds: it is earlier by half a millisecond in the mean."""
 WORKER = "worker"
@@ -94,6 +95,17 @@ class Run(NamedTuple):
     api_cpu_s: float
     worker_cpu_s: float
     costs: Costs
+    written_bytes: int
+    """By Cassandra."""
+
+
+class Memory(NamedTuple):
+    """Resident bytes at the end."""
+
+    api: int
+    worker: int
+    cassandra: int
+    redis: int
 
 
 class _TimedSink(Sink):
@@ -124,11 +136,12 @@ async def measure(server: Server, backends: Backends, endpoints: int, publishes:
     await asyncio.sleep(REPORT_S)
     before, cpu = await _histograms(server), _cpu_s(server)
     await backends.begin()
-    meter = Meter(server)
+    meter, written = Meter(server), backends.written_bytes()
     answered_ms = await _publish(publisher, sink, publishes, rate, endpoints)
     figures: Figures = meter.read("notification", 1, publishes * endpoints, sink.times_ns)
     (costs,) = await backends.costs(server, figures)
     used = {kind: after - cpu[kind] for kind, after in _cpu_s(server).items()}
+    written = backends.written_bytes() - written
     await asyncio.sleep(REPORT_S)
     means = means_between(before, await _histograms(server))
     seen = Seen(
@@ -144,7 +157,7 @@ async def measure(server: Server, backends: Backends, endpoints: int, publishes:
     total_ms = sorted(ns / NS_PER_MS for ns in sink.times_ns)
     publisher.close()
     await sink.close()
-    return Run(endpoints, hops_of(seen, fanned_out=fanned_out), total_ms, used[""], used[WORKER], costs)
+    return Run(endpoints, hops_of(seen, fanned_out=fanned_out), total_ms, used[""], used[WORKER], costs, written)
 
 
 async def _publish(publisher: Publisher, sink: Sink, n: int, rate: float, endpoints: int) -> list[float]:
@@ -195,14 +208,23 @@ def means_between(before: Histograms, after: Histograms) -> dict[tuple[str, str]
 
 def _cpu_s(server: Server) -> dict[str, float]:
     """CPU seconds of the workers, and under '' of all other processes of the service."""
-    used = {WORKER: 0.0, "": 0.0}
+    return _by_kind(server, cpu_s)
+
+
+def _by_kind(server: Server, reading: Callable[[int], float]) -> dict[str, float]:
+    read = {WORKER: 0.0, "": 0.0}
     for pid in server.processes():
         command = Path(f"/proc/{pid}/cmdline").read_bytes()
-        used[WORKER if WORKER.encode() in command else ""] += cpu_s(pid)
-    return used
+        read[WORKER if WORKER.encode() in command else ""] += reading(pid)
+    return read
 
 
-def table(runs: Sequence[Run]) -> list[str]:
+def memory_of(server: Server, backends: Backends) -> Memory:
+    service = _by_kind(server, resident_bytes)
+    return Memory(int(service[""]), int(service[WORKER]), *backends.resident_bytes())
+
+
+def table(runs: Sequence[Run], memory: Memory) -> list[str]:
     names = list(dict.fromkeys(hop.name for run in sorted(runs, key=lambda run: -len(run.hops)) for hop in run.hops))
     rows = [(name, [dict(run.hops).get(name) for run in runs]) for name in names]
     per_1000 = [
@@ -212,6 +234,7 @@ def table(runs: Sequence[Run]) -> list[str]:
         ("CPU s of Redis", [run.costs.redis_us / 1_000 for run in runs]),
         ("statements", [1_000 * run.costs.statements for run in runs]),
         ("Redis calls", [1_000 * run.costs.redis_calls for run in runs]),
+        ("MiB that Cassandra wrote", [1_000 * run.written_bytes / run.costs.units / MIB for run in runs]),
     ]
     return [
         f"| mean ms of a hop | {' | '.join(f'{run.endpoints} endpoint(s)' for run in runs)} |",
@@ -223,6 +246,7 @@ def table(runs: Sequence[Run]) -> list[str]:
             f"| per 1,000 notifications: {name} | {' | '.join(f'{value:,.2f}' for value in cells)} |"
             for name, cells in per_1000
         ],
+        f"| MiB of memory: API, worker, Cassandra, Redis | {', '.join(f'{bytes_ / MIB:.0f}' for bytes_ in memory)} |",
     ]
 
 
@@ -249,7 +273,8 @@ def main() -> None:
                     rate = given.rate / endpoints
                     runs.append(uvloop.run(measure(server, backends, endpoints, publishes, rate)))
                     print(msgspec.json.encode(runs[-1].costs).decode(), flush=True)
-    print("\n".join(table(runs)))
+                memory = memory_of(server, backends)
+    print("\n".join(table(runs, memory)))
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from cassandra.cluster import EXEC_PROFILE_DEFAULT, Cluster, ExecutionProfile
 from cassandra.policies import DCAwareRoundRobinPolicy
 
 from bench.measure.figures import US_PER_S, Figures, cores
-from bench.measure.processes import Server, cpu_s, listener, local_ports
+from bench.measure.processes import Server, cpu_s, listener, local_ports, resident_bytes, written_bytes
 from cns_common.cassandra.connection import PROTOCOL_VERSION, CassandraAddress
 
 CLIENTS = "SELECT port, request_count FROM system_views.clients"
@@ -70,6 +70,15 @@ class Backends:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def resident_bytes(self) -> tuple[int, int]:
+        """Memory of Cassandra and of Redis."""
+        redis_pid = self._redis.info("server")["process_id"]
+        return sum(map(resident_bytes, self._nodes.values())), resident_bytes(redis_pid)
+
+    def written_bytes(self) -> int:
+        """Bytes of pages that Cassandra dirtied, its commit log included."""
+        return sum(map(written_bytes, self._nodes.values()))
 
     async def begin(self) -> None:
         """Start counting for the next call of `costs`."""

@@ -52,8 +52,7 @@ class Server:
 
     def written_bytes(self) -> int:
         """Bytes of dirtied pages (`write_bytes`): a page changed twice before its writeback counts once."""
-        counts = [_WRITTEN.search(_read(Path(f"/proc/{pid}/io"))) for pid in self.processes()]
-        return sum(int(count[1]) for count in counts if count)
+        return sum(map(written_bytes, self.processes()))
 
     def resident_bytes(self) -> int:
         return sum(map(resident_bytes, self.processes()))
@@ -68,6 +67,12 @@ def tree(root: int) -> list[int]:
         for task in Path(f"/proc/{pid}/task").glob("*/children"):
             unseen += [int(child) for child in _read(task).split()]
     return found
+
+
+def written_bytes(pid: int) -> int:
+    """As `Server.written_bytes`, of one process."""
+    count = _WRITTEN.search(_read(Path(f"/proc/{pid}/io")))
+    return int(count[1]) if count else 0
 
 
 def resident_bytes(pid: int) -> int:
