@@ -24,8 +24,8 @@ from cns_backend.backend import Backend, no_site
 from cns_backend.cache_invalidation import CacheInvalidation, SharedStore
 from cns_backend.engines import CLUSTER_ENGINES, DEFAULT_CLUSTER_ENGINE, ClusterServers, choose_engines, engine_samples
 from cns_backend.schema import missing
-from cns_backend.sites.decision import why_standing_by
 from cns_backend.sites.membership import SiteMembership
+from cns_backend.sites.process import open_site
 from cns_backend.sites.store import SiteStore
 from cns_backend.stores.cassandra.control import CassandraControl, check_master_key
 from cns_backend.stores.cassandra.leases import CassandraLeaseStore
@@ -35,7 +35,7 @@ from cns_backend.stores.redis.rates import RedisRateStore
 from cns_common.aws.auth.accounts_cassandra import CassandraAccountStore
 from cns_common.cassandra.connection import CassandraAddress
 from cns_common.cassandra.session import EXIT_CASSANDRA_UNUSABLE, Cassandra
-from cns_common.cassandra.site_guard import ActiveSite, OneSite, SiteGuard
+from cns_common.cassandra.site_guard import OneSite, SiteGuard
 from cns_common.clock import Clock
 from cns_common.configuration.checks import read_contact_points
 from cns_common.configuration.settings import Settings
@@ -160,10 +160,13 @@ async def open_account_store(settings: Settings) -> AsyncIterator[CassandraAccou
 
 @asynccontextmanager
 async def open_session(settings: Settings, site: SiteGuard | None = None) -> AsyncIterator[tuple[Cassandra, Seal]]:
-    """A session, and the seal of the secrets in its keyspace. Without `site`, it is for a command, which ends soon.
+    """A session, and the seal of the secrets in its keyspace. Without `site`, it is for a command.
     Raises StartError when a table is missing, the master key is another one or another site is active."""
-    guard = site or await _guard_of_command(settings)
-    cassandra = await Cassandra.open(cassandra_address(settings), site=guard)
+    if site is None:
+        async with open_site(settings, at_once=True) as own, open_session(settings, own or OneSite()) as opened:
+            yield opened
+        return
+    cassandra = await Cassandra.open(cassandra_address(settings), site=site)
     try:
         lacking = await missing(cassandra, settings.cassandra_keyspace)
         if lacking:
@@ -187,20 +190,6 @@ async def open_site_store(settings: Settings) -> AsyncIterator[SiteStore]:
         yield SiteStore(cassandra)
     finally:
         await cassandra.close()
-
-
-async def _guard_of_command(settings: Settings) -> SiteGuard:
-    if not settings.cassandra_sites:
-        return OneSite()
-    own = settings.cassandra_data_centre
-    (other,) = settings.site_replicas().keys() - {own}
-    async with open_site_store(settings) as store:
-        view = await store.view()
-        if view.decision.active != own:
-            raise StartError(why_standing_by(view, own, other), EXIT_CASSANDRA_UNUSABLE)
-        if not view.reachable:
-            await store.extend_gap(other, view.decision.epoch, None)
-    return ActiveSite(view.decision.epoch, view.reachable and settings.cassandra_site_writes == "each")
 
 
 async def _follow_clock(control: CassandraControl, clock: Clock) -> None:

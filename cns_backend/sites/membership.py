@@ -4,6 +4,8 @@ process from the store when it is not certain of that.
 A process shows by a row that it acts, then reads the decision; it is *certain* for `CERTAIN_MS` from before that row.
 The row lives longer, so a change of sites, which waits until no row is left, waits for every process that is certain.
 While the other site does not answer, each such row comes with a record that writes may be missing there (`gaps.py`).
+A write that waited for the other site in vain is recorded before its caller learns of it: others may find it here and
+accept it.
 """
 
 from __future__ import annotations
@@ -16,15 +18,19 @@ import structlog
 
 from cns_backend.sites.decision import ActingProcess, Decision, SiteStatus, View, may_act, may_finish, why_standing_by
 from cns_backend.sites.store import SiteStore
-from cns_common.cassandra.connection import CassandraAddress
-from cns_common.cassandra.session import Cassandra
+from cns_common.cassandra.connection import STATEMENT_S, CassandraAddress
+from cns_common.cassandra.session import EXIT_CASSANDRA_UNUSABLE, Cassandra
 from cns_common.clock import Clock
-from cns_common.errors import CnsError, StoreUnavailable
+from cns_common.errors import CnsError, StartError, StoreUnavailable
 from cns_common.ids import hex_id
 from cns_common.task_cancellation import cancel_and_wait
 
 INTERVAL_S = 1.5
 CERTAIN_MS = 4_000
+WRITE_MS_MAX = round(STATEMENT_S * 1000)
+"""A write whose outcome is unknown began at most so long before that was known."""
+
+_UNSEEN = View(Decision(), reachable=False)
 
 log = structlog.get_logger(__name__)
 
@@ -32,17 +38,25 @@ log = structlog.get_logger(__name__)
 class SiteMembership:
     """See `cns_common.cassandra.site_guard.SiteGuard`."""
 
-    def __init__(self, store: SiteStore, clock: Clock, site: str, other: str, *, writes_each: bool) -> None:
-        """With `writes_each`, a write is acknowledged by both sites while both are there."""
+    def __init__(
+        self, store: SiteStore, clock: Clock, site: str, other: str, *, writes_each: bool, finishes: bool = True
+    ) -> None:
+        """With `writes_each`, a write is acknowledged by both sites while both are there. If it `finishes`, the process
+        ends its work when another site is to be active; else the store refuses it from then on."""
         self._store = store
         self._clock = clock
         self.site = site
         self.other = other
         self._writes_each = writes_each
+        self._finishes = finishes
         self._process = hex_id()
-        self._view = View(Decision(), reachable=False)
+        self._view = _UNSEEN
         self._certain_from: tuple[int, int] | None = None
         self._gap_since_ms: int | None = None
+        self._misses: list[int] = []
+        """When writes began that may be missing at the other site and are not recorded, by the monotonic clock."""
+        self._recording = asyncio.Lock()
+        self._is_unrecorded = False
         self.activation = 0
         self.acting = asyncio.Event()
         """Set while this process acts."""
@@ -72,6 +86,32 @@ class SiteMembership:
     def check(self) -> None:
         if not self.certain:
             raise StoreUnavailable(f"this process cannot confirm that its site {self.site} is active")
+        if self.leaving and not self._finishes:
+            raise StoreUnavailable(f"site {self.site} is not the active one any more")
+        if self._is_unrecorded:
+            raise StoreUnavailable(f"this process cannot record what the site {self.other} may lack")
+
+    async def missed(self) -> None:
+        """See `SiteGuard`. One record is for all writes that failed before it began."""
+        self._misses.append(self._clock.monotonic_ms() - WRITE_MS_MAX)
+        async with self._recording:
+            if self._is_unrecorded:  # the next renewal tries again; until then `check` refuses all
+                return
+            try:
+                await self._record_misses()
+            except BaseException as error:  # of whatever kind: it is not recorded
+                self._is_unrecorded = True
+                if not isinstance(error, CnsError):
+                    raise
+                log.warning("site.gap_unrecorded", other=self.other, error=str(error))
+
+    async def _record_misses(self) -> None:
+        misses = list(self._misses)
+        if misses:
+            epoch = self.activation or self._view.decision.epoch
+            await self._store.extend_gap(self.other, epoch, None, lambda: self._clock.monotonic_ms() - min(misses))
+            del self._misses[: len(misses)]
+            self._is_unrecorded = False
 
     @property
     def why_standing_by(self) -> str:
@@ -129,7 +169,9 @@ class SiteMembership:
         await self._record_gap(self._view, self.activation)
 
     async def _record_gap(self, view: View, epoch: int) -> None:
-        """Before a write that needs this site only."""
+        """Before a write that needs this site only; and what was not recorded before."""
+        async with self._recording:
+            await self._record_misses()
         if view.reachable:
             self._gap_since_ms = None
         else:
@@ -163,7 +205,7 @@ class SiteMembership:
         if self.activation:
             await self._record_gap(view, self.activation)
         self._view = view
-        if before.reachable != self._view.reachable:
+        if before is not _UNSEEN and before.reachable != self._view.reachable:
             log.warning("site.other_changed", other=self.other, reachable=self._view.reachable)
         decision = self._view.decision
         if self._view.reachable and decision.alone and decision.active == self.site:
@@ -175,23 +217,40 @@ class SiteMembership:
             self.acting.clear()
             self.activation, self._certain_from, self._gap_since_ms = 0, None, None
             with contextlib.suppress(CnsError):  # the row expires by itself
+                async with self._recording:
+                    await self._record_misses()
                 await self._store.leave(self._process)
         self.ended.clear()
 
 
 @contextlib.asynccontextmanager
 async def open_membership(
-    address: CassandraAddress, site: str, other: str, *, writes_each: bool
+    address: CassandraAddress, site: str, other: str, *, writes_each: bool, at_once: bool = False
 ) -> AsyncIterator[SiteMembership]:
-    """The membership, with a session of its own, which no fence keeps from the store."""
+    """The membership, with a session of its own, which no fence keeps from the store. `at_once` is for a command: it
+    acts when this returns, or StartError says why not, and it does not delay a change of sites."""
     cassandra = await Cassandra.open(address)
     try:
-        membership = SiteMembership(SiteStore(cassandra), Clock(), site, other, writes_each=writes_each)
-        running = asyncio.create_task(membership.run())
+        membership = SiteMembership(
+            SiteStore(cassandra), Clock(), site, other, writes_each=writes_each, finishes=not at_once
+        )
         try:
-            yield membership
+            if at_once:
+                await membership.look()
+                if not membership.acting.is_set():
+                    raise StartError(membership.why_standing_by, EXIT_CASSANDRA_UNUSABLE)
+            async with _running(membership):
+                yield membership
         finally:
-            await cancel_and_wait([running])
             await membership.stand_by()
     finally:
         await cassandra.close()
+
+
+@contextlib.asynccontextmanager
+async def _running(membership: SiteMembership) -> AsyncIterator[None]:
+    running = asyncio.create_task(membership.run())
+    try:
+        yield
+    finally:
+        await cancel_and_wait([running])

@@ -15,10 +15,11 @@ if TYPE_CHECKING:  # its driver is installed in the cluster form only
 
 
 @asynccontextmanager
-async def open_site(settings: Settings) -> AsyncIterator[SiteMembership | None]:
-    """The membership of this process in its site; None where there is only one."""
+async def open_site(settings: Settings, *, at_once: bool = False) -> AsyncIterator[SiteMembership | None]:
+    """The membership of this process in its site; None where there is only one. `at_once`: of a command that uses
+    Cassandra, see `open_membership`."""
     sites = settings.site_replicas()
-    if not sites or settings.store != "cassandra":
+    if not sites or not (at_once or settings.store == "cassandra"):
         yield None
         return
     from cns_backend.cluster import cassandra_address
@@ -27,7 +28,8 @@ async def open_site(settings: Settings) -> AsyncIterator[SiteMembership | None]:
     own = settings.cassandra_data_centre
     (other,) = sites.keys() - {own}
     writes_each = settings.cassandra_site_writes == "each"
-    async with open_membership(cassandra_address(settings), own, other, writes_each=writes_each) as membership:
+    address = cassandra_address(settings)
+    async with open_membership(address, own, other, writes_each=writes_each, at_once=at_once) as membership:
         yield membership
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from datetime import UTC, datetime
 
 from cns_backend.sites import schema
@@ -57,13 +58,17 @@ class SiteStore:
         """Cassandra's clock."""
         return int((await self._cassandra.run(schema.NOW))[0][0])
 
-    async def extend_gap(self, site: str, epoch: int, since_ms: int | None) -> int:
-        """Record that the next writes, for `GAP_MS` at most, may be missing at `site`. `since_ms` is what the record
-        before returned, None for the first one. Returns the start of the gap."""
+    async def extend_gap(
+        self, site: str, epoch: int, since_ms: int | None, begun_ago_ms: Callable[[], int] = lambda: 0
+    ) -> int:
+        """Record that the next writes, for `GAP_MS` at most, may be missing at `site`, and those since `begun_ago_ms`
+        before now. `since_ms` is what the record before returned, None for the first one. Returns the start of the
+        gap."""
         now_ms = await self.now_ms()
         if since_ms is None:
-            growing = [gap.since_ms for gap in await self.gaps(site, everywhere=False) if gap.until_ms >= now_ms]
-            since_ms = min([*growing, now_ms])
+            begun_ms = now_ms - begun_ago_ms()  # measured after the clock was read: not too late
+            growing = [gap.since_ms for gap in await self.gaps(site, everywhere=False) if gap.until_ms >= begun_ms]
+            since_ms = min([*growing, begun_ms])
         await self._cassandra.run(schema.EXTEND_GAP, site, epoch, since_ms, now_ms + GAP_MS, now_ms * 1000)
         return since_ms
 

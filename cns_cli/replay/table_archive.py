@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -74,8 +75,9 @@ class TableSource:
         with duckdb.connect(config={"memory_limit": MEMORY, "threads": 1}) as connection:
             connection.execute("SET enable_progress_bar = false")  # it would be printed on standard output
             try:
-                found = connection.execute(_QUERY, [self._paths, self._since_ms, self._until_ms, after])
-                while rows := found.fetchmany(PAGE_MESSAGES):
+                values = [self._paths, self._since_ms, self._until_ms, after]
+                found = await asyncio.to_thread(connection.execute, _QUERY, values)  # a large one takes long
+                while rows := await asyncio.to_thread(found.fetchmany, PAGE_MESSAGES):
                     yield [_message(row) for row in rows]
             except duckdb.Error as error:
                 reason = str(error).splitlines()[0]

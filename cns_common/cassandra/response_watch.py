@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable
 import structlog
 
 from cns_common.errors import StoreUnavailable
+from cns_common.task_cancellation import cancel_and_wait
 
 PROBE_INTERVAL_S = 0.5
 
@@ -50,8 +51,7 @@ class ResponseWatch:
 
     async def close(self) -> None:
         if self._probing is not None:
-            self._probing.cancel()
-            await asyncio.wait({self._probing})
+            await cancel_and_wait([self._probing])
 
     async def _probe_until_answered(self) -> None:
         while not await self._probe():  # noqa: ASYNC110  # the probe asks a server, which sets no event

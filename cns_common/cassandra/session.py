@@ -10,7 +10,7 @@ import contextlib
 import enum
 import math
 from collections import Counter, deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Coroutine, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,7 +27,8 @@ from cns_common.cassandra.failures import FAILURES, NO_ANSWER, failure_of_tries,
 from cns_common.cassandra.response_watch import ResponseWatch
 from cns_common.cassandra.site_guard import OneSite, SiteGuard
 from cns_common.cassandra.write_dates import WriteDates
-from cns_common.errors import CnsError, StartError, StoreUnavailable
+from cns_common.errors import CnsError, OutcomeUnknown, StartError, StoreUnavailable
+from cns_common.task_cancellation import in_daemon, wait_at_most
 
 CONDITIONAL_S = 4.0
 """A try of a conditional statement. Cassandra itself gives up earlier; only a node that hangs does not."""
@@ -37,6 +38,8 @@ RETRY_S_MIN = 0.5
 """A statement with less time left is not tried again."""
 TRIES_MAX = 3
 WAIT_S_MAX = 1.0
+CLOSE_S_MAX = 5.0
+"""The time for each of what a session waits for at its end: writes to both sites, a new connection, the driver."""
 EXIT_CASSANDRA_UNUSABLE = 78
 
 log = structlog.get_logger(__name__)
@@ -78,6 +81,10 @@ class Statement:
     def writes(self) -> bool:
         return not self.cql.startswith("SELECT")
 
+    @property
+    def conditional(self) -> bool:
+        return self.writes and " IF " in self.cql
+
 
 class Cassandra:
     """One session. Only the loop that opened it may use it."""
@@ -100,6 +107,7 @@ class Cassandra:
         self._replies: deque[tuple[asyncio.Future[list[Row]], list[Row] | None, Exception | None]] = deque()
         self._drain_asked = False
         self._watch = ResponseWatch(self._probe, loop)
+        self._site_writes: set[asyncio.Task[list[Row]]] = set()
         self.statements = 0  # sent so far; each try and each batch counts as one
         self.background_statements: Counter[str] = Counter()  # those of them that no caller waits for, by kind of work
 
@@ -130,10 +138,12 @@ class Cassandra:
         return self._site.leaving
 
     async def close(self) -> None:
-        if self._reconnecting is not None:
-            await asyncio.wait({self._reconnecting})
+        """Takes `CLOSE_S_MAX` for each wait at most; the driver's threads may go on for longer."""
+        for last in (self._site_writes, {self._reconnecting} if self._reconnecting is not None else set()):
+            if last:
+                await asyncio.wait(last, timeout=CLOSE_S_MAX)
         await self._watch.close()
-        await asyncio.to_thread(self._connection.cluster.shutdown)
+        await wait_at_most(CLOSE_S_MAX, "cassandra.close", in_daemon(self._connection.cluster.shutdown))
 
     async def _reconnect(self) -> None:
         """Reconnect if the contact points' names have other addresses now: the driver resolves them only once, and a
@@ -148,7 +158,7 @@ class Cassandra:
         log.info("cassandra.addresses_changed", addresses=sorted(connection.addresses))
         before, self._connection = self._connection, connection
         self._prepared = {}
-        await asyncio.to_thread(before.cluster.shutdown)
+        await in_daemon(before.cluster.shutdown)
 
     # -- running ------------------------------------------------------------------------------------------------------
 
@@ -156,11 +166,14 @@ class Cassandra:
         """Run a statement. Returns the rows of the first page: every query has a limit below a page's size."""
         prepared = self._prepared.get(statement) or await self._prepare(statement)
         bound = prepared.bind(values)
-        if self._site.writes_everywhere and statement.writes and statement.consistency is Consistency.QUORUM:
+        everywhere = self._goes_everywhere(statement.consistency) and statement.writes
+        if everywhere:
             bound.consistency_level = int(Consistency.EACH)
         if not statement.idempotent:
-            return await self._run_once(bound, CONDITIONAL_S)
-        return await self._run(bound, STATEMENT_S, statement.try_s)
+            running = self._run_once(bound, CONDITIONAL_S)
+        else:
+            running = self._run(bound, STATEMENT_S, statement.try_s)
+        return await (self._recorded(running) if everywhere else running)
 
     async def run_each(self, statement: Statement, rows: Iterable[Sequence[object]]) -> list[list[Row]]:
         """Run one statement with several rows of values concurrently."""
@@ -176,25 +189,51 @@ class Cassandra:
     async def run_batch(self, parts: Sequence[tuple[Statement, Sequence[object]]], *, logged: bool) -> None:
         """Run a batch, at the consistency of its first statement. An unlogged one, for rows of one partition, is one
         write; a logged one is atomic across partitions."""
-        level = self._batch_level(parts[0][0].consistency if parts else Consistency.QUORUM)
-        batch = BatchStatement(BatchType.LOGGED if logged else BatchType.UNLOGGED, consistency_level=level)
+        level = parts[0][0].consistency if parts else Consistency.QUORUM
+        everywhere = self._goes_everywhere(level)
+        level = Consistency.EACH if everywhere else level
+        batch = BatchStatement(BatchType.LOGGED if logged else BatchType.UNLOGGED, consistency_level=int(level))
         for statement, values in parts:
             prepared = self._prepared.get(statement) or await self._prepare(statement)
             batch.add(prepared.bind(values))
         batch.is_idempotent = all(statement.idempotent for statement, _ in parts)
-        await (self._run if batch.is_idempotent else self._run_once)(batch, STATEMENT_S)
+        running = (self._run if batch.is_idempotent else self._run_once)(batch, STATEMENT_S)
+        await (self._recorded(running) if everywhere else running)
 
     async def run_conditional_batch(self, parts: Sequence[tuple[Statement, Sequence[object]]]) -> bool:
         """Run conditional statements of one partition: all of them if all their conditions hold. Returns whether."""
-        batch = BatchStatement(BatchType.UNLOGGED, consistency_level=self._batch_level(Consistency.QUORUM))
+        everywhere = self._goes_everywhere(Consistency.QUORUM)
+        level = Consistency.EACH if everywhere else Consistency.QUORUM
+        batch = BatchStatement(
+            BatchType.UNLOGGED,
+            consistency_level=int(level),
+            serial_consistency_level=ConsistencyLevel.LOCAL_SERIAL,
+        )
         for statement, values in parts:
             batch.add((self._prepared.get(statement) or await self._prepare(statement)).bind(values))
         batch.is_idempotent = False
-        return bool((await self._run_once(batch, CONDITIONAL_S))[0][0])
+        running = self._run_once(batch, CONDITIONAL_S)
+        return bool((await (self._recorded(running) if everywhere else running))[0][0])
 
-    def _batch_level(self, level: Consistency) -> int:
-        everywhere = self._site.writes_everywhere and level is Consistency.QUORUM
-        return int(Consistency.EACH if everywhere else level)
+    def _goes_everywhere(self, level: Consistency) -> bool:
+        """Whether a write of this level waits for a quorum of each site."""
+        return self._site.writes_everywhere and level is Consistency.QUORUM
+
+    async def _recorded(self, write: Coroutine[Any, Any, list[Row]]) -> list[Row]:
+        """Run a write that waits for each site. If its outcome is unknown, this site may have it alone, and whoever
+        reads it here may accept it: so that is recorded first, also if the caller is cancelled."""
+        task = asyncio.create_task(self._record_unknown(write))
+        self._site_writes.add(task)
+        task.add_done_callback(self._site_writes.discard)
+        task.add_done_callback(_ignore_outcome)
+        return await asyncio.shield(task)
+
+    async def _record_unknown(self, write: Coroutine[Any, Any, list[Row]]) -> list[Row]:
+        try:
+            return await write
+        except OutcomeUnknown:
+            await self._site.missed()
+            raise
 
     async def run_schema(self, cql: str) -> list[Row]:
         """Run a statement that creates, changes or describes tables."""
@@ -216,15 +255,16 @@ class Cassandra:
         self._watch.answered()
         prepared.is_idempotent = statement.idempotent
         prepared.consistency_level = int(Consistency.EACH if statement.across_sites else statement.consistency)
-        if statement.across_sites:
-            prepared.serial_consistency_level = ConsistencyLevel.SERIAL
+        if statement.conditional:
+            serial = ConsistencyLevel.SERIAL if statement.across_sites else ConsistencyLevel.LOCAL_SERIAL
+            prepared.serial_consistency_level = serial
         return self._prepared.setdefault(statement, prepared)
 
     async def _run_once(self, statement: object, limit_s: float) -> list[Row]:
         try:
             return await self._try(statement, limit_s)
         except FAILURES as error:
-            raise translated(error, written=True) from error
+            raise _failure_of(statement, error) from error
 
     async def _run(self, statement: object, limit_s: float, try_s: float = math.inf) -> list[Row]:
         """Run a statement that may be repeated."""
@@ -260,7 +300,7 @@ class Cassandra:
         try:
             return await self._try(statement, min(try_s, self._time_left_s(until_s)))
         except FAILURES as error:
-            failures.append(translated(error, written=True))
+            failures.append(_failure_of(statement, error))
             raise
 
     async def _try(self, statement: object, limit_s: float) -> list[Row]:
@@ -321,7 +361,13 @@ class Cassandra:
                 future.set_result(rows or [])
 
 
-def _ignore_outcome(done: asyncio.Future[object]) -> None:
+def _failure_of(statement: object, error: Exception) -> CnsError:
+    """The failure of one try."""
+    conditional = getattr(statement, "serial_consistency_level", None) is not None
+    return translated(error, written=True, conditional=conditional)
+
+
+def _ignore_outcome(done: asyncio.Future[Any]) -> None:
     """Keep asyncio from reporting an exception that nobody awaits any more."""
     if not done.cancelled():
         done.exception()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 
 class SiteGuard(Protocol):
@@ -25,6 +25,11 @@ class SiteGuard(Protocol):
         """Raise StoreUnavailable unless this process may use the store now."""
         ...
 
+    async def missed(self) -> None:
+        """Record that the other site may lack a write that this one has, whose outcome is unknown. If that fails,
+        `check` refuses every statement until it is recorded."""
+        ...
+
 
 class OneSite:
     """The guard of a process without other sites."""
@@ -36,13 +41,5 @@ class OneSite:
     def check(self) -> None:
         """Nothing to check."""
 
-
-class ActiveSite(NamedTuple):
-    """The guard of a command at the active site, which ends before another one can be active."""
-
-    activation: int
-    writes_everywhere: bool
-    leaving: bool = False
-
-    def check(self) -> None:
-        """Nothing to check."""
+    async def missed(self) -> None:
+        """There is no other site."""
