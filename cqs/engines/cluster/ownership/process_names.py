@@ -1,4 +1,5 @@
-"""The name of a process, by which buckets, leases and claims tell it from all others: given once in 31 days."""
+"""The name of a process, by which buckets, leases and claims tell it from all others. No other process gets it until 31
+days after the process's end: `LiveProcesses` renews it."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from cqs.engines.cluster.ownership import schema
 
 async def new_process_name(cassandra: Cassandra) -> str:
     """A name that no process had while a message of it may exist. One conditional write makes sure. Without an answer
-    of Cassandra the name is random only: of 32 bits."""
+    of Cassandra the name is random only, of 32 bits, until the first renewal."""
     while True:
         name = hex_id()[:NODE_DIGITS]
         try:

@@ -24,6 +24,7 @@ CERTAIN_MS = 8_000
 READ_INTERVAL_MS = 4_000
 READ_INTERVAL_HEARD_MS = 30_000
 """The same while every process is heard over Redis."""
+NAME_RENEW_MS = 86_400_000
 SILENT_MS = 10_000
 """A process that was not heard for so long may be dead: the table says whether it is."""
 
@@ -46,6 +47,7 @@ class LiveProcesses:
         self._lives = 0
         self._renewed_ms: int | None = None
         self._renewed_real_ms = 0
+        self._name_renewed: tuple[int, int] | None = None
         self._read_ms: int | None = None
         self._read_soon = True
         self._heard_ms: dict[str, int] = {}
@@ -70,10 +72,11 @@ class LiveProcesses:
         return self.certain and self.node in self.live and self.owner_of(key) == self.node
 
     async def step(self) -> None:
-        """Renew the row and read the others', when that is due. Call it every second or two."""
+        """Renew the row and the name, and read the others', when that is due. Call it every second or two."""
         await self._renew()
         if self._read_is_due():
             await self.read()
+        await self._renew_name()
 
     async def read(self) -> None:
         """Read the live processes."""
@@ -124,8 +127,18 @@ class LiveProcesses:
         self._announce(self.node, True)
 
     def _since_renewal_ms(self, renewed_ms: int) -> int:
+        return self._since_ms(renewed_ms, self._renewed_real_ms)
+
+    def _since_ms(self, monotonic_ms: int, real_ms: int) -> int:
         """By the clock that passed more: a suspended machine stops the monotonic one."""
-        return max(self._clock.monotonic_ms() - renewed_ms, self._clock.real_ms() - self._renewed_real_ms)
+        return max(self._clock.monotonic_ms() - monotonic_ms, self._clock.real_ms() - real_ms)
+
+    async def _renew_name(self) -> None:
+        """Once a day, and first of all: a process that started without Cassandra has made up its name."""
+        begun = self._clock.monotonic_ms(), self._clock.real_ms()
+        if self._name_renewed is None or self._since_ms(*self._name_renewed) >= NAME_RENEW_MS:
+            await self._cassandra.run(schema.RENEW_NAME, self._base)
+            self._name_renewed = begun
 
     def _read_is_due(self) -> bool:
         now_ms = self._clock.monotonic_ms()

@@ -9,6 +9,8 @@ LEFT_TTL_S = 86_400
 """The time for which it is remembered that a process left nothing undone."""
 USE_TTL_S = 31 * 86_400
 """As long as messages live: after a shutdown of all processes the next ones find what each of them used."""
+NAME_TTL_S = USE_TTL_S + 2 * 86_400
+"""A name is renewed once a day, so it is not given again for as long as messages of its last process live."""
 PAGE_ROWS = 2_000
 
 TABLES = (
@@ -19,10 +21,11 @@ TABLES = (
 )
 
 NAME = Statement(
-    f"INSERT INTO cqs_processes (one, node, departed) VALUES (2, ?, false) IF NOT EXISTS USING TTL {USE_TTL_S}",
+    f"INSERT INTO cqs_processes (one, node, departed) VALUES (2, ?, false) IF NOT EXISTS USING TTL {NAME_TTL_S}",
     idempotent=False,
 )
 """In a partition of its own: names that were given to processes."""
+RENEW_NAME = Statement(f"INSERT INTO cqs_processes (one, node, departed) VALUES (2, ?, false) USING TTL {NAME_TTL_S}")
 RENEW = Statement("INSERT INTO cqs_processes (one, node, departed) VALUES (1, ?, false) USING TTL ?")
 LIST_PROCESSES = Statement("SELECT node, departed FROM cqs_processes WHERE one = 1 LIMIT 4000")
 LEAVE = Statement(f"INSERT INTO cqs_processes (one, node, departed) VALUES (1, ?, true) USING TTL {LEFT_TTL_S}")
