@@ -93,7 +93,7 @@ async def open_engine(
     announcements = Announcements(caches.hint)
     known_queues, reconciler, work = _background_work(cassandra, clock, rows, caches, announcements)
     fifo = FifoQueues(cassandra, rows, known_queues, clock, LogTime(clock, skew), caches.hint)
-    standard = StandardQueues(rows, caches, known_queues, waiters, reconciler.doubt, announcements.emptied)
+    standard = StandardQueues(rows, caches, known_queues, waiters, reconciler.doubt, announcements.emptied, clock)
     engine = ClusterEngine(rows, servers, known_queues, standard, fifo, work, clock, skew)
 
     renewal = ContentRenewal(caches, known_queues, clock)

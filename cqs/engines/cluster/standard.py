@@ -7,10 +7,11 @@ visibility change 0, delete 1 per bucket.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from itertools import chain
 from typing import TypeVar
 
+from cns_common.clock import Clock
 from cns_common.errors import CnsError, StoreUnavailable
 from cqs.engines.cassandra.generations import DROPPED
 from cqs.engines.cluster.cache_contract import (
@@ -25,6 +26,7 @@ from cqs.engines.cluster.deliveries import DeliveryBuilder, peeked_of
 from cqs.engines.cluster.ids import DeliveryKey, MessageLocation, QueueShard, generation_of, parse_handle
 from cqs.engines.cluster.known_queues import KnownQueue, KnownQueues
 from cqs.engines.cluster.maintenance import expire
+from cqs.engines.cluster.no_redis.counts import FallbackCounts
 from cqs.engines.cluster.oldest_message import OldestMessages
 from cqs.engines.cluster.options import number_of_partitions, number_of_shards
 from cqs.engines.cluster.rows import MessageRows
@@ -54,7 +56,7 @@ ROUNDS_MAX = 20
 EXPIRED_AT_ONCE = 1_000
 """Expired messages that a receive removes after such a batch."""
 
-T = TypeVar("T")
+T = TypeVar("T", bound=Iterable[object])
 
 
 class StandardQueues:
@@ -69,12 +71,14 @@ class StandardQueues:
         waiters: WaiterRegistry,
         doubt: Callable[[str, int], None],
         emptied: Callable[[str], None],
+        clock: Clock,
     ) -> None:
         self._rows = rows
         self._caches = caches
         self._known_queues = known_queues
         self._delivery_builder = DeliveryBuilder(rows, caches)
         self._oldest = OldestMessages(rows)
+        self._by_rows = FallbackCounts(rows, clock, {})
         self._doubt = doubt
         self._emptied = emptied
         self.waiters = waiters
@@ -307,7 +311,9 @@ class StandardQueues:
         after = (int(due_text), member) if cursor else (-1, "")
         queue = await self._known_queues.get(q)
         pages = await self._ask_filled(
-            queue, lambda cache, shard, filled: cache.page(shard, after, n, require_filled=filled)
+            queue,
+            lambda cache, shard, filled: cache.page(shard, after, n, require_filled=filled),
+            lambda shard: self._by_rows.page(shard, after, n),
         )
         items = sorted(chain.from_iterable(pages), key=lambda item: (item.visible_at_ms, item.location.member))[:n]
         rows = await self._rows.read(q.id, [item.location for item in items])
@@ -319,7 +325,9 @@ class StandardQueues:
     async def counts(self, q: QueueRef, now_ms: int, *, oldest: bool = False) -> Counts:
         queue = await self._known_queues.get(q)
         counted = await self._ask_filled(
-            queue, lambda cache, shard, filled: cache.counts(shard, now_ms, require_filled=filled)
+            queue,
+            lambda cache, shard, filled: cache.counts(shard, now_ms, require_filled=filled),
+            lambda shard: self._by_rows.counts(shard, now_ms),
         )
         visible, in_flight, delayed = (sum(each) for each in zip(CacheCounts(0, 0, 0), *counted, strict=True))
         if not visible + in_flight + delayed:
@@ -329,23 +337,34 @@ class StandardQueues:
         )
 
     async def _ask_filled(
-        self, queue: KnownQueue, question: Callable[[Cache, QueueShard, bool], Awaitable[T | None]]
+        self,
+        queue: KnownQueue,
+        question: Callable[[Cache, QueueShard, bool], Awaitable[T | None]],
+        by_rows: Callable[[QueueShard], Awaitable[T]],
     ) -> list[T]:
-        """The answers of all shards whose caches know any: of filled caches; of those during a fill that takes
-        long."""
+        """The answers of all shards whose queue exists."""
         answers = await asyncio.gather(
-            *[self._ask_filled_shard(queue, shard, question) for shard in self._caches.shards(queue.q.id)]
+            *[self._ask_filled_shard(queue, shard, question, by_rows) for shard in self._caches.shards(queue.q.id)]
         )
         return [answer for answer in answers if answer is not None]
 
     async def _ask_filled_shard(
-        self, queue: KnownQueue, shard: QueueShard, question: Callable[[Cache, QueueShard, bool], Awaitable[T | None]]
+        self,
+        queue: KnownQueue,
+        shard: QueueShard,
+        question: Callable[[Cache, QueueShard, bool], Awaitable[T | None]],
+        by_rows: Callable[[QueueShard], Awaitable[T]],
     ) -> T | None:
-        answer = await self._caches.ask(shard, lambda cache: question(cache, shard, True))
-        if answer is None and queue.generation != DROPPED:
-            await self._known_queues.wait_for_fill(queue, shard)
-            answer = await self._caches.ask(shard, lambda cache: question(cache, shard, False))
-        return answer
+        """The answer of a filled cache. During a fill that takes long, that of the messages which are in the cache; if
+        there is none yet, that of the rows: the fill may not have begun."""
+        for waits in (True, False):
+            answer = await self._caches.ask(shard, lambda cache: question(cache, shard, True))
+            if answer is not None or queue.generation == DROPPED:
+                return answer
+            if waits:
+                await self._known_queues.wait_for_fill(queue, shard)
+        answer = await self._caches.ask(shard, lambda cache: question(cache, shard, False))
+        return answer if answer is not None and any(answer) else await by_rows(shard)
 
     # -- the whole queue ----------------------------------------------------------------------------------------------
 

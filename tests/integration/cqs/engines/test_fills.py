@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
+import redis
 
 from cns_common.cassandra.connection import CassandraAddress
 from cns_common.cassandra.session import Cassandra, Statement
@@ -21,6 +22,7 @@ from tests.own_redis import OwnRedis
 
 PAGE = 10
 PAGES = 6
+SHORT_S = 0.02
 
 
 class PageReads:
@@ -211,3 +213,31 @@ async def test_fills_of_many_queues_are_bounded(
         assert [len(messages) for messages in taken] == [1] * len(queues)
     assert 1 < reads.most_at_once <= steps_max
     assert 1 < most_begun <= fills_max
+
+
+async def test_counts_and_pages_before_a_fill_begins(
+    cassandra_address: CassandraAddress, own_redis: OwnRedis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Redis has lost all, is in use again, and the fill of the queue waits behind others."""
+    monkeypatch.setattr(known_queues, "FILL_WAIT_S", SHORT_S)
+    cassandra = await Cassandra.open(cassandra_address)
+    clock = Clock()
+    async with open_engine(cassandra, own_redis.url, clock) as engine:
+        queue = QueueFixture(engine, clock)
+        await queue.send(*numbered(3))
+        (failover,) = engine._servers.router.failovers()
+        waiting = engine._known_queues._fill_slots.begun = asyncio.Semaphore(0)
+        with redis.Redis.from_url(own_redis.url) as client:
+            client.flushall()
+        async with asyncio.timeout(POLL_S):
+            while not failover.losses or failover.redis is None:
+                await asyncio.sleep(SHORT_S)
+        assert await queue.counts() == (3, 0, 0)
+        assert [one.body for one in await queue.peek_all()] == numbered(3)
+        assert waiting.locked()
+        waiting.release()
+        async with asyncio.timeout(POLL_S):
+            while await failover.redis.counts(QueueShard(queue.q.id), queue.now_ms, require_filled=True) is None:
+                await asyncio.sleep(SHORT_S)
+        assert await queue.counts() == (3, 0, 0)
+    await cassandra.close()
