@@ -8,6 +8,10 @@ from redis.asyncio import Redis
 from redis.asyncio.sentinel import Sentinel, SentinelConnectionPool
 
 from cns_common.redis_sentinel import ASK_S, is_sentinel, read_sentinel_url
+from cns_common.task_cancellation import wait_at_most
+
+CLOSE_S_MAX = 3.0
+"""To end connections: with TLS a server answers that."""
 
 
 def open_client(url: str, **options: Any) -> Redis:  # redis-py's options
@@ -28,7 +32,11 @@ def open_client(url: str, **options: Any) -> Redis:  # redis-py's options
 
 
 async def close_client(client: Redis) -> None:
-    """Also of what asked the Sentinels, which redis-py leaves open."""
+    """Also of what asked the Sentinels, which redis-py leaves open. A server that does not answer is left."""
+    await wait_at_most(CLOSE_S_MAX, "redis.close", _close(client))
+
+
+async def _close(client: Redis) -> None:
     await client.aclose()
     if isinstance(client.connection_pool, SentinelConnectionPool):
         for sentinel in client.connection_pool.sentinel_manager.sentinels:

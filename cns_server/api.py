@@ -53,6 +53,7 @@ from cns_common.events.writer import EventLog
 from cns_common.log_throttle import ThrottledRecords
 from cns_common.metrics.model import Counters
 from cns_common.metrics.page import page, process_samples
+from cns_common.task_cancellation import in_daemon, wait_at_most
 from cns_common.traces.contract import Spans
 from cns_common.traces.operations import TracedOperations
 from cns_server.admin_address import AdminAddress
@@ -80,6 +81,8 @@ if TYPE_CHECKING:  # made by their first request
 BACKLOG = 2_048
 KEEP_ALIVE_S = 75
 DRAIN_S = 10
+CLOSE_S_MAX = 5.0
+"""The time to end connections to CQS, and again to export the last spans."""
 CLUSTER_CALL_S = 8.0
 """In the cluster form, which may wait for servers. A sweep a second looks, and a call has a second to end by itself, so
 it is answered within 10 s."""
@@ -220,11 +223,11 @@ class Api:
             end()
         table.stop()
         await self.report_counts()
-        await self._port.close()
+        await wait_at_most(CLOSE_S_MAX, "queue_port.close", self._port.close())
         self._events.close()
         self._audit.close()
         if self.spans is not None:
-            await asyncio.to_thread(self.spans.close)
+            await wait_at_most(CLOSE_S_MAX, "spans.close", in_daemon(self.spans.close))
 
     async def _wait_for_balancers(self, serving: asyncio.Task[None]) -> None:
         """Go on answering until balancers have noticed, or the server fails."""

@@ -18,6 +18,8 @@ from cns_server.health import Health
 from cns_server.quiet_server import QuietServer
 
 RETRY_AFTER_S = "1"
+STOP_S_MAX = 3
+"""The time for calls that are being read or answered."""
 _QUERY_ERROR = (
     '<?xml version="1.0"?><ErrorResponse><Error><Type>Receiver</Type><Code>ServiceUnavailable</Code>'
     "<Message>{}</Message></Error><RequestId>{}</RequestId></ErrorResponse>"
@@ -39,6 +41,7 @@ class Standby:
             log_config=None,
             access_log=False,
             server_header=False,
+            timeout_graceful_shutdown=STOP_S_MAX,
             ssl_certfile=settings.tls_cert,
             ssl_keyfile=settings.tls_key,
         )

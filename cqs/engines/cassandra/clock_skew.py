@@ -159,8 +159,9 @@ class ClockSkew:
         ]
 
     async def close(self) -> None:
+        """End a measurement that callers have left."""
         if self._measuring is not None:
-            await asyncio.wait({self._measuring})
+            await cancel_and_wait([self._measuring])
 
     async def _measure(self, *, unused: bool = False) -> None:
         wall_origin_ms = self._machine_origin_ms()

@@ -16,7 +16,7 @@ import structlog
 from cns_common.cassandra.session import Cassandra
 from cns_common.clock import Clock
 from cns_common.errors import CnsError
-from cns_common.task_cancellation import cancel_and_wait
+from cns_common.task_cancellation import cancel_and_wait, wait_at_most
 from cqs.engines.cassandra.clock_skew import ClockSkew
 from cqs.engines.cassieq.engine import CassieqEngine
 
@@ -26,6 +26,8 @@ POLL_INTERVAL_S = 1.0
 """The interval at which queues with waiters are looked at for messages of other processes."""
 MAINTENANCE_INTERVAL_S = 5.0
 MAINTENANCE_ROWS = 500
+CLOSE_S_MAX = 5.0
+"""The time for running writes and to give up leases, which end by themselves."""
 
 log = structlog.get_logger(__name__)
 
@@ -46,7 +48,7 @@ async def open_engine(cassandra: Cassandra, clock: Clock, skew: ClockSkew) -> As
         yield engine
     finally:
         await cancel_and_wait(tasks)
-        await engine.close()
+        await wait_at_most(CLOSE_S_MAX, "cassieq.close", engine.close())
 
 
 async def _repeat(step: Callable[[], Awaitable[None]], pause_s: float) -> None:

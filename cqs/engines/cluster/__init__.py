@@ -15,7 +15,7 @@ from cns_common.cassandra.background_work import background
 from cns_common.cassandra.session import Cassandra
 from cns_common.clock import Clock
 from cns_common.redis_urls import read_server_urls
-from cns_common.task_cancellation import cancel_and_wait
+from cns_common.task_cancellation import cancel_and_wait, wait_at_most
 from cqs.engines.cassandra.clock_skew import ClockSkew, open_clock_skew
 from cqs.engines.cluster.engine import ClusterEngine
 from cqs.engines.cluster.fifo.engine import FifoQueues
@@ -49,6 +49,11 @@ MAINTENANCE_INTERVAL_S = 15.0
 MAINTENANCE_ROWS = 500
 START_S_MAX = 3.0
 """The time that the start waits for Redis before it continues without it."""
+CLOSE_S_MAX = 5.0
+"""The time of each step of the end that others can do without: running appends, the hand-over to other processes. They
+find what is not handed over as after a death."""
+SAVE_S_MAX = 10.0
+"""The time to save what this process hides; after that messages may be delivered twice."""
 
 
 @contextlib.asynccontextmanager
@@ -114,12 +119,12 @@ async def open_engine(
         if cassandra.leaves_site:
             await renewal.finish()
         await servers.stop()
-        await fifo.close()
+        await wait_at_most(CLOSE_S_MAX, "fifo.close", fifo.close())
         await known_queues.close()
-        await work.leave()
+        await wait_at_most(CLOSE_S_MAX, "work.leave", work.leave())
         if cassandra.leaves_site:
-            await servers.save_all_hidden()
-        await servers.close()
+            await wait_at_most(SAVE_S_MAX, "servers.save_all_hidden", servers.save_all_hidden())
+        await wait_at_most(SAVE_S_MAX, "servers.close", servers.close())
         await rows.close()
 
 

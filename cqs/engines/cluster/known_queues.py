@@ -10,6 +10,7 @@ from typing import NamedTuple
 import structlog
 
 from cns_common.clock import Clock
+from cns_common.task_cancellation import cancel_and_wait
 from cqs.engines.cassandra.generations import DROPPED, GenerationReads
 from cqs.engines.cluster.cache_contract import Cache
 from cqs.engines.cluster.ids import QueueShard
@@ -212,7 +213,5 @@ class KnownQueues:
         """Wait for running fills: an aborted one would block fills by other processes until its lease ends."""
         fills = {fill.task for fill in self._fills.values()}
         if fills:
-            _, left = await asyncio.wait(fills, timeout=FILL_CLOSE_S)
-            for task in left:
-                task.cancel()
-            await asyncio.gather(*fills, return_exceptions=True)
+            await asyncio.wait(fills, timeout=FILL_CLOSE_S)
+            await cancel_and_wait(fills)

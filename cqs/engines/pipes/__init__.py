@@ -16,7 +16,7 @@ from cns_common.cassandra.session import Cassandra
 from cns_common.clock import Clock
 from cns_common.errors import CnsError
 from cns_common.ids import hex_id
-from cns_common.task_cancellation import cancel_and_wait
+from cns_common.task_cancellation import cancel_and_wait, wait_at_most
 from cqs.engines.cassandra.clock_skew import ClockSkew
 from cqs.engines.cassandra.generations import QueueGenerations
 from cqs.engines.pipes.engine import PipesEngine
@@ -33,6 +33,8 @@ PAUSE_S_MAX = 2.0
 """However slow Cassandra is, waiters learn of messages in time for their polls."""
 MAINTENANCE_INTERVAL_S = 15.0
 MAINTENANCE_ROWS = 500
+CLOSE_S_MAX = 5.0
+"""The time to finish pipes and give up leases; what is left ends with its lease."""
 
 log = structlog.get_logger(__name__)
 
@@ -55,7 +57,7 @@ async def open_engine(cassandra: Cassandra, clock: Clock, skew: ClockSkew) -> As
         yield engine
     finally:
         await cancel_and_wait(tasks)
-        await engine.close()
+        await wait_at_most(CLOSE_S_MAX, "pipes.close", engine.close())
 
 
 async def _repeat(step: Callable[[], Awaitable[None]], pause_s: float) -> None:

@@ -1,0 +1,49 @@
+"""The end of a process of the engine `cqs`: whatever hangs, it ends."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from cns_common.cassandra.connection import CassandraAddress
+from cns_common.cassandra.session import Cassandra
+from cns_common.clock import Clock
+from cqs.engines import cluster
+from cqs.engines.cluster import known_queues, open_engine
+from cqs.engines.cluster.fifo.engine import FifoQueues
+from cqs.engines.cluster.known_queues import KnownQueues
+from cqs.engines.cluster.ownership.background import BackgroundWork
+from cqs.engines.cluster.servers.pool import CacheServers
+from tests.conformance.support import POLL_S, QueueFixture
+
+SHORT_S = 0.01
+
+
+async def _hang(*_: object) -> None:
+    await asyncio.Event().wait()
+
+
+@pytest.mark.parametrize(
+    ("part", "name"),
+    [
+        (FifoQueues, "close"),
+        (KnownQueues, "_fill"),
+        (BackgroundWork, "leave"),
+        (CacheServers, "close"),
+    ],
+)
+async def test_a_step_that_hangs_does_not_keep_it(
+    cassandra_address: CassandraAddress, monkeypatch: pytest.MonkeyPatch, part: type, name: str
+) -> None:
+    for module, limit in ((cluster, "CLOSE_S_MAX"), (cluster, "SAVE_S_MAX"), (known_queues, "FILL_CLOSE_S")):
+        monkeypatch.setattr(module, limit, SHORT_S)
+    cassandra = await Cassandra.open(cassandra_address)
+    async with asyncio.timeout(POLL_S):
+        async with open_engine(cassandra, "", Clock()) as engine:
+            monkeypatch.setattr(part, name, _hang)
+            known = engine._known_queues
+            queue = QueueFixture(engine, Clock())
+            for shard in engine._servers.router.shards(queue.q.id):
+                known.start_fill(await known.get(queue.q), shard)
+    await cassandra.close()
