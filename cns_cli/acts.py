@@ -26,7 +26,7 @@ Result = TypeVar("Result")
 
 @dataclass(slots=True)
 class Note:
-    """What the record says beside the action; set it when it is known."""
+    """The target and detail of the record. The block sets them when it knows them."""
 
     target: str = ""
     detail: str = ""
@@ -53,11 +53,11 @@ async def run_recorded(
     settings: Settings, clock: Clock, action: str, work: Awaitable[Result], detail: Callable[[Result], str]
 ) -> Result:
     """The result of `work`, recorded as an act of who runs this process."""
-    log = act_log(settings, "command", clock)
+    recorder = ActRecorder(act_log(settings, "command", clock), clock)
     try:
-        return await ActRecorder(log, clock).run(_actor(), f"cns:{action}", work, "", detail)
+        return await recorder.run(_actor(), f"cns:{action}", work, "", detail)
     finally:
-        log.close()
+        recorder.close()
 
 
 def _actor() -> Actor:
@@ -91,6 +91,6 @@ def _record(settings: Settings, action: str, note: Note, result: str) -> None:
 
 def _write(settings: Settings, directory: Path, action: str, note: Note, result: str) -> None:
     clock = Clock()
-    log = act_log(settings, "command", clock, directory)
-    asyncio.run(ActRecorder(log, clock).record(_actor(), f"cns:{action}", result, note.target, note.detail))
-    log.close()
+    recorder = ActRecorder(act_log(settings, "command", clock, directory), clock)
+    asyncio.run(recorder.record(_actor(), f"cns:{action}", result, note.target, note.detail))
+    recorder.close()

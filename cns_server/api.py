@@ -132,8 +132,7 @@ class Api:
     async def build(cls, settings: Settings, backend: Backend) -> Api:
         authenticator, keys = await _authenticator(settings, backend)
         audit = audit_log(settings, "api", backend.clock)
-        acts = act_log(settings, "api", backend.clock)
-        recorder = ActRecorder(acts, backend.clock)
+        recorder = ActRecorder(act_log(settings, "api", backend.clock), backend.clock)
         queues = await queue_service(settings, backend, audit)
         await queues.start()
         events = event_log(settings, "api", backend.clock)
@@ -149,7 +148,7 @@ class Api:
         )
         api = cls(settings, backend, front, events, audit, port, notifications.matcher.counts, queues)
         api.spans = spans
-        api.on_end += [keys.close, acts.close]
+        api.on_end += [keys.close, recorder.close]
         api.app.include_router(mail_pages(notifications.mail_links, settings.public_url))
         receipt_key = await backend.receipt_keys.receipt_key()
         access = Access(notifications.topic_cache, backend.subscriptions, backend.clock)

@@ -1,7 +1,8 @@
 """Writes administrative acts: each is on the disk before its caller is answered, unless the disk refuses or is slow.
 
 An act is not refused because it cannot be recorded: on a full disk queues must be deleted. Such an act is a line of the
-process's own log, `act.unrecorded`, with all its fields.
+process's own log, `act.unrecorded`, with all its fields. Acts that failed or changed nothing have files and a share of
+the size of their own: however many there are, they push no act out that was done.
 """
 
 from __future__ import annotations
@@ -23,16 +24,22 @@ WAIT_S_MAX = 2.0
 """How long an answer waits for the disk."""
 SEGMENT_BYTES_MAX = 16 * 1024 * 1024
 SEGMENT_AGE_S = 3_600
+FAILED = "failed"
+"""The directory of acts that failed or changed nothing, within the log's."""
+FAILED_SHARE = 4
+"""They take this part of the log's size at most."""
 
 log = structlog.get_logger(__name__)
 
 
 class ActLog(Protocol):
-    async def record(self, act: AdministrativeAct) -> None:
+    """`failed` acts are those that failed or changed nothing."""
+
+    async def record(self, act: AdministrativeAct, *, failed: bool = False) -> None:
         """Durable on return, or logged as unrecorded. Never fails."""
         ...
 
-    def record_later(self, act: AdministrativeAct) -> None:
+    def record_later(self, act: AdministrativeAct, *, failed: bool = False) -> None:
         """For an act whose caller is gone. Never fails."""
         ...
 
@@ -43,30 +50,38 @@ class ActWriter:
     """See `ActLog`. May be used from any event loop."""
 
     def __init__(self, directory: Path, process: str, clock: Clock, *, retention_s: int, bytes_max: int) -> None:
-        limits = SegmentLimits(
-            segment_bytes_max=min(SEGMENT_BYTES_MAX, bytes_max // 8 or 1),
-            segment_age_s=SEGMENT_AGE_S,
-            retention_s=retention_s,
-            bytes_max=bytes_max,
-        )
-        self._writer = AuditWriter(directory, process, clock, limits, suffix="")
+        def writer(where: Path, bytes_max: int) -> AuditWriter:
+            limits = SegmentLimits(
+                segment_bytes_max=min(SEGMENT_BYTES_MAX, bytes_max // 8 or 1),
+                segment_age_s=SEGMENT_AGE_S,
+                retention_s=retention_s,
+                bytes_max=bytes_max,
+            )
+            return AuditWriter(where, process, clock, limits, suffix="")
 
-    async def record(self, act: AdministrativeAct) -> None:
+        failed_bytes_max = bytes_max // FAILED_SHARE
+        self._done = writer(directory, bytes_max - failed_bytes_max)
+        self._failed = writer(directory / FAILED, failed_bytes_max)
+
+    async def record(self, act: AdministrativeAct, *, failed: bool = False) -> None:
+        writer = self._failed if failed else self._done
         try:
-            self._writer.check()
-            await self._writer.write([act], WAIT_S_MAX)
+            writer.check()
+            await writer.write([act], WAIT_S_MAX)
         except CnsError as error:
             _log_unrecorded(act, error)
 
-    def record_later(self, act: AdministrativeAct) -> None:
+    def record_later(self, act: AdministrativeAct, *, failed: bool = False) -> None:
+        writer = self._failed if failed else self._done
         try:
-            self._writer.check()
-            self._writer.write_later([act])
+            writer.check()
+            writer.write_later([act])
         except CnsError as error:
             _log_unrecorded(act, error)
 
     def close(self) -> None:
-        self._writer.close()
+        self._done.close()
+        self._failed.close()
 
 
 def act_log(settings: Settings, process: str, clock: Clock, directory: Path | None = None) -> ActLog:

@@ -12,13 +12,13 @@ OK: Final = "ok"
 UNKNOWN: Final = "OutcomeUnknown"
 """It may have been done."""
 TEXT_BYTES_MAX = 500
-"""Of a target or detail that a caller chose, as its line has it: in JSON, where one character may take six."""
+"""The size of a target or detail that a caller chose. It is counted in JSON, where one character may take six bytes."""
 
 Face = Literal["aws", "rest", "pages", "portal", "command"]
 
 
 class Actor(NamedTuple):
-    """Who acts, and from where: the fields of a record that an act's caller has."""
+    """The caller of an act, and where the call came from: those fields of the record."""
 
     via: Face
     account: str = ""

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
-from cns_common.acts.failure_limit import FailureLimit
+from cns_common.acts.failure_limit import FailureLimit, LeftOut
 from cns_common.acts.log import ActLog
 from cns_common.acts.record import OK, UNKNOWN, Actor, AdministrativeAct, code_of, short
 from cns_common.aws.call import INTERNAL_ACCOUNT, Call, Operation, Params
@@ -17,6 +17,9 @@ from cns_common.aws.call import Result as Members
 from cns_common.clock import Clock
 
 Result = TypeVar("Result")
+LEAVE_OUT = "cns:LeaveOutFailures"
+"""Sums up acts of one source that were not recorded; its caller is that of the last of them, its result THROTTLED."""
+THROTTLED = "Throttled"
 ACTS: Mapping[str, Mapping[str, str]] = {
     "sqs": {
         "AddPermission": "QueueUrl",
@@ -91,14 +94,23 @@ class ActRecorder:
         """Record what was done, or how it failed. Of acts that failed or changed nothing, only some are recorded: see
         `FailureLimit`."""
         act = self._act(actor, action, target, detail, result)
-        if result not in (OK, UNKNOWN) or not changed:
-            suppressed = self._failures.admit(actor)
-            if suppressed is None:
+        failed = result not in (OK, UNKNOWN) or not changed
+        if failed:
+            left_out = self._failures.admit(actor)
+            if left_out is None:
                 return
-            if suppressed:
-                more = f"{suppressed} more before failed or changed nothing"
+            if left_out:
+                more = f"{left_out} more before failed or changed nothing"
                 act = replace(act, detail=", ".join(filter(None, (act.detail, more))))
-        await self._log.record(act)
+        await self._log.record(act, failed=failed)
+        for source in self._failures.due():
+            await self._log.record(self._summary(source), failed=True)
+
+    def close(self) -> None:
+        """Sum up what was left out, and close the log."""
+        for source in self._failures.take_all():
+            self._log.record_later(self._summary(source), failed=True)
+        self._log.close()
 
     def wrap(self, service: str, operations: Mapping[str, Operation]) -> dict[str, Operation]:
         """The table with the administrative operations recorded."""
@@ -116,6 +128,10 @@ class ActRecorder:
             return await self.run(actor_of(call), action, operation(call, params), target, _detail(params), call)
 
         return run
+
+    def _summary(self, source: LeftOut) -> AdministrativeAct:
+        detail = f"{source.acts} further acts that failed or changed nothing were not recorded"
+        return self._act(source.last, LEAVE_OUT, "", detail, THROTTLED)
 
     def _act(self, actor: Actor, action: str, target: str, detail: str, result: str) -> AdministrativeAct:
         return AdministrativeAct(

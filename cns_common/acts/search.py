@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from cns_common.acts.log import FAILED
 from cns_common.acts.record import OK, AdministrativeAct
 from cns_common.events.newest import Newest, newest_of
 
@@ -41,7 +42,7 @@ class ActFilter(NamedTuple):
 
 def newest_acts(directory: Path, wanted: ActFilter, n: int) -> Newest[AdministrativeAct]:
     """Up to `n` of the newest acts that are wanted, the newest first."""
-    return newest_of([directory], _read, _MARK, (_MARK,), wanted.accepts, n, READ_BYTES_MAX)
+    return newest_of([directory, directory / FAILED], _read, _MARK, (_MARK,), wanted.accepts, n, READ_BYTES_MAX)
 
 
 def _read(line: bytes) -> AdministrativeAct | None:

@@ -36,13 +36,22 @@ class Reach:
 
 
 def folders_backwards(directories: Sequence[Path]) -> Iterator[list[SegmentFile]]:
-    """The segments of each hour's folder, without those of audit events; the newest folder first, and of its segments
-    the one that was written last."""
-    days = {(day.name, day) for directory in directories for day in _matching(directory, _DAY)}
-    for _, day in sorted(days, reverse=True):
-        for folder in sorted(_matching(day, _HOUR), reverse=True):
-            found = [_segment(path) for path in folder.glob(f"*{SEALED}*")]
+    """The segments of each hour in all directories, without those of audit events; the newest hour first, and of its
+    segments the one that was written last."""
+    for days in _newest_first(directories, _DAY):
+        for folders in _newest_first(days, _HOUR):
+            found = [_segment(path) for folder in folders for path in folder.glob(f"*{SEALED}*")]
             yield sorted([one for one in found if one is not None], key=lambda one: (-one.modified_s, one.path.name))
+
+
+def _newest_first(directories: Sequence[Path], name: re.Pattern[str]) -> Iterator[list[Path]]:
+    """The folders in the directories whose names match, those of one name together."""
+    found: dict[str, list[Path]] = {}
+    for directory in dict.fromkeys(directories):
+        for path in _matching(directory, name):
+            found.setdefault(path.name, []).append(path)
+    for key in sorted(found, reverse=True):
+        yield found[key]
 
 
 def _matching(directory: Path, name: re.Pattern[str]) -> list[Path]:

@@ -11,9 +11,11 @@ import pytest
 from structlog.testing import capture_logs
 
 from cns_common.acts import failure_limit
+from cns_common.acts.failure_limit import ACCOUNT as ACCOUNT_BUDGET
+from cns_common.acts.failure_limit import ADDRESS, FACE
 from cns_common.acts.log import ActWriter
 from cns_common.acts.record import OK, TEXT_BYTES_MAX, UNKNOWN, Actor, AdministrativeAct, short
-from cns_common.acts.recorder import ActRecorder
+from cns_common.acts.recorder import LEAVE_OUT, THROTTLED, ActRecorder
 from cns_common.acts.search import ActFilter, newest_acts
 from cns_common.aws.call import ANONYMOUS, INTERNAL_ACCOUNT, Call, root_caller
 from cns_common.clock import Clock
@@ -157,16 +159,31 @@ class Kept:
 
     def __init__(self) -> None:
         self.acts: list[AdministrativeAct] = []
+        self.failed: list[AdministrativeAct] = []
+        self.closed = False
 
-    async def record(self, act: AdministrativeAct) -> None:
+    async def record(self, act: AdministrativeAct, *, failed: bool = False) -> None:
+        self.record_later(act, failed=failed)
+
+    def record_later(self, act: AdministrativeAct, *, failed: bool = False) -> None:
         self.acts.append(act)
+        if failed:
+            self.failed.append(act)
 
-    record_later = close = None  # not of these tests
+    def close(self) -> None:
+        self.closed = True
 
 
-async def test_failures_of_anonymous_callers_are_one_a_second_with_the_number_of_the_others() -> None:
+STRANGER = Actor(via="aws", address="192.0.2.9")
+
+
+async def fail(recorder: ActRecorder, actor: Actor, n: int = 1) -> None:
+    for _ in range(n):
+        await recorder.record(actor, "sqs:DeleteQueue", "AccessDenied", "q", "Policy")
+
+
+async def test_failures_of_anonymous_callers_are_few_and_the_next_has_the_number_of_the_others() -> None:
     now, kept = Now(), Kept()
-    table: dict[str, Any] = {}
 
     async def unsubscribe(given: Call, params: dict[str, Any]) -> dict[str, Any]:
         if params["SubscriptionArn"] == "gone":
@@ -176,53 +193,109 @@ async def test_failures_of_anonymous_callers_are_one_a_second_with_the_number_of
             return {}
         raise RequestError("AuthorizationError", "no")
 
-    table = ActRecorder(kept, Clock(), now).wrap("sns", {"Unsubscribe": unsubscribe})  # type: ignore[arg-type]
+    table = ActRecorder(kept, Clock(), now).wrap("sns", {"Unsubscribe": unsubscribe})
     anonymous = call()
     anonymous.caller = ANONYMOUS
 
-    async def fail(caller: Call) -> None:
+    async def refuse(caller: Call) -> None:
         with pytest.raises(RequestError):
             await table["Unsubscribe"](caller, {"SubscriptionArn": "x" * 5_000})
 
     for _ in range(2_400):
-        await fail(anonymous)
+        await refuse(anonymous)
     await table["Unsubscribe"](anonymous, {"SubscriptionArn": "gone"})
-    assert len(kept.acts) == 1
+    assert len(kept.acts) == len(kept.failed) == ADDRESS.burst
     await table["Unsubscribe"](anonymous, {"SubscriptionArn": "mine"})
-    await fail(call())
-    assert [(act.account, act.result, act.detail) for act in kept.acts[1:]] == [
+    await refuse(call())
+    assert [(act.account, act.result, act.detail) for act in kept.acts[ADDRESS.burst :]] == [
         ("", OK, ""),
         (ACCOUNT, "AuthorizationError", ""),
     ]
-    now.s += 1
-    await fail(anonymous)
-    assert kept.acts[-1].detail == "2400 more before failed or changed nothing"
+    now.s += ADDRESS.interval_s
+    await refuse(anonymous)
+    assert kept.acts[-1].detail == f"{2_401 - ADDRESS.burst} more before failed or changed nothing"
+
+
+async def test_a_day_of_failures_is_small_however_many_addresses_they_come_from() -> None:
+    now, kept = Now(), Kept()
+    recorder = ActRecorder(kept, Clock(), now)
+    for minute in range(24 * 60):
+        for n in range(20):
+            await fail(recorder, STRANGER._replace(address=f"2001:db8::{minute:x}:{n:x}"))
+        now.s += 60
+    assert len(kept.acts) <= FACE.burst + DAY_S / FACE.interval_s + 24, "the budget of the face, and its summaries"
+    assert sum(len(msgspec.json.encode(act)) for act in kept.acts) < 5_000_000
+
+
+async def test_one_address_does_not_use_up_what_is_recorded_of_others() -> None:
+    kept = Kept()
+    recorder = ActRecorder(kept, Clock(), Now())
+    await fail(recorder, STRANGER, 1_000)
+    other = STRANGER._replace(address="192.0.2.10")
+    await fail(recorder, other)
+    assert kept.acts[-1].address == other.address
 
 
 async def test_failures_of_an_account_are_limited_apart_from_others_and_from_its_portal() -> None:
     now, kept = Now(), Kept()
-    recorder = ActRecorder(kept, Clock(), now)  # type: ignore[arg-type]
+    recorder = ActRecorder(kept, Clock(), now)
     visitor = SOMEBODY._replace(via="portal", principal="cns:portal/1")
     other = SOMEBODY._replace(account="222222222222")
     operator = SOMEBODY._replace(account="", principal="cns:operator")
     for actor in (SOMEBODY, visitor, other, operator):
-        for _ in range(50):
-            await recorder.record(actor, "sqs:DeleteQueue", "AccessDenied", "q", "Policy")
-    assert len(kept.acts) == 4 * failure_limit.PER_S
+        await fail(recorder, actor, ACCOUNT_BUDGET.burst + 40)
+    assert len(kept.acts) == 4 * ACCOUNT_BUDGET.burst
     for result in (OK, UNKNOWN):
         for _ in range(50):
             await recorder.record(SOMEBODY, "sqs:DeleteQueue", result, "q")
-    assert len(kept.acts) == 4 * failure_limit.PER_S + 100, "what was done, or may have been, is always recorded"
-    now.s += 1
-    await recorder.record(SOMEBODY, "sqs:DeleteQueue", "AccessDenied", "q", "Policy")
-    assert kept.acts[-1].detail == f"Policy, {50 - failure_limit.PER_S} more before failed or changed nothing"
+    assert len(kept.acts) == 4 * ACCOUNT_BUDGET.burst + 100, "what was done, or may have been, is always recorded"
+    assert len(kept.failed) == 4 * ACCOUNT_BUDGET.burst
+    now.s += ACCOUNT_BUDGET.interval_s
+    await fail(recorder, SOMEBODY)
+    assert kept.acts[-1].detail == "Policy, 40 more before failed or changed nothing"
 
 
-async def test_actors_without_end_are_limited_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(failure_limit, "ACTORS_MAX", 3)
+async def test_what_was_left_out_is_summed_up_within_an_hour_or_at_the_end() -> None:
+    now, kept = Now(), Kept()
+    recorder = ActRecorder(kept, Clock(), now)
+    await fail(recorder, STRANGER, ADDRESS.burst + 7)
+    now.s += failure_limit.SUMMARY_S
+    await recorder.record(SOMEBODY, "sqs:DeleteQueue", OK, "q")
+    done, summary = kept.acts[-2:]
+    text = "{} further acts that failed or changed nothing were not recorded"
+    assert (done.result, summary.action, summary.result) == (OK, LEAVE_OUT, THROTTLED)
+    assert (summary.detail, summary.address, summary.via) == (text.format(7), STRANGER.address, "aws")
+    await recorder.record(SOMEBODY, "sqs:DeleteQueue", OK, "q")
+    assert kept.acts[-1].action == "sqs:DeleteQueue", "once"
+    await fail(recorder, SOMEBODY, ACCOUNT_BUDGET.burst + 3)
+    recorder.close()
+    assert kept.closed and kept.acts[-1].detail == text.format(3)
+
+
+async def test_accounts_without_end_are_limited_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(failure_limit, "SOURCES_MAX", 3)
     limit = failure_limit.FailureLimit(Now())
-    admitted = [limit.admit(Actor(via="aws", account=f"{n:012}")) for n in range(100)]
-    assert sum(one is not None for one in admitted) == 3 + failure_limit.PER_S
+    admitted = [limit.admit(Actor(via="aws", account=f"{n:012}")) for n in range(1_000)]
+    assert sum(one is not None for one in admitted) == 3 + ACCOUNT_BUDGET.burst
+
+
+async def test_failures_push_no_act_out_that_was_done(tmp_path: Path) -> None:
+    clock, now = Clock(test=True), Now()
+    log = writer(tmp_path, clock, bytes_max=40_000)
+    recorder = ActRecorder(log, clock, now)
+    await recorder.record(SOMEBODY, "sqs:CreateQueue", OK, "first")
+    for n in range(600):
+        now.s += ACCOUNT_BUDGET.interval_s  # each is recorded
+        await recorder.record(SOMEBODY, "sqs:DeleteQueue", "AccessDenied", f"q{n:03}" + "x" * 200)
+        if n % 100 == 99:
+            clock.advance(61_000)  # the next clean-up
+    await recorder.record(SOMEBODY, "sqs:CreateQueue", OK, "last")
+    recorder.close()
+    kept = found(tmp_path)
+    assert [act.target for act in kept if act.result == OK] == ["last", "first"]
+    assert [act.target[:4] for act in found(tmp_path, 2)] == ["last", "q599"], "by time, of both directories"
+    assert sum([path.stat().st_size for path in tmp_path.rglob("*.jsonl*")]) < 70_000
+    assert 5 < len(kept) < 200
 
 
 @pytest.mark.parametrize("text", ["x", '"', "\\", "\x00", "é", "🙂", "\ud800", "\n\x01x"])

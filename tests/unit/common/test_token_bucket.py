@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 
-from cns_common.token_bucket import TokenBucket, TokenGrant
+from cns_common.token_bucket import Budget, TokenBucket, TokenGrant
 
 
 @pytest.mark.parametrize("per_second", [0.25, 1, 3, 50])
@@ -39,3 +39,19 @@ def test_an_empty_bucket_fills_at_its_pace() -> None:
     bucket = TokenBucket(0.5, 0.0, empty=True)
     assert bucket.take(0.0, 1) == TokenGrant(0, 2.0)
     assert bucket.take(2.0, 1) == TokenGrant(1)
+
+
+def test_a_budget_is_a_burst_and_then_a_slow_rate() -> None:
+    bucket = Budget(burst=5, interval_s=10).bucket(100.0)
+    assert [bucket.take(100.0, 1).tokens for _ in range(6)] == [1] * 5 + [0]
+    assert bucket.take(100.0, 1).wait_s == pytest.approx(10.0)
+    assert [bucket.take(110.0, 1).tokens for _ in range(2)] == [1, 0]
+    assert bucket.take(10_000.0, 10).tokens == 5, "no more than the burst"
+
+
+def test_tokens_that_are_put_back_are_taken_again() -> None:
+    bucket = Budget(burst=2, interval_s=10).bucket(0.0)
+    bucket.put_back(1)
+    assert bucket.take(0.0, 10).tokens == 2
+    bucket.put_back(1)
+    assert [bucket.take(0.0, 1).tokens for _ in range(2)] == [1, 0]
