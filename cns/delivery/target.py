@@ -125,6 +125,8 @@ class TargetCache:
         self._changes = 0
         self.changed: list[Callable[[str], None]] = []
         """Callbacks, called with the ARN of a subscription whose target is to be read again."""
+        self.all_changed: list[Callable[[], None]] = []
+        """Callbacks, called when any target may have changed without an announcement."""
         topics.changed.append(self._topic_changed)
         subscriptions.changed.append(self._subscription_changed)
 
@@ -140,6 +142,8 @@ class TargetCache:
         self._changes += 1
         self._targets.clear()
         self._topics.clear()
+        for callback in self.all_changed:
+            callback()
 
     async def _read(self, arns: Sequence[str]) -> list[Target]:
         changes = self._changes

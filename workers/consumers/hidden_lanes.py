@@ -1,11 +1,12 @@
-"""The lanes and message groups whose heads are hidden until their endpoint has room, or their subscription is resumed,
-so that they can be shown as soon as it is."""
+"""The lanes whose heads are hidden until their endpoint has room, so that they can be shown as soon as it has."""
 
 from __future__ import annotations
 
 import asyncio
 import heapq
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterable, Iterator
+from itertools import islice
 
 import structlog
 
@@ -28,19 +29,11 @@ class HiddenLanes:
     def __len__(self) -> int:
         return sum(map(len, self._handles.values()))
 
-    def __contains__(self, key: str) -> bool:
-        """Whether heads wait for this key."""
-        return key in self._handles
-
-    def is_full(self, entries_max: int) -> bool:
-        """Whether it has so many heads, with those that were taken and would be hidden still."""
-        return len(self._expiries) >= entries_max
-
-    def add(self, key: str, lane: str, handle: str, now_s: float, hidden_s: float = BLOCKED_S) -> None:
-        """Note a head that becomes visible by itself after `hidden_s`."""
+    def add(self, key: str, lane: str, handle: str, now_s: float) -> None:
+        """Note a head that becomes visible by itself after `BLOCKED_S`."""
         self.forget_visible(now_s)
         self._handles.setdefault(key, {})[lane] = handle
-        heapq.heappush(self._expiries, (now_s + hidden_s, key, lane, handle))
+        heapq.heappush(self._expiries, (now_s + BLOCKED_S, key, lane, handle))
 
     def take(self, key: str) -> list[str]:
         """Remove the heads that wait for this key, and return their handles."""
@@ -65,19 +58,25 @@ class HeadDisplay:
     def __init__(self, queue: str, port: QueuePort) -> None:
         self._queue = queue
         self._port = port
-        self._handles: list[str] = []
+        self._waiting: deque[Iterator[str]] = deque()
         self._showing: asyncio.Task[None] | None = None
 
-    def show(self, handles: Sequence[str]) -> None:
-        self._handles += handles
-        if self._handles and (self._showing is None or self._showing.done()):
+    def show(self, handles: Iterable[str]) -> None:
+        self._waiting.append(iter(handles))
+        if self._showing is None or self._showing.done():
             self._showing = asyncio.create_task(self._show())
 
     async def _show(self) -> None:
-        while self._handles:
-            handles = self._handles[:SHOWN_A_STEP]
-            del self._handles[:SHOWN_A_STEP]
+        while handles := self._next():
             try:
                 await self._port.settle(self._queue, renewals=[Renewal(self._queue, handle, 0) for handle in handles])
             except CnsError as error:  # they become visible by themselves later
                 log.info("lanes.wake_failed", queue=self._queue, heads=len(handles), error=str(error))
+
+    def _next(self) -> list[str]:
+        handles: list[str] = []
+        while self._waiting and len(handles) < SHOWN_A_STEP:
+            handles += islice(self._waiting[0], SHOWN_A_STEP - len(handles))
+            if len(handles) < SHOWN_A_STEP:
+                self._waiting.popleft()
+        return handles

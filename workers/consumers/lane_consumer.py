@@ -27,6 +27,7 @@ from workers.consumers.delivery_context import DeliveryContext
 from workers.consumers.hidden_lanes import HeadDisplay, HiddenLanes
 from workers.consumers.job_attempts import JobAttempts, NextAttempt, lane_name
 from workers.consumers.outcome_handler import HELD_TOO_LONG, OutcomeHandler
+from workers.consumers.paused_heads import PausedHeads
 from workers.consumers.running_jobs import RunningJobs
 from workers.delivery.channels import Channels
 from workers.delivery.traffic.admission import AdmissionController
@@ -45,8 +46,7 @@ BATCHES_AT_ONCE_MAX = 16
 """Without those that only wait for answers. Deferred deliveries come back in waves, and must not delay those that are
 due now."""
 HELD_RECHECK_S = 60.0
-"""The lane of a paused subscription is looked at so often; it is shown at once to a process that hears of the
-resumption."""
+"""The lane of a paused subscription is looked at so often, and at once after the resumption: see `PausedHeads`."""
 WAIT_S = 20.0
 QUEUE = jobs.LANES
 KILL_POINTS = SettlementKillPoints(begun=LANE_DELIVERED, settled=LANE_SETTLED, continued=LANE_SETTLED)
@@ -78,10 +78,9 @@ class LaneConsumer:
         self._running = RunningJobs(QUEUE, context.stats, BATCHES_AT_ONCE_MAX)
         self._jobs_a_receive = JOBS_A_RECEIVE_MAX
         self._hidden = HiddenLanes()
-        self._held = HiddenLanes()
+        self._held = PausedHeads(QUEUE, context.port, context.targets)
         self._display = HeadDisplay(QUEUE, context.port)
         admission.on_room = self._show_lanes
-        context.targets.changed.append(self._show_held)
 
     async def step(self) -> None:
         n = min(self._jobs_a_receive, await self._running.room())
@@ -92,8 +91,7 @@ class LaneConsumer:
             self._running.start(self._run(batch))
 
     def samples(self) -> list[Sample]:
-        self._held.forget_visible(_now_s())
-        return [LANES_WAITING.sample(len(self._hidden)), PAUSED_HEADS.sample(len(self._held), kind="lane")]
+        return [LANES_WAITING.sample(len(self._hidden)), PAUSED_HEADS.sample(self._held.count(), kind="lane")]
 
     async def drain(self, grace_s: float) -> int:
         """Wait for running batches to end. Give the rest back, and return how many those were."""
@@ -110,7 +108,7 @@ class LaneConsumer:
         )
         block = await batch.run()
         if block.paused:
-            await self._note_held(block.paused, batch.head)
+            await self._held.note(block.paused, batch.head.handle, HELD_RECHECK_S)
         if block.key:
             self._hide(block, batch.head)
             self._jobs_a_receive = max(self._jobs_a_receive // 2, 1)
@@ -126,19 +124,8 @@ class LaneConsumer:
 
     def _show_lanes(self, key: str) -> None:
         """The endpoint has room again, or it is known when it will."""
-        self._display.show(self._hidden.take(key))
-
-    async def _note_held(self, subscription: str, head: LeasedJob) -> None:
-        """Note a head that was hidden until its subscription is resumed, unless it was meanwhile."""
-        self._held.add(subscription, head.group, head.handle, _now_s(), HELD_RECHECK_S)
-        targets = await self._context.targets.find([subscription])
-        if not any(target.paused for target in targets):
-            self._show_held(subscription)
-
-    def _show_held(self, subscription: str) -> None:
-        """The subscription changed, so it may be resumed."""
-        if self._held:
-            self._display.show(self._held.take(subscription))
+        if handles := self._hidden.take(key):
+            self._display.show(handles)
 
 
 class LaneBatch:

@@ -6,23 +6,20 @@ follows from when they were enqueued, and their leases during the pause are writ
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 
-import structlog
 from msgspec.structs import replace
 
 from cns.delivery import jobs
 from cns.delivery.jobs import EndpointJob, Redelivery
 from cns.delivery.target import Target
 from cns.queue_port.contract import LeasedJob, Renewal
-from cns_common.errors import CnsError
 from cns_common.metrics.catalogue import PAUSED_HEADS
 from cns_common.metrics.model import Sample
 from workers.consumers.delivery_context import DeliveryContext
-from workers.consumers.hidden_lanes import HeadDisplay, HiddenLanes
 from workers.consumers.job_attempts import is_held_too_long
 from workers.consumers.outcome_handler import HELD_TOO_LONG
+from workers.consumers.paused_heads import PausedHeads
 from workers.jobs.receiver import ReceivedJob
 
 RECHECK_MS_MIN = 60_000
@@ -35,25 +32,16 @@ WAVE_MS = 5_000
 """Looks come in waves of this distance: ten in one commit cost hardly more than one."""
 GOLDEN_RATIO = 0.618034
 """Its multiples, without their whole parts, are spread evenly."""
-NOTED_MAX = 200_000
-"""Heads that a worker can show at a resumption. Those beyond go on when they are looked at."""
-
-
-log = structlog.get_logger(__name__)
 
 
 class PausedGroups:
     def __init__(self, queue: str, context: DeliveryContext) -> None:
         self._queue = queue
         self._context = context
-        self._noted = HiddenLanes()
-        self._display = HeadDisplay(queue, context.port)
-        self._looks: set[asyncio.Task[None]] = set()
-        context.targets.changed.append(self._look)
+        self._heads = PausedHeads(queue, context.port, context.targets)
 
     def samples(self) -> list[Sample]:
-        self._noted.forget_visible(_now_s())
-        return [PAUSED_HEADS.sample(len(self._noted), kind="fifo")]
+        return [PAUSED_HEADS.sample(self._heads.count(), kind="fifo")]
 
     async def target(self, received: ReceivedJob) -> Target | None:
         """The target of a job that a pause can hold."""
@@ -76,11 +64,7 @@ class PausedGroups:
 
     async def note(self, subscription: str, head: LeasedJob, hidden_ms: int) -> None:
         """Note a head that was hidden until its subscription is resumed, unless it was meanwhile."""
-        now_s = _now_s()
-        self._noted.forget_visible(now_s)
-        if not self._noted.is_full(NOTED_MAX):
-            self._noted.add(subscription, head.group, head.handle, now_s, hidden_ms / 1000)
-            await self._show_if_resumed(subscription)
+        await self._heads.note(subscription, head.handle, hidden_ms / 1000)
 
     async def write_off_leases(
         self, group: Sequence[ReceivedJob], target: Target, lease_ms: int
@@ -118,29 +102,8 @@ class PausedGroups:
         look_ms = now_ms + int(longest_ms * (1 + spread) / 2)
         return look_ms // WAVE_MS * WAVE_MS - now_ms
 
-    def _look(self, subscription: str) -> None:
-        """The subscription changed, so it may be resumed."""
-        if subscription in self._noted:
-            look = asyncio.create_task(self._show_if_resumed(subscription))
-            self._looks.add(look)
-            look.add_done_callback(self._looks.discard)
-
-    async def _show_if_resumed(self, subscription: str) -> None:
-        try:
-            targets = await self._context.targets.find([subscription])
-        except CnsError as error:  # a head that is shown in vain is hidden again
-            log.info("paused_groups.look_failed", subscription=subscription, error=str(error))
-        else:
-            if any(target.paused for target in targets):
-                return
-        self._display.show(self._noted.take(subscription))
-
 
 def _body(received: ReceivedJob) -> bytes:
     return jobs.encode(
         Redelivery(received.job, received.failures, received.first_attempt_ms, received.returns, received.ended)
     )
-
-
-def _now_s() -> float:
-    return asyncio.get_running_loop().time()

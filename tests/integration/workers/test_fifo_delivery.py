@@ -294,6 +294,24 @@ async def test_a_paused_subscription_holds_its_group_in_order(host: Host) -> Non
     assert await host.left() == 0
 
 
+async def test_a_resumption_that_was_not_announced_goes_on_when_the_cache_is_emptied(host: Host) -> None:
+    """As in a cluster without Redis: another process resumes the subscription."""
+    arn = await host.subscribed("a")
+    await host.pause(arn)
+    await host.put(arn, "1", "2")
+    await host.put(arn, "x", group="other")
+    await host.work()
+    changed, host.subscriptions.changed[:] = list(host.subscriptions.changed), []
+    await host.resume(arn)
+    host.subscriptions.changed[:] = changed
+    assert await host.port.receive(jobs.FIFO_ENDPOINT_JOBS, 10, LEASE_MS, 0) == []
+    host.context.targets.forget_all()  # every CACHE_AGE_S
+    while await host.left():
+        await host.work()  # long before the groups would be looked at by themselves
+    assert [text for text in host.endpoints.texts("a") if text != "x"] == ["1", "2"]
+    assert host.endpoints.texts("a").count("x") == 1
+
+
 async def test_a_pause_of_days_writes_nothing_into_jobs(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     arn = await host.subscribed("a")
     await host.pause(arn)
