@@ -15,6 +15,8 @@ EXAMPLES = {
     "account create": "cns account create",
     "account show": "cns account show 123456789012",
     "account list": "cns account list",
+    "account name": "cns account name 123456789012 'Ada Lovelace'",
+    "account password": "cns account password 123456789012",
     "account rotate": "cns account rotate 123456789012",
     "account delete": "cns account delete 123456789012",
     "account user add": "cns account user add 123456789012 alice",

@@ -45,14 +45,15 @@ _context.set_forkserver_preload(
 
 
 def run(
-    *words: str | Path, environment: Mapping[str, str] | None = None, cwd: Path | None = None
+    *words: str | Path, environment: Mapping[str, str] | None = None, cwd: Path | None = None, stdin: str = ""
 ) -> subprocess.CompletedProcess[str]:
-    """Run `cns` with these words. `environment` replaces the environment of the test."""
+    """Run `cns` with these words and standard input. `environment` replaces the environment of the test."""
     with tempfile.TemporaryDirectory() as directory:
-        out, err = Path(directory, "out"), Path(directory, "err")
+        given, out, err = Path(directory, "in"), Path(directory, "out"), Path(directory, "err")
+        given.write_text(stdin)
         arguments = [str(word) for word in words]
         process = _context.Process(
-            target=_run, args=(arguments, dict(environment or os.environ), cwd or Path.cwd(), out, err)
+            target=_run, args=(arguments, dict(environment or os.environ), cwd or Path.cwd(), given, out, err)
         )
         process.start()
         process.join(TIMEOUT_S)
@@ -63,7 +64,7 @@ def run(
         return subprocess.CompletedProcess(["cns", *arguments], process.exitcode, out.read_text(), err.read_text())
 
 
-def _run(words: list[str], environment: dict[str, str], cwd: Path, out: Path, err: Path) -> None:
+def _run(words: list[str], environment: dict[str, str], cwd: Path, given: Path, out: Path, err: Path) -> None:
     """Run the command. Called in the forked process."""
     from cns_cli.main import main
 
@@ -73,5 +74,6 @@ def _run(words: list[str], environment: dict[str, str], cwd: Path, out: Path, er
     for stream, number, path in ((sys.stdout, 1, out), (sys.stderr, 2, err)):
         stream.flush()
         os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT), number)
+    sys.stdin = given.open()
     sys.argv = ["cns", *words]
     main()

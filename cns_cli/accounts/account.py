@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from cns_backend.explain.words import one_line
 from cns_cli.accounts import user
 from cns_cli.accounts.account_access import make_key, run_on_accounts
 from cns_cli.acts import recorded
@@ -16,8 +17,11 @@ from cns_cli.output import print_json, print_value
 from cns_cli.progress import open_steps
 from cns_cli.store_access import open_service_backend, run_command
 from cns_common.aws.auth.accounts import Account
+from cns_common.aws.auth.passwords import check_password, hash_password
 from cns_common.configuration.settings import Settings, load_settings
+from cns_common.errors import RequestError
 
+LINE_BYTES_MAX = 4_096
 _KINDS = ("users", "queues", "topics", "subscriptions", "applications")
 
 app = typer.Typer(help="Accounts, their users and access keys.", no_args_is_help=True, add_completion=False)
@@ -46,6 +50,31 @@ def list_accounts(data: Data = None, json: Json = False) -> None:
     if not found:
         print("cns: no accounts; `cns account create` creates one", file=sys.stderr)
     _print_accounts(found, json=json)
+
+
+@app.command("name")
+def name_owner(account: str, name: str, data: Data = None, json: Json = False) -> None:
+    """Name the owner of an account; "" takes the name away."""
+    with recorded(data, "ChangeOwner", account, f"name {name}"):
+        run_on_accounts(data, lambda store, _: store.set_owner_name(account, name))
+    print_value({"account": account, "name": name}, "", json=json)
+
+
+@app.command("password")
+def password(
+    account: str,
+    remove: Annotated[bool, typer.Option("--remove", help="Take the password away: keys alone sign in.")] = False,
+    data: Data = None,
+    json: Json = False,
+) -> None:
+    """Set the password with which the account's owner signs in to the pages. It ends the sessions of the former one.
+
+    It asks for the password twice on a terminal, else it reads a line of standard input.
+    """
+    with recorded(data, "ChangeOwner", account, f"password {'removed' if remove else 'set'}"):
+        hashed = "" if remove else hash_password(_read_password())
+        run_on_accounts(data, lambda store, now_ms: store.set_password(account, hashed, now_ms))
+    print_value({"account": account, "hasPassword": not remove}, "", json=json)
 
 
 @app.command("delete")
@@ -95,9 +124,33 @@ def rotate(account: str, data: Data = None, json: Json = False) -> None:
     make_key(data, "RotateKeys", lambda store, now_ms: store.rotate(account, now_ms), account, json=json)
 
 
+def _read_password() -> str:
+    """Return a text that may be a password; another one ends the command."""
+    if sys.stdin.isatty():
+        given: str = typer.prompt("Password", hide_input=True, confirmation_prompt=True, err=True)
+    else:
+        given = sys.stdin.buffer.readline(LINE_BYTES_MAX).decode(errors="replace").rstrip("\r\n")
+    try:
+        check_password(given)
+    except RequestError as error:
+        sys.exit(f"cns: {error.message}")
+    return given
+
+
 def _print_accounts(accounts: list[Account], *, json: bool) -> None:
     if json:
-        print_json({"account": one.account, "createdAt": one.created_ms, "keyIds": one.key_ids} for one in accounts)
+        print_json(map(_members, accounts))
         return
     for account in accounts:
-        print(account.account, *account.key_ids)
+        owner = [f"owner: {one_line(account.name)}"] if account.name else []
+        print(account.account, *account.key_ids, *owner, *["has a password"] * account.has_password)
+
+
+def _members(account: Account) -> dict[str, object]:
+    return {
+        "account": account.account,
+        "createdAt": account.created_ms,
+        "keyIds": account.key_ids,
+        "name": account.name,
+        "hasPassword": account.has_password,
+    }

@@ -53,7 +53,7 @@ class PagesApp(FastAPI):
         context = PageContext(rest.calls, sessions, self._templates)
         reader = EventReader(sources.settings)
         groups: list[_Pages] = [
-            SignInPages(sessions, self._templates, rest.calls),
+            SignInPages(sessions, rest.console_sign_in, self._templates, rest.calls),
             QueuePages(context, rest.queue_routes, rest.message_routes, sources, reader),
             DeadLetterPages(context, rest.dead_letter_routes),
             TopicPages(context, rest.topic_routes, reader),

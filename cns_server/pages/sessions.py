@@ -1,4 +1,4 @@
-"""Sign-in of the pages: a cookie with a token that the access key signed, and a form token against forged requests."""
+"""Sessions of the pages: a cookie with a token that the caller's key signed; a form token against forged requests."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 from fastapi import Request, Response
 
+from cns_common.aws.call import Caller
 from cns_common.clock import Clock
 from cns_server.rest.authentication import Principal, RestAuthenticator
 from cns_server.rest.grants import Grant, sign_grant
@@ -72,23 +73,34 @@ class Sessions:
         self, response: Response, *, key_id: str, secret: str, operator_token: str, region: str, secure: bool
     ) -> Principal:
         """Set the cookies. Raises Problem 401 for wrong credentials."""
-        if region and not REGION.fullmatch(region):
-            raise Problem(400, "InvalidRequest", "A region is like us-east-1.")
+        check_region(region)
         if operator_token:
             principal = self._authenticator.bearer(operator_token, "")
-            token = operator_token
-        else:
-            caller = self._authenticator.by_secret(key_id, secret)
-            principal = Principal(caller=caller, region=region)
-            expires_s = self._clock.now_ms() // 1000 + SESSION_S
-            token = sign_grant(Grant(key_id, caller.account, expires_s, session=True), secret)
-        for name, value in ((COOKIE, token), (REGION_COOKIE, region)):
-            response.set_cookie(name, value, SESSION_S, path=_PATH, secure=secure, httponly=True, samesite="strict")
-        return principal
+            self._set_cookies(response, operator_token, region, secure=secure)
+            return principal
+        caller = self._authenticator.by_secret(key_id, secret)
+        return self.begin(response, caller, secret, region=region, secure=secure)
+
+    def begin(self, response: Response, caller: Caller, secret: str, *, region: str, secure: bool) -> Principal:
+        """Set the cookies of a session that the caller's key signs."""
+        expires_s = self._clock.now_ms() // 1000 + SESSION_S
+        token = sign_grant(Grant(caller.key_id, caller.account, expires_s, session=True), secret)
+        self._set_cookies(response, token, region, secure=secure)
+        return Principal(caller=caller, region=region)
 
     def sign_out(self, response: Response) -> None:
         response.delete_cookie(COOKIE, path=_PATH)
         response.delete_cookie(REGION_COOKIE, path=_PATH)
+
+    def _set_cookies(self, response: Response, token: str, region: str, *, secure: bool) -> None:
+        for name, value in ((COOKIE, token), (REGION_COOKIE, region)):
+            response.set_cookie(name, value, SESSION_S, path=_PATH, secure=secure, httponly=True, samesite="strict")
+
+
+def check_region(region: str) -> None:
+    """Raise Problem 400 for a text that is no region; '' is the service's own."""
+    if region and not REGION.fullmatch(region):
+        raise Problem(400, "InvalidRequest", "A region is like us-east-1.")
 
 
 def _is_narrow(principal: Principal) -> bool:

@@ -13,17 +13,21 @@ from cns_common.ids import uuid_text
 from cns_common.peer_address import peer_address
 from cns_server.pages.context import FIELDS_MAX, Form
 from cns_server.pages.rendering import Templates
-from cns_server.pages.sessions import FORM_FIELD, Sessions, SignInRequired, check_form
+from cns_server.pages.sessions import FORM_FIELD, Sessions, SignInRequired, check_form, check_region
+from cns_server.rest.authentication import Principal
 from cns_server.rest.calls import RestCalls
+from cns_server.rest.console_sign_in import ConsoleSignIn
 from cns_server.rest.problems import Problem
 
 ACTION = "cns:SignIn"
 _KEY_ID = re.compile("[A-Z0-9]{16,128}")
+_ACCOUNT = re.compile("[0-9]{12}")
 
 
 class SignInPages:
-    def __init__(self, sessions: Sessions, templates: Templates, calls: RestCalls) -> None:
+    def __init__(self, sessions: Sessions, console: ConsoleSignIn, templates: Templates, calls: RestCalls) -> None:
         self._sessions = sessions
+        self._console = console
         self._templates = templates
         self._calls = calls
 
@@ -50,14 +54,28 @@ class SignInPages:
         return response
 
     async def _sign_in(self, request: Request, response: Response, form: Form) -> None:
-        given = {name: form.text(name).strip() for name in ("key_id", "secret", "operator_token", "region")}
-        secure = request.url.scheme == "https"
+        account = form.text("account").strip()
         try:
-            principal = self._sessions.sign_in(response, secure=secure, **given)
+            if account:
+                principal = await self._sign_in_owner(request, response, form, account)
+            else:
+                principal = self._sign_in_key(request, response, form)
         except Problem as problem:
-            await self._calls.acts.record(_stranger(request, given["key_id"]), ACTION, problem.code)
+            target = account if _ACCOUNT.fullmatch(account) else ""
+            actor = _stranger(request, form.text("key_id").strip())
+            await self._calls.acts.record(actor, ACTION, problem.code, target)
             raise
         await self._calls.acts.record(actor_of(self._calls.begin_as(request, principal).call), ACTION, OK)
+
+    async def _sign_in_owner(self, request: Request, response: Response, form: Form, account: str) -> Principal:
+        region = form.text("region").strip()
+        check_region(region)
+        found = await self._console.sign_in(account, form.text("password"), _address(request))
+        return self._sessions.begin(response, *found, region=region, secure=_is_secure(request))
+
+    def _sign_in_key(self, request: Request, response: Response, form: Form) -> Principal:
+        given = {name: form.text(name).strip() for name in ("key_id", "secret", "operator_token", "region")}
+        return self._sessions.sign_in(response, secure=_is_secure(request), **given)
 
     async def sign_out(self, request: Request) -> Response:
         response = RedirectResponse("/ui/sign-in", 303)
@@ -72,10 +90,19 @@ class SignInPages:
 
 
 def _stranger(request: Request, key_id: str) -> Actor:
-    """Who could not sign in. What is no key id may be a secret in the wrong field, and is not recorded."""
+    """The actor of a sign-in that failed. A text that is no key id may be a secret in the wrong field, and is not
+    recorded."""
     return Actor(
         via="pages",
         key_id=key_id if _KEY_ID.fullmatch(key_id) else "",
-        address=peer_address(request.client.host) if request.client else "",
+        address=_address(request),
         request_id=uuid_text(),
     )
+
+
+def _address(request: Request) -> str:
+    return peer_address(request.client.host) if request.client else ""
+
+
+def _is_secure(request: Request) -> bool:
+    return request.url.scheme == "https"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Annotated, TypeVar
 
@@ -12,12 +13,14 @@ from cns_common.aws.auth.access_keys import AccessKey as StoredKey
 from cns_common.aws.auth.access_keys import described_key
 from cns_common.aws.auth.accounts import Account as StoredAccount
 from cns_common.aws.auth.accounts import AccountStore
+from cns_common.aws.auth.passwords import check_password, hash_password
 from cns_common.clock import Clock
 from cns_server.rest.calls import RestCall, RestCalls
 from cns_server.rest.dependencies import Begun
 from cns_server.rest.models import (
     AccessKey,
     Account,
+    AccountChange,
     AccountList,
     Activity,
     NewUser,
@@ -47,6 +50,7 @@ class AccountRoutes:
         add("/accounts", self.list_accounts, methods=["GET"], response_model=AccountList)
         add("/accounts", self.create_account, methods=["POST"], status_code=201, response_model=AccessKey)
         add(account, self.show_account, methods=["GET"], response_model=Account)
+        add(account, self.change_account, methods=["PATCH"], status_code=204, response_class=Response)
         add(
             account,
             self.delete_account,
@@ -66,7 +70,7 @@ class AccountRoutes:
     async def list_accounts(self, rest: Begun) -> AccountList:
         """All accounts, oldest first."""
         self._calls.check_operator(rest)
-        return AccountList(accounts=[_account(one.account, one.created_ms, one.key_ids) for one in await self._all()])
+        return AccountList(accounts=[_account(one) for one in await self._all()])
 
     async def create_account(self, rest: Begun) -> AccessKey:
         """A new account and its root's first key."""
@@ -77,8 +81,17 @@ class AccountRoutes:
         self._calls.check_administrator(rest, account)
         for one in await self._all():
             if one.account == account:
-                return _account(one.account, one.created_ms, one.key_ids)
+                return _account(one)
         raise Problem(404, "NoSuchAccount", f"There is no account {account}.")
+
+    async def change_account(self, rest: Begun, account: AccountId, body: AccountChange) -> None:
+        """Give the owner a name, and a password to sign in to the pages. A new password ends all its sessions."""
+        detail = [] if body.name is None else [f"name {body.name}"]
+        if body.password is not None:
+            detail.append(f"password {'set' if body.password else 'removed'}")
+        await self._act(
+            rest, account, "ChangeOwner", lambda now_ms: self._change_owner(account, body, now_ms), ", ".join(detail)
+        )
 
     async def delete_account(self, rest: Begun, account: AccountId, response: Response) -> RemovedItems:
         """Delete an account with its keys, users, queues, topics, subscriptions and platform applications.
@@ -200,6 +213,16 @@ class AccountRoutes:
 
         return await self._calls.act(rest, action, checked(), account, detail)
 
+    async def _change_owner(self, account: str, change: AccountChange, now_ms: int) -> None:
+        """A password that is refused changes nothing."""
+        if change.password:
+            check_password(change.password)
+        if change.name is not None:
+            await self._accounts.set_owner_name(account, change.name)
+        if change.password is not None:
+            hashed = await asyncio.to_thread(hash_password, change.password) if change.password else ""
+            await self._accounts.set_password(account, hashed, now_ms)
+
     async def _all(self) -> list[StoredAccount]:
         return await self._accounts.accounts()
 
@@ -208,8 +231,14 @@ def _activity(body: Activity) -> str:
     return "active" if body.active else "inactive"
 
 
-def _account(account: str, created_ms: int, key_ids: tuple[str, ...]) -> Account:
-    return Account(account=account, created_at=created_ms, key_ids=[key_id for key_id in key_ids if key_id])
+def _account(one: StoredAccount) -> Account:
+    return Account(
+        account=one.account,
+        created_at=one.created_ms,
+        key_ids=[key_id for key_id in one.key_ids if key_id],
+        name=one.name,
+        has_password=one.has_password,
+    )
 
 
 def _key(key: StoredKey) -> AccessKey:

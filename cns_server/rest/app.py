@@ -15,6 +15,7 @@ from cns_server.paths import REST_PREFIX
 from cns_server.rest.accounts import AccountRoutes
 from cns_server.rest.acts import ActRoutes
 from cns_server.rest.calls import RestCalls
+from cns_server.rest.console_sign_in import ConsoleSignIn
 from cns_server.rest.cursors import Cursors
 from cns_server.rest.debug.routes import DebugRoutes
 from cns_server.rest.deliveries.dead_letters import DeadLetterRoutes
@@ -80,6 +81,7 @@ class RestApp(FastAPI):
         self.message_routes = MessageRoutes(calls, queues, Cursors(receipt_key))
         self.topic_routes = TopicRoutes(calls)
         self.portal_link_routes = PortalLinkRoutes(calls, portal_links)
+        self.console_sign_in = ConsoleSignIn(backend.accounts, calls.authenticator)
         self.account_routes = AccountRoutes(calls, backend.accounts, AccountRemoval(backend, queues), clock)
         self.act_routes = ActRoutes(calls, acts)
         recent = RecentDeliveries(events)

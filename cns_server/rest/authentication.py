@@ -6,9 +6,11 @@ import base64
 import binascii
 import hmac
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from fastapi import Request
 
+from cns_common.aws.auth.access_keys import AccessKey
 from cns_common.aws.auth.authentication import Authenticator
 from cns_common.aws.call import Caller
 from cns_common.aws.http_request import HttpRequest
@@ -34,6 +36,13 @@ class Principal:
     region: str
     grant: Grant | None = None
     operator: bool = False
+
+
+class ConsoleCaller(NamedTuple):
+    """The root of an account that signed in with its password. `secret` signs its session."""
+
+    caller: Caller
+    secret: str
 
 
 class RestAuthenticator:
@@ -91,6 +100,16 @@ class RestAuthenticator:
         if known is None or not hmac.compare_digest(known[0].encode(), secret.encode()):
             raise Problem(401, "InvalidClientTokenId", "The access key does not exist, or its secret is wrong.")
         return known[1]
+
+    async def by_session_key(self, key: AccessKey) -> ConsoleCaller:
+        """The root of an account whose password was verified. The announcement of a new password may be late, so the
+        keys may be read again. Raises Problem 503 if that was not possible, or CnsError."""
+        if self._ring.find(key.key_id) is None:
+            await self._authenticator.learn_keys()
+        known = self._ring.find(key.key_id)
+        if known is None:
+            raise Problem(503, "ServiceUnavailable", "The password was changed just now. Try again.")
+        return ConsoleCaller(known[1], known[0])
 
     async def _signed(self, request: Request) -> Principal:
         """A signature for `sqs` or `sns`, as the credential says."""

@@ -221,7 +221,7 @@ class Permission(Wire):
 
 
 class Caller(Wire):
-    """Whom the service takes the credentials for."""
+    """The caller that the service identifies by the credentials."""
 
     account: str
     arn: str
@@ -241,6 +241,17 @@ class Account(Wire):
     account: str
     created_at: int
     key_ids: list[str]
+    name: str = Field("", description="Of the owner; empty if none was given.")
+    has_password: bool = Field(False, description="Whether the owner may sign in to the pages with a password.")
+
+
+class AccountChange(Wire):
+    """Changes to an account's owner. A member that is left out changes nothing."""
+
+    name: str | None = Field(None, description="Of the owner: 1 to 64 characters, not digits alone; empty: none.")
+    password: str | None = Field(
+        None, description="For the pages, 12 to 256 characters; empty: none. Its sessions end. It is never shown."
+    )
 
 
 class AccountList(Wire):

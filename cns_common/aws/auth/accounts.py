@@ -15,6 +15,7 @@ import apsw
 import msgspec
 
 from cns_common.aws.auth.access_keys import AccessKey, caller_of, new_key
+from cns_common.aws.auth.owners import ConsoleLogin, OwnerRecord, OwnerStore
 from cns_common.aws.auth.users import (
     User,
     UserRecord,
@@ -40,6 +41,8 @@ SCHEMA = (
     # not rows of access_keys: an older program knows no users, and would take their keys for the root's
     "CREATE TABLE IF NOT EXISTS account_users(account TEXT NOT NULL, name TEXT NOT NULL, version TEXT NOT NULL,"
     " record BLOB NOT NULL, PRIMARY KEY(account, name)) WITHOUT ROWID",
+    "CREATE TABLE IF NOT EXISTS account_owners(account TEXT PRIMARY KEY, name TEXT NOT NULL, sealed BLOB NOT NULL,"
+    " password_ms INTEGER NOT NULL) WITHOUT ROWID",
 )
 
 _KEYS = "SELECT account, key_id, sealed, created_ms FROM access_keys"
@@ -50,6 +53,12 @@ _INSERT_FIRST_KEY = (
 _USERS = "SELECT record FROM account_users"
 _INSERT_USER = "INSERT OR IGNORE INTO account_users VALUES (?, ?, ?, ?)"
 _REPLACE_USER = "UPDATE account_users SET version = ?, record = ? WHERE account = ? AND name = ? AND version = ?"
+_OWNERS = (
+    "SELECT account, name, sealed, password_ms FROM account_owners WHERE account IN (SELECT account FROM accounts)"
+)
+_NEW_OWNER = "INSERT INTO account_owners SELECT ?, ?, ?, ? WHERE EXISTS (SELECT 1 FROM accounts WHERE account = ?)"
+_SET_OWNER_NAME = f"{_NEW_OWNER} ON CONFLICT DO UPDATE SET name = excluded.name"
+_SET_PASSWORD = f"{_NEW_OWNER} ON CONFLICT DO UPDATE SET sealed = excluded.sealed, password_ms = excluded.password_ms"
 _DELETE_USER = "DELETE FROM account_users WHERE account = ? AND name = ? AND version = ?"
 
 
@@ -57,6 +66,10 @@ class Account(msgspec.Struct, frozen=True):
     account: str
     created_ms: int
     key_ids: tuple[str, ...]
+    name: str = ""
+    """The owner's name; '' if none was given."""
+    has_password: bool = False
+    """Whether the owner may sign in to the pages with a password."""
 
 
 class AccountStore(Protocol):
@@ -97,8 +110,20 @@ class AccountStore(Protocol):
 
     async def delete_user(self, account: Key, name: Key) -> None: ...
 
+    async def set_owner_name(self, account: Key, name: str) -> None:
+        """Name the owner; '' takes the name away. Raises RequestError for a name that another account has."""
+        ...
+
+    async def set_password(self, account: Key, password_hash: str, now_ms: int) -> None:
+        """Set the owner's password by a hash of `hash_password`; '' takes it away. All its sessions end."""
+        ...
+
+    async def login(self, name: str) -> ConsoleLogin | None:
+        """The account of this number or owner's name. None if it has no owner, or if several have the name."""
+        ...
+
     async def keys(self) -> list[AccessKey]:
-        """All valid keys with their secrets, for a process's key ring."""
+        """All valid keys with their secrets, for a process's key ring. Sessions of passwords have keys, too."""
         ...
 
     async def internal_key(self, now_ms: int) -> AccessKey:
@@ -111,11 +136,12 @@ def new_account() -> str:
 
 
 @refuse_bad_keys(AccountStore)
-class EmbeddedAccountStore(UserStore):
+class EmbeddedAccountStore(UserStore, OwnerStore):
     """An `AccountStore` in the store host's SQLite file."""
 
     def __init__(self, database: Database, seal: Seal) -> None:
-        super().__init__(seal)
+        UserStore.__init__(self, seal)
+        OwnerStore.__init__(self, seal)
         database.create_tables(SCHEMA)
         self._database = database
         self._seal = seal
@@ -141,7 +167,8 @@ class EmbeddedAccountStore(UserStore):
             "SELECT account, a.created_ms, group_concat(key_id) FROM accounts a LEFT JOIN access_keys k USING (account)"
             " GROUP BY account ORDER BY a.created_ms"
         ).fetchall()
-        return [Account(account, ms, tuple((ids or "").split(","))) for account, ms, ids in rows]
+        owners = {one.account: one for one in await self._owners()}
+        return [listed_account(account, ms, (ids or "").split(","), owners.get(account)) for account, ms, ids in rows]
 
     async def rotate(self, account: str, now_ms: int) -> AccessKey:
         key = new_key(account, now_ms)
@@ -158,7 +185,7 @@ class EmbeddedAccountStore(UserStore):
 
     async def delete(self, account: str) -> None:
         def delete(connection: apsw.Connection) -> None:
-            for table in ("account_users", "access_keys", "accounts"):
+            for table in ("account_owners", "account_users", "access_keys", "accounts"):
                 connection.execute(f"DELETE FROM {table} WHERE account = ?", (account,))
 
         if account != INTERNAL_ACCOUNT:
@@ -166,7 +193,8 @@ class EmbeddedAccountStore(UserStore):
             self._announce(account)
 
     async def keys(self) -> list[AccessKey]:
-        return self._open_secrets(self._database.reader.execute(_KEYS).fetchall()) + await self._user_keys()
+        roots = self._open_secrets(self._database.reader.execute(_KEYS).fetchall())
+        return roots + await self._user_keys() + await self._session_keys()
 
     async def internal_key(self, now_ms: int) -> AccessKey:
         """The key has a row and the account has none: so no list shows the account."""
@@ -219,15 +247,15 @@ class EmbeddedAccountStore(UserStore):
 
     async def _insert_user(self, record: UserRecord) -> bool:
         row = (record.account, stored_name(record.name), record.version, encode_user(record))
-        return await self._write_user(_INSERT_USER, row)
+        return await self._write_row(_INSERT_USER, row)
 
     async def _replace_user(self, version: str, record: UserRecord, *, delete: bool) -> bool:
         key = (record.account, stored_name(record.name), version)
         if delete:
-            return await self._write_user(_DELETE_USER, key)
-        return await self._write_user(_REPLACE_USER, (record.version, encode_user(record), *key))
+            return await self._write_row(_DELETE_USER, key)
+        return await self._write_row(_REPLACE_USER, (record.version, encode_user(record), *key))
 
-    async def _write_user(self, statement: str, values: tuple[Any, ...]) -> bool:
+    async def _write_row(self, statement: str, values: tuple[Any, ...]) -> bool:
         def write(connection: apsw.Connection) -> bool:
             connection.execute(statement, values)
             return connection.changes() == 1
@@ -236,6 +264,22 @@ class EmbeddedAccountStore(UserStore):
 
     async def _notify_key_change(self, account: str) -> None:
         self._announce(account)
+
+    # -- owners -------------------------------------------------------------------------------------------------------
+
+    async def _owners(self) -> Sequence[OwnerRecord]:
+        return [OwnerRecord(*row) for row in self._database.reader.execute(_OWNERS)]
+
+    async def _write_owner_name(self, account: str, name: str) -> bool:
+        return await self._write_row(_SET_OWNER_NAME, (account, name, b"", 0, account))
+
+    async def _write_password(self, account: str, sealed: bytes, now_ms: int) -> bool:
+        return await self._write_row(_SET_PASSWORD, (account, "", sealed, now_ms, account))
+
+
+def listed_account(account: str, created_ms: int, key_ids: Sequence[str], owner: OwnerRecord | None) -> Account:
+    name, has_password = ("", False) if owner is None else (owner.name, bool(owner.sealed))
+    return Account(account, created_ms, tuple(key_ids), name, has_password)
 
 
 class KeyRing:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cns_common.aws.auth.access_keys import AccessKey, new_key
-from cns_common.aws.auth.accounts import Account, AccountStore, new_account
+from cns_common.aws.auth.accounts import Account, AccountStore, listed_account, new_account
+from cns_common.aws.auth.owners import OwnerRecord, OwnerStore
 from cns_common.aws.auth.users import UserRecord, UserStore, decode_user, encode_user, no_such_account, stored_name
 from cns_common.aws.call import INTERNAL_ACCOUNT
 from cns_common.cassandra.change_listeners import ChangeNotifier
@@ -18,7 +19,7 @@ from cns_common.store_keys import refuse_bad_keys
 TABLES = (
     # one partition: every process reads all rows into its key ring
     "CREATE TABLE IF NOT EXISTS accounts(shard int, account text, created_ms bigint, key_id text, sealed blob,"
-    " key_created_ms bigint, PRIMARY KEY(shard, account))",
+    " key_created_ms bigint, owner_name text, password blob, password_ms bigint, PRIMARY KEY(shard, account))",
     "CREATE TABLE IF NOT EXISTS account_users(shard int, account text, name text, version text, record blob,"
     " PRIMARY KEY(shard, account, name))",
 )
@@ -33,6 +34,11 @@ _INSERT = Statement(
 _ROTATE = Statement(
     "UPDATE accounts SET key_id = ?, sealed = ?, key_created_ms = ? WHERE shard = 0 AND account = ? IF EXISTS",
     idempotent=False,
+)
+_SET_OWNER_NAME = Statement("UPDATE accounts SET owner_name = ? WHERE shard = 0 AND account = ? IF EXISTS")
+_SET_PASSWORD = Statement("UPDATE accounts SET password = ?, password_ms = ? WHERE shard = 0 AND account = ? IF EXISTS")
+_OWNERS = Statement(
+    f"SELECT account, owner_name, password, password_ms FROM accounts WHERE shard = 0 AND account > ? LIMIT {PAGE_ROWS}"
 )
 _DELETE = Statement("DELETE FROM accounts WHERE shard = 0 AND account = ? IF EXISTS")
 _SELECT = "SELECT account, created_ms, key_id, sealed, key_created_ms FROM accounts WHERE shard = 0"
@@ -57,12 +63,13 @@ _DELETE_USER = Statement(
 
 
 @refuse_bad_keys(AccountStore)
-class CassandraAccountStore(ChangeNotifier[str], UserStore):
+class CassandraAccountStore(ChangeNotifier[str], UserStore, OwnerStore):
     """An `AccountStore` in Cassandra."""
 
     def __init__(self, cassandra: Cassandra, seal: Seal) -> None:
         ChangeNotifier.__init__(self)
         UserStore.__init__(self, seal)
+        OwnerStore.__init__(self, seal)
         self._cassandra = cassandra
         self._seal = seal
 
@@ -78,8 +85,9 @@ class CassandraAccountStore(ChangeNotifier[str], UserStore):
 
     async def accounts(self) -> list[Account]:
         rows = sorted(await self._rows(), key=lambda row: row[1])
+        owners = {one.account: one for one in await self._owners()}
         return [
-            Account(account, created_ms, (key_id,))
+            listed_account(account, created_ms, (key_id,), owners.get(account))
             for account, created_ms, key_id, *_ in rows
             if account != INTERNAL_ACCOUNT
         ]
@@ -101,7 +109,8 @@ class CassandraAccountStore(ChangeNotifier[str], UserStore):
         await self._notify(account)
 
     async def keys(self) -> list[AccessKey]:
-        return [self._open(row) for row in await self._rows()] + await self._user_keys()
+        roots = [self._open(row) for row in await self._rows()]
+        return roots + await self._user_keys() + await self._session_keys()
 
     async def internal_key(self, now_ms: int) -> AccessKey:
         """When two processes make the key at the same time, one of the two is stored, and both return it."""
@@ -114,12 +123,12 @@ class CassandraAccountStore(ChangeNotifier[str], UserStore):
             return self._open(row)
         raise StoreUnavailable("the key that another process made is not readable yet")
 
-    async def _rows(self) -> list[Row]:
+    async def _rows(self, statement: Statement = _PAGE) -> list[Row]:
         rows: list[Row] = []
-        page = await self._cassandra.run(_PAGE, "")
+        page = await self._cassandra.run(statement, "")
         while page:
             rows += page
-            page = await self._cassandra.run(_PAGE, page[-1][0]) if len(page) == PAGE_ROWS else []
+            page = await self._cassandra.run(statement, page[-1][0]) if len(page) == PAGE_ROWS else []
         return rows
 
     async def _insert(self, key: AccessKey) -> bool:
@@ -183,3 +192,22 @@ class CassandraAccountStore(ChangeNotifier[str], UserStore):
 
     async def _notify_key_change(self, account: str) -> None:
         await self._notify(account)
+
+    # -- owners -------------------------------------------------------------------------------------------------------
+
+    async def _owners(self) -> Sequence[OwnerRecord]:
+        return [
+            OwnerRecord(account, name or "", password or b"", password_ms or 0)
+            for account, name, password, password_ms in await self._rows(_OWNERS)
+            if account != INTERNAL_ACCOUNT and (name or password)
+        ]
+
+    async def _write_owner_name(self, account: str, name: str) -> bool:
+        """A lost answer is repeated: the statement does the same again."""
+        return await self._write_owner(account, _SET_OWNER_NAME, name)
+
+    async def _write_password(self, account: str, sealed: bytes, now_ms: int) -> bool:
+        return await self._write_owner(account, _SET_PASSWORD, sealed, now_ms)
+
+    async def _write_owner(self, account: str, statement: Statement, *values: object) -> bool:
+        return account != INTERNAL_ACCOUNT and await self._cassandra.run_conditional(statement, *values, account)

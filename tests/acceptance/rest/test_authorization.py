@@ -35,6 +35,7 @@ BODIES: dict[str, dict[str, Any]] = {
     "testFilter": {"policy": {"a": ["b"]}},
     "createPermission": {"levels": ["PutMessage"]},
     "createToken": {"levels": ["PutMessage"]},
+    "changeAccount": {"name": "Mallory"},
     "addUser": {"name": "mallory"},
     "changeUser": {"active": False},
     "changeUserKey": {"active": False},

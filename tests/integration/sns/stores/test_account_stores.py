@@ -16,7 +16,7 @@ from cns_common.aws.auth.accounts import AccountStore, EmbeddedAccountStore
 from cns_common.aws.auth.accounts_cassandra import CassandraAccountStore
 from cns_common.aws.call import INTERNAL_ACCOUNT
 from cns_common.cassandra.connection import CassandraAddress
-from cns_common.cassandra.session import Cassandra
+from cns_common.cassandra.session import Cassandra, Statement
 from cns_common.clock import Clock
 from cns_common.errors import RequestError, StartError
 from cns_common.sealing import Seal
@@ -68,6 +68,66 @@ async def test_a_rotated_key_replaces_the_old_one(stores: Stores) -> None:
     assert await stores.accounts.keys() == [after]
 
 
+async def test_an_owner_has_a_name_that_no_other_has(stores: Stores) -> None:
+    accounts = stores.accounts
+    first, second = [(await accounts.create(ms)).account for ms in (1, 2)]
+    await accounts.set_owner_name(first, "Ada Lovelace")
+    with pytest.raises(RequestError, match="another account has"):
+        await accounts.set_owner_name(second, "ada lovelace")
+    await accounts.set_owner_name(first, "ADA LOVELACE")
+    assert [(one.account, one.name, one.has_password) for one in await accounts.accounts()] == [
+        (first, "ADA LOVELACE", False),
+        (second, "", False),
+    ]
+    await accounts.set_owner_name(first, "")
+    await accounts.set_owner_name(second, "Ada Lovelace")
+    for name in ("1" * 12, " a", "a ", "a\nb", "x" * 65):
+        with pytest.raises(RequestError, match="An owner's name is"):
+            await accounts.set_owner_name(first, name)
+    for account in ("000000000001", INTERNAL_ACCOUNT):
+        with pytest.raises(RequestError, match="there is no account"):
+            await accounts.set_owner_name(account, "Nobody")
+
+
+async def test_a_password_has_a_key_that_signs_sessions_until_it_changes(stores: Stores) -> None:
+    accounts = stores.accounts
+    root = await accounts.create(1)
+    assert await accounts.login(root.account) is None
+    changes: list[str] = []
+    accounts.changed.append(changes.append)
+    await accounts.set_password(root.account, "scrypt$hash", 2)
+    assert changes == [root.account], "so that all processes read the keys"
+    await accounts.set_owner_name(root.account, "Ada")
+    logins = [await accounts.login(name) for name in (root.account, "Ada", "ada")]
+    login = logins[0]
+    assert login is not None and (login.account, login.password) == (root.account, "scrypt$hash")
+    assert logins == [login] * 3
+    (console,) = [key for key in await accounts.keys() if key != root]
+    assert (console, console.created_ms) == (login.key, 2)
+    assert console.key_id.startswith(f"CONSOLE{root.account}")
+    assert [(one.name, one.has_password, one.key_ids) for one in await accounts.accounts()] == [
+        ("Ada", True, (root.key_id,))
+    ]
+    await accounts.set_password(root.account, "scrypt$other", 3)
+    (other,) = [key for key in await accounts.keys() if key != root]
+    assert other.secret != console.secret and other.key_id != console.key_id
+    await accounts.set_password(root.account, "", 4)
+    assert await accounts.keys() == [root]
+    login = await accounts.login("Ada")
+    assert login is not None and (login.password, login.key) == ("", None)
+    with pytest.raises(RequestError, match="there is no account"):
+        await accounts.set_password("000000000001", "scrypt$hash", 5)
+
+
+async def test_an_owner_goes_with_the_account(stores: Stores) -> None:
+    account = (await stores.accounts.create(1)).account
+    await stores.accounts.set_owner_name(account, "Ada")
+    await stores.accounts.set_password(account, "scrypt$hash", 2)
+    await stores.accounts.delete(account)
+    assert await stores.accounts.keys() == []
+    assert await stores.accounts.login("Ada") is None
+
+
 async def test_the_internal_key_is_in_no_list(stores: Stores) -> None:
     created = await asyncio.gather(*[stores.accounts.internal_key(1) for _ in range(3)])
     assert {key.account for key in created} == {INTERNAL_ACCOUNT}
@@ -84,7 +144,10 @@ async def test_a_signing_key_is_created_once(stores: Stores) -> None:
 
 async def test_secrets_are_sealed_in_cassandra(cassandra_address: CassandraAddress) -> None:
     async with emptied(cassandra_address) as cassandra:
-        await CassandraAccountStore(cassandra, SEAL).create(1)
+        accounts = CassandraAccountStore(cassandra, SEAL)
+        await accounts.set_password((await accounts.create(1)).account, "scrypt$hash", 2)
+        rows = await cassandra.run(Statement("SELECT password FROM accounts WHERE shard = 0"))
+        assert rows and b"scrypt" not in rows[0][0]
         with pytest.raises(StartError, match="master key"):
             await CassandraAccountStore(cassandra, Seal(b"x" * 32)).keys()
 
