@@ -14,6 +14,7 @@ from cns.client.dead_letters import DeadLetter, DeadLetterQueue, Redrive
 from cns_cli.options import Json
 from cns_cli.output import print_json, print_table, print_value
 from cns_cli.remote.connection import EXIT_REFUSED, Service, with_service
+from cns_cli.remote.paging import first_messages, pages
 from cns_cli.remote.redrive import redrive
 
 PAGE = 100
@@ -92,17 +93,13 @@ def cancel(service: Service, name: Name, json: Json = False) -> None:
 
 
 def _all_queues(client: Client) -> list[DeadLetterQueue]:
-    """Of all pages, each once with all that sends there."""
+    """Return the dead-letter queues of all pages, each once, with everything that sends to it."""
     found: dict[str, DeadLetterQueue] = {}
-    after = ""
-    while True:
-        page = client.dead_letter_queues(after)
+    for page in pages(client.dead_letter_queues):
         for one in page.dead_letter_queues:
             known = found.get(one.arn)
             found[one.arn] = one if known is None else _joined(known, one)
-        if not page.next:
-            return [found[arn] for arn in sorted(found)]
-        after = page.next
+    return [found[arn] for arn in sorted(found)]
 
 
 def _joined(known: DeadLetterQueue, later: DeadLetterQueue) -> DeadLetterQueue:
@@ -123,11 +120,4 @@ def _row(one: DeadLetterQueue) -> tuple[object, ...]:
 
 
 def _letters(client: Client, name: str, n: int) -> Iterator[DeadLetter]:
-    after = ""
-    while n > 0:
-        page = client.dead_letters(name, after=after, limit=min(n, PAGE))
-        yield from page.messages
-        n -= len(page.messages)
-        if not page.next:
-            return
-        after = page.next
+    return first_messages(lambda after, limit: client.dead_letters(name, after=after, limit=limit), n, PAGE)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Iterator
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -14,6 +15,7 @@ from cns.client.values import BrowsedMessage, ReceivedMessage
 from cns_cli.options import Json
 from cns_cli.output import print_json, print_table, print_value
 from cns_cli.remote.connection import EXIT_USAGE, Service, with_service
+from cns_cli.remote.paging import first_messages, pages
 from cns_cli.remote.redrive import redrive
 
 app = typer.Typer(help="Queues and their messages, over the REST API.", no_args_is_help=True, add_completion=False)
@@ -202,14 +204,7 @@ def read_attributes(words: list[str] | None, default_true: str = "") -> dict[str
 
 
 def _names(client: Client, prefix: str) -> list[str]:
-    names: list[str] = []
-    after = ""
-    while True:
-        page = client.list_queues(prefix, after)
-        names += page.queues
-        if not page.next:
-            return names
-        after = page.next
+    return [name for page in pages(partial(client.list_queues, prefix)) for name in page.queues]
 
 
 def _counted(client: Client, name: str) -> dict[str, int]:
@@ -227,14 +222,7 @@ def _texts(text: str) -> Iterator[str]:
 
 
 def _browse(client: Client, name: str, n: int) -> Iterator[BrowsedMessage]:
-    after = ""
-    while n > 0:
-        page = client.browse_messages(name, after=after, limit=min(n, TAIL_PAGE))
-        yield from page.messages
-        n -= len(page.messages)
-        if not page.next:
-            return
-        after = page.next
+    return first_messages(lambda after, limit: client.browse_messages(name, after=after, limit=limit), n, TAIL_PAGE)
 
 
 def _print_received(message: ReceivedMessage, *, json: bool) -> None:

@@ -21,6 +21,7 @@ from cns_cli.durations import duration_ms
 from cns_cli.options import Json
 from cns_cli.output import print_json, print_table, print_value
 from cns_cli.remote.connection import EXIT_USAGE, Service, with_service
+from cns_cli.remote.paging import pages
 from cns_common.errors import RequestError
 
 EXIT_NO_MATCH = 1
@@ -200,11 +201,8 @@ def _stored(client: Client, arn: str) -> tuple[str, Scope]:
 
 
 def _subscriptions(client: Client) -> Iterator[Subscription]:
-    """Those of all topics of the account."""
-    page = client.list_subscriptions()
-    yield from page.subscriptions
-    while page.next:
-        page = client.list_subscriptions(page.next)
+    """Yield the subscriptions of all topics of the account, page by page."""
+    for page in pages(client.list_subscriptions):
         yield from page.subscriptions
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -12,6 +12,7 @@ from cns.client.values import Subscription
 from cns_cli.options import Json
 from cns_cli.output import print_json, print_table, print_value
 from cns_cli.remote.connection import Service, with_service
+from cns_cli.remote.paging import pages
 from cns_cli.remote.queue import Attributes, read_attributes
 
 app = typer.Typer(help="Topics and subscriptions, over the REST API.", no_args_is_help=True, add_completion=False)
@@ -23,7 +24,7 @@ Name = Annotated[str, typer.Argument(metavar="TOPIC")]
 @with_service
 def list_topics(service: Service, json: Json = False) -> None:
     """List topics. Example: cns topic list"""
-    arns = service.run(lambda client: list(_topics(client)))
+    arns = service.run(lambda client: [arn for page in pages(client.list_topics) for arn in page.topics])
     if json:
         print_json({"topic": arn.rpartition(":")[2], "arn": arn} for arn in arns)
     else:
@@ -73,7 +74,11 @@ def subscribe(
 @with_service
 def subscriptions(service: Service, name: Name, json: Json = False) -> None:
     """List a topic's subscriptions. Example: cns topic subscriptions news"""
-    found = service.run(lambda client: list(_subscriptions(client, name)))
+
+    def work(client: Client) -> list[Subscription]:
+        return [one for page in pages(partial(client.list_topic_subscriptions, name)) for one in page.subscriptions]
+
+    found = service.run(work)
     if json:
         print_json(found)
     else:
@@ -98,23 +103,3 @@ def publish(
         ),
     )
     print_value(published, published.message_id, json=json)
-
-
-def _topics(client: Client) -> Iterator[str]:
-    after = ""
-    while True:
-        page = client.list_topics(after)
-        yield from page.topics
-        if not page.next:
-            return
-        after = page.next
-
-
-def _subscriptions(client: Client, name: str) -> Iterator[Subscription]:
-    after = ""
-    while True:
-        page = client.list_topic_subscriptions(name, after)
-        yield from page.subscriptions
-        if not page.next:
-            return
-        after = page.next

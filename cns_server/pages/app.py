@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Protocol
 
 from fastapi import FastAPI, Request, Response
-from fastapi.exceptions import RequestValidationError
 from fastapi.responses import RedirectResponse
-from starlette.exceptions import HTTPException
-from starlette.staticfiles import StaticFiles
 
 from cns_common.aws.http_request import HttpRequest
 from cns_common.aws.protocol.errors import Answer
-from cns_common.errors import CnsError
 from cns_server.pages.accounts import AccountPages
 from cns_server.pages.acts import ActPages
 from cns_server.pages.context import PageContext
 from cns_server.pages.dead_letters import DeadLetterPages
 from cns_server.pages.endpoints import EndpointPages
+from cns_server.pages.html_app import HtmlApp
 from cns_server.pages.messages import MessagePages
 from cns_server.pages.queues import QueuePages
 from cns_server.pages.rendering import Templates
@@ -30,16 +26,14 @@ from cns_server.pages.sources import EventReader, PageSources
 from cns_server.pages.subscriptions import SubscriptionPages
 from cns_server.pages.topics import TopicPages
 from cns_server.rest.app import RestApp
-from cns_server.rest.problems import Problem, status_and_text, title_of
-
-STATIC = Path(__file__).parent / "static"
+from cns_server.rest.problems import title_of
 
 
 class _Pages(Protocol):
     def add_to(self, app: FastAPI) -> None: ...
 
 
-class PagesApp(FastAPI):
+class PagesApp(HtmlApp):
     def __init__(
         self,
         rest: RestApp,
@@ -47,8 +41,9 @@ class PagesApp(FastAPI):
         *,
         version: str,
     ) -> None:
-        super().__init__(openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)
+        super().__init__()
         self._templates = Templates(version)
+        self.add_exception_handler(SignInRequired, _sign_in_page)
         sessions = Sessions(rest.calls.authenticator, rest.clock)
         context = PageContext(rest.calls, sessions, self._templates)
         reader = EventReader(sources.settings)
@@ -67,8 +62,6 @@ class PagesApp(FastAPI):
         ]
         for group in groups:
             group.add_to(self)
-        self.mount("/static", StaticFiles(directory=STATIC), name="static")
-        self._add_failures()
 
     def landing(self, request: HttpRequest) -> Answer:
         """The answer to a browser that opens the port."""
@@ -76,28 +69,12 @@ class PagesApp(FastAPI):
         headers = [header for header in page.raw_headers if header[0] != b"content-length"]
         return Answer(page.status_code, headers, bytes(page.body))
 
-    def _add_failures(self) -> None:
-        """Errors as pages."""
-
-        @self.exception_handler(SignInRequired)
-        async def sign_in(_: Request, __: SignInRequired) -> Response:
-            return RedirectResponse("/ui/sign-in", 303)
-
-        @self.exception_handler(Problem)
-        @self.exception_handler(CnsError)
-        async def refused(request: Request, error: CnsError | Problem) -> Response:
-            return self._failure(request, *status_and_text(error))
-
-        @self.exception_handler(RequestValidationError)
-        async def invalid(request: Request, _: RequestValidationError) -> Response:
-            return self._failure(request, 400, "InvalidRequest", "The request is not one that these pages send.")
-
-        @self.exception_handler(HTTPException)
-        async def routing(request: Request, error: HTTPException) -> Response:
-            return self._failure(request, error.status_code, "NotFound", "There is no such page.")
-
-    def _failure(self, request: Request, status: int, code: str, detail: str) -> Response:
+    def failure_page(self, request: Request, status: int, code: str, detail: str) -> Response:
         path = request.url.path
         back = path if request.method == "GET" else path.rpartition("/")[0] or "/ui/"
         values = {"title": title_of(code), "detail": detail, "back": "/ui/" if request.method == "GET" else back}
         return self._templates.page(request, "failure.html", None, status, **values)
+
+
+async def _sign_in_page(_: Request, __: Exception) -> Response:
+    return RedirectResponse("/ui/sign-in", 303)
