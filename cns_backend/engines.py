@@ -105,9 +105,9 @@ class ChosenEngines(NamedTuple):
 
     running: tuple[str, ...]
     default: str
-    """Of queues whose CreateQueue names no engine."""
+    """The engine of queues whose CreateQueue names none."""
     internal: str
-    """Of CNS's own queues."""
+    """The engine of CNS's own queues."""
 
 
 def choose_engines(settings: Settings, own: str, capabilities: Mapping[str, Capabilities]) -> ChosenEngines:

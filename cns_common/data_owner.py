@@ -1,4 +1,4 @@
-"""What root does in the data directory of another user, who may have put links there, without harm to other files."""
+"""Lets root write into the data directory of another user. Links that this user put there do no harm to other files."""
 
 from __future__ import annotations
 

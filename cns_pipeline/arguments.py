@@ -24,7 +24,7 @@ LOCK = "ingest.lock"
 
 
 class Outcome(NamedTuple):
-    """What a job prints for people, the exit code of its command, and what it prints as JSON for programs."""
+    """The result of a job: its text for people, the exit code of its command, and its JSON for programs."""
 
     text: str
     exit_code: int = 0

@@ -15,7 +15,7 @@ from cns_pipeline.paths import PipelinePaths
 from cns_pipeline.storage import FileStore
 
 ENTRIES_FREE = 10_000
-"""So many entries of segments that are gone are not worth a trim."""
+"""The checkpoint is trimmed only if more of its entries than this are of removed segments."""
 _VERSION = b"v1"
 _COMPACT = ".compact"
 

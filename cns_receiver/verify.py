@@ -20,7 +20,7 @@ CHECK_BYTES = 1_000
 """Memory of a waiting check, besides the body."""
 CERTIFICATES_MAX = 64
 FAILURE_CACHED_S = 10.0
-"""So long a failed fetch of a certificate is not repeated."""
+"""The time for which a failed fetch of a certificate is not repeated."""
 
 
 class _Check(NamedTuple):

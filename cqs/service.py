@@ -27,12 +27,12 @@ _AWS_WAITS = QueueWaits()
 
 
 class EngineRoles(NamedTuple):
-    """The engines, by name, of what names none."""
+    """The names of the engines that queues get whose CreateQueue names none."""
 
     new_queues: str
-    """Of queues that are created without the attribute `Engine`."""
+    """The engine of customers' queues that are created without the attribute `Engine`."""
     internal: str
-    """Of CNS's own queues."""
+    """The engine of CNS's own queues."""
 
 
 _EMBEDDED = EngineRoles("embedded", "embedded")

@@ -32,7 +32,7 @@ def _arguments(request: ApiRequest[T]) -> dict[str, Any]:
 
 
 def find_caller(url: str, credentials: Credentials) -> values.Caller:
-    """Whom the service takes the credentials for. Raises ApiError."""
+    """The caller that the service identifies by the credentials. Raises ApiError."""
     request = ApiRequest("GET", "/caller", values.Caller)
     with httpx.Client(**_options(url, credentials, "")) as http:
         return request.read(http.request(**_arguments(request)))

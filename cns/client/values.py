@@ -118,7 +118,7 @@ class SubscriptionArn(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Caller(msgspec.Struct, frozen=True, rename="camel"):
-    """Whom the service takes the credentials for."""
+    """The caller that the service identifies by the credentials."""
 
     account: str
     arn: str

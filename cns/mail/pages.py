@@ -19,7 +19,7 @@ from cns_common.errors import OutcomeUnknown, RequestError, StoreUnavailable
 FORM_BYTES_MAX = 4_096
 _READ_METHODS = ["GET", "HEAD"]
 _ONE_CLICK = tuple(word.encode() for word in ONE_CLICK.split("="))
-"""Both words are in the posted form, in either form encoding."""
+"""The name and the value of a one-click form: in each form encoding its body has both words."""
 
 TopicArn = Annotated[str, Query(alias="TopicArn")]
 TokenText = Annotated[str, Query(alias="Token")]

@@ -27,7 +27,7 @@ from cns_common.ids import hex_id
 ATTRIBUTE = "PortalLinks"
 """The links among a subscription's stored attributes. It is not shown."""
 ACTION = "SetSubscriptionAttributes"
-"""Who may call this may make links."""
+"""An account holder who may call this action on a subscription may make links to it."""
 TOKEN_PREFIX = "portal."  # noqa: S105  # no secret: what every token begins with
 TOKEN_CHARS_MAX = 4_096
 LINKS_MAX = 20
@@ -48,7 +48,7 @@ class PortalLink(msgspec.Struct, frozen=True):
 
 
 class _Claim(msgspec.Struct, frozen=True, array_like=True):
-    """What a token says: the subscription, the link's id, and when it ends."""
+    """The content of a token: the subscription, the link's id, and when it ends."""
 
     subscription: str
     link: str
@@ -151,7 +151,7 @@ class PortalLinks:
         return [link for link in links_of(subscription) if link.expires_ms > now_ms]
 
     def _usable(self, subscription: Subscription) -> list[PortalLink]:
-        """Those that have not ended, and whose key is valid."""
+        """The links of the subscription that have not ended and whose access key is valid."""
         return [link for link in self._living(subscription) if self._is_key(link.key_id)]
 
     def _sign(self, claim: _Claim) -> str:
@@ -159,7 +159,7 @@ class PortalLinks:
         return f"{TOKEN_PREFIX}{content}.{self._mac(content)}"
 
     def _verify(self, token: str) -> _Claim | None:
-        """What a token says; None if it is not one that this service signed."""
+        """The content of a token; None if this service did not sign it."""
         if len(token) > TOKEN_CHARS_MAX or not (token.startswith(TOKEN_PREFIX) and token.isascii()):
             return None
         content, _, mac = token.removeprefix(TOKEN_PREFIX).partition(".")

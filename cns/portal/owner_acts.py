@@ -1,4 +1,4 @@
-"""What the owner of an endpoint may do with its subscription: pause and resume deliveries, and rotate its secret."""
+"""The acts of an endpoint's owner on its subscription: pause and resume deliveries, and rotate the webhook secret."""
 
 from __future__ import annotations
 

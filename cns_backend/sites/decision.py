@@ -11,7 +11,7 @@ class ActingProcess(NamedTuple):
     process: str
     site: str
     epoch: int
-    """By which it acts."""
+    """The epoch of the decision by which the process acts."""
 
 
 class Decision(NamedTuple):

@@ -1,5 +1,5 @@
-"""What a site lacks because it was away while the other one accepted writes, and whether repairs brought it: values and
-arithmetic."""
+"""Gaps in the data of a site that was away while the other one accepted writes, and whether repairs closed them: values
+and arithmetic."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ GRACE_MS = 4 * 3_600_000
 HINTED_MS = 3 * 3_600_000
 """How long nodes keep what another one missed, to send it later: `max_hint_window` of Cassandra's default."""
 TOKEN_MIN, TOKEN_MAX = -(2**63), 2**63 - 1
-"""Of Cassandra's Murmur3Partitioner."""
+"""The lowest and the highest token of Cassandra's Murmur3Partitioner."""
 WHOLE_REPAIR = {
     "incremental": "false",
     "dataCenters": "",
@@ -45,7 +45,7 @@ class Repair(NamedTuple):
 
     tables: frozenset[str]
     ranges: tuple[TokenRange, ...]
-    """Those that it completed."""
+    """The token ranges that the repair completed."""
 
 
 def span_of(gaps: Iterable[Gap]) -> Gap:

@@ -129,7 +129,7 @@ class SiteOperator:
             raise ValueError(f"{otherwise} (Cassandra's record of repairs cannot be read: {error})") from error
 
     async def _wait_for_end(self, epoch: int, *, everywhere: bool) -> None:
-        """Until no process shows that it acts by an earlier decision."""
+        """Wait until no process shows that it acts by an earlier decision. Raises ValueError if that takes too long."""
         left: list[str] = []
         for _ in range(round(FINISH_S_MAX / POLL_INTERVAL_S)):
             view = await self._store.view() if everywhere else View(await self._store.decision(), reachable=False)

@@ -32,7 +32,7 @@ class SiteStore:
             return View(await self.decision(), reachable=False)
 
     async def decision(self) -> Decision:
-        """As this site has it."""
+        """The decision as this site has it."""
         return _decision(await self._cassandra.run(schema.READ_HERE))
 
     async def renew(self, process: ActingProcess) -> None:
@@ -73,7 +73,7 @@ class SiteStore:
         return since_ms
 
     async def gaps(self, site: str, *, everywhere: bool) -> list[Gap]:
-        """What `site` lacks, newest first: by the records of both sites, or of this one."""
+        """The gaps in what `site` has, newest first; read from both sites, or from this one."""
         statement = schema.GAPS_EVERYWHERE if everywhere else schema.GAPS_HERE
         return [Gap(*row) for row in await self._cassandra.run(statement, site)]
 

@@ -32,7 +32,7 @@ async def places(settings: Settings, backend: Backend, regions: Iterable[str]) -
 
 
 def _stored(settings: Settings) -> set[Place]:
-    """Of the embedded store, by a second reader."""
+    """Return the places of queues and topics in the embedded store, read by a connection of its own."""
     try:
         connection = apsw.Connection(str(settings.data / STORE_FILE), flags=apsw.SQLITE_OPEN_READONLY)
     except apsw.Error:

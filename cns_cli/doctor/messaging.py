@@ -27,7 +27,7 @@ FINDINGS_MAX = 20
 """Lines of one check; a last line counts the others."""
 QUEUES_LOOKED_INTO_MAX = 1_000
 MESSAGES_LOOKED_AT = 10
-"""Of each queue that has visible messages."""
+"""Messages that are looked at in each queue that has visible ones."""
 
 
 class MessagingCheck:

@@ -21,7 +21,7 @@ from cns_backend.explain.words import (
 HISTORIES_SHOWN_MAX = 20
 """If there are more, only subscriptions without the message are shown, at most so many."""
 ATTEMPTS_SHOWN = 3
-"""So many of a subscription's first attempts are shown, and as many of its last."""
+"""The number of a subscription's first attempts that are shown, and of its last."""
 MB = 1_000_000
 
 

@@ -104,7 +104,7 @@ class EventTail:
         return counts
 
     def _segments(self) -> Iterable[Path]:
-        """Of the newest folder and the one before: older ones are sealed and read."""
+        """Return the segments of the newest two folders. Those of older folders were sealed and read before."""
         folders = sorted(self._directory.glob("*/*"))[-2:]
         return [path for folder in folders for path in folder.iterdir() if path.name.endswith((OPEN, SEALED))]
 

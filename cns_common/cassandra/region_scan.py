@@ -8,7 +8,7 @@ PAGE_ROWS = 1_000
 
 
 class RegionScan:
-    """Of an index whose partition key is `key`, of which the first column is the account and the second the region."""
+    """Finds the regions of an account in an index. Its partition key is `key`: account, region, and other columns."""
 
     def __init__(self, table: str, *key: str) -> None:
         columns = ", ".join(key)

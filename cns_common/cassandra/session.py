@@ -58,7 +58,7 @@ class Consistency(enum.IntEnum):
     EACH = ConsistencyLevel.EACH_QUORUM
     """A quorum of each data centre."""
     SERIAL = ConsistencyLevel.LOCAL_SERIAL
-    """Of a read: it completes conditional writes that are under way."""
+    """A read at this level completes conditional writes that are under way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ class Statement:
     """The limit of one try, if it may be repeated."""
     consistency: Consistency = Consistency.QUORUM
     across_sites: bool = False
-    """Of a conditional statement: decided by the replicas of all data centres, and stored by a quorum of each."""
+    """Whether the replicas of all data centres decide a conditional statement, and a quorum of each stores it."""
 
     @property
     def writes(self) -> bool:

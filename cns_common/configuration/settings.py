@@ -232,7 +232,7 @@ class Settings(BaseSettings):
     otel_endpoint: HttpUrl = ""
     """The OTLP collector's URL, such as http://localhost:4318: traces are exported to it; empty: none are made."""
     otel_sample_ratio: Annotated[float, Field(ge=0, le=1)] = 0.01
-    """Of calls whose caller does not say, this share is traced."""
+    """The share of calls that are traced, of those whose caller does not decide it."""
     otel_service_name: Annotated[str, Field(min_length=1)] = "cns"
     otel_queue_header: Literal["on", "off"] = "off"
     """Whether traced messages in queues get AWSTraceHeader, which SQS sets only where the sender does."""

@@ -21,8 +21,8 @@ EndCause = Literal["expired", "dead_lettered", "moved", "purged", "queue_deleted
 
 
 class MessageSent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="event", tag="message.sent"):
-    """Within one boot, in the order of the sends. A FIFO send that repeats a deduplication id has the original's id and
-    sequence number again, and `duplicate`."""
+    """The queue took a message. The events of one boot are in the order of the sends. A FIFO send that repeats a
+    deduplication id has the original's id and sequence number again, and `duplicate`."""
 
     at_ms: int  # when the queue took it: its SentTimestamp
     queue: str  # ARN
@@ -37,8 +37,8 @@ class MessageSent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
 class MessageReceived(
     msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="event", tag="message.received"
 ):
-    """Within one boot, in the order of the receives. A FIFO receive that repeats an attempt id has the same
-    `receive_count` again."""
+    """A message was handed out. The events of one boot are in the order of the receives. A FIFO receive that repeats an
+    attempt id has the same `receive_count` again."""
 
     at_ms: int
     queue: str
@@ -60,8 +60,9 @@ class MessageDeleted(
 class MessageEnded(
     msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="event", tag="message.ended"
 ):
-    """Of a purge or a DeleteQueue: one for all messages whose `message.sent` has an `at_ms` up to this one's. It is
-    written before and after the call, as messages may be sent meanwhile."""
+    """A message left the queue without a DeleteMessage. A purge or a DeleteQueue writes one event for all messages
+    whose `message.sent` has an `at_ms` up to this one's, before and after the call, as messages may be sent meanwhile.
+    """
 
     at_ms: int
     queue: str
@@ -73,8 +74,8 @@ class MessageEnded(
 class QueueAudited(
     msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="event", tag="queue.audited"
 ):
-    """What happens to a message while the audit is off is unknown. It is complete from `complete_from_ms` on: until
-    then a process may not know that it is on."""
+    """The audit of a queue was switched on or off. While it is off, no events are written. The events are complete from
+    `complete_from_ms` on: until then a process may not know that the audit is on."""
 
     at_ms: int
     queue: str

@@ -220,7 +220,7 @@ class AuditWriter:
         _answer(waiters)
 
     def _clean_up(self) -> None:
-        """As the writer of other events does, which may be off."""
+        """Seal orphans and remove old segments. The writer of other events does the same, but may be off."""
         now_ms = self._clock.now_ms()
         if now_ms < self._clean_up_at_ms:
             return

@@ -164,8 +164,8 @@ class RequestsCounted(msgspec.Struct, frozen=True, kw_only=True, tag_field="even
 
 
 class QueueCounted(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="queue.counted"):
-    """Of one process, from `since_ms` to `at_ms`, only where there was any. The counters of all processes add up; a
-    depth is that of the whole queue, so the latest counts.
+    """The messages that one process handled of a queue from `since_ms` to `at_ms`; there is no event without any. The
+    counters of all processes add up; a depth is that of the whole queue, so the latest counts.
 
     When nothing is under way: visible + in_flight + delayed = the sums of sent + moved_in - deleted - moved_out, less
     the messages that expired or were purged, which are not counted.

@@ -30,7 +30,8 @@ BeforeMigration = Callable[[Migration], None]
 
 
 def refuse_migration(migration: Migration) -> None:
-    """Of programs that do not bring a whole store to the present format."""
+    """A `BeforeMigration` that refuses every store of an earlier format: commands open some tables of a store only, and
+    would leave the others in the earlier format."""
     text = (
         f"the store in {migration.directory} is of format {migration.from_format}, this program's is {FORMAT}:"
         " start the service, or run `cns upgrade`, which change it after a backup"

@@ -28,7 +28,7 @@ KEEP = "_keep.json"
 _TOPIC = "topic="
 _DATE = "date="
 _COLON = "%3A"
-"""As Spark writes it in the name of a directory."""
+"""A colon as Spark writes it in the name of a directory."""
 _DIGITS = 6
 
 
@@ -127,7 +127,7 @@ def write_manifest(storage: Storage, archive: Location, manifest: Manifest) -> N
 
 
 def read_keep(storage: Storage, archive: Location) -> Keep:
-    """As the last `cns pipeline archive` was told."""
+    """The retention that the last `cns pipeline archive` was given."""
     place = archive / KEEP
     try:
         return msgspec.json.decode(storage.read(place), type=Keep)

@@ -58,7 +58,7 @@ class EndpointPages:
         return done("/ui/endpoints", "probed")
 
     async def _breakers(self, session: Session) -> list[BreakerRow]:
-        """Those of the person's account; of all accounts for an operator."""
+        """The open circuit breakers of the person's account; of all accounts for an operator."""
         reports = (await self._control.state()).reports
         found = [breaker for report in reports for breaker in report.breakers]
         if not session.principal.operator:

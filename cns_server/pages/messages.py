@@ -27,7 +27,7 @@ MESSAGE_ID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 GROUPS = ("endpoint", "topic", "subscription")
 WAITS_READ_MAX = 100
 SUBSCRIPTIONS_READ_MAX = 2_000
-"""Of the topic of a message, so that its page opens at once; any one can be asked for."""
+"""The page of a message reads so many subscriptions of its topic, so that it opens at once. Others can be asked for."""
 
 
 class MessagePages:

@@ -1,4 +1,4 @@
-"""What the portal shows of a subscription's deliveries, from the newest events about it: no I/O."""
+"""Makes the portal's list of a subscription's deliveries from the newest events about it: no I/O."""
 
 from __future__ import annotations
 

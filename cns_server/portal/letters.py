@@ -58,7 +58,7 @@ class Envelope(msgspec.Struct, frozen=True, rename="pascal"):
         return (self.timestamp - _EPOCH) // timedelta(milliseconds=1)
 
     def notification(self) -> Notification:
-        """What was published, if `is_signed_whole`."""
+        """The notification as it was published. It is trustworthy only if `is_signed_whole`."""
         return Notification(
             id=self.message_id,
             topic_arn=self.topic_arn,

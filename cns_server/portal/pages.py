@@ -42,7 +42,7 @@ from cns_server.rest.problems import Problem
 EVENTS_READ = 500
 LETTERS_SHOWN_MAX = 50
 RETRIES_PER_S = 2
-"""Of one subscription, in all processes."""
+"""The rate of retries of one subscription, over all processes."""
 HOME = f"{PORTAL_PREFIX}/"
 Done = TypeVar("Done")
 _MESSAGE_ID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -50,7 +50,7 @@ _MESSAGE_ID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PortalParts:
-    """What the pages work with."""
+    """The dependencies of the pages."""
 
     visits: Visits
     acts: OwnerActs
@@ -209,7 +209,7 @@ class PortalPages:
         return target_of(subscription, await self._parts.backend.topics.get(subscription.topic_arn))
 
     async def _letters(self, target: Target) -> list[DeadLetter]:
-        """What the subscription's dead-letter queue has of it. The events may be on other machines, or gone."""
+        """The subscription's messages in its dead-letter queue: events about them may be on other machines, or gone."""
         if not target.dead_letter_arn:
             return []
         async with self._parts.reader.room(target.arn):

@@ -48,7 +48,7 @@ class DeadLetter(NamedTuple):
 
 
 class _Listed(NamedTuple):
-    """What a page read of a dead-letter queue. Pages that are opened in quick succession read it once."""
+    """The letters that a page read of a dead-letter queue. Pages opened until `until_ms` use them again."""
 
     until_ms: int
     letters: list[DeadLetter]

@@ -152,7 +152,7 @@ class MessageRoutes:
 
 
 def sqs_attributes(attributes: dict[str, MessageAttribute]) -> dict[str, dict[str, Any]] | None:
-    """As members of SendMessage or Publish; None for none."""
+    """The attributes as members of SendMessage or Publish; None if there are none."""
     return {
         name: {
             key: value

@@ -41,7 +41,7 @@ class PermissionRoutes:
         )
 
     async def show_caller(self, rest: Begun) -> Caller:
-        """Whom the credentials are for."""
+        """The caller that the credentials identify."""
         caller = rest.principal.caller
         return Caller(account=caller.account, arn=caller.arn, region=rest.region)
 

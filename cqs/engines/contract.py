@@ -189,8 +189,9 @@ class Capabilities(msgspec.Struct, frozen=True, array_like=True):
     fair: bool
     """`Entry.group` of a standard queue is a tenant, and `receive` is fair between tenants."""
     order: Literal["oldest", "nearly"] = "oldest"
-    """Of standard queues. "oldest": what became visible first is received first. "nearly": so in one process with the
-    engine's default options; several processes or other options may change places."""
+    """The order in which a standard queue gives its messages. "oldest": the message that became visible first is
+    received first. "nearly": the same in one process with the engine's default options; with several processes or
+    other options, messages may change places."""
 
 
 class Waiter(Protocol):

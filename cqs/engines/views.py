@@ -29,7 +29,7 @@ class StatisticsView(Protocol):
     """An engine that keeps statistics."""
 
     async def statistics(self, q: QueueRef) -> QueueStatistics | None:
-        """As last written down; None if that was not done yet, or the queue was dropped."""
+        """The statistics that were written down last; None if none were yet, or the queue was dropped."""
         ...
 
 

@@ -31,7 +31,7 @@ _NUMBERS: Mapping[str, tuple[int, int]] = {
 }
 _BOOLEANS = ("true", "false")
 _OFF = "off"
-"""Not stored: it is what a queue without the attribute has."""
+"""This value of `AUDIT` is not stored: a queue without the attribute has it."""
 _CHOICES: Mapping[str, tuple[str, ...]] = {
     "SqsManagedSseEnabled": _BOOLEANS,
     "FifoQueue": _BOOLEANS,

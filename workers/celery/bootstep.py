@@ -134,7 +134,7 @@ class WorkerHost:
                     await site.stand_by()
 
     async def _work(self, site: SiteMembership | None) -> None:
-        """Until the store is lost, the process is to end, or another site is to be active."""
+        """Run a worker until the store is lost, the process is to end, or another site is to be active."""
         try:
             async with open_backend(self._settings, site) as backend:
                 worker = await Worker.build(self._settings, backend)

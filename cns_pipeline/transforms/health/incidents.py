@@ -8,7 +8,7 @@ from pyspark.sql import functions as F
 from cns_pipeline.transforms.health.judgement import FAILING, HEALTHY
 
 SLOTS_BETWEEN_MAX = 1
-"""So many slots between two unhealthy ones do not end the incident: a breaker that is open lets few attempts out."""
+"""Other slots between two unhealthy ones that do not end the incident: an open breaker lets few attempts out."""
 
 
 def incidents(judged: DataFrame, slot_ms: int) -> DataFrame:

@@ -22,7 +22,7 @@ from cns_server.pages.views.causes import Why, why_failed
 
 HISTORIES_SHOWN_MAX = 100
 STEPS_SHOWN_MAX = 40
-"""Of one subscription: the last ones."""
+"""The last steps of one subscription are shown; earlier ones are left out."""
 Tone = Literal["good", "bad", "wait", "none"]
 _TONES: Mapping[DeliveryStatus, Tone] = {
     DeliveryStatus.DELIVERED: "good",

@@ -23,7 +23,7 @@ class QueueConsistency(enum.StrEnum):
 
     @property
     def level(self) -> Consistency:
-        """Of plain reads and writes."""
+        """The consistency level of reads and writes that are not conditional."""
         return Consistency.ONE if self is QueueConsistency.SINGLE else Consistency.QUORUM
 
     @property

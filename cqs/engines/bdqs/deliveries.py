@@ -81,8 +81,8 @@ class Deliveries:
         taken: TakeResult,
         now_ms: int,
     ) -> list[Candidate]:
-        """Those that may be given. Removes what does not count: positions that are not the message's newest, or of
-        messages that do not exist, and expired messages."""
+        """Return the picked messages that may be delivered. Remove positions that are not their message's newest,
+        positions whose message does not exist, and expired messages."""
         valid: list[Candidate] = []
         useless: list[Entry] = []
         expired: list[MessageKey] = []

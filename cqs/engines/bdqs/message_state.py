@@ -11,7 +11,7 @@ class MessageState(NamedTuple):
     """The message's position in the index, and its newest delivery. States of a message compare by their stamps."""
 
     stamp: str
-    """Of the position in the index."""
+    """The stamp of the message's position in the index."""
     lease: str
     """The stamp that the newest delivery gave; '' before the first delivery."""
     taken_from: str

@@ -114,7 +114,7 @@ class Messages:
     async def states(
         self, queue_id: str, keys: Iterable[MessageKey], level: Consistency
     ) -> dict[MessageKey, MessageState]:
-        """Of the messages that exist."""
+        """Read the states of those of the messages that exist."""
         found = await self._read(schema.READ_STATES, queue_id, keys, level)
         return {key: parse_state(row[2]) for key, row in found.items()}
 

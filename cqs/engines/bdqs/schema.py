@@ -80,7 +80,8 @@ READ_VISIBLE_FROM = Statement(
     f"SELECT {_ENTRY} FROM bdqs_index"
     " WHERE queue = ? AND slot = ? AND (due, seq, bucket, stamp) >= (?, ?, ?, ?) AND (due) <= (?) LIMIT ?"
 )
-"""Not beyond the present: there are the removed positions of messages that were deleted within their timeouts."""
+"""Reads positions that are due. Later ones are left out: many of them were removed, as their messages were deleted
+within their timeouts."""
 READ_SLOT_AFTER = Statement(
     f"SELECT {_ENTRY} FROM bdqs_index WHERE queue = ? AND slot = ? AND (due, seq, bucket, stamp) > (?, ?, ?, ?) LIMIT ?"
 )

@@ -131,7 +131,7 @@ class Settler:
         return changed
 
     async def _states(self, queue: KnownQueue, handles: Sequence[DeliveryHandle]) -> dict[MessageKey, MessageState]:
-        """Of the messages that exist."""
+        """Read the states of those of the messages that exist."""
         keys = {one.message for one in handles if generation_of(one.message.bucket) == queue.generation}
         return await self._messages.states(queue.q.id, keys, queue.mode.level) if keys else {}
 

@@ -92,7 +92,7 @@ class SlotViews:
         return view
 
     def note(self, entries: Sequence[Entry]) -> None:
-        """Those of another generation were written during a purge, and do not count."""
+        """Take note of rows of the index. Rows of another generation were written during a purge, and are ignored."""
         for entry in entries:
             if generation_of(entry.slot) == self.generation:
                 self.get(entry.slot).note(entry.position)

@@ -100,7 +100,7 @@ class ClockSkew:
 
     @property
     def bound_ms(self) -> int:
-        """By how much the corrected time of this process may differ from Cassandra's."""
+        """The largest difference between the corrected time of this process and Cassandra's."""
         return NEGLIGIBLE_MS + 2 * (self._reading.error_ms if self._reading else 0)
 
     @property

@@ -14,7 +14,7 @@ from cqs.engines.cassieq.rows import MessageRows
 LAG_MAX = 64
 """Buckets between the invisibility pointer and the reader. Each process remembers when each of them is due."""
 STAY_MS = 2_000
-"""So long after its seal a bucket is left alone: most messages are acknowledged by then."""
+"""The time after its seal for which a bucket is not looked at: most messages are acknowledged by then."""
 BUCKETS_MAX = 100
 
 

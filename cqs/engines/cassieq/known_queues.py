@@ -69,7 +69,7 @@ class KnownQueue:
             self.due[bucket] = min(self.due[bucket], due_ms)
 
     def to_record(self, rows: Sequence[MessageRow]) -> list[MessageRow]:
-        """Of expired messages, those that this process has not recorded yet: another task may meet them, too."""
+        """Return the expired messages that this process has not recorded yet: several tasks may find the same one."""
         new = [row for row in rows if row.monoton not in self._recorded]
         if len(self._recorded) > RECORDED_MAX:
             self._recorded.clear()

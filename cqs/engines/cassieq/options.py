@@ -55,5 +55,5 @@ def strict_fifo(q: QueueRef) -> bool:
 
 
 def repair_wait_ms(q: QueueRef) -> int:
-    """So long after its seal late writes may come to a bucket, before it is repaired."""
+    """The time after its seal at which a bucket is repaired. Late writes may come to it until then."""
     return int(q.option(REPAIR_WAIT, OPTIONS[REPAIR_WAIT].default)) * 1000

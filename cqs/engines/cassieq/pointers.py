@@ -18,7 +18,7 @@ class Pointer(enum.StrEnum):
     REPAIR = "repair"
     INVISIBILITY = "invisibility"
     REMOVED = "removed"
-    """Of a generation that has ended: the first bucket that was not removed."""
+    """The first bucket of an ended generation that was not removed yet."""
 
 
 class Pointers:

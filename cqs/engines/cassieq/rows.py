@@ -53,7 +53,7 @@ class MessageRows:
         return list(await asyncio.gather(*[self.bucket(key, number) for number in wanted]))
 
     async def bodies(self, key: str, monotons: dict[int, list[int]]) -> dict[int, bytes]:
-        """By monoton, of the monotons by bucket."""
+        """Read the bodies, by monoton, of monotons that are given by bucket."""
         pages = await self._cassandra.run_each(
             schema.READ_BODIES, [(key, bucket, some) for bucket, some in monotons.items()]
         )

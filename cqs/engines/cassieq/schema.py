@@ -96,7 +96,7 @@ READ_BODIES = Statement("SELECT monoton, body FROM cassieq_messages WHERE queue 
 _WHERE = " WHERE queue = ? AND bucket = ? AND monoton = ?"
 _NEWEST = "IF version = ? AND tag = ? AND acked = false"
 _ANY = "IF version >= ? AND tag = ? AND acked = false"
-"""By the handle of any delivery."""
+"""The condition for calls that may use the handle of any delivery."""
 CONSUME = Statement(
     "UPDATE cassieq_messages SET visible_at = ?, version = ?, deliveries = ?, first_at = ?, lease = ?"
     f"{_WHERE} IF version = ? AND visible_at = ? AND acked = false",

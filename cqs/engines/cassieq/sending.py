@@ -88,7 +88,7 @@ class Sender:
         return current, gone
 
     async def _take_back(self, known: KnownQueue, bucket: int, messages: Sequence[NewMessage]) -> set[int]:
-        """The monotons of the messages that nobody met. Others were delivered, or repair moves them."""
+        """Take back messages that no receiver or repair has read yet, and return their monotons."""
         results = await self._writes.apply(
             known.key, bucket, [acknowledge(message.monoton, 0, message.tag) for message in messages]
         )

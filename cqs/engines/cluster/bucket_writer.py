@@ -45,7 +45,7 @@ class BucketLease:
 
     @property
     def certain(self) -> bool:
-        """Whether nobody else can have sealed the bucket."""
+        """Whether this process certainly may write into the bucket: no other one can have sealed it since."""
         return self.held and self.age_ms < BUCKET_LEASE_CERTAIN_MS
 
     @property

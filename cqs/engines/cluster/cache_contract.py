@@ -107,7 +107,7 @@ class Cache(Protocol):
     async def lease(self, shard: QueueShard, request: LeaseRequest) -> LeaseResult | None: ...
 
     async def undo_lease(self, shard: QueueShard, leases: Sequence[Lease], now_ms: int) -> None:
-        """Take back the leases of one answer that nobody was given: the messages are visible, and the deliveries do not
+        """Take back the leases of an answer that no receiver got: the messages are visible, and the deliveries do not
         count."""
         ...
 

@@ -150,7 +150,7 @@ class CacheFailover:
             self._redis.notifications.hint(queue_id)
 
     async def undo_lease(self, shard: QueueShard, leases: Sequence[Lease], now_ms: int) -> None:
-        """Take back leases whose messages nobody was given."""
+        """Take back leases whose messages no receiver was given."""
         self._unacked.forget(shard, [lease.key.location for lease in leases])
         await self.ask(lambda cache: cache.undo_lease(shard, leases, now_ms))
 

@@ -89,7 +89,7 @@ class CacheSwitch:
             await cancel_and_wait([renewing])
 
     async def _pause(self) -> None:
-        """Until the next step is due, or something happened."""
+        """Wait until the next step is due, Redis is lost, or the trust in it changes."""
         pause_s = SWITCH_INTERVAL_S
         if self._failover.is_open:
             pause_s = FALLBACK_INTERVAL_S if self._failover.on_fallback else WATCH_INTERVAL_S

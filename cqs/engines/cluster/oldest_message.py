@@ -18,7 +18,7 @@ class OldestMessages:
     def __init__(self, rows: MessageRows) -> None:
         self._rows = rows
         self._cleared: BoundedCache[str, dict[str, int]] = BoundedCache(QUEUES_MAX)
-        """By queue and bucket, the number up to which there are no messages."""
+        """By queue and bucket: the number up to which the bucket has no messages any more."""
 
     async def born_at_ms(self, queue_id: str, generation: int, now_ms: int) -> int:
         """The send time of the oldest message; 0 for an empty queue."""

@@ -32,7 +32,7 @@ class Lease:
 
     @property
     def certain(self) -> bool:
-        """Whether nobody else can have it."""
+        """Whether this process certainly has the lease: no other one can have got it since."""
         return self.held and self.age_ms < self._times.certain_ms
 
     @property

@@ -249,7 +249,7 @@ class Popper:
         return min((due_ms for due_ms in dues if due_ms > now_ms), default=None)
 
     def _in_flight(self, now_ms: int) -> int:
-        """Of the pipes that this popper knows; 0 if they cannot be at the limit."""
+        """Return the number of messages in flight in known pipes, or 0 if it is certainly below IN_FLIGHT_MAX."""
         if sum(map(len, self._views.values())) < IN_FLIGHT_MAX:
             return 0
         return sum(view.in_flight(now_ms) for view in self._views.values())

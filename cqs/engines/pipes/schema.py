@@ -112,7 +112,7 @@ OWN = Statement(
     idempotent=False,
 )
 FENCE = Statement("UPDATE pipes_descriptors SET fence = ? WHERE queue = ? AND pipe = ? IF fence = ?", idempotent=False)
-"""Beside `OWN`, without its time to live."""
+"""Runs beside `OWN`: the fence has no time to live, as the owner has."""
 RENEW_OWN = Statement(
     f"UPDATE pipes_descriptors USING TTL {OWNER_LEASE_S} SET owner = ? WHERE queue = ? AND pipe = ?"
     " IF owner = ? AND fence = ?"

@@ -48,7 +48,7 @@ class StatisticsKeeper:
         self._scan = scan
 
     async def read(self, queue_id: str, generation: int) -> QueueStatistics | None:
-        """As last written down."""
+        """The statistics that were written down last; None if none were."""
         rows = await self._run(schema.READ_STATISTICS, queue_id, generation)
         return QueueStatistics(*rows[0]) if rows else None
 

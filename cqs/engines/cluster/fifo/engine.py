@@ -42,7 +42,7 @@ POLLED_AT_ONCE = 16
 HINTED_STEPS = 5
 """While Redis brings hints, one of so many steps of the polling does something."""
 SKEW_MS_MAX = 120_000
-"""By so much the order of a queue's messages may differ from that of their ages."""
+"""The largest difference in age of two messages of a queue of which the younger one comes first."""
 EXPIRED_MAX = 1_000
 """Expired messages of an audited queue that are removed at once before a receive."""
 

@@ -23,7 +23,7 @@ RACES_MAX = 50
 """Slots lost to other processes before an append fails."""
 LOADS_MAX = 5
 UNSEALED_S = 60.0
-"""So soon after a proposal its slot is in no sealed segment: the seal comes `OBSOLETE_KEEP_MS` after the slot."""
+"""For this time after its proposal a slot is in no sealed segment: the seal comes `OBSOLETE_KEEP_MS` after the slot."""
 CLEARED_AT_ONCE = 100
 """Segments and snapshots that are removed after a snapshot was written."""
 TURN_BYTES = 64 * 1024

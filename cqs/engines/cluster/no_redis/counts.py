@@ -94,7 +94,7 @@ class FallbackCounts:
         return scans[bucket].cleared if scans and bucket in scans else -1
 
     async def _scan(self, shard: QueueShard, now_ms: int) -> dict[str, _Scan]:
-        """Of the buckets that this process has not claimed."""
+        """Return scans of the buckets that this process has not claimed. A scan that is too old is made again."""
         before = self._scans.get(shard) or {}
         scans: dict[str, _Scan] = {}
         async for bucket in self._buckets(shard):

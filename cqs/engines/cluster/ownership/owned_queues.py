@@ -20,7 +20,7 @@ READ_INTERVAL_HEARD_MS = 600_000
 PAUSE_MS_MIN = 60_000
 PAUSE_MS_MAX = 1_920_000
 PAUSES_IN_RETENTION = 4
-"""So many looks, at least, within a queue's retention period."""
+"""The least number of looks at a queue within its retention period."""
 
 
 AT_ONCE = 0

@@ -130,7 +130,7 @@ class LiveProcesses:
         return self._since_ms(renewed_ms, self._renewed_real_ms)
 
     def _since_ms(self, monotonic_ms: int, real_ms: int) -> int:
-        """By the clock that passed more: a suspended machine stops the monotonic one."""
+        """The time since then by the clock that advanced more: a suspended machine stops the monotonic one."""
         return max(self._clock.monotonic_ms() - monotonic_ms, self._clock.real_ms() - real_ms)
 
     async def _renew_name(self) -> None:

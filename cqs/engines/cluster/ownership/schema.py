@@ -8,7 +8,8 @@ from cns_common.cassandra.session import Statement
 LEFT_TTL_S = 86_400
 """The time for which it is remembered that a process left nothing undone."""
 USE_TTL_S = 31 * 86_400
-"""As long as messages live: after a shutdown of all processes the next ones find what each of them used."""
+"""The time for which it is remembered that a process used a queue. It is longer than messages live: after a shutdown of
+all processes the next ones look after these queues."""
 NAME_TTL_S = USE_TTL_S + 2 * 86_400
 """A name is renewed once a day, so it is not given again for as long as messages of its last process live."""
 PAGE_ROWS = 2_000

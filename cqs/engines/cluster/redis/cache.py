@@ -275,7 +275,7 @@ class RedisCache:
         return outcome
 
     async def postpone(self, shard: QueueShard, items: Sequence[CachedMessage]) -> None:
-        """Nothing to do: whoever hid the message for longer changed it in Redis."""
+        """Does nothing: the process that hid the message for longer changed it in Redis."""
 
     async def keep_hidden(self, shard: QueueShard, items: Sequence[CachedMessage]) -> None:
         times = self._times(self._clock.now_ms(), items)
@@ -330,7 +330,7 @@ class RedisCache:
         return bool(await self._execute("GET", key) == node.encode())
 
     async def held(self, shard: QueueShard, behind: int) -> list[CachedMessage]:
-        """A page of the messages in flight, whoever holds them, behind so many others."""
+        """A page of the messages in flight of all processes. `behind` messages before it are left out."""
         answer = await self._call(calls.HELD, shard, self._times(self._clock.now_ms()), behind, MESSAGES_PER_CALL)
         return _messages(answer)
 

@@ -52,7 +52,7 @@ class LayoutText(msgspec.Struct, frozen=True):
     lists: tuple[ServerList, ...] = ()
     """The newest first."""
     shards: dict[str, Shards] = {}
-    """Of queues that have or had more than one."""
+    """The shards of queues that have, or had, more than one; by queue."""
 
 
 def rendezvous(names: tuple[str, ...], key: str) -> str:

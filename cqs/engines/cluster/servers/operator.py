@@ -27,7 +27,7 @@ class ServerState(NamedTuple):
     in_use: bool
     """Whether the processes hide messages there."""
     epoch: int
-    """Of the processes' trust in it."""
+    """The epoch in which the processes trust the server."""
 
 
 class RedisServers:

@@ -110,7 +110,7 @@ class CacheServers:
                 await self.wait_for_servers(timeout_s)
 
     async def wait_for_servers(self, timeout_s: float = JOIN_S) -> None:
-        """Until all are in use, at most some time."""
+        """Wait until all servers are in use, or the timeout passes."""
         with suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
                 for server in [*self._servers.values()]:

@@ -136,7 +136,7 @@ class CacheRouter:
         return LeaseResult()
 
     async def undo_lease(self, queue_id: str, leases: Sequence[Lease], now_ms: int) -> None:
-        """Take back leases whose messages nobody was given."""
+        """Take back leases whose messages no receiver was given."""
         for shard, locations in self.by_shard(queue_id, [lease.key.location for lease in leases]):
             of_shard = [lease for lease in leases if lease.key.location in locations]
             await self.at(shard).undo_lease(shard, of_shard, now_ms)

@@ -98,7 +98,7 @@ class CacheServer:
         ]
 
     async def wait_until_open(self) -> None:
-        """Until messages can be leased and other processes' hints arrive. Without Redis that is at once."""
+        """Wait until messages can be leased and other processes' hints arrive. Without Redis it returns at once."""
         if self.redis is not None:
             await self._subscribed.wait()
             await self.failover.wait_until_open()
