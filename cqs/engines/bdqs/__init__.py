@@ -8,17 +8,12 @@ what K is, `positions` why nothing is lost or comes back.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable
-
-import structlog
+from collections.abc import AsyncIterator
 
 from cns_common.cassandra.session import Cassandra
 from cns_common.clock import Clock
-from cns_common.errors import CnsError
 from cns_common.ids import hex_id
-from cns_common.task_cancellation import cancel_and_wait
 from cqs.engines.bdqs.deliveries import Deliveries
 from cqs.engines.bdqs.due_times import POLL_INTERVAL_S
 from cqs.engines.bdqs.engine import BdqsEngine, EngineParts
@@ -32,9 +27,9 @@ from cqs.engines.bdqs.positions import Positions
 from cqs.engines.bdqs.reading import QueueReading
 from cqs.engines.bdqs.sender import Sender
 from cqs.engines.bdqs.settler import Settler
+from cqs.engines.cassandra.background import background_steps
 from cqs.engines.cassandra.clock_skew import ClockSkew
-from cqs.engines.cassandra.garbage import GarbageList
-from cqs.engines.cassandra.generations import QueueGenerations
+from cqs.engines.cassandra.standard_engine import QueueRecords
 from cqs.engines.waiters import WaiterRegistry
 
 __all__ = ["BdqsEngine", "open_engine"]
@@ -43,49 +38,30 @@ ENGINE = "bdqs"
 MAINTENANCE_INTERVAL_S = 15.0
 MAINTENANCE_ROWS = 500
 
-log = structlog.get_logger(__name__)
-
 
 @contextlib.asynccontextmanager
 async def open_engine(cassandra: Cassandra, clock: Clock, skew: ClockSkew) -> AsyncIterator[BdqsEngine]:
     """The engine and its background tasks."""
     node, waiters = hex_id()[:NODE_DIGITS], WaiterRegistry(clock)
-    generations, garbage = QueueGenerations(cassandra), GarbageList(cassandra, ENGINE)
+    records = QueueRecords.of(cassandra, ENGINE)
     index, messages = QueueIndex(cassandra, clock), Messages(cassandra, clock)
     positions = Positions(index, messages, Stamps(clock, node), clock)
-    known_queues = new_known_queues(generations, index, clock)
-    expired = ExpiredMessages(cassandra, messages)
+    known_queues = new_known_queues(records.generations, index, clock)
+    expired = ExpiredMessages(messages, records.expired)
     deliveries = Deliveries(messages, positions, expired)
     parts = EngineParts(
-        generations=generations,
-        garbage=garbage,
+        records=records,
         known_queues=known_queues,
         sender=Sender(messages, positions, Buckets(node)),
         deliveries=deliveries,
         settler=Settler(messages, positions, deliveries),
         reading=QueueReading(index, messages, clock, node),
-        expired=expired,
-        maintenance=Maintenance(index, messages, positions, expired, garbage, known_queues, clock),
+        maintenance=Maintenance(index, messages, positions, expired, records.garbage, known_queues, clock),
     )
     engine = BdqsEngine(parts, waiters, clock, skew)
 
     async def maintain_queues() -> None:
         await engine.maintain_queues(MAINTENANCE_ROWS, clock.now_ms())
 
-    tasks = [
-        asyncio.create_task(_repeat(engine.poll_step, POLL_INTERVAL_S)),
-        asyncio.create_task(_repeat(maintain_queues, MAINTENANCE_INTERVAL_S)),
-    ]
-    try:
+    async with background_steps((engine.poll_step, POLL_INTERVAL_S), (maintain_queues, MAINTENANCE_INTERVAL_S)):
         yield engine
-    finally:
-        await cancel_and_wait(tasks)
-
-
-async def _repeat(step: Callable[[], Awaitable[None]], pause_s: float) -> None:
-    while True:
-        try:
-            await step()
-        except CnsError as error:
-            log.warning("queue_engine.step_failed", error=str(error))
-        await asyncio.sleep(pause_s)

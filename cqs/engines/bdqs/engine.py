@@ -12,7 +12,6 @@ from cns_common.metrics.model import Sample
 from cqs.engines.bdqs.consistency import QueueConsistency, check_consistency
 from cqs.engines.bdqs.deliveries import Deliveries
 from cqs.engines.bdqs.due_times import DueTimes
-from cqs.engines.bdqs.expired import ExpiredMessages
 from cqs.engines.bdqs.ids import MessageKey, generations_of
 from cqs.engines.bdqs.known_queues import CONSISTENCY, ORDER_HINT, KnownQueues
 from cqs.engines.bdqs.maintenance import Maintenance
@@ -22,15 +21,13 @@ from cqs.engines.bdqs.sender import Sender
 from cqs.engines.bdqs.settler import Settler
 from cqs.engines.cassandra.clock_skew import ClockSkew
 from cqs.engines.cassandra.elapsed import begin
-from cqs.engines.cassandra.garbage import EVERY_GENERATION, Garbage, GarbageList
-from cqs.engines.cassandra.generations import DROPPED, QueueGenerations
-from cqs.engines.cassandra.settle import settle_in_steps
+from cqs.engines.cassandra.generations import DROPPED
+from cqs.engines.cassandra.standard_engine import MAX_DELAY_MS, QueueRecords, StandardQueueEngine
 from cqs.engines.contract import (
     Capabilities,
     Change,
     Counts,
     Entry,
-    ExpiredMessage,
     Message,
     Outcome,
     PeekPage,
@@ -38,12 +35,9 @@ from cqs.engines.contract import (
     ReceiveResult,
     RejectedEntry,
     SentEntry,
-    Settlement,
-    SettlementResult,
 )
-from cqs.engines.long_poll import LocalLongPolls
 from cqs.engines.options import EngineOption
-from cqs.engines.waiters import LocalWaiter, WaiterRegistry
+from cqs.engines.waiters import WaiterRegistry
 
 EXPIRED_AT_ONCE = 1_000
 """Expired messages that a receive removes after it met only such."""
@@ -55,25 +49,23 @@ ROUNDS_MAX = 20
 class EngineParts:
     """The parts of the engine."""
 
-    generations: QueueGenerations
-    garbage: GarbageList
+    records: QueueRecords
     known_queues: KnownQueues
     sender: Sender
     deliveries: Deliveries
     settler: Settler
     reading: QueueReading
-    expired: ExpiredMessages
     maintenance: Maintenance
 
 
-class BdqsEngine:
-    """See `cqs.engines.contract.LocalEngine`."""
+class BdqsEngine(StandardQueueEngine):
+    """`open_engine` creates it."""
 
     capabilities = Capabilities(
         fifo=False,
         update_body=True,
         atomic_settle=False,
-        max_delay_ms=7 * 24 * 3_600_000,
+        max_delay_ms=MAX_DELAY_MS,
         exact_counts=False,
         fair=False,
         order="nearly",
@@ -87,18 +79,14 @@ class BdqsEngine:
     }
 
     def __init__(self, parts: EngineParts, waiters: WaiterRegistry, clock: Clock, skew: ClockSkew) -> None:
-        self._generations = parts.generations
-        self._garbage = parts.garbage
+        super().__init__(parts.records, parts.known_queues, waiters, clock)
         self._known_queues = parts.known_queues
         self._sender = parts.sender
         self._deliveries = parts.deliveries
         self._settler = parts.settler
         self._reading = parts.reading
-        self._expired = parts.expired
         self._maintenance = parts.maintenance
-        self._waiters = waiters
         self._due_times = DueTimes(waiters)
-        self._clock = clock
         self._skew = skew
 
     # -- messages -----------------------------------------------------------------------------------------------------
@@ -175,12 +163,6 @@ class BdqsEngine:
         self._wake(q.id, moved, now_ms)
         return [outcome for outcome, _ in done]
 
-    async def settle(self, settlement: Settlement, now_ms: int) -> SettlementResult:
-        return await settle_in_steps(self, self._is_dropped, settlement, now_ms)
-
-    async def _is_dropped(self, q: QueueRef) -> bool:
-        return (await self._known_queues.get(q)).generation == DROPPED
-
     def _wake(self, queue_id: str, due_ms: Sequence[int], now_ms: int) -> None:
         """Messages become visible at these times."""
         if queue_id not in self._waiters:
@@ -201,21 +183,6 @@ class BdqsEngine:
         queue = await self._known_queues.get(q)
         return Counts() if queue.generation == DROPPED else await self._reading.counts(queue, now_ms, oldest=oldest)
 
-    async def purge(self, q: QueueRef, now_ms: int) -> None:
-        generation = await self._generations.raise_generation(q.id)
-        if generation is not None:
-            (await self._known_queues.get(q)).observe_generation(generation)
-            await self._garbage.add(Garbage(q.id, generation))
-
-    async def drop(self, q: QueueRef, now_ms: int) -> None:
-        await self._generations.drop(q.id)
-        (await self._known_queues.get(q)).observe_generation(DROPPED)
-        await self._garbage.add(Garbage(q.id, EVERY_GENERATION))
-        self._waiters.wake_all(q.id)
-
-    async def redelay(self, q: QueueRef, delay_ms: int, now_ms: int) -> None:
-        """It is for FIFO queues only."""
-
     # -- upkeep -------------------------------------------------------------------------------------------------------
 
     async def maintain(self, budget: int, now_ms: int) -> int:
@@ -226,23 +193,7 @@ class BdqsEngine:
         """Without the garbage of other queues."""
         return await self._maintenance.maintain_queues(budget, now_ms)
 
-    async def expired(self, n: int) -> list[ExpiredMessage]:
-        return await self._expired.some(n)
-
-    async def forget_expired(self, messages: Sequence[ExpiredMessage]) -> None:
-        await self._expired.forget(messages)
-
     # -- waiting ------------------------------------------------------------------------------------------------------
-
-    def waiter(self, q: QueueRef) -> LocalWaiter:
-        return LocalWaiter(self._waiters, q.id)
-
-    def long_polls(self) -> LocalLongPolls:
-        return LocalLongPolls(self, self._clock)
-
-    async def poll_step(self) -> None:
-        """Wake waiters for messages that other processes sent or gave back."""
-        await asyncio.gather(*[self._poll(queue_id) for queue_id in self._waiters.queues()])
 
     async def _poll(self, queue_id: str) -> None:
         queue = self._known_queues.find(queue_id)
@@ -259,8 +210,4 @@ class BdqsEngine:
             self._due_times.expect(queue_id, next_due_ms, now_ms)
 
     def samples(self) -> list[Sample]:
-        """Values for the metrics page."""
-        return [
-            QUEUE_DUPLICATE_DELIVERIES.sample(self._deliveries.duplicates),
-            *WaiterRegistry.samples(self._waiters),
-        ]
+        return [QUEUE_DUPLICATE_DELIVERIES.sample(self._deliveries.duplicates), *super().samples()]

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import structlog
-
 from cns_common.cassandra.session import Consistency
 from cns_common.clock import Clock
-from cns_common.errors import CnsError
 from cqs.engines.bdqs import schema
 from cqs.engines.bdqs.consistency import QueueConsistency
 from cqs.engines.bdqs.expired import ExpiredMessages
@@ -16,15 +13,12 @@ from cqs.engines.bdqs.known_queues import KnownQueue, KnownQueues
 from cqs.engines.bdqs.messages import Messages
 from cqs.engines.bdqs.positions import Positions
 from cqs.engines.cassandra.garbage import Garbage, GarbageList
-from cqs.engines.cassandra.generations import DROPPED
+from cqs.engines.cassandra.known_queues import maintain_each
 
-QUEUES_MAX = 100
 QUEUES_AT_ONCE = 50
 """Queues of this process per step. Each costs a few statements even if there is nothing to do."""
 RETIRE_CHECKS = 4
 ROWS_AT_ONCE = 100
-
-log = structlog.get_logger(__name__)
 
 
 class Maintenance:
@@ -48,20 +42,9 @@ class Maintenance:
 
     async def clear_garbage(self, budget: int) -> int:
         """Remove the messages and slots that purges and drops left, of all queues."""
-        done = 0
-        while done < budget:
-            some = await self._garbage.some(min(budget - done, QUEUES_MAX))
-            if not some:
-                break
-            for garbage in some:
-                done += await self._clear(garbage, budget - done)
-                if done >= budget:
-                    return budget
-                await self._garbage.forget(garbage)
-        return done
+        return await self._garbage.clear(self._clear, budget)
 
     async def _clear(self, garbage: Garbage, budget: int) -> int:
-        """Returns `budget` if something may be left."""
         done, queue_id = 0, garbage.queue_id
         while done < budget:
             slots = await self._index.slots(queue_id, "", generation_prefix(garbage.below))
@@ -69,8 +52,7 @@ class Maintenance:
             if not slots:
                 return done
             for slot in slots:
-                removed = await self._clear_slot(queue_id, slot, budget - done)
-                done += removed
+                done += await self._clear_slot(queue_id, slot, budget - done)
                 if done >= budget:
                     return budget
         return budget
@@ -91,19 +73,12 @@ class Maintenance:
 
     async def maintain_queues(self, budget: int, now_ms: int) -> int:
         """Remove expired messages and empty slots of some of the queues that this process uses. Returns how many."""
-        done = 0
-        for queue in self._known_queues.next_batch(QUEUES_AT_ONCE):
-            if done >= budget:
-                break
-            if queue.generation == DROPPED:
-                continue
-            try:
-                done += await self.expire(queue, budget - done, now_ms)
-                if done < budget:
-                    done += await self._retire_empty(queue, budget - done, now_ms)
-            except CnsError as error:  # go on with the other queues
-                log.warning("queue.maintenance_failed", queue=queue.q.id, error=str(error))
-        return done
+
+        async def maintain(queue: KnownQueue, left: int) -> int:
+            done = await self.expire(queue, left, now_ms)
+            return done + (await self._retire_empty(queue, left - done, now_ms) if done < left else 0)
+
+        return await maintain_each(self._known_queues.next_batch(QUEUES_AT_ONCE), maintain, budget)
 
     async def expire(self, queue: KnownQueue, budget: int, now_ms: int) -> int:
         """Remove messages that became visible before the retention period. Others that are too old are removed by the

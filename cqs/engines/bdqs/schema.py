@@ -119,9 +119,3 @@ SET_BODY_IF = Statement(
 DELETE_IF = Statement(
     "DELETE FROM bdqs_messages WHERE queue = ? AND bucket = ? AND seq = ? IF state = ?", idempotent=False
 )
-
-# -- across queues ----------------------------------------------------------------------------------------------------
-
-ADD_EXPIRED = Statement("INSERT INTO bdqs_expired (one, at_ms, audit, id, tenant) VALUES (1, ?, ?, ?, ?)")
-LIST_EXPIRED = Statement("SELECT at_ms, audit, id, tenant FROM bdqs_expired WHERE one = 1 LIMIT ?")
-FORGET_EXPIRED = Statement("DELETE FROM bdqs_expired WHERE one = 1 AND at_ms = ? AND audit = ? AND id = ?")

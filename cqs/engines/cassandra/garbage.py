@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
 from cns_common.cassandra.session import Cassandra
@@ -9,6 +10,7 @@ from cqs.engines.cassandra import schema
 
 EVERY_GENERATION = 2**31 - 1
 """`Garbage.below` of a dropped queue."""
+LISTED_AT_ONCE = 100
 
 
 class Garbage(NamedTuple):
@@ -31,6 +33,21 @@ class GarbageList:
     async def some(self, n: int) -> list[Garbage]:
         """Up to `n` entries."""
         return [Garbage(*row) for row in await self._cassandra.run(schema.LIST_GARBAGE, self._engine, n)]
+
+    async def clear(self, remove: Callable[[Garbage, int], Awaitable[int]], budget: int) -> int:
+        """Remove the rows of all queues' garbage, up to `budget`; returns how many. `remove` gets an entry and a limit,
+        and returns how many rows it removed: fewer than the limit, if nothing is left."""
+        done = 0
+        while done < budget:
+            listed = await self.some(LISTED_AT_ONCE)
+            if not listed:
+                break
+            for garbage in listed:
+                done += await remove(garbage, budget - done)
+                if done >= budget:
+                    return done
+                await self.forget(garbage)
+        return done
 
     async def forget(self, garbage: Garbage) -> None:
         """Remove exactly this entry: a purge that came meanwhile has another one."""

@@ -10,10 +10,12 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Iterator
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
+
+import structlog
 
 from cns_common.clock import Clock
-from cns_common.errors import StoreUnavailable
+from cns_common.errors import CnsError, StoreUnavailable
 from cqs.engines.cassandra.elapsed import begin
 from cqs.engines.cassandra.generations import DROPPED, GenerationReads, QueueGenerations
 from cqs.engines.contract import QueueRef
@@ -26,6 +28,33 @@ GENERATIONS_MAX = 5
 CERTAIN_MS = 1_000
 """A send that took longer reads the generation once more. So it is lost to a purge only if both overlapped, and its
 answer came within this time after the purge's."""
+
+
+log = structlog.get_logger(__name__)
+
+
+class MaintainedQueue(Protocol):
+    q: QueueRef
+    generation: int
+
+
+Q = TypeVar("Q", bound=MaintainedQueue)
+
+
+async def maintain_each(queues: Iterable[Q], maintain: Callable[[Q, int], Awaitable[int]], budget: int) -> int:
+    """Maintain the queues that are not dropped, one after the other, until `budget` is used up; returns how much was.
+    `maintain` gets a queue and what is left of the budget. If it fails, the others go on."""
+    done = 0
+    for queue in queues:
+        if done >= budget:
+            break
+        if queue.generation == DROPPED:
+            continue
+        try:
+            done += await maintain(queue, budget - done)
+        except CnsError as error:
+            log.warning("queue.maintenance_failed", queue=queue.q.id, error=str(error))
+    return done
 
 
 class KnownQueue:
@@ -100,6 +129,10 @@ class KnownQueues(Generic[K]):
         queue.observe_generation(generation)
         queue.read_ms = max(queue.read_ms, asked_ms)
         return queue
+
+    async def observe_generation(self, q: QueueRef, generation: int) -> None:
+        """This process purged or dropped the queue."""
+        (await self.get(q)).observe_generation(generation)
 
     async def send(self, queue: K, write: Callable[[int], Awaitable[T]]) -> T | None:
         """Write messages into a generation that is the current one at some time after this call began: the read runs

@@ -9,14 +9,12 @@ from cns_common.cassandra.session import Cassandra
 from cns_common.clock import Clock
 from cns_common.errors import CnsError
 from cns_common.ids import hex_id
-from cns_common.metrics.model import Sample
 from cqs.engines.cassandra.clock_skew import ClockSkew
-from cqs.engines.cassandra.garbage import GarbageList
-from cqs.engines.cassandra.generations import DROPPED, QueueGenerations
-from cqs.engines.cassandra.settle import settle_in_steps
+from cqs.engines.cassandra.garbage import Garbage
+from cqs.engines.cassandra.generations import DROPPED
+from cqs.engines.cassandra.standard_engine import MAX_DELAY_MS, QueueRecords, StandardQueueEngine
 from cqs.engines.cassieq.bucket import NEVER_MS
 from cqs.engines.cassieq.bucket_writes import BucketWrites
-from cqs.engines.cassieq.expired import ExpiredMessages
 from cqs.engines.cassieq.hidden import HiddenMessages
 from cqs.engines.cassieq.invisibility import Invisibility
 from cqs.engines.cassieq.known_queues import KnownQueues
@@ -37,19 +35,15 @@ from cqs.engines.contract import (
     Change,
     Counts,
     Entry,
-    ExpiredMessage,
     Outcome,
     PeekPage,
     QueueRef,
     ReceiveResult,
     RejectedEntry,
     SentEntry,
-    Settlement,
-    SettlementResult,
 )
-from cqs.engines.long_poll import LocalLongPolls
 from cqs.engines.options import EngineOption
-from cqs.engines.waiters import LocalWaiter, WaiterRegistry
+from cqs.engines.waiters import WaiterRegistry
 
 NAME = "cassieq"
 NODE_DIGITS = 12
@@ -57,14 +51,14 @@ POLL_AGE_MS = 300
 """A poll wakes waiters for messages that are visible for so long: those of this process wake them at once."""
 
 
-class CassieqEngine:
-    """See `cqs.engines.contract.LocalEngine`. `open_engine` creates it."""
+class CassieqEngine(StandardQueueEngine):
+    """`open_engine` creates it."""
 
     capabilities = Capabilities(
         fifo=False,
         update_body=True,
         atomic_settle=False,
-        max_delay_ms=7 * 24 * 3_600_000,
+        max_delay_ms=MAX_DELAY_MS,
         exact_counts=False,
         fair=False,
         order="nearly",
@@ -72,14 +66,13 @@ class CassieqEngine:
     options: Mapping[str, EngineOption] = OPTIONS
 
     def __init__(self, cassandra: Cassandra, clock: Clock, skew: ClockSkew) -> None:
-        self._clock = clock
+        records, pointers = QueueRecords.of(cassandra, NAME), Pointers(cassandra)
+        self._known_queues = known_queues = KnownQueues(records.generations, pointers, clock)
+        super().__init__(records, known_queues, WaiterRegistry(clock), clock)
         self._skew = skew
-        self._generations = QueueGenerations(cassandra)
-        self._waiters = WaiterRegistry(clock)
-        rows, pointers, hidden = MessageRows(cassandra, clock), Pointers(cassandra), HiddenMessages(cassandra)
-        self._monotons, self._expired = Monotons(cassandra), ExpiredMessages(cassandra)
+        rows, hidden = MessageRows(cassandra, clock), HiddenMessages(cassandra)
+        self._monotons = Monotons(cassandra)
         self._writes = BucketWrites(cassandra, rows)
-        self._known_queues = known_queues = KnownQueues(self._generations, pointers, clock)
         self._reader = Reader(rows, pointers, self._monotons, hidden, known_queues)
         self._invisibility = Invisibility(rows, pointers, hidden)
         self._sender = Sender(rows, self._writes, self._monotons, known_queues, clock)
@@ -90,16 +83,14 @@ class CassieqEngine:
             self._reader,
             self._invisibility,
             known_queues,
-            self._expired,
+            records.expired,
             self._waiters,
         )
         self._settler = Settler(rows, self._writes, hidden, known_queues, self._waiters)
         self._scanner = Scanner(rows, self._monotons, hidden, known_queues)
         self._leases = RepairLeases(cassandra, clock, hex_id()[:NODE_DIGITS])
         self._repairer = Repairer(rows, self._writes, self._monotons, pointers, self._leases, self._waiters)
-        self._collector = GarbageCollector(
-            cassandra, rows, pointers, self._monotons, hidden, GarbageList(cassandra, NAME)
-        )
+        self._collector = GarbageCollector(cassandra, rows, pointers, self._monotons, hidden, records.garbage)
         self._maintenance = Maintenance(
             known_queues, self._receiver, self._invisibility, self._repairer, self._collector
         )
@@ -133,34 +124,19 @@ class CassieqEngine:
     async def change(self, q: QueueRef, changes: Sequence[Change], now_ms: int) -> list[Outcome]:
         return await self._settler.change(q, changes, now_ms)
 
-    async def settle(self, settlement: Settlement, now_ms: int) -> SettlementResult:
-        return await settle_in_steps(self, self._is_dropped, settlement, now_ms)
-
-    async def _is_dropped(self, q: QueueRef) -> bool:
-        return (await self._known_queues.get(q)).dropped
-
     async def peek(self, q: QueueRef, cursor: str, n: int, now_ms: int) -> PeekPage:
         return await self._scanner.peek(q, cursor, n, now_ms)
 
     async def counts(self, q: QueueRef, now_ms: int, *, oldest: bool = False) -> Counts:
         return await self._scanner.counts(q, now_ms, oldest=oldest)
 
-    async def purge(self, q: QueueRef, now_ms: int) -> None:
-        generation = await self._generations.raise_generation(q.id)
-        if generation is not None:
-            self._known_queues.observe_purge(q, generation)
-            await self._collector.add(q.id, generation - 1)
-
     async def drop(self, q: QueueRef, now_ms: int) -> None:
-        generation = await self._generations.generation(q.id)
-        await self._generations.drop(q.id)
-        self._known_queues.observe_purge(q, DROPPED)
+        generation = await self._records.generations.generation(q.id)
+        await self._records.generations.drop(q.id)
+        await self._known_queues.observe_generation(q, DROPPED)
         self._waiters.wake_all(q.id)
-        if generation is not None:
-            await self._collector.add(q.id, generation)
-
-    async def redelay(self, q: QueueRef, delay_ms: int, now_ms: int) -> None:
-        """There are no FIFO queues."""
+        if generation is not None:  # the rows of each generation are found by its number
+            await self._records.garbage.add(Garbage(q.id, generation + 1))
 
     async def maintain(self, budget: int, now_ms: int) -> int:
         return await self._maintenance.run(budget, now_ms)
@@ -169,26 +145,7 @@ class CassieqEngine:
         """Expired messages, pointers and repair of the queues that this process uses."""
         return await self._maintenance.run_queues(budget, now_ms)
 
-    async def expired(self, n: int) -> list[ExpiredMessage]:
-        return await self._expired.some(n)
-
-    async def forget_expired(self, messages: Sequence[ExpiredMessage]) -> None:
-        await self._expired.forget(messages)
-
-    def waiter(self, q: QueueRef) -> LocalWaiter:
-        return LocalWaiter(self._waiters, q.id)
-
-    def long_polls(self) -> LocalLongPolls:
-        return LocalLongPolls(self, self._clock)
-
-    async def poll_step(self) -> None:
-        """Wake waiters for messages that other processes sent or gave back."""
-        now_ms = self._clock.now_ms()
-        for queue_id in self._waiters.queues():
-            with suppress(CnsError):  # it is repeated
-                await self._poll(queue_id, now_ms)
-
-    async def _poll(self, queue_id: str, now_ms: int) -> None:
+    async def _poll(self, queue_id: str) -> None:
         known = self._known_queues.find(queue_id)
         if known is None:
             return
@@ -196,6 +153,7 @@ class CassieqEngine:
         if known.dropped:
             self._waiters.wake_all(queue_id)
             return
+        now_ms = self._clock.now_ms()
         view = await self._reader.look(known, now_ms)
         waiting = [row for row in view.visible.values() if row.visible_at_ms <= now_ms - POLL_AGE_MS]
         self._waiters.wake(queue_id, len(waiting))
@@ -208,7 +166,3 @@ class CassieqEngine:
         await self._writes.close()
         with suppress(CnsError):  # the leases end by themselves
             await self._leases.release_all()
-
-    def samples(self) -> list[Sample]:
-        """Values for the metrics page."""
-        return WaiterRegistry.samples(self._waiters)

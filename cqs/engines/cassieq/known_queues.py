@@ -120,7 +120,8 @@ class KnownQueues:
         newest = max((one.generation for one in parsed if one is not None), default=0)
         return await self.refresh(q) if not known.dropped and newest > known.generation else known
 
-    def observe_purge(self, q: QueueRef, generation: int) -> None:
+    async def observe_generation(self, q: QueueRef, generation: int) -> None:
+        """This process purged or dropped the queue."""
         self._observe(q, generation)
 
     def find(self, queue_id: str) -> KnownQueue | None:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
-import structlog
-
 from cns_common.cassandra.session import Cassandra
-from cns_common.errors import CnsError
 from cqs.engines.cassandra.garbage import Garbage, GarbageList
+from cqs.engines.cassandra.known_queues import maintain_each
 from cqs.engines.cassieq import schema
 from cqs.engines.cassieq.hidden import BEGIN, HiddenMessages
 from cqs.engines.cassieq.ids import bucket_of, queue_key
@@ -20,11 +18,8 @@ from cqs.engines.cassieq.receiving import Receiver
 from cqs.engines.cassieq.repair import Repairer
 from cqs.engines.cassieq.rows import MessageRows
 
-GARBAGE_MAX = 100
 BEHIND = (Pointer.REPAIR, Pointer.INVISIBILITY)
 """Buckets before both of them were removed, or have hidden messages."""
-
-log = structlog.get_logger(__name__)
 
 
 class Maintenance:
@@ -50,17 +45,7 @@ class Maintenance:
 
     async def run_queues(self, budget: int, now_ms: int) -> int:
         """The queues that this process uses."""
-        done = 0
-        for known in self._known_queues:
-            if done >= budget:
-                break
-            if known.dropped:
-                continue
-            try:
-                done += await self._maintain(known, budget - done, now_ms)
-            except CnsError as error:  # go on with the other queues
-                log.warning("queue.maintenance_failed", queue=known.q.id, error=str(error))
-        return done
+        return await maintain_each(self._known_queues, lambda known, left: self._maintain(known, left, now_ms), budget)
 
     async def _maintain(self, known: KnownQueue, budget: int, now_ms: int) -> int:
         done = await self._receiver.expire_some(known.q, budget, now_ms)
@@ -90,24 +75,15 @@ class GarbageCollector:
         self._hidden = hidden
         self._garbage = garbage
 
-    async def add(self, queue_id: str, generation: int) -> None:
-        """This generation has ended."""
-        await self._garbage.add(Garbage(queue_id, generation + 1))
-
     async def collect(self, budget: int) -> int:
         """Remove up to `budget` buckets."""
-        done = 0
-        while done < budget:
-            some = await self._garbage.some(GARBAGE_MAX)
-            if not some:
-                break
-            for garbage in some:
-                key = queue_key(garbage.queue_id, garbage.below - 1)
-                done += await self._remove(key, budget - done)
-                if done >= budget:
-                    return done
-                await self._forget(key)
-                await self._garbage.forget(garbage)
+        return await self._garbage.clear(self._clear, budget)
+
+    async def _clear(self, garbage: Garbage, budget: int) -> int:
+        key = queue_key(garbage.queue_id, garbage.below - 1)
+        done = await self._remove(key, budget)
+        if done < budget:
+            await self._forget(key)
         return done
 
     async def _remove(self, key: str, budget: int) -> int:

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from cqs.engines.cassandra.expired import ExpiredList
 from cqs.engines.cassieq.bucket import NEVER_MS, MessageRow
 from cqs.engines.cassieq.bucket_writes import BucketWrites, RowWrite, WriteResult, acknowledge, consume
-from cqs.engines.cassieq.expired import ExpiredMessages
 from cqs.engines.cassieq.hidden import HiddenMessages
 from cqs.engines.cassieq.ids import PopReceipt, bucket_of, sequence_of
 from cqs.engines.cassieq.invisibility import LAG_MAX, Invisibility
@@ -70,7 +70,7 @@ class Receiver:
         reader: Reader,
         invisibility: Invisibility,
         known_queues: KnownQueues,
-        expired: ExpiredMessages,
+        expired: ExpiredList,
         waiters: WaiterRegistry,
     ) -> None:
         self._rows = rows

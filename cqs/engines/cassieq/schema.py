@@ -124,9 +124,3 @@ LIST_HIDDEN = Statement(
 )
 REMOVE_HIDDEN = Statement("DELETE FROM cassieq_hidden WHERE queue = ? AND due_at = ? AND monoton = ? AND nonce = ?")
 CLEAR_HIDDEN = Statement("DELETE FROM cassieq_hidden WHERE queue = ?")
-
-# -- expired messages of audited queues ------------------------------------------------------------------------------
-
-ADD_EXPIRED = Statement("INSERT INTO cassieq_expired (one, at_ms, audit, id, tenant) VALUES (1, ?, ?, ?, ?)")
-LIST_EXPIRED = Statement("SELECT at_ms, audit, id, tenant FROM cassieq_expired WHERE one = 1 LIMIT ?")
-FORGET_EXPIRED = Statement("DELETE FROM cassieq_expired WHERE one = 1 AND at_ms = ? AND audit = ? AND id = ?")

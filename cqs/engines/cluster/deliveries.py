@@ -60,7 +60,7 @@ class DeliveryBuilder:
         if later:
             await self._caches.postpone(q.id, later)
         if expired:
-            await self._rows.record_expired(q, [(rows[one].id, rows[one].tenant) for one in expired], now_ms)
+            await self._rows.expired.record(q, [(rows[one].id, rows[one].tenant) for one in expired], now_ms)
             await self._rows.delete(q.id, expired)
         return ReceiveResult(tuple(messages), tuple(spent), taken.next_due_ms)
 

@@ -133,10 +133,10 @@ class ClusterEngine:
             return done + await self.work.maintain(budget - done, now_ms) if done < budget else done
 
     async def expired(self, n: int) -> list[ExpiredMessage]:
-        return await self._rows.expired(n)
+        return await self._rows.expired.some(n)
 
     async def forget_expired(self, messages: Sequence[ExpiredMessage]) -> None:
-        await self._rows.forget_expired(messages)
+        await self._rows.expired.forget(messages)
 
     def samples(self) -> list[Sample]:
         """Values for the metrics page."""

@@ -99,7 +99,7 @@ async def expire(rows: MessageRows, caches: CacheRouter, queue: ExpiringQueue, b
             headers = [one for one in page if one.born_at_ms <= oldest_ms][: budget - done]
             if not headers:
                 break  # later messages of the bucket have not expired
-            await rows.record_expired(queue.q, [(one.id, one.tenant) for one in headers], now_ms)
+            await rows.expired.record(queue.q, [(one.id, one.tenant) for one in headers], now_ms)
             expired = [one.location for one in headers]
             await rows.delete(queue_id, expired)
             await caches.forget(queue_id, expired)

@@ -11,12 +11,13 @@ from cns_common.cassandra.session import Cassandra, Row, Statement
 from cns_common.clock import Clock
 from cns_common.errors import CnsError, StoreUnavailable
 from cns_common.task_cancellation import cancel_and_wait
+from cqs.engines.cassandra.expired import ExpiredList
 from cqs.engines.cassandra.generations import QueueGenerations
 from cqs.engines.cluster import schema
 from cqs.engines.cluster.bucket_writer import OpenBucket, OpenBuckets
 from cqs.engines.cluster.cache_contract import CachedMessage
 from cqs.engines.cluster.ids import MessageLocation, generation_prefix
-from cqs.engines.contract import Entry, ExpiredMessage, QueueRef
+from cqs.engines.contract import Entry
 
 HIDE_BATCH = 100
 FIRST_ROWS = 10
@@ -70,6 +71,7 @@ class MessageRows:
         self._generations = QueueGenerations(cassandra)
         self._clock = clock
         self.node = node
+        self.expired = ExpiredList(cassandra, "cqs_expired")
         self._open_buckets = OpenBuckets(node, clock, self._seal_soon)
         self._seals: set[asyncio.Task[None]] = set()
         self._last_write_us = 0
@@ -226,21 +228,6 @@ class MessageRows:
             await deletes[0]  # without the cost of a task
         else:
             await asyncio.gather(*deletes)
-
-    # -- expired messages of audited queues ---------------------------------------------------------------------------
-
-    async def record_expired(self, q: QueueRef, messages: Sequence[tuple[str, str | None]], now_ms: int) -> None:
-        """Call it with (id, group) of messages before they are removed for their age."""
-        if q.audit and messages:
-            await self._cassandra.run_each(
-                schema.ADD_EXPIRED, [(now_ms, q.audit, message_id, group or "") for message_id, group in messages]
-            )
-
-    async def expired(self, n: int) -> list[ExpiredMessage]:
-        return [ExpiredMessage(*row) for row in await self._cassandra.run(schema.LIST_EXPIRED, n)]
-
-    async def forget_expired(self, messages: Sequence[ExpiredMessage]) -> None:
-        await self._cassandra.run_each(schema.FORGET_EXPIRED, [(one.at_ms, one.audit, one.id) for one in messages])
 
     # -- scans and clean-up -------------------------------------------------------------------------------------------
 

@@ -101,12 +101,6 @@ REPLACE_BODY = Statement(
 BODY_DATE = Statement("SELECT WRITETIME(body) FROM cqs_messages WHERE queue = ? AND bucket = ? AND seq = ?")
 DELETE = Statement("DELETE FROM cqs_messages USING TIMESTAMP ? WHERE queue = ? AND bucket = ? AND seq = ?")
 
-ADD_EXPIRED = Statement("INSERT INTO cqs_expired (one, at_ms, audit, id, tenant) VALUES (1, ?, ?, ?, ?)")
-"""A row that returns because a node missed its delete repeats an event, which says nothing new: no grace is needed, and
-deleted rows do not slow down reads."""
-LIST_EXPIRED = Statement("SELECT at_ms, audit, id, tenant FROM cqs_expired WHERE one = 1 LIMIT ?")
-FORGET_EXPIRED = Statement("DELETE FROM cqs_expired WHERE one = 1 AND at_ms = ? AND audit = ? AND id = ?")
-
 ADD_GARBAGE = Statement("INSERT INTO cqs_garbage (one, queue, below) VALUES (1, ?, ?)")
 LIST_GARBAGE = Statement("SELECT queue, below FROM cqs_garbage WHERE one = 1 LIMIT ?")
 REMOVE_GARBAGE = Statement("DELETE FROM cqs_garbage WHERE one = 1 AND queue = ?")

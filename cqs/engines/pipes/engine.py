@@ -2,32 +2,26 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 
 from cns_common.bounded_cache import BoundedCache
 from cns_common.clock import Clock
-from cns_common.metrics.model import Sample
 from cqs.engines.cassandra.clock_skew import ClockSkew
-from cqs.engines.cassandra.garbage import EVERY_GENERATION, Garbage, GarbageList
+from cqs.engines.cassandra.garbage import GarbageList
 from cqs.engines.cassandra.generations import DROPPED, QueueGenerations
-from cqs.engines.cassandra.settle import settle_in_steps
+from cqs.engines.cassandra.standard_engine import MAX_DELAY_MS, QueueRecords, StandardQueueEngine
 from cqs.engines.contract import (
     Capabilities,
     Change,
     Counts,
     Entry,
-    ExpiredMessage,
     Outcome,
     PeekPage,
     QueueRef,
     ReceiveResult,
     RejectedEntry,
     SentEntry,
-    Settlement,
-    SettlementResult,
 )
-from cqs.engines.long_poll import LocalLongPolls
 from cqs.engines.pipes.conditional_writes import ConditionalWrites
 from cqs.engines.pipes.known_queues import KnownQueue, new_known_queues
 from cqs.engines.pipes.names import generations_of
@@ -40,23 +34,22 @@ from cqs.engines.pipes.scan import PipeScan
 from cqs.engines.pipes.settlement import Settler
 from cqs.engines.pipes.statistics import StatisticsKeeper
 from cqs.engines.views import QueueStatistics
-from cqs.engines.waiters import LocalWaiter, WaiterRegistry
+from cqs.engines.waiters import WaiterRegistry
 
 NAME = "pipes"
 POPPERS_MAX = 20_000
-POLLS_AT_ONCE = 16
 IDLE_MS = 1_000
 """After this time without a receive a popper releases its pipes to those of other processes."""
 
 
-class PipesEngine:
-    """See `cqs.engines.contract.LocalEngine`. `open_engine` creates it."""
+class PipesEngine(StandardQueueEngine):
+    """`open_engine` creates it."""
 
     capabilities = Capabilities(
         fifo=False,
         update_body=True,
         atomic_settle=False,
-        max_delay_ms=7 * 24 * 3_600_000,
+        max_delay_ms=MAX_DELAY_MS,
         exact_counts=True,
         fair=False,
         order="nearly",
@@ -64,21 +57,21 @@ class PipesEngine:
     options = OPTIONS
 
     def __init__(self, rows: PipeRows, generations: QueueGenerations, clock: Clock, skew: ClockSkew, node: str) -> None:
+        garbage = GarbageList(rows.cassandra, NAME)
+        self._known_queues = new_known_queues(generations, clock)
+        super().__init__(
+            QueueRecords(generations, garbage, rows.expired), self._known_queues, WaiterRegistry(clock), clock
+        )
         self._rows = rows
-        self._generations = generations
-        self._clock = clock
         self._skew = skew
         self._node = node
-        self._known_queues = new_known_queues(generations, clock)
         self._writes = ConditionalWrites(rows.cassandra)
         self._pusher = Pusher(rows, clock, node)
         self._settler = Settler(rows, self._writes)
         self._scan = PipeScan(rows)
         self._keeper = StatisticsKeeper(rows, self._scan)
-        self._garbage = GarbageList(rows.cassandra, NAME)
-        self._reaper = Reaper(rows, self._known_queues, self._keeper, self._garbage, self._pipes_over)
+        self._reaper = Reaper(rows, self._known_queues, self._keeper, garbage, self._pipes_over)
         self._poppers: BoundedCache[str, Popper] = BoundedCache(POPPERS_MAX)
-        self._waiters = WaiterRegistry(clock)
 
     async def close(self) -> None:
         """Give up all leases, so that other processes need not wait for their ends."""
@@ -177,13 +170,6 @@ class PipesEngine:
             self._waiters.wake(q.id, hidden)
         return [outcome for _, outcome in changed]
 
-    async def settle(self, settlement: Settlement, now_ms: int) -> SettlementResult:
-        """Sends first: a crash before the deletes repeats messages and loses none."""
-        return await settle_in_steps(self, self._is_dropped, settlement, now_ms)
-
-    async def _is_dropped(self, q: QueueRef) -> bool:
-        return (await self._known_queues.get(q)).generation == DROPPED
-
     # -- peek, counts, statistics -------------------------------------------------------------------------------------
 
     async def peek(self, q: QueueRef, cursor: str, n: int, now_ms: int) -> PeekPage:
@@ -199,26 +185,7 @@ class PipesEngine:
         queue = await self._known_queues.get(q)
         return None if queue.generation == DROPPED else await self._keeper.read(q.id, queue.generation)
 
-    # -- the whole queue ----------------------------------------------------------------------------------------------
-
-    async def purge(self, q: QueueRef, now_ms: int) -> None:
-        generation = await self._generations.raise_generation(q.id)
-        if generation is not None:
-            await self._begin_generation(q, generation)
-            await self._garbage.add(Garbage(q.id, generation))
-
-    async def drop(self, q: QueueRef, now_ms: int) -> None:
-        await self._generations.drop(q.id)
-        await self._begin_generation(q, DROPPED)
-        self._waiters.wake_all(q.id)
-        await self._garbage.add(Garbage(q.id, EVERY_GENERATION))
-
-    async def _begin_generation(self, q: QueueRef, generation: int) -> None:
-        """The leases of the earlier generation's pipes end with these."""
-        (await self._known_queues.get(q)).observe_generation(generation)
-
-    async def redelay(self, q: QueueRef, delay_ms: int, now_ms: int) -> None:
-        """For FIFO queues only."""
+    # -- upkeep -------------------------------------------------------------------------------------------------------
 
     async def maintain(self, budget: int, now_ms: int) -> int:
         """Clean up after purges and drops of all processes, then `maintain_queues`."""
@@ -228,25 +195,7 @@ class PipesEngine:
     async def maintain_queues(self, budget: int, now_ms: int) -> int:
         return await self._reaper.reap(budget, now_ms)
 
-    async def expired(self, n: int) -> list[ExpiredMessage]:
-        return await self._rows.expired(n)
-
-    async def forget_expired(self, messages: Sequence[ExpiredMessage]) -> None:
-        await self._rows.forget_expired(messages)
-
     # -- waiting ------------------------------------------------------------------------------------------------------
-
-    def waiter(self, q: QueueRef) -> LocalWaiter:
-        return LocalWaiter(self._waiters, q.id)
-
-    def long_polls(self) -> LocalLongPolls:
-        return LocalLongPolls(self, self._clock)
-
-    async def poll_step(self) -> None:
-        """Wake waiters for what other processes sent, gave back or dropped. Costs nothing without waiters."""
-        queues = self._waiters.queues()
-        for at in range(0, len(queues), POLLS_AT_ONCE):
-            await asyncio.gather(*[self._poll(queue_id) for queue_id in queues[at : at + POLLS_AT_ONCE]])
 
     async def _poll(self, queue_id: str) -> None:
         known = self._known_queues.find(queue_id)
@@ -269,7 +218,3 @@ class PipesEngine:
             popper = self._poppers.get(queue.q.id)
             if popper is not None:
                 await popper.release_if_idle(IDLE_MS)
-
-    def samples(self) -> list[Sample]:
-        """Values for the metrics page."""
-        return WaiterRegistry.samples(self._waiters)

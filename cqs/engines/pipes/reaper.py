@@ -5,24 +5,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-import structlog
-
-from cns_common.errors import CnsError
-from cqs.engines.cassandra.garbage import GarbageList
-from cqs.engines.cassandra.generations import DROPPED
+from cqs.engines.cassandra.garbage import Garbage, GarbageList
+from cqs.engines.cassandra.known_queues import maintain_each
 from cqs.engines.pipes import schema
 from cqs.engines.pipes.known_queues import KnownQueue, KnownQueues
 from cqs.engines.pipes.names import Location, start_of
 from cqs.engines.pipes.rows import ListedPipe, PipeRows
 from cqs.engines.pipes.statistics import StatisticsKeeper
 
-log = structlog.get_logger(__name__)
-
 QUEUES_AT_ONCE = 50
 """Queues of this process per step. Each costs a few statements even if there is nothing to do."""
 EXAMINED_AT_ONCE = 20
 """Pipes of a queue that a step examines in turn, beside those that the popper found to be over."""
-GARBAGE_AT_ONCE = 100
 
 
 class Reaper:
@@ -44,34 +38,27 @@ class Reaper:
 
     async def clear_garbage(self, budget: int) -> int:
         """Remove the pipes that purges and drops left, of all queues."""
+        return await self._garbage.clear(self._clear, budget)
+
+    async def _clear(self, garbage: Garbage, budget: int) -> int:
         done = 0
         while done < budget:
-            garbage = await self._garbage.some(GARBAGE_AT_ONCE)
-            if not garbage:
+            limit = min(budget - done, schema.PAGE_ROWS)
+            pipes = await self._rows.pipes_below(garbage.queue_id, garbage.below, limit)
+            for pipe in pipes:
+                await self._rows.clear(garbage.queue_id, pipe)
+            done += len(pipes)
+            if len(pipes) < limit:
                 break
-            for one in garbage:
-                pipes = await self._rows.pipes_below(one.queue_id, one.below, min(budget - done, schema.PAGE_ROWS))
-                for pipe in pipes:
-                    await self._rows.clear(one.queue_id, pipe)
-                done += len(pipes)
-                if done >= budget:
-                    return done
-                await self._garbage.forget(one)
         return done
 
     async def reap(self, budget: int, now_ms: int) -> int:
         """Maintain some of the queues that this process uses. Returns how many messages and pipes were removed."""
-        done = 0
-        for queue in self._known_queues.next_batch(QUEUES_AT_ONCE):
-            if done >= budget:
-                break
-            if queue.generation == DROPPED:
-                continue
-            try:
-                done += await self._reap_queue(queue, budget - done, now_ms)
-            except CnsError as error:  # go on with the other queues
-                log.warning("queue.maintenance_failed", queue=queue.q.id, error=str(error))
-        return done
+        return await maintain_each(
+            self._known_queues.next_batch(QUEUES_AT_ONCE),
+            lambda queue, left: self._reap_queue(queue, left, now_ms),
+            budget,
+        )
 
     async def _reap_queue(self, queue: KnownQueue, budget: int, now_ms: int) -> int:
         pipes = await self._rows.all_pipes(queue.q.id, queue.generation)

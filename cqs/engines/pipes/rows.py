@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 from cns_common.cassandra.session import Cassandra, Row, Statement
 from cns_common.clock import Clock
-from cqs.engines.contract import ExpiredMessage, QueueRef
+from cqs.engines.cassandra.expired import ExpiredList
+from cqs.engines.contract import QueueRef
 from cqs.engines.pipes import schema
 from cqs.engines.pipes.names import Location, generation_prefix
 from cqs.engines.pipes.view import PendingRow, WaitingRow
@@ -42,6 +43,7 @@ class MessageRow(NamedTuple):
 class PipeRows:
     def __init__(self, cassandra: Cassandra, clock: Clock) -> None:
         self.cassandra = cassandra
+        self.expired = ExpiredList(cassandra, "pipes_expired")
         self._clock = clock
 
     # -- pipes --------------------------------------------------------------------------------------------------------
@@ -136,24 +138,14 @@ class PipeRows:
     def _delete_us(self) -> int:
         return self._clock.wall_ms() * 1000 + schema.DELETE_AHEAD_US
 
-    # -- expired messages of audited queues ---------------------------------------------------------------------------
-
     async def expire(self, q: QueueRef, locations: Iterable[Location], now_ms: int) -> None:
         """Remove messages for their age; those of an audited queue are recorded before."""
         by_pipe = by_pipe_of(locations)
         if q.audit:
             for pipe, places in by_pipe.items():
                 rows = await self.messages(q.id, pipe, places)
-                await self.cassandra.run_each(
-                    schema.ADD_EXPIRED, [(now_ms, q.audit, row.id, row.tenant or "") for row in rows.values()]
-                )
+                await self.expired.record(q, [(row.id, row.tenant) for row in rows.values()], now_ms)
         await self.delete(q.id, [Location(pipe, place) for pipe, places in by_pipe.items() for place in places])
-
-    async def expired(self, n: int) -> list[ExpiredMessage]:
-        return [ExpiredMessage(*row) for row in await self.cassandra.run(schema.LIST_EXPIRED, n)]
-
-    async def forget_expired(self, messages: Sequence[ExpiredMessage]) -> None:
-        await self.cassandra.run_each(schema.FORGET_EXPIRED, [(one.at_ms, one.audit, one.id) for one in messages])
 
 
 def by_pipe_of(locations: Iterable[Location]) -> dict[str, list[int]]:

@@ -207,9 +207,3 @@ WRITE_STATISTICS = Statement(
     "INSERT INTO pipes_statistics (queue, generation, at_ms, pushed, popped, pushed_per_s, popped_per_s)"
     " VALUES (?, ?, ?, ?, ?, ?, ?)"
 )
-
-# -- expired messages of audited queues -------------------------------------------------------------------------------
-
-ADD_EXPIRED = Statement("INSERT INTO pipes_expired (one, at_ms, audit, id, tenant) VALUES (1, ?, ?, ?, ?)")
-LIST_EXPIRED = Statement("SELECT at_ms, audit, id, tenant FROM pipes_expired WHERE one = 1 LIMIT ?")
-FORGET_EXPIRED = Statement("DELETE FROM pipes_expired WHERE one = 1 AND at_ms = ? AND audit = ? AND id = ?")

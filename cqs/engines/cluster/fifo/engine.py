@@ -272,7 +272,7 @@ class FifoQueues:
             if message.visible_at_ms <= visible_ms or not message.deliveries:
                 expired.append(message)
         if expired:
-            await self._rows.record_expired(q, [(one.id, one.group) for one in expired], now_ms)
+            await self._rows.expired.record(q, [(one.id, one.group) for one in expired], now_ms)
             await log.append(c.Remove(log_ms, tuple([(one.seq, one.location) for one in expired])))
             await self._remove(q.id, [parse_location(one.location) for one in expired])
         return len(expired)

@@ -1,0 +1,43 @@
+"""Runs an engine's background steps, each again and again with a pause."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+import structlog
+
+from cns_common.errors import CnsError
+from cns_common.task_cancellation import cancel_and_wait
+
+REST_FACTOR = 4
+"""The least pause after a step, as a multiple of its duration: a slow Cassandra is asked less often."""
+REST_S_MAX = 2.0
+"""The longest pause for that reason: waiters learn of messages in time for their polls."""
+
+Step = Callable[[], Awaitable[None]]
+
+log = structlog.get_logger(__name__)
+
+
+@asynccontextmanager
+async def background_steps(*steps: tuple[Step, float]) -> AsyncIterator[None]:
+    """Run each step with its pause in seconds while the block runs. A step that fails is logged and repeated."""
+    tasks = [asyncio.create_task(_repeat(step, pause_s)) for step, pause_s in steps]
+    try:
+        yield
+    finally:
+        await cancel_and_wait(tasks)
+
+
+async def _repeat(step: Step, pause_s: float) -> None:
+    loop, took_s = asyncio.get_running_loop(), 0.0
+    while True:
+        await asyncio.sleep(max(pause_s, min(REST_FACTOR * took_s, REST_S_MAX)))
+        begun_s = loop.time()
+        try:
+            await step()
+        except CnsError as error:
+            log.warning("queue_engine.step_failed", error=str(error))
+        took_s = loop.time() - begun_s

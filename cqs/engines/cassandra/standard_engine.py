@@ -1,0 +1,118 @@
+"""What engines on Cassandra alone do alike: the calls on a whole queue, expired messages, and waiting."""
+
+from __future__ import annotations
+
+import asyncio
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from cns_common.cassandra.session import Cassandra
+from cns_common.clock import Clock
+from cns_common.metrics.model import Sample
+from cqs.engines.cassandra.expired import ExpiredList
+from cqs.engines.cassandra.garbage import EVERY_GENERATION, Garbage, GarbageList
+from cqs.engines.cassandra.generations import DROPPED, QueueGenerations
+from cqs.engines.cassandra.settle import settle_in_steps
+from cqs.engines.contract import ExpiredMessage, LocalEngine, QueueRef, Settlement, SettlementResult
+from cqs.engines.long_poll import LocalLongPolls
+from cqs.engines.waiters import LocalWaiter, WaiterRegistry
+
+MAX_DELAY_MS = 7 * 24 * 3_600_000
+"""The longest delay of a message in any of these engines."""
+POLLS_AT_ONCE = 16
+
+
+class UsedQueue(Protocol):
+    generation: int
+
+
+class UsedQueues(Protocol):
+    """The queues that this process uses, with their generations as it knows them."""
+
+    async def get(self, q: QueueRef) -> UsedQueue: ...
+
+    async def observe_generation(self, q: QueueRef, generation: int) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class QueueRecords:
+    """What Cassandra has of the queues of an engine, beside their messages."""
+
+    generations: QueueGenerations
+    garbage: GarbageList
+    expired: ExpiredList
+
+    @classmethod
+    def of(cls, cassandra: Cassandra, engine: str) -> QueueRecords:
+        return cls(
+            QueueGenerations(cassandra), GarbageList(cassandra, engine), ExpiredList(cassandra, f"{engine}_expired")
+        )
+
+
+class StandardQueueEngine(LocalEngine):
+    """An engine of standard queues without transactions across queues. See `cqs.engines.contract.LocalEngine`."""
+
+    def __init__(self, records: QueueRecords, known_queues: UsedQueues, waiters: WaiterRegistry, clock: Clock) -> None:
+        self._records = records
+        self._used_queues = known_queues
+        self._waiters = waiters
+        self._clock = clock
+
+    # -- the whole queue ----------------------------------------------------------------------------------------------
+
+    async def settle(self, settlement: Settlement, now_ms: int) -> SettlementResult:
+        return await settle_in_steps(self, self._is_dropped, settlement, now_ms)
+
+    async def _is_dropped(self, q: QueueRef) -> bool:
+        return (await self._used_queues.get(q)).generation == DROPPED
+
+    async def purge(self, q: QueueRef, now_ms: int) -> None:
+        generation = await self._records.generations.raise_generation(q.id)
+        if generation is not None:
+            await self._used_queues.observe_generation(q, generation)
+            await self._records.garbage.add(Garbage(q.id, generation))
+
+    async def drop(self, q: QueueRef, now_ms: int) -> None:
+        await self._records.generations.drop(q.id)
+        await self._used_queues.observe_generation(q, DROPPED)
+        self._waiters.wake_all(q.id)
+        await self._records.garbage.add(Garbage(q.id, EVERY_GENERATION))
+
+    async def redelay(self, q: QueueRef, delay_ms: int, now_ms: int) -> None:
+        """There are no FIFO queues."""
+
+    async def expired(self, n: int) -> list[ExpiredMessage]:
+        return await self._records.expired.some(n)
+
+    async def forget_expired(self, messages: Sequence[ExpiredMessage]) -> None:
+        await self._records.expired.forget(messages)
+
+    # -- waiting ------------------------------------------------------------------------------------------------------
+
+    def waiter(self, q: QueueRef) -> LocalWaiter:
+        return LocalWaiter(self._waiters, q.id)
+
+    def long_polls(self) -> LocalLongPolls:
+        return LocalLongPolls(self, self._clock)
+
+    async def poll_step(self) -> None:
+        """Wake waiters for what other processes sent, gave back or dropped. Costs nothing without waiters. Raises the
+        first error after all queues were looked at."""
+        queues = self._waiters.queues()
+        errors: list[BaseException] = []
+        for at in range(0, len(queues), POLLS_AT_ONCE):
+            some = [self._poll(queue_id) for queue_id in queues[at : at + POLLS_AT_ONCE]]
+            done = await asyncio.gather(*some, return_exceptions=True)
+            errors += [one for one in done if one is not None]
+        if errors:
+            raise errors[0]
+
+    @abstractmethod
+    async def _poll(self, queue_id: str) -> None:
+        """Wake the queue's waiters for the messages of other processes, and for its drop."""
+
+    def samples(self) -> list[Sample]:
+        """Values for the metrics page."""
+        return WaiterRegistry.samples(self._waiters)
