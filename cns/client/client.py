@@ -45,9 +45,9 @@ class Client(AdministrationCalls, DeliveryCalls, DeadLetterCalls):
         """Delete all messages of the queue."""
         self._send_optional(self._requests.purge_queue(queue))
 
-    def queue_statistics(self, queue: str) -> values.Statistics:
-        """Counts of the messages that wait, are leased, are delayed."""
-        return self._send(self._requests.queue_statistics(queue))
+    def queue_statistics(self, queue: str, *, by_hour: bool = False) -> values.Statistics:
+        """Counts of the messages that wait, are leased, are delayed; on the engine pipes what was pushed and popped."""
+        return self._send(self._requests.queue_statistics(queue, by_hour=by_hour))
 
     def put_message(
         self,
@@ -155,9 +155,9 @@ class AsyncClient(AsyncAdministrationCalls, AsyncDeliveryCalls, AsyncDeadLetterC
         """Delete all messages of the queue."""
         await self._send_optional(self._requests.purge_queue(queue))
 
-    async def queue_statistics(self, queue: str) -> values.Statistics:
-        """Counts of the messages that wait, are leased, are delayed."""
-        return await self._send(self._requests.queue_statistics(queue))
+    async def queue_statistics(self, queue: str, *, by_hour: bool = False) -> values.Statistics:
+        """Counts of the messages that wait, are leased, are delayed; on the engine pipes what was pushed and popped."""
+        return await self._send(self._requests.queue_statistics(queue, by_hour=by_hour))
 
     async def put_message(
         self,

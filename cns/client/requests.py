@@ -106,8 +106,9 @@ class Requests:
     def purge_queue(self, queue: str) -> ApiRequest[None]:
         return ApiRequest("DELETE", self._queue(queue, "/messages/all"), type(None))
 
-    def queue_statistics(self, queue: str) -> ApiRequest[values.Statistics]:
-        return ApiRequest("GET", self._queue(queue, "/statistics"), values.Statistics)
+    def queue_statistics(self, queue: str, *, by_hour: bool) -> ApiRequest[values.Statistics]:
+        params = given(byHour="true" if by_hour else None)
+        return ApiRequest("GET", self._queue(queue, "/statistics"), values.Statistics, params)
 
     # -- messages -----------------------------------------------------------------------------------------------------
 

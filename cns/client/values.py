@@ -32,11 +32,21 @@ class Totals(msgspec.Struct, frozen=True, rename="camel"):
     counted_at: int
 
 
+class HourTotals(msgspec.Struct, frozen=True, rename="camel"):
+    """What came in the hour that begins at `hour`; `depth` is that of its end."""
+
+    hour: int
+    pushed: int
+    popped: int
+    depth: int
+
+
 class Statistics(msgspec.Struct, frozen=True, rename="camel"):
     visible: int
     in_flight: int
     delayed: int
     totals: Totals | None = None
+    hours: list[HourTotals] | None = None
 
 
 class SentMessage(msgspec.Struct, frozen=True, rename="camel"):

@@ -5,16 +5,17 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from functools import partial
 from typing import Annotated
 
 import typer
 
 from cns.client import Client
-from cns.client.values import BrowsedMessage, ReceivedMessage
+from cns.client.values import BrowsedMessage, ReceivedMessage, Statistics
 from cns_cli.options import Json
 from cns_cli.output import print_json, print_table, print_value
-from cns_cli.remote.connection import EXIT_USAGE, Service, with_service
+from cns_cli.remote.connection import EXIT_REFUSED, EXIT_USAGE, Service, with_service
 from cns_cli.remote.paging import first_messages, pages
 from cns_cli.remote.redrive import redrive
 
@@ -79,6 +80,31 @@ def show(service: Service, name: Name, json: Json = False) -> None:
         print_json([shown])
     else:
         print_table(("attribute", "value"), sorted(shown.attributes.items()))
+
+
+@app.command("statistics")
+@with_service
+def statistics(
+    service: Service,
+    name: Name,
+    by_hour: Annotated[bool, typer.Option("--by-hour", help="By hour of 14 days (engine pipes).")] = False,
+    json: Json = False,
+) -> None:
+    """Count a queue's messages; on the engine pipes also what was pushed and popped, and how many a second.
+
+    Example: cns queue statistics orders --by-hour
+    """
+    found = service.run(lambda client: client.queue_statistics(name, by_hour=by_hour))
+    if json:
+        print_json([found])
+    elif not by_hour:
+        print_table(("measure", "value"), _measures(found))
+    elif found.hours is None:
+        print(f"cns: the engine of {name} keeps no statistics by hour", file=sys.stderr)
+        sys.exit(EXIT_REFUSED)
+    else:
+        rows = [(_hour_text(one.hour), one.pushed, one.popped, one.depth) for one in found.hours]
+        print_table(("hour (UTC)", "pushed", "popped", "depth"), rows)
 
 
 @app.command("set")
@@ -201,6 +227,27 @@ def read_attributes(words: list[str] | None, default_true: str = "") -> dict[str
             sys.exit(EXIT_USAGE)
         given[name] = value
     return given
+
+
+def _measures(found: Statistics) -> list[tuple[str, object]]:
+    rows: list[tuple[str, object]] = [
+        ("visible", found.visible),
+        ("in flight", found.in_flight),
+        ("delayed", found.delayed),
+    ]
+    totals = found.totals
+    if totals is not None:
+        rows += [
+            ("pushed", totals.pushed),
+            ("popped", totals.popped),
+            ("pushed a second", f"{totals.pushed_per_second:.2f}"),
+            ("popped a second", f"{totals.popped_per_second:.2f}"),
+        ]
+    return rows
+
+
+def _hour_text(hour_ms: int) -> str:
+    return datetime.fromtimestamp(hour_ms / 1_000, UTC).strftime("%Y-%m-%d %H:00")
 
 
 def _names(client: Client, prefix: str) -> list[str]:

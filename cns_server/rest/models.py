@@ -59,6 +59,13 @@ class Totals(Wire):
     counted_at: int
 
 
+class HourTotals(Wire):
+    hour: int = Field(description="When it begins.")
+    pushed: int
+    popped: int
+    depth: int = Field(description="Messages at its end that were never popped.")
+
+
 class Statistics(Wire):
     """Numbers of messages. They are approximate, as those of SQS."""
 
@@ -66,6 +73,10 @@ class Statistics(Wire):
     in_flight: int
     delayed: int
     totals: Totals | None = Field(default=None, description="Only for queues on the engine pipes, which keeps them.")
+    hours: list[HourTotals] | None = Field(
+        default=None,
+        description="With `byHour`, on the engine pipes: the hours of 14 days in which it counted, the newest first.",
+    )
 
 
 class MessageAttribute(Wire):

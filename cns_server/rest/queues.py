@@ -11,6 +11,7 @@ from cns_server.rest.calls import RestCall, RestCalls
 from cns_server.rest.dependencies import Begun
 from cns_server.rest.models import (
     LIST_MAX,
+    HourTotals,
     NewQueue,
     NewRedrive,
     Queue,
@@ -24,7 +25,7 @@ from cns_server.rest.models import (
 from cns_server.rest.problems import Problem
 from cqs.authorization import QueueAccess
 from cqs.engines.contract import Counts
-from cqs.engines.views import QueueStatistics, statistics_view
+from cqs.engines.views import HourStatistics, QueueStatistics, statistics_view
 from cqs.queues.attributes import describe
 from cqs.queues.urls import key_of_arn
 from cqs.redrive.task import read_task_handle
@@ -160,14 +161,23 @@ class QueueRoutes:
         """Delete all messages."""
         await self._run(rest, "sqs:PurgeQueue", account, queue)
 
-    async def queue_statistics(self, rest: Begun, account: AccountId, queue: QueueName) -> Statistics:
+    async def queue_statistics(
+        self,
+        rest: Begun,
+        account: AccountId,
+        queue: QueueName,
+        by_hour: Annotated[bool, Query(alias="byHour", description="Also what came in each hour.")] = False,
+    ) -> Statistics:
         """Counts of messages that wait, are leased, are delayed; sums and rates, if the queue's engine keeps them."""
         params = {"AttributeNames": [*_COUNTS.values()]}
         shown = (await self._run(rest, "sqs:GetQueueAttributes", account, queue, params))["Attributes"]
         view = await self._access.queue_by_name(rest.call, account, queue, "GetQueueAttributes")
         kept = statistics_view(view.engine)
         counts = {name: int(shown[attribute]) for name, attribute in _COUNTS.items()}
-        return Statistics(**counts, totals=None if kept is None else _totals(await kept.statistics(view.ref)))
+        if kept is None:
+            return Statistics(**counts)
+        hours = [_hour(one) for one in await kept.statistics_by_hour(view.ref)] if by_hour else None
+        return Statistics(**counts, totals=_totals(await kept.statistics(view.ref)), hours=hours)
 
     async def dead_letter_sources(
         self, rest: Begun, account: AccountId, queue: QueueName, after: After = ""
@@ -257,6 +267,10 @@ def _totals(statistics: QueueStatistics | None) -> Totals | None:
         popped_per_second=statistics.popped_per_s,
         counted_at=statistics.at_ms,
     )
+
+
+def _hour(statistics: HourStatistics) -> HourTotals:
+    return HourTotals(hour=statistics.at_ms, pushed=statistics.pushed, popped=statistics.popped, depth=statistics.depth)
 
 
 def _redrive(task: dict[str, Any]) -> Redrive:

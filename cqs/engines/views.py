@@ -24,12 +24,27 @@ class QueueStatistics(NamedTuple):
         return self.pushed - self.popped
 
 
+class HourStatistics(NamedTuple):
+    """An hour in which messages were counted. A time without counts is in the hour of the next count."""
+
+    at_ms: int
+    """Its begin, UTC."""
+    pushed: int
+    popped: int
+    depth: int
+    """Messages at its end that were never popped."""
+
+
 @runtime_checkable
 class StatisticsView(Protocol):
     """An engine that keeps statistics."""
 
     async def statistics(self, q: QueueRef) -> QueueStatistics | None:
         """The statistics that were written down last; None if none were yet, or the queue was dropped."""
+        ...
+
+    async def statistics_by_hour(self, q: QueueRef) -> list[HourStatistics]:
+        """The hours of the last days since the queue was made or purged, the newest first."""
         ...
 
 

@@ -33,7 +33,7 @@ from cqs.engines.pipes.rows import PipeRows
 from cqs.engines.pipes.scan import PipeScan
 from cqs.engines.pipes.settlement import Settler
 from cqs.engines.pipes.statistics import StatisticsKeeper
-from cqs.engines.views import QueueStatistics
+from cqs.engines.views import HourStatistics, QueueStatistics
 from cqs.engines.waiters import WaiterRegistry
 
 NAME = "pipes"
@@ -184,6 +184,10 @@ class PipesEngine(StandardQueueEngine):
         """Pushed, popped and their rates, as the reaper last wrote them down."""
         queue = await self._known_queues.get(q)
         return None if queue.generation == DROPPED else await self._keeper.read(q.id, queue.generation)
+
+    async def statistics_by_hour(self, q: QueueRef) -> list[HourStatistics]:
+        queue = await self._known_queues.get(q)
+        return [] if queue.generation == DROPPED else await self._keeper.read_hours(q.id, queue.generation)
 
     # -- upkeep -------------------------------------------------------------------------------------------------------
 

@@ -38,6 +38,10 @@ OWNER_LEASE_RENEW_MS = 3_000
 TTL_S = 31 * 86_400
 """Longer than any retention (30 days for internal queues): reads decide what has expired."""
 PAGE_ROWS = 1_000
+HOUR_MS = 3_600_000
+HOURS_TTL_S = 14 * 86_400
+HOURS_MAX = HOURS_TTL_S * 1_000 // HOUR_MS + 2
+"""Rows of one queue: those that live, the one of this hour and the one before the first."""
 SETTLED = -1
 """The lease of a message whose delete has begun."""
 PUSH_US = 1
@@ -66,6 +70,9 @@ TABLES = (
     "CREATE TABLE IF NOT EXISTS pipes_statistics (queue text, generation int, at_ms bigint, pushed bigint,"
     " popped bigint, pushed_per_s double, popped_per_s double, PRIMARY KEY ((queue, generation)))"
     f" WITH {_OPTIONS}",
+    "CREATE TABLE IF NOT EXISTS pipes_hours (queue text, generation int, hour bigint, pushed bigint, popped bigint,"
+    " PRIMARY KEY ((queue, generation), hour)) WITH CLUSTERING ORDER BY (hour DESC)"
+    f" AND default_time_to_live = {HOURS_TTL_S} AND gc_grace_seconds = 14400",
     "CREATE TABLE IF NOT EXISTS pipes_expired (one int, at_ms bigint, audit text, id text, tenant text,"
     f" PRIMARY KEY (one, at_ms, audit, id)) WITH default_time_to_live = {TTL_S} AND gc_grace_seconds = 0",
 )
@@ -206,4 +213,9 @@ READ_STATISTICS = Statement(
 WRITE_STATISTICS = Statement(
     "INSERT INTO pipes_statistics (queue, generation, at_ms, pushed, popped, pushed_per_s, popped_per_s)"
     " VALUES (?, ?, ?, ?, ?, ?, ?)"
+)
+WRITE_HOUR = Statement("INSERT INTO pipes_hours (queue, generation, hour, pushed, popped) VALUES (?, ?, ?, ?, ?)")
+"""The sums at the end of an hour, or as far as they are known in it. They are replaced and never added to."""
+READ_HOURS = Statement(
+    f"SELECT hour, pushed, popped FROM pipes_hours WHERE queue = ? AND generation = ? LIMIT {HOURS_MAX}"
 )

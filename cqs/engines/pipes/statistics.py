@@ -2,18 +2,21 @@
 
 A live pipe tells how many were pushed to it; what is left of them in it was not popped. A pipe that is removed adds its
 number to the totals once. So pushed and popped agree at rest, without a counter that poppers share. The reaper writes
-the sums down; reading them is one look-up.
+the sums down, and with them those of the hour; reading them is one look-up.
 """
 
 from __future__ import annotations
 
 import asyncio
 import math
+from collections.abc import Sequence
+from itertools import pairwise
 
+from cns_common.cassandra.session import Row, Statement
 from cqs.engines.pipes import schema
 from cqs.engines.pipes.rows import ListedPipe, PipeRows
 from cqs.engines.pipes.scan import PIPES_AT_ONCE, PipeScan
-from cqs.engines.views import QueueStatistics
+from cqs.engines.views import HourStatistics, QueueStatistics
 
 RATE_WINDOW_S = 60.0
 """Rates are averages that roll over about this time."""
@@ -40,6 +43,16 @@ def next_statistics(before: QueueStatistics | None, at_ms: int, pushed: int, pop
     )
 
 
+def hours_between(rows: Sequence[Row]) -> list[HourStatistics]:
+    """What came in each hour, from rows of sums (hour, pushed, popped), the newest first. The oldest row is only the
+    begin of the next: what was before it is not known any more, or it is the row of zeros before a queue's first hour.
+    Sums of two processes whose clocks differ may be in the wrong order for a while: then none came."""
+    return [
+        HourStatistics(hour, max(pushed - pushed_before, 0), max(popped - popped_before, 0), pushed - popped)
+        for (hour, pushed, popped), (_, pushed_before, popped_before) in pairwise(rows)
+    ]
+
+
 class StatisticsKeeper:
     def __init__(self, rows: PipeRows, scan: PipeScan) -> None:
         self._rows = rows
@@ -51,6 +64,9 @@ class StatisticsKeeper:
         """The statistics that were written down last; None if none were."""
         rows = await self._run(schema.READ_STATISTICS, queue_id, generation)
         return QueueStatistics(*rows[0]) if rows else None
+
+    async def read_hours(self, queue_id: str, generation: int) -> list[HourStatistics]:
+        return hours_between(await self._run(schema.READ_HOURS, queue_id, generation))
 
     async def write_down(self, queue_id: str, generation: int, now_ms: int) -> None:
         before = await self.read(queue_id, generation)
@@ -67,7 +83,18 @@ class StatisticsKeeper:
                     pushed += max(of_pipe, never_popped)
                     left += never_popped
         now = next_statistics(before, now_ms, pushed, pushed - left)
-        await self._run(schema.WRITE_STATISTICS, queue_id, generation, *now)
+        await self._write(queue_id, generation, now, is_first=before is None)
+
+    async def _write(self, queue_id: str, generation: int, now: QueueStatistics, *, is_first: bool) -> None:
+        """One batch into two tables with the same partition key."""
+        key, hour_ms = (queue_id, generation), now.at_ms - now.at_ms % schema.HOUR_MS
+        writes: list[tuple[Statement, Sequence[object]]] = [
+            (schema.WRITE_STATISTICS, (*key, *now)),
+            (schema.WRITE_HOUR, (*key, hour_ms, now.pushed, now.popped)),
+        ]
+        if is_first:
+            writes.append((schema.WRITE_HOUR, (*key, hour_ms - schema.HOUR_MS, 0, 0)))
+        await self._rows.cassandra.run_batch(writes, logged=False)
 
     async def _of_pipe(self, queue_id: str, pipe: ListedPipe, now_ms: int) -> tuple[int, int]:
         """(pushed, never popped). What is left is counted first: a push in between is not taken for a pop."""

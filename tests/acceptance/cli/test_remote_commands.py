@@ -48,6 +48,10 @@ def test_a_queue_by_commands(cns: Run, sqs: Any, new_name: Callable[[], str]) ->
     ids = cns("queue", "send", name, "-", text="first\nsecond\n").stdout.split()
     assert len(ids) == 2
     assert cns("queue", "list", name, "--counts").stdout.splitlines()[1].split() == [name, "2", "0", "0"]
+    counted = cns("queue", "statistics", name).stdout.splitlines()[1:]
+    assert [line.split()[-1] for line in counted] == ["2", "0", "0"]
+    by_hour = cns("queue", "statistics", name, "--by-hour")
+    assert (by_hour.returncode, by_hour.stderr) == (1, f"cns: the engine of {name} keeps no statistics by hour\n")
     assert "first" in cns("queue", "peek", name).stdout
     received = json.loads(cns("queue", "receive", name, "--json").stdout)
     assert (received["body"], received["messageId"]) == ("first", ids[0])

@@ -112,6 +112,11 @@ def test_statistics_of_pipes(service: Clustered, rest: Client, new_name: Callabl
         return totals is not None and totals.pushed == 6 and totals.pushed_per_second > 0
 
     wait_until(flowing, REAPED_S, lambda: f"{rest.queue_statistics(queue)}")
+    hours = rest.queue_statistics(queue, by_hour=True).hours
+    assert hours and (sum(one.pushed for one in hours), sum(one.popped for one in hours)) == (6, 2)
+    shown = service.cns("queue", "statistics", queue, "--by-hour").stdout.splitlines()
+    assert len(shown) == 1 + len(hours)
+    assert shown[1].split()[2:] == [f"{hours[0].pushed}", f"{hours[0].popped}", "4"]
 
 
 def test_other_engines_have_no_buckets(rest: Client, new_name: Callable[[], str]) -> None:
@@ -120,7 +125,8 @@ def test_other_engines_have_no_buckets(rest: Client, new_name: Callable[[], str]
         with pytest.raises(ApiError) as refusal:
             view(queue)
         assert (refusal.value.status, refusal.value.code) == (422, "EngineHasNoSuchView")
-    assert rest.queue_statistics(queue).totals is None
+    counted = rest.queue_statistics(queue, by_hour=True)
+    assert (counted.totals, counted.hours) == (None, None)
 
 
 def test_the_stored_queues(operator: Client, rest: Client, new_name: Callable[[], str]) -> None:

@@ -1,11 +1,11 @@
-"""Rates that roll over a minute."""
+"""Rates that roll over a minute, and what came in each hour."""
 
 from __future__ import annotations
 
 import pytest
 
-from cqs.engines.pipes.statistics import next_statistics
-from cqs.engines.views import QueueStatistics
+from cqs.engines.pipes.statistics import hours_between, next_statistics
+from cqs.engines.views import HourStatistics, QueueStatistics
 
 
 def test_a_steady_rate_is_reached() -> None:
@@ -36,3 +36,18 @@ def test_a_rate_falls_at_rest() -> None:
 def test_a_clock_that_stands_still_gives_no_rate() -> None:
     before = QueueStatistics(5_000, 1, 1, 3.0, 3.0)
     assert next_statistics(before, 5_000, 9, 9) == QueueStatistics(5_000, 9, 9)
+
+
+@pytest.mark.parametrize(
+    ("rows", "hours"),
+    [
+        ([], []),
+        ([(0, 0, 0)], []),
+        ([(1, 5, 2), (0, 0, 0)], [HourStatistics(1, 5, 2, 3)]),
+        ([(9, 7, 7), (1, 5, 2), (0, 0, 0)], [HourStatistics(9, 2, 5, 0), HourStatistics(1, 5, 2, 3)]),
+        ([(9, 7, 7), (1, 5, 2)], [HourStatistics(9, 2, 5, 0)]),  # the row before the first has expired
+        ([(2, 4, 4), (1, 5, 3), (0, 0, 0)], [HourStatistics(2, 0, 1, 0), HourStatistics(1, 5, 3, 2)]),
+    ],
+)
+def test_what_came_in_each_hour(rows: list[tuple[int, int, int]], hours: list[HourStatistics]) -> None:
+    assert hours_between(rows) == hours

@@ -21,7 +21,7 @@ from tests.integration.cqs.engines.recorded_statements import Sent, conditional,
 BATCHES, BATCH, PIPE_SIZE = 20, 10, 50
 PIPES = BATCHES * BATCH // PIPE_SIZE
 DIRECTORY = "pipes_directory"
-STATISTICS = {"pipes_pushed", "pipes_totals", "pipes_statistics"}
+STATISTICS = {"pipes_pushed", "pipes_totals", "pipes_statistics", "pipes_hours"}
 MESSAGES = 48
 
 

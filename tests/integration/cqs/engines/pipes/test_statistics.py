@@ -1,16 +1,19 @@
-"""Statistics reconcile at rest, are read by one statement, and survive the death of a reaper."""
+"""Statistics reconcile at rest, are read by one statement, and survive the death of a reaper; they are kept by hour."""
 
 from __future__ import annotations
 
 import pytest
 
 from cns_common.cassandra.connection import CassandraAddress
+from cns_common.cassandra.session import Statement
 from cns_common.clock import Clock
 from cns_common.errors import StoreUnavailable
+from cqs.engines.pipes import schema
 from cqs.engines.pipes.rows import PipeRows
 from cqs.engines.views import QueueStatistics
 from tests.conformance.support import numbered
 from tests.integration.cqs.engines.pipes.support import PipesProcess, open_processes
+from tests.integration.cqs.engines.recorded_statements import kinds, record, recording
 
 
 async def written_down(process: PipesProcess) -> QueueStatistics:
@@ -45,6 +48,54 @@ async def test_they_reconcile_at_rest(cassandra_address: CassandraAddress) -> No
         assert not await two.pipe_names()
         assert (now.pushed, now.popped, now.depth) == (21, 21, 0)
         assert now.popped_per_s > 0
+
+
+async def test_they_are_kept_by_hour(cassandra_address: CassandraAddress, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two processes count; the hours add up to the sums. Each is written in the batch of the sums, so it costs no
+    statement more, and the rows of a queue are bounded by their time to live."""
+    record(monkeypatch)
+    async with open_processes(cassandra_address, Clock(), Clock()) as (one, two):
+        for process in (one, two):
+            process.advance(schema.HOUR_MS - process.now_ms % schema.HOUR_MS)  # a new hour begins
+        begin_ms = one.now_ms
+        await one.send(*numbered(7))
+        await one.take(2, 10 * schema.HOUR_MS)
+        await written_down(one)
+        assert await one.pipes.statistics_by_hour(one.q) == [(begin_ms, 7, 2, 5)]
+        for process in (one, two):
+            process.advance(2 * schema.HOUR_MS)
+        await two.send(*numbered(4))
+        with recording() as sent:
+            now = await written_down(two)
+        batches = [
+            kind for kind in kinds(sent) if kind[1] in ("pipes_statistics", "pipes_hours") and kind[0] == "INSERT"
+        ]
+        assert batches == [("INSERT", "pipes_statistics"), ("INSERT", "pipes_hours")]
+        hours = await one.pipes.statistics_by_hour(one.q)
+        assert hours == [(begin_ms + 2 * schema.HOUR_MS, 4, 0, 9), (begin_ms, 7, 2, 5)]
+        assert (sum(hour.pushed for hour in hours), sum(hour.popped for hour in hours)) == (now.pushed, now.popped)
+        before = two.cassandra.statements
+        await two.pipes.statistics_by_hour(two.q)
+        assert two.cassandra.statements - before == 1
+        left_s = await one.cassandra.run(
+            Statement("SELECT TTL(pushed) FROM pipes_hours WHERE queue = ? AND generation = 0"), one.q.id
+        )
+        assert 3 == len(left_s) <= schema.HOURS_MAX
+        assert all(0 < seconds <= schema.HOURS_TTL_S for (seconds,) in left_s)
+
+
+async def test_the_sums_and_their_hour_are_one_write(cassandra_address: CassandraAddress) -> None:
+    async with open_processes(cassandra_address, Clock()) as (process,):
+        await process.send(*numbered(3))
+        await written_down(process)
+        keeper, statements = process.pipes._keeper, []
+        for wait_ms in (2_000, schema.HOUR_MS):
+            process.advance(wait_ms)
+            before = process.cassandra.statements
+            await keeper.write_down(process.q.id, 0, process.now_ms)
+            statements.append(process.cassandra.statements - before)
+        reads = ("the sums before", "the totals", "a page of pipes", "waiting", "pending", "pushed")
+        assert statements == [len(reads) + 1] * 2
 
 
 @pytest.mark.extended
