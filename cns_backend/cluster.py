@@ -28,6 +28,7 @@ from cns_backend.sites.membership import SiteMembership
 from cns_backend.sites.process import open_site
 from cns_backend.sites.store import SiteStore
 from cns_backend.stores.cassandra.control import CassandraControl, check_master_key
+from cns_backend.stores.cassandra.disk_usage import open_disk_usage
 from cns_backend.stores.cassandra.leases import CassandraLeaseStore
 from cns_backend.stores.cassandra.pool_sizes import CassandraPoolSizeStore
 from cns_backend.stores.contract import CLOCK
@@ -73,6 +74,7 @@ async def open_cluster_backend(settings: Settings, site: SiteMembership | None =
     clock = Clock(test=settings.test_clock)
     async with open_session(settings, site) as (cassandra, seal), AsyncExitStack() as stack:
         skew = await stack.enter_async_context(open_clock_skew(cassandra, clock))
+        disk = await stack.enter_async_context(open_disk_usage(cassandra, settings.cassandra_keyspace))
         servers = ClusterServers(
             cassandra=cassandra,
             redis_urls=settings.redis,
@@ -134,7 +136,7 @@ async def open_cluster_backend(settings: Settings, site: SiteMembership | None =
                 pool_sizes=CassandraPoolSizeStore(cassandra),
                 control=control,
                 machine=control.machine,
-                samples=partial(engine_samples, (*engines.values(), skew)),
+                samples=partial(engine_samples, (*engines.values(), skew, disk)),
                 reconnected=reconnected,
                 site=site.status if site is not None else no_site,
             )

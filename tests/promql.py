@@ -1,4 +1,4 @@
-"""The expressions of deploy/prometheus and deploy/grafana, and which metrics and labels they use."""
+"""The expressions of deploy/prometheus, deploy/grafana and deploy/kubernetes, and which metrics and labels they use."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import yaml
 
 DEPLOY = Path(__file__).parents[1] / "deploy"
 RULES = DEPLOY / "prometheus" / "cns.rules.yml"
+ADAPTER = DEPLOY / "kubernetes" / "autoscaling" / "prometheus-adapter.yaml"
 DASHBOARDS = sorted((DEPLOY / "grafana").glob("*.json"))
 _VARIABLE_RANGE = re.compile(r"\[\$__\w+\]")
 _LABEL_VALUES = re.compile(r"label_values\((.+), (\w+)\)")
@@ -37,6 +38,15 @@ class Expression:
     labels: frozenset[str]
 
 
+@dataclass(frozen=True, slots=True)
+class AdapterRule:
+    """A rule of prometheus-adapter: the external metric `name`, with its query filled in for a namespace."""
+
+    name: str
+    series_query: str
+    expression: Expression
+
+
 def parse(where: str, text: str) -> Expression:
     """Raises ValueError where Prometheus' grammar does not have it."""
     series: list[Series] = []
@@ -57,6 +67,17 @@ def parse(where: str, text: str) -> Expression:
 
 def rules() -> list[dict[str, Any]]:
     return [rule for group in yaml.safe_load(RULES.read_text())["groups"] for rule in group["rules"]]
+
+
+def adapter_rules() -> list[AdapterRule]:
+    return [
+        AdapterRule(
+            rule["name"]["as"],
+            rule["seriesQuery"],
+            parse(rule["name"]["as"], rule["metricsQuery"].replace("<<.LabelMatchers>>", 'namespace="cns"')),
+        )
+        for rule in yaml.safe_load(ADAPTER.read_text())["externalRules"]
+    ]
 
 
 def rule_expressions() -> Iterator[Expression]:

@@ -65,12 +65,12 @@ def _count_statements_of_sessions(counter: StatementCounter) -> None:
 
     send, run_conditional_batch = session.Cassandra._send, session.Cassandra.run_conditional_batch
 
-    def counted(cassandra: session.Cassandra, statement: Any, limit_s: float) -> Any:
+    def counted(cassandra: session.Cassandra, statement: Any, limit_s: float, node: object = None) -> Any:
         prepared = getattr(statement, "prepared_statement", None)  # a batch has none, and keeps no texts
         conditional = prepared is not None and CONDITION in prepared.query_string
         background = bool(background_work.get())
         counter.count(total=1, conditional=int(conditional), background=int(background))
-        return send(cassandra, statement, limit_s)
+        return send(cassandra, statement, limit_s, node)
 
     async def counted_batch(cassandra: session.Cassandra, parts: Any) -> bool:
         counter.count(conditional=1)

@@ -235,6 +235,27 @@ class Cassandra:
             await self._site.missed()
             raise
 
+    async def run_on_each_node(self, cql: str) -> dict[str, list[Row]]:
+        """Ask each live node of this data centre for rows that only it has, such as those of `system_views`. Returns
+        them by the node's address, without nodes that do not answer. Raises StoreUnavailable if none does."""
+        self._site.check()
+        self._watch.check()
+        statement = SimpleStatement(cql, is_idempotent=True, consistency_level=ConsistencyLevel.ONE)
+        everywhere = self._connection.cluster.metadata.all_hosts()
+        nodes = [node for node in everywhere if node.is_up and node.datacenter == self._address.data_centre]
+        answers = await asyncio.gather(
+            *[self._send(statement, PROBE_S, node) for node in nodes], return_exceptions=True
+        )
+        found: dict[str, list[Row]] = {}
+        for node, answer in zip(nodes, answers, strict=True):
+            if isinstance(answer, list):
+                found[str(node.address)] = answer
+            elif not isinstance(answer, FAILURES):
+                raise answer
+        if not found:
+            raise StoreUnavailable("no Cassandra node answers")
+        return found
+
     async def run_schema(self, cql: str) -> list[Row]:
         """Run a statement that creates, changes or describes tables."""
         return await self._run(SimpleStatement(cql, is_idempotent=True), SCHEMA_S)
@@ -313,13 +334,14 @@ class Cassandra:
             self._watch.timed_out(sent_s)
             raise
 
-    def _send(self, statement: object, limit_s: float) -> asyncio.Future[list[Row]]:
+    def _send(self, statement: object, limit_s: float, node: object = None) -> asyncio.Future[list[Row]]:
+        """To `node`, or to those that the driver chooses."""
         future: asyncio.Future[list[Row]] = self._loop.create_future()
         self.statements += 1
         work = background_work.get()
         if work:
             self.background_statements[work] += 1
-        self._connection.session.execute_async(statement, timeout=limit_s).add_callbacks(
+        self._connection.session.execute_async(statement, timeout=limit_s, host=node).add_callbacks(
             self._succeeded, self._failed, callback_args=(future,), errback_args=(future,)
         )
         return future

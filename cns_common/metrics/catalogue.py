@@ -269,6 +269,15 @@ STORE_COMMITS = _metric(
 STORE_WAL_BYTES = _metric(
     "cns_store_wal_bytes", "gauge", "Size of the embedded store's write-ahead log that is not yet copied back."
 )
+STORE_BYTES = _metric(
+    "cns_store_bytes", "gauge", "Size of the embedded store's file. It has room in it that is used again."
+)
+CASSANDRA_BYTES = _metric(
+    "cns_cassandra_bytes",
+    "gauge",
+    "Disk that the keyspace takes on a Cassandra node, as the node reported it within the last minute.",
+    "node",
+)
 CASSANDRA_STATEMENTS = _metric(
     "cns_cassandra_statements_total", "counter", "Statements that this process sent to Cassandra."
 )

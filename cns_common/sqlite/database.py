@@ -100,6 +100,11 @@ class Database:
         return str(self._failure or "")
 
     @property
+    def file_bytes(self) -> int:
+        """The size of the store's file, without its write-ahead log."""
+        return self._path.stat().st_size
+
+    @property
     def wal_pages(self) -> int:
         """The length of the write-ahead log."""
         return self._checkpointer.wal_pages

@@ -14,6 +14,7 @@ import yaml
 from cns_common.configuration.settings import Settings
 from cns_common.metrics.catalogue import METRICS
 from cns_common.worker_roles import ALL_ROLES
+from tests.promql import adapter_rules, rules
 
 ROOT = Path(__file__).parents[2] / "deploy" / "kubernetes"
 BASE, AUTOSCALING = ROOT / "base", ROOT / "autoscaling"
@@ -108,12 +109,13 @@ def test_a_stop_has_its_time() -> None:
 
 
 def test_scalers_use_metrics_that_there_are() -> None:
-    rules = yaml.safe_load((AUTOSCALING / "prometheus-adapter.yaml").read_text())["externalRules"]
-    served = {rule["name"]["as"] for rule in rules}
-    for rule in rules:
-        (metric,) = re.findall(r"rate\((\w+)_bucket\{", rule["metricsQuery"])
-        assert METRICS[metric].kind == "histogram"
-        assert f'{metric}_bucket"' in rule["seriesQuery"]
+    served = {rule.name for rule in adapter_rules()}
+    for rule in adapter_rules():
+        (series,) = rule.expression.series
+        assert f'{{__name__="{series.name}",' in rule.series_query
+        metric = METRICS[series.name.removesuffix("_bucket")]
+        assert metric.kind == ("histogram" if series.name.endswith("_bucket") else "gauge")
+        assert {*series.labels, *rule.expression.labels} <= {*metric.labels, "le", "namespace"}
     scalers = named("HorizontalPodAutoscaler", AUTOSCALING)
     used = {
         metric["external"]["metric"]["name"]
@@ -122,4 +124,20 @@ def test_scalers_use_metrics_that_there_are() -> None:
         if metric["type"] == "External"
     }
     assert used == served
-    assert {scaler["spec"]["scaleTargetRef"]["name"] for scaler in scalers.values()} <= set(named("Deployment"))
+    targets = {(scaler["spec"]["scaleTargetRef"]["kind"], name) for name, scaler in scalers.items()}
+    assert targets <= {("Deployment", name) for name in named("Deployment")} | {("StatefulSet", "cassandra")}
+    assert all(scaler["spec"]["scaleTargetRef"]["name"] == name for name, scaler in scalers.items())
+
+
+def test_storage_is_scaled_by_its_size_and_loses_no_node() -> None:
+    """Kubernetes adds nodes; the rules of Prometheus, with the same size of a node, say when there is one too many."""
+    scaler = named("HorizontalPodAutoscaler", AUTOSCALING)["cassandra"]["spec"]
+    (metric,) = scaler["metrics"]
+    assert scaler["minReplicas"] == int(config()["CNS_CASSANDRA_REPLICATION"])
+    assert scaler["behavior"]["scaleDown"]["selectPolicy"] == "Disabled"
+    quantity = metric["external"]["target"]["averageValue"]
+    assert quantity.endswith("Gi")
+    node_bytes = int(quantity.removesuffix("Gi")) * 2**30
+    alerts = {rule["alert"]: rule["expr"] for rule in rules() if "alert" in rule}
+    for name in ("CnsCassandraFull", "CnsCassandraNodesSpare"):
+        assert re.findall(r"\d{9,}", alerts[name]) == [str(node_bytes)]

@@ -18,7 +18,7 @@ from cns_backend.stores.contract import (
     store_process,
 )
 from cns_common.clock import Clock
-from cns_common.metrics.catalogue import STORE_COMMITS, STORE_WAL_BYTES
+from cns_common.metrics.catalogue import STORE_BYTES, STORE_COMMITS, STORE_WAL_BYTES
 from cns_common.metrics.page import process_samples
 from cns_common.rpc.rpc import Server
 from cns_common.sqlite.database import Database
@@ -70,6 +70,7 @@ class EmbeddedControl:
         }
         samples = (
             STORE_COMMITS.sample(self._database.commits),
+            STORE_BYTES.sample(self._database.file_bytes),
             STORE_WAL_BYTES.sample(self._database.wal_pages * PAGE_BYTES),
             *engine_samples(self._engines),
             *[sample.labelled("process", store_process(os.getpid())) for sample in process_samples(cns.__version__)],
