@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from functools import partial
 from typing import NamedTuple
 
-from bench.engines.sides import Side
+from bench.engines.filler import fill_by_engine
+from bench.engines.sides import NAIVE, Side
 from bench.load.queues import BATCH, HIDE_S, Client, delete_request, handles_in
 from bench.load.wire import Budget, LoadError, Script, run
 from bench.sections.depth import DepthFigures, Times, compare
@@ -30,12 +31,23 @@ async def by_depth(side: Side, depth: int, fill_s: float, cycles: int, seed: int
     compared = []
     for name, messages in (("shallow", SHALLOW), ("deep", depth)):
         client = await side.client(FILLERS, seed, f"depth-{name}")
-        reached = await fill(client, messages, fill_s)
+        reached = await _fill_deep(side, client, messages, fill_s)
         compared.append(DepthSide(reached, client, partial(_cycle, client)))
     shallow, deep = await compare(compared, cycles)
     for one in compared:
         one.client.close()
     return Depths(shallow, deep)
+
+
+async def _fill_deep(side: Side, client: Client, messages: int, seconds: float) -> int:
+    """Through the engine itself, where this process can open it: ten times as fast as over HTTP."""
+    if side.place is None or side.engine == NAIVE:
+        return await fill(client, messages, seconds)
+    attributes = (await client.ask("GetQueueAttributes", QueueUrl=client.url, AttributeNames=["QueueArn"]))[
+        "Attributes"
+    ]
+    arn = str(attributes["QueueArn"])
+    return await fill_by_engine(side.place, side.engine, arn, BODY, messages, seconds)
 
 
 async def fill(client: Client, messages: int, seconds: float) -> int:
