@@ -1,9 +1,10 @@
 """One experiment of seed 003 or 004, or all of them: the result goes into docs/experiments.md.
 
-python -m bench.experiments rate|response|hints|drops|kills|spike|workers|modes|poppers|pipe-size|idle|all
+python -m bench.experiments rate|response|hints|drops|kills|consistency|spike|workers|modes|poppers|pipe-size|idle|all
     [--seed 1] [--date YYYY-MM-DD] [--ring] [--print]
 
-`--ring`: `kills` on three Cassandra nodes. `--print`: only print, and leave the page as it is.
+`--ring`: `kills` on three Cassandra nodes, as `consistency` always is. `--print`: only print, and leave the page as it
+is.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ EXPERIMENTS: dict[str, Callable[[Path, int], Report]] = {
     "hints": seed004.hints,
     "drops": seed004.drops,
     "kills": seed004.kills,
+    "consistency": seed004.consistency,
     "spike": seed003.spike,
     "workers": seed003.workers,
     "modes": seed003.modes,

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from bench.order.figures import Row
 
+STATEMENTS, CONDITIONAL = "statements a receive+delete", "conditional a receive+delete"
 HOLDS, FAILS = "holds", "**does not hold**"
 Cell = Callable[[Row], str]
 
@@ -68,6 +69,11 @@ def number(name: str, digits: int = 0) -> Cell:
 
 def percent(name: str) -> Cell:
     return lambda row: f"{row[name]:.2%}"
+
+
+def statements(row: Row) -> str:
+    """The statements of a receive and delete, and how many of them are conditional."""
+    return f"{row[STATEMENTS]:.1f}, {row[CONDITIONAL]:.2f}"
 
 
 def spread(rows: Sequence[Row]) -> Row:

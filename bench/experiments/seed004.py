@@ -6,7 +6,19 @@ from pathlib import Path
 
 import msgspec
 
-from bench.experiments.report import CONSISTENCY, RATES, Claim, Report, claim, number, percent, table, untestable
+from bench.experiments.report import (
+    CONDITIONAL,
+    CONSISTENCY,
+    RATES,
+    Claim,
+    Report,
+    claim,
+    number,
+    percent,
+    statements,
+    table,
+    untestable,
+)
 from bench.order.faults import Faults
 from bench.order.figures import Row
 from bench.order.run import measured
@@ -283,6 +295,40 @@ def _kill_claims(runs: dict[str, Row], calm: Row, rough: Row, *, on_ring: bool) 
             untestable("Q63", "R = W = 1 differs from a quorum", "one node has one replica; with `--ring` it has")
         )
     return claims
+
+
+def consistency(scratch: Path, seed: int) -> Report:
+    """Future work of the paper: other combinations of consistency and availability, on a ring of three."""
+    modes = ("single", "quorum", "serial", "all")
+    runs: dict[str, Row] = {}
+    with service(ENGINE, 2, scratch, on_ring=True) as site:
+        for mode in modes:
+            load = Load(name=f"mode-{mode}", queues=4, messages=20, attributes={**K_ONE, "Consistency": mode})
+            runs[mode] = measured(load, site, seed)
+    single, quorum, serial, everywhere = (runs[mode] for mode in modes)
+    return Report(
+        title="Consistency against rate",
+        setup="Three Cassandra nodes with three copies of each row, N = 2, Q = 4, T = 3, m = 20, L = 2,048 B, no"
+        " delays, K = 1. Which go on without one and two of the nodes: `tests/faults/test_ring_consistency.py`.",
+        table=table("Consistency", runs, {**RATES, **CONSISTENCY, "statements, conditional": statements}),
+        claims=[
+            claim("Q68", "No loss in any", _loss(runs), holds=not any(row[LOSS] for row in runs.values())),
+            claim(
+                "Q68",
+                "A consistent queue (`serial`) delivers nothing twice; one of a single replica does",
+                f"λ {single[TWICE]:.2%} single, {quorum[TWICE]:.2%} quorum, {serial[TWICE]:.2%} serial,"
+                f" {everywhere[TWICE]:.2%} all",
+                holds=not serial[TWICE] and single[TWICE] > 0,
+            ),
+            claim(
+                "Q68",
+                "… and costs more",
+                f"{serial[CONDITIONAL]:.1f} conditional statements a message, {single[CONDITIONAL]:.1f} without;"
+                f" receive+delete {serial[POP]:,.0f}/s against {single[POP]:,.0f}/s",
+                holds=serial[POP] < single[POP] and serial[CONDITIONAL] > single[CONDITIONAL],
+            ),
+        ],
+    )
 
 
 def _loss(runs: dict[str, Row]) -> str:

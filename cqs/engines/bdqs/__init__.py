@@ -22,6 +22,7 @@ from cqs.engines.bdqs.ids import NODE_DIGITS, Stamps
 from cqs.engines.bdqs.index import QueueIndex
 from cqs.engines.bdqs.known_queues import new_known_queues
 from cqs.engines.bdqs.maintenance import Maintenance
+from cqs.engines.bdqs.majority_or_one import MajorityOrOne
 from cqs.engines.bdqs.messages import Buckets, Messages
 from cqs.engines.bdqs.positions import Positions
 from cqs.engines.bdqs.reading import QueueReading
@@ -44,9 +45,10 @@ async def open_engine(cassandra: Cassandra, clock: Clock, skew: ClockSkew) -> As
     """The engine and its background tasks."""
     node, waiters = hex_id()[:NODE_DIGITS], WaiterRegistry(clock)
     records = QueueRecords.of(cassandra, ENGINE)
-    index, messages = QueueIndex(cassandra, clock), Messages(cassandra, clock)
+    shared = MajorityOrOne(clock)
+    index, messages = QueueIndex(cassandra, shared, clock), Messages(cassandra, clock)
     positions = Positions(index, messages, Stamps(clock, node), clock)
-    known_queues = new_known_queues(records.generations, index, clock)
+    known_queues = new_known_queues(records.generations, shared, index, clock)
     expired = ExpiredMessages(messages, records.expired)
     deliveries = Deliveries(messages, positions, expired)
     parts = EngineParts(

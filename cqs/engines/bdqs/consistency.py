@@ -7,6 +7,8 @@ of slots are those of a majority all the same: a purge must not be missed.
 moment may both take a message; one that learns of the other in time does not deliver it.
 `serial`: as `quorum`, and each change of a message is conditional on the state that it was decided by: no message is
 delivered twice, or settled under a stale handle, without a timeout.
+`all`: as `quorum`, by every replica: what was acknowledged survives the loss of all disks but one, and no call is
+answered while a replica is away.
 """
 
 from __future__ import annotations
@@ -20,11 +22,12 @@ class QueueConsistency(enum.StrEnum):
     SINGLE = "single"
     QUORUM = "quorum"
     SERIAL = "serial"
+    ALL = "all"
 
     @property
     def level(self) -> Consistency:
         """The consistency level of reads and writes that are not conditional."""
-        return Consistency.ONE if self is QueueConsistency.SINGLE else Consistency.QUORUM
+        return _LEVELS.get(self, Consistency.QUORUM)
 
     @property
     def conditional(self) -> bool:
@@ -34,6 +37,9 @@ class QueueConsistency(enum.StrEnum):
     def sees_deletes(self) -> bool:
         """Whether a row that a read does not find does not exist."""
         return self is not QueueConsistency.SINGLE
+
+
+_LEVELS = {QueueConsistency.SINGLE: Consistency.ONE, QueueConsistency.ALL: Consistency.ALL}
 
 
 def check_consistency(text: str) -> str:

@@ -11,6 +11,7 @@ from cns_common.clock import Clock
 from cqs.engines.bdqs import schema
 from cqs.engines.bdqs.consistency import QueueConsistency
 from cqs.engines.bdqs.ids import Entry, Position, generation_prefix, slot_name, stamp_us, window_of
+from cqs.engines.bdqs.majority_or_one import MajorityOrOne
 from cqs.engines.bdqs.messages import gather_few
 from cqs.engines.bdqs.write_time import check_write
 from cqs.engines.cassandra.elapsed import Began
@@ -24,8 +25,9 @@ _Write = Callable[[Entry], tuple[Statement, tuple[object, ...]]]
 
 
 class QueueIndex:
-    def __init__(self, cassandra: Cassandra, clock: Clock) -> None:
+    def __init__(self, cassandra: Cassandra, shared: MajorityOrOne, clock: Clock) -> None:
         self._cassandra = cassandra
+        self._shared = shared
         self._clock = clock
         self._listed: BoundedCache[tuple[str, str], bool] = BoundedCache(LISTED_MAX)
         """Slots that this process listed. None is retired while the process may write to it."""
@@ -42,7 +44,7 @@ class QueueIndex:
         """Write positions of an operation that began then. They count if this returns."""
         sent, delivered = [schema.at(one, mode.level) for one in (schema.ADD_SENT, schema.ADD_DELIVERED)]
         writes: list[Coroutine[Any, Any, None]] = [
-            self._list(queue_id, slot)
+            self._list(queue_id, slot, mode.level)
             for slot in {one.slot for one in entries}
             if not self._listed.get((queue_id, slot))
         ]
@@ -80,8 +82,8 @@ class QueueIndex:
         else:
             await self._cassandra.run_batch(writes, logged=False)
 
-    async def _list(self, queue_id: str, slot: str) -> None:
-        await self._cassandra.run(schema.LIST_SLOT, queue_id, slot)
+    async def _list(self, queue_id: str, slot: str, level: Consistency) -> None:
+        await self._shared.run(level, lambda at: self._cassandra.run(schema.at(schema.LIST_SLOT, at), queue_id, slot))
         self._listed.put((queue_id, slot), True)
 
     # -- reading ------------------------------------------------------------------------------------------------------
@@ -112,9 +114,12 @@ class QueueIndex:
         rows = await self._cassandra.run(schema.READ_SLOT_AFTER, queue_id, slot, *after, limit)
         return [_entry(slot, row) for row in rows]
 
-    async def slots(self, queue_id: str, first: str, end: str) -> list[str]:
-        """A page of the listed slots, sorted, from `first` and before `end`."""
-        return [row[0] for row in await self._cassandra.run(schema.SLOTS, queue_id, first, end)]
+    async def slots(self, queue_id: str, first: str, end: str, level: Consistency = Consistency.QUORUM) -> list[str]:
+        """A page of the listed slots, sorted, from `first` and before `end`, for reads at this level."""
+        rows = await self._shared.run(
+            level, lambda at: self._cassandra.run(schema.at(schema.SLOTS, at), queue_id, first, end)
+        )
+        return [row[0] for row in rows]
 
     async def all_slots(self, queue_id: str, generation: int) -> AsyncIterator[str]:
         """All listed slots of a generation, sorted."""

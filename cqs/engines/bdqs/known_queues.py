@@ -7,6 +7,7 @@ import random
 from cns_common.clock import Clock
 from cqs.engines.bdqs.consistency import QueueConsistency
 from cqs.engines.bdqs.index import QueueIndex
+from cqs.engines.bdqs.majority_or_one import MajorityOrOne
 from cqs.engines.bdqs.order_hint import AUTO, NO_ORDER, AutomaticK
 from cqs.engines.bdqs.picker import Picker
 from cqs.engines.cassandra import known_queues
@@ -29,7 +30,7 @@ class KnownQueue(known_queues.KnownQueue):
 
     @property
     def mode(self) -> QueueConsistency:
-        return QueueConsistency(self.q.option(CONSISTENCY, QueueConsistency.QUORUM))
+        return _mode_of(self.q)
 
     @property
     def k(self) -> int | None:
@@ -52,5 +53,16 @@ class KnownQueue(known_queues.KnownQueue):
 KnownQueues = known_queues.KnownQueues[KnownQueue]
 
 
-def new_known_queues(generations: QueueGenerations, index: QueueIndex, clock: Clock) -> KnownQueues:
-    return KnownQueues(generations, clock, lambda q, generation: KnownQueue(q, generation, index, clock), AGE_MS_MAX)
+def _mode_of(q: QueueRef) -> QueueConsistency:
+    return QueueConsistency(q.option(CONSISTENCY, QueueConsistency.QUORUM))
+
+
+def new_known_queues(
+    generations: QueueGenerations, shared: MajorityOrOne, index: QueueIndex, clock: Clock
+) -> KnownQueues:
+    async def read_generation(q: QueueRef) -> int | None:
+        return await shared.run(_mode_of(q).level, lambda level: generations.generation(q.id, level))
+
+    return KnownQueues(
+        read_generation, clock, lambda q, generation: KnownQueue(q, generation, index, clock), AGE_MS_MAX
+    )

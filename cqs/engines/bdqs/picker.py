@@ -95,7 +95,7 @@ class Picker:
     async def look(self, now_ms: int, n: int, level: Consistency) -> tuple[list[Entry], int | None]:
         """About `n` of the oldest visible positions, which stay, and the next due time."""
         async with self._lock:
-            await self._list(now_ms)
+            await self._list(now_ms, level)
             found = await self._find(n, len(self.busy), now_ms, set(self.busy), level)
             return [one.entry for one in found[:n]], await self._next_due_ms(now_ms, level)
 
@@ -104,7 +104,7 @@ class Picker:
 
     async def _serve(self, requests: Sequence[PickRequest], k: int | None, level: Consistency) -> None:
         now_ms = max(request.now_ms for request in requests)
-        await self._list(now_ms)
+        await self._list(now_ms, level)
         reach = k or schema.PAGE_ROWS
         busy = set(self.busy)  # a read may show positions of messages that are released meanwhile
         wanted = sum(request.want + len(request.except_for) for request in requests)
@@ -171,7 +171,7 @@ class Picker:
                 return entries[0].position.due_ms
         return None
 
-    async def _list(self, now_ms: int) -> None:
+    async def _list(self, now_ms: int, level: Consistency) -> None:
         """Learn of slots that other processes began."""
         views, monotonic_ms = self.views, self._clock.monotonic_ms()
         if (
@@ -182,11 +182,11 @@ class Picker:
         is_first = views.listed_now_ms < 0
         first = generation_prefix(views.generation) if is_first else views.lowest(now_ms)
         end = generation_prefix(views.generation + 1)
-        names = await self._index.slots(self._queue_id, first, end)
+        names = await self._index.slots(self._queue_id, first, end, level)
         present = slot_name(views.generation, now_ms - schema.RETIRE_MS, 0)
         if len(names) == schema.PAGE_ROWS and names[-1] < present:  # a long backlog: also those of the present
             before = names[-1]
-            names += await self._index.slots(self._queue_id, present, end)
+            names += await self._index.slots(self._queue_id, present, end, level)
         else:
             before = present
         views.replace_listed(names, before)

@@ -5,11 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from cns_common.cassandra.session import Cassandra
+from cns_common.cassandra.session import Cassandra, Consistency
 from cqs.engines.cassandra import schema
+from cqs.engines.contract import QueueRef
 
 DROPPED = -1
 """The generation of a dropped queue, where it is a number."""
+
+ReadGeneration = Callable[[QueueRef], Awaitable[int | None]]
+"""Reads a queue's generation now; None if the queue was dropped."""
 
 
 class QueueGenerations:
@@ -18,13 +22,18 @@ class QueueGenerations:
     def __init__(self, cassandra: Cassandra) -> None:
         self._cassandra = cassandra
 
-    async def generation(self, queue_id: str) -> int | None:
+    async def generation(self, queue_id: str, level: Consistency = Consistency.QUORUM) -> int | None:
         """The queue's generation: 0 until its first purge. None if the queue was dropped."""
-        rows = await self._cassandra.run(schema.FIND_QUEUE, queue_id)
+        find = schema.FIND_QUEUE_AT_ONE if level is Consistency.ONE else schema.FIND_QUEUE
+        rows = await self._cassandra.run(find, queue_id)
         if not rows:
             return 0
         generation, dropped = rows[0]
         return None if dropped else generation or 0
+
+    async def read(self, q: QueueRef) -> int | None:
+        """As `ReadGeneration`."""
+        return await self.generation(q.id)
 
     async def raise_generation(self, queue_id: str) -> int | None:
         """Begin a new generation, without the messages sent before. Returns it; None if the queue was dropped."""
@@ -51,31 +60,31 @@ class QueueGenerations:
 class GenerationReads:
     """Reads generations for many callers at once. Each gets one that was read after it asked."""
 
-    def __init__(self, generation: Callable[[str], Awaitable[int | None]]) -> None:
+    def __init__(self, generation: ReadGeneration) -> None:
         self._generation = generation
         self._running: dict[str, asyncio.Task[int]] = {}
         self._next: dict[str, asyncio.Task[int]] = {}
 
-    async def read(self, queue_id: str) -> int:
-        return await asyncio.shield(self.begin(queue_id))
+    async def read(self, q: QueueRef) -> int:
+        return await asyncio.shield(self.begin(q))
 
-    def begin(self, queue_id: str) -> asyncio.Task[int]:
+    def begin(self, q: QueueRef) -> asyncio.Task[int]:
         """A read that begins after the one under way, for all who ask until then. Shield it: others wait, too."""
-        task = self._next.get(queue_id)
+        task = self._next.get(q.id)
         if task is None:
-            task = self._next[queue_id] = asyncio.create_task(self._read(queue_id, self._running.get(queue_id)))
+            task = self._next[q.id] = asyncio.create_task(self._read(q, self._running.get(q.id)))
             task.add_done_callback(_retrieve)
         return task
 
-    async def _read(self, queue_id: str, before: asyncio.Task[int] | None) -> int:
+    async def _read(self, q: QueueRef, before: asyncio.Task[int] | None) -> int:
         if before is not None:
             await asyncio.wait({before})
-        this = self._running[queue_id] = self._next.pop(queue_id)
+        this = self._running[q.id] = self._next.pop(q.id)
         try:
-            generation = await self._generation(queue_id)
+            generation = await self._generation(q)
         finally:
-            if self._running.get(queue_id) is this:
-                del self._running[queue_id]
+            if self._running.get(q.id) is this:
+                del self._running[q.id]
         return DROPPED if generation is None else generation
 
 

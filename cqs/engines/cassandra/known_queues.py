@@ -17,7 +17,7 @@ import structlog
 from cns_common.clock import Clock
 from cns_common.errors import CnsError, StoreUnavailable
 from cqs.engines.cassandra.elapsed import begin
-from cqs.engines.cassandra.generations import DROPPED, GenerationReads, QueueGenerations
+from cqs.engines.cassandra.generations import DROPPED, GenerationReads, ReadGeneration
 from cqs.engines.contract import QueueRef
 
 KNOWN_MAX = 20_000
@@ -80,10 +80,10 @@ T = TypeVar("T")
 
 class KnownQueues(Generic[K]):
     def __init__(
-        self, generations: QueueGenerations, clock: Clock, make: Callable[[QueueRef, int], K], age_ms_max: int
+        self, read_generation: ReadGeneration, clock: Clock, make: Callable[[QueueRef, int], K], age_ms_max: int
     ) -> None:
         """`make` gets a queue and its generation."""
-        self._reads = GenerationReads(generations.generation)
+        self._reads = GenerationReads(read_generation)
         self._clock = clock
         self._make = make
         self._age_ms_max = age_ms_max
@@ -120,7 +120,7 @@ class KnownQueues(Generic[K]):
     async def refresh(self, q: QueueRef) -> K:
         """Read the generation now."""
         asked_ms = self._clock.wall_ms()
-        generation = await self._reads.read(q.id)
+        generation = await self._reads.read(q)
         queue = self._known.get(q.id)
         if queue is None:
             queue = self._known[q.id] = self._make(q, generation)
@@ -141,11 +141,11 @@ class KnownQueues(Generic[K]):
             generation, began = queue.generation, begin(self._clock)
             if generation == DROPPED:
                 return None
-            reading = self._reads.begin(queue.q.id)
+            reading = self._reads.begin(queue.q)
             written = await write(generation)
             queue.observe_generation(await asyncio.shield(reading))
             if began.elapsed_ms(self._clock) > CERTAIN_MS:
-                queue.observe_generation(await self._reads.read(queue.q.id))
+                queue.observe_generation(await self._reads.read(queue.q))
             if queue.generation == generation:
                 return written
         raise StoreUnavailable("the queue is purged again and again")

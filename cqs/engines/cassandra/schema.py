@@ -6,7 +6,7 @@ current generation exist. `cqs_engine_garbage` names the generations whose rows 
 
 from __future__ import annotations
 
-from cns_common.cassandra.session import Statement
+from cns_common.cassandra.session import Consistency, Statement
 
 REMEMBER_DROPPED_S = 2 * 86_400
 """The time for which a dropped queue is remembered, so that a late request for it cannot make it again."""
@@ -18,6 +18,7 @@ TABLES = (
 )
 
 FIND_QUEUE = Statement("SELECT generation, dropped FROM cqs_queues WHERE queue = ?")
+FIND_QUEUE_AT_ONE = Statement(FIND_QUEUE.cql, consistency=Consistency.ONE)
 FIRST_GENERATION = Statement(
     "UPDATE cqs_queues SET generation = ? WHERE queue = ? IF generation = null", idempotent=False
 )

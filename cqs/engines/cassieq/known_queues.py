@@ -79,7 +79,7 @@ class KnownQueue:
 
 class KnownQueues:
     def __init__(self, generations: QueueGenerations, pointers: Pointers, clock: Clock) -> None:
-        self._reads = GenerationReads(generations.generation)
+        self._reads = GenerationReads(generations.read)
         self._pointers = pointers
         self._clock = clock
         self._known: OrderedDict[str, KnownQueue] = OrderedDict()
@@ -111,7 +111,7 @@ class KnownQueues:
 
     async def refresh(self, q: QueueRef) -> KnownQueue:
         """Read the generation now."""
-        return self._observe(q, await self._reads.read(q.id))
+        return self._observe(q, await self._reads.read(q))
 
     async def get_for(self, q: QueueRef, handles: Iterable[bytes]) -> KnownQueue:
         """A handle of a newer generation than is known tells of another process's purge."""

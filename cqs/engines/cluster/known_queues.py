@@ -79,7 +79,7 @@ class KnownQueues:
         self._processes = processes
         self._used = used
         self._known_queues: OrderedDict[str, KnownQueue] = OrderedDict()
-        self._reads = GenerationReads(rows.generation)
+        self._reads = GenerationReads(lambda q: rows.generation(q.id))
         self._notes: dict[str, asyncio.Task[None]] = {}
         self._fills: dict[QueueShard, _Fill] = {}
         self._fill_slots = FillSlots()
@@ -103,7 +103,7 @@ class KnownQueues:
 
     async def verified(self, queue: KnownQueue) -> int:
         """The queue's generation, read after this call began: no Redis has confirmed that it is still the known one."""
-        queue.observe_generation(await self._reads.read(queue.q.id))
+        queue.observe_generation(await self._reads.read(queue.q))
         return queue.generation
 
     async def get_for(self, q: QueueRef, generations: Iterable[int]) -> KnownQueue:
@@ -149,7 +149,7 @@ class KnownQueues:
 
     async def _read(self, q: QueueRef) -> KnownQueue:
         now_ms = self._clock.wall_ms()
-        known = await self._reads.read(q.id)
+        known = await self._reads.read(q)
         queue = self._known_queues.get(q.id)
         if queue is None:
             queue = self._known_queues[q.id] = KnownQueue(q, known, now_ms)

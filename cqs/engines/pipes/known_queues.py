@@ -21,4 +21,4 @@ KnownQueues = known_queues.KnownQueues[KnownQueue]
 
 
 def new_known_queues(generations: QueueGenerations, clock: Clock) -> KnownQueues:
-    return KnownQueues(generations, clock, KnownQueue, GENERATION_AGE_MS_MAX)
+    return KnownQueues(generations.read, clock, KnownQueue, GENERATION_AGE_MS_MAX)

@@ -27,8 +27,8 @@ def test_consistencies(mode: QueueConsistency) -> None:
 
 
 def test_what_is_no_consistency() -> None:
-    with pytest.raises(ValueError, match="must be one of single, quorum, serial"):
-        check_consistency("all")
+    with pytest.raises(ValueError, match="must be one of single, quorum, serial, all"):
+        check_consistency("each")
 
 
 def test_k_doubles_with_each_lost_race_up_to_a_bound() -> None:
