@@ -1,5 +1,5 @@
-"""What a queue on `pipes` costs, counted: the share of its directory and of its statistics in all statements, and how
-long messages are passed over."""
+"""What a queue on `pipes` costs, counted: the share of its directory and of its statistics in all statements, the price
+of a lock and of more clients, and how long messages are passed over."""
 
 from __future__ import annotations
 
@@ -118,3 +118,68 @@ async def test_how_long_a_message_is_passed_over(cassandra_address: CassandraAdd
     turns = {key[1:]: passed for key, passed in found.items() if key[0] == "turns"}
     assert turns[1, 8].mean > turns[8, 8].mean
     assert turns[8, 8].longest < owned[1, 8].longest
+
+
+class Handled(NamedTuple):
+    """Of each message that was pushed, popped and deleted."""
+
+    statements: float
+    conditional: float
+    least: int
+    """Messages of the popper that got the fewest."""
+
+
+async def _handle(processes: Sequence[PipesProcess], batch: int, **options: str) -> Handled:
+    """Half of the processes push, the others pop in turn."""
+    pushers, poppers = processes[: len(processes) // 2], processes[len(processes) // 2 :]
+    for process in processes:
+        process.option(PipeSize=str(PIPE_SIZE), **options)
+    left, got = len(pushers) * BATCHES * BATCH, [0] * len(poppers)
+    with recording() as sent:
+        for _ in range(BATCHES):
+            for pusher in pushers:
+                await pusher.send(*numbered(BATCH))
+        for pusher in pushers:
+            await pusher.pipes.close()
+        messages = left
+        while left:
+            for place, popper in enumerate(poppers):
+                taken = await popper.take(batch, 3_600_000)
+                if taken:
+                    assert await popper.delete(*taken) == [DONE] * len(taken)
+                got[place] += len(taken)
+                left -= len(taken)
+    return Handled(len(sent) / messages, len(conditional(sent)) / messages, min(got))
+
+
+@pytest.mark.extended
+async def test_a_lock_for_each_pop_against_a_pipe_of_its_own(
+    cassandra_address: CassandraAddress, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One message at a time: with a lock each pop waits for conditional writes; the owner of a pipe does not."""
+    record(monkeypatch)
+    found = {}
+    for name, options in {"owned": {}, "locked": {"StrictFifo": "locked"}}.items():
+        async with open_processes(cassandra_address, Clock(), Clock()) as processes:
+            found[name] = await _handle(processes, 1, **options)
+    print(found)
+    assert found["owned"].conditional < 0.2
+    assert found["locked"].conditional >= 1
+    assert found["locked"].statements > 1.3 * found["owned"].statements
+
+
+@pytest.mark.extended
+async def test_more_clients_cost_no_more_for_each_message(
+    cassandra_address: CassandraAddress, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each pusher and each popper has pipes of its own, so that the rate grows with their number, as far as Cassandra
+    and the cores do."""
+    record(monkeypatch)
+    found = {}
+    for clients in (1, 2, 4):
+        async with open_processes(cassandra_address, *[Clock() for _ in range(2 * clients)]) as processes:
+            found[clients] = await _handle(processes, BATCH, MaxPopWidth="1")
+    print(found)
+    assert found[4].statements < 1.2 * found[1].statements
+    assert found[4].conditional < 1.5 * found[1].conditional
+    assert found[4].least > BATCHES * BATCH // 2, "each popper has its share"
