@@ -174,10 +174,9 @@ class QueueRoutes:
         view = await self._access.queue_by_name(rest.call, account, queue, "GetQueueAttributes")
         kept = statistics_view(view.engine)
         counts = {name: int(shown[attribute]) for name, attribute in _COUNTS.items()}
-        if kept is None:
-            return Statistics(**counts)
-        hours = [_hour(one) for one in await kept.statistics_by_hour(view.ref)] if by_hour else None
-        return Statistics(**counts, totals=_totals(await kept.statistics(view.ref)), hours=hours)
+        totals = None if kept is None else _totals(await kept.statistics(view.ref))
+        hours = None if kept is None or not by_hour else [_hour(one) for one in await kept.statistics_by_hour(view.ref)]
+        return Statistics(**counts, totals=totals, hours=hours)
 
     async def dead_letter_sources(
         self, rest: Begun, account: AccountId, queue: QueueName, after: After = ""

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import pytest
+from msgspec.structs import replace
 
 from cns_common.cassandra.connection import CassandraAddress
 from cns_common.clock import Clock
@@ -134,6 +135,7 @@ async def _handle(processes: Sequence[PipesProcess], batch: int, **options: str)
     pushers, poppers = processes[: len(processes) // 2], processes[len(processes) // 2 :]
     for process in processes:
         process.option(PipeSize=str(PIPE_SIZE), **options)
+        process.q = replace(process.q, older_handles=True)  # as of tenants
     left, got = len(pushers) * BATCHES * BATCH, [0] * len(poppers)
     with recording() as sent:
         for _ in range(BATCHES):
