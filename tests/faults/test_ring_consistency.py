@@ -5,19 +5,22 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable
 from contextlib import suppress
 
 import pytest
 from cassandra import ConsistencyLevel
 from cassandra.cluster import Cluster
+from cassandra.query import QueryTrace
 
+from cns_common.cassandra.connection import CassandraAddress
 from cns_common.errors import CnsError
 from cqs.engines.bdqs.consistency import QueueConsistency
 from cqs.engines.contract import Entry, Outcome, QueueRef
 from tests.conformance.support import QueueFixture
 from tests.faults.ring_engine import Place, Process, make_keyspace, process
 from tests.servers import Ring
+from tests.waiting import wait_until
 
 MESSAGES = 20
 """To be sent, and half as many to be received and deleted, before and during each outage."""
@@ -36,6 +39,7 @@ NEEDS = {
 }
 """The nodes of three without which a queue does not go on."""
 ROWS = 30
+TRACED_S = 30.0
 
 pytestmark = [pytest.mark.ring, pytest.mark.timeout(900)]
 
@@ -156,22 +160,26 @@ async def test_each_row_has_as_many_copies_as_the_factor(ring: Ring, copies: int
     async with process(Place(place, "bdqs")) as user:
         queue = QueueFixture(user.engine, user.clock)
         await queue.send(*[b"%d" % number for number in range(ROWS)])
-    asked = await asyncio.to_thread(_nodes_that_read, place.hosts, place.port, place.keyspace)
+    asked = await asyncio.to_thread(_nodes_that_read, place, copies)
     assert asked == [copies] * ROWS
 
 
-def _nodes_that_read(hosts: Sequence[str], port: int, keyspace: str) -> list[int]:
-    """How many nodes read each message, by Cassandra's traces of reads of all replicas."""
-    with Cluster(hosts, port) as cluster:
-        session = cluster.connect(keyspace)
+def _nodes_that_read(place: CassandraAddress, least: int) -> list[int]:
+    """How many nodes read each message, by Cassandra's traces of reads of all replicas. A node may write its part of a
+    trace after the read was answered: wait until there are at least so many."""
+    with Cluster(place.hosts, place.port) as cluster:
+        session = cluster.connect(place.keyspace)
         keys = list(session.execute("SELECT queue, bucket, seq FROM bdqs_messages"))
         read = session.prepare("SELECT id FROM bdqs_messages WHERE queue = ? AND bucket = ? AND seq = ?")
         read.consistency_level = ConsistencyLevel.ALL
         found = []
         for key in keys:
-            trace = session.execute(read.bind(key), trace=True).get_query_trace(30)
-            readers = {
-                event.source for event in trace.events if event.description.startswith("Executing single-partition")
-            }
-            found.append(len(readers))
+            trace = session.execute(read.bind(key), trace=True).get_query_trace(TRACED_S)
+            wait_until(lambda trace=trace: len(_readers(trace)) >= least, TRACED_S)  # type: ignore[misc]
+            found.append(len(_readers(trace)))
         return found
+
+
+def _readers(trace: QueryTrace) -> set[str]:
+    trace.populate(TRACED_S)
+    return {str(event.source) for event in trace.events if event.description.startswith("Executing single-partition")}
