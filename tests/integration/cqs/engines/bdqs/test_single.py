@@ -8,17 +8,15 @@ import time
 from typing import Any
 from unittest.mock import patch
 
-import pytest
 from cassandra import ConsistencyLevel
 
 from cns_common.cassandra.connection import CassandraAddress
 from cns_common.cassandra.session import Row
-from cns_common.errors import StoreUnavailable
 from cqs.engines.bdqs import schema
 from cqs.engines.bdqs.known_queues import AGE_MS_MAX
 from cqs.engines.cassandra.clock_skew import ClockSkew
 from cqs.engines.cassandra.schema import FIND_QUEUE
-from tests.conformance.support import bodies, numbered
+from tests.conformance.support import numbered
 from tests.integration.cqs.engines.bdqs.bdqs_processes import Process, Run, advance, bdqs_processes
 from tests.integration.cqs.engines.machines import read_own
 from tests.machine_clocks import MachineClocks
@@ -31,7 +29,6 @@ class Levels:
 
     def __init__(self, process: Process) -> None:
         self.found: list[tuple[str, int]] = []
-        self.majority = True
         process._gate = self._gate
 
     def of(self, cql: str) -> list[int]:
@@ -42,8 +39,6 @@ class Levels:
         parts = getattr(sent, "_statements_and_parameters", None)
         text = "batch" if parts else sent.prepared_statement.query_string
         self.found.append((text, sent.consistency_level))
-        if not self.majority and sent.consistency_level != ONE and "FROM system." not in text:
-            raise StoreUnavailable("two of three nodes are down")
         return await run(*statement)
 
 
@@ -69,24 +64,3 @@ async def test_a_purge_is_read_at_a_majority(cassandra_address: CassandraAddress
             await asyncio.gather(*[two.queue.send(b"together") for _ in range(20)])
             assert levels.of(FIND_QUEUE.cql) in ([QUORUM] * 13, [QUORUM] * 14)
             assert {*levels.of(schema.READ_VISIBLE.cql), *levels.of(schema.INSERT.cql)} == {ONE}
-
-
-async def test_a_minority_accepts_nothing_and_gives_nothing_when_the_generation_is_due(
-    cassandra_address: CassandraAddress,
-) -> None:
-    """It could not see a purge."""
-    machine = MachineClocks(time.time_ns())
-    with patch.object(ClockSkew, "_read", read_own):
-        async with bdqs_processes(cassandra_address, 1, machine.clock(), Consistency="single") as (process,):
-            levels = Levels(process)
-            await process.queue.send(b"1", b"2")
-            assert len(await process.queue.take(1)) == 1
-            levels.majority = False
-            with pytest.raises(StoreUnavailable):
-                await process.queue.send(b"3")
-            machine.run((AGE_MS_MAX + 1) * 1_000_000)
-            advance(AGE_MS_MAX + 1, process)
-            with pytest.raises(StoreUnavailable):
-                await process.queue.take(1)
-            levels.majority = True
-            assert bodies(await process.queue.take(10))
