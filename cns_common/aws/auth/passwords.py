@@ -31,16 +31,7 @@ class _Hash(NamedTuple):
     digest: bytes
 
     def is_of(self, password: str) -> bool:
-        digest = hashlib.scrypt(
-            _bytes(password),
-            salt=self.salt,
-            n=self.n,
-            r=self.r,
-            p=self.p,
-            maxmem=_MEMORY_BYTES_MAX,
-            dklen=DIGEST_BYTES,
-        )
-        return hmac.compare_digest(digest, self.digest)
+        return hmac.compare_digest(_digest(password, self.salt, self.n, self.r, self.p), self.digest)
 
 
 _NOBODYS = _Hash(COST_N, BLOCK_R, PARALLEL_P, bytes(SALT_BYTES), bytes(DIGEST_BYTES))
@@ -58,15 +49,7 @@ def check_password(password: str) -> None:
 def hash_password(password: str) -> str:
     """`scrypt$n$r$p$salt$digest`, salt and digest in base64."""
     salt = secrets.token_bytes(SALT_BYTES)
-    digest = hashlib.scrypt(
-        _bytes(password),
-        salt=salt,
-        n=COST_N,
-        r=BLOCK_R,
-        p=PARALLEL_P,
-        maxmem=_MEMORY_BYTES_MAX,
-        dklen=DIGEST_BYTES,
-    )
+    digest = _digest(password, salt, COST_N, BLOCK_R, PARALLEL_P)
     parts = ["scrypt", COST_N, BLOCK_R, PARALLEL_P, *[base64.b64encode(part).decode() for part in (salt, digest)]]
     return "$".join(map(str, parts))
 
@@ -82,6 +65,7 @@ def _parse(stored: str) -> _Hash:
     return _Hash(int(n), int(r), int(p), base64.b64decode(salt), base64.b64decode(digest))
 
 
-def _bytes(password: str) -> bytes:
+def _digest(password: str, salt: bytes, n: int, r: int, p: int) -> bytes:
     """Two ways to type the same characters are the same password."""
-    return unicodedata.normalize("NFKC", password).encode(errors="replace")
+    text = unicodedata.normalize("NFKC", password).encode(errors="replace")
+    return hashlib.scrypt(text, salt=salt, n=n, r=r, p=p, maxmem=_MEMORY_BYTES_MAX, dklen=DIGEST_BYTES)
