@@ -1,5 +1,5 @@
 """Queues with `Consistency=single`: messages are read and written at one replica; what all processes must agree on, a
-queue's generation and its list of slots, at a majority."""
+queue's generation and its list of slots, at a majority while one answers."""
 
 from __future__ import annotations
 
@@ -12,11 +12,13 @@ from cassandra import ConsistencyLevel
 
 from cns_common.cassandra.connection import CassandraAddress
 from cns_common.cassandra.session import Row
+from cns_common.errors import StoreUnavailable
 from cqs.engines.bdqs import schema
 from cqs.engines.bdqs.known_queues import AGE_MS_MAX
+from cqs.engines.bdqs.majority_or_one import ALONE_MS
 from cqs.engines.cassandra.clock_skew import ClockSkew
 from cqs.engines.cassandra.schema import FIND_QUEUE
-from tests.conformance.support import numbered
+from tests.conformance.support import bodies, numbered
 from tests.integration.cqs.engines.bdqs.bdqs_processes import Process, Run, advance, bdqs_processes
 from tests.integration.cqs.engines.machines import read_own
 from tests.machine_clocks import MachineClocks
@@ -29,6 +31,7 @@ class Levels:
 
     def __init__(self, process: Process) -> None:
         self.found: list[tuple[str, int]] = []
+        self.majority = True
         process._gate = self._gate
 
     def of(self, cql: str) -> list[int]:
@@ -39,6 +42,8 @@ class Levels:
         parts = getattr(sent, "_statements_and_parameters", None)
         text = "batch" if parts else sent.prepared_statement.query_string
         self.found.append((text, sent.consistency_level))
+        if not self.majority and sent.consistency_level != ONE and "FROM system." not in text:
+            raise StoreUnavailable("two of three nodes are down")
         return await run(*statement)
 
 
@@ -64,3 +69,22 @@ async def test_a_purge_is_read_at_a_majority(cassandra_address: CassandraAddress
             await asyncio.gather(*[two.queue.send(b"together") for _ in range(20)])
             assert levels.of(FIND_QUEUE.cql) in ([QUORUM] * 13, [QUORUM] * 14)
             assert {*levels.of(schema.READ_VISIBLE.cql), *levels.of(schema.INSERT.cql)} == {ONE}
+
+
+async def test_without_a_majority_one_replica_is_asked_for_a_while(cassandra_address: CassandraAddress) -> None:
+    machine = MachineClocks(time.time_ns())
+    with patch.object(ClockSkew, "_read", read_own):
+        async with bdqs_processes(cassandra_address, 1, machine.clock(), Consistency="single") as (process,):
+            levels = Levels(process)
+            await process.queue.send(b"1")
+            levels.majority = False
+            await process.queue.send(b"2")
+            assert levels.of(FIND_QUEUE.cql)[-2:] == [QUORUM, ONE]
+            await process.queue.send(b"3")
+            assert levels.of(FIND_QUEUE.cql)[-2:] == [ONE, ONE], "the second send waits for no majority"
+            levels.majority = True
+            machine.run(ALONE_MS * 1_000_000)
+            advance(ALONE_MS, process)
+            await process.queue.send(b"4")
+            assert levels.of(FIND_QUEUE.cql)[-1] == QUORUM
+            assert sorted(bodies(await process.queue.take(10))) == [b"1", b"2", b"3", b"4"]
