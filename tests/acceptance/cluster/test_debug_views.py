@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 
 import httpx
 import pytest
 
 from cns.client import ApiError, Client, Credentials
+from tests import commands
 from tests.acceptance.cluster.clustered import Clustered
 from tests.acceptance.service import REGION
 from tests.waiting import wait_until
@@ -114,7 +116,8 @@ def test_statistics_of_pipes(service: Clustered, rest: Client, new_name: Callabl
     wait_until(flowing, REAPED_S, lambda: f"{rest.queue_statistics(queue)}")
     hours = rest.queue_statistics(queue, by_hour=True).hours
     assert hours and (sum(one.pushed for one in hours), sum(one.popped for one in hours)) == (6, 2)
-    shown = service.cns("queue", "statistics", queue, "--by-hour").stdout.splitlines()
+    caller = {**os.environ, **service.environment, "AWS_ENDPOINT_URL": service.url, "AWS_REGION": REGION}
+    shown = commands.run("queue", "statistics", queue, "--by-hour", environment=caller).stdout.splitlines()
     assert len(shown) == 1 + len(hours)
     assert shown[1].split()[2:] == [f"{hours[0].pushed}", f"{hours[0].popped}", "4"]
 
