@@ -101,8 +101,11 @@ class Database:
 
     @property
     def file_bytes(self) -> int:
-        """The size of the store's file, without its write-ahead log."""
-        return self._path.stat().st_size
+        """The size of the store's file, without its write-ahead log; 0 if somebody removed it."""
+        try:
+            return self._path.stat().st_size
+        except OSError:
+            return 0
 
     @property
     def wal_pages(self) -> int:

@@ -24,6 +24,7 @@ from cns_common.metrics.catalogue import (
     ATTEMPTS_FAILED,
     BACKGROUND_STATEMENTS,
     CACHE_LOOKUPS,
+    CASSANDRA_BYTES,
     CASSANDRA_STATEMENTS,
     CLOCK_OFFSET_SECONDS,
     CLOCK_RECEIVES_REFUSED,
@@ -281,6 +282,7 @@ def test_counters_are_there_before_anything_happens(tmp_path: Path) -> None:
             BACKGROUND_STATEMENTS,
             OWNED_QUEUES,
             CLOCK_OFFSET_SECONDS,
+            CASSANDRA_BYTES,
         }
         ingested = {
             EVENT_SEGMENTS_UNREAD,
