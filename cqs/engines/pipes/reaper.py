@@ -72,7 +72,7 @@ class Reaper:
                 break
             done += await self._examine(queue, pipe, now_ms)
         if pipes:
-            await self._keeper.write_down(queue.q.id, queue.generation, now_ms)
+            await self._keeper.write_down(queue.q.id, queue.generation, len(pipes), now_ms)
         return done
 
     async def _expire(self, queue: KnownQueue, pipes: Iterable[ListedPipe], budget: int, now_ms: int) -> int:

@@ -22,6 +22,9 @@ RATE_WINDOW_S = 60.0
 """Rates are averages that roll over about this time."""
 INTERVAL_MS = 1_000
 """Sums written less long ago are not written again."""
+PIPE_INTERVAL_MS = 60
+"""The same for each pipe of a queue: counting one costs Cassandra some milliseconds, so all processes together spend a
+twentieth of a core on a deep queue."""
 
 
 def next_statistics(before: QueueStatistics | None, at_ms: int, pushed: int, popped: int) -> QueueStatistics:
@@ -68,9 +71,10 @@ class StatisticsKeeper:
     async def read_hours(self, queue_id: str, generation: int) -> list[HourStatistics]:
         return hours_between(await self._run(schema.READ_HOURS, queue_id, generation))
 
-    async def write_down(self, queue_id: str, generation: int, now_ms: int) -> None:
+    async def write_down(self, queue_id: str, generation: int, pipes: int, now_ms: int) -> None:
+        """Count, and write down the sums, unless any process did so lately. `pipes` is how many the queue has."""
         before = await self.read(queue_id, generation)
-        if before is not None and now_ms - before.at_ms < INTERVAL_MS:
+        if before is not None and now_ms - before.at_ms < max(INTERVAL_MS, pipes * PIPE_INTERVAL_MS):
             return
         pushed, last = await self._totals(queue_id, generation)
         left = 0

@@ -8,7 +8,7 @@ from cns_common.cassandra.connection import CassandraAddress
 from cns_common.cassandra.session import Statement
 from cns_common.clock import Clock
 from cns_common.errors import StoreUnavailable
-from cqs.engines.pipes import schema
+from cqs.engines.pipes import schema, statistics
 from cqs.engines.pipes.rows import PipeRows
 from cqs.engines.views import QueueStatistics
 from tests.conformance.support import numbered
@@ -92,7 +92,7 @@ async def test_the_sums_and_their_hour_are_one_write(cassandra_address: Cassandr
         for wait_ms in (2_000, schema.HOUR_MS):
             process.advance(wait_ms)
             before = process.cassandra.statements
-            await keeper.write_down(process.q.id, 0, process.now_ms)
+            await keeper.write_down(process.q.id, 0, 1, process.now_ms)
             statements.append(process.cassandra.statements - before)
         reads = ("the sums before", "the totals", "a page of pipes", "waiting", "pending", "pushed")
         assert statements == [len(reads) + 1] * 2
@@ -145,3 +145,27 @@ async def test_a_pipe_is_counted_once_if_its_reaper_dies(
         now = await written_down(two)
         assert not await two.pipe_names()
         assert (now.pushed, now.popped) == (9, 9)
+
+
+async def test_a_queue_with_many_pipes_is_counted_less_often(
+    cassandra_address: CassandraAddress, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By all processes together: each counts every pipe."""
+    monkeypatch.setattr(statistics, "PIPE_INTERVAL_MS", 5_000)
+    record(monkeypatch)
+    async with open_processes(cassandra_address, Clock(), Clock()) as (one, two):
+        two.shares(one)
+        for process in (one, two):
+            process.option(PipeSize="5")
+        await one.send(*numbered(15))
+        assert len(await one.pipe_names()) == 3
+        assert (await written_down(one)).pushed == 15
+        one.advance(5_000)
+        two.advance(15_000)
+        with recording() as sent:
+            for process in (one, two):
+                await process.reap(1)
+        assert not [kind for kind in kinds(sent) if kind[1] == "pipes_statistics" and kind[0] == "INSERT"]
+        await two.send(b"one more")
+        two.advance(10_000)
+        assert (await written_down(two)).pushed == 16
