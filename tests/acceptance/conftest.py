@@ -22,7 +22,12 @@ from tests.waiting import wait_until
 BODY_BYTES_KEPT = 300 * 1024
 SAID_CHARS = 20_000
 
-_CLUSTER_ONLY = ["cluster/test_cluster.py", "cluster/test_engines.py", "cluster/test_debug_views.py"]
+_CLUSTER_ONLY = [
+    "cluster/test_cluster.py",
+    "cluster/test_engines.py",
+    "cluster/test_debug_views.py",
+    "cluster/test_scalers.py",
+]
 collect_ignore = [] if CLUSTER else _CLUSTER_ONLY
 
 

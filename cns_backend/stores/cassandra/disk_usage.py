@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 
 from cns_common.cassandra.background_work import background
 from cns_common.cassandra.session import Cassandra
@@ -14,6 +14,8 @@ from cns_common.metrics.model import Sample
 from cns_common.task_cancellation import cancel_and_wait
 
 READ_INTERVAL_S = 60.0
+RETRY_INTERVAL_S = 5.0
+"""The same after a read that failed."""
 WORK = "sizes"
 """In `cns_background_statements_total`."""
 MIB = 1_048_576
@@ -53,6 +55,9 @@ async def open_disk_usage(cassandra: Cassandra, keyspace: str) -> AsyncIterator[
 async def _follow(usage: DiskUsage) -> None:
     with background(WORK):
         while True:
-            with suppress(CnsError):  # the next one reads them
+            try:
                 await usage.read()
-            await asyncio.sleep(READ_INTERVAL_S)
+            except CnsError:
+                await asyncio.sleep(RETRY_INTERVAL_S)
+            else:
+                await asyncio.sleep(READ_INTERVAL_S)

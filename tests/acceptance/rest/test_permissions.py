@@ -202,7 +202,7 @@ def test_a_token_for_a_queue_redrives_from_it_only(
     rest.change_queue(
         queue_name, {"RedrivePolicy": json.dumps({"deadLetterTargetArn": dead.arn, "maxReceiveCount": 1})}
     )
-    for _ in range(5):
+    for _ in range(60):  # a minute's work for the redrive
         rest.put_message(dead.name, "m")
     queues, region = f"{service.url}/api/v1/accounts/{rest.account}/queues", {"region": REGION}
 
