@@ -119,6 +119,7 @@ async def open_engine(
         if cassandra.leaves_site:
             await renewal.finish()
         await servers.stop()
+        await standard.close()
         await wait_at_most(CLOSE_S_MAX, "fifo.close", fifo.close())
         await known_queues.close()
         await wait_at_most(CLOSE_S_MAX, "work.leave", work.leave())

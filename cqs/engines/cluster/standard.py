@@ -29,6 +29,7 @@ from cqs.engines.cluster.maintenance import expire
 from cqs.engines.cluster.no_redis.counts import FallbackCounts
 from cqs.engines.cluster.oldest_message import OldestMessages
 from cqs.engines.cluster.options import number_of_partitions, number_of_shards
+from cqs.engines.cluster.row_counts import RowCounts
 from cqs.engines.cluster.rows import MessageRows
 from cqs.engines.cluster.servers.router import CacheRouter
 from cqs.engines.contract import (
@@ -55,6 +56,8 @@ ROUNDS_MAX = 20
 """Batches without a message to return that one receive leases before it returns nothing."""
 EXPIRED_AT_ONCE = 1_000
 """Expired messages that a receive removes after such a batch."""
+BY_ROWS_S = 1.5
+"""The time that counts and a peek wait for the rows before they return what the cache has."""
 
 T = TypeVar("T", bound=Iterable[object])
 
@@ -78,7 +81,7 @@ class StandardQueues:
         self._known_queues = known_queues
         self._delivery_builder = DeliveryBuilder(rows, caches)
         self._oldest = OldestMessages(rows)
-        self._by_rows = FallbackCounts(rows, clock, {})
+        self._by_rows = RowCounts(FallbackCounts(rows, clock, {}))
         self._doubt = doubt
         self._emptied = emptied
         self.waiters = waiters
@@ -356,7 +359,7 @@ class StandardQueues:
         by_rows: Callable[[QueueShard], Awaitable[T]],
     ) -> T | None:
         """The answer of a filled cache. During a fill that takes long, that of the messages which are in the cache; if
-        there is none yet, that of the rows: the fill may not have begun."""
+        there is none yet, that of the rows, if they are read in time: the fill may not have begun."""
         for waits in (True, False):
             answer = await self._caches.ask(shard, lambda cache: question(cache, shard, True))
             if answer is not None or queue.generation == DROPPED:
@@ -364,7 +367,17 @@ class StandardQueues:
             if waits:
                 await self._known_queues.wait_for_fill(queue, shard)
         answer = await self._caches.ask(shard, lambda cache: question(cache, shard, False))
-        return answer if answer is not None and any(answer) else await by_rows(shard)
+        if answer is not None and any(answer):
+            return answer
+        try:
+            async with asyncio.timeout(BY_ROWS_S):
+                return await by_rows(shard)
+        except TimeoutError:
+            return answer
+
+    async def close(self) -> None:
+        """End what counts left running."""
+        await self._by_rows.close()
 
     # -- the whole queue ----------------------------------------------------------------------------------------------
 

@@ -94,8 +94,10 @@ class FallbackCounts:
         return scans[bucket].cleared if scans and bucket in scans else -1
 
     async def _scan(self, shard: QueueShard, now_ms: int) -> dict[str, _Scan]:
-        """Return scans of the buckets that this process has not claimed. A scan that is too old is made again."""
+        """Return scans of the buckets that this process has not claimed. A scan that is too old is made again. If this
+        fails, the scans made are kept for the next call."""
         before = self._scans.get(shard) or {}
+        self._scans.put(shard, before)
         scans: dict[str, _Scan] = {}
         async for bucket in self._buckets(shard):
             visibility = self._shelves.get(shard)
@@ -103,7 +105,7 @@ class FallbackCounts:
                 continue
             scan = before.get(bucket)
             if scan is None or self._clock.monotonic_ms() >= scan.good_until_ms:
-                scan = await self._scan_bucket(shard, bucket, scan.cleared if scan else -1, now_ms)
+                scan = before[bucket] = await self._scan_bucket(shard, bucket, scan.cleared if scan else -1, now_ms)
             scans[bucket] = scan
         self._scans.put(shard, scans)
         return scans

@@ -12,7 +12,7 @@ import redis
 from cns_common.cassandra.connection import CassandraAddress
 from cns_common.cassandra.session import Cassandra, Statement
 from cns_common.clock import Clock
-from cqs.engines.cluster import ClusterEngine, known_queues, open_engine, refill, schema
+from cqs.engines.cluster import ClusterEngine, known_queues, open_engine, refill, schema, standard
 from cqs.engines.cluster.cache_contract import FILLED_BY_ANOTHER
 from cqs.engines.cluster.ids import QueueShard
 from cqs.engines.cluster.redis.cache import RedisCache
@@ -240,4 +240,36 @@ async def test_counts_and_pages_before_a_fill_begins(
             while await failover.redis.counts(QueueShard(queue.q.id), queue.now_ms, require_filled=True) is None:
                 await asyncio.sleep(SHORT_S)
         assert await queue.counts() == (3, 0, 0)
+    await cassandra.close()
+
+
+async def test_counts_wait_for_the_rows_for_a_limited_time(
+    cassandra_address: CassandraAddress, own_redis: OwnRedis, reads: PageReads, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The fill waits behind others, and the rows are many: one scan goes on for all callers."""
+    monkeypatch.setattr(known_queues, "FILL_WAIT_S", SHORT_S)
+    monkeypatch.setattr(standard, "BY_ROWS_S", SHORT_S)
+    cassandra = await Cassandra.open(cassandra_address)
+    clock = Clock()
+    async with open_engine(cassandra, own_redis.url, clock) as engine:
+        queue = QueueFixture(engine, clock)
+        await queue.send(*numbered(3))
+        (failover,) = engine._servers.router.failovers()
+        waiting = engine._known_queues._fill_slots.begun = asyncio.Semaphore(0)
+        with redis.Redis.from_url(own_redis.url) as client:
+            client.flushall()
+        async with asyncio.timeout(POLL_S):
+            while not failover.losses or failover.redis is None:
+                await asyncio.sleep(SHORT_S)
+        reads.clear()
+        reads.stop_after(queue, 0)
+        async with asyncio.timeout(POLL_S):
+            assert [await queue.counts() for _ in range(3)] == [(0, 0, 0)] * 3
+            assert await queue.peek_all() == []
+        scans = reads.order.count(queue.q.id)
+        assert scans == 2, "one of the counts, one of the peek"
+        reads.go_on()
+        monkeypatch.setattr(standard, "BY_ROWS_S", POLL_S)
+        assert await queue.counts() == (3, 0, 0)
+        waiting.release()
     await cassandra.close()
