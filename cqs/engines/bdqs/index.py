@@ -83,7 +83,9 @@ class QueueIndex:
             await self._cassandra.run_batch(writes, logged=False)
 
     async def _list(self, queue_id: str, slot: str, level: Consistency) -> None:
-        await self._shared.run(level, lambda at: self._cassandra.run(schema.at(schema.LIST_SLOT, at), queue_id, slot))
+        await self._shared.run(
+            queue_id, level, lambda at: self._cassandra.run(schema.at(schema.LIST_SLOT, at), queue_id, slot)
+        )
         self._listed.put((queue_id, slot), True)
 
     # -- reading ------------------------------------------------------------------------------------------------------
@@ -117,7 +119,7 @@ class QueueIndex:
     async def slots(self, queue_id: str, first: str, end: str, level: Consistency = Consistency.QUORUM) -> list[str]:
         """A page of the listed slots, sorted, from `first` and before `end`, for reads at this level."""
         rows = await self._shared.run(
-            level, lambda at: self._cassandra.run(schema.at(schema.SLOTS, at), queue_id, first, end)
+            queue_id, level, lambda at: self._cassandra.run(schema.at(schema.SLOTS, at), queue_id, first, end)
         )
         return [row[0] for row in rows]
 

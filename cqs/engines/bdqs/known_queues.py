@@ -61,7 +61,7 @@ def new_known_queues(
     generations: QueueGenerations, shared: MajorityOrOne, index: QueueIndex, clock: Clock
 ) -> KnownQueues:
     async def read_generation(q: QueueRef) -> int | None:
-        return await shared.run(_mode_of(q).level, lambda level: generations.generation(q.id, level))
+        return await shared.run(q.id, _mode_of(q).level, lambda level: generations.generation(q.id, level))
 
     return KnownQueues(
         read_generation, clock, lambda q, generation: KnownQueue(q, generation, index, clock), AGE_MS_MAX
