@@ -29,6 +29,8 @@ INTERVAL_S = 1.5
 CERTAIN_MS = 4_000
 WRITE_MS_MAX = round(STATEMENT_S * 1000)
 """A write whose outcome is unknown began at most so long before that was known."""
+ENDING_MS = WRITE_MS_MAX
+"""After a command is refused the store, what it has sent has ended."""
 
 _UNSEEN = View(Decision(), reachable=False)
 
@@ -42,7 +44,7 @@ class SiteMembership:
         self, store: SiteStore, clock: Clock, site: str, other: str, *, writes_each: bool, finishes: bool = True
     ) -> None:
         """With `writes_each`, a write is acknowledged by both sites while both are there. If it `finishes`, the process
-        ends its work when another site is to be active; else the store refuses it from then on."""
+        ends its work when another site is to be active; else the store refuses it from then on, and it leaves."""
         self._store = store
         self._clock = clock
         self.site = site
@@ -57,6 +59,8 @@ class SiteMembership:
         """When writes began that may be missing at the other site and are not recorded, by the monotonic clock."""
         self._recording = asyncio.Lock()
         self._is_unrecorded = False
+        self._ended_ms = 0
+        self._has_left = False
         self.activation = 0
         self.acting = asyncio.Event()
         """Set while this process acts."""
@@ -84,10 +88,10 @@ class SiteMembership:
         return self._clock.monotonic_ms(), self._clock.real_ms()
 
     def check(self) -> None:
-        if not self.certain:
-            raise StoreUnavailable(f"this process cannot confirm that its site {self.site} is active")
         if self.leaving and not self._finishes:
             raise StoreUnavailable(f"site {self.site} is not the active one any more")
+        if not self.certain:
+            raise StoreUnavailable(f"this process cannot confirm that its site {self.site} is active")
         if self._is_unrecorded:
             raise StoreUnavailable(f"this process cannot record what the site {self.other} may lack")
 
@@ -155,12 +159,16 @@ class SiteMembership:
 
     async def look(self) -> None:
         """Look at the decision of both sites, and follow it."""
+        if self._has_left:
+            return
         begun = self._times()
         if self.activation:
             await self._show()
         await self._look()
         if self.activation:
             self._follow(self._view, begun)
+            if self.ended.is_set() and not self._finishes:
+                await self._leave_running()
         elif not self.ended.is_set() and may_act(self._view, self.site, 0):
             await self._begin(self._view.decision.epoch)
 
@@ -185,9 +193,18 @@ class SiteMembership:
             self._certain_from = max(begun, self._certain_from or begun)
         if (view.decision.active, view.decision.epoch) != (self.site, epoch) and not self.ended.is_set():
             log.warning("site.deactivated", site=self.site, active=view.decision.active, epoch=view.decision.epoch)
+            self._ended_ms = self._clock.monotonic_ms()
             self.ended.set()
-        if self.ended.is_set() and not may_finish(view, epoch):
+        if self.ended.is_set() and not (self._finishes and may_finish(view, epoch)):
             self._certain_from = None
+
+    async def _leave_running(self) -> None:
+        """Leave the site while the command runs, maybe for long, once the store has nothing of it under way."""
+        if self._clock.monotonic_ms() - self._ended_ms >= ENDING_MS:
+            async with self._recording:
+                await self._record_misses()
+            await self._store.leave(self._process)
+            self._has_left = True
 
     async def _begin(self, epoch: int) -> None:
         """The decision may change between its reading and the row that shows this process: look once more."""
@@ -228,7 +245,8 @@ async def open_membership(
     address: CassandraAddress, site: str, other: str, *, writes_each: bool, at_once: bool = False
 ) -> AsyncIterator[SiteMembership]:
     """The membership, with a session of its own, which no fence keeps from the store. `at_once` is for a command: it
-    acts when this returns, or StartError says why not, and it does not delay a change of sites."""
+    acts when this returns, or StartError says why not. A change of sites waits for what it has sent to the store, not
+    for its end."""
     cassandra = await Cassandra.open(address)
     try:
         membership = SiteMembership(

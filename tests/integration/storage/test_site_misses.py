@@ -11,7 +11,8 @@ import pytest
 from cassandra import ConsistencyLevel, DriverException, Unavailable, WriteTimeout, WriteType
 
 from cns_backend.sites import membership
-from cns_backend.sites.membership import CERTAIN_MS, SiteMembership, open_membership
+from cns_backend.sites.decision import Decision
+from cns_backend.sites.membership import CERTAIN_MS, ENDING_MS, SiteMembership, open_membership
 from cns_backend.sites.store import GAP_MS
 from cns_common.cassandra.connection import STATEMENT_S, CassandraAddress, connect
 from cns_common.cassandra.lwt import resolve_lost_write
@@ -22,6 +23,7 @@ from cns_common.errors import OutcomeUnknown, StartError, StoreUnavailable
 from cqs.engines.cassandra import schema as queues
 from tests.integration.storage.test_site_return import TO_DC2, LinkedStore, Site
 from tests.keyspace import emptied
+from tests.machine_clocks import MachineClocks
 
 LATE = WriteTimeout("the other site is late", consistency=ConsistencyLevel.EACH_QUORUM, write_type=WriteType.SIMPLE)
 AWAY = Unavailable("the other site is away", consistency=ConsistencyLevel.EACH_QUORUM)
@@ -229,14 +231,45 @@ def test_a_gap_outlives_what_a_killed_process_has_under_way() -> None:
 async def test_a_command_does_not_delay_a_change_of_sites(
     site: Site, cassandra_address: CassandraAddress, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """It runs on, as `cns replay` does while an endpoint asks it to wait."""
+    monkeypatch.setattr(membership, "ENDING_MS", 0)
     async with _command(cassandra_address, monkeypatch, reachable=True) as command:
         change = asyncio.create_task(site.operator.activate(TO_DC2))
         await command.ended.wait()
+        assert (await change).active == "dc2"
+        assert not command.certain
         with pytest.raises(StoreUnavailable, match="dc1 is not the active one"):
             command.check()
-        assert await site.active() == ""
-        assert not change.done()
-    assert (await change).active == "dc2"
+        await command.look()
+        assert not (await site.store.decision()).processes
+
+
+async def test_a_change_of_sites_waits_for_what_a_command_has_sent(site: Site) -> None:
+    machine = MachineClocks()
+    store = StoppedStore(site.store._cassandra)
+    command = SiteMembership(store, machine.clock(), "dc1", "dc2", writes_each=True, finishes=False)
+    await command.look()
+    command.check()
+    assert await site.store.decide(1, Decision("", 2))
+    await command.renew()
+    with pytest.raises(StoreUnavailable, match="dc1 is not the active one"):
+        command.check()
+    machine.run((ENDING_MS - 1) * 1_000_000)
+    await command.look()
+    assert len((await site.store.decision()).processes) == 1
+    store.stopped = True
+    await command.missed()
+    machine.run(1_000_000)
+    with pytest.raises(StoreUnavailable, match="stopped"):
+        await command.look()
+    assert len((await site.store.decision()).processes) == 1, "it has to record first what dc2 may lack"
+    store.stopped = False
+    await command.look()
+    assert len(await site.store.gaps("dc2", everywhere=False)) == 1
+    assert not (await site.store.decision()).processes
+    await command.look()
+    assert not (await site.store.decision()).processes
+    await command.stand_by()
 
 
 async def test_a_command_is_refused_where_another_site_is_active(
