@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
 import structlog
@@ -126,14 +127,20 @@ class CacheServers:
 
     async def save_all_hidden(self) -> None:
         """Save in the rows what this process hides: another site, with a Redis of its own, is to go on."""
-        for server in self._servers.values():
-            await server.failover.save_all_hidden()
+        await self._each(lambda server: server.failover.save_all_hidden())
 
     async def close(self) -> None:
-        for server in self._servers.values():
-            await server.close()
+        await self._each(lambda server: server.failover.close())
+        await self._each(CacheServer.disconnect)
         if self._trust is not None:
             await self._trust.leave()
+
+    async def _each(self, step: Callable[[CacheServer], Awaitable[object]]) -> None:
+        """Run a step of all servers at once: none waits for a slow one. Raise a failure when all have ended."""
+        ended = await asyncio.gather(*[step(server) for server in self._servers.values()], return_exceptions=True)
+        for failure in ended:
+            if isinstance(failure, BaseException):
+                raise failure
 
     def samples(self) -> list[Sample]:
         failovers = {name: server.failover for name, server in self._servers.items()}

@@ -121,6 +121,9 @@ class CacheServer:
 
     async def close(self) -> None:
         await self.failover.close()
+        await self.disconnect()
+
+    async def disconnect(self) -> None:
         if self.redis is not None:
             await self.redis.close()
 

@@ -11,6 +11,7 @@ from cns_common.cassandra.session import Cassandra
 from cns_common.clock import Clock
 from cqs.engines import cluster
 from cqs.engines.cluster import known_queues, open_engine
+from cqs.engines.cluster.cache_failover import CacheFailover
 from cqs.engines.cluster.fifo.engine import FifoQueues
 from cqs.engines.cluster.known_queues import KnownQueues
 from cqs.engines.cluster.ownership.background import BackgroundWork
@@ -46,4 +47,28 @@ async def test_a_step_that_hangs_does_not_keep_it(
             queue = QueueFixture(engine, Clock())
             for shard in engine._servers.router.shards(queue.q.id):
                 known.start_fill(await known.get(queue.q), shard)
+    await cassandra.close()
+
+
+@pytest.mark.parametrize(("step", "leaves"), [("close", False), ("save_all_hidden", True)])
+async def test_a_server_that_hangs_keeps_no_other_one_from_saving(
+    cassandra_address: CassandraAddress, monkeypatch: pytest.MonkeyPatch, step: str, *, leaves: bool
+) -> None:
+    monkeypatch.setattr(cluster, "SAVE_S_MAX", SHORT_S)
+    monkeypatch.setattr(Cassandra, "leaves_site", leaves)
+    cassandra = await Cassandra.open(cassandra_address)
+    saved: list[CacheFailover] = []
+    async with asyncio.timeout(POLL_S):
+        async with open_engine(cassandra, "", Clock()) as engine:
+            (first,) = engine._servers._servers.values()
+            other = await engine._servers._open("other", "")
+
+            async def save(failover: CacheFailover) -> bool:
+                if failover is first.failover:
+                    await _hang()
+                saved.append(failover)
+                return True
+
+            monkeypatch.setattr(CacheFailover, step, save)
+    assert saved == [other.failover]
     await cassandra.close()
