@@ -1,8 +1,8 @@
 """Writes administrative acts: each is on the disk before its caller is answered, unless the disk refuses or is slow.
 
 An act is not refused because it cannot be recorded: on a full disk queues must be deleted. Such an act is a line of the
-process's own log, `act.unrecorded`, with all its fields. Acts that failed or changed nothing have files and a share of
-the size of their own: however many there are, they push no act out that was done.
+process's own log, `act.unrecorded`, with all its fields. Acts that failed or changed nothing, and those of callers
+without credentials, have files and a share of the size of their own: they push out no act that others did.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ WAIT_S_MAX = 2.0
 SEGMENT_BYTES_MAX = 16 * 1024 * 1024
 SEGMENT_AGE_S = 3_600
 FAILED = "failed"
-"""The directory of acts that failed or changed nothing, within the log's."""
+"""The directory of `failed` acts, within the log's."""
 FAILED_SHARE = 4
 """They take this part of the log's size at most."""
 
@@ -33,7 +33,7 @@ log = structlog.get_logger(__name__)
 
 
 class ActLog(Protocol):
-    """`failed` acts are those that failed or changed nothing."""
+    """`failed` acts are those that failed or changed nothing, and those of callers without credentials."""
 
     async def record(self, act: AdministrativeAct, *, failed: bool = False) -> None:
         """Durable on return, or logged as unrecorded. Never fails."""

@@ -20,6 +20,9 @@ Result = TypeVar("Result")
 LEAVE_OUT = "cns:LeaveOutFailures"
 """Sums up acts of one source that were not recorded; its caller is that of the last of them, its result THROTTLED."""
 THROTTLED = "Throttled"
+CHANGE_NOTHING = frozenset({"cns:RevealWebhookSecret", "cns:SignIn"})
+"""Acts that are recorded although they change nothing. A caller can repeat them at will, so they are limited as
+failures are."""
 ACTS: Mapping[str, Mapping[str, str]] = {
     "sqs": {
         "AddPermission": "QueueUrl",
@@ -79,7 +82,7 @@ class ActRecorder:
         try:
             result = await work
         except asyncio.CancelledError:  # it may have been done: nothing can be waited for any more
-            self._log.record_later(self._act(actor, action, target, known, UNKNOWN))
+            self._log.record_later(self._act(actor, action, target, known, UNKNOWN), failed=_is_apart(actor))
             raise
         except Exception as error:  # whatever the work raises is the act's result, and goes on
             await self.record(actor, action, code_of(error), target, known)
@@ -94,7 +97,7 @@ class ActRecorder:
         """Record what was done, or how it failed. Of acts that failed or changed nothing, only some are recorded: see
         `FailureLimit`."""
         act = self._act(actor, action, target, detail, result)
-        failed = result not in (OK, UNKNOWN) or not changed
+        failed = result not in (OK, UNKNOWN) or not changed or action in CHANGE_NOTHING
         if failed:
             left_out = self._failures.admit(actor)
             if left_out is None:
@@ -102,7 +105,7 @@ class ActRecorder:
             if left_out:
                 more = f"{left_out} more before failed or changed nothing"
                 act = replace(act, detail=", ".join(filter(None, (act.detail, more))))
-        await self._log.record(act, failed=failed)
+        await self._log.record(act, failed=failed or _is_apart(actor))
         for source in self._failures.due():
             await self._log.record(self._summary(source), failed=True)
 
@@ -147,6 +150,12 @@ class ActRecorder:
             result=result,
             request_id=actor.request_id,
         )
+
+
+def _is_apart(actor: Actor) -> bool:
+    """Whether all acts of the caller go to the files of failures: those of callers without credentials, which a portal
+    link is not. Such a caller can pause and resume without end."""
+    return actor.via == "portal" or not (actor.account or actor.principal)
 
 
 def actor_of(call: Call) -> Actor:

@@ -127,9 +127,9 @@ async def test_the_oldest_go_first_by_size_and_by_age(tmp_path: Path) -> None:
     assert kept[0].target == "last" and kept[1].target.startswith("q0399") and len(kept) < 200
     clock.advance(31 * DAY_S * 1000)
     again = writer(tmp_path, clock, bytes_max=40_000)
-    await ActRecorder(again, clock).record(SOMEBODY, "cns:SignIn", OK)
+    await ActRecorder(again, clock).record(SOMEBODY, "cns:AddUser", OK)
     again.close()
-    assert [act.action for act in found(tmp_path)] == ["cns:SignIn"]
+    assert [act.action for act in found(tmp_path)] == ["cns:AddUser"]
 
 
 async def test_an_act_that_the_disk_refuses_goes_on_and_is_in_the_process_log(
@@ -253,6 +253,31 @@ async def test_failures_of_an_account_are_limited_apart_from_others_and_from_its
     now.s += ACCOUNT_BUDGET.interval_s
     await fail(recorder, SOMEBODY)
     assert kept.acts[-1].detail == "Policy, 40 more before failed or changed nothing"
+
+
+async def test_sign_ins_and_shown_secrets_are_limited_as_failures_are() -> None:
+    now, kept = Now(), Kept()
+    recorder = ActRecorder(kept, Clock(), now)
+    visitor = SOMEBODY._replace(via="portal", principal="cns:portal/1")
+    for actor, action in ((SOMEBODY, "cns:SignIn"), (visitor, "cns:RevealWebhookSecret")):
+        for _ in range(ACCOUNT_BUDGET.burst + 7):
+            await recorder.record(actor, action, OK)
+    assert len(kept.acts) == len(kept.failed) == 2 * ACCOUNT_BUDGET.burst
+    now.s += ACCOUNT_BUDGET.interval_s
+    await recorder.record(SOMEBODY, "cns:SignIn", OK)
+    assert (kept.acts[-1].result, kept.acts[-1].detail) == (OK, "7 more before failed or changed nothing")
+
+
+async def test_all_acts_of_callers_without_credentials_are_recorded_apart() -> None:
+    kept = Kept()
+    recorder = ActRecorder(kept, Clock(), Now())
+    visitor = SOMEBODY._replace(via="portal", principal="cns:portal/1")
+    for actor in (visitor, STRANGER):
+        for _ in range(ACCOUNT_BUDGET.burst + 7):
+            await recorder.record(actor, "cns:PauseDeliveries", OK)
+    assert len(kept.acts) == len(kept.failed) == 2 * (ACCOUNT_BUDGET.burst + 7), "they did something: none is left out"
+    await recorder.record(Actor(via="command", principal="root@host"), "cns:PauseDeliveries", OK)
+    assert len(kept.acts) == len(kept.failed) + 1
 
 
 async def test_what_was_left_out_is_summed_up_within_an_hour_or_at_the_end() -> None:
