@@ -37,6 +37,10 @@ class TokenBucket:
             return TokenGrant(granted)
         return TokenGrant(0, (min(wanted, self._size) - self._tokens) / self.per_second)
 
+    def is_full(self, now_s: float) -> bool:
+        """Whether it is as good as a new one."""
+        return self._tokens + max(now_s - self._filled_s, 0.0) * self.per_second >= self._size - _ROUNDING
+
     def put_back(self, tokens: int) -> None:
         """Return tokens that were taken and not used."""
         self._tokens = min(self._tokens + tokens, self._size)

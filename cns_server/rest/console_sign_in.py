@@ -6,12 +6,11 @@ import asyncio
 import time
 from collections.abc import Callable
 from ipaddress import IPv6Address, ip_address, ip_network
-from math import ceil
 
 from cns_common.aws.auth.accounts import AccountStore
 from cns_common.aws.auth.passwords import verify_password
-from cns_common.bounded_cache import BoundedCache
-from cns_common.token_bucket import Budget, TokenBucket
+from cns_common.token_bucket import Budget
+from cns_server.rest.attempt_limit import AttemptLimit
 from cns_server.rest.authentication import ConsoleCaller, RestAuthenticator
 from cns_server.rest.problems import Problem
 
@@ -23,6 +22,7 @@ BY_ACCOUNT = Budget(burst=100, interval_s=10)
 """Attempts that fail on one account, of all addresses. A guesser who spends it locks the password out, so it is large;
 access keys still work."""
 BUCKETS_MAX = 10_000
+"""Names of each budget that are remembered while they have attempts that failed."""
 HASHES_AT_ONCE = 2
 """Each takes a processor and 16 MB for some 0.2 s."""
 WAITING_MAX = 50
@@ -39,8 +39,9 @@ class ConsoleSignIn:
     ) -> None:
         self._accounts = accounts
         self._authenticator = authenticator
-        self._now_s = now_s
-        self._buckets: BoundedCache[tuple[Budget, str, str], TokenBucket] = BoundedCache(BUCKETS_MAX)
+        self._by_address = AttemptLimit(BY_ADDRESS, BUCKETS_MAX, now_s)
+        self._by_address_on_account = AttemptLimit(BY_ADDRESS_ON_ACCOUNT, BUCKETS_MAX, now_s)
+        self._by_account = AttemptLimit(BY_ACCOUNT, BUCKETS_MAX, now_s)
         self._turns = asyncio.Semaphore(HASHES_AT_ONCE)
         self._waiting = 0
 
@@ -49,31 +50,17 @@ class ConsoleSignIn:
 
         Raises Problem: 401 for an unknown name or a wrong password, without telling which; 429 after too many."""
         source = source_of(address)
-        buckets = [self._take(source, "", BY_ADDRESS)]  # before the store is asked, which costs more
+        buckets = [self._by_address.take(source)]  # before the store is asked, which costs more
         name = name if len(name) <= NAME_CHARS_MAX else ""
         login = await self._accounts.login(name) if name else None
         account = name.casefold() if login is None else login.account
-        buckets += [self._take(source, account, BY_ADDRESS_ON_ACCOUNT), self._take("", account, BY_ACCOUNT)]
+        buckets += [self._by_address_on_account.take(f"{source} {account}"), self._by_account.take(account)]
         key = None if login is None else login.key
         if not await self._verify(password, "" if login is None else login.password) or key is None:
             raise Problem(401, "InvalidPassword", "There is no such account and password.")
         for bucket in buckets:
             bucket.put_back(1)
         return await self._authenticator.by_session_key(key)
-
-    def _take(self, source: str, account: str, budget: Budget) -> TokenBucket:
-        """The bucket that an attempt was taken of. Raises Problem 429 if none is left."""
-        now_s = self._now_s()
-        name = (budget, source, account)
-        bucket = self._buckets.get(name)
-        if bucket is None:
-            bucket = budget.bucket(now_s)
-            self._buckets.put(name, bucket)
-        grant = bucket.take(now_s, 1)
-        if not grant.tokens:
-            wait_s = ceil(grant.wait_s)
-            raise Problem(429, "TooManyAttempts", f"Too many attempts failed. Try again in {wait_s} seconds.")
-        return bucket
 
     async def _verify(self, password: str, stored: str) -> bool:
         if self._waiting >= WAITING_MAX:

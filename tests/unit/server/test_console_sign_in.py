@@ -122,6 +122,18 @@ async def test_many_addresses_may_not_try_one_account(rig: Rig) -> None:
     assert answers == [401] * BY_ACCOUNT.burst + [429]
 
 
+async def test_attempts_on_many_names_give_none_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(console_sign_in, "BUCKETS_MAX", BY_ACCOUNT.burst + 50)
+    rig = Rig(monkeypatch)
+    for n in range(BY_ACCOUNT.burst):
+        assert await rig.attempt(ACCOUNT, address=f"192.0.2.{n}") == 401
+    for n in range(300):
+        await rig.attempt(f"name {n}", address=f"198.51.{n}.1")
+    assert await rig.attempt(ACCOUNT, f"password of {ACCOUNT}", "203.0.113.1") == 429
+    rig.now.s += BY_ADDRESS_ON_ACCOUNT.interval_s
+    assert await rig.attempt(OTHER, f"password of {OTHER}", "203.0.113.1") == OTHER, "full buckets made room"
+
+
 async def test_a_sign_in_that_succeeds_uses_nothing_up(rig: Rig) -> None:
     for _ in range(3 * BY_ADDRESS.burst):
         assert await rig.attempt(ACCOUNT, f"password of {ACCOUNT}") == ACCOUNT
