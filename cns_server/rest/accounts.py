@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Annotated, TypeVar
 
@@ -13,7 +12,6 @@ from cns_common.aws.auth.access_keys import AccessKey as StoredKey
 from cns_common.aws.auth.access_keys import described_key
 from cns_common.aws.auth.accounts import Account as StoredAccount
 from cns_common.aws.auth.accounts import AccountStore
-from cns_common.aws.auth.passwords import check_password, hash_password
 from cns_common.clock import Clock
 from cns_server.rest.calls import RestCall, RestCalls
 from cns_server.rest.dependencies import Begun
@@ -29,6 +27,7 @@ from cns_server.rest.models import (
     UserKey,
     UserList,
 )
+from cns_server.rest.password_turns import NewPasswords
 from cns_server.rest.problems import Problem
 from cns_server.rest.queues import AccountId
 
@@ -38,10 +37,18 @@ Done = TypeVar("Done")
 
 
 class AccountRoutes:
-    def __init__(self, calls: RestCalls, accounts: AccountStore, removal: AccountRemoval, clock: Clock) -> None:
+    def __init__(
+        self,
+        calls: RestCalls,
+        accounts: AccountStore,
+        removal: AccountRemoval,
+        passwords: NewPasswords,
+        clock: Clock,
+    ) -> None:
         self._calls = calls
         self._accounts = accounts
         self._removal = removal
+        self._passwords = passwords
         self._clock = clock
 
     def add_to(self, router: APIRouter) -> None:
@@ -215,12 +222,10 @@ class AccountRoutes:
 
     async def _change_owner(self, account: str, change: AccountChange, now_ms: int) -> None:
         """A password that is refused changes nothing."""
-        if change.password:
-            check_password(change.password)
+        hashed = await self._passwords.hash(account, change.password) if change.password else ""
         if change.name is not None:
             await self._accounts.set_owner_name(account, change.name)
         if change.password is not None:
-            hashed = await asyncio.to_thread(hash_password, change.password) if change.password else ""
             await self._accounts.set_password(account, hashed, now_ms)
 
     async def _all(self) -> list[StoredAccount]:

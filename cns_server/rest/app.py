@@ -24,6 +24,7 @@ from cns_server.rest.deliveries.routes import DeliveryRoutes, EventSource, Recen
 from cns_server.rest.explorer import add_explorer
 from cns_server.rest.messages import MessageRoutes
 from cns_server.rest.models import ProblemDetails
+from cns_server.rest.password_turns import NewPasswords, PasswordTurns
 from cns_server.rest.permissions import PermissionRoutes
 from cns_server.rest.portal_links import PortalLinkRoutes
 from cns_server.rest.problems import MEDIA_TYPE, add_problem_handlers
@@ -81,8 +82,10 @@ class RestApp(FastAPI):
         self.message_routes = MessageRoutes(calls, queues, Cursors(receipt_key))
         self.topic_routes = TopicRoutes(calls)
         self.portal_link_routes = PortalLinkRoutes(calls, portal_links)
-        self.console_sign_in = ConsoleSignIn(backend.accounts, calls.authenticator)
-        self.account_routes = AccountRoutes(calls, backend.accounts, AccountRemoval(backend, queues), clock)
+        turns = PasswordTurns()
+        self.console_sign_in = ConsoleSignIn(backend.accounts, calls.authenticator, turns)
+        removal = AccountRemoval(backend, queues)
+        self.account_routes = AccountRoutes(calls, backend.accounts, removal, NewPasswords(turns), clock)
         self.act_routes = ActRoutes(calls, acts)
         recent = RecentDeliveries(events)
         self.dead_letter_routes = DeadLetterRoutes(

@@ -13,16 +13,17 @@ SWEEP_S = 1.0
 
 
 class AttemptLimit:
-    """A budget of attempts for each name. `now_s` is a monotonic clock, in seconds.
+    """A budget of attempts for each name. `now_s` is a monotonic clock, in seconds. `text` begins the refusal.
 
     A bucket that is full again is as good as a new one and is dropped when there are `names_max`. If none is full, new
     names are refused, so nobody gets attempts back by attempts on many names.
     """
 
-    def __init__(self, budget: Budget, names_max: int, now_s: Callable[[], float]) -> None:
+    def __init__(self, budget: Budget, names_max: int, now_s: Callable[[], float], text: str) -> None:
         self._budget = budget
         self._names_max = names_max
         self._now_s = now_s
+        self._text = text
         self._buckets: dict[str, TokenBucket] = {}
         self._swept_s = now_s() - SWEEP_S
 
@@ -35,7 +36,7 @@ class AttemptLimit:
             bucket = self._buckets[name] = self._budget.bucket(now_s)
         grant = bucket.take(now_s, 1)
         if not grant.tokens:
-            raise _too_many(grant.wait_s)
+            raise self._refusal(grant.wait_s)
         return bucket
 
     def _make_room(self, now_s: float) -> None:
@@ -45,8 +46,7 @@ class AttemptLimit:
             self._swept_s = now_s
             self._buckets = {name: bucket for name, bucket in self._buckets.items() if not bucket.is_full(now_s)}
         if len(self._buckets) >= self._names_max:
-            raise _too_many(self._budget.interval_s)
+            raise self._refusal(self._budget.interval_s)
 
-
-def _too_many(wait_s: float) -> Problem:
-    return Problem(429, "TooManyAttempts", f"Too many attempts failed. Try again in {ceil(wait_s)} seconds.")
+    def _refusal(self, wait_s: float) -> Problem:
+        return Problem(429, "TooManyAttempts", f"{self._text} Try again in {ceil(wait_s)} seconds.")

@@ -12,6 +12,7 @@ from cns_common.aws.auth.passwords import verify_password
 from cns_common.token_bucket import Budget
 from cns_server.rest.attempt_limit import AttemptLimit
 from cns_server.rest.authentication import ConsoleCaller, RestAuthenticator
+from cns_server.rest.password_turns import PasswordTurns
 from cns_server.rest.problems import Problem
 
 BY_ADDRESS = Budget(burst=20, interval_s=6)
@@ -23,9 +24,6 @@ BY_ACCOUNT = Budget(burst=100, interval_s=10)
 access keys still work."""
 BUCKETS_MAX = 10_000
 """Names of each budget that are remembered while they have attempts that failed."""
-HASHES_AT_ONCE = 2
-"""Each takes a processor and 16 MB for some 0.2 s."""
-WAITING_MAX = 50
 NAME_CHARS_MAX = 64
 IPV6_NETWORK_BITS = 64
 """One customer has such a network."""
@@ -35,15 +33,18 @@ class ConsoleSignIn:
     """For one process. `now_s` is a monotonic clock, in seconds."""
 
     def __init__(
-        self, accounts: AccountStore, authenticator: RestAuthenticator, now_s: Callable[[], float] = time.monotonic
+        self,
+        accounts: AccountStore,
+        authenticator: RestAuthenticator,
+        turns: PasswordTurns,
+        now_s: Callable[[], float] = time.monotonic,
     ) -> None:
         self._accounts = accounts
         self._authenticator = authenticator
-        self._by_address = AttemptLimit(BY_ADDRESS, BUCKETS_MAX, now_s)
-        self._by_address_on_account = AttemptLimit(BY_ADDRESS_ON_ACCOUNT, BUCKETS_MAX, now_s)
-        self._by_account = AttemptLimit(BY_ACCOUNT, BUCKETS_MAX, now_s)
-        self._turns = asyncio.Semaphore(HASHES_AT_ONCE)
-        self._waiting = 0
+        self._by_address = _limit(BY_ADDRESS, now_s)
+        self._by_address_on_account = _limit(BY_ADDRESS_ON_ACCOUNT, now_s)
+        self._by_account = _limit(BY_ACCOUNT, now_s)
+        self._turns = turns
 
     async def sign_in(self, name: str, password: str, address: str) -> ConsoleCaller:
         """The root of the account with this number or owner's name, and the secret that signs its session.
@@ -63,14 +64,12 @@ class ConsoleSignIn:
         return await self._authenticator.by_session_key(key)
 
     async def _verify(self, password: str, stored: str) -> bool:
-        if self._waiting >= WAITING_MAX:
-            raise Problem(503, "ServiceUnavailable", "Too many people sign in at this moment. Try again.")
-        self._waiting += 1
-        try:
-            async with self._turns:
-                return await asyncio.to_thread(verify_password, password, stored)
-        finally:
-            self._waiting -= 1
+        async with self._turns.turn():
+            return await asyncio.to_thread(verify_password, password, stored)
+
+
+def _limit(budget: Budget, now_s: Callable[[], float]) -> AttemptLimit:
+    return AttemptLimit(budget, BUCKETS_MAX, now_s, "Too many attempts failed.")
 
 
 def source_of(address: str) -> str:

@@ -14,7 +14,7 @@ BUDGET = Budget(burst=2, interval_s=10)
 class Attempts:
     def __init__(self) -> None:
         self.s = 50.0
-        self.limit = AttemptLimit(BUDGET, 3, lambda: self.s)
+        self.limit = AttemptLimit(BUDGET, 3, lambda: self.s, "Too many.")
 
     def may(self, name: str) -> bool:
         try:
@@ -51,5 +51,5 @@ def test_the_wait_is_in_whole_seconds() -> None:
     attempts = Attempts()
     attempts.limit.take("name")
     attempts.limit.take("name")
-    with pytest.raises(Problem, match="Try again in 10 seconds"):
+    with pytest.raises(Problem, match=r"Too many\. Try again in 10 seconds"):
         attempts.limit.take("name")

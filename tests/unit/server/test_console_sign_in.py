@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -16,11 +17,10 @@ from cns_server.rest.console_sign_in import (
     BY_ACCOUNT,
     BY_ADDRESS,
     BY_ADDRESS_ON_ACCOUNT,
-    HASHES_AT_ONCE,
-    WAITING_MAX,
     ConsoleSignIn,
     source_of,
 )
+from cns_server.rest.password_turns import HASHES_AT_ONCE, WAITING_MAX, PasswordTurns
 from cns_server.rest.problems import Problem
 
 ACCOUNT, OTHER = "111111111111", "222222222222"
@@ -60,7 +60,8 @@ class Rig:
             self.ring, Clock(), enforced=True, region="us-east-1", account_id=ACCOUNT, learn_keys=self.learn
         )
         rest = RestAuthenticator(authenticator, Clock(), region="us-east-1", operator_key=b"k")
-        self.sign_ins = ConsoleSignIn(self.accounts, rest, self.now)  # type: ignore[arg-type]  # it has what is used
+        store: Any = self.accounts  # it has what is used
+        self.sign_ins = ConsoleSignIn(store, rest, PasswordTurns(), self.now)
         monkeypatch.setattr(console_sign_in, "verify_password", self.verify)
 
     def keys(self) -> list[AccessKey]:
