@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from ipaddress import IPv6Address, ip_address, ip_network
 
+from cns_common.aws.auth.access_keys import AccessKey
 from cns_common.aws.auth.accounts import AccountStore
 from cns_common.aws.auth.passwords import verify_password
 from cns_common.token_bucket import Budget
@@ -18,10 +19,11 @@ from cns_server.rest.problems import Problem
 BY_ADDRESS = Budget(burst=20, interval_s=6)
 """Attempts of one address that fail."""
 BY_ADDRESS_ON_ACCOUNT = Budget(burst=5, interval_s=30)
-"""Attempts of one address on one account that fail."""
+"""Attempts of one address on one account that fail, by the name that was typed: the limit tells nobody which number
+belongs to which name."""
 BY_ACCOUNT = Budget(burst=100, interval_s=10)
-"""Attempts that fail on one account, of all addresses. A guesser who spends it locks the password out, so it is large;
-access keys still work."""
+"""Attempts that fail on one account by one of its two names, of all addresses. A guesser who spends it locks the
+password out, so it is large; access keys still work."""
 BUCKETS_MAX = 10_000
 """Names of each budget that are remembered while they have attempts that failed."""
 NAME_CHARS_MAX = 64
@@ -51,21 +53,27 @@ class ConsoleSignIn:
 
         Raises Problem: 401 for an unknown name or a wrong password, without telling which; 429 after too many."""
         source = source_of(address)
-        buckets = [self._by_address.take(source)]  # before the store is asked, which costs more
         name = name if len(name) <= NAME_CHARS_MAX else ""
-        login = await self._accounts.login(name) if name else None
-        account = name.casefold() if login is None else login.account
-        buckets += [self._by_address_on_account.take(f"{source} {account}"), self._by_account.take(account)]
-        key = None if login is None else login.key
-        if not await self._verify(password, "" if login is None else login.password) or key is None:
+        typed = name.casefold()
+        buckets = [
+            self._by_address.take(source),
+            self._by_address_on_account.take(f"{source} {typed}"),
+            self._by_account.take(typed),
+        ]
+        key = await self._verify(name, password)
+        if key is None:
             raise Problem(401, "InvalidPassword", "There is no such account and password.")
         for bucket in buckets:
             bucket.put_back(1)
         return await self._authenticator.by_session_key(key)
 
-    async def _verify(self, password: str, stored: str) -> bool:
+    async def _verify(self, name: str, password: str) -> AccessKey | None:
+        """The key of the account's sessions. The store is asked within the turn: for a name it reads all owners."""
         async with self._turns.turn():
-            return await asyncio.to_thread(verify_password, password, stored)
+            login = await self._accounts.login(name) if name else None
+            stored = "" if login is None else login.password
+            is_right = await asyncio.to_thread(verify_password, password, stored)
+        return login.key if login is not None and is_right else None
 
 
 def _limit(budget: Budget, now_s: Callable[[], float]) -> AttemptLimit:

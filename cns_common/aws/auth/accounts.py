@@ -270,6 +270,10 @@ class EmbeddedAccountStore(UserStore, OwnerStore):
     async def _owners(self) -> Sequence[OwnerRecord]:
         return [OwnerRecord(*row) for row in self._database.reader.execute(_OWNERS)]
 
+    async def _owner(self, account: str) -> OwnerRecord | None:
+        row: Any = self._database.reader.execute(f"{_OWNERS} AND account = ?", (account,)).fetchone()
+        return None if row is None else OwnerRecord(*row)
+
     async def _write_owner_name(self, account: str, name: str) -> bool:
         return await self._write_row(_SET_OWNER_NAME, (account, name, b"", 0, account))
 

@@ -40,6 +40,7 @@ _SET_PASSWORD = Statement("UPDATE accounts SET password = ?, password_ms = ? WHE
 _OWNERS = Statement(
     f"SELECT account, owner_name, password, password_ms FROM accounts WHERE shard = 0 AND account > ? LIMIT {PAGE_ROWS}"
 )
+_OWNER = Statement("SELECT account, owner_name, password, password_ms FROM accounts WHERE shard = 0 AND account = ?")
 _DELETE = Statement("DELETE FROM accounts WHERE shard = 0 AND account = ? IF EXISTS")
 _SELECT = "SELECT account, created_ms, key_id, sealed, key_created_ms FROM accounts WHERE shard = 0"
 _GET = Statement(f"{_SELECT} AND account = ?")
@@ -196,11 +197,11 @@ class CassandraAccountStore(ChangeNotifier[str], UserStore, OwnerStore):
     # -- owners -------------------------------------------------------------------------------------------------------
 
     async def _owners(self) -> Sequence[OwnerRecord]:
-        return [
-            OwnerRecord(account, name or "", password or b"", password_ms or 0)
-            for account, name, password, password_ms in await self._rows(_OWNERS)
-            if account != INTERNAL_ACCOUNT and (name or password)
-        ]
+        return _owner_records(await self._rows(_OWNERS))
+
+    async def _owner(self, account: str) -> OwnerRecord | None:
+        found = _owner_records(await self._cassandra.run(_OWNER, account))
+        return found[0] if found else None
 
     async def _write_owner_name(self, account: str, name: str) -> bool:
         """A lost answer is repeated: the statement does the same again."""
@@ -211,3 +212,11 @@ class CassandraAccountStore(ChangeNotifier[str], UserStore, OwnerStore):
 
     async def _write_owner(self, account: str, statement: Statement, *values: object) -> bool:
         return account != INTERNAL_ACCOUNT and await self._cassandra.run_conditional(statement, *values, account)
+
+
+def _owner_records(rows: Sequence[Row]) -> list[OwnerRecord]:
+    return [
+        OwnerRecord(account, name or "", password or b"", password_ms or 0)
+        for account, name, password, password_ms in rows
+        if account != INTERNAL_ACCOUNT and (name or password)
+    ]

@@ -60,6 +60,10 @@ class OwnerStore(ABC):
         """The owners that have a name or a password, of existing accounts."""
 
     @abstractmethod
+    async def _owner(self, account: str) -> OwnerRecord | None:
+        """One of `_owners`, without reading the others."""
+
+    @abstractmethod
     async def _write_owner_name(self, account: str, name: str) -> bool:
         """Returns False when there is no such account."""
 
@@ -90,18 +94,21 @@ class OwnerStore(ABC):
         await self._notify_key_change(account)
 
     async def login(self, name: str) -> ConsoleLogin | None:
-        owners = await self._owners()
-        found = [one for one in owners if one.account == name] or _named(owners, name)
-        if len(found) != 1:
+        owner = await self._owner(name) if name.isascii() and name.isdigit() else await self._only_named(name)
+        if owner is None:
             return None
-        if not found[0].sealed:
-            return ConsoleLogin(found[0].account)
-        return ConsoleLogin(found[0].account, self._password(found[0]), self._session_key(found[0]))
+        if not owner.sealed:
+            return ConsoleLogin(owner.account)
+        return ConsoleLogin(owner.account, self._password(owner), self._session_key(owner))
 
     async def _session_keys(self) -> list[AccessKey]:
         return [self._session_key(one) for one in await self._owners() if one.sealed]
 
     # -- helpers ------------------------------------------------------------------------------------------------------
+
+    async def _only_named(self, name: str) -> OwnerRecord | None:
+        found = _named(await self._owners(), name)
+        return found[0] if len(found) == 1 else None
 
     def _password(self, owner: OwnerRecord) -> str:
         return self._owner_seal.open(_label(owner.account), owner.sealed).decode()

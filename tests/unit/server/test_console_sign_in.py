@@ -41,7 +41,10 @@ class Accounts:
     def __init__(self) -> None:
         self.secret = SECRET
 
+        self.asked: list[str] = []
+
     async def login(self, name: str) -> ConsoleLogin | None:
+        self.asked.append(name)
         account = {"ada": ACCOUNT, ACCOUNT: ACCOUNT, OTHER: OTHER}.get(name.casefold())
         return None if account is None else ConsoleLogin(account, f"password of {account}", self.key(account))
 
@@ -105,9 +108,11 @@ async def test_attempts_on_one_account_are_few_whether_or_not_it_exists(rig: Rig
     assert [await rig.attempt(name) for _ in range(2)] == [401, 429]
 
 
-async def test_name_and_number_of_an_account_are_limited_together(rig: Rig) -> None:
-    answers = [await rig.attempt("ada" if n % 2 else ACCOUNT) for n in range(BY_ADDRESS_ON_ACCOUNT.burst + 1)]
-    assert answers[-1] == 429
+async def test_the_limit_does_not_tell_which_number_a_name_has(rig: Rig) -> None:
+    answers = [await rig.attempt("Ada" if n % 2 else "ada") for n in range(BY_ADDRESS_ON_ACCOUNT.burst + 1)]
+    assert answers[-1] == 429, "case is no difference"
+    assert [await rig.attempt(name) for name in ("ada", ACCOUNT, OTHER)] == [429, 401, 401]
+    assert rig.accounts.asked.count("ada") + rig.accounts.asked.count("Ada") == BY_ADDRESS_ON_ACCOUNT.burst
     assert await rig.attempt(OTHER, f"password of {OTHER}") == OTHER, "others go on"
     assert await rig.attempt("ada", f"password of {ACCOUNT}", "192.0.2.2") == ACCOUNT, "from elsewhere, too"
 

@@ -119,6 +119,24 @@ async def test_a_password_has_a_key_that_signs_sessions_until_it_changes(stores:
         await accounts.set_password("000000000001", "scrypt$hash", 5)
 
 
+async def test_an_owner_is_found_by_the_number_without_reading_others(
+    stores: Stores, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    accounts = stores.accounts
+    account, nameless = [(await accounts.create(1)).account for _ in range(2)]
+    await accounts.set_password(account, "scrypt$hash", 2)
+
+    async def owners() -> None:
+        raise AssertionError("all owners are read")
+
+    monkeypatch.setattr(accounts, "_owners", owners)
+    found = await accounts.login(account)
+    assert found is not None and (found.account, found.password) == (account, "scrypt$hash")
+    assert [await accounts.login(name) for name in (nameless, "000000000001", "1")] == [None] * 3
+    with pytest.raises(AssertionError):
+        await accounts.login("Ada")
+
+
 async def test_an_owner_goes_with_the_account(stores: Stores) -> None:
     account = (await stores.accounts.create(1)).account
     await stores.accounts.set_owner_name(account, "Ada")
