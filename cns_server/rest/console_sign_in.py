@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from ipaddress import IPv6Address, ip_address, ip_network
 
 from cns_common.aws.auth.access_keys import AccessKey
 from cns_common.aws.auth.accounts import AccountStore
 from cns_common.aws.auth.passwords import verify_password
-from cns_common.token_bucket import Budget
+from cns_common.errors import CnsError
+from cns_common.token_bucket import Budget, TokenBucket
 from cns_server.rest.attempt_limit import AttemptLimit
 from cns_server.rest.authentication import ConsoleCaller, RestAuthenticator
 from cns_server.rest.password_turns import PasswordTurns
@@ -51,20 +52,27 @@ class ConsoleSignIn:
     async def sign_in(self, name: str, password: str, address: str) -> ConsoleCaller:
         """The root of the account with this number or owner's name, and the secret that signs its session.
 
-        Raises Problem: 401 for an unknown name or a wrong password, without telling which; 429 after too many."""
+        Raises Problem: 401 for an unknown name or a wrong password, without telling which; 429 after too many, 503 when
+        too many wait. Only 401 counts as an attempt."""
         source = source_of(address)
         name = name if len(name) <= NAME_CHARS_MAX else ""
         typed = name.casefold()
-        buckets = [
-            self._by_address.take(source),
-            self._by_address_on_account.take(f"{source} {typed}"),
-            self._by_account.take(typed),
+        limits = [
+            (self._by_address, source),
+            (self._by_address_on_account, f"{source} {typed}"),
+            (self._by_account, typed),
         ]
-        key = await self._verify(name, password)
+        taken: list[TokenBucket] = []
+        try:
+            for limit, counted in limits:
+                taken.append(limit.take(counted))
+            key = await self._verify(name, password)
+        except (Problem, CnsError):  # nobody learned whether the password is right
+            _put_back(taken)
+            raise
         if key is None:
             raise Problem(401, "InvalidPassword", "There is no such account and password.")
-        for bucket in buckets:
-            bucket.put_back(1)
+        _put_back(taken)
         return await self._authenticator.by_session_key(key)
 
     async def _verify(self, name: str, password: str) -> AccessKey | None:
@@ -78,6 +86,11 @@ class ConsoleSignIn:
 
 def _limit(budget: Budget, now_s: Callable[[], float]) -> AttemptLimit:
     return AttemptLimit(budget, BUCKETS_MAX, now_s, "Too many attempts failed.")
+
+
+def _put_back(taken: Iterable[TokenBucket]) -> None:
+    for bucket in taken:
+        bucket.put_back(1)
 
 
 def source_of(address: str) -> str:

@@ -11,7 +11,8 @@ from cns_common.aws.auth.accounts import AccessKey, KeyRing
 from cns_common.aws.auth.authentication import Authenticator
 from cns_common.aws.auth.owners import ConsoleLogin
 from cns_common.clock import Clock
-from cns_server.rest import console_sign_in
+from cns_common.errors import StoreUnavailable
+from cns_server.rest import console_sign_in, password_turns
 from cns_server.rest.authentication import RestAuthenticator
 from cns_server.rest.console_sign_in import (
     BY_ACCOUNT,
@@ -42,9 +43,12 @@ class Accounts:
         self.secret = SECRET
 
         self.asked: list[str] = []
+        self.fails = False
 
     async def login(self, name: str) -> ConsoleLogin | None:
         self.asked.append(name)
+        if self.fails:
+            raise StoreUnavailable("down")
         account = {"ada": ACCOUNT, ACCOUNT: ACCOUNT, OTHER: OTHER}.get(name.casefold())
         return None if account is None else ConsoleLogin(account, f"password of {account}", self.key(account))
 
@@ -149,6 +153,22 @@ async def test_a_session_after_a_change_whose_announcement_is_late(rig: Rig) -> 
     rig.accounts.secret = "t" * 64
     found = await rig.sign_ins.sign_in(ACCOUNT, f"password of {ACCOUNT}", HERE)
     assert (found.secret, rig.learned) == ("t" * 64, 1)
+
+
+async def test_an_attempt_that_was_not_judged_uses_nothing_up(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    for n in range(BY_ACCOUNT.burst):
+        await rig.attempt(ACCOUNT, address=f"192.0.2.{n}")
+    here = "203.0.113.1"
+    assert {await rig.attempt(ACCOUNT, address=here) for _ in range(2 * BY_ADDRESS.burst)} == {429}
+    with monkeypatch.context() as full:
+        full.setattr(password_turns, "WAITING_MAX", 0)
+        assert {await rig.attempt(OTHER, address=here) for _ in range(2 * BY_ADDRESS.burst)} == {503}
+    rig.accounts.fails = True
+    with pytest.raises(StoreUnavailable):
+        await rig.attempt(OTHER, address=here)
+    rig.accounts.fails = False
+    answers = [await rig.attempt(f"name {n}", address=here) for n in range(BY_ADDRESS.burst + 1)]
+    assert answers == [401] * BY_ADDRESS.burst + [429]
 
 
 async def test_hashes_take_turns_and_few_wait(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
