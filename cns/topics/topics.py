@@ -69,6 +69,7 @@ class Topics:
         existing = await self._store.get(topic.arn) or await self._create(topic)
         if existing.id != topic.id:
             _check_same(existing, wanted, tags)
+            call.changed = False
         return topic.arn
 
     async def delete(self, call: Call, arn: str) -> None:
@@ -77,6 +78,7 @@ class Topics:
             view = await self._access.topic(call, arn, "DeleteTopic")
         except RequestError as error:
             if error.code == "NotFound":
+                call.changed = False
                 return
             raise
         if view.topic.archive is not None:

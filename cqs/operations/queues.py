@@ -22,7 +22,7 @@ class QueueOperations:
         account = self._access.own_account(call, "CreateQueue")
         name: str | None = params.get("QueueName")
         attributes, tags = params.get("Attributes") or {}, params.get("tags") or {}
-        queue = await self._queues.create(account, call.region, name, attributes, tags)
+        queue, call.changed = await self._queues.create(account, call.region, name, attributes, tags)
         return {"QueueUrl": self._write_url(call, queue.key)}
 
     async def delete_queue(self, call: Call, params: Params) -> Result:

@@ -24,7 +24,9 @@ class TagOperations:
         view = await self._access.queue(_naming(call, added, added), params, "TagQueue")
         if not added:
             raise missing("Tags")
-        await self._queues.update(view, lambda queue: replace(queue, tags=merge_tags(queue.name, queue.tags, added)))
+        call.changed = await self._queues.update(
+            view, lambda queue: replace(queue, tags=merge_tags(queue.name, queue.tags, added))
+        )
         return {}
 
     async def untag_queue(self, call: Call, params: Params) -> Result:
@@ -32,7 +34,7 @@ class TagOperations:
         view = await self._access.queue(_naming(call, keys), params, "UntagQueue")
         if not keys:
             raise missing("TagKeys")
-        await self._queues.update(
+        call.changed = await self._queues.update(
             view,
             lambda queue: replace(queue, tags={key: value for key, value in queue.tags.items() if key not in keys}),
         )

@@ -95,8 +95,9 @@ class Queues:
         name: str | None,
         given: Mapping[str, str],
         given_tags: Mapping[str, str],
-    ) -> Queue:
-        """Create the queue. If it exists, return it unless a given attribute differs: then raise RequestError."""
+    ) -> tuple[Queue, bool]:
+        """Create the queue. If it exists, return it unless a given attribute differs: then raise RequestError. The
+        second value says whether it is new."""
         fifo = wants_fifo(given)
         key = (account, region, check_queue_name(name, fifo=fifo))
         tags = merge_tags(key[2], {}, given_tags)
@@ -110,8 +111,8 @@ class Queues:
             existing = await self._store.create(queue)
             if existing.id == queue.id:
                 _warn_of_policy(queue.arn, given)
-                return queue
-        return self._check_same(existing, given)
+                return queue, True
+        return self._check_same(existing, given), False
 
     def _new(self, key: QueueKey, given: Mapping[str, str], tags: dict[str, str]) -> Queue:
         """The record of a new queue. Raises RequestError for attributes that SQS, or the queue's engine, refuses."""
@@ -199,18 +200,19 @@ class Queues:
 
         await self.update(view, changed)
 
-    async def update(self, view: QueueView, change: QueueChange) -> None:
-        """Replace the queue's record by the result of `change` for the current one. `change` may raise RequestError."""
-        await self._update(view.queue, change)
+    async def update(self, view: QueueView, change: QueueChange) -> bool:
+        """Replace the queue's record by the result of `change` for the current one. `change` may raise RequestError.
+        Returns whether the two differ."""
+        return await self._update(view.queue, change)
 
-    async def _update(self, known: Queue, change: QueueChange) -> None:
+    async def _update(self, known: Queue, change: QueueChange) -> bool:
         for _ in range(UPDATE_TRIES_MAX):
             current = await self._store.get(known.key)
             if current is None or current.id != known.id:
                 raise no_such_queue()
-            changed = replace(change(current), version=current.version + 1)
-            if await self._store.replace(changed, current.version):
-                return
+            changed = change(current)
+            if await self._store.replace(replace(changed, version=current.version + 1), current.version):
+                return changed != current
         raise StoreUnavailable(f"too many changes of {known.arn} at once")
 
     async def _check_redrive(self, source: QueueKey, given: Mapping[str, str], *, fifo: bool) -> None:

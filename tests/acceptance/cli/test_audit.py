@@ -198,3 +198,22 @@ def test_usage(service: Up) -> None:
     assert service.cns("audit", "--since", "yesterday", check=False).returncode == 2
     empty = service.cns("audit", "--action", "NoSuchAct")
     assert (empty.stdout, empty.returncode) == ("", 0) and "no such act" in empty.stderr
+
+
+def test_acts_that_change_nothing_are_recorded_apart(service: Up) -> None:
+    sqs, sns = (service.client(name, region_name=REGION) for name in ("sqs", "sns"))
+    for _ in range(2):
+        url = sqs.create_queue(QueueName="twice")["QueueUrl"]
+        sqs.tag_queue(QueueUrl=url, Tags={"team": "a"})
+        arn = sns.create_topic(Name="twice")["TopicArn"]
+    for _ in range(2):
+        sqs.untag_queue(QueueUrl=url, TagKeys=["team"])
+        sns.delete_topic(TopicArn=arn)
+    actions = ["sqs:CreateQueue", "sqs:TagQueue", "sns:CreateTopic", "sqs:UntagQueue", "sns:DeleteTopic"]
+    directory = service.inside(service.data / "acts")
+    paths = sorted(directory.rglob("*.jsonl*"))
+    for failed in (False, True):
+        here = [path for path in paths if ("failed" in path.relative_to(directory).parts) == failed]
+        lines = [line for path in here for line in path.read_text().splitlines()]
+        found = [act for act in map(json.loads, lines) if "twice" in act.get("target", "")]
+        assert [(act["action"], act["result"]) for act in found] == [(action, "ok") for action in actions]
