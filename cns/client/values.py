@@ -33,7 +33,7 @@ class Totals(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class HourTotals(msgspec.Struct, frozen=True, rename="camel"):
-    """What came in the hour that begins at `hour`; `depth` is that of its end."""
+    """The messages of the hour that begins at `hour`; `depth` is the number left at its end."""
 
     hour: int
     pushed: int

@@ -22,7 +22,7 @@ MIB = 1_048_576
 
 
 class DiskUsage:
-    """What `read` found last."""
+    """The sizes that the last successful `read` returned, by node."""
 
     def __init__(self, cassandra: Cassandra, keyspace: str) -> None:
         self._cassandra = cassandra

@@ -1,4 +1,4 @@
-"""What engines on Cassandra alone do alike: the calls on a whole queue, expired messages, and waiting."""
+"""The base of engines on Cassandra alone: calls on a whole queue, expired messages, and waiting."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class UsedQueues(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class QueueRecords:
-    """What Cassandra has of the queues of an engine, beside their messages."""
+    """The records in Cassandra of an engine's queues, beside their messages."""
 
     generations: QueueGenerations
     garbage: GarbageList

@@ -13,7 +13,7 @@ from cqs.engines.cluster.ids import QueueShard
 from cqs.engines.cluster.no_redis.counts import FallbackCounts
 
 SCANS_AT_ONCE = 4
-"""Of one process. Further callers wait, and a caller that leaves meanwhile starts no scan."""
+"""The limit of scans in one process. Further callers wait, and a caller that leaves meanwhile starts no scan."""
 
 
 class RowCounts:
