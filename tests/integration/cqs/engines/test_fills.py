@@ -215,6 +215,18 @@ async def test_fills_of_many_queues_are_bounded(
     assert 1 < most_begun <= fills_max
 
 
+async def lose_all(engine: ClusterEngine, own_redis: OwnRedis) -> tuple[RedisCache, asyncio.Semaphore]:
+    """Empty Redis, and wait until it is in use again. Fills wait until the semaphore is released."""
+    (failover,) = engine._servers.router.failovers()
+    waiting = engine._known_queues._fill_slots.begun = asyncio.Semaphore(0)
+    with redis.Redis.from_url(own_redis.url) as client:
+        client.flushall()
+    async with asyncio.timeout(POLL_S):
+        while not failover.losses or failover.redis is None:
+            await asyncio.sleep(SHORT_S)  # the engine tells no event of it
+    return failover.redis, waiting
+
+
 async def test_counts_and_pages_before_a_fill_begins(
     cassandra_address: CassandraAddress, own_redis: OwnRedis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -225,19 +237,13 @@ async def test_counts_and_pages_before_a_fill_begins(
     async with open_engine(cassandra, own_redis.url, clock) as engine:
         queue = QueueFixture(engine, clock)
         await queue.send(*numbered(3))
-        (failover,) = engine._servers.router.failovers()
-        waiting = engine._known_queues._fill_slots.begun = asyncio.Semaphore(0)
-        with redis.Redis.from_url(own_redis.url) as client:
-            client.flushall()
-        async with asyncio.timeout(POLL_S):
-            while not failover.losses or failover.redis is None:
-                await asyncio.sleep(SHORT_S)
+        cache, waiting = await lose_all(engine, own_redis)
         assert await queue.counts() == (3, 0, 0)
         assert [one.body for one in await queue.peek_all()] == numbered(3)
         assert waiting.locked()
         waiting.release()
         async with asyncio.timeout(POLL_S):
-            while await failover.redis.counts(QueueShard(queue.q.id), queue.now_ms, require_filled=True) is None:
+            while await cache.counts(QueueShard(queue.q.id), queue.now_ms, require_filled=True) is None:
                 await asyncio.sleep(SHORT_S)
         assert await queue.counts() == (3, 0, 0)
     await cassandra.close()
@@ -254,13 +260,7 @@ async def test_counts_wait_for_the_rows_for_a_limited_time(
     async with open_engine(cassandra, own_redis.url, clock) as engine:
         queue = QueueFixture(engine, clock)
         await queue.send(*numbered(3))
-        (failover,) = engine._servers.router.failovers()
-        waiting = engine._known_queues._fill_slots.begun = asyncio.Semaphore(0)
-        with redis.Redis.from_url(own_redis.url) as client:
-            client.flushall()
-        async with asyncio.timeout(POLL_S):
-            while not failover.losses or failover.redis is None:
-                await asyncio.sleep(SHORT_S)
+        _, waiting = await lose_all(engine, own_redis)
         reads.clear()
         reads.stop_after(queue, 0)
         async with asyncio.timeout(POLL_S):
