@@ -1,7 +1,7 @@
 """One experiment of seed 003 or 004, or all of them: the result goes into docs/experiments.md.
 
-python -m bench.experiments rate|response|hints|drops|kills|consistency|spike|workers|modes|poppers|pipe-size|idle|all
-    [--seed 1] [--date YYYY-MM-DD] [--ring] [--print]
+python -m bench.experiments rate|queues|response|hints|drops|kills|consistency|spike|workers|modes|poppers|pipe-size|
+    idle|all [--seed 1] [--date YYYY-MM-DD] [--ring] [--print]
 
 `--ring`: `kills` on three Cassandra nodes, as `consistency` always is. `--print`: only print, and leave the page as it
 is.
@@ -27,6 +27,7 @@ from bench.sections.overview import with_section
 PAGE = ROOT / "docs" / "experiments.md"
 EXPERIMENTS: dict[str, Callable[[Path, int], Report]] = {
     "rate": seed004.rate,
+    "queues": seed004.queues,
     "response": seed004.response,
     "hints": seed004.hints,
     "drops": seed004.drops,
