@@ -14,7 +14,7 @@ from cqs.engines.contract import Counts, PeekedMessage, PeekPage
 
 LOOK_MAX = 100
 REPEAT_MS = 5_000
-"""After this time a look reports a message again that nobody received."""
+"""After this time a look reports a message again that was not received."""
 BEGIN = Position(-1, 0, "", "")
 
 

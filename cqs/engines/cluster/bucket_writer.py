@@ -24,7 +24,7 @@ from cqs.engines.cluster.schema import (
 
 OPEN_MAX = 20_000
 NUMBERS = 16**NUMBER_DIGITS
-"""Open buckets of this process. A queue beyond gets a new bucket."""
+"""The most open buckets of this process. Each further queue gets a new bucket."""
 
 
 class BucketLease:
@@ -140,7 +140,7 @@ class OpenBuckets:
     def _begin_bucket(
         self, queue_id: str, turn: int, of: int, generation: int, now_ms: int, before: OpenBucket | None
     ) -> OpenBucket:
-        """Its number is one of every `of`, so that the buckets of one turn are in one shard."""
+        """Begin a bucket. Its number is one of every `of`, so that the buckets of one turn are in one shard."""
         number = next(self._numbers) % (NUMBERS // of) * of + turn
         name = bucket_name(generation, now_ms, self._node, number)
         opened = OpenBucket(queue_id, generation, now_ms, name, BucketLease(self._clock), of)

@@ -227,8 +227,8 @@ class BucketReader:
             visibility.finished.add(bucket)
 
     async def _release_saved_buckets(self, shard: QueueShard) -> None:
-        """Keep the claims if the hidden messages cannot be saved: who claims the buckets next would deliver them. The
-        next step tries again."""
+        """Release the buckets whose hidden messages are saved. Other claims are kept, since the next process to claim
+        those buckets would deliver the messages; the next step tries again."""
         visibility = self.visibilities.pop(shard)
         if await self._save_hidden(shard, visibility.in_flight(self._clock.now_ms())):
             await self._release_claims(shard, visibility)
