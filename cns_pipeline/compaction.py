@@ -21,7 +21,7 @@ from cns_pipeline.tables.table import TableWriter
 FAN_IN = 8
 """Parts of a date and generation that are merged at the end of an ingest."""
 PART_BYTES_MAX = 1 << 30
-"""A part of this size has files of a good size, and stays as it is."""
+"""A part of at least this size has files that are large enough, and stays as it is."""
 FILE_BYTES = 128 << 20
 """About the size of the files that merging writes."""
 _ORDER = (DATE, EVENT, "boot", "sequence")

@@ -12,7 +12,8 @@ from cns_common.errors import CnsError
 PAUSE_FIRST_S = 0.1
 PAUSE_MAX_S = 5.0
 FAILURES_RED = 2
-"""In a row. A single one may come from a store that is back by now, while the next step waits for long."""
+"""Failed steps in a row after which health is red. A single failure may come from a store that is back by now, while
+the next step waits for long."""
 
 log = structlog.get_logger(__name__)
 

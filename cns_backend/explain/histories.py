@@ -122,7 +122,7 @@ class Snapshot:
     published_ms: int
     replays: Mapping[str, str]  # subscription ARN → state of its replay
     lists_untraced: bool
-    """Whether subscriptions without a trace are told of: not where a trace may not have been read."""
+    """Whether subscriptions without a trace are listed. They are not if some traces were not read."""
 
 
 def histories(trace: MessageTrace, snapshot: Snapshot, only: str = "") -> Iterator[DeliveryHistory]:

@@ -28,9 +28,9 @@ from cns_common.task_cancellation import cancel_and_wait
 INTERVAL_S = 1.5
 CERTAIN_MS = 4_000
 WRITE_MS_MAX = round(STATEMENT_S * 1000)
-"""A write whose outcome is unknown began at most so long before that was known."""
+"""A write whose outcome is unknown began at most this long before its failure was known."""
 ENDING_MS = WRITE_MS_MAX
-"""After a command is refused the store, what it has sent has ended."""
+"""This long after the store refuses a command, the statements that the command had sent have ended."""
 
 _UNSEEN = View(Decision(), reachable=False)
 

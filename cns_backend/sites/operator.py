@@ -23,7 +23,7 @@ class SiteChange(NamedTuple):
     own: str
     """The site whose replicas this command uses."""
     other_lost: bool
-    """The operator's word that the other site serves nobody."""
+    """The operator's word that the other site answers no client."""
     repaired: bool
     """The operator's word that the site has what it lacked."""
 

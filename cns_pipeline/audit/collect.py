@@ -37,7 +37,8 @@ from cns_pipeline.transforms.audit.messages import messages
 from cns_pipeline.transforms.audit.order import order
 
 LOOK_MS = 15 * 86_400_000
-"""A message sent in the period may be received until its retention ends; one received in it was sent so long before."""
+"""How far before and after the period events are read: a message sent in it may be received until its retention ends,
+and one received in it was sent that long before at most."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

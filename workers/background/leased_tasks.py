@@ -12,10 +12,10 @@ from cns_common.clock import Clock
 from cns_common.ids import hex_id
 
 LEASE_MS = 15_000
-"""Another worker takes over the tasks of a dead one after so long."""
+"""The life of a lease: after it another worker takes over the tasks of a dead one."""
 RENEW_INTERVAL_S = 5.0
 TRIGGER_GRACE_S = 5.0
-"""The longest time that a run that was asked for may take to begin."""
+"""How long a run that was asked for may take to begin; then this worker runs the task itself."""
 
 
 class RecordedTask(Protocol):

@@ -32,12 +32,14 @@ from workers.jobs.settlement import JobOutcome, JobSettlement, SettlementKillPoi
 LEASE_MS = 30_000
 RENEW_S = 10.0
 PARK_AFTER_S = 0.2
-"""Less than `OVERDUE_S`: the jobs of one second whose endpoints hang are more than may be busy at once."""
+"""A job whose sends are unanswered for this long counts as parked. It is less than `OVERDUE_S`: the jobs received
+within a second whose endpoints hang are more than may be busy at once."""
 SETTLE_AFTER_S = 0.75
 """From the first unsettled result: the settlement is written within a second of it."""
 SETTLE_AFTER_RESULTS = 25
 SETTLE_TOGETHER_S = 0.02
-"""A settlement alone wakes two processes and takes a commit."""
+"""Jobs that are due within this time are settled together: a settlement wakes two processes and takes a commit,
+whatever its size."""
 JOBS_A_RECEIVE = 10
 JOBS_AT_ONCE_MAX = 200
 WAIT_S = 20.0

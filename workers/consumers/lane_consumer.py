@@ -41,12 +41,14 @@ PARK_AFTER_S = 0.05
 SHOW_EARLY_S = 0.5
 """A hidden head is shown early only if that gains more than this."""
 JOBS_A_RECEIVE_MAX = 10
-"""Fewer while endpoints have no room: the rest of a lane would be read, decoded and given back in vain."""
+"""Jobs that one receive takes; fewer while endpoints have no room, since most of a lane would be read, decoded and
+given back in vain."""
 BATCHES_AT_ONCE_MAX = 16
-"""Without those that only wait for answers. Deferred deliveries come back in waves, and must not delay those that are
-due now."""
+"""Batches that run at once, without those that only wait for answers. Deferred deliveries come back in waves, and must
+not delay those that are due now."""
 HELD_RECHECK_S = 60.0
-"""The lane of a paused subscription is looked at so often, and at once after the resumption: see `PausedHeads`."""
+"""The interval at which the lane of a paused subscription is looked at; it is also looked at when the subscription is
+resumed: see `PausedHeads`."""
 WAIT_S = 20.0
 QUEUE = jobs.LANES
 KILL_POINTS = SettlementKillPoints(begun=LANE_DELIVERED, settled=LANE_SETTLED, continued=LANE_SETTLED)
@@ -123,7 +125,7 @@ class LaneConsumer:
             self._show_lanes(block.key)
 
     def _show_lanes(self, key: str) -> None:
-        """The endpoint has room again, or it is known when it will."""
+        """Show the hidden lanes of an endpoint that has room again, or whose next try has a known time."""
         if handles := self._hidden.take(key):
             self._display.show(handles)
 

@@ -44,10 +44,10 @@ class MaintenanceRole:
         )
         self.maintenance = Maintenance(engines, swept, backend.leases, backend.clock)
         self.confirmations = Maintenance((), (backend.subscriptions,), backend.leases, backend.clock)
-        """Only subscriptions that nobody confirmed; under the same lease."""
+        """Removes only subscriptions that were not confirmed in time; under the same lease."""
 
     def ask_first(self, trigger: Trigger) -> None:
-        """Run recorded tasks only if those who are asked do not."""
+        """Run a recorded task only if no run that was asked for begins it in time."""
         self.moves.trigger = self.replays.trigger = trigger
 
     def steps(self) -> dict[str, Step]:

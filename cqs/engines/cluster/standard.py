@@ -154,7 +154,7 @@ class StandardQueues:
         self._caches.shard_counts.note(q.id, number_of_shards(q), now_ms)
 
     def _buckets_of(self, q: QueueRef) -> int:
-        """Into how many buckets this process writes: as many for each shard."""
+        """The number of buckets that this process writes to: the same number for each shard."""
         shards, partitions = len(self._caches.shards(q.id)), number_of_partitions(q)
         return -(-partitions // shards) * shards
 
@@ -187,7 +187,7 @@ class StandardQueues:
     async def _lease_during_fill(
         self, queue: KnownQueue, shard: QueueShard, request: LeaseRequest
     ) -> LeaseResult | None:
-        """The first messages to be in the cache, however many follow."""
+        """Lease the messages that are in the cache already, while a fill goes on."""
         begun = await self._known_queues.wait_for_messages(queue, shard)
         taken = await self._caches.lease(shard, request)
         if begun and (taken is None or (taken.filling and not taken.leases)):
@@ -376,7 +376,7 @@ class StandardQueues:
             return answer
 
     async def close(self) -> None:
-        """End what counts left running."""
+        """Cancel the reads that `counts` left running."""
         await self._by_rows.close()
 
     # -- the whole queue ----------------------------------------------------------------------------------------------

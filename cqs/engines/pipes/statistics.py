@@ -21,10 +21,10 @@ from cqs.engines.views import HourStatistics, QueueStatistics
 RATE_WINDOW_S = 60.0
 """Rates are averages that roll over about this time."""
 INTERVAL_MS = 1_000
-"""Sums written less long ago are not written again."""
+"""The least time between two writes of the sums."""
 PIPE_INTERVAL_MS = 60
-"""The same for each pipe of a queue: counting one costs Cassandra some milliseconds, so all processes together spend a
-twentieth of a core on a deep queue."""
+"""The same for each pipe of a queue: counting one costs Cassandra some milliseconds, so all processes together spend at
+most a twentieth of a core on a deep queue."""
 
 
 def next_statistics(before: QueueStatistics | None, at_ms: int, pushed: int, popped: int) -> QueueStatistics:
@@ -47,9 +47,11 @@ def next_statistics(before: QueueStatistics | None, at_ms: int, pushed: int, pop
 
 
 def hours_between(rows: Sequence[Row]) -> list[HourStatistics]:
-    """What came in each hour, from rows of sums (hour, pushed, popped), the newest first. The oldest row is only the
-    begin of the next: what was before it is not known any more, or it is the row of zeros before a queue's first hour.
-    Sums of two processes whose clocks differ may be in the wrong order for a while: then none came."""
+    """The messages of each hour, from rows of sums (hour, pushed, popped), the newest first.
+
+    The oldest row is only where the next hour begins: either nothing is known from before it, or it is the row of zeros
+    before a queue's first hour. Sums of two processes whose clocks differ may be in the wrong order for a while: such
+    an hour counts none."""
     return [
         HourStatistics(hour, max(pushed - pushed_before, 0), max(popped - popped_before, 0), pushed - popped)
         for (hour, pushed, popped), (_, pushed_before, popped_before) in pairwise(rows)
