@@ -91,16 +91,16 @@ class Run(NamedTuple):
     endpoints: int
     hops: list[Hop]
     total_ms: list[float]
-    """From the publish to each arrival, sorted."""
+    """Times from the publish to each arrival, sorted."""
     api_cpu_s: float
     worker_cpu_s: float
     costs: Costs
     written_bytes: int
-    """By Cassandra."""
+    """Statements and bytes, as Cassandra counts them."""
 
 
 class Memory(NamedTuple):
-    """Resident bytes at the end."""
+    """Resident bytes of the processes at the end."""
 
     api: int
     worker: int

@@ -1,7 +1,6 @@
 """A mail server for one test (Debian's Exim): TLS by a certificate made here, a login, readable mailboxes.
 
-It is told by files whom to refuse and whom to put off, each with the answer it gives.
-"""
+Files tell it which recipients to refuse or defer, each with the answer it gives."""
 
 from __future__ import annotations
 

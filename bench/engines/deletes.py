@@ -19,7 +19,7 @@ SPARE = 500
 """Messages that are left at the last stop."""
 DRAIN_S = 15.0
 TABLES = {"cqs": ("cqs_messages", "cqs_buckets")}
-"""Tables of engines whose names do not begin with the engine's, or begin those of others."""
+"""Tables whose names do not begin with their engine's name, or begin with that of another."""
 READS = "SELECT table_name, count, p99th, max FROM system_views.tombstones_per_read"
 
 

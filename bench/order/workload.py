@@ -36,7 +36,7 @@ class Load(msgspec.Struct, frozen=True, kw_only=True):
     visibility_s: int = 10
     fifo: bool = False
     name: str = "order"
-    """Of the queues, before their number. Runs on one service need different ones."""
+    """The beginning of the queues' names, before their number. Runs on one service need different ones."""
     attributes: dict[str, str] = {}
     """More queue attributes: the engine and its options."""
 

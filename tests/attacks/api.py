@@ -22,7 +22,7 @@ from tests.acceptance.running import Up, running
 from tests.attacks.measure import LatencyProbe, Outcome, Tally, measure, probing, resident_bytes, table
 
 SEND_S = 0.5
-"""A connection counts as full when a write makes no progress for so long."""
+"""A connection counts as full when a write makes no progress for this long."""
 CALLS_BESIDE = 300
 HANG_UPS_PER_CALL = 25
 PIECE = 64 * 1024

@@ -1,4 +1,5 @@
-"""The tools of the experiments: what they call out of order, repeated and lost, and that faults reach the service."""
+"""The tools of the experiments: how they count messages out of order, repeated and lost, and that faults reach the
+service."""
 
 from __future__ import annotations
 

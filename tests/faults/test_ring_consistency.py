@@ -25,7 +25,7 @@ from tests.waiting import wait_until
 MESSAGES = 20
 """To be sent, and half as many to be received and deleted, before and during each outage."""
 GOES_ON_S = 120.0
-"""Until the driver and the nodes have noticed that a node is gone, calls fail."""
+"""How long calls fail until the driver and the nodes have noticed that a node is gone."""
 REFUSED_TRIES = 3
 PAUSE_S = 0.2
 HIDE_MS = 600_000
@@ -45,7 +45,7 @@ pytestmark = [pytest.mark.ring, pytest.mark.timeout(900)]
 
 
 class Used:
-    """A queue, and what was acknowledged of it."""
+    """A queue in use, and its acknowledged operations."""
 
     def __init__(self, user: Process, mode: QueueConsistency) -> None:
         self._user = user
@@ -94,7 +94,7 @@ class Used:
 
 
 async def _left(place: Place, used: Used) -> set[str]:
-    """What a new process receives after all leases, until all that must be there has come."""
+    """The messages that a new process receives after all leases have ended, until all expected ones have come."""
     async with process(place) as user:
         queue = QueueFixture(user.engine, user.clock)
         queue.q = used.q
@@ -166,7 +166,7 @@ async def test_each_row_has_as_many_copies_as_the_factor(ring: Ring, copies: int
 
 def _nodes_that_read(place: CassandraAddress, least: int) -> list[int]:
     """How many nodes read each message, by Cassandra's traces of reads of all replicas. A node may write its part of a
-    trace after the read was answered: wait until there are at least so many."""
+    trace after the read was answered: wait until there are at least `n`."""
     with Cluster(place.hosts, place.port) as cluster:
         session = cluster.connect(place.keyspace)
         keys = list(session.execute("SELECT queue, bucket, seq FROM bdqs_messages"))

@@ -118,7 +118,7 @@ def added(rows: Iterable[Figures]) -> dict[str, int]:
 
 
 def by(ledger: Ledger, key_of: Callable[[Delivered], Hashable]) -> dict[Hashable, dict[str, int]]:
-    """By key. What matched nothing has no event, and no row."""
+    """The counts by key. A key without a match has no event, and no row."""
     keys = {key_of(one) for one in ledger.deliveries} - {None}
     rows = {key: of_targets([one for one in ledger.deliveries if key_of(one) == key]) for key in keys}
     return {key: row for key, row in rows.items() if row}

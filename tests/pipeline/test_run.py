@@ -27,7 +27,7 @@ pytestmark = pytest.mark.timeout(600)  # whole reports, also on a busy machine
 
 @pytest.fixture
 def arguments(tmp_path: Path) -> Arguments:
-    """Of a data directory with a message that was published just now."""
+    """The arguments of a data directory with a message that was published just now."""
     now_ms = Clock().real_ms()
     write_segment(tmp_path / "events", "b", 1, [publish(at_ms=now_ms)], at_ms=now_ms)
     return make_arguments(tmp_path, None, None)

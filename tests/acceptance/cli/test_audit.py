@@ -22,7 +22,7 @@ SECRET_VALUE = f"value-{uuid.uuid4().hex}"
 
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
-    """One of its own: it has few acts."""
+    """A service of its own: it has few acts."""
     with running(tmp_path_factory.mktemp("audit") / "data") as started:
         yield started
 
@@ -35,7 +35,7 @@ def browser(service: Up) -> Iterator[Person]:
 
 @pytest.fixture
 def acts(service: Up) -> Callable[..., list[dict[str, Any]]]:
-    """What `cns audit --json` prints."""
+    """The lines of `cns audit --json`."""
 
     def read(*words: str) -> list[dict[str, Any]]:
         return [json.loads(line) for line in service.cns("audit", "--json", *words).stdout.splitlines()]

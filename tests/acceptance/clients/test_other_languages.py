@@ -96,7 +96,7 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, 
 
 
 SLICE = "javascript"
-"""The one of `make test`."""
+"""The language that `make test` runs."""
 
 
 @pytest.fixture(

@@ -60,9 +60,11 @@ class Origin:
 
 @dataclass(frozen=True, kw_only=True)
 class Validator:
-    """`verdicts` are why it refuses each message, or ACCEPTED. The rest is what it says of a wrong signature, of one of
-    another version, of a certificate at another host or without TLS; and of what it cannot judge, of AWS's either, by
-    kind and version."""
+    """A validator, set up as the guide says.
+
+    `verdicts` are why it refuses each message, or ACCEPTED. The other fields are its texts for a wrong signature, for
+    one of another version, for a certificate at another host or without TLS, and the messages that it cannot judge,
+    AWS's own included, by kind and version."""
 
     host: str
     verdicts: Callable[[Origin, Sequence[Message]], list[str]]

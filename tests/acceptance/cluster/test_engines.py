@@ -29,7 +29,7 @@ DEAD_LETTERS = 7
 COUNT = "ApproximateNumberOfMessages"
 ARRIVAL_S = 60.0
 WAIT_S = 5
-"""Of a long poll for messages that are there. It ends at the first."""
+"""Seconds that a long poll waits for messages that are there. It ends at the first."""
 
 Create = Callable[..., str]
 every_engine = pytest.mark.parametrize("engine", list(KINDS))
@@ -119,7 +119,7 @@ def test_a_visibility_timeout_ends(service: Clustered, sqs: Any, create: Create,
 
 @every_engine
 def test_what_a_killed_process_hid_stays_hidden(service: Clustered, create: Create, engine: str) -> None:
-    """No timer runs in a process: nobody gets the messages of a receiver's process that died before their time."""
+    """Processes keep no timers: messages that a killed process received stay hidden until their time."""
     queue = create(engine, VisibilityTimeout="600")
     other, there = service.at(1).client("sqs"), at(service, 1, queue)
     send(other, there, *"abc")
@@ -155,7 +155,7 @@ def test_delayed_messages(service: Clustered, sqs: Any, create: Create, engine: 
 
 @every_engine
 def test_a_purged_queue_goes_on(service: Clustered, create: Create, engine: str) -> None:
-    """By one process: others may know of a purge a few seconds later, as in SQS."""
+    """After a purge by one process, others may know of it a few seconds later, as in SQS."""
     queue, sqs = at(service, 0, create(engine)), service.at(0).client("sqs")
     send(sqs, queue, *"abcde")
     (held,) = receive(sqs, queue, 1)
@@ -297,7 +297,7 @@ def _moves(sqs: Any, create: Create, source: str, dead: str) -> Moves:
 
 
 def _die(sqs: Any, of: Moves, service: Clustered) -> list[dict[str, Any]]:
-    """Spend so many messages, and receive them as dead letters. Returns them, hidden for ten minutes."""
+    """Spend `n` messages and receive them from the dead-letter queue. Returns them, hidden for ten minutes."""
     send(sqs, of.source, *[str(n) for n in range(DEAD_LETTERS)])
     receive(sqs, of.source, DEAD_LETTERS, VisibilityTimeout=5)
     service.advance(6)

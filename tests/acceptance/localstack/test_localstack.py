@@ -1,4 +1,4 @@
-"""`cns up --compat localstack`, used by those who leave LocalStack: with nothing changed but the address."""
+"""`cns up --compat localstack`, as a user of LocalStack calls it: nothing but the address is changed."""
 
 from __future__ import annotations
 

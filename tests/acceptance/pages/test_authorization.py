@@ -225,7 +225,7 @@ def test_operators_have_no_queues_and_topics(operator: Person, estate: Estate) -
 def test_a_narrow_token_is_no_session(
     service: Service, open_browser: Callable[[], Person], person: Person, estate: Estate, narrow: dict[str, Any]
 ) -> None:
-    """Pages show what no action of a token's levels reads: messages, failures, endpoints."""
+    """Pages show data that no action of a token's levels reads: messages, failures, endpoints."""
     keys = service.environment
     root = (keys["AWS_ACCESS_KEY_ID"], keys["AWS_SECRET_ACCESS_KEY"])
     token = httpx.post(f"{service.url}/api/v1/tokens", json=narrow, auth=root).json()["token"]

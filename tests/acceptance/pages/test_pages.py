@@ -1,4 +1,4 @@
-"""The pages by plain HTTP: who may do what, forged forms, the way without scripts."""
+"""The pages by plain HTTP: which callers may do what, forged forms, use without scripts."""
 
 from __future__ import annotations
 

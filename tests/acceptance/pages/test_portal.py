@@ -268,7 +268,7 @@ def test_a_text_that_the_service_did_not_sign_is_not_sent(
 def test_what_the_filter_policy_keeps_out_is_not_sent(
     visit: Callable[[str], Visitor], sqs: Any, topic: Topic, endpoint: Endpoint
 ) -> None:
-    """Who may send to the dead-letter queue puts another subscription into a genuine letter."""
+    """A sender with rights on the dead-letter queue puts another subscription into a genuine letter."""
     queue = queue_for(sqs, topic.arn)
     letters = topic.dead_letters_to(arn_of(sqs, queue))
     first = topic.subscribe("http", endpoint.url, DeliveryPolicy=GIVES_UP, **letters)
@@ -288,7 +288,7 @@ ATTRIBUTE = {"kind": {"DataType": "String", "StringValue": "new"}}
 
 
 def forge(sqs: Any, queue: str, genuine: str) -> None:
-    """Put a letter like a genuine one, but for its text: who may send to the queue can."""
+    """Put a letter like a genuine one, but for its text, as anyone with rights to send to the queue can."""
     sqs.send_message(QueueUrl=queue, MessageBody=json.dumps({**json.loads(genuine), "Message": "forged"}))
 
 

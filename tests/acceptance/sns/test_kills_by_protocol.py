@@ -1,5 +1,5 @@
-"""A worker is killed after the endpoints of each protocol answered and before it wrote that down, or just after: what
-was published arrives at each of them."""
+"""A worker is killed after the endpoints of each protocol answered, before or just after it wrote that down: each
+published message arrives at each of them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ pytestmark = [pytest.mark.extended, pytest.mark.timeout(300)]
 
 MESSAGES = 10
 KILLED_AT = 8
-"""Of the jobs: three confirmations, and one for each message."""
+"""Jobs of a round: three confirmations, and one for each message."""
 PHONE = "+15550004711"
 ARRIVAL_S = 90.0
 LEASE_S = 31
@@ -58,7 +58,7 @@ def other(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
 
 
 class Heard:
-    """What a channel of Redis carried. It listens from now on."""
+    """The messages of a Redis channel, from now on."""
 
     def __init__(self, server: OwnRedis, stack: ExitStack) -> None:
         self._texts: Counter[str] = Counter()
@@ -76,7 +76,7 @@ class Heard:
 
 
 class Queued:
-    """What arrived in a queue. Messages that were seen are deleted."""
+    """The messages that arrived in a queue. Messages that were seen are deleted."""
 
     def __init__(self, service: Up, topic_arn: str = "") -> None:
         self._texts: Counter[str] = Counter()

@@ -1,4 +1,4 @@
-"""Mails through a real mail server: what they have, and what becomes of them when it does not take them."""
+"""Mails through a real mail server: their content, and their fate when the server does not take them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def mails(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mailing]:
 
 
 def failed_once(mails: Mailing, arn: str, text: str) -> None:
-    """Until an attempt has come to this, and waits in a queue for the next."""
+    """Wait until an attempt has failed and the message waits in a queue for the next one."""
     wait_until(
         lambda: [
             one for one in mails.service.events("delivery_attempt.failed", subscription=arn) if text in one["text"]
@@ -33,7 +33,7 @@ def failed_once(mails: Mailing, arn: str, text: str) -> None:
 
 
 def retried(mails: Mailing, address: str) -> str:
-    """The text that comes when the time of the next attempt has come."""
+    """Advance to the next attempt; return the text of the mail that arrives."""
     mails.service.advance(15)
     return text_of(mails.server.next(address))
 

@@ -1,5 +1,4 @@
-"""Topics of one service that deliver to queues of another, which is sent to as anybody would: signed, with a key of its
-own."""
+"""Topics of one service that deliver to queues of another, by signed calls with a key of that service."""
 
 from __future__ import annotations
 
@@ -146,8 +145,7 @@ def refusals(site: Up, gone: str) -> int:
 
 
 def test_dead_letters_may_be_another_services(tmp_path: Path, other: Up, endpoint: Endpoint) -> None:
-    """A dead-letter queue is in the account and the region of its subscription: which service has it, is another
-    matter."""
+    """A dead-letter queue is in the account and region of its subscription, on either service."""
     sqs = other.client("sqs")
     keys = {"key_id": other.environment["AWS_ACCESS_KEY_ID"], "secret": other.environment["AWS_SECRET_ACCESS_KEY"]}
     theirs = account_in(sqs)
@@ -194,7 +192,7 @@ def test_what_was_accepted_arrives_although_it_was_away(tmp_path: Path) -> None:
 
 
 def kill(service: Up) -> None:
-    """All of it at once, as a machine dies."""
+    """Kill all its processes at once, as when a machine dies."""
     pids = service.pids().values()
     service.process.kill()
     for pid in pids:

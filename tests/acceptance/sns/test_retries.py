@@ -48,16 +48,15 @@ def planned_delays_s(service: Service, subscription: str) -> list[float | None]:
 
 
 def queues_of(service: Service, message_id: str) -> list[str]:
-    """Internal queues that have jobs of it."""
+    """The internal queues that have jobs of the topic."""
     explanation = json.loads(service.cns("explain", message_id, "--json", check=False).stdout)
     return [location["queue"] for history in explanation["lives"] for location in history["places"]]
 
 
 def advance_until_received(service: Service, endpoint: Endpoint, subscription: str, attempts: int) -> list[int]:
-    """Advance the clock step by step; by how many seconds it had been advanced when each attempt was seen.
+    """Advance the clock step by step. Returns by how many seconds it had been advanced when each attempt was seen.
 
-    The clock stands while an attempt is due or under way: a jump would end the lease of its job, and repeat it.
-    """
+    The clock stands while an attempt is due or under way: a jump would end the lease of its job, and repeat it."""
     seen_s: list[int] = []
     advanced_s = failed = next_s = 0
 

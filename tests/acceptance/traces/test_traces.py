@@ -129,7 +129,7 @@ def test_a_call_that_is_not_sampled_leaves_no_span_and_its_context_goes_on(trace
 
 
 def test_without_a_collector_nothing_is_sent(service: Up, endpoint: Endpoint, topic: Topic) -> None:
-    """Off by default: no header, and the SDK is not loaded."""
+    """Traces are off by default: no header is sent, and the SDK is not loaded."""
     topic.subscribe("http", endpoint.url)
     client = service.client("sns")
     _, _, header = new_trace()

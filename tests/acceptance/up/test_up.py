@@ -1,4 +1,4 @@
-"""`cns up`: how it starts, what it says when it cannot, and how it stops."""
+"""`cns up`: its start, the line with which a start fails, and its stop."""
 
 from __future__ import annotations
 

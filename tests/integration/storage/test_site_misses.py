@@ -1,4 +1,4 @@
-"""Writes that the other site may lack are recorded before anybody learns of them; commands are fenced as processes
+"""Writes that the other site may lack are recorded before their callers are answered; commands are fenced as processes
 are."""
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class StoppedStore(LinkedStore):
 
 
 class Process:
-    """Of the active site dc1, which believes that dc2 answers."""
+    """A process of the active site dc1, which believes that dc2 answers."""
 
     def __init__(self, own: SiteMembership, store: StoppedStore, cassandra: CutCassandra) -> None:
         self.own = own

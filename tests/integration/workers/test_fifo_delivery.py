@@ -1,4 +1,4 @@
-"""Deliveries of FIFO topics: what a target that fails holds up, for how long, and in which order the rest goes on."""
+"""Deliveries of FIFO topics: the messages that a failing target delays, for how long, and the order of the others."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class Renewals:
     visibilities: int = 0
     bodies: int = 0
     longest_ms: int = 0
-    """Of the latest settlement: for how long a job is hidden."""
+    """For how long the latest settlement hides a job."""
 
     def watch(self, host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
         settle = host.port.settle
@@ -126,7 +126,7 @@ class Host:
         return NewJob(jobs.FIFO_ENDPOINT_JOBS, text, body, f"{arn} {group}", dedup=f"{text}/{arn}")
 
     async def work(self, rounds: int = 1) -> None:
-        """As many receives as are told, and all that follows from them."""
+        """Run so many receives, and all that follows from them."""
         for _ in range(rounds):
             consumer = self.consumer()
             await asyncio.wait_for(consumer.step(), 5)
@@ -229,7 +229,8 @@ async def test_a_subscription_that_is_gone_holds_up_nothing(host: Host) -> None:
 
 
 async def test_who_has_lost_its_leases_sends_nothing_more(host: Host) -> None:
-    """Another has the whole run, and is ahead with it."""
+    """A consumer whose leases were taken over sends nothing more: another one has the whole run, and is ahead with
+    it."""
     arn = await host.subscribed("a")
     await host.put(arn, "1", "2", "3")
     endpoints, answer = host.endpoints, asyncio.get_running_loop().create_future()

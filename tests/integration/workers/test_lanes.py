@@ -116,7 +116,7 @@ class Host:
         return self.consumers[-1]
 
     def work(self) -> None:
-        """From now on until the end of the test."""
+        """Run the consumer until the end of the test."""
         for queue in (jobs.ENDPOINT_JOBS, jobs.REDELIVERY):
             self.loops.start(queue, self.consumer(queue).step)
 
@@ -154,7 +154,7 @@ class Host:
         return self.endpoints.asked.pop()[1]
 
     async def fail(self, endpoint: str) -> None:
-        """Until its breaker is open."""
+        """Let sends fail until the endpoint's breaker is open."""
         for _ in range(EndpointLimits().failures):
             self.send(endpoint).set_result(REFUSED)
             await asyncio.sleep(0)

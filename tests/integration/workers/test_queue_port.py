@@ -197,7 +197,8 @@ async def test_a_receive_that_waits_ends_when_told(port: QueuePort, cqs: Cqs) ->
 
 
 async def test_who_is_cancelled_while_waits_end_is_cancelled(port: QueuePort, cqs: Cqs) -> None:
-    """Else a loop that is to end would go on: and receives that do not wait, in a loop, leave nobody else a turn."""
+    """A cancelled receive ends as cancelled. Else a loop that is to end would go on, and receives that do not wait
+    would take every turn of the event loop."""
     waiting = await _waiting(port, cqs)
     port.stop_waiting()
     waiting.cancel()

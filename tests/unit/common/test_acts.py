@@ -1,4 +1,4 @@
-"""The log of administrative acts: what is recorded of a call, what is not, how it is found, and how large it gets."""
+"""The log of administrative acts: which acts of a call are recorded, how they are found, and how large the log gets."""
 
 from __future__ import annotations
 

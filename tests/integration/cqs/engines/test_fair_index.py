@@ -199,7 +199,8 @@ class Machine:
                 self.model.put(key.location.member, due_ms, True, self._now_ms)
 
     async def keep_hidden(self) -> None:
-        """Of messages that are there and of others. It has a clock of its own, which counts no processing time."""
+        """Hide messages that are there and others that are not. The call has a clock of its own, which counts no
+        processing time."""
         items = [self._new() for _ in range(2)]
         items += [CachedMessage(parse_location(member), 0) for member in self._some(3)]
         items = [item._replace(visible_at_ms=self._now_ms + 30_000) for item in items]

@@ -25,10 +25,11 @@ pytestmark = [pytest.mark.extended, pytest.mark.usefixtures("conformance_keyspac
 
 ENGINES = ["bdqs", "cassieq", "pipes", WITHOUT_REDIS]
 CONDITIONAL = {"bdqs": (0, 0, 0), "cassieq": (1, 1, 1), "pipes": (0, 1, 0), WITHOUT_REDIS: (0, 0, 0)}
-"""Of a send, receive and delete of three messages. `pipes`: at most, for the lease on a pipe, once in three seconds."""
+"""Conditional statements of a send, receive and delete of three messages. `pipes`: the most, for the lease on a pipe,
+once in three seconds."""
 BATCHES, BATCH = 60, 10
 PASSED_MAX = 60
-"""Removed rows of the 600 that a receive may pass over."""
+"""The most removed rows of the 600 that a receive may pass over."""
 
 
 @asynccontextmanager

@@ -1,4 +1,4 @@
-"""Move tasks whose runs are asked for from outside, as by Celery, and that lose nothing when nobody comes."""
+"""Move tasks whose runs are requested from outside, as by Celery, and which go on by themselves when no run begins."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ RUNNING, DONE = "RUNNING", "COMPLETED"
 
 
 class Asked:
-    """Records what is asked for; `answer` is whether anybody could be asked."""
+    """Records the requested runs; `answer` is whether a run could be requested."""
 
     def __init__(self) -> None:
         self.records: list[tuple[str, str]] = []

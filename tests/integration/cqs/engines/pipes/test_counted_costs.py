@@ -1,5 +1,5 @@
-"""What a queue on `pipes` costs, counted: the share of its directory and of its statistics in all statements, the price
-of a lock and of more clients, and how long messages are passed over."""
+"""The counted costs of a queue on `pipes`: the share of its directory and of its statistics in all statements, the
+price of a lock and of more clients, and how long messages are passed over."""
 
 from __future__ import annotations
 
@@ -122,12 +122,12 @@ async def test_how_long_a_message_is_passed_over(cassandra_address: CassandraAdd
 
 
 class Handled(NamedTuple):
-    """Of each message that was pushed, popped and deleted."""
+    """Costs of each message that was pushed, popped and deleted."""
 
     statements: float
     conditional: float
     least: int
-    """Messages of the popper that got the fewest."""
+    """The messages of the popper that got the fewest."""
 
 
 async def _handle(processes: Sequence[PipesProcess], batch: int, **options: str) -> Handled:
