@@ -7,6 +7,7 @@ import asyncio
 import json
 from collections.abc import Awaitable
 from contextlib import suppress
+from functools import partial
 
 import pytest
 from cassandra import ConsistencyLevel
@@ -166,7 +167,7 @@ async def test_each_row_has_as_many_copies_as_the_factor(ring: Ring, copies: int
 
 def _nodes_that_read(place: CassandraAddress, least: int) -> list[int]:
     """How many nodes read each message, by Cassandra's traces of reads of all replicas. A node may write its part of a
-    trace after the read was answered: wait until there are at least `n`."""
+    trace after the read was answered: wait until there are `least`."""
     with Cluster(place.hosts, place.port) as cluster:
         session = cluster.connect(place.keyspace)
         keys = list(session.execute("SELECT queue, bucket, seq FROM bdqs_messages"))
@@ -175,9 +176,13 @@ def _nodes_that_read(place: CassandraAddress, least: int) -> list[int]:
         found = []
         for key in keys:
             trace = session.execute(read.bind(key), trace=True).get_query_trace(TRACED_S)
-            wait_until(lambda trace=trace: len(_readers(trace)) >= least, TRACED_S)  # type: ignore[misc]
+            wait_until(partial(_has_readers, trace, least), TRACED_S)
             found.append(len(_readers(trace)))
         return found
+
+
+def _has_readers(trace: QueryTrace, least: int) -> bool:
+    return len(_readers(trace)) >= least
 
 
 def _readers(trace: QueryTrace) -> set[str]:

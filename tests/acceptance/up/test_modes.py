@@ -8,6 +8,7 @@ import re
 import signal
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from ipaddress import ip_address
 from pathlib import Path
 
@@ -246,6 +247,10 @@ def test_several_api_processes_are_one_service(several: Up, endpoint: Endpoint) 
     assert receive_one(several.client("sqs"), delaying)["Body"] == "later"
 
 
+def _is_shown_by(up: Up, metric: str, n: int) -> bool:
+    return len(_processes(up, metric)) == n
+
+
 def _processes(service: Up, name: str) -> set[str]:
     """The processes that have a metric, each once."""
     found = [labels for labels in service.samples() if labels[0] == name]
@@ -259,7 +264,7 @@ def test_each_process_shows_its_version_and_memory(several: Up) -> None:
     roles = {name: name.partition("-")[0] for name in pids}
     asked = {f"{roles[name]}-{pid}" for name, pid in pids.items()}
     for metric in ("cns_build_info", "process_resident_memory_bytes"):
-        wait_until(lambda metric=metric: len(_processes(several, metric)) == 3, 10)  # type: ignore[misc]
+        wait_until(partial(_is_shown_by, several, metric, 3), 10)
         processes = _processes(several, metric)
         assert processes < asked  # of the API processes the one that was asked
         assert {f"store-{pids['store']}", f"worker-{pids['worker']}"} <= processes

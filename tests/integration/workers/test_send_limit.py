@@ -37,7 +37,8 @@ from workers.loops import Loops
 TOPIC = Topic(id="0" * 32, account="111111111111", region="us-east-1", name="t", created_ms=1)
 JOBS = 40
 AT_ONCE_MAX = 2 * QUEUE_SENDS_MAX
-"""Jobs that may be received beyond the room: those of the last receive."""
+"""The most deliveries at once: as many jobs are received as there is room for, and those of the last receive come on
+top."""
 POLL_INTERVAL_S = 1.0
 
 
