@@ -50,7 +50,7 @@ _ACCEPTED = re.compile(rb'"Timestamp"\s*:\s*"([^"]+)Z"')
 _SUM = re.compile(r"^cns_(\w+)_(sum|count)\{([^}]*)\} ([0-9.e+-]+)$", re.MULTILINE)
 
 
-class Seen(NamedTuple):
+class HopMeans(NamedTuple):
     """Means of one run in ms. The first three are from the begin of the publish call, by the generator's clock; the
     others from the time at which the service accepted it."""
 
@@ -68,7 +68,7 @@ class Hop(NamedTuple):
     mean_ms: float
 
 
-def hops_of(seen: Seen, *, fanned_out: bool) -> list[Hop]:
+def hops_of(seen: HopMeans, *, fanned_out: bool) -> list[Hop]:
     """The hops in their order. A queue's hop is negative if its consumer has the job before the API answers."""
     job_begun = seen.accepted + seen.job_begun
     steps = [("API, until its answer", seen.answered)]
@@ -144,7 +144,7 @@ async def measure(server: Server, backends: Backends, endpoints: int, publishes:
     written = backends.written_bytes() - written
     await asyncio.sleep(REPORT_S)
     means = means_between(before, await _histograms(server))
-    seen = Seen(
+    seen = HopMeans(
         answered=statistics.fmean(answered_ms),
         accepted=statistics.fmean(sink.accepted_ms),
         arrived=statistics.fmean(sink.times_ns) / NS_PER_MS,

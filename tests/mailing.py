@@ -25,7 +25,7 @@ _LINK = re.compile(r"^https?://\S+\.html\?\S+$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
-class Mailing:
+class MailService:
     service: Up
     server: OwnExim
 
@@ -49,7 +49,7 @@ class Mailing:
 
 
 @contextmanager
-def mailing(directory: Path) -> Iterator[Mailing]:
+def mailing(directory: Path) -> Iterator[MailService]:
     """A service on the test clock. `server.ca_file` is the authority of both certificates."""
     with OwnExim() as server, pytest.MonkeyPatch.context() as patched:
         trusted = directory / "trusted.pem"
@@ -64,7 +64,7 @@ def mailing(directory: Path) -> Iterator[Mailing]:
         patched.setenv("CNS_PUBLIC_URL", url)
         tls = ("--tls-cert", str(directory / "server.pem"), "--tls-key", str(directory / "server.key"))
         with running(directory / "data", "--test-clock", *tls, port=port, url=url, ca_file=own) as service:
-            yield Mailing(service, server)
+            yield MailService(service, server)
 
 
 def new_address() -> str:

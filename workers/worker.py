@@ -25,7 +25,7 @@ from cqs.messages.count_report import COUNTS_INTERVAL_S, QueueCountReporter
 from workers.jobs.quarantine import Quarantine
 from workers.loops import Loops
 from workers.roles.consumer_role import ConsumerRole
-from workers.roles.contract import Drained, Role, WorkerContext
+from workers.roles.contract import DrainResult, Role, WorkerContext
 from workers.roles.maintenance_role import MaintenanceRole
 from workers.roles.producer_role import ProducerRole
 from workers.stats import Stats
@@ -84,10 +84,10 @@ class Worker:
         for role in self._roles:
             await role.leave()
         await self._retire()
-        drained = Drained()
+        drained = DrainResult()
         for role in self._roles:
             left = await role.drain(DRAIN_S)
-            drained = Drained(*map(sum, zip(drained, left, strict=True)))
+            drained = DrainResult(*map(sum, zip(drained, left, strict=True)))
         await context.port.close()
         await self._queue_counts.report()
         context.events.close()

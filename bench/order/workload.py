@@ -58,7 +58,7 @@ class QueueLog:
 
 
 @dataclass(slots=True)
-class Measured:
+class RunRecord:
     """Times in ns by perf_counter_ns, response times of calls that brought something, and failures."""
 
     queues: list[QueueLog]
@@ -88,7 +88,7 @@ class Experiment:
         self._random = random
         self._faults = faults
         self._numbers = iter(range(10**NUMBER_DIGITS))
-        self.measured = Measured(
+        self.measured = RunRecord(
             [QueueLog(f"{load.name}-{n}{'.fifo' if load.fifo else ''}") for n in range(load.queues)]
         )
 

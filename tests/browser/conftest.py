@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
-from tests.mailing import Mailing, mailing
+from tests.mailing import MailService, mailing
 from tests.servers import chromium_program
 from tests.waiting import PATIENCE_S
 
@@ -37,6 +37,6 @@ def page(chromium: Browser) -> Iterator[Page]:
 
 
 @pytest.fixture(scope="session")
-def mails(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mailing]:
+def mails(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MailService]:
     with mailing(tmp_path_factory.mktemp("mailing")) as started:
         yield started

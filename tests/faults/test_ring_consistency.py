@@ -45,7 +45,7 @@ TRACED_S = 30.0
 pytestmark = [pytest.mark.ring, pytest.mark.timeout(900)]
 
 
-class Used:
+class QueueUse:
     """A queue in use, and its acknowledged operations."""
 
     def __init__(self, user: Process, mode: QueueConsistency) -> None:
@@ -94,7 +94,7 @@ class Used:
                 self.deleted.add(message.id)
 
 
-async def _left(place: Place, used: Used) -> set[str]:
+async def _left(place: Place, used: QueueUse) -> set[str]:
     """The messages that a new process receives after all leases have ended, until all expected ones have come."""
     async with process(place) as user:
         queue = QueueFixture(user.engine, user.clock)
@@ -117,7 +117,7 @@ async def test_each_goes_on_with_as_many_nodes_as_it_needs(ring: Ring, capfd: py
     """`single` survives the loss of R − 1 = 2 of 3 replicas. The first node stays: the others find it again."""
     place = Place(await make_keyspace(ring), "bdqs")
     async with process(place) as user:
-        queues = [Used(user, mode) for mode in NEEDS]
+        queues = [QueueUse(user, mode) for mode in NEEDS]
         for used in queues:
             await used.go_on()
         try:

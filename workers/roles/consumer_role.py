@@ -19,7 +19,7 @@ from workers.delivery.service_channels import channel_context, envelope_context
 from workers.delivery.traffic.endpoint_hints import EndpointHints
 from workers.delivery.traffic.endpoint_state import EndpointLimits
 from workers.loops import Step
-from workers.roles.contract import Drained, WorkerContext
+from workers.roles.contract import DrainResult, WorkerContext
 
 POOL_CLOSE_S = 1.0
 
@@ -98,11 +98,11 @@ class ConsumerRole:
     async def leave(self) -> None:
         self._consumers.stop_waiting()
 
-    async def drain(self, grace_s: float) -> Drained:
+    async def drain(self, grace_s: float) -> DrainResult:
         given_back = await self._consumers.drain(grace_s)
         unfinished = await self._delivery.close(POOL_CLOSE_S) + await self._redelivery.close(POOL_CLOSE_S)
         await self._delivery_log.close()
-        return Drained(given_back, unfinished)
+        return DrainResult(given_back, unfinished)
 
 
 def _endpoint_limits(settings: Settings) -> EndpointLimits:

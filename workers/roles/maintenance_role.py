@@ -10,7 +10,7 @@ from workers.background.maintenance import Maintenance
 from workers.background.move_tasks import MoveTasks
 from workers.background.replays import Replays
 from workers.loops import Step
-from workers.roles.contract import Drained, WorkerContext
+from workers.roles.contract import DrainResult, WorkerContext
 
 
 class MaintenanceRole:
@@ -60,6 +60,6 @@ class MaintenanceRole:
         await self.moves.close()
         await self.replays.close()
 
-    async def drain(self, grace_s: float) -> Drained:
+    async def drain(self, grace_s: float) -> DrainResult:
         """`leave` ended its work; another worker continues it."""
-        return Drained()
+        return DrainResult()

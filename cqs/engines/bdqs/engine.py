@@ -16,7 +16,7 @@ from cqs.engines.bdqs.ids import MessageKey, generations_of
 from cqs.engines.bdqs.known_queues import CONSISTENCY, ORDER_HINT, KnownQueues
 from cqs.engines.bdqs.maintenance import Maintenance
 from cqs.engines.bdqs.order_hint import AUTO, check_order_hint
-from cqs.engines.bdqs.reading import QueueReading
+from cqs.engines.bdqs.reading import QueueReader
 from cqs.engines.bdqs.sender import Sender
 from cqs.engines.bdqs.settler import Settler
 from cqs.engines.cassandra.clock_skew import ClockSkew
@@ -55,7 +55,7 @@ class EngineParts:
     sender: Sender
     deliveries: Deliveries
     settler: Settler
-    reading: QueueReading
+    reading: QueueReader
     maintenance: Maintenance
 
 

@@ -18,7 +18,7 @@ REPEAT_MS = 5_000
 BEGIN = Position(-1, 0, "", "")
 
 
-class QueueReading:
+class QueueReader:
     def __init__(self, index: QueueIndex, messages: Messages, clock: Clock, node: str) -> None:
         self._index = index
         self._messages = messages

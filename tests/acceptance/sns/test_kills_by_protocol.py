@@ -19,7 +19,7 @@ from tests.acceptance.running import Up, running
 from tests.acceptance.service import REGION
 from tests.acceptance.sns.test_remote_queues import account_in, subscribe
 from tests.acceptance.topics import Topic, arn_of, queue_for, receive_all
-from tests.mailing import Mailing, new_address, text_of
+from tests.mailing import MailService, new_address, text_of
 from tests.own_exim import OwnExim
 from tests.own_redis import OwnRedis
 from tests.waiting import wait_until
@@ -57,7 +57,7 @@ def other(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
         yield service
 
 
-class Heard:
+class ChannelInbox:
     """The messages of a Redis channel, from now on."""
 
     def __init__(self, server: OwnRedis, stack: ExitStack) -> None:
@@ -75,7 +75,7 @@ class Heard:
         return self._texts
 
 
-class Queued:
+class QueueInbox:
     """The messages that arrived in a queue. Messages that were seen are deleted."""
 
     def __init__(self, service: Up, topic_arn: str = "") -> None:
@@ -122,11 +122,11 @@ def test_nothing_published_is_lost(
     }
     with ExitStack() as stack:
         site = stack.enter_context(running(tmp_path / "data", "--test-clock", environment=environment))
-        worker, heard = site.pids()["worker"], Heard(own_redis, stack)
+        worker, heard = site.pids()["worker"], ChannelInbox(own_redis, stack)
         sns = site.client("sns", tries=3)
         topic = Topic(sns, str(sns.create_topic(Name="t")["TopicArn"]))
-        theirs, ours, address = Queued(other), Queued(site, topic.arn), new_address()
-        Mailing(site, mail_server).subscribed(topic, address)
+        theirs, ours, address = QueueInbox(other), QueueInbox(site, topic.arn), new_address()
+        MailService(site, mail_server).subscribed(topic, address)
         topic.subscribe("redis", heard.url)
         topic.subscribe("sms", PHONE)
         topic.subscribe("http", endpoint.url)

@@ -111,7 +111,7 @@ class NoSender:
     async def close(self) -> None: ...
 
 
-class Away:
+class UnavailableStore:
     """A store that may not answer."""
 
     def __init__(self, store: PoolSizeStore) -> None:
@@ -139,7 +139,7 @@ class Away:
 class Worker:
     def __init__(self, store: PoolSizeStore) -> None:
         self.store = store
-        self.sizes = Away(store)
+        self.sizes = UnavailableStore(store)
         self.pools = {name: DeliveryPool(name, threads, NoSender) for name, threads in SETTINGS.items()}
         self.resizer = PoolResizer(HERE, self.pools, self.sizes, Clock())
 

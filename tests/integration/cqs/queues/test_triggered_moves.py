@@ -15,7 +15,7 @@ from workers.background import leased_tasks
 RUNNING, DONE = "RUNNING", "COMPLETED"
 
 
-class Asked:
+class RequestedRuns:
     """Records the requested runs; `answer` is whether a run could be requested."""
 
     def __init__(self) -> None:
@@ -35,8 +35,8 @@ async def fixture(sqs: Sqs, monkeypatch: pytest.MonkeyPatch) -> MoveTaskFixture:
 
 
 @pytest.fixture
-def asked(fixture: MoveTaskFixture) -> Asked:
-    asked = Asked()
+def asked(fixture: MoveTaskFixture) -> RequestedRuns:
+    asked = RequestedRuns()
     fixture.runner.trigger = asked
     return asked
 
@@ -54,7 +54,9 @@ async def status(fixture: MoveTaskFixture) -> str:
     return str((await fixture.listed())[0]["Status"])
 
 
-async def test_it_is_asked_for_once_and_the_run_from_outside_does_it(fixture: MoveTaskFixture, asked: Asked) -> None:
+async def test_it_is_asked_for_once_and_the_run_from_outside_does_it(
+    fixture: MoveTaskFixture, asked: RequestedRuns
+) -> None:
     task_id = await started(fixture, "a", "b")
     for _ in range(5):
         await fixture.runner.step()
@@ -68,7 +70,7 @@ async def test_it_is_asked_for_once_and_the_run_from_outside_does_it(fixture: Mo
 
 
 async def test_what_nobody_begins_the_loop_runs(
-    fixture: MoveTaskFixture, asked: Asked, monkeypatch: pytest.MonkeyPatch
+    fixture: MoveTaskFixture, asked: RequestedRuns, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(leased_tasks, "TRIGGER_GRACE_S", 0.0)
     await started(fixture, "a")
@@ -76,13 +78,13 @@ async def test_what_nobody_begins_the_loop_runs(
     assert len(asked.records) == 1
 
 
-async def test_without_a_broker_the_loop_runs_it_at_once(fixture: MoveTaskFixture, asked: Asked) -> None:
+async def test_without_a_broker_the_loop_runs_it_at_once(fixture: MoveTaskFixture, asked: RequestedRuns) -> None:
     asked.answer = False
     await started(fixture, "a")
     assert (await fixture.end())["Status"] == DONE
 
 
-async def test_a_sweep_asks_again_for_what_does_not_run_here(fixture: MoveTaskFixture, asked: Asked) -> None:
+async def test_a_sweep_asks_again_for_what_does_not_run_here(fixture: MoveTaskFixture, asked: RequestedRuns) -> None:
     task_id = await started(fixture, "a")
     assert [await fixture.runner.sweep() for _ in range(2)] == [1, 1]
     assert asked.records == [("move", task_id)] * 2
@@ -90,7 +92,7 @@ async def test_a_sweep_asks_again_for_what_does_not_run_here(fixture: MoveTaskFi
     assert await fixture.runner.sweep() == 0
 
 
-async def test_a_stop_ends_the_run_and_another_worker_continues(fixture: MoveTaskFixture, asked: Asked) -> None:
+async def test_a_stop_ends_the_run_and_another_worker_continues(fixture: MoveTaskFixture, asked: RequestedRuns) -> None:
     await fixture.die("a", "b", "c")
     await fixture.start(MaxNumberOfMessagesPerSecond=1)
     (task,) = await fixture.tasks.store.active()

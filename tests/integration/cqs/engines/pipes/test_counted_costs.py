@@ -74,14 +74,14 @@ async def test_shares_of_the_directory_and_of_the_statistics(
     assert len(_of(everything, STATISTICS)) < 0.1 * len(everything)
 
 
-class Passed(NamedTuple):
+class PassCounts(NamedTuple):
     """How often younger messages were popped before an older one that waited."""
 
     longest: int
     mean: float
 
 
-async def _passed_over(process: PipesProcess, pushers: int, **options: str) -> Passed:
+async def _passed_over(process: PipesProcess, pushers: int, **options: str) -> PassCounts:
     """Pushers push in no order of theirs, and one message is popped after the other."""
     process.q = PipesProcess(process.pipes, process.cassandra, process.clock).q
     process.option(**options)
@@ -95,7 +95,7 @@ async def _passed_over(process: PipesProcess, pushers: int, **options: str) -> P
     popped = [int((await process.take_one(600_000)).body) for _ in range(MESSAGES)]
     assert sorted(popped) == list(range(MESSAGES))
     passes = [sum(other > one for other in popped[:place]) for place, one in enumerate(popped)]
-    return Passed(max(passes), sum(passes) / MESSAGES)
+    return PassCounts(max(passes), sum(passes) / MESSAGES)
 
 
 @pytest.mark.extended
@@ -113,7 +113,7 @@ async def test_how_long_a_message_is_passed_over(cassandra_address: CassandraAdd
             f"{mode}, width {width}, {pushers} pushers: passed over {passed.longest} times at most, {passed.mean:.1f}"
         )
     owned = {key[1:]: passed for key, passed in found.items() if key[0] == "owned"}
-    assert owned[8, 8] == owned[4, 4] == Passed(0, 0)
+    assert owned[8, 8] == owned[4, 4] == PassCounts(0, 0)
     assert owned[1, 8].longest > owned[4, 8].longest > 0
     assert owned[1, 8].mean > owned[4, 8].mean
     turns = {key[1:]: passed for key, passed in found.items() if key[0] == "turns"}
@@ -121,7 +121,7 @@ async def test_how_long_a_message_is_passed_over(cassandra_address: CassandraAdd
     assert turns[8, 8].longest < owned[1, 8].longest
 
 
-class Handled(NamedTuple):
+class MessageCosts(NamedTuple):
     """Costs of each message that was pushed, popped and deleted."""
 
     statements: float
@@ -130,7 +130,7 @@ class Handled(NamedTuple):
     """The messages of the popper that got the fewest."""
 
 
-async def _handle(processes: Sequence[PipesProcess], batch: int, **options: str) -> Handled:
+async def _handle(processes: Sequence[PipesProcess], batch: int, **options: str) -> MessageCosts:
     """Half of the processes push, the others pop in turn."""
     pushers, poppers = processes[: len(processes) // 2], processes[len(processes) // 2 :]
     for process in processes:
@@ -151,7 +151,7 @@ async def _handle(processes: Sequence[PipesProcess], batch: int, **options: str)
                     assert await popper.delete(*taken) == [DONE] * len(taken)
                 got[place] += len(taken)
                 left -= len(taken)
-    return Handled(len(sent) / messages, len(conditional(sent)) / messages, min(got))
+    return MessageCosts(len(sent) / messages, len(conditional(sent)) / messages, min(got))
 
 
 @pytest.mark.extended
