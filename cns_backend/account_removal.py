@@ -64,7 +64,7 @@ class AccountRemoval:
             raise RequestError("ValidationError", "the service's own account cannot be deleted")
         if all(one.account != account for one in await self._backend.accounts.accounts()):
             raise no_such_account(account)
-        await self._backend.accounts.rotate(account, self._backend.clock.now_ms())  # nobody learns the new key
+        await self._backend.accounts.rotate(account, self._backend.clock.now_ms())  # the new key is not returned
 
     async def _delete_users(self, account: str) -> int:
         names = [user.name for user in await self._backend.accounts.users(account)][:STEP_ITEMS]

@@ -24,7 +24,7 @@ READS = "SELECT table_name, count, p99th, max FROM system_views.tombstones_per_r
 
 
 async def receive_times(side: Side, stops: Sequence[int], fill_s: float, seed: int) -> dict[int, float]:
-    """Mean ms of single receives after about so many deletes. Stops that take too long are left out."""
+    """Mean ms of single receives after about `stops` deletes. Stops that take too long are left out."""
     client = await side.client(LANES, seed, "deletes")
     filled = await fill(client, stops[-1] + SPARE, fill_s)
     times: dict[int, float] = {}

@@ -57,8 +57,7 @@ Document = dict[str, Any]
 def default_policy_text(topic: Topic) -> str:
     """The policy that a topic shows until it is given another one.
 
-    Only calls by AWS services have AWS:SourceOwner, so here it grants nothing to anybody. The owner needs no policy.
-    """
+    Only calls by AWS services have AWS:SourceOwner, so here it grants nothing. The owner needs no policy."""
     return _text(
         {
             "Version": "2008-10-17",

@@ -67,7 +67,7 @@ class ConsoleSignIn:
             for limit, counted in limits:
                 taken.append(limit.take(counted))
             key = await self._verify(name, password)
-        except (Problem, CnsError):  # nobody learned whether the password is right
+        except (Problem, CnsError):  # no caller learned whether the password is right
             _put_back(taken)
             raise
         if key is None:

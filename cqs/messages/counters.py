@@ -43,7 +43,7 @@ class QueueCounters:
         """Queues that have metrics of their own. Those that follow share the label ''."""
         self._counts: dict[str, QueueCount] = {}  # by ARN, since they were taken last
         self._taken: dict[str, tuple[int, ...]] = {}  # by ARN, before that
-        self._internal: QueueCount | None = None  # of all internal queues: nobody reads it
+        self._internal: QueueCount | None = None  # of all internal queues: not read
 
     def add_sent(self, view: QueueView, sent: Sequence[SentEntry | RejectedEntry]) -> None:
         self._of(view).sent += count_new(sent)

@@ -65,7 +65,7 @@ class TaskKind(Protocol[Task]):
 
 
 Trigger = Callable[[str, str], bool]
-"""Asks for a run of a task, by its kind and id. False: nobody can be asked now."""
+"""Requests a run of a task, by its kind and id. False: no run can be requested now."""
 
 
 class LeasedTaskRunner(Generic[Task]):

@@ -25,7 +25,8 @@ LATE_MS_MAX = 60_000
 WRITE_MS_MAX = 60_000
 """A position whose write took longer does not count: its slot may be retired by now."""
 RETIRE_MS = 600_000
-"""A slot is retired so long after its window: longer than the two times above and two clocks that differ by minutes."""
+"""How long after its window a slot is retired: longer than the two times above and two clocks that differ by
+minutes."""
 BUCKET_SPAN_MS = 20_000
 BUCKET_ROWS_MAX = 1_000
 BUCKET_BYTES_MAX = 8 * 1024 * 1024

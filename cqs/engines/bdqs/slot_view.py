@@ -1,9 +1,8 @@
 """The known slots of one queue's index, by which a process's reads pass over few removed positions.
 
-A read begins at the *floor* of a slot: this process believes that nothing is before it. The belief is right for what
+A read begins at the *floor* of a slot: as far as this process knows, no position is before it. That is right for what
 this process writes. Other processes write positions of the present, or a little late: so a read goes back to `LAG_MS`
-before the read before it, and each slot is read from its begin from time to time.
-"""
+before the read before it, and each slot is read from its begin from time to time."""
 
 from __future__ import annotations
 

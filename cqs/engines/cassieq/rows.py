@@ -85,7 +85,7 @@ class MessageRows:
 
 
 async def _not_asked() -> bool:
-    return True  # who sealed it does not matter
+    return True  # sealed by this process or another
 
 
 def _messages(rows: Iterable[Row]) -> list[MessageRow]:

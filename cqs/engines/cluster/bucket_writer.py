@@ -108,7 +108,7 @@ class OpenBucket:
     def _extended(self, task: asyncio.Task[None]) -> None:
         self._extending = None
         if not task.cancelled():
-            task.exception()  # whoever waits gets the error; the next send tries again
+            task.exception()  # the waiting senders get the error; the next send tries again
 
 
 class OpenBuckets:
@@ -124,7 +124,8 @@ class OpenBuckets:
     def begin_write(
         self, queue_id: str, generation: int, sizes: Sequence[int], now_ms: int, buckets: int = 1
     ) -> tuple[OpenBucket, list[MessageLocation]]:
-        """A location for each message, in order, all in one bucket, any of so many. Call `end_write` afterwards."""
+        """A location for each message, in order, all in one bucket, one of `buckets` that the process writes in turn.
+        Call `end_write` afterwards."""
         turn = randrange(buckets) if buckets > 1 else 0  # noqa: S311  # no secret
         opened = self._open.get((queue_id, turn))
         if opened is None or opened.of != buckets or not self._has_room(opened, generation, sizes, now_ms):

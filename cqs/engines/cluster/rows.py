@@ -102,8 +102,8 @@ class MessageRows:
     async def insert(
         self, queue_id: str, generation: int, entries: Sequence[Entry], now_ms: int, buckets: int = 1
     ) -> list[MessageLocation]:
-        """Insert the messages by one write into one of `partitions` buckets, and in parallel another write if the
-        bucket is new. When this returns, no message is behind a seal."""
+        """Insert the messages by one write into one of `buckets` buckets, and in parallel another write if the bucket
+        is new. When this returns, no message is behind a seal."""
         sizes = [len(entry.body) for entry in entries]
         for _ in range(SEALS_MAX):
             opened, locations = self._open_buckets.begin_write(queue_id, generation, sizes, now_ms, buckets)

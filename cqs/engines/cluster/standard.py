@@ -46,7 +46,7 @@ from cqs.engines.contract import (
 from cqs.engines.waiters import WaiterRegistry
 
 DELETES_PER_LOOK = 10_000
-"""After so many deletes a process tells the queue's owner, who looks for empty buckets: each had 50,000 messages or
+"""Deletes after which a process tells the queue's owner, which looks for empty buckets: each had 50,000 messages or
 fewer."""
 GENERATIONS_MAX = 5
 """Purges that one send may meet before it fails."""

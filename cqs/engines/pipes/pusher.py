@@ -77,7 +77,7 @@ class Pusher:
         self._finishes: set[asyncio.Task[None]] = set()
 
     async def close(self) -> None:
-        """Finish the pipes: nobody has to wait for the end of their leases."""
+        """Finish the pipes, so that no popper has to wait for the end of their leases."""
         for opened in self._open.values():
             self._supersede(opened)
         if self._finishes:
@@ -223,4 +223,4 @@ def _inserts(
 def _extended(opened: OpenPipe, task: asyncio.Task[None]) -> None:
     opened.extending = None
     if not task.cancelled():
-        task.exception()  # whoever waits gets the error; the next push tries again
+        task.exception()  # the waiting pushes get the error; the next push tries again

@@ -153,7 +153,7 @@ class LocalVisibility:
         record = self._records.get(location)
         if record is not None and (self.epoch, record.lease) == lease.key[:2]:
             record.deliveries -= not lease.spent
-            record.lease = 0  # whoever received the message before may still settle it
+            record.lease = 0  # an earlier receiver of the message may still settle it
             record.first_at_ms = record.first_at_ms if record.deliveries else 0
             self._move(location, now_ms)
 
