@@ -58,7 +58,7 @@ def mailing(directory: Path) -> Iterator[MailService]:
         port = free_port()
         url = f"https://localhost:{port}"
         patched.setenv("CNS_SMTP_URL", server.url)
-        patched.setenv("CNS_GATEWAY_URL", "http://127.0.0.1:9")  # nobody is there, and mails do not go there
+        patched.setenv("CNS_GATEWAY_URL", "http://127.0.0.1:9")  # a closed port: mails do not go through the gateway
         patched.setenv("CNS_CA_BUNDLE", str(trusted))
         patched.setenv("CNS_MAIL_FROM", "no-reply@notifications.example.com")
         patched.setenv("CNS_PUBLIC_URL", url)

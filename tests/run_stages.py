@@ -181,7 +181,7 @@ def main(words: list[str]) -> int:
     chosen = {stage: command for stage in named if (command := stage.command(is_all=options.all))}
     needs = {part for stage in chosen for part in stage.parts(is_all=options.all)}
     if not options.names:
-        shutil.rmtree(RECORDS, ignore_errors=True)  # what earlier runs showed
+        shutil.rmtree(RECORDS, ignore_errors=True)  # records of earlier runs
     reports.begin()
     ours = servers.names_to_start()
     before = servers.running(ours)

@@ -68,7 +68,7 @@ async def test_a_stall_counts_for_every_call_it_delayed() -> None:
         async def ask(self, _request: bytes) -> bytes:
             if self.first:
                 self.first = False
-                await asyncio.sleep(LATE_S)  # what is late here is a server
+                await asyncio.sleep(LATE_S)  # the server is late, not the client
             return b""
 
     schedule = Schedule(planned_ns(300.0, 10 / 300))
@@ -184,7 +184,7 @@ def test_a_bar_is_met_if_all_its_limits_are(bar: Bar, met: bool) -> None:
         p95_ms=9.0,
         p99_ms=50.0,
         mean_ms=5.0,
-        server_us=900.0,  # each: 0.9 s a thousand
+        server_us=900.0,  # 0.9 s per thousand messages
         generator_us=0.0,
         others_share=0.0,
     )

@@ -16,7 +16,7 @@ from tests.waiting import PATIENCE_S
 def chromium() -> Iterator[Browser]:
     expect.set_options(timeout=1000 * PATIENCE_S)
     with sync_playwright() as playwright:
-        # what it shows is this machine's own, and root has no sandbox
+        # pages come from this machine only, and Chromium has no sandbox for root
         browser = playwright.chromium.launch(executable_path=chromium_program(), args=["--no-sandbox"])
         yield browser
         browser.close()

@@ -212,7 +212,7 @@ def test_a_page_lets_nothing_in(mails: MailService, page: Page) -> None:
     assert policy["style-src"].startswith("'sha256-") and policy["form-action"] == "'self'"
     assert answer.headers["referrer-policy"] == "no-referrer"
     assert answer.headers["cache-control"] == "no-store"
-    # the hash is that of the style, or the page would be unstyled
+    # the content security policy has the hash of this style, or the page would be unstyled
     assert page.evaluate("getComputedStyle(document.querySelector('main')).borderRadius") == "12px"
     assert urlsplit(page.url).scheme == "https"
 

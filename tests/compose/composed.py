@@ -112,7 +112,7 @@ def prepare(directory: Path) -> ComposedService:
     composed.set("CNS_ALLOWED_NETWORKS", PODMAN_NETWORKS)
     images = [sys.executable, "-m", "deploy.images"]
     run(images, timeout_s=IMAGES_S)
-    built = run([*images, "cns"], timeout_s=IMAGES_S).stdout  # of the code as it is now
+    built = run([*images, "cns"], timeout_s=IMAGES_S).stdout  # an image of the present code
     for name, value in (line.split("=", 1) for line in built.splitlines()):
         composed.set(name, value)
     return composed

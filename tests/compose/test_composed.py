@@ -32,7 +32,7 @@ REPORTED_S = 60.0
 def composed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ComposedService]:
     cluster = prepare(tmp_path_factory.mktemp("composed"))
     refused = cluster.compose("up", "-d", check=False)
-    assert "is the key that seals secrets" in refused.stderr  # without one nothing is started
+    assert "is the key that seals secrets" in refused.stderr  # without a key nothing starts
     assert cluster.containers() == []
     give_key(cluster)
     try:
@@ -112,7 +112,7 @@ def test_a_second_worker_and_the_first_one_killed(composed: ComposedService, sqs
     composed.set("CNS_WORKERS", "2")
     composed.compose(
         "up", "-d", "--no-recreate", "worker", check=False
-    )  # it says so where a container is there already
+    )  # the command reports it where a container exists already
     wait_until(lambda: composed.reporting_workers() == 2, REPORTED_S, composed.said)
     fed = queue_for(sqs, topic.arn)
     topic.subscribe("sqs", arn_of(sqs, fed))

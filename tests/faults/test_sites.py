@@ -114,7 +114,7 @@ def _twice(came: Counter[str]) -> int:
 def _refused(site: RunningSite, url: str) -> bool:
     with pytest.raises(ClientError) as error:
         site.client("sqs").send_message(QueueUrl=url, MessageBody="refused")
-    return bool(error.value.response["ResponseMetadata"]["HTTPStatusCode"] == 503)  # HTTP's code
+    return bool(error.value.response["ResponseMetadata"]["HTTPStatusCode"] == 503)  # the HTTP status
 
 
 def _send_fifo(sqs: Any, url: str, prefix: str) -> list[str]:
@@ -223,7 +223,7 @@ class Drill:
             prefix = f"cqs:{self.second.environment['CNS_CASSANDRA_KEYSPACE']}"
             lives_s = {key: client.ttl(key) for key in client.scan_iter(f"{prefix}*")}
         assert lives_s
-        for_good = [key for key, life_s in lives_s.items() if life_s == -1]  # as Redis says it
+        for_good = [key for key, life_s in lives_s.items() if life_s == -1]  # -1: the key does not expire
         assert [key for key in for_good if b":filled:" not in key] == []
 
     def account(self) -> None:

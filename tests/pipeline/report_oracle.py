@@ -131,7 +131,7 @@ class Oracle:
                 isinstance(event, NotificationEvent)
                 and getattr(event, "message_type", "Notification") == "Notification"
             ):
-                self._add(self._place(event))  # a row, if with counts of 0
+                self._add(self._place(event))  # adds a row, even one with counts of 0
             if isinstance(event, PublishAccepted):
                 self._add(self._place(event), accepted=1, accepted_bytes=event.size_bytes, matched=event.matched)
             elif isinstance(event, TargetEvent) and event.message_type == "Notification":

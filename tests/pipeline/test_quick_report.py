@@ -55,7 +55,7 @@ def test_the_figures_equal_the_oracle(tmp_path: Path, period: Period, seed: int)
     assert report.coverage.events == len(present.events)
     times = [one.event.at_ms for one in present.numbered]
     assert (report.first_ms, report.last_ms) == (min(times), max(times))
-    assert report.totals.duplicates > 0 < report.totals.replayed  # the log has all that is counted
+    assert report.totals.duplicates > 0 < report.totals.replayed  # the log has both kinds
     assert report.totals.pending
     assert report.totals.filtered
 

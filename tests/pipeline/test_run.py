@@ -49,7 +49,7 @@ def test_archives_are_copied_and_kept_as_the_archive_command_was_told(
     old = messages(topic, range(1), now_ms - (KEPT_DAYS + 10) * DAY_MS)
     append(tmp_path, topic, old)
     for path in out.glob("archive/topic=*/_manifest.json"):
-        path.unlink()  # as if nothing had been read yet
+        path.unlink()  # as if no segment had been read yet
     archive.run(arguments, archive.store_place(tmp_path), archive.ArchiveOptions(keep_days=0))
     assert len(table_rows(out)) == 31
     assert job.run(arguments).exit_code == 0

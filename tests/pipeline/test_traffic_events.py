@@ -51,7 +51,7 @@ def of(events: list[Event], kind: type[Kind], **members: object) -> Iterator[Kin
 def test_each_subscription(served: TrafficData, events: list[Event]) -> None:
     expected = {(each.topic, each.subscription): each for each in served.ledger.deliveries}
     found = {key: seen(events, each) for key, each in expected.items()}
-    assert found == {key: replace(each, matched=0) for key, each in expected.items()}  # that is known by topic
+    assert found == {key: replace(each, matched=0) for key, each in expected.items()}  # matches are known by topic only
     named = {(event.topic, event.subscription) for event in of(events, DeliveryAttempted, message_type=NOTIFICATION)}
     assert named <= expected.keys()
 
@@ -175,5 +175,5 @@ def actions(samples: Mapping[tuple[str, frozenset[str]], float], arn: str) -> Qu
         if name == "cns_queue_messages_total" and f'queue="{arn}"' in labels:
             (action,) = [label.split('"')[1] for label in labels if label.startswith("action=")]
             totals[action] += int(value)
-    del totals["received_again"]  # a part of what was received
+    del totals["received_again"]  # included in the number of received messages
     return QueueUse(**totals)

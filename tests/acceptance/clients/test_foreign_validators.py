@@ -70,7 +70,7 @@ ONE_PEM = re.compile(rb"-----BEGIN CERTIFICATE-----\n(?:[A-Za-z0-9+/=]{1,64}\n)+
 SLICE = "sns-validator"
 """The validator that `make test` runs."""
 
-pytestmark = pytest.mark.timeout(INSTALL_S)  # whoever comes first waits for it
+pytestmark = pytest.mark.timeout(INSTALL_S)  # the first test waits for the installation
 
 
 @dataclass(frozen=True)

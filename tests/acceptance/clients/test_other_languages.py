@@ -69,7 +69,7 @@ SCENARIOS = (
     "sms",
 )
 
-pytestmark = pytest.mark.timeout(INSTALL_S)  # whoever comes first waits for it
+pytestmark = pytest.mark.timeout(INSTALL_S)  # the first test waits for the installation
 
 
 @dataclass(frozen=True)

@@ -152,7 +152,7 @@ VALIDATORS: Mapping[str, Validator] = MappingProxyType(
             other_version="The message signature is invalid.",
             elsewhere="The certificate is located on an invalid domain.",
             insecure="The certificate is located on an invalid domain.",
-            # it leaves the Token out, as of a Notification
+            # this validator leaves out the Token, as if the message were a Notification
             beyond={(UNSUBSCRIBED, version): "The message signature is invalid." for version in VERSIONS},
         ),
         "aws-sns-message-validator": Validator(
@@ -162,7 +162,7 @@ VALIDATORS: Mapping[str, Validator] = MappingProxyType(
             other_version="Invalid signature version. Unable to verify signature.",
             elsewhere="Invalid certificate URL.",
             insecure="Invalid certificate URL.",
-            # told to take version 2, it verifies that by SHA-1, too
+            # set to version 2, this validator still verifies by SHA-1
             beyond={(IN_EVENT, "1"): "Could not find SigningCertURL field in message."}
             | {(kind, "2"): "Invalid signature version. Unable to verify signature." for kind in KINDS},
         ),

@@ -22,7 +22,7 @@ from tests.acceptance.topics import Topic
 from tests.waiting import wait_until
 
 WAIT_S = 60.0
-# what a page is about: everybody; lists of one's own; a resource of an account; what only operators do
+# the subject of a page: any user; the user's own lists; a resource of an account; operators only
 ROUTES: dict[tuple[str, str], str] = {
     ("GET", "/"): "everybody",
     ("GET", "/sign-in"): "everybody",
@@ -251,6 +251,6 @@ def test_live_figures_end_with_the_session(
         lines = stream.iter_lines()
         assert next(lines).startswith("data: ")
         service.cns("account", "rotate", account)
-        for _ in lines:  # it has an end
+        for _ in lines:  # the stream ends
             pass
     assert someone.http.get(f"/ui/queues/{queue}").url.path == "/ui/sign-in"

@@ -36,7 +36,7 @@ def test_a_queue_through_the_pages(person: Person, sqs: Any, new_name: Callable[
     assert message["Body"] == "<b>bold</b>"
     assert person.http.get("/ui/queues", params={"prefix": name}).text.count(f'href="{queue}"') == 1
     assert "Saved." in person.post(f"{queue}/attributes", attribute="VisibilityTimeout", value="9").text
-    assert person.post(f"{queue}/purge").status_code == 400  # without the tick
+    assert person.post(f"{queue}/purge").status_code == 400  # without the confirming check box
     assert "All messages are deleted." in person.post(f"{queue}/purge", sure="yes").text
     assert "Deleted." in person.post(f"{queue}/delete", sure="yes").text
     gone = person.http.get(queue)

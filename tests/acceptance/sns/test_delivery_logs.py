@@ -79,7 +79,7 @@ def test_each_attempt_that_failed(service: Service, topic: Topic, endpoint: Endp
     assert {record["delivery"]["statusCode"] for record in (first, second)} == {500}
     assert {record["status"] for record in (first, second)} == {"FAILURE"}
     assert first["delivery"]["deliveryId"] != second["delivery"]["deliveryId"]
-    third = wait_records(service, topic.arn, 4)[-1]  # a confirmation, and all three
+    third = wait_records(service, topic.arn, 4)[-1]  # the records of the confirmation and of three attempts
     assert (third["status"], third["delivery"]["attempts"]) == ("SUCCESS", 3)
 
 

@@ -129,7 +129,7 @@ def test_a_duplicate_is_one_for_five_minutes(service: Service, sqs: Any, fifo: T
     first = publish(fifo, "one", dedup="d")
     duplicate = publish(fifo, "two", group="other", dedup="d")
     assert (duplicate["MessageId"], duplicate["SequenceNumber"]) == (first["MessageId"], first["SequenceNumber"])
-    publish(fifo, "behind", dedup="e")  # it comes when the first is settled: leases end with the clock's jump
+    publish(fifo, "behind", dedup="e")  # arrives after the first is settled, since leases end when the clock jumps
     assert [message["Body"] for message in drained(sqs, queue, 2)] == ["one", "behind"]
     service.advance(WINDOW_S + 1)
     later = publish(fifo, "three", dedup="d")

@@ -149,7 +149,7 @@ def test_nothing_published_is_lost(
 
         wait_until(killed.exists, ARRIVAL_S, site.said)
         wait_until(lambda: site.pids()["worker"] != worker, ARRIVAL_S, site.said)
-        site.advance(LEASE_S)  # the leases of the one that died end
+        site.advance(LEASE_S)  # the killed worker's leases end
         wait_until(
             all_arrived, ARRIVAL_S, lambda: str({way: texts - arrived().keys() for way, arrived in ways.items()})
         )

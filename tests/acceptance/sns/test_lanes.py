@@ -14,7 +14,7 @@ from tests.waiting import wait_until
 
 MANY = 30
 SENDS_AT_ONCE = 10
-WORKERS_MAX = 2  # of the cluster form: each sends so many at once
+WORKERS_MAX = 2  # workers of the cluster form, each with that many sends at once
 RETRIES_NEVER_SPENT = {"numRetries": 100, "minDelayTarget": 20, "maxDelayTarget": 20}
 
 

@@ -114,7 +114,7 @@ def test_order_and_deduplication_reach_a_fifo_queue(site: Up, other: Up) -> None
     bodies: list[str] = []
 
     def all_there() -> bool:
-        for message in receive_all(sqs, queue):  # the group waits for each to be deleted
+        for message in receive_all(sqs, queue):  # each message of the group arrives after the one before is deleted
             bodies.append(message["Body"])
             assert message["Attributes"]["MessageDeduplicationId"] == f"d{message['Body']}"
             sqs.delete_message(QueueUrl=queue, ReceiptHandle=message["ReceiptHandle"])
@@ -133,7 +133,7 @@ def test_what_it_refuses_is_not_tried_again(site: Up, other: Up, gone: str) -> N
     if gone == "missing":
         sqs.delete_queue(QueueUrl=queue)
     before = refusals(site, gone)
-    topic.request_subscription("sqs", arn)  # the confirmation is refused as any message would be
+    topic.request_subscription("sqs", arn)  # the confirmation is refused like any message
     wait_until(lambda: refusals(site, gone) > before, BACK_S, site.said)
     failed = site.events("delivery_attempt.failed", retry_in_s=None)[-1]
     assert (failed["cause"], failed["attempt"]) == ("queue", 1)

@@ -249,7 +249,7 @@ def test_no_retry_is_made_later_than_an_hour(service: Service, sqs: Any, topic: 
     terms = {**policy(numRetries=5), **topic.dead_letters_to(arn_of(sqs, dead))}
     subscription = topic.subscribe("http", endpoint.url, **terms)
     message_id = topic.publish("slow")
-    wait_until(lambda: queues_of(service, message_id) == ["redelivery"], 20)  # else its lease ends with the jump
+    wait_until(lambda: queues_of(service, message_id) == ["redelivery"], 20)  # otherwise its lease would end
     service.advance(3_600)
     receive_one(sqs, dead)
     planned = planned_delays_s(service, subscription)

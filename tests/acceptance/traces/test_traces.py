@@ -124,7 +124,7 @@ def test_a_call_that_is_not_sampled_leaves_no_span_and_its_context_goes_on(
     sns.publish(TopicArn=topic.arn, Message="without")
     traced.client("sns", {"traceparent": marker_header}).publish(TopicArn=topic.arn, Message="marker")
     endpoint.wait(accepted=3)
-    traced.wait(marker, 4)  # later than what is looked for
+    traced.wait(marker, 4)  # exported later than the span that must not exist
     assert traced.collector.spans(trace) == []
     contexts = [one["headers"].get("traceparent") for one in endpoint.notifications()]
     assert contexts[:2] == [context, None]
@@ -153,5 +153,5 @@ def test_queues_name_the_trace_if_asked_to(tmp_path: Path, new_name: Any) -> Non
             sqs.send_message(QueueUrl=queue, MessageBody="m")
             (message,) = sqs.receive_message(QueueUrl=queue, AttributeNames=["All"], WaitTimeSeconds=20)["Messages"]
             assert fetch(f"{service.url}/live")[0] == 200
-        (span,) = [each for each in collector.spans(trace) if each.name == "SendMessage"]  # exported at the stop
+        (span,) = [each for each in collector.spans(trace) if each.name == "SendMessage"]  # exported at its stop
     assert message["Attributes"]["AWSTraceHeader"] == f"Root=1-{trace[:8]}-{trace[8:]};Parent={span.id};Sampled=1"

@@ -81,7 +81,7 @@ def envelope_through(service: Up, **options: str) -> dict[str, str]:
 def test_policies_know_ipv4_clients_of_an_ipv6_socket(tmp_path: Path, host: str) -> None:
     """`::ffff:127.0.0.1` is no address of any IPv4 network: a Deny for one would let it pass."""
     with running(tmp_path / "data", "--host", "::") as service:
-        sqs = service.client("sqs", region_name="us-east-1")  # where unsigned calls are
+        sqs = service.client("sqs", region_name="us-east-1")  # the region of unsigned calls
         denied = sqs.create_queue(QueueName="denied")["QueueUrl"]
         allowed = sqs.create_queue(QueueName="allowed")["QueueUrl"]
         local = {"IpAddress": {"aws:SourceIp": ["127.0.0.0/8", "::1/128"]}}
@@ -266,7 +266,7 @@ def test_each_process_shows_its_version_and_memory(several: Up) -> None:
     for metric in ("cns_build_info", "process_resident_memory_bytes"):
         wait_until(partial(_is_shown_by, several, metric, 3), 10)
         processes = _processes(several, metric)
-        assert processes < asked  # of the API processes the one that was asked
+        assert processes < asked  # one answer of /metrics is about one API process
         assert {f"store-{pids['store']}", f"worker-{pids['worker']}"} <= processes
 
 

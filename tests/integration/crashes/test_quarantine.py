@@ -201,7 +201,7 @@ async def test_a_job_that_ends_its_process_is_quarantined(fixture: QuarantineFix
     for _ in range(LEASES_MAX):
         (held,) = await fixture.port.receive(jobs.PUBLISH_JOBS, 1, LEASE_MS, 0)
         quarantine = Quarantine(fixture.port, fixture.leases, fixture.clock, stats)
-        # the trial ends with this task, which goes on
+        # a trial ends when its task does; this task goes on, so the next receive finds the trial unfinished
         assert not await quarantine.intercept(jobs.PUBLISH_JOBS, held, TOPIC)
         fixture.clock.advance(LEASE_MS + 1)
     await fixture.run_worker()

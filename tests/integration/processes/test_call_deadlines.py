@@ -118,7 +118,7 @@ async def test_a_call_within_its_time_is_left_alone(served: OneOperationServer) 
     served.sweep(CLUSTER_CALL_S - 1)
     enough.set()
     assert (await sending)[0] == 200
-    served.sweep(LATER_S)  # of an answered call
+    served.sweep(LATER_S)  # the call was answered
 
 
 async def test_a_long_poll_has_its_wait_besides(served: OneOperationServer) -> None:

@@ -178,7 +178,7 @@ async def test_a_write_that_both_sites_have_leaves_no_gap(site: Site, process: P
 @pytest.mark.parametrize(
     ("statement", "level", "failure"),
     [
-        (queues.FIRST_GENERATION, ConsistencyLevel.LOCAL_SERIAL, StoreUnavailable),  # before it was decided
+        (queues.FIRST_GENERATION, ConsistencyLevel.LOCAL_SERIAL, StoreUnavailable),  # failed before it was decided
         (queues.FIRST_GENERATION, ConsistencyLevel.EACH_QUORUM, OutcomeUnknown),
         (queues.ADD_GARBAGE, ConsistencyLevel.EACH_QUORUM, StoreUnavailable),
     ],

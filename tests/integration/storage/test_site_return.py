@@ -100,7 +100,7 @@ async def test_a_site_that_was_away_is_activated_after_a_whole_repair(
     assert gap is not None
     tables, half = table_names(), f"({TOKEN_MIN},0]"
     assert f"nodetool repair -full {cassandra_address.keyspace}" in await _refusal(site)
-    await site.record_repair(tables, [f"({TOKEN_MIN},{TOKEN_MIN}]"], gap.since_ms - 10_000)  # before it came back
+    await site.record_repair(tables, [f"({TOKEN_MIN},{TOKEN_MIN}]"], gap.since_ms - 10_000)  # before the site came back
     assert f"of {len(tables)} tables" in await _refusal(site)
     await site.record_repair(tables, [half], gap.until_ms)
     assert f"of {len(tables)} tables" in await _refusal(site)
@@ -118,7 +118,7 @@ async def test_the_gap_must_have_ended(site: Site) -> None:
 
 @pytest.mark.usefixtures("gaps_end_at_once")
 async def test_a_repair_does_not_mend_an_absence_beyond_the_grace(site: Site) -> None:
-    since_ms = await site.store.now_ms() - 2 * GRACE_MS  # repairs of other tests are recent
+    since_ms = await site.store.now_ms() - 2 * GRACE_MS  # before the repairs of other tests, which are recent
     await site.record_gap(since_ms, since_ms + HINTED_MS + 1)
     await site.record_repair(table_names(), [f"({TOKEN_MIN},{TOKEN_MIN}]"], await site.store.now_ms())
     assert "replace them" in await _refusal(site)
@@ -162,7 +162,7 @@ async def test_a_process_records_a_gap_before_it_writes_without_the_other_site(s
     await other.look()
     assert other.acting.is_set()
     await process.renew()
-    (grown,) = await site.store.gaps("dc2", everywhere=False)  # one for both processes
+    (grown,) = await site.store.gaps("dc2", everywhere=False)  # one gap for both processes
     assert grown.since_ms == gap.since_ms
     assert grown.until_ms > gap.until_ms
     for one in (process, other):

@@ -376,7 +376,7 @@ def test_a_kept_connection_has_its_idle_time(fixture: ConnectionFixture) -> None
     fixture.send(client, CALL)
     fixture.pass_s(74)
     assert not client.closed
-    fixture.send(client, b"\r\n")  # no request begins with it
+    fixture.send(client, b"\r\n")  # a blank line begins no request
     fixture.pass_s(2)
     assert client.closed
 

@@ -223,7 +223,7 @@ async def lose_all(engine: ClusterEngine, own_redis: OwnRedis) -> tuple[RedisCac
         client.flushall()
     async with asyncio.timeout(POLL_S):
         while not failover.losses or failover.redis is None:
-            await asyncio.sleep(SHORT_S)  # the engine tells no event of it
+            await asyncio.sleep(SHORT_S)  # the engine reports no event for it
     return failover.redis, waiting
 
 

@@ -38,7 +38,7 @@ async def _warm(directory: Path, engine: str) -> AsyncIterator[QueueFixture]:
     clock = Clock()
     async with Driver(engine, directory, clock).open() as opened:
         queue = QueueFixture(opened, clock)
-        queue.q = replace(queue.q, older_handles=True)  # as of tenants
+        queue.q = replace(queue.q, older_handles=True)  # as tenants' queues have it
         await queue.send(b"warm")
         assert await queue.delete(*await queue.take()) == [DONE]
         yield queue
@@ -98,7 +98,7 @@ async def test_receives_do_not_read_what_was_deleted(
             assert await queue.delete(*await queue.take(BATCH)) == [DONE] * BATCH
             queue.advance(1_000)
         await queue.send(b"1", b"2")
-        assert len(await queue.take(1)) == 1  # it may look at more than a usual receive
+        assert len(await queue.take(1)) == 1  # this receive may read more than usual
         with recording() as received:
             assert len(await queue.take(1)) == 1
         passed = await tombstones(sessions[-1], received)

@@ -154,7 +154,7 @@ async def test_all_entries_may_fail(sqs: Sqs, wire: Wire) -> None:
     assert ids(answer["Failed"]) == ["a"]
 
 
-@pytest.mark.parametrize("wire", ["json"], indirect=True)  # SDKs cannot write it
+@pytest.mark.parametrize("wire", ["json"], indirect=True)  # SDKs cannot write this in the query protocol
 @spec("batch.answer-failed")
 async def test_a_failure_quotes_characters_invalid_in_xml(sqs: Sqs, wire: Wire) -> None:
     url = await sqs.queue()

@@ -54,7 +54,7 @@ async def test_what_is_used_is_reported_once_with_the_depth(sqs: Sqs, counted: C
     await sqs.send(url, "later", DelaySeconds=60)
     first, *_ = await sqs.receive(url, 2)
     await sqs.delete(url, first)
-    await sqs.delete(url, first)  # it is there no more
+    await sqs.delete(url, first)  # the message is gone
     sqs.advance(3)
     event = (await counted.report())["q"]
     assert used(event) == (5, 2, 1, 0, 0)

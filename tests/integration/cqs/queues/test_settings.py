@@ -213,7 +213,7 @@ async def test_throughput_per_group(wire: Wire) -> None:
 async def test_values_refused(wire: Wire, fifo: bool, name: str, value: str, refusal: Refusal) -> None:
     queue = await created(wire, fifo)
     await wire.refuses(refusal, "SetQueueAttributes", **queue, Attributes={name: value})
-    if name != "FifoQueue":  # at creation it is part of the name
+    if name != "FifoQueue":  # at creation the queue's name says it
         new, given = ("r.fifo", {**FIFO, name: value}) if fifo else ("r", {name: value})
         await wire.refuses(refusal, "CreateQueue", QueueName=new, Attributes=given)
 

@@ -99,14 +99,14 @@ async def test_a_stop_ends_the_run_and_another_worker_continues(fixture: MoveTas
     run = asyncio.create_task(fixture.runner.run_until_over(task.id))
     async with asyncio.timeout(60):
         while not (await fixture.listed())[0]["ApproximateNumberOfMessagesMoved"]:
-            await asyncio.sleep(0.01)  # the run's own pace
+            await asyncio.sleep(0.01)  # waits as the runner does between its steps
     await fixture.runner.close()
     assert await run
     assert await status(fixture) == RUNNING
     other = MoveTaskFixture(fixture.sqs, fixture.source, fixture.dead, fixture.other)
     ending = asyncio.create_task(other.end())
     while (await fixture.sqs.counts(fixture.source))[0] < 3:
-        await asyncio.sleep(0.01)  # as above
-    fixture.sqs.clock.advance(MOVE_LEASE_MS)  # so long the first worker may have had messages
+        await asyncio.sleep(0.01)  # waits as the runner does between its steps
+    fixture.sqs.clock.advance(MOVE_LEASE_MS)  # the first worker may have leased messages for that long
     assert (await ending)["Status"] == DONE
     assert (await fixture.sqs.counts(fixture.source))[0] == 3

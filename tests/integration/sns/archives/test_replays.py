@@ -157,7 +157,7 @@ async def test_a_standard_topic_archives_in_the_commit_of_the_publish(
 ) -> None:
     topic = await fixture.topic("standard")
     start = fixture.now_text()
-    await fixture.publish(topic, "unheard")  # there was no subscription
+    await fixture.publish(topic, "unheard")  # published while there was no subscription
     arn = await fixture.subscribe(topic, "q")
     await fixture.publish(topic, "a", "b")
     assert await fixture.take_queued(jobs.ENDPOINT_JOBS) == {arn: live_texts("a", "b")}

@@ -15,7 +15,7 @@ from cqs.engines.contract import Change
 from tests.conformance.support import DONE, GONE, HIDE_MS, STALE, QueueFixture, bodies, numbered
 from tests.integration.cqs.engines.cassieq.conftest import Processes, engine_of, statements_of
 
-WAIT_MS = 30_000  # of a queue without `RepairWait`
+WAIT_MS = 30_000  # the default of a queue without `RepairWait`
 
 SIZE = 2
 HOUR_MS = 3_600_000

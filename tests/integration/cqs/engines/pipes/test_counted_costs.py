@@ -135,7 +135,7 @@ async def _handle(processes: Sequence[PipesProcess], batch: int, **options: str)
     pushers, poppers = processes[: len(processes) // 2], processes[len(processes) // 2 :]
     for process in processes:
         process.option(PipeSize=str(PIPE_SIZE), **options)
-        process.q = replace(process.q, older_handles=True)  # as of tenants
+        process.q = replace(process.q, older_handles=True)  # as tenants' queues have it
     left, got = len(pushers) * BATCHES * BATCH, [0] * len(poppers)
     with recording() as sent:
         for _ in range(BATCHES):
