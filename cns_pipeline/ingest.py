@@ -132,7 +132,7 @@ class SegmentIngest:
         """The events of these batches that may be among the contents."""
         names, table = {batch.name for batch in batches}, self.writer.table
         places = [str(table.place(placed)) for placed in self.writer.manifest.parts() if placed.batch in names]
-        return read_directories(self._spark, table, places).where(_of_boots(contents))
+        return read_directories(self._spark, table, places).where(_may_be_in(contents))
 
     def _write(self, events: DataFrame) -> Location:
         directory = self.writer.new_directory()
@@ -177,7 +177,7 @@ def ingest(
     return work.total
 
 
-def _of_boots(contents: Contents) -> Column:
+def _may_be_in(contents: Contents) -> Column:
     """Whether a row may be one of these: it is of one of their boots, or was kept aside."""
     boot = F.col("boot")
     return boot.isNull() | boot.isin([span.boot for span in contents.spans])

@@ -84,7 +84,7 @@ class StatisticsKeeper:
             for at in range(0, len(page), PIPES_AT_ONCE):
                 some = [pipe for pipe in page[at : at + PIPES_AT_ONCE] if pipe.name != last]
                 for of_pipe, never_popped in await asyncio.gather(
-                    *[self._of_pipe(queue_id, pipe, now_ms) for pipe in some]
+                    *[self._counts(queue_id, pipe, now_ms) for pipe in some]
                 ):
                     pushed += max(of_pipe, never_popped)
                     left += never_popped
@@ -102,7 +102,7 @@ class StatisticsKeeper:
             writes.append((schema.WRITE_HOUR, (*key, hour_ms - schema.HOUR_MS, 0, 0)))
         await self._rows.cassandra.run_batch(writes, logged=False)
 
-    async def _of_pipe(self, queue_id: str, pipe: ListedPipe, now_ms: int) -> tuple[int, int]:
+    async def _counts(self, queue_id: str, pipe: ListedPipe, now_ms: int) -> tuple[int, int]:
         """(pushed, never popped). What is left is counted first: a push in between is not taken for a pop."""
         counted = await self._scan.count(queue_id, pipe, now_ms)
         return await self._pushed(queue_id, pipe.name), counted.never_popped
