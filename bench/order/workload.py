@@ -127,7 +127,9 @@ class Experiment:
 
     async def _send(self, queue: QueueLog, place: int) -> None:
         load, measured = self._load, self.measured
-        caller = self._make.another(place, Random(self._random.random()))
+        chance = Random(self._random.random())
+        caller = self._make.another(place, chance)
+        await asyncio.sleep(load.send_delay_s * chance.random())  # else all send at the same moments
         for _ in range(load.messages):
             number = next(self._numbers)
             members = {"MessageBody": self._body(number)}
@@ -159,6 +161,7 @@ class Experiment:
     async def _receive(self, queue: QueueLog, place: int) -> None:
         load, faults, chance = self._load, self._faults, Random(self._random.random())
         caller = self._make_receiver.another(place, chance)
+        await asyncio.sleep(load.receive_delay_s * chance.random())
         empty = 0
         while empty < self._empty_polls(queue):
             began_ns = perf_counter_ns()
