@@ -68,7 +68,7 @@ def rate(scratch: Path, seed: int) -> Report:
             claim(
                 "Q54, Q55",
                 "Throughput rises with the workload, then saturates",
-                f"send/s at {most} queues above {least}: {rises}; {larger} queues against {most}: at most ×{growth:.2f}",
+                f"send/s at {most} queues above {least}: {rises}; at {larger} against {most}: at most ×{growth:.2f}",
                 holds=rises and growth < 1.5,
             ),
             claim(
