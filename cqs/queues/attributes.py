@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 
+import msgspec
+
 from cns_common.errors import RequestError
 from cqs.engines.contract import Counts
 from cqs.engines.options import EngineOption
@@ -89,6 +91,12 @@ def _key_id(text: str) -> str:
 
 def _policy(text: str) -> str:
     read_policy(text)
+    try:
+        msgspec.json.decode(
+            text
+        )  # as AddPermission reads it: it takes no half surrogate pair, and no number like 1e999
+    except msgspec.DecodeError:
+        raise invalid_value("Policy") from None
     return text
 
 

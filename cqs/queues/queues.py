@@ -51,6 +51,8 @@ from cqs.redrive.policy import (
 from cqs.stores.contract import QueueStore
 
 UPDATE_TRIES_MAX = 20
+_OF_MAINTENANCE = frozenset({"MessageRetentionPeriod", AUDIT})
+"""The attributes that an engine's maintenance goes by."""
 
 log = structlog.get_logger(__name__)
 
@@ -180,9 +182,18 @@ class Queues:
             ),
         )
         _warn_of_policy(view.arn, given)
+        if not _OF_MAINTENANCE.isdisjoint(changes):
+            await self._announce(view)
         # SQS: on a standard queue, the new delay applies to later messages only
         if view.fifo and "DelaySeconds" in changes:
             await view.engine.redelay(view.ref, int(changes["DelaySeconds"]) * 1000, now_ms)
+
+    async def _announce(self, view: QueueView) -> None:
+        """Give the engine the queue's attributes. It maintains a queue by those of the last call: without one, messages
+        would be removed after a retention period that is not the queue's any more."""
+        current = await self._cache.read(view.queue.key)
+        if current is not None and current.queue.id == view.queue.id:
+            await self.counts(current)
 
     async def _switch_audit(self, view: QueueView, *, on: bool) -> None:
         """Write that the audit begins or ends, by the queue's record: another process may have changed it just now."""
