@@ -9,18 +9,19 @@ due at about the same time are settled together.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from math import floor
 
 from cns.delivery.jobs import TARGETS_MAX, group_of
 from cns.delivery.target import Target
-from cns.endpoints.outcome import Outcome
+from cns.endpoints.outcome import Failed, Outcome
 from cns.queue_port.contract import NewJob
 from cns_common.process.kill_points import JOB_CONTINUED, JOB_DELIVERED, JOB_REFERRED, JOB_SETTLED
 from workers.consumers.delivery_context import DeliveryContext
 from workers.consumers.job_attempts import JobAttempts
 from workers.consumers.job_order import JobOrder, JobTurn
+from workers.consumers.lease_renewal import with_renewals
 from workers.consumers.outcome_handler import OutcomeHandler
 from workers.consumers.running_jobs import RunningJobs
 from workers.delivery.channels import Channels
@@ -176,14 +177,24 @@ class JobDelivery:
         """Settle what has been answered. A lease of 0 ms gives back the rest."""
         outcomes = [(target, attempt.result()) for target, attempt in self._results]
         self._results = []
-        new_jobs: list[NewJob] = []
+        new_jobs = await self._follow_ups(outcomes)
         remaining = dict(self._remaining)
-        for target, outcome in outcomes:
-            new_job = await self._follow_up(target, outcome)
-            if new_job is not None:
-                new_jobs.append(new_job)
+        for target, _ in outcomes:
             remaining.pop(target.arn, None)
         await self._settle(new_jobs, remaining, lease_ms)
+
+    async def _follow_ups(self, outcomes: Sequence[tuple[Target, Outcome | Deferral]]) -> list[NewJob]:
+        """Those that may go to a dead-letter queue are handled side by side: it may be as slow as any endpoint."""
+        new_jobs: list[NewJob | None] = []
+        slow: list[Coroutine[None, None, NewJob | None]] = []
+        for target, outcome in outcomes:
+            if isinstance(outcome, Failed) and target.dead_letter_arn:
+                slow.append(self._follow_up(target, outcome))
+            else:
+                new_jobs.append(await self._follow_up(target, outcome))
+        if slow:
+            new_jobs += await with_renewals(asyncio.gather(*slow), self._renew, RENEW_S)
+        return [new_job for new_job in new_jobs if new_job is not None]
 
     async def _follow_up(self, target: Target, outcome: Outcome | Deferral) -> NewJob | None:
         if isinstance(outcome, Deferral):
@@ -195,10 +206,15 @@ class JobDelivery:
         """Settle the job without attempts."""
         new_jobs: list[NewJob] = []
         for target in targets:
-            following = await self._outcomes.give_up(self._attempts, target, cause)
+            giving_up = self._outcomes.give_up(self._attempts, target, cause)
+            following = await with_renewals(giving_up, self._renew, RENEW_S)
             if following is not None:
                 new_jobs.append(self._attempts.redelivery(target, following))
         await self._settle(new_jobs, {}, LEASE_MS)
+
+    async def _renew(self) -> None:
+        renewal = self._settlement.renewal(self._attempts.received.leased.handle, LEASE_MS)
+        await self._settlement.settle([], [renewal])
 
     async def _settle(self, new_jobs: Sequence[NewJob], remaining: dict[str, None], lease_ms: int) -> None:
         """`self._remaining` shrinks only after the write: a job that is stopped before gives back all of them."""

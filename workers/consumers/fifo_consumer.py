@@ -8,12 +8,13 @@ its group and nothing else. The jobs behind it are given back. Groups of paused 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
+from typing import TypeVar
 
 from cns.delivery import jobs
 from cns.delivery.jobs import Redelivery
 from cns.delivery.target import Target
-from cns.endpoints.outcome import Outcome
+from cns.endpoints.outcome import Failed
 from cns.queue_port.contract import Renewal
 from cns_common.errors import CnsError
 from cns_common.metrics.model import Sample
@@ -21,6 +22,7 @@ from cns_common.process.kill_points import FIFO_DELIVERED, FIFO_SETTLED
 from workers.consumers.consumer import SETTLE_AFTER_S
 from workers.consumers.delivery_context import DeliveryContext
 from workers.consumers.job_attempts import JobAttempts, NextAttempt
+from workers.consumers.lease_renewal import with_renewals
 from workers.consumers.outcome_handler import HELD_TOO_LONG, OutcomeHandler
 from workers.consumers.paused_groups import PausedGroups
 from workers.consumers.running_jobs import RunningJobs
@@ -34,6 +36,8 @@ BATCHES_AT_ONCE_MAX = 200
 WAIT_S = 20.0
 QUEUE = jobs.FIFO_ENDPOINT_JOBS
 KILL_POINTS = SettlementKillPoints(begun=FIFO_DELIVERED, settled=FIFO_SETTLED)
+
+Result = TypeVar("Result")
 
 
 class FifoConsumer:
@@ -130,22 +134,21 @@ class FifoBatch:
     async def _attempt(self, job: JobAttempts, target: Target) -> NextAttempt | None:
         """Returns None when the job's target is done with."""
         if job.received.ended:
-            return await self._outcomes.give_up(job, target, job.received.ended)
+            return await self._ended(self._outcomes.give_up(job, target, job.received.ended))
         if job.is_held(target):
-            return await self._outcomes.give_up(job, target, HELD_TOO_LONG)
-        outcome = await self._outcome(job.start_now(target))
+            return await self._ended(self._outcomes.give_up(job, target, HELD_TOO_LONG))
+        outcome = await self._ended(job.start_now(target))
         job.events.report_attempt(target, outcome)
+        if isinstance(outcome, Failed):
+            return await self._ended(self._outcomes.handle(job, target, outcome))
         return await self._outcomes.handle(job, target, outcome)
 
-    async def _outcome(self, attempt: asyncio.Future[Outcome]) -> Outcome:
-        """Wait for one attempt. Meanwhile, settle the jobs before it and renew the leases."""
-        while not attempt.done():
-            await asyncio.wait([attempt], timeout=SETTLE_AFTER_S)
-            if not attempt.done():
-                await self._renew()
-        return attempt.result()
+    async def _ended(self, work: Awaitable[Result]) -> Result:
+        """Wait for an attempt or a dead letter."""
+        return await with_renewals(work, self._renew, SETTLE_AFTER_S)
 
     async def _renew(self) -> None:
+        """Settle the jobs that are done, and renew the leases of the others."""
         now_ms = self._clock.now_ms()
         await self._settle([self._settlement.renewal(job.received.leased.handle, LEASE_MS) for job in self._left])
         if now_ms < self._leased_until_ms:  # a lease that has run out does not come back
