@@ -44,7 +44,7 @@ class FifoConsumer:
     def __init__(self, context: DeliveryContext, channels: Channels) -> None:
         self._context = context
         self._channels = channels
-        self._receiver = JobReceiver(context.port, context.quarantine, context.clock)
+        self._receiver = JobReceiver(context.port, context.quarantine, context.clock, in_order=True)
         self._outcomes = OutcomeHandler(context, channels)
         self._settlement = JobSettlement(QUEUE, context.port, context.references, context.stats, KILL_POINTS)
         self._running = RunningJobs(QUEUE, context.stats, BATCHES_AT_ONCE_MAX)

@@ -39,7 +39,7 @@ class FifoProducer:
     def __init__(self, context: FanoutContext, archiver: Archiver) -> None:
         self._context = context
         self._archiver = archiver
-        self._receiver = JobReceiver(context.port, context.quarantine, context.clock)
+        self._receiver = JobReceiver(context.port, context.quarantine, context.clock, in_order=True)
         self._settlement = JobSettlement(QUEUE, context.port, context.references, context.stats, KILL_POINTS)
 
     async def step(self) -> None:

@@ -251,6 +251,30 @@ async def test_an_undecodable_job_does_not_delay_others(fixture: QuarantineFixtu
     assert await fixture.port.depth(jobs.ENDPOINT_JOBS) == 1
 
 
+@pytest.mark.parametrize("queue", [jobs.FIFO_PUBLISH_JOBS, jobs.FIFO_ENDPOINT_JOBS])
+async def test_what_is_behind_an_undecodable_job_of_its_message_group_waits_for_it(
+    fixture: QuarantineFixture, queue: str
+) -> None:
+    """A newer worker may still read it, and must not find that later messages were sent before it."""
+    publishes = queue == jobs.FIFO_PUBLISH_JOBS
+    body = _job("n") if publishes else jobs.encode(EndpointJob("n", TOPIC, ()))
+    quarantine = Quarantine(fixture.port, fixture.leases, fixture.clock, Stats())
+    receiver = JobReceiver(fixture.port, quarantine, fixture.clock, in_order=True)
+
+    async def receive() -> list[str]:
+        if publishes:
+            return [leased.id for leased, _ in await receiver.publish_jobs(queue, 10, LEASE_MS, 0)]
+        return [received.leased.id for received in await receiver.target_jobs(queue, 10, LEASE_MS, 0)]
+
+    for name, content, group in (("newer", NEWER, "g"), ("behind", body, "g"), ("other", body, "h")):
+        await fixture.port.enqueue([NewJob(queue, name, content, group, dedup=name)])
+    for _ in range(LEASES_MAX):
+        assert await receive() == ["other"]
+        fixture.clock.advance(LEASE_MS + 1)
+    assert await receive() == ["behind", "other"]
+    assert [item.id for item in await fixture.quarantined()] == ["newer"]
+
+
 def _job(name: str) -> bytes:
     notification = Notification(id=name, topic_arn=TOPIC, timestamp_ms=1, texts={"default": "hello"})
     return jobs.encode(PublishJob(name, TOPIC, notification))
