@@ -9,7 +9,7 @@ due at about the same time are settled together.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Coroutine, Sequence
 from functools import partial
 from math import floor
 
@@ -77,8 +77,8 @@ class Consumer:
         try:
             if not await self._context.quarantine.intercept(self._queue, received.leased, topic):
                 attempts = JobAttempts(received, self._context, self._channels)
-                park = self._running.park
-                await JobDelivery(attempts, self._admission, self._outcomes, self._settlement, turn, park).run()
+                running = self._running
+                await JobDelivery(attempts, self._admission, self._outcomes, self._settlement, turn, running).run()
         finally:
             turn.end()
 
@@ -86,7 +86,7 @@ class Consumer:
 class JobDelivery:
     """One job, from its lease to its settlement.
 
-    Its sends begin when its `turn` has come. It calls `park` when it only waits for slow answers.
+    Its sends begin when its `turn` has come. It is parked when it only waits for slow answers.
     """
 
     def __init__(
@@ -96,14 +96,14 @@ class JobDelivery:
         outcomes: OutcomeHandler,
         settlement: JobSettlement,
         turn: JobTurn,
-        park: Callable[[], None],
+        running: RunningJobs,
     ) -> None:
         self._attempts = attempts
         self._admission = admission
         self._outcomes = outcomes
         self._settlement = settlement
         self._turn = turn
-        self._park = park
+        self._running = running
         self._parked = False
         self._remaining: dict[str, None] = {}  # targets that are not settled, by ARN
         self._unanswered = 0
@@ -133,6 +133,8 @@ class JobDelivery:
     def _start(self, target: Target) -> None:
         if self._attempts.is_held(target):
             attempt = self._admission.defer(Deferral.PAUSED)
+        elif self._attempts.received.crashed:
+            attempt = self._attempts.start_now(target)  # from a lane, each crash would bring it back here
         elif target.receives_per_second is None:
             attempt = self._attempts.start(target, self._admission)
         else:
@@ -159,7 +161,7 @@ class JobDelivery:
         if self._parked or not await self._is_due_within(PARK_AFTER_S):
             if not self._parked:
                 self._parked = True
-                self._park()
+                self._running.park()
             await self._is_due_within(RENEW_S)
         self._is_due = False
 
@@ -175,19 +177,22 @@ class JobDelivery:
 
     async def _settle_results(self, lease_ms: int) -> None:
         """Settle what has been answered. A lease of 0 ms gives back the rest."""
-        outcomes = [(target, attempt.result()) for target, attempt in self._results]
-        self._results = []
-        new_jobs = await self._follow_ups(outcomes)
+        results, self._results = self._results, []
+        new_jobs = await self._follow_ups(results)
         remaining = dict(self._remaining)
-        for target, _ in outcomes:
+        for target, _ in results:
             remaining.pop(target.arn, None)
         await self._settle(new_jobs, remaining, lease_ms)
 
-    async def _follow_ups(self, outcomes: Sequence[tuple[Target, Outcome | Deferral]]) -> list[NewJob]:
+    async def _follow_ups(self, results: Sequence[tuple[Target, AdmittedAttempt]]) -> list[NewJob]:
         """Those that may go to a dead-letter queue are handled side by side: it may be as slow as any endpoint."""
         new_jobs: list[NewJob | None] = []
         slow: list[Coroutine[None, None, NewJob | None]] = []
-        for target, outcome in outcomes:
+        for target, attempt in results:
+            if len(self._remaining) > 1 and (error := attempt.exception()) is not None:
+                new_jobs.append(self._after_crash(target, error))
+                continue
+            outcome = attempt.result()  # raises if it crashed: the job has no other target
             if isinstance(outcome, Failed) and target.dead_letter_arn:
                 slow.append(self._follow_up(target, outcome))
             else:
@@ -195,6 +200,11 @@ class JobDelivery:
         if slow:
             new_jobs += await with_renewals(asyncio.gather(*slow), self._renew, RENEW_S)
         return [new_job for new_job in new_jobs if new_job is not None]
+
+    def _after_crash(self, target: Target, error: BaseException) -> NewJob:
+        """A target that crashes costs the others of the job nothing."""
+        self._running.report(error)
+        return self._attempts.after_crash(target)
 
     async def _follow_up(self, target: Target, outcome: Outcome | Deferral) -> NewJob | None:
         if isinstance(outcome, Deferral):

@@ -19,6 +19,7 @@ from cns.delivery import jobs
 from cns.delivery.target import Target
 from cns.endpoints.outcome import Failed, Outcome
 from cns.queue_port.contract import LeasedJob, Renewal
+from cns_common.errors import CnsError
 from cns_common.metrics.catalogue import LANES_WAITING, PAUSED_HEADS
 from cns_common.metrics.model import Sample
 from cns_common.process.kill_points import LANE_DELIVERED, LANE_SETTLED
@@ -192,9 +193,9 @@ class LaneBatch:
         """Start attempts in order, until one has to wait. Returns why it has to."""
         while self._left:
             job = self._left[0]
-            target = next(iter(await job.load()), None)
-            if target is None:  # counted as a drop
-                self._done.append(JobOutcome(self._left.pop(0).received.leased.handle, job.stored_id))
+            target = await self._target(job)
+            if target is None:
+                del self._left[0]
             elif job.is_held(target):
                 held = await self._hold(job, target)
                 if held is not None:
@@ -209,6 +210,19 @@ class LaneBatch:
                     return block
                 self._start(self._left.pop(0), target)
         return NOT_BLOCKED
+
+    async def _target(self, job: JobAttempts) -> Target | None:
+        """None when the job ends here: its target is gone, which is counted as a drop, or it cannot be loaded."""
+        try:
+            target = next(iter(await job.load()), None)
+        except CnsError:  # a store is away
+            raise
+        except Exception as error:  # noqa: BLE001  # logged by what it is handed to
+            self._redeliver_crashed(job, error)
+            return None
+        if target is None:
+            self._done.append(JobOutcome(job.received.leased.handle, job.stored_id))
+        return target
 
     async def _hold(self, job: JobAttempts, target: Target) -> LaneBlock | None:
         """Keep the head in the lane of its paused subscription. From the lane of an endpoint it goes there, and after
@@ -263,7 +277,7 @@ class LaneBatch:
             if (error := attempt.exception()) is None:
                 await self._handle(job, target, attempt.result())
             else:
-                self._redeliver_crashed(job, target, error)
+                self._redeliver_crashed(job, error)
             del self._open[attempt]
             await self._renew_if_due()
 
@@ -274,11 +288,11 @@ class LaneBatch:
             handling = self._outcomes.handle(job, target, outcome)
             self._end(job, target, await (self._followed(handling) if isinstance(outcome, Failed) else handling))
 
-    def _redeliver_crashed(self, job: JobAttempts, target: Target, error: BaseException) -> None:
+    def _redeliver_crashed(self, job: JobAttempts, error: BaseException) -> None:
         """A job that crashes would hold up its lane. As a redelivery it is quarantined if it keeps crashing."""
-        log.error("lane.crashed", subscription=target.arn, exc_info=error)
+        log.error("lane.crashed", lane=job.received.leased.group, exc_info=error)
         self._context.stats.count_job_failure(QUEUE)
-        self._end(job, target, NextAttempt(job.received.failures, 0, job.first_attempt_ms(target)))
+        self._done.append(JobOutcome(job.received.leased.handle, job.stored_id, (job.after_crash(),)))
 
     async def _give_up(self, job: JobAttempts, target: Target) -> None:
         cause = "deadline_while_open" if target.receives_per_second is None else "deadline_while_throttled"

@@ -31,6 +31,7 @@ class ReceivedJob(msgspec.Struct, frozen=True):
     returns: int = 0  # FIFO: its leases that ended as they should, without an attempt
     ended: str = ""  # why no attempt is left: only its dead-letter queue is tried
     is_new: bool = False  # as its producer made it: nothing was tried or deferred
+    crashed: bool = False  # see `Redelivery`
     since_ms: int = 0  # of its first attempt, if that is stored, else when it was enqueued
 
 
@@ -69,6 +70,7 @@ class JobReceiver:
                         job.first_attempt_ms,
                         job.returns,
                         job.ended,
+                        crashed=job.crashed,
                         since_ms=job.first_attempt_ms,
                     )
                 )
