@@ -69,9 +69,12 @@ class RunningJobs:
         self._parked.discard(task)
         self._update_room()
         if not task.cancelled() and (error := task.exception()) is not None:
-            # its lease runs out and it comes back; after `LEASES_MAX` leases it is quarantined
-            self._stats.count_job_failure(self._queue)
-            if isinstance(error, CnsError):
-                log.warning("job.failed", queue=self._queue, error=str(error))
-            else:
-                log.error("job.crashed", queue=self._queue, exc_info=error)
+            self.report(error)  # its lease runs out and it comes back; after `LEASES_MAX` leases it is quarantined
+
+    def report(self, error: BaseException) -> None:
+        """Count and log the failure of a job, or of one of its targets."""
+        self._stats.count_job_failure(self._queue)
+        if isinstance(error, CnsError):
+            log.warning("job.failed", queue=self._queue, error=str(error))
+        else:
+            log.error("job.crashed", queue=self._queue, exc_info=error)
