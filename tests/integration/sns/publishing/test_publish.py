@@ -19,7 +19,9 @@ ENDPOINT = f"arn:aws:sns:{REGION}:{ACCOUNT}:endpoint/GCM/app/2bcfbf39-05c3-41de-
 EMPTY = invalid("Empty message")
 SUBJECT = invalid("Subject")
 TOO_LONG = invalid("Message too long")
-GROUP = invalid("MessageGroupId")
+GROUP = invalid(
+    "The MessageGroupId parameter can only include alphanumeric and punctuation characters. 1 to 128 in length"
+)
 NO_DEFAULT = invalid("Message Structure - No default entry in JSON message body")
 UNPARSABLE = invalid("Message Structure - JSON message body failed to parse")
 DEDUPLICATION = invalid(
