@@ -148,7 +148,7 @@ async def test_timeouts_refused(sqs: Sqs, wire: Wire, timeout_s: int) -> None:
     url = await sqs.queue()
     await sqs.send(url)
     members = {"ReceiptHandle": await held(sqs, url), "VisibilityTimeout": timeout_s}
-    refusal = invalid("VisibilityTimeout", timeout_s, "Must be >= 0 and <= 43200, if provided.")
+    refusal = invalid("VisibilityTimeout", timeout_s, "VisibilityTimeout must be an integer between 0 and 43200.")
     await wire.refuses(refusal, "ChangeMessageVisibility", QueueUrl=url, **members)
 
 
