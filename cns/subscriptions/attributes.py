@@ -166,9 +166,13 @@ def _redrive(subscription: Subscription, name: str, text: str, prefix: str) -> s
     except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
         fault = json_fault(text)
         raise invalid_parameter(f"{prefix}{name}: failed to parse JSON.{f' {fault}' if fault else ''}") from None
-    if not isinstance(policy, dict) or _DEAD_LETTERS not in policy:
+    members = policy if isinstance(policy, dict) else {}
+    unknown = next((member for member in members if member != _DEAD_LETTERS), None)
+    if unknown is not None:
+        raise invalid_parameter(f"{prefix}{name}: invalid JSON. Attribute {unknown} is unknown.")
+    if _DEAD_LETTERS not in members:
         raise invalid_parameter(f"{prefix}{name}: Missing {_DEAD_LETTERS} attribute")
-    queue = _dead_letter_queue(subscription, policy[_DEAD_LETTERS], f"{prefix}{name}: {_DEAD_LETTERS}")
+    queue = _dead_letter_queue(subscription, members[_DEAD_LETTERS], f"{prefix}{name}: {_DEAD_LETTERS}")
     if subscription.topic_arn.endswith(FIFO_SUFFIX):
         _check_kind(subscription, queue, f"{prefix}{name}")
     return msgspec.json.encode({_DEAD_LETTERS: str(queue)}).decode()

@@ -105,11 +105,14 @@ def not_a_handle(text: str) -> RequestError:
     return RequestError("ReceiptHandleIsInvalid", f'The input receipt handle "{text}" is not a valid receipt handle.')
 
 
-def expired_handle(text: str) -> RequestError:
-    return RequestError(
-        "InvalidParameterValue",
-        f"Value {text} for parameter ReceiptHandle is invalid. Reason: The receipt handle has expired.",
-    )
+class ExpiredHandle(RequestError):
+    """The visibility timeout of the handle of a FIFO queue is over. AWS has other words for it in a batch."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(
+            "InvalidParameterValue",
+            f"Value {text} for parameter ReceiptHandle is invalid. Reason: The receipt handle has expired.",
+        )
 
 
 def unavailable_message(text: str) -> RequestError:

@@ -91,6 +91,11 @@ def no_name(character: str, code: int, column: int = 2) -> str:
         ("RedrivePolicy", '"\ud800"', "RedrivePolicy: failed to parse JSON."),
         ("RedrivePolicy", "[]", "RedrivePolicy: Missing deadLetterTargetArn attribute"),
         ("RedrivePolicy", "{}", "RedrivePolicy: Missing deadLetterTargetArn attribute"),
+        (
+            "RedrivePolicy",
+            '{"deadLetterTargetArn":"fake","maxReceiveCount":5}',
+            "RedrivePolicy: invalid JSON. Attribute maxReceiveCount is unknown.",
+        ),
         ("RedrivePolicy", '{"deadLetterTargetArn":7}', "RedrivePolicy: deadLetterTargetArn is an invalid arn"),
         ("RedrivePolicy", '{"deadLetterTargetArn":"fake"}', "RedrivePolicy: deadLetterTargetArn is an invalid arn"),
         (

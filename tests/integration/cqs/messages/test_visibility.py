@@ -126,6 +126,11 @@ async def test_a_fifo_handle_ends_with_its_timeout(sqs: Sqs, wire: Wire) -> None
         await wire.refuses(expired(old), "DeleteMessage", QueueUrl=url, ReceiptHandle=old)
         members = {"ReceiptHandle": old, "VisibilityTimeout": 1}
         await wire.refuses(expired(old), "ChangeMessageVisibility", QueueUrl=url, **members)
+        failed = {"Id": "a", "SenderFault": True, "Code": "ReceiptHandleIsInvalid"}
+        failed["Message"] = "The receipt handle has expired"
+        for action in ("DeleteMessageBatch", "ChangeMessageVisibilityBatch"):
+            given = [{"Id": "a", **members}] if action.startswith("Change") else [{"Id": "a", "ReceiptHandle": old}]
+            assert await wire(action, QueueUrl=url, Entries=given) == {"Failed": [failed]}
         new = new or await held(sqs, url)
     await delete(wire, url, new)
     await delete(wire, url, new)

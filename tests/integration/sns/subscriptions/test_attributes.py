@@ -54,6 +54,12 @@ async def rig(tmp_path: Path) -> AsyncIterator[Rig]:
         ),
         pytest.param(
             "RedrivePolicy",
+            f'{{"deadLetterTargetArn":"{queue_arn(ACCOUNT)}","maxReceiveCount":5}}',
+            "RedrivePolicy: invalid JSON. Attribute maxReceiveCount is unknown.",
+            marks=pytest.mark.spec("subscription-attr.redrive-arn"),
+        ),
+        pytest.param(
+            "RedrivePolicy",
             "{invalidjson}",
             "RedrivePolicy: failed to parse JSON. Unexpected character ('i' (code 105)): was expecting double-quote to "
             "start field name\n at [Source: REDACTED (`StreamReadFeature.INCLUDE_SOURCE_IN_LOCATION` disabled); line: "
