@@ -15,8 +15,8 @@ SUBJECT_UNITS_MAX = 100  # UTF-16 code units: an emoji counts two
 _NOT_IN_SUBJECT = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
 
-def check_message(message: str) -> None:
-    if not message:
+def check_message(message: str, *, may_be_empty: bool = False) -> None:
+    if not message and not may_be_empty:
         raise _invalid("Empty message")
     try:
         message.encode()  # far cheaper than a search for lone surrogates

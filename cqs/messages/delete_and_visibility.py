@@ -11,7 +11,7 @@ from cqs.engines.contract import Change, Outcome
 from cqs.limits import VISIBILITY_S_MAX, VISIBILITY_TOTAL_MS_MAX
 from cqs.messages.counters import QueueCounters
 from cqs.messages.queue_audit import QueueAudit
-from cqs.messages.receipt_handle import ExpiredHandle, Receipt, not_a_handle, unavailable_message
+from cqs.messages.receipt_handle import Receipt, expired_handle, not_a_handle, unavailable_message
 from cqs.messages.validation import invalid
 from cqs.queues.view import QueueView
 
@@ -104,12 +104,12 @@ def _change(change: VisibilityChange, receipt: Receipt, now_ms: int) -> Change:
 def _delete_fault(view: QueueView, handle: str, outcome: Outcome) -> RequestError | None:
     if outcome is Outcome.MALFORMED:
         return not_a_handle(handle)
-    return ExpiredHandle(handle) if view.fifo else None  # FIFO: a newer delivery means that this one expired
+    return expired_handle(handle) if view.fifo else None  # FIFO: a newer delivery means that this one expired
 
 
 def _change_fault(view: QueueView, handle: str, outcome: Outcome) -> RequestError:
     if outcome is Outcome.MALFORMED:
         return not_a_handle(handle)
     if view.fifo and outcome is not Outcome.GONE:
-        return ExpiredHandle(handle)
+        return expired_handle(handle)
     return unavailable_message(handle)

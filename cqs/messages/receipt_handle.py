@@ -105,19 +105,19 @@ def not_a_handle(text: str) -> RequestError:
     return RequestError("ReceiptHandleIsInvalid", f'The input receipt handle "{text}" is not a valid receipt handle.')
 
 
-class ExpiredHandle(RequestError):
-    """The visibility timeout of the handle of a FIFO queue is over. AWS has other words for it in a batch."""
+class UselessHandle(RequestError):
+    """A handle that this queue gave out, but that no longer works. AWS answers it in other words in a batch."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, reason: str) -> None:
         super().__init__(
-            "InvalidParameterValue",
-            f"Value {text} for parameter ReceiptHandle is invalid. Reason: The receipt handle has expired.",
+            "InvalidParameterValue", f"Value {text} for parameter ReceiptHandle is invalid. Reason: {reason}."
         )
+        self.in_batch = RequestError("ReceiptHandleIsInvalid", reason)
+
+
+def expired_handle(text: str) -> RequestError:
+    return UselessHandle(text, "The receipt handle has expired")
 
 
 def unavailable_message(text: str) -> RequestError:
-    return RequestError(
-        "InvalidParameterValue",
-        f"Value {text} for parameter ReceiptHandle is invalid. "
-        "Reason: Message does not exist or is not available for visibility timeout change.",
-    )
+    return UselessHandle(text, "Message does not exist or is not available for visibility timeout change")

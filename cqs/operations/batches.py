@@ -15,7 +15,7 @@ from cns_common.errors import RequestError
 from cqs.authorization import QueueAccess
 from cqs.limits import BATCH_BYTES_MAX, BATCH_ENTRIES_MAX
 from cqs.messages.delete_and_visibility import HandleErrors, InFlightMessages, VisibilityChange
-from cqs.messages.receipt_handle import ExpiredHandle
+from cqs.messages.receipt_handle import UselessHandle
 from cqs.messages.send import MessageSender
 from cqs.messages.validation import (
     NO_DEDUPLICATION,
@@ -137,14 +137,12 @@ def _outcome(entries: Entries, answers: HandleErrors) -> Result:
     pairs = list(zip(entries, answers, strict=True))
     return {
         "Successful": [{"Id": entry["Id"]} for entry, fault in pairs if fault is None],
-        "Failed": [_failure(entry["Id"], _in_batch(fault)) for entry, fault in pairs if fault is not None],
+        "Failed": [
+            _failure(entry["Id"], fault.in_batch if isinstance(fault, UselessHandle) else fault)
+            for entry, fault in pairs
+            if fault is not None
+        ],
     }
-
-
-def _in_batch(fault: RequestError) -> RequestError:
-    if isinstance(fault, ExpiredHandle):
-        return RequestError("ReceiptHandleIsInvalid", "The receipt handle has expired")
-    return fault
 
 
 def _failure(entry_id: str, error: RequestError) -> Result:

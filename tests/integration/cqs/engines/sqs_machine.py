@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from cns_common.errors import RequestError
 from cqs.engines.contract import Outcome, PeekedMessage
-from cqs.messages.receipt_handle import ExpiredHandle, not_a_handle, unavailable_message
+from cqs.messages.receipt_handle import UselessHandle, expired_handle, not_a_handle, unavailable_message
 from cqs.queues.model import decode_body
 from tests.conformance.model import ModelMessage
 from tests.integration.cqs.engines.sqs_driven import Queue, Service
@@ -192,7 +192,7 @@ class Machine(RuleBasedStateMachine):
         entries = [{"Id": str(number), "ReceiptHandle": handle} for number, handle in enumerate(handles)]
         answer = queue("DeleteMessageBatch", Entries=entries)
         assert {failure["Id"]: failure["Message"] for failure in answer["Failed"]} == {
-            number: EXPIRED_IN_BATCH if isinstance(fault, ExpiredHandle) else fault.message
+            number: EXPIRED_IN_BATCH if isinstance(fault, UselessHandle) else fault.message
             for number, fault in faults.items()
         }
         assert len(answer["Successful"]) == len(handles) - len(faults)
@@ -201,7 +201,7 @@ class Machine(RuleBasedStateMachine):
         if fault := self._handle_fault(queue, handle):
             return fault
         outcome = queue.seen.outcome(handle.encode(), self.now_ms, older_handles=True)
-        return ExpiredHandle(handle) if self.fifo and outcome in (Outcome.STALE, Outcome.EXPIRED) else None
+        return expired_handle(handle) if self.fifo and outcome in (Outcome.STALE, Outcome.EXPIRED) else None
 
     def _follow_delete(self, queue: Queue, handle: str) -> None:
         if queue.seen.outcome(handle.encode(), self.now_ms, older_handles=True) is Outcome.DONE:
@@ -228,7 +228,7 @@ class Machine(RuleBasedStateMachine):
         outcome = queue.seen.outcome(handle.encode(), self.now_ms, older_handles=True)
         if outcome is Outcome.DONE:
             return None
-        return ExpiredHandle(handle) if self.fifo and outcome is not Outcome.GONE else unavailable_message(handle)
+        return expired_handle(handle) if self.fifo and outcome is not Outcome.GONE else unavailable_message(handle)
 
     def _handle(self, data: st.DataObject, queue: Queue) -> str:
         """Prefer newer handles; sometimes one of the other queue, or text that is no handle."""

@@ -85,6 +85,9 @@ async def test_after_a_delete(sqs: Sqs, wire: Wire) -> None:
     assert await sqs.counts(url) == (0, 0, 0)
     members = {"ReceiptHandle": handle, "VisibilityTimeout": 1}
     await wire.refuses(unavailable(handle), "ChangeMessageVisibility", QueueUrl=url, **members)
+    answer = await wire("ChangeMessageVisibilityBatch", QueueUrl=url, Entries=[{"Id": "a", **members}])
+    text = "Message does not exist or is not available for visibility timeout change"
+    assert [(one["Code"], one["Message"]) for one in answer["Failed"]] == [("ReceiptHandleIsInvalid", text)]
 
 
 @spec("handle.old-deletes")

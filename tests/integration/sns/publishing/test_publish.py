@@ -192,6 +192,7 @@ def publish(refusal: Refusal, *rules: str, **members: Any) -> Any:
         publish(SUBJECT, "sns-publish-order.subject", Subject="", Message=""),
         publish(BAD_TYPE, "sns-publish-order.attributes", Message="m" * (MOST + 1), MessageAttributes=BAD),
         publish(TOO_LONG, "sns-publish-order.size", Message="m" * (MOST + 1), TopicArn="x"),
+        publish(NO_TOPIC, "sns-publish-order.no-topic", TopicArn=TOPIC + "x", Message=""),
         publish(NO_TOPIC, "sns-publish-order.topic", TopicArn=TOPIC + "x", MessageDeduplicationId="d"),
         publish(
             DEDUPLICATION,
