@@ -51,6 +51,12 @@ def texts_of(message: str, structure: str | None) -> dict[str, str]:
     return {DEFAULT_TEXT: default} | {protocol: text for protocol, text in strings.items() if text != default}
 
 
+def text_under(key: str, message: str, structure: str | None) -> str | None:
+    """The text that a message of MessageStructure=json has for this kind of endpoint, or None."""
+    value = _members(message).get(key) if structure == "json" else None
+    return _string(value) if value is not None and _is_string(value) else None
+
+
 def _members(message: str) -> dict[str, msgspec.Raw]:
     """The members in their raw form. A repeated key keeps its last value, as on AWS. Nested values are checked, too."""
     try:
