@@ -104,7 +104,7 @@ def read_stored(text: str) -> Policy:
 
 
 def with_grant(text: str, topic: Topic, label: str, accounts: Sequence[str], actions: Sequence[str]) -> str:
-    """Add a statement to a policy's text. Its label must be new."""
+    """Add a statement to a policy's text. Its label must be new, or the statement be there already."""
     document: Document = msgspec.json.decode(text)
     statements = _statements(document)
     granted = {
@@ -114,6 +114,8 @@ def with_grant(text: str, topic: Topic, label: str, accounts: Sequence[str], act
         "Action": _one_or_list([f"SNS:{action}" for action in actions]),
         "Resource": topic.arn,
     }
+    if granted in statements:
+        return text
     if any(statement.get("Sid") == label for statement in statements):
         raise invalid_parameter("Statement already exists")
     if not GRANTABLE.issuperset(actions):

@@ -152,9 +152,9 @@ def merge_changes(current: Mapping[str, str], changes: Mapping[str, str]) -> dic
         after["KmsMasterKeyId"] = ""
     per_group = after.get("FifoThroughputLimit") == "perMessageGroupId"
     if per_group and after.get("DeduplicationScope") != "messageGroup":
-        raise RequestError(
-            "InvalidAttributeValue",
-            "The perMessageGroupId value is allowed only when the value for DeduplicationScope is messageGroup",
+        raise refused_value(
+            "FifoThroughputLimit",
+            "To set FifoThroughputLimit to perMessageGroupId, the DeduplicationScope must be messageGroup.",
         )
     return {name: text for name, text in after.items() if text}
 

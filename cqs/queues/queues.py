@@ -42,6 +42,7 @@ from cqs.queues.tags import merge_tags
 from cqs.queues.urls import key_of_arn, no_such_queue
 from cqs.queues.view import QueueView
 from cqs.redrive.policy import (
+    check_redrive_sources,
     check_redrive_target,
     may_redrive,
     read_redrive_allow_policy,
@@ -228,11 +229,13 @@ class Queues:
 
     async def _check_redrive(self, source: QueueKey, given: Mapping[str, str], *, fifo: bool) -> None:
         """Raise RequestError unless the dead-letter queue of the given RedrivePolicy exists and accepts messages of
-        `source`."""
+        `source`, and a given RedriveAllowPolicy names queues of its region."""
+        account, region, name = source
+        if allow := given.get("RedriveAllowPolicy"):
+            check_redrive_sources(allow, region=region)
         text = given.get("RedrivePolicy")
         if not text:
             return
-        account, region, name = source
         policy = read_redrive_policy(text)
         check_redrive_target(text, policy, account=account, region=region, fifo=fifo)
         target_key = key_of_arn(policy.deadLetterTargetArn)

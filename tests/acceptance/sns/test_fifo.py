@@ -16,6 +16,7 @@ from tests.acceptance.topics import Topic, arn_of, receive_all, receive_one
 from tests.waiting import wait_until
 
 WINDOW_S = 300
+FORM = "can only include alphanumeric and punctuation characters. 1 to 128 in length"
 
 
 @pytest.fixture
@@ -193,9 +194,9 @@ def test_a_batch_with_a_duplicate_in_it(by_content: Topic) -> None:
             "The topic should either have ContentBasedDeduplication enabled or MessageDeduplicationId provided "
             "explicitly",
         ),
-        ({"MessageGroupId": " "}, "MessageGroupId"),
-        ({"MessageGroupId": "g", "MessageDeduplicationId": "ä"}, "MessageDeduplicationId"),
-        ({"MessageGroupId": "g" * 129, "MessageDeduplicationId": "d"}, "MessageGroupId"),
+        ({"MessageGroupId": " "}, f"The MessageGroupId parameter {FORM}"),
+        ({"MessageGroupId": "g", "MessageDeduplicationId": "ä"}, f"The MessageDeduplicationId parameter {FORM}"),
+        ({"MessageGroupId": "g" * 129, "MessageDeduplicationId": "d"}, f"The MessageGroupId parameter {FORM}"),
     ],
 )
 def test_ids_refused(fifo: Topic, ids: dict[str, str], text: str) -> None:

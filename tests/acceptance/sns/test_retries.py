@@ -197,15 +197,21 @@ def test_a_dead_letter_queue_that_is_not_there_is_a_cause_too(
 
 
 @pytest.mark.spec("sns-dead-letter.per-subscription")
-@pytest.mark.parametrize("part, other", [(3, "us-west-2"), (4, "999999999999")])
+@pytest.mark.parametrize(
+    "part, other, complaint",
+    [
+        (3, "us-west-2", "must be in the same region as the subscription"),
+        (4, "999999999999", "is an invalid arn"),
+    ],
+)
 def test_dead_letters_stay_in_their_region_and_account(
-    sqs: Any, topic: Topic, endpoint: Endpoint, part: int, other: str
+    sqs: Any, topic: Topic, endpoint: Endpoint, part: int, other: str, complaint: str
 ) -> None:
     parts = arn_of(sqs, queue_for(sqs, topic.arn)).split(":")
     parts[part] = other
     with pytest.raises(ClientError) as refused:
         topic.request_subscription("http", endpoint.url, **topic.dead_letters_to(":".join(parts)))
-    said = "Invalid parameter: Attributes Reason: RedrivePolicy: deadLetterTargetArn is an invalid arn"
+    said = f"Invalid parameter: Attributes Reason: RedrivePolicy: deadLetterTargetArn {complaint}"
     assert refused.value.response["Error"]["Code"] == "InvalidParameter"
     assert refused.value.response["Error"]["Message"] == said
 

@@ -143,7 +143,8 @@ def test_high_throughput_needs_its_scope() -> None:
         merge_changes({}, {"FifoThroughputLimit": "perMessageGroupId"})
     assert (caught.value.code, caught.value.message) == (
         "InvalidAttributeValue",
-        "The perMessageGroupId value is allowed only when the value for DeduplicationScope is messageGroup",
+        "Invalid value for the parameter FifoThroughputLimit. Reason: To set FifoThroughputLimit to "
+        "perMessageGroupId, the DeduplicationScope must be messageGroup.",
     )
 
 

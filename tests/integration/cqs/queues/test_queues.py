@@ -170,7 +170,7 @@ async def test_list(sqs: Sqs) -> None:
     [
         (
             {"MaxResults": 1_001},
-            "Value 1001 for parameter MaxResults is invalid. Reason: MaxResults must be an integer between 1 and 1000.",
+            "Value for parameter MaxResults is invalid. Reason: MaxResults must be an integer between 1 and 1000.",
         ),
         ({"MaxResults": 0}, None),
         ({"NextToken": "garbage!"}, "Invalid or expired next token."),

@@ -155,7 +155,10 @@ async def test_values_taken(wire: Wire, fifo: bool, name: str, values: dict[str,
 async def test_throughput_per_group(wire: Wire) -> None:
     queue = await created(wire, True)
     alone = {"FifoThroughputLimit": "perMessageGroupId"}
-    text = "The perMessageGroupId value is allowed only when the value for DeduplicationScope is messageGroup"
+    text = (
+        "Invalid value for the parameter FifoThroughputLimit. Reason: To set FifoThroughputLimit to perMessageGroupId, "
+        "the DeduplicationScope must be messageGroup."
+    )
     await wire.refuses(modelled("InvalidAttributeValue", text), "SetQueueAttributes", **queue, Attributes=alone)
     await wire("SetQueueAttributes", **queue, Attributes=alone | {"DeduplicationScope": "messageGroup"})
     assert await shown(wire, queue, "FifoThroughputLimit") == alone
