@@ -94,7 +94,7 @@ deb: wheel ## the Debian package, in build/debian: the program with its own envi
 sbom: $(VENV)/tools/sbom.done ## what each lock file installs, as CycloneDX in build/sbom
 	@mkdir -p build/sbom
 	for lock in core cluster pipeline otel; do \
-	  $(VENV)/tools/sbom/bin/cyclonedx-py requirements --pyproject pyproject.toml --output-reproducible \
+	  PYTHONWARNINGS=ignore::UserWarning $(VENV)/tools/sbom/bin/cyclonedx-py requirements --pyproject pyproject.toml --output-reproducible \
 	    --output-file build/sbom/$$lock.cdx.json requirements/$$lock.lock || exit 1; \
 	done
 

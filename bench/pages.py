@@ -1,16 +1,19 @@
-"""Measures how long pages take to answer with 10,000 queues, 1,000 topics and 100,000 subscriptions of one account.
+"""Measures how long pages take to answer with 10,000 queues, 1,000,000 messages, 1,000 topics and 100,000 subscriptions
+of one account.
 
-    python -m bench.pages [--queues 10000] [--subscriptions 100000] [--rounds 20]
+    python -m bench.pages [--queues 10000] [--messages 1000000] [--subscriptions 100000] [--events-mib 256]
 
-The data are written into the store before the service starts. Half of the subscriptions are those of one topic. The
-times are those of a client with one connection: the median, and the slowest of all rounds. Some 4 MiB of events are
-written too, as much as a page reads.
+The data are written into the store before the service starts. Half of the messages are in one queue, half of the
+subscriptions are those of one topic, and each tenth queue has a dead-letter queue of its own. The times are those of a
+client with one connection: the median, and the slowest of all rounds. Events of an hour are written, too. A recent
+message is one of the newest 4 MiB of them, which most pages read; the oldest is the first of all.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import json
 import statistics
 import time
 import uuid
@@ -25,6 +28,7 @@ from cns.subscriptions.subscription import Subscription, SubscriptionState
 from cns.topics.topic import Topic
 from cns_backend.backend import Backend
 from cns_backend.store_host import StoreHost
+from cns_common.clock import Clock
 from cns_common.configuration.settings import Settings
 from cns_common.events.newest import RECENT_BYTES_MAX
 from cns_common.events.schema import DeliveryAttempted, DeliveryDelivered, PublishAccepted
@@ -32,7 +36,8 @@ from cns_common.events.segment import SegmentLimits
 from cns_common.events.writer import SegmentWriter
 from cns_common.ids import hex_id
 from cns_common.metrics.catalogue import EVENTS_WRITTEN
-from cqs.queues.model import Queue
+from cqs.engines.contract import Entry, QueueRef
+from cqs.queues.model import Body, Queue, encode_body
 from tests.acceptance.running import Up, running
 from tests.waiting import wait_until
 
@@ -42,6 +47,11 @@ TOPICS = 1_000
 LARGE = "topic-00000"
 AT_ONCE = 500
 EVENT_BYTES = 400
+EVENTS_EACH = 3
+"""Events of one message."""
+MESSAGE_BYTES = 100
+HOUR_MS = 3_600_000
+RETENTION_MS = 4 * 86_400_000
 WRITTEN_S = 60.0
 LIMITS = SegmentLimits(segment_bytes_max=16 << 20, segment_age_s=3600, retention_s=86_400, bytes_max=1 << 30)
 
@@ -49,7 +59,9 @@ LIMITS = SegmentLimits(segment_bytes_max=16 << 20, segment_age_s=3600, retention
 def main() -> None:
     parser = argparse.ArgumentParser(prog="bench.pages")
     parser.add_argument("--queues", type=int, default=10_000)
+    parser.add_argument("--messages", type=int, default=1_000_000)
     parser.add_argument("--subscriptions", type=int, default=100_000)
+    parser.add_argument("--events-mib", type=int, default=256)
     parser.add_argument("--rounds", type=int, default=20)
     options = parser.parse_args()
     with TemporaryDirectory() as directory:
@@ -57,18 +69,24 @@ def main() -> None:
         with running(data) as service:
             keys = service.environment
             account = service.client("sts", region_name=REGION).get_caller_identity()["Account"]
-        message = asyncio.run(_fill(data, account, options.queues, options.subscriptions))
+        events = options.events_mib * 1024 * 1024 // EVENT_BYTES
+        filled = _fill(data, account, options.queues, options.messages, options.subscriptions, events)
+        recent, oldest = asyncio.run(filled)
         with running(data) as service:
-            _measure(service, keys, message, options.rounds)
+            _measure(service, keys, {recent: "RECENT", oldest: "OLDEST"}, options.rounds)
 
 
-async def _fill(data: Path, account: str, queues: int, subscriptions: int) -> str:
-    """Returns the id of a message that events are about."""
+async def _fill(
+    data: Path, account: str, n_queues: int, messages: int, subscriptions: int, events: int
+) -> tuple[str, str]:
+    """Returns the ids of two messages that events are about: a recent one, and the oldest."""
     host = StoreHost(Settings(data=data))
     host.database.start(asyncio.get_running_loop())
     backend = host.backend
     now_ms = backend.clock.now_ms()
-    await _all([_queue(account, n, backend.default_engine, now_ms) for n in range(queues)], backend.queues.create)
+    queues = [_queue(account, n, backend.default_engine, now_ms) for n in range(n_queues)]
+    await _all(queues, backend.queues.create)
+    await _fill_queues(backend, queues, messages)
     topics = [
         Topic(id=hex_id(), account=account, region=REGION, name=f"topic-{n:05}", created_ms=now_ms)
         for n in range(TOPICS)
@@ -76,9 +94,9 @@ async def _fill(data: Path, account: str, queues: int, subscriptions: int) -> st
     await _all(topics, backend.topics.create)
     made = [_subscription(topics[0 if n % 2 else n % TOPICS], n, account, now_ms) for n in range(subscriptions)]
     await _all(made, lambda one: backend.subscriptions.create(one, None))
-    message = _write_events(data, backend, topics[0], made)
+    written = _write_events(data, backend, topics[0], made, events)
     await host.database.close()
-    return message
+    return written[-RECENT_BYTES_MAX // EVENT_BYTES // EVENTS_EACH // 2], written[0]
 
 
 async def _all(records: Sequence[Record], create: Callable[[Record], Awaitable[object]]) -> None:
@@ -86,7 +104,26 @@ async def _all(records: Sequence[Record], create: Callable[[Record], Awaitable[o
         await asyncio.gather(*[create(record) for record in records[start : start + AT_ONCE]])
 
 
+async def _fill_queues(backend: Backend, queues: Sequence[Queue], messages: int) -> None:
+    each = messages // 2 // len(queues)
+    for n, queue in enumerate(queues):
+        q = QueueRef(queue.id, fifo=False, retention_ms=RETENTION_MS)
+        left = each + (messages // 2 if n == len(queues) // 2 else 0)
+        while left > 0:
+            now_ms = backend.clock.now_ms()
+            entries = [_entry(queue.account, now_ms) for _ in range(min(left, AT_ONCE))]
+            await backend.engines[queue.engine].send(q, entries, now_ms)
+            left -= len(entries)
+
+
+def _entry(sender: str, now_ms: int) -> Entry:
+    body = Body(text="m" * MESSAGE_BYTES, md5="0" * 32, sender=sender, sent_at_ms=now_ms)
+    return Entry(str(uuid.uuid4()), encode_body(body), now_ms, now_ms)
+
+
 def _queue(account: str, n: int, engine: str, now_ms: int) -> Queue:
+    target = f"arn:aws:sqs:{REGION}:{account}:queue-{n + 1:05}"
+    redrive = json.dumps({"deadLetterTargetArn": target, "maxReceiveCount": 3})
     return Queue(
         id=hex_id(),
         account=account,
@@ -95,6 +132,7 @@ def _queue(account: str, n: int, engine: str, now_ms: int) -> Queue:
         engine=engine,
         created_ms=now_ms,
         modified_ms=now_ms,
+        attributes={"RedrivePolicy": redrive} if n % 10 == 0 else {},
     )
 
 
@@ -112,11 +150,16 @@ def _subscription(topic: Topic, n: int, account: str, now_ms: int) -> Subscripti
     )
 
 
-def _write_events(data: Path, backend: Backend, topic: Topic, subscriptions: list[Subscription]) -> str:
-    writer = SegmentWriter(data / "events", "bench", backend.clock, LIMITS)
-    message = ""
-    for n in range(2 * RECENT_BYTES_MAX // (3 * EVENT_BYTES)):
-        at_ms, message, arn = backend.clock.now_ms(), str(uuid.uuid4()), subscriptions[n % len(subscriptions)].arn
+def _write_events(
+    data: Path, backend: Backend, topic: Topic, subscriptions: list[Subscription], events: int
+) -> list[str]:
+    """Returns the ids of the messages."""
+    now_ns = [(backend.clock.now_ms() - HOUR_MS) * 1_000_000]
+    clock = Clock(wall_ns=lambda: now_ns[0], monotonic_ns=lambda: now_ns[0])
+    writer = SegmentWriter(data / "events", "bench", clock, LIMITS)
+    messages = [str(uuid.uuid4()) for _ in range(events // EVENTS_EACH)]
+    for n, message in enumerate(messages):
+        at_ms, arn = now_ns[0] // 1_000_000, subscriptions[n % len(subscriptions)].arn
         accepted = PublishAccepted(
             at_ms=at_ms,
             message_id=message,
@@ -152,17 +195,19 @@ def _write_events(data: Path, backend: Backend, topic: Topic, subscriptions: lis
         )
         for event in (accepted, attempted, delivered):
             writer.emit(event)
+        now_ns[0] += HOUR_MS * 1_000_000 // len(messages)
         if n % AT_ONCE == 0:  # the writer's buffer is bounded
-            _wait_written(writer, 3 * (n + 1))
+            _wait_written(writer, EVENTS_EACH * (n + 1))
     writer.close()
-    return message
+    return messages
 
 
 def _wait_written(writer: SegmentWriter, n: int) -> None:
     wait_until(lambda: EVENTS_WRITTEN.sample(n) in writer.samples(), WRITTEN_S)
 
 
-def _measure(service: Up, keys: dict[str, str], message: str, rounds: int) -> None:
+def _measure(service: Up, keys: dict[str, str], messages: dict[str, str], rounds: int) -> None:
+    """`messages` maps ids to how the table names them."""
     paths = (
         *("/ui/queues", "/ui/queues?prefix=queue-09", "/ui/queues/queue-05000", "/ui/topics", f"/ui/topics/{LARGE}"),
         *(
@@ -171,7 +216,8 @@ def _measure(service: Up, keys: dict[str, str], message: str, rounds: int) -> No
             "/ui/dead-letters",
             "/ui/endpoints",
             "/ui/service",
-            f"/ui/messages/{message}",
+            *(f"/ui/messages/{message}" for message in messages),
+            f"/ui/topics/{LARGE}/subscriptions/{uuid.UUID(int=0)}",
         ),
     )
     print("| page | median, ms | slowest, ms | KiB |\n|---|---|---|---|")
@@ -184,7 +230,8 @@ def _measure(service: Up, keys: dict[str, str], message: str, rounds: int) -> No
                 began = time.perf_counter()
                 answer = http.get(path).raise_for_status()
                 took.append((time.perf_counter() - began) * 1000)
-            name = path.replace(message, "ID")
+            *folders, last = path.split("/")
+            name = "/".join([*folders, messages.get(last, last)])
             print(
                 f"| `{name}` | {statistics.median(took):.0f} | {max(took):.0f} | {len(answer.content) // 1024} |",
                 flush=True,

@@ -5,17 +5,20 @@ from __future__ import annotations
 from cns_common.errors import StartError
 
 EXIT_EXTRA_MISSING = 77
-_COMMANDS = {
-    "cassandra": "make install-cluster",
-    "hiredis": "make install-cluster",
-    "celery": "make install-cluster",
-    "opentelemetry": "pip install 'cns[otel]'",
-}
+_EXTRAS = {"cassandra": "cluster", "hiredis": "cluster", "celery": "cluster", "opentelemetry": "otel"}
+"""The extra of the package that has a module."""
+_MADE = ("cluster", "pipeline")
+
+
+def how_to_install(extra: str) -> str:
+    """The command that installs an extra: of a wheel, and for those with the source."""
+    from_source = f", with its source `make install-{extra}`" if extra in _MADE else ""
+    return f"`pip install 'cns[{extra}]'`{from_source}"
 
 
 def extra_missing(error: ModuleNotFoundError) -> StartError:
     """The error for a missing module of an extra. Raises `error` again for any other module."""
-    command = _COMMANDS.get((error.name or "").partition(".")[0])
-    if command is None:
+    extra = _EXTRAS.get((error.name or "").partition(".")[0])
+    if extra is None:
         raise error
-    return StartError(f"{error.name} is not installed: run `{command}`", EXIT_EXTRA_MISSING)
+    return StartError(f"{error.name} is not installed: run {how_to_install(extra)}", EXIT_EXTRA_MISSING)

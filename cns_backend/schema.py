@@ -15,6 +15,7 @@ import cqs.engines.cassandra.schema
 import cqs.stores.cassandra.move_tasks
 import cqs.stores.cassandra.schema
 from cns_backend.engines import CLUSTER_ENGINES
+from cns_common.aws.auth.accounts_cassandra import enter_all_names
 from cns_common.cassandra.connection import CassandraAddress
 from cns_common.cassandra.schema import additions, differences, keyspace_text, read_table, read_tables
 from cns_common.cassandra.session import Cassandra
@@ -37,7 +38,8 @@ TABLES: tuple[str, ...] = (
 
 
 async def apply(address: CassandraAddress, replication: int) -> None:
-    """Create the missing keyspace, tables and columns. Existing ones are not changed."""
+    """Create the missing keyspace, tables and columns; existing ones are not changed. Enter the owners' names of an
+    earlier version into the new table."""
     bare = await Cassandra.open(address, keyspace=False)
     try:
         await bare.run_schema(keyspace_text(address, replication))
@@ -45,10 +47,13 @@ async def apply(address: CassandraAddress, replication: int) -> None:
         await bare.close()
     cassandra = await Cassandra.open(address)
     try:
+        before = await read_tables(cassandra, address.keyspace)
         for text in TABLES:
             await cassandra.run_schema(text)
         for text in (await _additions(cassandra, address.keyspace)).values():
             await cassandra.run_schema(text)
+        if "accounts" in before:  # a new keyspace may not have the replicas yet that a read needs
+            await enter_all_names(cassandra)
     finally:
         await cassandra.close()
 

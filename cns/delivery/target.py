@@ -27,6 +27,9 @@ OWN_FEEDBACK = ("sms", "application")
 """Protocols for which account or application decide about status logging, which is read at each delivery."""
 TARGETS_CACHED_MAX = 20_000
 TOPICS_CACHED_MAX = 10_000
+PAUSED_CACHED_MAX = 5_000
+"""Targets of paused subscriptions, and topics of these. They have a cache of their own, because the lanes of all paused
+subscriptions are looked at again and again, and would evict the targets that messages are sent to."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,8 +123,8 @@ class TargetCache:
     def __init__(self, topics: TopicStore, subscriptions: SubscriptionStore) -> None:
         self._topic_store = topics
         self._subscription_store = subscriptions
-        self._targets: BoundedCache[str, Target] = BoundedCache(TARGETS_CACHED_MAX)
-        self._topics: BoundedCache[str, Topic] = BoundedCache(TOPICS_CACHED_MAX)
+        self._active = _CachedTargets(TARGETS_CACHED_MAX, TOPICS_CACHED_MAX)
+        self._paused = _CachedTargets(PAUSED_CACHED_MAX, PAUSED_CACHED_MAX)
         self._changes = 0
         self.changed: list[Callable[[str], None]] = []
         """Callbacks, called with the ARN of a subscription whose target is to be read again."""
@@ -132,51 +135,82 @@ class TargetCache:
 
     async def find(self, arns: Sequence[str]) -> list[Target]:
         """The targets that exist, in the order of `arns`."""
-        missing = [arn for arn in arns if self._targets.get(arn) is None]
+        missing = [arn for arn in arns if self._cached(arn) is None]
         fresh = {target.arn: target for target in await self._read(missing)} if missing else {}
-        found = [self._targets.get(arn) or fresh.get(arn) for arn in arns]
+        found = [self._cached(arn) or fresh.get(arn) for arn in arns]
         return [target for target in found if target is not None]
 
     def forget_all(self) -> None:
         """Invalidate everything after a lost connection: callbacks may have been missed."""
         self._changes += 1
-        self._targets.clear()
-        self._topics.clear()
+        for cached in (self._active, self._paused):
+            cached.clear()
         for callback in self.all_changed:
             callback()
+
+    def _cached(self, arn: str) -> Target | None:
+        return self._active.get(arn) or self._paused.get(arn)
 
     async def _read(self, arns: Sequence[str]) -> list[Target]:
         changes = self._changes
         subscriptions = await self._subscription_store.get(arns)
-        targets = [target_of(one, await self._topic(one.topic_arn)) for one in subscriptions]
-        if changes == self._changes:  # else a change came during the read, which may be older
-            for target in targets:
+        topics = {arn: await self._topic(arn) for arn in {one.topic_arn for one in subscriptions}}
+        targets = [target_of(one, topics[one.topic_arn]) for one in subscriptions]
+        if changes == self._changes:  # else a change came during the reads, which may be older
+            for target, subscription in zip(targets, subscriptions, strict=True):
                 if target.confirmed:  # a confirmation that is announced late must not lose publishes after it
-                    self._targets.put(target.arn, target)
+                    cached = self._paused if target.paused else self._active
+                    cached.put(target, topics[subscription.topic_arn])
         return targets
 
     async def _topic(self, arn: str) -> Topic | None:
-        topic = self._topics.get(arn)
-        if topic is None:
-            changes = self._changes
-            topic = await self._topic_store.get(arn)
-            if topic is not None and changes == self._changes:  # as above
-                self._topics.put(arn, topic)
-        return topic
+        return self._active.topic(arn) or self._paused.topic(arn) or await self._topic_store.get(arn)
 
     def _topic_changed(self, arn: str) -> None:
-        """A topic's policy is part of the targets of all its subscriptions. A topic that is not cached has no targets
-        here."""
         self._changes += 1
-        if self._topics.get(arn) is not None or len(self._topics) == TOPICS_CACHED_MAX:
-            self._topics.forget(arn)
-            self._targets.clear()
+        for cached in (self._active, self._paused):
+            cached.forget_topic(arn)
 
     def _subscription_changed(self, arn: str) -> None:
         self._changes += 1
-        self._targets.forget(arn)
+        for cached in (self._active, self._paused):
+            cached.forget(arn)
         for callback in self.changed:
             callback(arn)
+
+
+class _CachedTargets:
+    """A bounded number of targets, and the topics that they were made with."""
+
+    def __init__(self, targets_max: int, topics_max: int) -> None:
+        self._targets: BoundedCache[str, Target] = BoundedCache(targets_max)
+        self._topics: BoundedCache[str, Topic] = BoundedCache(topics_max)
+        self._topics_max = topics_max
+
+    def get(self, arn: str) -> Target | None:
+        return self._targets.get(arn)
+
+    def topic(self, arn: str) -> Topic | None:
+        return self._topics.get(arn)
+
+    def put(self, target: Target, topic: Topic | None) -> None:
+        self._targets.put(target.arn, target)
+        if topic is not None:
+            self._topics.put(topic.arn, topic)
+
+    def forget(self, arn: str) -> None:
+        self._targets.forget(arn)
+
+    def forget_topic(self, arn: str) -> None:
+        """Forget a topic that changed, and all targets: its policy is part of those of its subscriptions. A topic that
+        is not cached has no targets here, unless it was evicted."""
+        if self._topics.get(arn) is not None or len(self._topics) == self._topics_max:
+            self._topics.forget(arn)
+            self._targets.clear()
+
+    def clear(self) -> None:
+        self._targets.clear()
+        self._topics.clear()
 
 
 def _feedback(topic_attributes: Mapping[str, str], protocol: str) -> Feedback | None:

@@ -131,6 +131,7 @@ class SubscribeHandler:
         current = subscription
         for _ in range(UPDATE_TRIES_MAX):
             if current.state is SubscriptionState.CONFIRMED:
+                call.changed = False
                 return
             token = self._confirmations.new_token(current)
             renewed = replace(current, expires_ms=token.expires_ms, version=current.version + 1)

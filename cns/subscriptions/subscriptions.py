@@ -58,6 +58,7 @@ class Subscriptions:
             after = replace(before, attributes=attributes, version=before.version + 1)
             check_firehose_role(call, after)
             await check_changed_filter(self._store, self._quotas, before, after)
+            call.changed = attributes != before.attributes
             if await self._store.replace(after, before.version, None):
                 return
         raise concurrent_access()

@@ -20,6 +20,7 @@ class DataProtection:
     async def put(self, call: Call, arn: str, policy: str) -> None:
         await self._access.topic(call, arn, "PutDataProtectionPolicy", "ResourceArn")
         check_policy(policy)
+        call.changed = False
 
     async def get(self, call: Call, arn: str) -> str:
         await self._access.topic(call, arn, "GetDataProtectionPolicy", "ResourceArn")

@@ -96,10 +96,11 @@ class Topics:
         changes = check_change(view.topic, name, text)
         if int(changes.get("MaximumMessageSize") or 0) > MESSAGE_BYTES_DEFAULT:
             await large_messages.check_topic(self._subscriptions, arn)
-        await self._change(view.topic, changes)
+        call.changed = await self._change(view.topic, changes)
 
-    async def _change(self, topic: Topic, changes: Mapping[str, str]) -> None:
-        """Change attributes. Start an archive, or drop it, if the ArchivePolicy was set or removed."""
+    async def _change(self, topic: Topic, changes: Mapping[str, str]) -> bool:
+        """Change attributes. Start an archive, or drop it, if the ArchivePolicy was set or removed. Returns whether
+        an attribute has another value than before."""
         ended: list[Archive | None] = []
 
         def change_topic(topic: Topic) -> Topic:
@@ -108,9 +109,10 @@ class Topics:
             ended.append(None if after.archive == topic.archive else topic.archive)
             return after
 
-        await self._update(topic, change_topic)
+        changed = await self._update(topic, change_topic)
         if ended[-1] is not None:
             await self._archives.drop(ended[-1].id)
+        return changed
 
     async def list_arns(self, call: Call, token: str | None) -> tuple[Sequence[str], str | None]:
         """A page of the caller's topics, and the token of the next page."""
@@ -127,19 +129,21 @@ class Topics:
             raise invalid_parameter("Label")
         if not all(_ACCOUNT.fullmatch(account) for account in accounts):
             raise invalid_parameter("A provided account ID is not valid")
-        await self._update_policy(view.topic, lambda topic, text: with_grant(text, topic, label, accounts, actions))
+        call.changed = await self._update_policy(
+            view.topic, lambda topic, text: with_grant(text, topic, label, accounts, actions)
+        )
 
     async def remove_permission(self, call: Call, arn: str, label: str) -> None:
         view = await self._access.topic(call, arn, "RemovePermission")
-        await self._update_policy(view.topic, lambda _, text: without_grant(text, label))
+        call.changed = await self._update_policy(view.topic, lambda _, text: without_grant(text, label))
 
-    async def _update_policy(self, topic: Topic, change: Callable[[Topic, str], str]) -> None:
+    async def _update_policy(self, topic: Topic, change: Callable[[Topic, str], str]) -> bool:
         def change_topic(topic: Topic) -> Topic:
             before = topic.attributes.get("Policy") or default_policy_text(topic)
             after = change(topic, before)
             return topic if after == before else replace(topic, attributes={**topic.attributes, "Policy": after})
 
-        await self._update(topic, change_topic)
+        return await self._update(topic, change_topic)
 
     # -- tags ---------------------------------------------------------------------------------------------------------
 
@@ -148,11 +152,11 @@ class Topics:
 
     async def tag(self, call: Call, arn: str, tags: Mapping[str, str]) -> None:
         topic = await self._taggable_topic(call, arn, "TagResource")
-        await self._update(topic, lambda topic: replace(topic, tags=with_tags(topic.tags, tags)))
+        call.changed = await self._update(topic, lambda topic: replace(topic, tags=with_tags(topic.tags, tags)))
 
     async def untag(self, call: Call, arn: str, keys: Sequence[str]) -> None:
         topic = await self._taggable_topic(call, arn, "UntagResource")
-        await self._update(
+        call.changed = await self._update(
             topic,
             lambda topic: replace(topic, tags={key: value for key, value in topic.tags.items() if key not in keys}),
         )
@@ -174,17 +178,18 @@ class Topics:
             raise RequestError("TopicLimitExceeded", "Topic limit exceeded")
         return await self._store.create(topic)
 
-    async def _update(self, topic: Topic, change: Callable[[Topic], Topic]) -> None:
-        """Store `change(topic)`. If another change came first, repeat it on the new record."""
+    async def _update(self, topic: Topic, change: Callable[[Topic], Topic]) -> bool:
+        """Store `change(topic)`. If another change came first, repeat it on the new record. Returns whether the two
+        differ."""
         current: Topic | None = topic
         for _ in range(UPDATE_TRIES_MAX):
             if current is None:
                 raise no_such_topic()
             after = change(current)
             if after is current:
-                return
+                return False
             if await self._store.replace(replace(after, version=current.version + 1), current.version):
-                return
+                return after != current
             current = await self._store.get(topic.arn)
         raise concurrent_access()
 

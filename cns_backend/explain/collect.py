@@ -1,10 +1,15 @@
-"""Collects the traces of one message: queues first, then stores, then events, so that a moving job is not missed."""
+"""Collects the traces of one message: queues first, then events and stores, so that a moving job is not missed.
+
+Processes write events within `FLUSH_INTERVAL_S`. Unless the events that are written already say how it ended for each
+subscription, the collection is repeated after that time, so that it has all events of jobs that have left the queues.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 from typing import NamedTuple
 
 from cns.delivery.envelope import MessageType
@@ -18,13 +23,22 @@ from cns_backend.explain.histories import MessageTrace, Snapshot, histories
 from cns_backend.explain.model import DeliveryStatus, Explanation, SearchSummary
 from cns_backend.explain.queue_search import QueueSearch, notification_in, search_queues
 from cns_common.events.schema import DeliveryAttempted, DeliveryDeadLettered, DeliveryDelivered, NotificationDropped
-from cns_common.events.search import SearchResult, search_segments
+from cns_common.events.search import SearchResult, search_back_to_publish, search_segments
 from cns_common.file_writer import FLUSH_INTERVAL_S
 
 ARCHIVE_PAGE = 100
 ARCHIVE_PAGES_MAX = 100
 EVENT_DELAY_MS_MAX = 5_000
 """The longest time between a publish and its first event."""
+SETTLED = frozenset(DeliveryStatus) - {
+    DeliveryStatus.UNKNOWN,
+    DeliveryStatus.WAITING,
+    DeliveryStatus.UNDER_WAY,
+    DeliveryStatus.QUARANTINED,
+}
+"""No event that is yet to be written changes such a status."""
+QUIET_MS = 10_000
+"""The events of a message this old are taken as written if no queue has a job with it and the question is `quick`."""
 EVENTS_WITH_TYPE = (DeliveryAttempted, DeliveryDelivered, DeliveryDeadLettered, NotificationDropped)
 
 
@@ -34,6 +48,7 @@ class Question(NamedTuple):
     subscription: str = ""  # ARN; '' for all
     ago_ms: int = 0  # age of the oldest events to search; 0: back to the publish, or all
     subscriptions_max: int = SUBSCRIPTIONS_MAX  # of the topic to read; and of failed and other ones to read events of
+    quick: bool = False  # for a page: read events back to the publish, wait for late ones of a new message only
 
 
 class Findings(NamedTuple):
@@ -61,7 +76,30 @@ class Findings(NamedTuple):
 async def explain(backend: Backend, source: EventSource, question: Question) -> Explanation:
     """Return what is known of the message now, and what is not."""
     asked_ms = backend.clock.now_ms()
-    findings = await _find(backend, source, question, asked_ms)
+    in_queues = await search_queues(backend.engine, question.message_id, asked_ms)
+    now_s = asyncio.get_running_loop().time
+    written_s = now_s() + FLUSH_INTERVAL_S
+    explanation = await _explain(backend, source, question, asked_ms, in_queues)
+    if _is_settled(explanation, in_queues, question):
+        return explanation
+    await asyncio.sleep(max(written_s - now_s(), 0))
+    return await _explain(backend, source, question, asked_ms, in_queues)
+
+
+def _is_settled(explanation: Explanation, in_queues: QueueSearch, question: Question) -> bool:
+    """Whether events that are not written yet are not needed."""
+    if explanation.accepted is None or in_queues.found or in_queues.unreadable:
+        return False
+    if question.quick and explanation.asked_ms - explanation.began_ms >= QUIET_MS:
+        return True
+    is_complete = bool(explanation.totals) or not explanation.accepted.jobs
+    return is_complete and SETTLED.issuperset(explanation.totals)
+
+
+async def _explain(
+    backend: Backend, source: EventSource, question: Question, asked_ms: int, in_queues: QueueSearch
+) -> Explanation:
+    findings = await _find(backend, source, question, asked_ms, in_queues)
     topic_arn = question.topic or _topic_arn(findings)
     topic = await backend.topics.get(topic_arn) if topic_arn else None
     if findings.notification is None and topic is not None:
@@ -117,8 +155,9 @@ async def explain(backend: Backend, source: EventSource, question: Question) -> 
     )
 
 
-async def _find(backend: Backend, source: EventSource, question: Question, now_ms: int) -> Findings:
-    in_queues = await search_queues(backend.engine, question.message_id, now_ms)
+async def _find(
+    backend: Backend, source: EventSource, question: Question, now_ms: int, in_queues: QueueSearch
+) -> Findings:
     notification = next(filter(None, map(notification_in, in_queues.found)), None)
     text_in = "job" if notification is not None else ""
     if notification is None:
@@ -127,17 +166,14 @@ async def _find(backend: Backend, source: EventSource, question: Question, now_m
     since_ms = notification.timestamp_ms if notification is not None else 0
     if question.ago_ms:
         since_ms = max(now_ms - question.ago_ms, since_ms)
-    await asyncio.sleep(FLUSH_INTERVAL_S)  # until earlier events are written
     loop = asyncio.get_running_loop()
     began_s = loop.time()
-    in_events = await asyncio.to_thread(
-        search_segments,
-        source.directories,
-        question.message_id,
-        since_ms,
-        question.subscription,
-        question.subscriptions_max,
-    )
+    which = (question.subscription, question.subscriptions_max)
+    if question.quick:
+        searching = partial(search_back_to_publish, source.directories, question.message_id, *which)
+    else:
+        searching = partial(search_segments, source.directories, question.message_id, since_ms, *which)
+    in_events = await asyncio.to_thread(searching)
     took_ms = int((loop.time() - began_s) * 1000)
     trace = MessageTrace()
     for job in in_queues.found:

@@ -11,6 +11,7 @@ import socket
 import subprocess
 from pathlib import Path
 
+from cns_backend.optional_dependencies import how_to_install
 from cns_cli.doctor.findings import Finding, ok, problem, warning
 from cns_common.configuration.settings import Settings
 from cns_common.process.supervisor import STATUS_FILE, read_status
@@ -83,7 +84,7 @@ def check_disk(settings: Settings) -> Finding:
 def check_java() -> Finding:
     """Java, which only the pipeline of reports needs."""
     if importlib.util.find_spec("pyspark") is None:
-        return ok("java", "not needed: the pipeline is not installed (`make install-pipeline` installs it)")
+        return ok("java", f"not needed: the pipeline is not installed; to install it, {how_to_install('pipeline')}")
     home = os.environ.get("JAVA_HOME")  # noqa: TID251  # Java's variable
     java = shutil.which(str(Path(home, "bin", "java")) if home else "java")
     mend = f"install Java {JAVA_WANTED}, or set JAVA_HOME; only `cns pipeline` needs it"

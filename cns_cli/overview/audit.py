@@ -21,6 +21,7 @@ from cns_common.errors import StartError
 
 EXIT_USAGE = 2
 SHOWN = 100
+UNCHANGED = ", nothing changed"
 
 
 def audit(
@@ -59,7 +60,7 @@ def audit(
         print(f"cns: no such act is in {settings.acts_path}", file=sys.stderr)
 
 
-def _members(act: AdministrativeAct) -> dict[str, str | int]:
+def _members(act: AdministrativeAct) -> dict[str, str | int | bool]:
     return {
         "at": act.at_ms,
         "action": act.action,
@@ -71,6 +72,7 @@ def _members(act: AdministrativeAct) -> dict[str, str | int]:
         "address": act.address,
         "via": act.via,
         "result": act.result,
+        "unchanged": act.unchanged,
         "requestId": act.request_id,
     }
 
@@ -79,4 +81,6 @@ def _line(act: AdministrativeAct) -> str:
     who = act.principal or "nobody"
     where = f" from {act.address}" if act.address else ""
     parts = [timestamp_text(act.at_ms), act.action, act.target, f"({act.detail})" if act.detail else ""]
-    return " ".join([*filter(None, parts), f"by {who}{where} via {act.via}: {act.result}"])
+    return " ".join(
+        [*filter(None, parts), f"by {who}{where} via {act.via}: {act.result}{UNCHANGED if act.unchanged else ''}"]
+    )

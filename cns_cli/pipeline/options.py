@@ -14,7 +14,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from cns_backend.optional_dependencies import EXIT_EXTRA_MISSING
+from cns_backend.optional_dependencies import EXIT_EXTRA_MISSING, how_to_install
 from cns_cli.durations import duration_ms
 from cns_common.errors import StartError
 from cns_pipeline.arguments import Outcome, exit_code
@@ -70,7 +70,7 @@ def run_job(work: Callable[[], Outcome], *, json: bool, by_spark: bool = True) -
 def check_tools() -> None:
     """Raise a StartError that says what to install if PySpark or Java is missing."""
     if find_spec("pyspark") is None:
-        raise _missing("PySpark is not installed: run `make install-pipeline`")
+        raise _missing(f"PySpark is not installed: run {how_to_install('pipeline')}")
     home = os.environ.get("JAVA_HOME")  # noqa: TID251  # Java's variable
     java = str(Path(home, "bin", "java")) if home else "java"
     if shutil.which(java) is None:

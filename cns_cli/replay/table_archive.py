@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
-from cns_backend.optional_dependencies import EXIT_EXTRA_MISSING
+from cns_backend.optional_dependencies import EXIT_EXTRA_MISSING, how_to_install
 from cns_cli.replay.model import PAGE_MESSAGES, PastMessage
 from cns_common.data_directory import EXIT_DATA_UNUSABLE
 from cns_common.errors import StartError
@@ -96,5 +96,5 @@ def _import_duckdb() -> Any:
     try:
         import duckdb
     except ModuleNotFoundError:
-        raise StartError("DuckDB is not installed: run `make install-pipeline`", EXIT_EXTRA_MISSING) from None
+        raise StartError(f"DuckDB is not installed: run {how_to_install('pipeline')}", EXIT_EXTRA_MISSING) from None
     return duckdb

@@ -41,6 +41,7 @@ class AdministrativeAct(
     address: str = ""  # IP address of the caller; empty for a command
     via: Face
     result: str  # OK, UNKNOWN, or the code of the error
+    unchanged: bool = False  # everything was as the caller wants it: nothing was done
     request_id: str = ""
 
 

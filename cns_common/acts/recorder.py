@@ -97,7 +97,7 @@ class ActRecorder:
     ) -> None:
         """Record what was done, or how it failed. Of acts that failed or changed nothing, only some are recorded: see
         `FailureLimit`."""
-        act = self._act(actor, action, target, detail, result)
+        act = self._act(actor, action, target, detail, result, unchanged=not changed)
         failed = result not in (OK, UNKNOWN) or not changed or action in CHANGE_NOTHING
         if failed:
             left_out = self._failures.admit(actor)
@@ -137,7 +137,9 @@ class ActRecorder:
         detail = f"{source.acts} further acts that failed or changed nothing were not recorded"
         return self._act(source.last, LEAVE_OUT, "", detail, THROTTLED)
 
-    def _act(self, actor: Actor, action: str, target: str, detail: str, result: str) -> AdministrativeAct:
+    def _act(
+        self, actor: Actor, action: str, target: str, detail: str, result: str, *, unchanged: bool = False
+    ) -> AdministrativeAct:
         return AdministrativeAct(
             at_ms=self._clock.now_ms(),
             action=action,
@@ -149,6 +151,7 @@ class ActRecorder:
             address=actor.address,
             via=actor.via,
             result=result,
+            unchanged=unchanged,
             request_id=actor.request_id,
         )
 

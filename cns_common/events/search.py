@@ -7,6 +7,7 @@ never written, or that was in a segment removed for its age.
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterator, Sequence
 from itertools import chain
 from pathlib import Path
@@ -14,15 +15,24 @@ from typing import NamedTuple
 
 import msgspec
 
+from cns_common.events.backwards import folders_backwards
 from cns_common.events.files import SEALED, folder_at, open_segment
-from cns_common.events.schema import SCHEMA_VERSION, Event, NotificationEvent, Origin, SegmentSealed
+from cns_common.events.schema import SCHEMA_VERSION, Event, NotificationEvent, Origin, PublishAccepted, SegmentSealed
 
 BLOCK_BYTES = 4 * 1024 * 1024
 HOUR_MS = 3_600_000
+EARLY_MS = 10_000
+"""An event of a message may have been written so long before the one of its publish: processes buffer events."""
 _SUBSCRIPTION = re.compile(rb'"subscription":"([^"]+)"')
 _FAILED = (b'"outcome":"failed"', b'"event":"delivery.dead_lettered"', b'"event":"notification.dropped"')
 _NAME = re.compile(rf"((?P<process>.+)-(?P<boot>[^-]+)-(?P<first>\d+)){re.escape(SEALED)}(?:\.open)?")
 
+
+class _Timed(msgspec.Struct, frozen=True):
+    at_ms: int
+
+
+_timed_decoder = msgspec.json.Decoder(_Timed)
 _event_decoder = msgspec.json.Decoder(Event)
 _origin_decoder = msgspec.json.Decoder(Origin)
 _sealed_decoder = msgspec.json.Decoder(SegmentSealed)
@@ -105,35 +115,75 @@ def search_segments(
 ) -> SearchResult:
     """The events of the message in segments written after `since_ms`, a time of the service's clock. Those about
     `subscription` are all read; of others those about `subscriptions_max` that failed, and as many that did not."""
-    needle = message_id.encode()
-    selection = _Selection(subscription, subscriptions_max)
-    events: list[FoundEvent] = []
-    unread = size_bytes = 0
-    coverage = _Coverage()
-    segments = _segments(directories, since_ms)
-    for segment in segments:
-        searched = _search(segment.path, needle, selection)
+    search = _Search(message_id, subscription, subscriptions_max)
+    for segment in _segments(directories, since_ms):
+        search.read(segment)
+    return search.result(complete=since_ms == 0)
+
+
+def search_back_to_publish(
+    directories: Sequence[Path], message_id: str, subscription: str = "", subscriptions_max: int | None = None
+) -> SearchResult:
+    """As `search_segments`, from the newest segment back to the publish: older ones are read only if that is not found.
+    So a recent message costs little, however many events are kept. The files must not be copies: their times count."""
+    search = _Search(message_id, subscription, subscriptions_max)
+    for folder in folders_backwards(directories):
+        is_last = search.accepted_ms > 0  # it has segments that were written into the hour of the publish
+        for segment in filter(None, [_segment(file.path) for file in folder]):
+            if search.read(segment) < search.accepted_ms - EARLY_MS:
+                break
+        if is_last:
+            return search.result(complete=False)
+    return search.result(complete=not search.accepted_ms)
+
+
+class _Search:
+    """Reads segments, and collects what they have of one message."""
+
+    def __init__(self, message_id: str, subscription: str, subscriptions_max: int | None) -> None:
+        self.accepted_ms = 0  # time of the message's first event, once that is read
+        self._message_id = message_id
+        self._selection = _Selection(subscription, subscriptions_max)
+        self._coverage = _Coverage()
+        self._events: list[FoundEvent] = []
+        self._names: set[str] = set()  # a segment that is sealed meanwhile is listed twice
+        self._unread = self._size_bytes = 0
+
+    def read(self, segment: _Segment) -> int:
+        """Returns the time of the segment's last line; that of one that is gone, or was read, counts as the newest."""
+        name = segment.path.name.removesuffix(".open")
+        searched = None if name in self._names else _search(segment.path, self._message_id.encode(), self._selection)
         if searched is None:
-            continue  # removed since
-        size_bytes += searched.size_bytes
-        coverage.add(segment, searched.last_line)
+            return sys.maxsize
+        self._names.add(name)
+        self._size_bytes += searched.size_bytes
+        self._coverage.add(segment, searched.last_line)
         for line in searched.lines:
-            read = _read(line)
-            if read is None:
-                unread += 1
-                continue
-            origin, event = read
-            if isinstance(event, NotificationEvent) and event.message_id == message_id:
-                events.append(FoundEvent(segment.process, origin.boot, origin.sequence, event))
-    events.sort(key=lambda one: (one.event.at_ms, one.boot, one.sequence))
-    return SearchResult(
-        events=tuple(events),
-        gaps=tuple(coverage.gaps(complete=since_ms == 0)),
-        unread=unread,
-        left_out=selection.left_out,
-        segments=len(segments),
-        searched_bytes=size_bytes,
-    )
+            self._add(segment, line)
+        return _time_of(searched.last_line)
+
+    def _add(self, segment: _Segment, line: bytes) -> None:
+        read = _read(line)
+        if read is None:
+            self._unread += 1
+            return
+        origin, event = read
+        if isinstance(event, NotificationEvent) and event.message_id == self._message_id:
+            self._events.append(FoundEvent(segment.process, origin.boot, origin.sequence, event))
+            if isinstance(event, PublishAccepted):
+                self.accepted_ms = event.at_ms
+
+    def result(self, *, complete: bool) -> SearchResult:
+        """`complete`: no earlier segment was left out."""
+        self._events.sort(key=lambda one: (one.event.at_ms, one.boot, one.sequence))
+        return SearchResult(
+            events=tuple(self._events),
+            gaps=tuple(self._coverage.gaps(complete=complete)),
+            unread=self._unread,
+            left_out=self._selection.left_out,
+            segments=len(self._names),
+            searched_bytes=self._size_bytes,
+        )
 
 
 def _segments(directories: Sequence[Path], since_ms: int) -> list[_Segment]:
@@ -142,10 +192,16 @@ def _segments(directories: Sequence[Path], since_ms: int) -> list[_Segment]:
     first_folder = folder_at(max(since_ms - HOUR_MS, 0))
     found: dict[str, _Segment] = {}  # by name: a segment that is sealed meanwhile is listed twice
     for path in chain.from_iterable([directory.glob("*/*/*") for directory in directories]):
-        name = _NAME.fullmatch(path.name)
-        if name is not None and f"{path.parent.parent.name}/{path.parent.name}" >= first_folder:
-            found[name[1]] = _Segment(path, name["process"], name["boot"], int(name["first"]))
+        segment = _segment(path)
+        if segment is not None and f"{path.parent.parent.name}/{path.parent.name}" >= first_folder:
+            found[path.name.removesuffix(".open")] = segment
     return sorted(found.values(), key=lambda segment: (segment.boot, segment.first_sequence))
+
+
+def _segment(path: Path) -> _Segment | None:
+    """None for a file with another name."""
+    name = _NAME.fullmatch(path.name)
+    return None if name is None else _Segment(path, name["process"], name["boot"], int(name["first"]))
 
 
 def _search(path: Path, needle: bytes, selection: _Selection) -> _SegmentMatches | None:
@@ -174,6 +230,14 @@ def _lines_with(needle: bytes, block: bytes, end: int) -> Iterator[bytes]:
         line_end = block.find(b"\n", at)
         yield block[block.rfind(b"\n", 0, at) + 1 : line_end]
         at = block.find(needle, line_end, end)
+
+
+def _time_of(line: bytes) -> int:
+    """The time of a line; a broken one counts as the newest."""
+    try:
+        return _timed_decoder.decode(line).at_ms
+    except msgspec.DecodeError:
+        return sys.maxsize
 
 
 def _read(line: bytes) -> tuple[Origin, Event] | None:
@@ -209,6 +273,7 @@ class _Coverage:
     def gaps(self, *, complete: bool) -> Iterator[Gap]:
         """`complete`: every segment was searched, so numbers before a boot's first segment are missing."""
         for (process, boot), spans in self._boots.items():
+            spans.sort()
             expected = 1 if complete else spans[0].first_sequence
             removed = complete
             for span in spans:

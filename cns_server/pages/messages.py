@@ -86,7 +86,7 @@ class MessagePages:
             raise Problem(404, "NoSuchMessage", f"{message_id:.80} is not a message id.")
         if subscription and (len(subscription) > ARN_CHARS_MAX or parse_arn(subscription) is None):
             raise Problem(400, "InvalidRequest", "A subscription is asked for by its ARN.")
-        question = Question(message_id, subscription=subscription, subscriptions_max=SUBSCRIPTIONS_READ_MAX)
+        question = Question(message_id, subscription=subscription, subscriptions_max=SUBSCRIPTIONS_READ_MAX, quick=True)
         async with self._reader.room(session.account):
             found = await explain(self._backend, self._reader.source, question)
         if not found.known or not await self._may_see(rest, session, found):

@@ -51,6 +51,7 @@ class Act(Wire):
     address: str
     via: str = Field(description="aws, rest, pages, portal or command.")
     result: str = Field(description="ok, or the code of the error.")
+    unchanged: bool = Field(description="Whether everything was as wanted before: nothing was done.")
     request_id: str
 
 
@@ -101,5 +102,6 @@ def _act(act: AdministrativeAct) -> Act:
         address=act.address,
         via=act.via,
         result=act.result,
+        unchanged=act.unchanged,
         request_id=act.request_id,
     )

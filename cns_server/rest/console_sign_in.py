@@ -76,7 +76,7 @@ class ConsoleSignIn:
         return await self._authenticator.by_session_key(key)
 
     async def _verify(self, name: str, password: str) -> AccessKey | None:
-        """The key of the account's sessions. The store is asked within the turn: for a name it reads all owners."""
+        """The key of the account's sessions. The store is asked within the turn, so that guesses cannot load it."""
         async with self._turns.turn():
             login = await self._accounts.login(name) if name else None
             stored = "" if login is None else login.password

@@ -26,5 +26,5 @@ class AttributeOperations:
         given: dict[str, str] = params.get("Attributes") or {}
         if not given:
             raise missing("Attribute.Name")
-        await self._queues.set_attributes(view, given)
+        call.changed = await self._queues.set_attributes(view, given)
         return {}

@@ -16,11 +16,11 @@ class PermissionOperations:
     async def add_permission(self, call: Call, params: Params) -> Result:
         view = await self._access.queue(call, params, "AddPermission")
         grant = read_grant(params)
-        await self._queues.set_policy(view, lambda policy: with_grant(policy, view.arn, grant))
+        call.changed = await self._queues.set_policy(view, lambda policy: with_grant(policy, view.arn, grant))
         return {}
 
     async def remove_permission(self, call: Call, params: Params) -> Result:
         view = await self._access.queue(call, params, "RemovePermission")
         label = read_label(params)
-        await self._queues.set_policy(view, lambda policy: without_grant(policy, label))
+        call.changed = await self._queues.set_policy(view, lambda policy: without_grant(policy, label))
         return {}

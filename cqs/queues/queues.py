@@ -163,7 +163,8 @@ class Queues:
 
     # -- changing -----------------------------------------------------------------------------------------------------
 
-    async def set_attributes(self, view: QueueView, given: Mapping[str, str]) -> None:
+    async def set_attributes(self, view: QueueView, given: Mapping[str, str]) -> bool:
+        """Returns whether an attribute has another value than before."""
         options = view.engine.options
         new_options = check_option_changes(view.queue, given, options)
         changes = check_changes(without_engine(given, options), fifo=view.fifo)
@@ -173,7 +174,7 @@ class Queues:
         if AUDIT in changes:
             await self._switch_audit(view, on=bool(changes[AUDIT]))
         now_ms = self._clock.now_ms()
-        await self.update(
+        changed = await self.update(
             view,
             lambda queue: replace(
                 queue,
@@ -188,6 +189,7 @@ class Queues:
         # SQS: on a standard queue, the new delay applies to later messages only
         if view.fifo and "DelaySeconds" in changes:
             await view.engine.redelay(view.ref, int(changes["DelaySeconds"]) * 1000, now_ms)
+        return changed
 
     async def _announce(self, view: QueueView) -> None:
         """Give the engine the queue's attributes. It maintains a queue by those of the last call: without one, messages
@@ -202,19 +204,20 @@ class Queues:
         if current is not None and on != (AUDIT in current.attributes):
             await self._audit.switched(view.arn, on=on)
 
-    async def set_policy(self, view: QueueView, change: Callable[[str], str]) -> None:
-        """Replace the policy by the result of `change` for its current text; '' is no policy."""
+    async def set_policy(self, view: QueueView, change: Callable[[str], str]) -> bool:
+        """Replace the policy by the result of `change` for its current text; '' is no policy. Returns whether the two
+        differ."""
         now_ms = self._clock.now_ms()
 
         def changed(queue: Queue) -> Queue:
             policy = change(queue.attributes.get("Policy", ""))
             return replace(queue, attributes=merge_changes(queue.attributes, {"Policy": policy}), modified_ms=now_ms)
 
-        await self.update(view, changed)
+        return await self.update(view, changed)
 
     async def update(self, view: QueueView, change: QueueChange) -> bool:
         """Replace the queue's record by the result of `change` for the current one. `change` may raise RequestError.
-        Returns whether the two differ."""
+        Returns whether the two differ in more than their times."""
         return await self._update(view.queue, change)
 
     async def _update(self, known: Queue, change: QueueChange) -> bool:
@@ -224,7 +227,7 @@ class Queues:
                 raise no_such_queue()
             changed = change(current)
             if await self._store.replace(replace(changed, version=current.version + 1), current.version):
-                return changed != current
+                return replace(changed, modified_ms=current.modified_ms) != current
         raise StoreUnavailable(f"too many changes of {known.arn} at once")
 
     async def _check_redrive(self, source: QueueKey, given: Mapping[str, str], *, fifo: bool) -> None:

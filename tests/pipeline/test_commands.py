@@ -51,7 +51,9 @@ def test_with_an_old_java(old_java: Path, tmp_path: Path) -> None:
 def test_without_pyspark(tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text("import sys\nsys.modules['pyspark'] = None\n")
     said = refused(LACKING, "ingest", "--data", tmp_path, PYTHONPATH=str(tmp_path))
-    assert "PySpark is not installed: run `make install-pipeline`" in said
+    assert (
+        "PySpark is not installed: run `pip install 'cns[pipeline]'`, with its source `make install-pipeline`" in said
+    )
 
 
 def test_without_events_or_tables(tmp_path: Path) -> None:

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import secrets
 import string
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 import apsw
 import msgspec
 
 from cns_common.aws.auth.access_keys import AccessKey, caller_of, new_key
-from cns_common.aws.auth.owners import ConsoleLogin, OwnerRecord, OwnerStore
+from cns_common.aws.auth.owners import ConsoleLogin, OwnerRecord, OwnerStore, folded_name
 from cns_common.aws.auth.users import (
     User,
     UserRecord,
@@ -34,6 +34,7 @@ __all__ = ["AccessKey", "Account", "AccountStore", "EmbeddedAccountStore", "KeyR
 
 ACCOUNT_DIGITS = 12
 
+_FOLDED_COLUMN = "folded TEXT NOT NULL DEFAULT ''"
 SCHEMA = (
     "CREATE TABLE IF NOT EXISTS accounts(account TEXT PRIMARY KEY, created_ms INTEGER NOT NULL) WITHOUT ROWID",
     "CREATE TABLE IF NOT EXISTS access_keys(key_id TEXT PRIMARY KEY, account TEXT NOT NULL, sealed BLOB NOT NULL,"
@@ -42,7 +43,13 @@ SCHEMA = (
     "CREATE TABLE IF NOT EXISTS account_users(account TEXT NOT NULL, name TEXT NOT NULL, version TEXT NOT NULL,"
     " record BLOB NOT NULL, PRIMARY KEY(account, name)) WITHOUT ROWID",
     "CREATE TABLE IF NOT EXISTS account_owners(account TEXT PRIMARY KEY, name TEXT NOT NULL, sealed BLOB NOT NULL,"
-    " password_ms INTEGER NOT NULL) WITHOUT ROWID",
+    f" password_ms INTEGER NOT NULL, {_FOLDED_COLUMN}) WITHOUT ROWID",
+)
+ADDED_COLUMNS: Mapping[str, Sequence[str]] = {"account_owners": (_FOLDED_COLUMN,)}
+ADDED_INDICES = (
+    "CREATE INDEX IF NOT EXISTS account_owners_by_name ON account_owners(folded)",
+    # names from before there was the column
+    "UPDATE account_owners SET folded = folded_name(name) WHERE folded = '' AND name <> ''",
 )
 
 _KEYS = "SELECT account, key_id, sealed, created_ms FROM access_keys"
@@ -56,8 +63,11 @@ _REPLACE_USER = "UPDATE account_users SET version = ?, record = ? WHERE account 
 _OWNERS = (
     "SELECT account, name, sealed, password_ms FROM account_owners WHERE account IN (SELECT account FROM accounts)"
 )
-_NEW_OWNER = "INSERT INTO account_owners SELECT ?, ?, ?, ? WHERE EXISTS (SELECT 1 FROM accounts WHERE account = ?)"
-_SET_OWNER_NAME = f"{_NEW_OWNER} ON CONFLICT DO UPDATE SET name = excluded.name"
+_NEW_OWNER = (
+    "INSERT INTO account_owners(account, name, folded, sealed, password_ms) SELECT ?, ?, ?, ?, ?"
+    " WHERE EXISTS (SELECT 1 FROM accounts WHERE account = ?)"
+)
+_SET_OWNER_NAME = f"{_NEW_OWNER} ON CONFLICT DO UPDATE SET name = excluded.name, folded = excluded.folded"
 _SET_PASSWORD = f"{_NEW_OWNER} ON CONFLICT DO UPDATE SET sealed = excluded.sealed, password_ms = excluded.password_ms"
 _DELETE_USER = "DELETE FROM account_users WHERE account = ? AND name = ? AND version = ?"
 
@@ -142,7 +152,9 @@ class EmbeddedAccountStore(UserStore, OwnerStore):
     def __init__(self, database: Database, seal: Seal) -> None:
         UserStore.__init__(self, seal)
         OwnerStore.__init__(self, seal)
-        database.create_tables(SCHEMA)
+        database.connection.create_scalar_function("folded_name", _folded, 1, deterministic=True)
+        database.create_tables(SCHEMA, ADDED_COLUMNS)
+        database.create_tables(ADDED_INDICES)
         self._database = database
         self._seal = seal
         self.changed: list[Callable[[str], None]] = []
@@ -274,11 +286,19 @@ class EmbeddedAccountStore(UserStore, OwnerStore):
         row: Any = self._database.reader.execute(f"{_OWNERS} AND account = ?", (account,)).fetchone()
         return None if row is None else OwnerRecord(*row)
 
+    async def _owners_named(self, folded: str) -> Sequence[OwnerRecord]:
+        return [OwnerRecord(*row) for row in self._database.reader.execute(f"{_OWNERS} AND folded = ?", (folded,))]
+
     async def _write_owner_name(self, account: str, name: str) -> bool:
-        return await self._write_row(_SET_OWNER_NAME, (account, name, b"", 0, account))
+        return await self._write_row(_SET_OWNER_NAME, (account, name, folded_name(name), b"", 0, account))
 
     async def _write_password(self, account: str, sealed: bytes, now_ms: int) -> bool:
-        return await self._write_row(_SET_PASSWORD, (account, "", sealed, now_ms, account))
+        return await self._write_row(_SET_PASSWORD, (account, "", "", sealed, now_ms, account))
+
+
+def _folded(*names: Any) -> str:
+    """`folded_name` as SQLite calls it."""
+    return folded_name(*names)
 
 
 def listed_account(account: str, created_ms: int, key_ids: Sequence[str], owner: OwnerRecord | None) -> Account:

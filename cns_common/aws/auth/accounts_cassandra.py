@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Iterable, Sequence
 
 from cns_common.aws.auth.access_keys import AccessKey, new_key
 from cns_common.aws.auth.accounts import Account, AccountStore, listed_account, new_account
-from cns_common.aws.auth.owners import OwnerRecord, OwnerStore
+from cns_common.aws.auth.owners import OwnerRecord, OwnerStore, folded_name
 from cns_common.aws.auth.users import UserRecord, UserStore, decode_user, encode_user, no_such_account, stored_name
 from cns_common.aws.call import INTERNAL_ACCOUNT
 from cns_common.cassandra.change_listeners import ChangeNotifier
@@ -20,11 +21,15 @@ TABLES = (
     # one partition: every process reads all rows into its key ring
     "CREATE TABLE IF NOT EXISTS accounts(shard int, account text, created_ms bigint, key_id text, sealed blob,"
     " key_created_ms bigint, owner_name text, password blob, password_ms bigint, PRIMARY KEY(shard, account))",
+    # finds accounts by the owner's name; the name itself is in the account's row, which decides
+    "CREATE TABLE IF NOT EXISTS account_names(folded text, account text, PRIMARY KEY(folded, account))",
     "CREATE TABLE IF NOT EXISTS account_users(shard int, account text, name text, version text, record blob,"
     " PRIMARY KEY(shard, account, name))",
 )
 PAGE_ROWS = 1_000
 CREATE_TRIES_MAX = 5
+NAMED_MAX = 100
+"""Entries of one name that are read. A name has one; more are left where a process died while it changed an owner's."""
 
 _INSERT = Statement(
     "INSERT INTO accounts(shard, account, created_ms, key_id, sealed, key_created_ms) VALUES (0, ?, ?, ?, ?, ?)"
@@ -41,6 +46,9 @@ _OWNERS = Statement(
     f"SELECT account, owner_name, password, password_ms FROM accounts WHERE shard = 0 AND account > ? LIMIT {PAGE_ROWS}"
 )
 _OWNER = Statement("SELECT account, owner_name, password, password_ms FROM accounts WHERE shard = 0 AND account = ?")
+_ENTER_NAME = Statement("INSERT INTO account_names(folded, account) VALUES (?, ?)")
+_LEAVE_NAME = Statement("DELETE FROM account_names WHERE folded = ? AND account = ?")
+_NAMED = Statement(f"SELECT account FROM account_names WHERE folded = ? LIMIT {NAMED_MAX}")
 _DELETE = Statement("DELETE FROM accounts WHERE shard = 0 AND account = ? IF EXISTS")
 _SELECT = "SELECT account, created_ms, key_id, sealed, key_created_ms FROM accounts WHERE shard = 0"
 _GET = Statement(f"{_SELECT} AND account = ?")
@@ -104,7 +112,10 @@ class CassandraAccountStore(ChangeNotifier[str], UserStore, OwnerStore):
         """Users last: one that is added meanwhile finds no account, or is met here."""
         if account == INTERNAL_ACCOUNT:
             return
+        owner = await self._owner(account)
         await self._cassandra.run_conditional(_DELETE, account)
+        if owner is not None and owner.name:
+            await self._cassandra.run(_LEAVE_NAME, folded_name(owner.name), account)
         for record in await self._users(account):
             await self._replace_user(record.version, record, delete=True)
         await self._notify(account)
@@ -203,15 +214,46 @@ class CassandraAccountStore(ChangeNotifier[str], UserStore, OwnerStore):
         found = _owner_records(await self._cassandra.run(_OWNER, account))
         return found[0] if found else None
 
+    async def _owners_named(self, folded: str) -> Sequence[OwnerRecord]:
+        rows = await self._cassandra.run(_NAMED, folded)
+        found = await asyncio.gather(*[self._owner(account) for (account,) in rows])
+        return [owner for owner in found if owner is not None and folded_name(owner.name) == folded]
+
     async def _write_owner_name(self, account: str, name: str) -> bool:
-        """A lost answer is repeated: the statement does the same again."""
-        return await self._write_owner(account, _SET_OWNER_NAME, name)
+        """A lost answer is repeated: the statements do the same again. The entry of a name is made before the name is
+        stored, and removed after it: one too many does no harm."""
+        if not await self._has_account(account):
+            return False
+        before = await self._owner(account)
+        if name:
+            await self._cassandra.run(_ENTER_NAME, folded_name(name), account)
+        if not await self._write_owner(account, _SET_OWNER_NAME, name):
+            return False
+        if before is not None and before.name and folded_name(before.name) != folded_name(name):
+            await self._cassandra.run(_LEAVE_NAME, folded_name(before.name), account)
+        present = await self._owner(
+            account
+        )  # another process may have changed the name meanwhile, and removed its entry
+        await enter_names(self._cassandra, [present] if present is not None else [])
+        return True
 
     async def _write_password(self, account: str, sealed: bytes, now_ms: int) -> bool:
         return await self._write_owner(account, _SET_PASSWORD, sealed, now_ms)
 
     async def _write_owner(self, account: str, statement: Statement, *values: object) -> bool:
         return account != INTERNAL_ACCOUNT and await self._cassandra.run_conditional(statement, *values, account)
+
+
+async def enter_all_names(cassandra: Cassandra) -> None:
+    """Enter the names of all owners, for a keyspace from before `account_names`."""
+    after = ""
+    while rows := await cassandra.run(_OWNERS, after):
+        await enter_names(cassandra, _owner_records(rows))
+        after = rows[-1][0]
+
+
+async def enter_names(cassandra: Cassandra, owners: Iterable[OwnerRecord]) -> None:
+    await cassandra.run_each(_ENTER_NAME, [(folded_name(one.name), one.account) for one in owners if one.name])
 
 
 def _owner_records(rows: Sequence[Row]) -> list[OwnerRecord]:

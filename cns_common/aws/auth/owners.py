@@ -63,6 +63,10 @@ class OwnerStore(ABC):
         """One of `_owners`, without reading the others."""
 
     @abstractmethod
+    async def _owners_named(self, folded: str) -> Sequence[OwnerRecord]:
+        """Those of `_owners` whose `folded_name` this is, without reading the others."""
+
+    @abstractmethod
     async def _write_owner_name(self, account: str, name: str) -> bool:
         """Returns False when there is no such account."""
 
@@ -81,7 +85,7 @@ class OwnerStore(ABC):
         if name and not OWNER_NAME.fullmatch(name):
             text = "An owner's name is 1 to 64 letters, digits, spaces within and . , @ + ' _ -, not digits alone."
             raise RequestError("ValidationError", text)
-        if name and any(one.account != account for one in _named(await self._owners(), name)):
+        if name and any(one.account != account for one in await self._owners_named(folded_name(name))):
             raise RequestError("EntityAlreadyExists", f"another account has the owner's name {name}")
         if not await self._write_owner_name(account, name):
             raise no_such_account(account)
@@ -106,7 +110,7 @@ class OwnerStore(ABC):
     # -- helpers ------------------------------------------------------------------------------------------------------
 
     async def _only_named(self, name: str) -> OwnerRecord | None:
-        found = _named(await self._owners(), name)
+        found = await self._owners_named(folded_name(name)) if OWNER_NAME.fullmatch(name) else []
         return found[0] if len(found) == 1 else None
 
     def _password(self, owner: OwnerRecord) -> str:
@@ -125,6 +129,6 @@ def _label(account: str) -> str:
     return f"console-password/{account}"
 
 
-def _named(owners: Sequence[OwnerRecord], name: str) -> list[OwnerRecord]:
-    """Names that differ only in case are the same name."""
-    return [one for one in owners if one.name and one.name.casefold() == name.casefold()]
+def folded_name(name: str) -> str:
+    """The name by which an owner is found: names that differ only in case are the same name."""
+    return name.casefold()

@@ -202,14 +202,27 @@ def test_usage(service: Up) -> None:
 
 def test_acts_that_change_nothing_are_recorded_apart(service: Up) -> None:
     sqs, sns = (service.client(name, region_name=REGION) for name in ("sqs", "sns"))
+    account = service.client("sts").get_caller_identity()["Account"]
     for _ in range(2):
         url = sqs.create_queue(QueueName="twice")["QueueUrl"]
+        sqs.set_queue_attributes(QueueUrl=url, Attributes={"DelaySeconds": "7"})
         sqs.tag_queue(QueueUrl=url, Tags={"team": "a"})
         arn = sns.create_topic(Name="twice")["TopicArn"]
+        sns.set_topic_attributes(TopicArn=arn, AttributeName="DisplayName", AttributeValue="t")
+        sns.tag_resource(ResourceArn=arn, Tags=[{"Key": "team", "Value": "a"}])
+        queue = f"arn:aws:sqs:{REGION}:{account}:twice"
+        made = sns.subscribe(TopicArn=arn, Protocol="sqs", Endpoint=queue)["SubscriptionArn"]
+        sns.set_subscription_attributes(SubscriptionArn=made, AttributeName="RawMessageDelivery", AttributeValue="true")
     for _ in range(2):
+        sns.untag_resource(ResourceArn=arn, TagKeys=["team"])
         sqs.untag_queue(QueueUrl=url, TagKeys=["team"])
+    for _ in range(2):
         sns.delete_topic(TopicArn=arn)
-    actions = ["sqs:CreateQueue", "sqs:TagQueue", "sns:CreateTopic", "sqs:UntagQueue", "sns:DeleteTopic"]
+    actions = [
+        *("sqs:CreateQueue", "sqs:SetQueueAttributes", "sqs:TagQueue", "sns:CreateTopic", "sns:SetTopicAttributes"),
+        *("sns:TagResource", "sns:Subscribe", "sns:SetSubscriptionAttributes"),
+        *("sns:UntagResource", "sqs:UntagQueue", "sns:DeleteTopic"),
+    ]
     directory = service.inside(service.data / "acts")
     paths = sorted(directory.rglob("*.jsonl*"))
     for failed in (False, True):
@@ -217,3 +230,6 @@ def test_acts_that_change_nothing_are_recorded_apart(service: Up) -> None:
         lines = [line for path in here for line in path.read_text().splitlines()]
         found = [act for act in map(json.loads, lines) if "twice" in act.get("target", "")]
         assert [(act["action"], act["result"]) for act in found] == [(action, "ok") for action in actions]
+        assert [act.get("unchanged", False) for act in found] == [failed] * len(actions)
+    shown = service.cns("audit", "--action", "SetQueueAttributes", "--target", "twice").stdout.splitlines()
+    assert [line.endswith(": ok, nothing changed") for line in shown] == [False, True]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -13,14 +15,12 @@ from cns.delivery import jobs
 from cns.delivery.jobs import ConfirmationJob, DirectJob
 from cns.notification import Attributes
 from cns.subscriptions.subscription import SubscriptionState
+from cns_backend.explain import collect
 from cns_backend.explain.collect import Question, explain
 from cns_backend.explain.model import DeliveryStatus
 from cns_cli.explain.render import HISTORIES_SHOWN_MAX, render
-from cns_common.events.schema import (
-    DeliveryDeadLettered,
-    Event,
-    PublishAccepted,
-)
+from cns_common.events.schema import DeliveryDeadLettered, DeliveryDelivered, Event, PublishAccepted
+from cns_common.events.search import SearchResult, search_back_to_publish, search_segments
 from tests.integration.cli.explain_fixture import (
     ACCOUNT,
     ID,
@@ -49,6 +49,7 @@ async def fixture(tmp_path: Path) -> AsyncIterator[ExplainFixture]:
 
 PAID = '{"kind":["paid"]}'
 MALFORMED: Attributes = {"list": ("String.Array", "[1")}
+SECOND = f"{TOPIC.arn}:00000002-0000-4000-8000-000000000000"
 
 
 @pytest.mark.parametrize(
@@ -257,6 +258,46 @@ async def test_a_confirmation_has_one_subscription(fixture: ExplainFixture) -> N
     await fixture.put(jobs.ENDPOINT_JOBS, job)
     explanation = await fixture.explain()
     assert (explanation.message_type, only_history(explanation).subscription) == ("SubscriptionConfirmation", pending)
+
+
+# -- events that are written late --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "early, late, quick, searches",
+    [
+        ((accepted(), delivered(SECOND)), (), False, 1),
+        ((accepted(),), (delivered(SECOND),), False, 2),
+        ((), (accepted(), delivered(SECOND)), True, 2),
+        ((accepted(at_ms=1_000), attempted(SECOND)), (), True, 1),
+        ((accepted(at_ms=1_000), attempted(SECOND)), (delivered(SECOND),), False, 2),
+    ],
+)
+async def test_events_are_awaited_where_they_matter(
+    fixture: ExplainFixture,
+    monkeypatch: pytest.MonkeyPatch,
+    early: tuple[Event, ...],
+    late: tuple[Event, ...],
+    quick: bool,
+    searches: int,
+) -> None:
+    """Not where the written ones say how it ended, nor for a page about an old message that is in no queue."""
+    found: list[SearchResult] = []
+
+    def counted(search: Callable[..., SearchResult], *words: Any) -> SearchResult:
+        found.append(search(*words))
+        if len(found) == 1:
+            fixture.write_events(*late)
+        return found[-1]
+
+    for search in (search_segments, search_back_to_publish):
+        monkeypatch.setattr(collect, search.__name__, partial(counted, search))
+    monkeypatch.setattr(collect, "FLUSH_INTERVAL_S", 0.0)
+    assert await fixture.subscribe(2) == SECOND
+    fixture.write_events(*early)
+    history = only_history(await fixture.explain(quick=quick))
+    is_delivered = any(isinstance(event, DeliveryDelivered) for event in (*early, *late))
+    assert (history.status is DeliveryStatus.DELIVERED, len(found)) == (is_delivered, searches)
 
 
 # -- what is unknown ---------------------------------------------------------------------------------------------------

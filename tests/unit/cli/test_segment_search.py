@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -13,11 +14,12 @@ from cns_common.events.schema import (
     DeliveryAttempted,
     Event,
     NotificationDropped,
+    PublishAccepted,
     QueueCounted,
     SegmentOpened,
     SegmentSealed,
 )
-from cns_common.events.search import Gap, search_segments
+from cns_common.events.search import EARLY_MS, Gap, search_back_to_publish, search_segments
 
 AT_MS = 1_763_700_000_000
 HOUR_MS = 3_600_000
@@ -198,3 +200,40 @@ def test_of_many_subscriptions_the_first_are_read(tmp_path: Path) -> None:
     ]
     assert found.left_out == 13
     assert search_segments([tmp_path], OURS).left_out == 0
+
+
+# -- back to the publish -----------------------------------------------------------------------------------------------
+
+
+def accepted(message_id: str, at_ms: int) -> PublishAccepted:
+    return PublishAccepted(
+        at_ms=at_ms, message_id=message_id, topic="t", account="a", size_bytes=1, has_subject=False, jobs=1
+    )
+
+
+def written(directory: Path, boot: str, first: int, events: Sequence[Event], folder_ms: int = AT_MS) -> None:
+    """A segment that was written last when its last event happened."""
+    path = write(directory, boot, first, events, at_ms=folder_ms)
+    ended_s = events[-1].at_ms / 1000
+    os.utime(path, (ended_s, ended_s))
+
+
+def test_a_page_reads_back_to_the_publish(tmp_path: Path) -> None:
+    """Through the hour before it, whose segments may have been written into its hour, and no further."""
+    published_ms = AT_MS + 60_000
+    written(tmp_path, "a", 1, [event(OURS, AT_MS - 5 * HOUR_MS)], AT_MS - 5 * HOUR_MS)
+    written(tmp_path, "b", 1, [event(THEIRS, published_ms), event(OURS, published_ms + 1)], AT_MS - HOUR_MS)
+    for n in range(5):  # the newest of them shows that the others are older, too
+        written(tmp_path, "c", 1 + n, [event(OURS, published_ms - EARLY_MS - 10 + n)])
+    written(tmp_path, "d", 1, [event(OURS, published_ms - 2)])
+    written(tmp_path, "e", 1, [event(THEIRS, AT_MS), accepted(OURS, published_ms), event(THEIRS, published_ms + 9)])
+    written(tmp_path, "f", 1, [event(OURS, published_ms + 2_000)])
+    written(tmp_path, "f", 2, [event(OURS, published_ms + 2 * HOUR_MS)], AT_MS + 2 * HOUR_MS)
+
+    found = search_back_to_publish([tmp_path], OURS)
+    assert [(one.boot, one.sequence) for one in found.events] == [
+        *(("c", 5), ("d", 1), ("e", 2), ("b", 2), ("f", 1), ("f", 2)),
+    ]
+    assert (found.segments, found.gaps) == (6, ())
+    assert search_segments([tmp_path], OURS).segments == 11
+    assert search_back_to_publish([tmp_path], THEIRS).segments == 11, "its publish is not there"

@@ -12,6 +12,7 @@ import pytest
 from cns.stores.cassandra import CassandraSigningKeyStore
 from cns.stores.contract import SigningKeyStore
 from cns.stores.embedded.signing_key import EmbeddedSigningKeyStore
+from cns_backend import schema
 from cns_common.aws.auth.accounts import AccountStore, EmbeddedAccountStore
 from cns_common.aws.auth.accounts_cassandra import CassandraAccountStore
 from cns_common.aws.call import INTERNAL_ACCOUNT
@@ -119,22 +120,70 @@ async def test_a_password_has_a_key_that_signs_sessions_until_it_changes(stores:
         await accounts.set_password("000000000001", "scrypt$hash", 5)
 
 
-async def test_an_owner_is_found_by_the_number_without_reading_others(
-    stores: Stores, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_an_owner_is_found_without_reading_others(stores: Stores, monkeypatch: pytest.MonkeyPatch) -> None:
     accounts = stores.accounts
-    account, nameless = [(await accounts.create(1)).account for _ in range(2)]
+    account, other, nameless = [(await accounts.create(1)).account for _ in range(3)]
     await accounts.set_password(account, "scrypt$hash", 2)
+    await accounts.set_owner_name(other, "Grace")
 
     async def owners() -> None:
         raise AssertionError("all owners are read")
 
     monkeypatch.setattr(accounts, "_owners", owners)
-    found = await accounts.login(account)
-    assert found is not None and (found.account, found.password) == (account, "scrypt$hash")
-    assert [await accounts.login(name) for name in (nameless, "000000000001", "1")] == [None] * 3
-    with pytest.raises(AssertionError):
-        await accounts.login("Ada")
+    await accounts.set_owner_name(account, "Straße 1")
+    for name in (account, "Straße 1", "STRASSE 1", "straße 1"):
+        found = await accounts.login(name)
+        assert found is not None and (found.account, found.password) == (account, "scrypt$hash")
+    unknown = (nameless, "000000000001", "1", "Ada", "Straße", "", "a\nb", "x" * 70_000)
+    assert [await accounts.login(name) for name in unknown] == [None] * len(unknown)
+
+
+async def test_a_name_finds_the_account_that_has_it_now(stores: Stores) -> None:
+    accounts = stores.accounts
+    first, second = [(await accounts.create(ms)).account for ms in (1, 2)]
+    await accounts.set_owner_name(first, "Ada")
+    await accounts.set_owner_name(first, "Grace")
+    assert await accounts.login("Ada") is None
+    await accounts.set_owner_name(second, "ada")
+    await accounts.set_owner_name(first, "")
+    await accounts.set_owner_name(second, "ADA")
+    logins = [await accounts.login(name) for name in ("Ada", "Grace")]
+    assert [None if login is None else login.account for login in logins] == [second, None]
+    await asyncio.gather(*[accounts.set_owner_name(second, name) for name in ("Ada", "Grace") * 3])
+    (name,) = [one.name for one in await accounts.accounts() if one.account == second]
+    login = await accounts.login(name)
+    assert login is not None and login.account == second
+    await accounts.delete(second)
+    await accounts.set_owner_name(first, name)
+    login = await accounts.login(name)
+    assert login is not None and login.account == first
+
+
+async def test_names_from_before_there_were_look_ups_are_entered(
+    tmp_path: Path, cassandra_address: CassandraAddress
+) -> None:
+    database = Database(tmp_path, Clock())
+    embedded = EmbeddedAccountStore(database, SEAL)
+    database.start(asyncio.get_running_loop())
+    account = (await embedded.create(1)).account
+    await embedded.set_owner_name(account, "Straße")
+    await database.write(lambda connection: connection.execute("UPDATE account_owners SET folded = ''"))
+    await database.close()
+    database = Database(tmp_path, Clock())
+    found = await EmbeddedAccountStore(database, SEAL).login("STRASSE")
+    assert found is not None and found.account == account
+    database.start(asyncio.get_running_loop())
+    await database.close()
+
+    async with emptied(cassandra_address) as cassandra:
+        stored = CassandraAccountStore(cassandra, SEAL)
+        account = (await stored.create(1)).account
+        await stored.set_owner_name(account, "Straße")
+        await cassandra.run_schema("TRUNCATE account_names")
+        assert await stored.login("STRASSE") is None
+        await schema.apply(cassandra_address, replication=1)
+        found = await stored.login("STRASSE")
+        assert found is not None and found.account == account
 
 
 async def test_an_owner_goes_with_the_account(stores: Stores) -> None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 
 import pytest
 
+from cns.delivery import target as target_module
 from cns.delivery.target import Target, TargetCache
 from cns.limits import Quotas
-from cns.stores.embedded import EmbeddedTopicStore
+from cns.stores.embedded import EmbeddedSubscriptionStore, EmbeddedTopicStore
+from cns.subscriptions.subscription import Subscription
 from cns.topics.topic import Topic
 from cns_common.clock import Clock
 from tests.integration.sns.cns_support import Rig, open_rig, unsigned
@@ -40,6 +42,19 @@ class ChangingTopics:
         return found
 
 
+class CountedSubscriptions:
+    """A subscription store that notes which ARNs are read."""
+
+    def __init__(self, subscriptions: EmbeddedSubscriptionStore) -> None:
+        self._subscriptions = subscriptions
+        self.changed: list[Callable[[str], None]] = subscriptions.changed
+        self.read: list[str] = []
+
+    async def get(self, arns: Sequence[str]) -> Sequence[Subscription]:
+        self.read += arns
+        return await self._subscriptions.get(arns)
+
+
 async def find(targets: TargetCache, arn: str) -> Target:
     (target,) = await targets.find([arn])
     return target
@@ -64,3 +79,38 @@ async def test_a_topic_that_changes_during_its_read_is_not_cached(rig: Rig) -> N
     topics.change_at_next_read = True
     assert (await find(targets, arn)).signature_version == "1"
     assert (await find(targets, arn)).signature_version == "2"
+
+
+async def test_paused_targets_evict_no_active_one(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The lanes of paused subscriptions are all looked at once a minute, however many there are."""
+    monkeypatch.setattr(target_module, "TARGETS_CACHED_MAX", 2)
+    monkeypatch.setattr(target_module, "TOPICS_CACHED_MAX", 2)
+    monkeypatch.setattr(target_module, "PAUSED_CACHED_MAX", 2)
+    active = await rig.queue_subscription(await rig.topic("active"))
+    paused = [
+        await rig.queue_subscription(await rig.topic(f"paused-{n}"), f"q-{n}", DeliveryPaused="true") for n in range(4)
+    ]
+    subscriptions = CountedSubscriptions(rig.subscriptions)
+    targets = TargetCache(rig.topics, subscriptions)  # type: ignore[arg-type]  # it needs no other method
+    await find(targets, active)
+    for arn in paused:
+        assert (await find(targets, arn)).paused
+    await rig("SetTopicAttributes", TopicArn=await rig.topic("other"), AttributeName="DisplayName", AttributeValue="x")
+    subscriptions.read.clear()
+    assert not (await find(targets, active)).paused
+    assert subscriptions.read == []
+
+
+async def test_a_target_is_read_again_when_its_subscription_is_paused_or_its_topic_changes(rig: Rig) -> None:
+    topic = await rig.topic()
+    arn = await rig.queue_subscription(topic)
+    subscriptions = CountedSubscriptions(rig.subscriptions)
+    targets = TargetCache(rig.topics, subscriptions)  # type: ignore[arg-type]  # it needs no other method
+    for text, paused in (("true", True), ("false", False)):
+        await rig("SetSubscriptionAttributes", SubscriptionArn=arn, AttributeName="DeliveryPaused", AttributeValue=text)
+        assert (await find(targets, arn)).paused is paused
+        await rig("SetTopicAttributes", TopicArn=topic, AttributeName="DisplayName", AttributeValue=f"paused {text}")
+        assert (await find(targets, arn)).display_name == f"paused {text}"
+        subscriptions.read.clear()
+        assert (await find(targets, arn)).display_name == f"paused {text}"
+        assert subscriptions.read == []
