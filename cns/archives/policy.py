@@ -21,11 +21,6 @@ _DAYS_MAX = 365
 _KEY = "MessageRetentionPeriod"
 
 
-class ArchivePolicy(msgspec.Struct, frozen=True):
-    MessageRetentionPeriod: int | str  # the API's name
-
-
-_decode = msgspec.json.Decoder(ArchivePolicy).decode
 _members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
@@ -39,11 +34,7 @@ def policy_to_store(text: str, prefix: str) -> str:
     members = policy_members(ARCHIVE_POLICY, text, prefix, _KEY)
     if not members:
         return ""
-    try:
-        period = msgspec.json.decode(members[_KEY], type=int | str)
-    except msgspec.ValidationError:
-        period = ""
-    if _days(str(period)) is None:
+    if _days(members[_KEY]) is None:
         raise invalid_parameter(f"{prefix}{ARCHIVE_POLICY}: {_KEY} value is invalid")
     return text
 
@@ -65,8 +56,9 @@ def policy_members(attribute: str, text: str, prefix: str, *required: str) -> di
 
 def retention_ms(topic: Topic) -> int:
     """The retention period of a topic that has an archive."""
-    period = _decode(topic.attributes[ARCHIVE_POLICY].encode()).MessageRetentionPeriod
-    return int(period) * _DAY_MS
+    days = _days(_members(topic.attributes[ARCHIVE_POLICY].encode())[_KEY])
+    assert days is not None  # it was checked when it was stored
+    return days * _DAY_MS
 
 
 def with_archive(topic: Topic, now_ms: int) -> Topic:
@@ -89,7 +81,12 @@ def describe(topic: Topic, now_ms: int) -> dict[str, str]:
     return {} if began_ms is None else {BEGINNING_ARCHIVE_TIME: timestamp_text(began_ms)}
 
 
-def _days(text: str) -> int | None:
+def _days(period: msgspec.Raw) -> int | None:
+    """The period, a number or a string, in days; None if it is invalid."""
+    try:
+        text = str(msgspec.json.decode(period, type=int | str))
+    except msgspec.ValidationError:
+        return None
     if not (text.isascii() and text.isdigit() and len(text) <= len(str(_DAYS_MAX))):
         return None
     return int(text) if 1 <= int(text) <= _DAYS_MAX else None

@@ -14,6 +14,9 @@ TOPIC = Topic(id="1", account="111111111111", region="eu-west-1", name="t", crea
 DAY_MS = 86_400_000
 
 
+REPEATED = '{"MessageRetentionPeriod":[],"MessageRetentionPeriod":1}'
+
+
 def archiving_topic(days: int, began_ms: int) -> Topic:
     policy = {"ArchivePolicy": f'{{"MessageRetentionPeriod":{days}}}'}
     return replace(TOPIC, attributes=policy, archive=Archive("a", began_ms))
@@ -25,6 +28,7 @@ def archiving_topic(days: int, began_ms: int) -> Topic:
         ('{"MessageRetentionPeriod": 1}', '{"MessageRetentionPeriod": 1}'),
         ('{ "MessageRetentionPeriod" : "365" }', '{ "MessageRetentionPeriod" : "365" }'),
         ('{"MessageRetentionPeriod":1,"x":1}', '{"MessageRetentionPeriod":1,"x":1}'),
+        (REPEATED, REPEATED),
         ("{}", ""),
         (" { } ", ""),
         ("", ""),
@@ -40,6 +44,7 @@ def test_a_policy_is_kept_as_it_is_shown(text: str, stored: str) -> None:
         ("x", "Unable to parse JSON"),
         ('{"MessageRetentionPeriod":', "Unable to parse JSON"),
         ("\ud800", "Unable to parse JSON"),
+        (r'{"MessageRetentionPeriod":"\ud800"}', "Unable to parse JSON"),
         ('{"x":' * 200, "Unable to parse JSON"),
         ('{"x":' * 5_000, "Unable to parse JSON"),
         ("[]", "JSON is missing required fields"),
@@ -87,6 +92,11 @@ def test_it_begins_with_the_archive_or_where_retention_ends(
     days: int, began_ms: int, now_ms: int, beginning: int
 ) -> None:
     assert beginning_ms(archiving_topic(days, began_ms), now_ms) == beginning
+
+
+def test_the_last_of_repeated_periods_counts() -> None:
+    topic = replace(TOPIC, attributes={"ArchivePolicy": REPEATED}, archive=Archive("a", 1))
+    assert beginning_ms(topic, 3 * DAY_MS) == 2 * DAY_MS
 
 
 def test_what_is_shown_beside_the_policy() -> None:
