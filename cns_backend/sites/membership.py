@@ -24,7 +24,7 @@ from cns_common.cassandra.session import EXIT_CASSANDRA_UNUSABLE, Cassandra
 from cns_common.clock import Clock
 from cns_common.errors import CnsError, StartError, StoreUnavailable
 from cns_common.ids import hex_id
-from cns_common.task_cancellation import cancel_and_wait
+from cns_common.task_cancellation import cancel_and_wait, wait_at_most
 
 INTERVAL_S = 1.5
 CERTAIN_MS = 4_000
@@ -32,6 +32,7 @@ WRITE_MS_MAX = round(STATEMENT_S * 1000)
 """A write whose outcome is unknown began at most so long before that was known."""
 ENDING_MS = WRITE_MS_MAX
 """After a command is refused the store, what it has sent has ended."""
+LEAVE_S_MAX = 10.0
 
 _UNSEEN = View(Decision(), reachable=False)
 
@@ -254,7 +255,7 @@ class SiteMembership:
             self.activation, self._certain_from, self._gap_since_ms = 0, None, None
         if self._shown_epoch:
             with contextlib.suppress(CnsError):  # the row expires by itself, and a change of sites asks for a repair
-                await self._leave()
+                await wait_at_most(LEAVE_S_MAX, "site.leave", self._leave())
         self.ended.clear()
 
 

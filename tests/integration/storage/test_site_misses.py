@@ -180,6 +180,17 @@ async def test_what_cannot_be_recorded_at_the_end_asks_for_a_repair(site: Site, 
     assert len(await site.store.gaps("dc2", everywhere=False)) == 1
 
 
+async def test_an_end_does_not_wait_for_a_store_that_hangs(
+    site: Site, process: Process, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(membership, "LEAVE_S_MAX", 0.05)
+    process.store.going_on.clear()
+    await process.own.stand_by()
+    await site.store.leave(process.own._process)
+    assert len(await site.store.unended("dc2")) == 1
+    process.store.going_on.set()
+
+
 async def test_writes_that_outlast_the_end_of_a_session_are_recorded(
     site: Site, process: Process, monkeypatch: pytest.MonkeyPatch
 ) -> None:
