@@ -142,6 +142,8 @@ class Cassandra:
         for last in (self._site_writes, {self._reconnecting} if self._reconnecting is not None else set()):
             if last:
                 await asyncio.wait(last, timeout=CLOSE_S_MAX)
+        if self._site_writes:  # their outcome is unknown
+            await wait_at_most(CLOSE_S_MAX, "cassandra.missed", self._site.missed())
         await self._watch.close()
         await wait_at_most(CLOSE_S_MAX, "cassandra.close", in_daemon(self._connection.cluster.shutdown))
 

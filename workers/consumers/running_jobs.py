@@ -8,6 +8,7 @@ from collections.abc import Coroutine
 import structlog
 
 from cns_common.errors import CnsError
+from cns_common.task_cancellation import cancel_and_wait
 from workers.stats import Stats
 
 PARKED_MAX = 2_000
@@ -52,9 +53,7 @@ class RunningJobs:
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=grace_s)
         left = list(self._tasks)
-        for task in left:
-            task.cancel()
-        await asyncio.gather(*left, return_exceptions=True)
+        await cancel_and_wait(left)
         return len(left)
 
     def _update_room(self) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from cns.archives.replay_worker import ReplayWorker
 from cns_common.metrics.model import Sample
 from cqs.messages.expired import ExpiredMessages
@@ -57,8 +59,7 @@ class MaintenanceRole:
         return []
 
     async def leave(self) -> None:
-        await self.moves.close()
-        await self.replays.close()
+        await asyncio.gather(self.moves.close(), self.replays.close())
 
     async def drain(self, grace_s: float) -> DrainResult:
         """`leave` ended its work; another worker continues it."""

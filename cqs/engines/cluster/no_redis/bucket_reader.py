@@ -74,8 +74,12 @@ class BucketReader:
             self._claims_in_doubt = False
 
     async def step(self) -> None:
-        """Read for waiters, release idle queues, retry failed releases. Call it regularly."""
+        """Read for waiters, release idle queues, retry failed releases, return messages whose delete was cut off. Call
+        it regularly."""
         now_ms = self._clock.monotonic_ms()
+        for shard, visibility in self.visibilities.items():
+            if restored := visibility.restore_undeleted(self._clock.now_ms()):
+                self._notify(shard.queue_id, restored, None)
         waited_for = self._waiting()
         due = [
             shard
