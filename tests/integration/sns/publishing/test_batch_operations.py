@@ -21,6 +21,7 @@ NO_DEDUPLICATION = (
     "MessageDeduplicationId Reason: The request includes MessageDeduplicationId parameter that is not valid for this "
     "topic type"
 )
+BAD_GROUP = "The MessageGroupId parameter can only include alphanumeric and punctuation characters. 1 to 128 in length"
 BAD_TYPE = (
     "ParameterValueInvalid",
     "The message attribute 'a' has an invalid message attribute type, the set of supported type prefixes is Binary, "
@@ -125,7 +126,7 @@ async def test_entries_fail_alone(rig: Rig) -> None:
             ("half", "Message"),
             ("subject", "Subject"),
             ("default", NO_DEFAULT),
-            ("group", "MessageGroupId"),
+            ("group", BAD_GROUP),
             ("deduplication", NO_DEDUPLICATION),
         )
     ]

@@ -16,6 +16,7 @@ TOO_MANY = Refusal(400, "TooManyEntriesInBatchRequest", "The batch request conta
 SAME_ID = Refusal(400, "BatchEntryIdsNotDistinct", "Two or more batch entries in the request have the same Id.")
 TOO_LONG = Refusal(400, "BatchRequestTooLong", "The length of all the messages put together is more than the limit.")
 NO_DEFAULT = "Message Structure - No default entry in JSON message body"
+BAD_GROUP = "The MessageGroupId parameter can only include alphanumeric and punctuation characters. 1 to 128 in length"
 BAD = {"a": {"DataType": "Bad", "StringValue": "v"}}
 BAD_TYPE = bad_attribute(
     "The message attribute 'a' has an invalid message attribute type, the set of supported type prefixes is Binary, "
@@ -101,7 +102,7 @@ async def test_entries_fail_alone(sns: SnsDoor, topic: str) -> None:
     assert [one["Id"] for one in answer["Successful"]] == ["first", "last"]
     assert answer["Failed"] == [
         {"Id": name, "Code": "InvalidParameter", "Message": f"Invalid parameter: {text}", "SenderFault": True}
-        for name, text in (("empty", "Empty message"), ("default", NO_DEFAULT), ("group", "MessageGroupId"))
+        for name, text in (("empty", "Empty message"), ("default", NO_DEFAULT), ("group", BAD_GROUP))
     ]
     jobs = [job for job in sns.rig.queue.take() if isinstance(job, EndpointJob)]
     assert [job.notification_id for job in jobs] == [one["MessageId"] for one in answer["Successful"]]

@@ -60,7 +60,8 @@ def attribute(data_type: str = "String", text: str = "v") -> dict[str, Any]:
             invalid("TopicArn or TargetArn Reason: only one of them can be specified"),
         ),
         ({"Message": "", "TopicArn": TOPIC, "Subject": ""}, invalid("Subject")),
-        ({"Message": "", "TopicArn": "x"}, invalid("Empty message")),
+        ({"Message": "", "TopicArn": TOPIC}, invalid("Empty message")),
+        ({"Message": "", "TopicArn": "x"}, invalid("TopicArn Reason: An ARN must have at least 6 elements, not 1")),
         ({"Message": "", "PhoneNumber": "x"}, invalid("Empty message")),
         ({"Message": "m", "PhoneNumber": "NAA"}, invalid("PhoneNumber Reason: NAA is not valid to publish to")),
         (
@@ -89,7 +90,7 @@ def attribute(data_type: str = "String", text: str = "v") -> dict[str, Any]:
         ({"Message": "m", "TopicArn": TOPIC, "MessageGroupId": "a b"}, invalid(BAD_GROUP)),
         ({"Message": "m", "TopicArn": TOPIC, "MessageGroupId": "g" * 129}, invalid(BAD_GROUP)),
     ],
-    ids=range(23),
+    ids=range(24),
 )
 async def test_messages_refused_in_aws_s_order(rig: Rig, params: dict[str, Any], refusal: tuple[str, str]) -> None:
     await rig.queue_subscription(TOPIC)
