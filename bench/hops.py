@@ -50,7 +50,7 @@ _ACCEPTED = re.compile(rb'"Timestamp"\s*:\s*"([^"]+)Z"')
 _SUM = re.compile(r"^cns_(\w+)_(sum|count)\{([^}]*)\} ([0-9.e+-]+)$", re.MULTILINE)
 
 
-class Seen(NamedTuple):
+class HopMeans(NamedTuple):
     """Means of one run in ms. The first three are from the begin of the publish call, by the generator's clock; the
     others from the time at which the service accepted it."""
 
@@ -68,7 +68,7 @@ class Hop(NamedTuple):
     mean_ms: float
 
 
-def hops_of(seen: Seen, *, fanned_out: bool) -> list[Hop]:
+def hops_of(seen: HopMeans, *, fanned_out: bool) -> list[Hop]:
     """The hops in their order. A queue's hop is negative if its consumer has the job before the API answers."""
     job_begun = seen.accepted + seen.job_begun
     steps = [("API, until its answer", seen.answered)]
@@ -91,16 +91,16 @@ class Run(NamedTuple):
     endpoints: int
     hops: list[Hop]
     total_ms: list[float]
-    """From the publish to each arrival, sorted."""
+    """Times from the publish to each arrival, sorted."""
     api_cpu_s: float
     worker_cpu_s: float
     costs: Costs
     written_bytes: int
-    """By Cassandra."""
+    """Statements and bytes, as Cassandra counts them."""
 
 
 class Memory(NamedTuple):
-    """Resident bytes at the end."""
+    """Resident bytes of the processes at the end."""
 
     api: int
     worker: int
@@ -144,7 +144,7 @@ async def measure(server: Server, backends: Backends, endpoints: int, publishes:
     written = backends.written_bytes() - written
     await asyncio.sleep(REPORT_S)
     means = means_between(before, await _histograms(server))
-    seen = Seen(
+    seen = HopMeans(
         answered=statistics.fmean(answered_ms),
         accepted=statistics.fmean(sink.accepted_ms),
         arrived=statistics.fmean(sink.times_ns) / NS_PER_MS,

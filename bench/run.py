@@ -25,7 +25,19 @@ from bench.load import polls
 from bench.load.single_calls import OPERATIONS
 from bench.measure.figures import Figures, bar_cell, median_run
 from bench.measure.processes import await_quiet
-from bench.sections import cluster, curves, fairness, fanout, groups, isolation, long_run, seed000, waiting, wide
+from bench.sections import (
+    cluster,
+    curves,
+    fairness,
+    fanout,
+    groups,
+    isolation,
+    long_run,
+    ring_work,
+    seed000,
+    waiting,
+    wide,
+)
 from bench.sections.overview import PAGE, refresh, with_section
 from bench.sections.profiles import profile
 from bench.sections.runs import (
@@ -49,8 +61,8 @@ STARTS = 10
 START_S_MAX = 2.0
 BARS = {"send": 0.5, "receive + delete": 0.5, "batch send": 0.5, "batch receive + delete": 0.5}
 SIDES = ("floor", "service")
-RING, LONG = "ring", "long"
-ON_REQUEST = (RING, LONG)
+RING, SEED_RING, RING_WORK, LONG = "ring", "seed000-ring", "ring-work", "long"
+ON_REQUEST = (RING, SEED_RING, RING_WORK, LONG)
 """These sections run only when they are asked for: three Cassandra nodes need much memory, 2,000,000 messages half an
 hour."""
 WAKE_BAR = 1.4
@@ -279,6 +291,8 @@ SECTIONS: dict[str, Table] = {
     "cluster": cluster.cluster_table,
     RING: cluster.ring_table,
     "seed000": seed000.table,
+    SEED_RING: seed000.ring_table,
+    RING_WORK: ring_work.table,
     "receivers": long_run.receivers_table,
     LONG: long_run.table,
     "engines": engines.table,

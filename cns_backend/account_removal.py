@@ -1,8 +1,7 @@
 """Deletes an account with all that it has: keys and users first, so that nothing is added meanwhile.
 
-Each step deletes a bounded number of things and can be repeated after a crash: the account is there until it has
-nothing left. Not deleted are what others look at later: events, delivery logs, and the numbers that opted out of SMS.
-"""
+Each step deletes a bounded number of things and can be repeated after a crash: the account exists until nothing else of
+it is left. Events, delivery logs, and the numbers that opted out of SMS are not deleted."""
 
 from __future__ import annotations
 
@@ -65,7 +64,7 @@ class AccountRemoval:
             raise RequestError("ValidationError", "the service's own account cannot be deleted")
         if all(one.account != account for one in await self._backend.accounts.accounts()):
             raise no_such_account(account)
-        await self._backend.accounts.rotate(account, self._backend.clock.now_ms())  # nobody learns the new key
+        await self._backend.accounts.rotate(account, self._backend.clock.now_ms())  # the new key is not returned
 
     async def _delete_users(self, account: str) -> int:
         names = [user.name for user in await self._backend.accounts.users(account)][:STEP_ITEMS]
@@ -109,7 +108,8 @@ class AccountRemoval:
             await backend.archives.drop(topic.archive.id)
 
     async def _delete_subscriptions(self, account: str) -> int:
-        """To topics of others; those to its own topics are swept, and may be met here first."""
+        """Delete subscriptions to topics of other accounts. Those to its own topics are swept; some may be met here
+        first."""
         store = self._backend.subscriptions
         arns: list[str] = []
         for region in await store.regions(account):

@@ -25,7 +25,7 @@ from cns_common.task_cancellation import cancel_and_wait
 
 CACHE_AGE_S = 5.0
 CACHE_AGE_SUBSCRIBED_S = 60.0
-"""While announcements arrive. One may be lost although the connection holds, for example by a failover."""
+"""The same while announcements arrive: one may be lost although the connection holds, for example by a failover."""
 REDIS_TIMEOUT_S = 2.0
 ACK_TIMEOUT_S = 0.5
 """The longest time that a change waits for the other processes: one that hangs must not delay it for longer."""

@@ -52,7 +52,7 @@ def recorded(data: Path | None, action: str, target: str = "", detail: str = "")
 async def run_recorded(
     settings: Settings, clock: Clock, action: str, work: Awaitable[Result], detail: Callable[[Result], str]
 ) -> Result:
-    """The result of `work`, recorded as an act of who runs this process."""
+    """The result of `work`, recorded as an act of the user who runs this process."""
     recorder = ActRecorder(act_log(settings, "command", clock), clock)
     try:
         return await recorder.run(_actor(), f"cns:{action}", work, "", detail)

@@ -16,7 +16,7 @@ def duration_ms(text: str) -> int | None:
 
 
 def time_ms(text: str, now_ms: int) -> int:
-    """The time that a text means: so long ago, or a time in UTC; 0 for an empty one. Raises ValueError."""
+    """The time that a text means: an age such as `2h`, or a time in UTC; 0 for an empty one. Raises ValueError."""
     if not text:
         return 0
     ago_ms = duration_ms(text)

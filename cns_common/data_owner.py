@@ -50,7 +50,7 @@ def give_to_owner(data: Path, names: Iterable[str]) -> None:
 
 
 def _give(data_fd: int, name: str, owner: os.stat_result) -> None:
-    _check_plain(os.stat(name, dir_fd=data_fd, follow_symlinks=False), name)  # to open a device may do something
+    _check_plain(os.stat(name, dir_fd=data_fd, follow_symlinks=False), name)  # opening a device may have effects
     fd = os.open(name, _FILE, dir_fd=data_fd)
     try:
         _check_plain(os.fstat(fd), name)

@@ -21,7 +21,7 @@ from cns_common.clock import Clock
 from cns_common.metrics.model import Metric, Sample
 
 FLUSH_INTERVAL_S = 0.25
-"""A killed process loses the lines of so long."""
+"""Seconds between writes: a killed process loses the lines of this time."""
 FLUSH_BYTES = 256 * 1024
 """A buffer of this size is written at once."""
 BUFFER_BYTES_MAX = 8 * 1024 * 1024

@@ -30,7 +30,7 @@ def check_server_name(name: str) -> None:
 
 
 def first_url(text: str) -> str:
-    """The URL of the first server, which also has what is not of queues; '' for none."""
+    """The URL of the first server, which also announces changes and counts rates; '' for none."""
     return next(iter(read_server_urls(text).values()), "")
 
 

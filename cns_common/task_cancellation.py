@@ -36,8 +36,8 @@ async def cancel_and_wait(tasks: Iterable[asyncio.Task[Any]]) -> None:
 
 
 async def wait_at_most(seconds: float, name: str, work: Coroutine[Any, Any, object]) -> bool:
-    """Run the last work of something that ends. Returns whether it ended in time; else it is cancelled, and left alone.
-    Raises what it raises."""
+    """Run the last work of a component that stops. Returns whether it ended in time; else it is cancelled, and left
+    alone. Raises what the work raises."""
     task = asyncio.create_task(work, name=name)
     await asyncio.wait({task}, timeout=seconds)
     if not task.done():

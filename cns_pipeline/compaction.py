@@ -21,14 +21,14 @@ from cns_pipeline.tables.table import TableWriter
 FAN_IN = 8
 """Parts of a date and generation that are merged at the end of an ingest."""
 PART_BYTES_MAX = 1 << 30
-"""A part of this size has files of a good size, and stays as it is."""
+"""A part of at least this size has files that are large enough, and stays as it is."""
 FILE_BYTES = 128 << 20
 """About the size of the files that merging writes."""
 _ORDER = (DATE, EVENT, "boot", "sequence")
 
 
 @dataclass(frozen=True, slots=True)
-class Compacted:
+class CompactionResult:
     """The result of a compaction, in files and parts."""
 
     parts: int = 0
@@ -52,17 +52,17 @@ def all_merges(manifest: Manifest[Contents]) -> list[list[PlacedPart]]:
     return [group for group in groups.values() if len(group) > 1 or group[0].part.generation == 0]
 
 
-def compact_due(spark: SparkSession, writer: TableWriter[Contents]) -> Compacted:
+def compact_due(spark: SparkSession, writer: TableWriter[Contents]) -> CompactionResult:
     """Merge until nothing is due; merged parts may make more so."""
-    done = Compacted()
+    done = CompactionResult()
     while merges := due_merges(writer.manifest):
         done = _merge_each(spark, writer, merges, done)
     return done
 
 
-def compact(spark: SparkSession, writer: TableWriter[Contents]) -> Compacted:
+def compact(spark: SparkSession, writer: TableWriter[Contents]) -> CompactionResult:
     """Merge each date into one part."""
-    return _merge_each(spark, writer, all_merges(writer.manifest), Compacted())
+    return _merge_each(spark, writer, all_merges(writer.manifest), CompactionResult())
 
 
 def _small(manifest: Manifest[Contents]) -> Iterable[PlacedPart]:
@@ -70,11 +70,11 @@ def _small(manifest: Manifest[Contents]) -> Iterable[PlacedPart]:
 
 
 def _merge_each(
-    spark: SparkSession, writer: TableWriter[Contents], merges: Sequence[list[PlacedPart]], done: Compacted
-) -> Compacted:
+    spark: SparkSession, writer: TableWriter[Contents], merges: Sequence[list[PlacedPart]], done: CompactionResult
+) -> CompactionResult:
     for group in merges:
         files_after = _merge(spark, writer, group)
-        done = Compacted(
+        done = CompactionResult(
             done.parts + len(group),
             done.files_before + sum([placed.part.files for placed in group]),
             done.files_after + files_after,

@@ -13,7 +13,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 
-from cns_pipeline.ingest import Ingested, SegmentIngest
+from cns_pipeline.ingest import IngestResult, SegmentIngest
 
 STOPS = (signal.SIGTERM, signal.SIGINT)
 BATCHES_PER_QUERY = 10_000
@@ -41,7 +41,7 @@ class Follower:
         self._is_stopping = True
         self._wake.set()
 
-    def run(self) -> Ingested:
+    def run(self) -> IngestResult:
         """Return what was added until the stop. Raises what fails in Spark."""
         while not self._is_stopping:
             self._run_query()
@@ -82,7 +82,7 @@ class Follower:
         wake.set()
 
 
-def describe(added: Ingested) -> str:
+def describe(added: IngestResult) -> str:
     """A batch in a line."""
     aside = f", {added.malformed + added.newer} of them kept aside" if added.malformed + added.newer else ""
     return f"{added.lines} new lines{aside}"

@@ -34,7 +34,7 @@ FILES_PER_BATCH = 1_000
 
 
 @dataclass(slots=True, kw_only=True)
-class Ingested:
+class IngestResult:
     """The additions of a run or a batch to the table, in lines."""
 
     lines: int = 0
@@ -44,7 +44,7 @@ class Ingested:
     files: set[str] = field(default_factory=set)
     """The segments with lines that were kept aside."""
 
-    def add(self, other: Ingested) -> None:
+    def add(self, other: IngestResult) -> None:
         self.lines += other.lines
         self.malformed += other.malformed
         self.newer += other.newer
@@ -83,7 +83,7 @@ class SegmentIngest:
         table = event_table(self._storage, paths)
         table.check_version()
         self.writer = TableWriter(table, self._now_ms, has_lock=options.has_lock)
-        self.total = Ingested()
+        self.total = IngestResult()
 
     def prepared_query(self) -> DataStreamWriter:
         """A query over the segments that the checkpoint does not name; the caller says when it runs, and starts it."""
@@ -94,7 +94,7 @@ class SegmentIngest:
         lines = segment_lines(self._spark, self._events, self._options.files_per_batch)
         return lines.writeStream.option("checkpointLocation", str(self._paths.checkpoint))
 
-    def add(self, lines: DataFrame) -> Ingested:
+    def add(self, lines: DataFrame) -> IngestResult:
         """Add the new ones of these lines; return what they were. Then merge and remove what is due."""
         added = self._add(lines)
         self.total.add(added)
@@ -111,7 +111,7 @@ class SegmentIngest:
     def _present(self) -> set[str] | None:
         return None if self._events.local is None else sealed_segments(self._events.local)
 
-    def _add(self, lines: DataFrame) -> Ingested:
+    def _add(self, lines: DataFrame) -> IngestResult:
         written = self._write(parse_lines(lines))
         added, contents = self._read_contents(written)
         known = [batch for batch in self.writer.manifest.batches if contents.may_repeat(batch.contents)]
@@ -132,7 +132,7 @@ class SegmentIngest:
         """The events of these batches that may be among the contents."""
         names, table = {batch.name for batch in batches}, self.writer.table
         places = [str(table.place(placed)) for placed in self.writer.manifest.parts() if placed.batch in names]
-        return read_directories(self._spark, table, places).where(_of_boots(contents))
+        return read_directories(self._spark, table, places).where(_may_be_in(contents))
 
     def _write(self, events: DataFrame) -> Location:
         directory = self.writer.new_directory()
@@ -142,12 +142,12 @@ class SegmentIngest:
     def _read(self, directory: Location) -> DataFrame:
         return read_directories(self._spark, self.writer.table, [str(directory)])
 
-    def _read_contents(self, directory: Location) -> tuple[Ingested, Contents]:
+    def _read_contents(self, directory: Location) -> tuple[IngestResult, Contents]:
         rows = spans(self._read(directory)).collect()  # one for each boot, and each segment with lines kept aside
         aside = [row for row in rows if row["boot"] is None]
         files = tuple([row[FILE] for row in aside])
         newer = sum([row["newer"] for row in aside])
-        added = Ingested(
+        added = IngestResult(
             lines=sum([row["lines"] for row in rows]),
             copies=sum([row["lines"] - row["distinct"] for row in rows]),
             malformed=sum([row["lines"] for row in aside]) - newer,
@@ -164,7 +164,7 @@ def ingest(
     paths: PipelinePaths,
     files_per_batch: int = FILES_PER_BATCH,
     options: IngestOptions | None = None,
-) -> Ingested:
+) -> IngestResult:
     """Ingest all new segments, then end."""
     chosen = options or IngestOptions(files_per_batch=files_per_batch)
     work = SegmentIngest(spark, located(events), paths, chosen)
@@ -177,7 +177,7 @@ def ingest(
     return work.total
 
 
-def _of_boots(contents: Contents) -> Column:
+def _may_be_in(contents: Contents) -> Column:
     """Whether a row may be one of these: it is of one of their boots, or was kept aside."""
     boot = F.col("boot")
     return boot.isNull() | boot.isin([span.boot for span in contents.spans])

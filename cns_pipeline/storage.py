@@ -82,39 +82,39 @@ class Storage:
         self._hadoop: FileStore | None = None
 
     def exists(self, at: Location) -> bool:
-        return self._of(at).exists(at)
+        return self._store(at).exists(at)
 
     def names(self, directory: Location) -> list[str]:
-        return self._of(directory).names(directory)
+        return self._store(directory).names(directory)
 
     def files(self, directory: Location) -> list[StoredFile]:
-        return self._of(directory).files(directory)
+        return self._store(directory).files(directory)
 
     def modified_ms(self, at: Location) -> int:
-        return self._of(at).modified_ms(at)
+        return self._store(at).modified_ms(at)
 
     def read(self, file: Location) -> bytes:
-        return self._of(file).read(file)
+        return self._store(file).read(file)
 
     def write(self, file: Location, data: bytes) -> None:
-        self._of(file).write(file, data)
+        self._store(file).write(file, data)
 
     def create(self, file: Location, data: bytes) -> None:
-        self._of(file).create(file, data)
+        self._store(file).create(file, data)
 
     def rename(self, source: Location, target: Location) -> None:
-        self._of(source).rename(source, target)
+        self._store(source).rename(source, target)
 
     def delete(self, at: Location) -> None:
-        self._of(at).delete(at)
+        self._store(at).delete(at)
 
     def make_directory(self, directory: Location) -> None:
-        self._of(directory).make_directory(directory)
+        self._store(directory).make_directory(directory)
 
     def sync(self, directory: Location) -> None:
-        self._of(directory).sync(directory)
+        self._store(directory).sync(directory)
 
-    def _of(self, at: Location) -> FileStore:
+    def _store(self, at: Location) -> FileStore:
         if not at.scheme:
             return self._local
         if self._hadoop is None:

@@ -43,11 +43,11 @@ class Endpoint:
         return [_text(one) for one in self.requests() if 200 <= one["status"] < 300]
 
     def wait_messages(self, count: int, timeout_s: float = WAIT_S) -> list[str]:
-        """Wait until so many were answered with 2xx; their texts."""
+        """Wait until this many notifications were answered with 2xx. Returns their texts."""
         return self._wait("accepted", count, timeout_s)
 
     def wait_requests(self, count: int, timeout_s: float = WAIT_S) -> list[dict[str, Any]]:
-        """Wait until so many attempts arrived."""
+        """Wait until this many attempts arrived."""
         self._wait("received", count, timeout_s)
         return self.requests()
 

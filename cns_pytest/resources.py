@@ -30,7 +30,7 @@ class Queue:
         return str(self.sqs.send_message(QueueUrl=self.url, MessageBody=body, **members)["MessageId"])
 
     def receive(self, count: int = 1, wait_s: int = POLL_S_MAX) -> list[dict[str, Any]]:
-        """Receive and delete so many messages, as they were received; fewer if none comes for `wait_s`."""
+        """Receive and delete up to `count` messages, as they were received; fewer if none comes for `wait_s`."""
         found: list[dict[str, Any]] = []
         while len(found) < count:
             received = self.sqs.receive_message(

@@ -67,7 +67,7 @@ class Service:
         return read_deliveries(self._events(), message_id)
 
     def wait_ended(self, message_id: str, subscriptions: int, timeout_s: float = WAIT_S) -> list[Delivery]:
-        """Wait until no attempt follows for so many subscriptions."""
+        """Wait until no attempt follows for this many subscriptions."""
         events = self._events()
         if not wait_until(lambda: len(ended(read_deliveries(events, message_id))) >= subscriptions, timeout_s):
             found = "\n".join(map(str, self.deliveries(message_id)))

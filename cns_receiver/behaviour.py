@@ -18,7 +18,7 @@ from cns_receiver.auth import Credentials, challenge
 from cns_receiver.http_server import Answer, Request, answer
 
 HANG_S = 300.0
-"""Then the connection of a hanging request is closed without an answer."""
+"""The longest time that a request hangs; then its connection is closed without an answer."""
 DELAY_MS_MAX = 300_000
 ANSWER_BYTES_MAX = 1024 * 1024
 STEPS_MAX = 100

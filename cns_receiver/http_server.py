@@ -17,7 +17,7 @@ import msgspec
 
 HEAD_BYTES_MAX = 64 * 1024
 BODY_BYTES_MAX = 2 * 1024 * 1024
-"""Enough for a message of 256 KiB of which JSON escapes every byte."""
+"""The largest body: enough for a message of 256 KiB of which JSON escapes every byte."""
 REQUESTS_WAITING_MAX = 256
 """Pipelined requests on one connection."""
 IDLE_TIMEOUT_S = 60.0

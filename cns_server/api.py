@@ -84,8 +84,8 @@ DRAIN_S = 10
 CLOSE_S_MAX = 5.0
 """The time to end connections to CQS, and again to export the last spans."""
 CLUSTER_CALL_S = 8.0
-"""In the cluster form, which may wait for servers. A sweep a second looks, and a call has a second to end by itself, so
-it is answered within 10 s."""
+"""The time limit of a call in the cluster form, which may wait for servers. A sweep looks once a second, and a call
+then has a second to end by itself, so it is answered within 10 s."""
 
 log = structlog.get_logger(__name__)
 

@@ -40,7 +40,7 @@ _ADVANCE = msgspec.json.Decoder(ClockAdvance, strict=False)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pages:
-    """The functions behind the routes."""
+    """The functions that the routes call."""
 
     live: Callable[[], bool]
     leaving: Callable[[], bool]

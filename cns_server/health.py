@@ -32,7 +32,7 @@ NOT_DONE = {
     WorkerRole.PRODUCER: "no worker with the role producer reports: publishes are not fanned out",
     WorkerRole.CONSUMER: "no worker with the role consumer reports: nothing is delivered",
 }
-"""Without one of these nothing arrives."""
+"""The roles without which nothing is delivered, and what health says without a worker of one."""
 NOT_MAINTAINED = "no worker with the role maintenance reports: nothing that expired is removed, no message is moved"
 
 

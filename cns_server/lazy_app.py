@@ -1,4 +1,4 @@
-"""An app that is made when its first request comes: most processes of the API are never asked for it."""
+"""An app that is made by its first request: most API processes never get a request for it."""
 
 from __future__ import annotations
 

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 from cns_common.errors import RequestError
 from cqs.limits import LIST_RESULTS_MAX, QUEUE_NAME_CHARS_MAX
-from cqs.messages.validation import invalid
 
 
 class PageRequest(NamedTuple):
@@ -28,7 +27,11 @@ class PageRequest(NamedTuple):
 def read_page(members: Mapping[str, Any]) -> PageRequest:
     n: int | None = members.get("MaxResults")
     if n is not None and not 1 <= n <= LIST_RESULTS_MAX:
-        raise invalid("MaxResults", n, f"MaxResults must be an integer between 1 and {LIST_RESULTS_MAX}.")
+        raise RequestError(
+            "InvalidParameterValue",
+            f"Value for parameter MaxResults is invalid. "
+            f"Reason: MaxResults must be an integer between 1 and {LIST_RESULTS_MAX}.",
+        )
     token = members.get("NextToken")
     return PageRequest(_after(token) if token else "", n or LIST_RESULTS_MAX, n is not None)
 

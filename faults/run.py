@@ -151,7 +151,7 @@ def _say(result: Result, done: int, of: int) -> None:
     what = f"{result.kind} {done}/{of}  seed {result.seed}  {'valid' if result.valid else 'INVALID'}"
     if not isinstance(result, PowerResult):
         counts = f"{result.place}  {result.messages} messages  {result.notifications} notifications"
-        print(f"{what}  {counts}{_of_kill(result)}  {result.seconds} s", flush=True)
+        print(f"{what}  {counts}{_kill_counts(result)}  {result.seconds} s", flush=True)
     else:
         print(f"{what}  {sum(result.cuts.values())} cuts  {result.acknowledged} calls  {result.seconds} s", flush=True)
     for fault in result.faults[:FAULTS_PRINTED]:
@@ -160,7 +160,7 @@ def _say(result: Result, done: int, of: int) -> None:
         print(f"    and {len(result.faults) - FAULTS_PRINTED} more", flush=True)
 
 
-def _of_kill(result: KillResult | ClusterResult) -> str:
+def _kill_counts(result: KillResult | ClusterResult) -> str:
     if not isinstance(result, KillResult):
         return ""
     failed = f"{result.failed} attempts failed, {result.breakers} breakers opened, {result.dead_letters} dead letters"

@@ -19,7 +19,7 @@ def make_certificates(directory: Path, *names: str) -> Path:
     """`server.pem` and `server.key` for localhost and these names; returns the authority's, which whoever calls must
     trust."""
     authority_key, server_key = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
-    name = f"a test's authority {uuid.uuid4().hex}"  # two of one name are taken for each other
+    name = f"a test's authority {uuid.uuid4().hex}"  # OpenSSL takes two authorities of one name for the same
     authority = _builder(name, name, authority_key)
     authority = authority.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
     server = _builder("localhost", name, server_key)

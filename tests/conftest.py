@@ -24,7 +24,7 @@ hypothesis.settings.register_profile("stalling machine", deadline=None)
 def pytest_configure(config: pytest.Config) -> None:
     hypothesis.settings.load_profile("stalling machine")
     set_up_logs("info", "tests")
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored by what a shell starts in the background
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background processes ignore it
     if XDIST_WORKER not in os.environ:
         config.pluginmanager.register(Reports(), "run-reports")
     config.pluginmanager.register(HungTests(), "hung-tests")

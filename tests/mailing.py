@@ -25,7 +25,7 @@ _LINK = re.compile(r"^https?://\S+\.html\?\S+$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
-class Mailing:
+class MailService:
     service: Up
     server: OwnExim
 
@@ -49,7 +49,7 @@ class Mailing:
 
 
 @contextmanager
-def mailing(directory: Path) -> Iterator[Mailing]:
+def mailing(directory: Path) -> Iterator[MailService]:
     """A service on the test clock. `server.ca_file` is the authority of both certificates."""
     with OwnExim() as server, pytest.MonkeyPatch.context() as patched:
         trusted = directory / "trusted.pem"
@@ -58,13 +58,13 @@ def mailing(directory: Path) -> Iterator[Mailing]:
         port = free_port()
         url = f"https://localhost:{port}"
         patched.setenv("CNS_SMTP_URL", server.url)
-        patched.setenv("CNS_GATEWAY_URL", "http://127.0.0.1:9")  # nobody is there, and mails do not go there
+        patched.setenv("CNS_GATEWAY_URL", "http://127.0.0.1:9")  # a closed port: mails do not go through the gateway
         patched.setenv("CNS_CA_BUNDLE", str(trusted))
         patched.setenv("CNS_MAIL_FROM", "no-reply@notifications.example.com")
         patched.setenv("CNS_PUBLIC_URL", url)
         tls = ("--tls-cert", str(directory / "server.pem"), "--tls-key", str(directory / "server.key"))
         with running(directory / "data", "--test-clock", *tls, port=port, url=url, ca_file=own) as service:
-            yield Mailing(service, server)
+            yield MailService(service, server)
 
 
 def new_address() -> str:

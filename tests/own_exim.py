@@ -1,7 +1,6 @@
 """A mail server for one test (Debian's Exim): TLS by a certificate made here, a login, readable mailboxes.
 
-It is told by files whom to refuse and whom to put off, each with the answer it gives.
-"""
+Files tell it which recipients to refuse or defer, each with the answer it gives."""
 
 from __future__ import annotations
 
@@ -30,7 +29,7 @@ from tests.waiting import wait_until
 START_S = 10.0
 ANSWER_S = 5.0
 ARRIVAL_S = 20.0
-USER, PASSWORD = "cns", "p@ss:word/1"  # a URL has to wrap these
+USER, PASSWORD = "cns", "p@ss:word/1"  # characters that a URL must escape
 SERVER_USER = "Debian-exim"
 """The user that Exim runs as when root starts it."""
 
@@ -231,7 +230,7 @@ class OwnExim:
         (self.directory / "spool").mkdir()
         self.directory.chmod(0o755)
         for path in (self.directory, *self.directory.rglob("*")):
-            if path.name != "exim.conf":  # root's, or it is not believed
+            if path.name != "exim.conf":  # exim reads only a configuration that root owns
                 os.chown(path, owner.pw_uid, owner.pw_gid)
 
     def _answers(self) -> bool:

@@ -6,7 +6,7 @@
 `slice`). `make test-all` (`--all`) runs every test but those of `make faults` and `make compose-test`, the acceptance
 tests on the cluster form and over the HTTP queue port, fault rounds and a quick bench, and writes docs/conformance.md.
 
-`make test` runs three stages at a time, since many tests wait more than they compute; `make test-all` one. What a stage
+`make test` runs four stages at a time, since many tests wait more than they compute; `make test-all` one. What a stage
 prints is shown when it ends, and meanwhile is in build/stages.
 
 Cassandra and Redis are started first where a stage needs them; what was not running before is stopped at the end. Parts
@@ -38,7 +38,7 @@ BIN = Path(sys.executable).parent
 PYTEST = (sys.executable, "-m", "pytest", "-q")
 IN_TWO = ("-n2", "--dist=loadfile")
 """Two processes share the test files. Each has a service of its own."""
-AT_A_TIME = 3
+AT_A_TIME = 4
 LIMIT_S = 1800.0
 LIMIT_ALL_S = 4 * 3600.0
 """A stage of `make test`, and of `make test-all`, is ended after this time: a run shows which one hangs."""
@@ -181,7 +181,7 @@ def main(words: list[str]) -> int:
     chosen = {stage: command for stage in named if (command := stage.command(is_all=options.all))}
     needs = {part for stage in chosen for part in stage.parts(is_all=options.all)}
     if not options.names:
-        shutil.rmtree(RECORDS, ignore_errors=True)  # what earlier runs showed
+        shutil.rmtree(RECORDS, ignore_errors=True)  # records of earlier runs
     reports.begin()
     ours = servers.names_to_start()
     before = servers.running(ours)

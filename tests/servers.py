@@ -106,8 +106,10 @@ def running(names: list[str]) -> set[str]:
 
 
 def stop(names: set[str]) -> None:
+    """Stop these servers; a later `cassandra_address` or `redis_url` starts them again."""
     if names:
         _servers("down", *sorted(names))
+        _running.cache_clear()
 
 
 class Ring:

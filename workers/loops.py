@@ -8,11 +8,13 @@ from collections.abc import Awaitable, Callable
 import structlog
 
 from cns_common.errors import CnsError
+from cns_common.task_cancellation import cancel_and_wait
 
 PAUSE_FIRST_S = 0.1
 PAUSE_MAX_S = 5.0
 FAILURES_RED = 2
-"""In a row. A single one may come from a store that is back by now, while the next step waits for long."""
+"""Failed steps in a row after which health is red. A single failure may come from a store that is back by now, while
+the next step waits for long."""
 
 log = structlog.get_logger(__name__)
 
@@ -38,9 +40,7 @@ class Loops:
         for name in cancel:
             self._tasks[name].cancel()
         await asyncio.wait(self._tasks.values(), timeout=grace_s)
-        for task in self._tasks.values():
-            task.cancel()
-        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+        await cancel_and_wait(self._tasks.values())
 
     async def _run(self, name: str, step: Step) -> None:
         pause_s = PAUSE_FIRST_S

@@ -20,18 +20,21 @@ from cns_common.errors import OutcomeUnknown, StoreUnavailable
 from cns_common.metrics.catalogue import QUARANTINE_JOBS, WORKER_ROLES
 from cns_common.metrics.model import Sample
 from cns_common.metrics.page import process_samples
+from cns_common.task_cancellation import in_daemon, wait_at_most
 from cns_common.worker_roles import WorkerRole
 from cqs.messages.count_report import COUNTS_INTERVAL_S, QueueCountReporter
 from workers.jobs.quarantine import Quarantine
 from workers.loops import Loops
 from workers.roles.consumer_role import ConsumerRole
-from workers.roles.contract import Drained, Role, WorkerContext
+from workers.roles.contract import DrainResult, Role, WorkerContext
 from workers.roles.maintenance_role import MaintenanceRole
 from workers.roles.producer_role import ProducerRole
 from workers.stats import Stats
 
 DRAIN_S = 20.0
 STEP_GRACE_S = 5.0
+CLOSE_S_MAX = 5.0
+"""The time to end connections to CQS, and again to export the last spans."""
 SLEEPING_LOOPS = ("report", "counts")
 """Loops of every worker that sleep between their steps, so that a stop cancels them."""
 
@@ -84,16 +87,16 @@ class Worker:
         for role in self._roles:
             await role.leave()
         await self._retire()
-        drained = Drained()
+        drained = DrainResult()
         for role in self._roles:
             left = await role.drain(DRAIN_S)
-            drained = Drained(*map(sum, zip(drained, left, strict=True)))
-        await context.port.close()
+            drained = DrainResult(*map(sum, zip(drained, left, strict=True)))
+        await wait_at_most(CLOSE_S_MAX, "queue_port.close", context.port.close())
         await self._queue_counts.report()
         context.events.close()
         context.audit.close()
         if context.spans is not None:
-            await asyncio.to_thread(context.spans.close)
+            await wait_at_most(CLOSE_S_MAX, "spans.close", in_daemon(context.spans.close))
         log.info("worker.stopped", roles=self.names, **drained._asdict())
 
     async def _report(self) -> None:

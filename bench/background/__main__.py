@@ -1,4 +1,5 @@
-"""`python -m bench.background idle | deep | deleted`: what is done beside calls, and what the past of a queue costs."""
+"""`python -m bench.background idle | deep | deleted`: measures statements beside calls, fills of deep queues, and the
+cost of many deletes."""
 
 from __future__ import annotations
 

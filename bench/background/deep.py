@@ -52,7 +52,7 @@ async def measure(rows: int, queues: int) -> None:
 
 
 async def _write(rows: MessageRows, clock: Clock, queues: Sequence[QueueRef], n: int) -> None:
-    """Rows that no cache knows."""
+    """Write rows that are in no cache."""
 
     async def write(q: QueueRef) -> None:
         now_ms = clock.now_ms()

@@ -19,12 +19,12 @@ SPARE = 500
 """Messages that are left at the last stop."""
 DRAIN_S = 15.0
 TABLES = {"cqs": ("cqs_messages", "cqs_buckets")}
-"""Tables of engines whose names do not begin with the engine's, or begin those of others."""
+"""Tables whose names do not begin with their engine's name, or begin with that of another."""
 READS = "SELECT table_name, count, p99th, max FROM system_views.tombstones_per_read"
 
 
 async def receive_times(side: Side, stops: Sequence[int], fill_s: float, seed: int) -> dict[int, float]:
-    """Mean ms of single receives after about so many deletes. Stops that take too long are left out."""
+    """Mean ms of single receives after about `stops` deletes. Stops that take too long are left out."""
     client = await side.client(LANES, seed, "deletes")
     filled = await fill(client, stops[-1] + SPARE, fill_s)
     times: dict[int, float] = {}

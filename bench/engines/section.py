@@ -33,7 +33,8 @@ class Size(NamedTuple):
     spread: int = 2_000
     depth: int = 1_000_000
     fill_s: float = 15.0
-    """Of the deep queue of each engine: the table shows the depth reached. It bounds the section to ten minutes."""
+    """How long the deep queue of each engine is filled: the table shows the depth reached. It bounds the section to ten
+    minutes."""
     cycles: int = 40
     parallels: Sequence[int] = (1, 4, 16, 64)
     contention_s: float = 3.0
@@ -59,7 +60,7 @@ QUICK = Size(
 
 @dataclass(slots=True)
 class Found:
-    """By engine."""
+    """The results by engine."""
 
     rates: dict[str, dict[tuple[int, str], rates.Rates]] = field(default_factory=dict)
     order: dict[str, Row] = field(default_factory=dict)

@@ -3,7 +3,7 @@
     python -m bench.load.bare_client BODY --urls 'http://127.0.0.1:6060/e/{}' … --count 10000 --at-once 32 --numbers 7 8
 
 Endpoint n is at URL n modulo the number of URLs. Each number is one round, and replaces the number in BODY; the first
-round warms up. Prints the result of the last round as a line of JSON (`Posted`).
+round warms up. Prints the result of the last round as a line of JSON (`PostResult`).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ GRACE_S = 5.0
 TOPIC = "arn:aws:sns:us-east-1:000000000000:bare"
 
 
-class Posted(msgspec.Struct, frozen=True, kw_only=True):
+class PostResult(msgspec.Struct, frozen=True, kw_only=True):
     delivered: int
     seconds: float
     cpu_s: float
@@ -54,7 +54,7 @@ class Poster:
 
         self._pool = DeliveryPool("bare", settings.delivery_threads, make_senders)
 
-    async def post(self, body: bytes) -> Posted:
+    async def post(self, body: bytes) -> PostResult:
         """Post to all endpoints, `at_once` at a time."""
         left, delivered = iter(self._urls), 0
 
@@ -66,7 +66,7 @@ class Poster:
 
         used_s, began_ns = time.process_time(), perf_counter_ns()
         await asyncio.gather(*[post() for _ in range(self._at_once)])
-        return Posted(
+        return PostResult(
             delivered=delivered,
             seconds=(perf_counter_ns() - began_ns) / 1e9,
             cpu_s=time.process_time() - used_s,
@@ -81,7 +81,7 @@ def _request(url: str, body: bytes) -> HttpRequest:
     return HttpRequest(url, http_headers(MessageType.NOTIFICATION, TOPIC, TOPIC, f"{TOPIC}:{url}"), body)
 
 
-async def post_rounds(options: argparse.Namespace) -> Posted:
+async def post_rounds(options: argparse.Namespace) -> PostResult:
     poster, body = Poster(options.urls, options.count, options.at_once), options.body.read_bytes()
     with pinned_to_one_core(wanted=options.one_core):
         for number in options.numbers:

@@ -12,7 +12,7 @@ from typing import NamedTuple, TypeVar
 
 import msgspec
 
-from bench.load.endpoints import BODY_FILE, Arrival, Kind, Started, Status, kind_of, read_arrivals, url_of
+from bench.load.endpoints import BODY_FILE, Arrival, Kind, StartReport, Status, kind_of, read_arrivals, url_of
 from bench.load.topics import Topic, all_of, entries
 from bench.load.wire import LoadError
 from bench.measure.processes import ROOT, cpu_s
@@ -29,7 +29,7 @@ _Line = TypeVar("_Line", bound=msgspec.Struct)
 class EndpointProcess:
     """The running process; its endpoints are numbered kind after kind. Made by `endpoint_process`."""
 
-    def __init__(self, process: Process, counts: dict[Kind, int], started: Started, out: Path) -> None:
+    def __init__(self, process: Process, counts: dict[Kind, int], started: StartReport, out: Path) -> None:
         self._process = process
         self._started = started
         self._out = out
@@ -80,7 +80,7 @@ async def endpoint_process(counts: dict[Kind, int], out: Path) -> AsyncIterator[
         limit=LINE_BYTES_MAX,
     )
     try:
-        yield EndpointProcess(process, counts, await _read(process, Started), out)
+        yield EndpointProcess(process, counts, await _read(process, StartReport), out)
     finally:
         process.kill()
         await process.wait()

@@ -2,8 +2,9 @@
 
     python -m bench.load.endpoints OUT healthy=500 refused=125 hanging=125 slow=125 failing=125
 
-Endpoints are numbered in this order. Prints a line of JSON (`Started`), and one (`Status`) for each command on stdin:
-`fail`, `recover`, `status`, `save` (arrivals and the last body, into the directory OUT). Ends at the end of its input.
+Endpoints are numbered in this order. Prints a line of JSON (`StartReport`), and one (`Status`) for each command on
+stdin: `fail`, `recover`, `status`, `save` (arrivals and the last body, into the directory OUT). Ends at the end of its
+input.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ class Kind(StrEnum):
     FAILING = "failing"  # answers 500
 
 
-class Started(msgspec.Struct, frozen=True):
+class StartReport(msgspec.Struct, frozen=True):
     ports: dict[Kind, list[int]]
 
 
@@ -71,7 +72,7 @@ class Arrival(msgspec.Struct, frozen=True, array_like=True):
     at_ns: int  # `perf_counter_ns`, which all processes of a machine share
 
 
-def url_of(started: Started, kind: Kind, number: int) -> str:
+def url_of(started: StartReport, kind: Kind, number: int) -> str:
     ports = started.ports[kind]
     return f"http://{HOST}:{ports[number % len(ports)]}/e/{number}"
 
@@ -222,7 +223,7 @@ async def serve(kinds: Sequence[Kind], out: Path) -> None:
     groups = {kind: EndpointGroup(kind, log) for kind in kinds}
     for group in groups.values():
         await group.listen()
-    _print_json(Started({kind: group.ports for kind, group in groups.items()}))
+    _print_json(StartReport({kind: group.ports for kind, group in groups.items()}))
     while command := (await asyncio.to_thread(sys.stdin.readline)).strip():
         for group in groups.values():
             if command == "fail":

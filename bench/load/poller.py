@@ -2,7 +2,8 @@
 
     python -m bench.load.poller --port 6059 --queues 1000 --polls 10000 --wait 20
 
-Prints a line of JSON (`Started`) when all polls are sent, and one (`Status`) for each line on stdin; ends at its end.
+Prints a line of JSON (`StartReport`) when all polls are sent, and one (`Status`) for each line on stdin. Ends at the
+end of its input.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ QUEUE = "waiting-{}"
 _NUMBER = re.compile(rb'"Body": *"wake (\d+)"')
 
 
-class Started(msgspec.Struct, frozen=True):
+class StartReport(msgspec.Struct, frozen=True):
     first_poll_ns: int  # `perf_counter_ns`, which all processes of a machine share
 
 
@@ -47,7 +48,7 @@ class Polls:
         self._answers = 0
         self._arrivals_ns: dict[int, int] = {}
 
-    async def begin(self, queues: int, polls: int) -> Started:
+    async def begin(self, queues: int, polls: int) -> StartReport:
         urls = [
             str((await self._client.ask("GetQueueUrl", QueueName=QUEUE.format(n)))["QueueUrl"]) for n in range(queues)
         ]
@@ -59,7 +60,7 @@ class Polls:
                 self._client.lanes.append(lane)
                 started += 1
             await asyncio.sleep(0)
-        return Started(first_ns)
+        return StartReport(first_ns)
 
     def status(self) -> Status:
         return Status(self._answers, self._arrivals_ns)

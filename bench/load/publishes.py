@@ -64,7 +64,7 @@ class Publisher:
             await self._subscribe("sqs", arn, raw=raw)
 
     async def subscribe_sink(self, sink: Sink, *, raw: bool, times: int = 1) -> None:
-        """With `times` the sink gets each notification as so many endpoints."""
+        """Subscribe the sink as `times` endpoints, each of which gets every notification."""
         url = await sink.open()
         for number in range(times):
             sink.token = asyncio.get_running_loop().create_future()

@@ -14,7 +14,7 @@ from cns_common.events.files import OPEN, SEALED
 DROPPED = b'"notification.dropped"'
 
 
-class Accepted(msgspec.Struct, frozen=True):
+class AcceptedPublish(msgspec.Struct, frozen=True):
     """An acknowledged publish."""
 
     message_id: str
@@ -42,7 +42,10 @@ class _Drop(msgspec.Struct):
 
 
 def outcomes_of(
-    accepted: Mapping[int, Accepted], arrivals: Iterable[Arrival], dead_letters: Iterable[int], drops: Iterable[str]
+    accepted: Mapping[int, AcceptedPublish],
+    arrivals: Iterable[Arrival],
+    dead_letters: Iterable[int],
+    drops: Iterable[str],
 ) -> Outcomes:
     """`accepted` is by message number; dead letters are numbers, drops are message ids."""
     deliveries = Counter((arrival.number, arrival.endpoint) for arrival in arrivals)
@@ -72,7 +75,7 @@ def outcomes_of(
     )
 
 
-def _is_of(one: Accepted | None, topic: int) -> bool:
+def _is_of(one: AcceptedPublish | None, topic: int) -> bool:
     return one is not None and one.topic == topic
 
 

@@ -6,16 +6,16 @@ import msgspec
 
 
 class Faults(msgspec.Struct, frozen=True, kw_only=True):
-    """All times are means of exponential distributions, but `mttr_s`."""
+    """Probabilities and times of faults. Times are means of exponential distributions, but `mttr_s` is a fixed time."""
 
     drop_probability: float = 0
-    """Of each call: it, or its answer (one as likely as the other), is lost between client and service."""
+    """For each call: the chance that it, or equally likely its answer, is lost between client and service."""
     quit_probability: float = 0
-    """Of each receive: the receiver ends before it deletes, and another one starts."""
+    """For each receive: the chance that the receiver ends before it deletes, and another one starts."""
     mttf_s: float = 0
-    """Of each API process; 0: none is killed."""
+    """The time until an API process is killed; 0: none is killed."""
     mttr_s: float = 0
-    """From the kill of a process to its new start."""
+    """The time from the kill of a process to its new start."""
 
 
 NO_FAULTS = Faults()

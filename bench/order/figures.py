@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import fmean
 
-from bench.order.workload import Load, Measured, QueueLog
+from bench.order.workload import Load, QueueLog, RunRecord
 from cns_pipeline.transforms.audit.subsequence import IncreasingSubsequence
 
 NS_PER_MS = 1_000_000
@@ -15,7 +15,7 @@ Row = dict[str, float]
 """Figures by name."""
 
 
-def figures(load: Load, measured: Measured) -> Row:
+def figures(load: Load, measured: RunRecord) -> Row:
     """Figures of all queues together. Messages that were sent twice by a sender are not the service's duplicates."""
     queues = measured.queues
     sent = sum(len(queue.acknowledged) for queue in queues)

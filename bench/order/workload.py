@@ -36,7 +36,7 @@ class Load(msgspec.Struct, frozen=True, kw_only=True):
     visibility_s: int = 10
     fifo: bool = False
     name: str = "order"
-    """Of the queues, before their number. Runs on one service need different ones."""
+    """The beginning of the queues' names, before their number. Runs on one service need different ones."""
     attributes: dict[str, str] = {}
     """More queue attributes: the engine and its options."""
 
@@ -58,7 +58,7 @@ class QueueLog:
 
 
 @dataclass(slots=True)
-class Measured:
+class RunRecord:
     """Times in ns by perf_counter_ns, response times of calls that brought something, and failures."""
 
     queues: list[QueueLog]
@@ -88,7 +88,7 @@ class Experiment:
         self._random = random
         self._faults = faults
         self._numbers = iter(range(10**NUMBER_DIGITS))
-        self.measured = Measured(
+        self.measured = RunRecord(
             [QueueLog(f"{load.name}-{n}{'.fifo' if load.fifo else ''}") for n in range(load.queues)]
         )
 
@@ -127,7 +127,9 @@ class Experiment:
 
     async def _send(self, queue: QueueLog, place: int) -> None:
         load, measured = self._load, self.measured
-        caller = self._make.another(place, Random(self._random.random()))
+        chance = Random(self._random.random())
+        caller = self._make.another(place, chance)
+        await asyncio.sleep(load.send_delay_s * chance.random())  # else all send at the same moments
         for _ in range(load.messages):
             number = next(self._numbers)
             members = {"MessageBody": self._body(number)}
@@ -159,6 +161,7 @@ class Experiment:
     async def _receive(self, queue: QueueLog, place: int) -> None:
         load, faults, chance = self._load, self._faults, Random(self._random.random())
         caller = self._make_receiver.another(place, chance)
+        await asyncio.sleep(load.receive_delay_s * chance.random())
         empty = 0
         while empty < self._empty_polls(queue):
             began_ns = perf_counter_ns()

@@ -18,7 +18,7 @@ from tempfile import TemporaryDirectory
 
 from bench.pipeline.made_events import DAY_MS
 from bench.pipeline.measured import HEADER
-from bench.pipeline.work import MadeDay, make, of_duckdb, of_spark
+from bench.pipeline.work import MadeDay, make, run_duckdb, run_spark
 from cns_common.clock import Clock
 
 
@@ -40,7 +40,7 @@ def main() -> None:
                 events=events,
                 reports=options.reports,
             )
-            for part in (make, of_spark, of_duckdb):
+            for part in (make, run_spark, run_duckdb):
                 in_own_process(part, day)
 
 

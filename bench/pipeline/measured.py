@@ -15,7 +15,7 @@ MIB = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Measured:
+class WorkCost:
     """`peak_bytes` is the largest resident memory of both processes since their start."""
 
     wall_s: float
@@ -34,10 +34,10 @@ class Measured:
 HEADER = "| engine | work | events | s | CPU s | events/s of a core | MiB |\n|---|---|---|---|---|---|---|"
 
 
-def measure(work: Callable[[], object]) -> Measured:
+def measure(work: Callable[[], object]) -> WorkCost:
     began_s, cpu_s = time.monotonic(), _cpu_s()
     work()
-    return Measured(wall_s=time.monotonic() - began_s, cpu_s=_cpu_s() - cpu_s, peak_bytes=sum(map(_peak_bytes, _ids())))
+    return WorkCost(wall_s=time.monotonic() - began_s, cpu_s=_cpu_s() - cpu_s, peak_bytes=sum(map(_peak_bytes, _ids())))
 
 
 def _ids() -> list[int]:

@@ -36,7 +36,7 @@ def make(day: MadeDay) -> None:
         write_messages(day.messages / "events", day.start_ms, day.events // EVENTS_PER_MESSAGE)
 
 
-def of_spark(day: MadeDay) -> None:
+def run_spark(day: MadeDay) -> None:
     from cns_pipeline.jobs import audit, ingest, report
     from cns_pipeline.session import open_job
 
@@ -51,7 +51,7 @@ def of_spark(day: MadeDay) -> None:
             show("Spark", "audit", day, lambda: audit.run(messages))
 
 
-def of_duckdb(day: MadeDay) -> None:
+def run_duckdb(day: MadeDay) -> None:
     show("DuckDB", "ingest", day, lambda: duck.ingest(day.deliveries / "events", day.deliveries / "duckdb"))
     show("DuckDB", "report --quick", day, lambda: duck.report(day.arguments(day.deliveries)))
 

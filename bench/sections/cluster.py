@@ -26,7 +26,7 @@ from tests.keyspace import aside, keyspace
 
 CNS = shlex.quote(str(Path(sys.executable).parent / "cns"))
 KEYSPACE = "bench"
-RING_NODES = 3
+COPIES = 3
 CONNECTIONS = (1, 16, 64)
 COSTS_AT = 16
 """The number of connections at which costs are shown."""
@@ -88,13 +88,13 @@ def single_node() -> Iterator[CassandraAddress]:
 
 
 @contextmanager
-def ring() -> Iterator[CassandraAddress]:
-    """Three Cassandra nodes on this machine, with replication factor three."""
-    with backend_servers(), servers.Ring(RING_NODES) as nodes:
+def ring(nodes: int = COPIES) -> Iterator[CassandraAddress]:
+    """Cassandra nodes on this machine, with three copies of each row."""
+    with backend_servers(), servers.Ring(nodes) as started:
         place = CassandraAddress(
-            hosts=tuple(host for host, _ in nodes.addresses), port=nodes.addresses[0][1], keyspace=KEYSPACE
+            hosts=tuple(host for host, _ in started.addresses), port=started.addresses[0][1], keyspace=KEYSPACE
         )
-        aside(schema.apply(place, RING_NODES))
+        aside(schema.apply(place, COPIES))
         yield place
 
 

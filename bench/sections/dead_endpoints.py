@@ -22,7 +22,7 @@ from bench.measure.cpu import CpuClock, CpuShares
 from bench.measure.figures import NS_PER_MS, percentile
 from bench.measure.memory import MemoryUse, sampled_memory
 from bench.measure.metrics import metric_total
-from bench.measure.outcomes import Accepted, Outcomes, dropped_in, outcomes_of
+from bench.measure.outcomes import AcceptedPublish, Outcomes, dropped_in, outcomes_of
 from bench.measure.processes import Server, await_quiet
 from bench.sections.runs import QUIET_S_MAX, SERVICE, served
 
@@ -93,7 +93,7 @@ class _Run:
         self._schedule = Schedule(planned_ns(size.rate, size.seconds))
         self._order = topics_in_turn(len(self._schedule), size.topics, seed)
         self._padding = client.body()
-        self.accepted: dict[int, Accepted] = {}
+        self.accepted: dict[int, AcceptedPublish] = {}
 
     async def set_up(self) -> None:
         """Make topics and subscriptions. Every second subscription has a dead-letter queue, the others have none."""
@@ -165,7 +165,7 @@ class _Run:
         found = _MESSAGE_ID.search(answer)
         if found is None:
             raise LoadError(f"no message id in {answer!r:.300}")
-        self.accepted[number] = Accepted(found[1].decode(), self._order[number])
+        self.accepted[number] = AcceptedPublish(found[1].decode(), self._order[number])
 
     def _attributes(self, dead_letter_queue: str) -> dict[str, str]:
         retry_s = self._size.retry_s
@@ -194,7 +194,7 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
     """The result before the server stops, which writes its last drop events then."""
 
     figures: IsolationFigures
-    accepted: dict[int, Accepted]
+    accepted: dict[int, AcceptedPublish]
     arrivals: list[Arrival]
     dead_letters: list[int]
 

@@ -89,7 +89,7 @@ class _SharedQueue:
             await asyncio.sleep(before_s)
             self._expected += 1
             body = f"quiet {perf_counter_ns()}"
-            await lane.ask(self._client.call("SendMessage", MessageBody=body, **self._of(tenant)))
+            await lane.ask(self._client.call("SendMessage", MessageBody=body, **self._group_id(tenant)))
             await asyncio.sleep(QUIET_EVERY_S - before_s)
 
     async def arrive(self) -> None:
@@ -101,13 +101,17 @@ class _SharedQueue:
     async def _feed(self, lane: Lane) -> None:
         self._noisy_left += BATCH
         entries = [
-            {"Id": str(n), "MessageBody": f"noisy 0 {self._client.random.choice(self._bodies)}", **self._of(NOISY)}
+            {
+                "Id": str(n),
+                "MessageBody": f"noisy 0 {self._client.random.choice(self._bodies)}",
+                **self._group_id(NOISY),
+            }
             for n in range(BATCH)
         ]
         if b'"Failed"' in await lane.ask(self._client.call("SendMessageBatch", Entries=entries)):
             raise LoadError("an entry of a batch was refused")
 
-    def _of(self, tenant: str) -> dict[str, str]:
+    def _group_id(self, tenant: str) -> dict[str, str]:
         return {"MessageGroupId": tenant} if self._tenants else {}
 
     def _arrived(self, answer: bytes, now_ns: int) -> None:

@@ -14,7 +14,7 @@ from time import perf_counter_ns
 import msgspec
 import uvloop
 
-from bench.load.bare_client import Posted
+from bench.load.bare_client import PostResult
 from bench.load.endpoint_process import EndpointProcess, SubscriptionRequest, endpoint_process, subscribe
 from bench.load.endpoints import PORTS_PER_KIND, Arrival, Kind
 from bench.load.pacing import NS_PER_S
@@ -126,7 +126,7 @@ class _FanOutTopic:
         return figures_of(side, form, arrivals, began_ns, used)
 
 
-async def _post(body: Path, urls: Sequence[str], n: int, *numbers: int, one_core: bool) -> Posted:
+async def _post(body: Path, urls: Sequence[str], n: int, *numbers: int, one_core: bool) -> PostResult:
     counts = ["--count", str(n), "--at-once", str(AT_ONCE), "--numbers", *map(str, numbers)]
     words = [str(body.absolute()), "--urls", *urls, *counts, *(["--one-core"] if one_core else [])]
     process = await asyncio.create_subprocess_exec(
@@ -135,7 +135,7 @@ async def _post(body: Path, urls: Sequence[str], n: int, *numbers: int, one_core
     said, _ = await process.communicate()
     if process.returncode:
         raise LoadError("the bare client has failed")
-    posted = msgspec.json.decode(said, type=Posted)
+    posted = msgspec.json.decode(said, type=PostResult)
     if posted.delivered != n:
         raise LoadError(f"the bare client delivered {posted.delivered} of {n}")
     return posted

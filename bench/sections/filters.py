@@ -29,7 +29,7 @@ EVALUATIONS_MAX = 20
 GROWTH_MAX = 2
 ROUND = 5
 ROUNDS = 1_000
-"""The best of them counts: in the others, other processes used the CPU."""
+"""Rounds of which the best counts: in the others, other processes used the CPU."""
 
 
 class Cost(msgspec.Struct, frozen=True, kw_only=True):

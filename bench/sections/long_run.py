@@ -16,7 +16,7 @@ from bench.sections.seed000 import ApiPair, api_pair
 MESSAGES = 2_000_000
 QUEUES = 4
 SENDERS, RECEIVERS = 2, 3
-"""For each queue."""
+"""The number of senders and of receivers for each queue."""
 REPEATED_PER_MILLION = 1
 RECEIVER_COUNTS = (2, 4, 8, 16, 32, 64)
 CONTENDED = 10_000

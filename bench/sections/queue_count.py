@@ -78,8 +78,8 @@ def _cycle(client: Client, redrive: dict[str, str], numbers: Iterator[int], time
     yield times["list queues"], client.signer.call("ListQueues", json.dumps({**prefix, **page}).encode())
     yield times["list dead-letter sources"], client.call("ListDeadLetterSourceQueues", **page)
     url = client.url.removesuffix(TARGET) + name
-    yield times["set attributes"], _of(client, "SetQueueAttributes", url, Attributes={"DelaySeconds": "1"})
-    yield times["delete queue"], _of(client, "DeleteQueue", url)
+    yield times["set attributes"], _request(client, "SetQueueAttributes", url, Attributes={"DelaySeconds": "1"})
+    yield times["delete queue"], _request(client, "DeleteQueue", url)
 
 
 def _settings(client: Client, times: Times) -> Script:
@@ -95,5 +95,5 @@ def _create(client: Client, name: str, attributes: dict[str, str]) -> bytes:
     return client.signer.call("CreateQueue", json.dumps({"QueueName": name, "Attributes": attributes}).encode())
 
 
-def _of(client: Client, operation: str, url: str, **members: object) -> bytes:
+def _request(client: Client, operation: str, url: str, **members: object) -> bytes:
     return client.signer.call(operation, json.dumps({"QueueUrl": url, **members}).encode())

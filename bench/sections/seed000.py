@@ -2,7 +2,7 @@
 
 Two API processes behind a balancer, ten queues, two senders and two receivers for each; a burst of sends, and receivers
 that work for 45 ms on each message until all are deleted. The seed ran on virtual machines with a ring of eight nodes;
-here all runs on one machine with one node.
+here all runs on one machine, with one node, or with a ring of eight in the section `seed000-ring`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from bench.load.wire import connect
 from bench.measure.figures import NS_PER_MS, bar_cell, percentile
 from bench.measure.processes import Server, await_quiet
 from bench.measure.stalls import StallLog, cluster_probes
-from bench.sections.cluster import backend_servers
+from bench.sections.cluster import COPIES, backend_servers, environment_of, ring
 from bench.sections.runs import QUIET_S_MAX
 from cns_common.cassandra.connection import PROTOCOL_VERSION
 from tests.cluster import Cluster, fresh_store, running
@@ -34,6 +34,7 @@ QUEUES = 10
 SENDERS = RECEIVERS = 2
 WORK_S = 0.045
 BURST_S = 10.0
+RING_NODES = 8
 MAX_MS = 1_000.0
 """Bar of the slowest call; the seed's are above five seconds."""
 
@@ -86,7 +87,15 @@ SEED = tuple(
 
 
 def table(scratch: Path, _n: int, seed: int) -> list[str]:
-    with api_pair(scratch / "seed000") as pair:
+    return _table(scratch / "seed000", seed)
+
+
+def ring_table(scratch: Path, _n: int, seed: int) -> list[str]:
+    return _table(scratch / "seed000-ring", seed, nodes=RING_NODES)
+
+
+def _table(scratch: Path, seed: int, *, nodes: int = 1) -> list[str]:
+    with api_pair(scratch, nodes=nodes) as pair:
         rows = uvloop.run(_measure(pair, seed))
     lines = [
         "| goal: messages/queue/s | sent/s | empty receives | calls per API process/s | mean ms | median | P95 | P90 |"
@@ -136,10 +145,22 @@ class ApiPair:
 
 
 @contextmanager
-def api_pair(directory: Path) -> Iterator[ApiPair]:
-    """The account is older than the API processes, so that all know it."""
-    directory.mkdir()
+def single_store() -> Iterator[dict[str, str]]:
     with backend_servers(), fresh_store() as store:
+        yield store
+
+
+@contextmanager
+def ring_store(nodes: int) -> Iterator[dict[str, str]]:
+    with ring(nodes) as place:
+        yield environment_of(place) | {"CNS_CASSANDRA_REPLICATION": str(COPIES)}
+
+
+@contextmanager
+def api_pair(directory: Path, *, nodes: int = 1) -> Iterator[ApiPair]:
+    """The account is older than the API processes, so that all know it. `nodes` are those of Cassandra."""
+    directory.mkdir()
+    with single_store() if nodes == 1 else ring_store(nodes) as store:
         cluster = Cluster(directory, store, api_processes=2, worker_processes=0)
         keys = cluster.account()
         with running(cluster):
@@ -149,7 +170,7 @@ def api_pair(directory: Path) -> Iterator[ApiPair]:
 @asynccontextmanager
 async def stalls_of(started: Cluster) -> AsyncIterator[StallLog]:
     """Stalls of the cluster's parts within the block."""
-    host, _, port = started.environment["CNS_CASSANDRA"].rpartition(":")
+    host, _, port = started.environment["CNS_CASSANDRA"].partition(",")[0].rpartition(":")
     with Driver([host], port=int(port), protocol_version=PROTOCOL_VERSION) as driver:
         session = await asyncio.to_thread(driver.connect, started.environment["CNS_CASSANDRA_KEYSPACE"])
         log = StallLog()

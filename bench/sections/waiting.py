@@ -15,7 +15,7 @@ from typing import NamedTuple, TypeVar
 import msgspec
 import uvloop
 
-from bench.load.poller import QUEUE, Started, Status
+from bench.load.poller import QUEUE, StartReport, Status
 from bench.load.polls import BYTES_PER_MIB
 from bench.load.queues import Client
 from bench.load.wire import LoadError, Script, connect, run
@@ -73,7 +73,7 @@ async def measure(server: Server, size: Size, seed: int) -> WaitingFigures:
     before_bytes = server.resident_bytes()
     async with _poller(server, size) as poller:
         wakes = _WakeUps(client, poller, urls)
-        round_s = (await _read(poller, Started)).first_poll_ns / 1e9 + size.wait_s - BEFORE_END_S
+        round_s = (await _read(poller, StartReport)).first_poll_ns / 1e9 + size.wait_s - BEFORE_END_S
         await _all_wait(server, size.polls)
         calm = await _cpu_until(server, round_s - size.wakes * WAKE_S)
         added_bytes = server.resident_bytes() - before_bytes

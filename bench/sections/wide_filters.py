@@ -50,7 +50,7 @@ class FilteredFigures(msgspec.Struct, frozen=True, kw_only=True):
     evaluations: float  # a publish
 
 
-class _Filtered:
+class _FilteredTopic:
     """A topic whose subscriptions have the policies of `MIX`."""
 
     def __init__(self, client: Client, n: int) -> None:
@@ -112,7 +112,7 @@ async def measure(server: Server, size: Size, seed: int) -> tuple[list[FilteredF
     sides = [Side(MATCHING, client, publish_cycle(plain, client.body(), MIX.attributes))]
     figures = []
     for n in size.filtered:
-        topic = _Filtered(client, n)
+        topic = _FilteredTopic(client, n)
         per_s = await topic.fill()
         first_ms, held_mib = await topic.first_publish()
         figures.append(

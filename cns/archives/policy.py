@@ -14,42 +14,59 @@ from cns_common.ids import hex_id
 ARCHIVE_POLICY = "ArchivePolicy"
 BEGINNING_ARCHIVE_TIME = "BeginningArchiveTime"
 
+POLICY_CHARS_MAX = 1_024
+"""Of the text that is stored as it was given. AWS's limit is not known."""
 _DAY_MS = 86_400_000
 _DAYS_MAX = 365
 _KEY = "MessageRetentionPeriod"
 
 
-class ArchivePolicy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    MessageRetentionPeriod: int | str | msgspec.UnsetType = msgspec.UNSET  # the API's name
+class ArchivePolicy(msgspec.Struct, frozen=True):
+    MessageRetentionPeriod: int | str  # the API's name
 
 
 _decode = msgspec.json.Decoder(ArchivePolicy).decode
+_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
 def policy_to_store(text: str, prefix: str) -> str:
-    """Check a policy. Return the text to store and to show: the period as it was given, a number or a string.
+    """Check a policy. Return the text to store and to show, which is the caller's.
 
     '' stands for no policy; the caller may give it as `{}` or ''.
     """
     if not text.strip():
         return ""
-    try:
-        period = _decode(text.encode()).MessageRetentionPeriod
-    except msgspec.ValidationError:
-        raise invalid_parameter(f"{prefix}{ARCHIVE_POLICY}: must be a JSON object whose only key is {_KEY}") from None
-    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
-        raise invalid_parameter(f"{prefix}{ARCHIVE_POLICY}: failed to parse JSON.") from None
-    if period is msgspec.UNSET:
+    members = policy_members(ARCHIVE_POLICY, text, prefix, _KEY)
+    if not members:
         return ""
+    try:
+        period = msgspec.json.decode(members[_KEY], type=int | str)
+    except msgspec.ValidationError:
+        period = ""
     if _days(str(period)) is None:
-        raise invalid_parameter(f"{prefix}{ARCHIVE_POLICY}: {_KEY} must be an integer between 1 and {_DAYS_MAX}")
-    return msgspec.json.encode({_KEY: period}).decode()
+        raise invalid_parameter(f"{prefix}{ARCHIVE_POLICY}: {_KEY} value is invalid")
+    return text
+
+
+def policy_members(attribute: str, text: str, prefix: str, *required: str) -> dict[str, msgspec.Raw]:
+    """Parse a policy's JSON object. It has no members, or at least those that are required."""
+    if len(text) > POLICY_CHARS_MAX:
+        raise invalid_parameter(f"{prefix}{attribute}: Unable to parse JSON")
+    try:
+        members = _members(text.encode())
+    except msgspec.ValidationError:
+        members = None
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+        raise invalid_parameter(f"{prefix}{attribute}: Unable to parse JSON") from None
+    if members is None or (members and not members.keys() >= set(required)):
+        raise invalid_parameter(f"{prefix}{attribute}: JSON is missing required fields")
+    return members
 
 
 def retention_ms(topic: Topic) -> int:
     """The retention period of a topic that has an archive."""
     period = _decode(topic.attributes[ARCHIVE_POLICY].encode()).MessageRetentionPeriod
-    return int(period or 0) * _DAY_MS
+    return int(period) * _DAY_MS
 
 
 def with_archive(topic: Topic, now_ms: int) -> Topic:

@@ -52,7 +52,7 @@ def as_replay(notification: Notification, topic_arn: str, replay_id: str) -> Not
 
 
 def matched_event(notification: Notification, matched: int, part: str, now_ms: int) -> NotificationMatched:
-    """The event that so many subscriptions get a replayed notification."""
+    """The event about the number of subscriptions that get a replayed notification."""
     return NotificationMatched(
         at_ms=now_ms,
         message_id=notification.id,

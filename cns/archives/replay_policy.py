@@ -4,26 +4,21 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, timedelta
-from typing import Literal
 
 import msgspec
 
 from cns.archives.model import Archive
-from cns.archives.policy import beginning_ms
+from cns.archives.policy import beginning_ms, policy_members
 from cns.errors import invalid_parameter
 from cns.topics.topic import Topic
+from cns_common.errors import RequestError
 
 REPLAY_POLICY = "ReplayPolicy"
+_START = "StartingPoint"
+_END = "EndingPoint"
 
 _TIMESTAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-]\d\d:\d\d)", re.ASCII)
-_FORM = "must be a JSON object with PointType Timestamp, StartingPoint and, optionally, EndingPoint"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
-
-class ReplayPolicy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    PointType: Literal["Timestamp"]
-    StartingPoint: str
-    EndingPoint: str = ""
 
 
 class ReplayWindow(msgspec.Struct, frozen=True):
@@ -34,46 +29,49 @@ class ReplayWindow(msgspec.Struct, frozen=True):
     end_ms: int
 
 
-_decode = msgspec.json.Decoder(ReplayPolicy).decode
-
-
 def parse_replay_policy(text: str, prefix: str) -> ReplayWindow | None:
-    """Parse a policy. The text '', which removes a policy, gives None."""
+    """Parse a policy. The texts '' and `{}`, which remove a policy, give None."""
     if not text:
         return None
-    try:
-        policy = _decode(text.encode())
-    except msgspec.ValidationError:
-        raise invalid_parameter(f"{prefix}{REPLAY_POLICY}: {_FORM}") from None
-    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
-        raise invalid_parameter(f"{prefix}{REPLAY_POLICY}: failed to parse JSON.") from None
-    start_ms = _read_ms("StartingPoint", policy.StartingPoint, prefix)
-    end_ms = _read_ms("EndingPoint", policy.EndingPoint, prefix) if policy.EndingPoint else 0
-    if policy.EndingPoint and end_ms <= start_ms:
-        raise invalid_parameter(f"{prefix}{REPLAY_POLICY}: EndingPoint must be after StartingPoint")
-    return ReplayWindow(msgspec.json.encode(policy).decode(), start_ms, end_ms)
+    members = policy_members(REPLAY_POLICY, text, prefix, "PointType", _START)
+    if not members:
+        return None
+    if _string(members["PointType"]) != "Timestamp":
+        raise invalid_parameter(f"{prefix}{REPLAY_POLICY}: Invalid PointType")
+    start_ms = _read_ms(_START, members[_START], prefix)
+    end_ms = _read_ms(_END, members[_END], prefix) if _END in members else 0
+    if _END in members and end_ms <= start_ms:
+        raise _invalid_point(_END, prefix)
+    return ReplayWindow(text, start_ms, end_ms)
 
 
 def check_window(window: ReplayWindow, topic: Topic, now_ms: int, prefix: str) -> Archive:
     """Return the topic's archive. Raise if it cannot hold the window."""
     began_ms = beginning_ms(topic, now_ms)
     if topic.archive is None or began_ms is None:
-        raise invalid_parameter(f"{prefix}{REPLAY_POLICY}: the topic has no active ArchivePolicy")
-    if window.start_ms < began_ms:
-        raise invalid_parameter(
-            f"{prefix}{REPLAY_POLICY}: StartingPoint must not be before the topic's BeginningArchiveTime"
-        )
-    if window.start_ms > now_ms:
-        raise invalid_parameter(f"{prefix}{REPLAY_POLICY}: StartingPoint must not be in the future")
+        raise invalid_parameter(f"{prefix}{REPLAY_POLICY}: Topic does not have an ArchivePolicy")
+    if not began_ms <= window.start_ms <= now_ms:
+        raise _invalid_point(_START, prefix)
     return topic.archive
 
 
-def _read_ms(name: str, text: str, prefix: str) -> int:
+def _read_ms(name: str, member: msgspec.Raw, prefix: str) -> int:
+    text = _string(member)
     try:
         if not _TIMESTAMP.fullmatch(text):
             raise ValueError
         return (datetime.fromisoformat(text) - _EPOCH) // timedelta(milliseconds=1)
     except (ValueError, OverflowError):
-        raise invalid_parameter(
-            f"{prefix}{REPLAY_POLICY}: {name} must be a timestamp such as 2026-01-31T08:00:00.000Z"
-        ) from None
+        raise _invalid_point(name, prefix) from None
+
+
+def _string(member: msgspec.Raw) -> str:
+    """The member's value, '' unless it is a string."""
+    try:
+        return msgspec.json.decode(member, type=str)
+    except msgspec.ValidationError:
+        return ""
+
+
+def _invalid_point(name: str, prefix: str) -> RequestError:
+    return invalid_parameter(f"{prefix}{REPLAY_POLICY}: Invalid {name} value")

@@ -176,7 +176,7 @@ class _PolicyReader:
         if value is None:
             self.refuse(f"{path}.{name} must be specified")
         if type(value) is not int:  # true is an int to Python
-            self.refuse(f"{path}.{name} must be an integer")
+            self.refuse(f"{path}.{name} type mismatch, expecting integer, received {_kind(value)}")
         if value < least:
             self.refuse(f"{path}.{name} must be greater than or equal to {least}")
         if most is not None and value > most:
@@ -202,6 +202,11 @@ class _PolicyReader:
             )
         if math.fsum(delays_s(retry_policy_of(policy))) > TOTAL_S_MAX:
             self.refuse(f"{path}: Total policy retry time cannot be greater than {TOTAL_S_MAX} seconds")
+
+
+def _kind(value: object) -> str:
+    kinds = {str: "a string", bool: "a boolean", list: "an array", dict: "an object"}
+    return kinds.get(type(value), "a number")
 
 
 def _join(path: str, name: str) -> str:

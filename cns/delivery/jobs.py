@@ -87,6 +87,7 @@ class Redelivery(msgspec.Struct, frozen=True, array_like=True, tag="redelivery")
     first_attempt_ms: int  # or the time at which the first attempt was due
     returns: int = 0  # FIFO: its leases that ended as they should, without an attempt
     ended: str = ""  # why no attempt is left; the job waits until its dead-letter queue is reachable
+    crashed: bool = False  # the worker's code crashed on it, in a job of several targets or in a lane
 
 
 Job = PublishJob | EndpointJob | ConfirmationJob | DirectJob | Redelivery

@@ -48,7 +48,8 @@ class RedisSender:
         self._idle: dict[str, list[RedisConnection]] = {}
 
     async def send(self, request: RedisRequest) -> Outcome:
-        """Make one attempt, which ends within the timeout. Accepted is delivered, whoever listens."""
+        """Make one attempt, which ends within the timeout. A message that Redis accepted is delivered, even if the
+        channel has no subscriber."""
         started_s = time.monotonic()
         try:
             async with asyncio.timeout(self._timeout_s):

@@ -1,1 +1,1 @@
-"""The portal: what the owner of an endpoint, who has no account, may see of its subscription and do with it."""
+"""The portal: shows the owner of an endpoint, without an account, its subscription, and offers acts on it."""

@@ -132,7 +132,7 @@ class PortalLinks:
 
         await change_attributes(self._store, arn, remove)
 
-    # -- for who has a link -------------------------------------------------------------------------------------------
+    # -- for holders of a link ----------------------------------------------------------------------------------------
 
     async def open(self, token: str) -> OpenedLink | None:
         """The link behind a token; None if the token is forged, has ended or is revoked, or the key that made it is not

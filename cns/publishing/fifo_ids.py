@@ -47,5 +47,8 @@ def _deduplication_id(view: TopicView, request: PublishRequest) -> str:
 
 def _checked(name: str, text: str) -> str:
     if len(text) > GROUP_ID_CHARS_MAX or not _ID.fullmatch(text):
-        raise invalid_parameter(name)
+        raise invalid_parameter(
+            f"The {name} parameter can only include alphanumeric and punctuation characters. "
+            f"1 to {GROUP_ID_CHARS_MAX} in length"
+        )
     return text

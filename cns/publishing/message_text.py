@@ -15,8 +15,8 @@ SUBJECT_UNITS_MAX = 100  # UTF-16 code units: an emoji counts two
 _NOT_IN_SUBJECT = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
 
-def check_message(message: str) -> None:
-    if not message:
+def check_message(message: str, *, may_be_empty: bool = False) -> None:
+    if not message and not may_be_empty:
         raise _invalid("Empty message")
     try:
         message.encode()  # far cheaper than a search for lone surrogates
@@ -49,6 +49,12 @@ def texts_of(message: str, structure: str | None) -> dict[str, str]:
     default = _default_text(members.pop(DEFAULT_TEXT, None))
     strings = {protocol: _string(value) for protocol, value in members.items() if _is_string(value)}
     return {DEFAULT_TEXT: default} | {protocol: text for protocol, text in strings.items() if text != default}
+
+
+def text_under(key: str, message: str, structure: str | None) -> str | None:
+    """The text that a message of MessageStructure=json has for this kind of endpoint, or None."""
+    value = _members(message).get(key) if structure == "json" else None
+    return _string(value) if value is not None and _is_string(value) else None
 
 
 def _members(message: str) -> dict[str, msgspec.Raw]:

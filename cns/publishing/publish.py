@@ -33,11 +33,11 @@ class Publisher:
     ) -> PublishResult:
         """Publish one message. `parameter` is the name of the parameter that held the topic's ARN, for errors."""
         check_subject(request.subject)
-        check_message(request.message)
-        attributes = parse_attributes(request.attributes) if request.attributes else NO_ATTRIBUTES
-        size_bytes = publish_bytes(request.message, attributes)
         known = topic_arn.isascii() and 0 < len(topic_arn) <= TOPIC_ARN_CHARS_MAX
         view = await self._topics.find(topic_arn) if known else None
+        check_message(request.message, may_be_empty=view is None)  # AWS looks for the topic first
+        attributes = parse_attributes(request.attributes) if request.attributes else NO_ATTRIBUTES
+        size_bytes = publish_bytes(request.message, attributes)
         # AWS checks the size first, even when the topic does not exist
         check_size(size_bytes, MESSAGE_BYTES_DEFAULT if view is None else view.message_bytes_max)
         if topic_arn.endswith(FIFO_SUFFIX):

@@ -14,7 +14,7 @@ from cns.errors import invalid_parameter
 from cns.limits import MESSAGE_BYTES_DEFAULT
 from cns.notification import Attributes, Notification
 from cns.publishing.message_attributes import parse_attributes, publish_bytes
-from cns.publishing.message_text import DEFAULT_TEXT, check_message, check_size, check_subject, texts_of
+from cns.publishing.message_text import DEFAULT_TEXT, check_message, check_size, check_subject, text_under, texts_of
 from cns.publishing.recipient_checks import RecipientChecks
 from cns.publishing.requests import PublishRequest, PublishResult
 from cns.push.endpoints import MobileEndpoints
@@ -76,7 +76,8 @@ class DirectPublisher:
             raise invalid_parameter(f"PhoneNumber Reason: {number} is not valid to publish to")
         attributes, size_bytes = _attributes(request)
         check_message_attributes(attributes)
-        text = _text(request, SMS_TEXT)
+        texts = texts_of(request.message, request.structure)
+        text = texts.get(SMS_TEXT, texts[DEFAULT_TEXT])
         if len(text) > SMS_CHARS_MAX:
             raise invalid_parameter("Message too long")
         notification = self._notification(call, request, attributes, text)
@@ -98,7 +99,11 @@ class DirectPublisher:
             raise RequestError("PlatformApplicationDisabled", "Platform application is disabled")
         if not found.endpoint.enabled:
             raise RequestError("EndpointDisabled", "Endpoint is disabled")
-        text = _text(request, text_key(arn))  # AWS checks the message structure after the state of the endpoint
+        # AWS checks the message structure after the state of the endpoint. It needs a default only where the endpoint
+        # has no text of its own.
+        text = text_under(text_key(arn), request.message, request.structure)
+        if text is None:
+            text = texts_of(request.message, request.structure)[DEFAULT_TEXT]
         notification = self._notification(call, request, attributes, text)
         await self._direct_jobs.enqueue_push(call, arn, notification)
         self._emit_accepted(call, notification, arn, size_bytes, "push")
@@ -140,9 +145,3 @@ def _attributes(request: PublishRequest) -> tuple[Attributes, int]:
     size_bytes = publish_bytes(request.message, attributes)
     check_size(size_bytes, MESSAGE_BYTES_DEFAULT)
     return attributes, size_bytes
-
-
-def _text(request: PublishRequest, key: str) -> str:
-    """The text for this kind of endpoint."""
-    texts = texts_of(request.message, request.structure)
-    return texts.get(key, texts[DEFAULT_TEXT])

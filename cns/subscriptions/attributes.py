@@ -46,11 +46,8 @@ _Check = Callable[[Subscription, str, str, str], str]
 """Subscription, name, value and prefix of errors → the value to store ('': none)."""
 
 
-class RedrivePolicy(msgspec.Struct, frozen=True):
-    deadLetterTargetArn: str  # noqa: N815  # the API's name
-
-
-_redrive_policy = msgspec.json.Decoder(RedrivePolicy).decode
+_DEAD_LETTERS = "deadLetterTargetArn"
+_read_json = msgspec.json.Decoder().decode
 
 
 def check_new(
@@ -165,18 +162,32 @@ def _redrive(subscription: Subscription, name: str, text: str, prefix: str) -> s
     if not text:
         return ""
     try:
-        policy = _redrive_policy(text.encode())
-    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError) as error:
+        policy = _read_json(text.encode())
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
         fault = json_fault(text)
-        if fault is None and isinstance(error, msgspec.ValidationError):
-            raise invalid_parameter(f"{prefix}{name}: deadLetterTargetArn is an invalid arn") from None
         raise invalid_parameter(f"{prefix}{name}: failed to parse JSON.{f' {fault}' if fault else ''}") from None
-    queue = parse_queue_arn(policy.deadLetterTargetArn)
-    if queue is None or (queue.region, queue.account) != (subscription.region, subscription.owner):
-        raise invalid_parameter(f"{prefix}{name}: deadLetterTargetArn is an invalid arn")
+    members = policy if isinstance(policy, dict) else {}
+    unknown = next((member for member in members if member != _DEAD_LETTERS), None)
+    if unknown is not None:
+        raise invalid_parameter(f"{prefix}{name}: invalid JSON. Attribute {unknown} is unknown.")
+    if _DEAD_LETTERS not in members:
+        raise invalid_parameter(f"{prefix}{name}: Missing {_DEAD_LETTERS} attribute")
+    queue = _dead_letter_queue(subscription, members[_DEAD_LETTERS], f"{prefix}{name}: {_DEAD_LETTERS}")
     if subscription.topic_arn.endswith(FIFO_SUFFIX):
         _check_kind(subscription, queue, f"{prefix}{name}")
-    return msgspec.json.encode(policy).decode()
+    return msgspec.json.encode({_DEAD_LETTERS: str(queue)}).decode()
+
+
+def _dead_letter_queue(subscription: Subscription, target: object, where: str) -> Arn:
+    arn = parse_arn(target) if isinstance(target, str) else None
+    if arn is not None and arn.service != "sqs":
+        raise invalid_parameter(f"{where} must be a SQS queue")
+    if arn is not None and arn.region != subscription.region:
+        raise invalid_parameter(f"{where} must be in the same region as the subscription")
+    queue = None if arn is None else parse_queue_arn(str(arn))
+    if queue is None or queue.account != subscription.owner:
+        raise invalid_parameter(f"{where} is an invalid arn")
+    return queue
 
 
 def _check_kind(subscription: Subscription, dead_letters: Arn, where: str) -> None:

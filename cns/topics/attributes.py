@@ -23,6 +23,7 @@ from cns.subscriptions.subscription import SubscriptionCounts
 from cns.topics.policy import default_policy_text, policy_to_store
 from cns.topics.topic import Topic
 from cns_common.arn import parse_arn
+from cns_common.errors import RequestError
 
 _NAME = re.compile(r"[A-Za-z0-9_-]+")
 _NOT_IN_DISPLAY_NAME = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")  # it becomes a mail header
@@ -33,17 +34,25 @@ _FEEDBACK_ROLES = frozenset(
 _FEEDBACK_RATES = frozenset(f"{protocol}SuccessFeedbackSampleRate" for protocol in _FEEDBACK_PROTOCOLS)
 _BOOLEANS = ("true", "false")
 _SCOPES = ("Topic", "MessageGroup")
-_CHOICES: Mapping[str, tuple[str, ...]] = {
-    "SignatureVersion": ("1", "2"),
-    "TracingConfig": ("PassThrough", "Active"),
-    "FifoThroughputScope": _SCOPES,
+_CHOICES: Mapping[str, tuple[tuple[str, ...], str]] = {
+    "SignatureVersion": (("1", "2"), "SignatureVersion: Invalid value. Must be 1 or 2."),
+    "TracingConfig": (("PassThrough", "Active"), "Invalid tracing config value: {}"),
+    "FifoThroughputScope": (_SCOPES, "Invalid FifoThroughputScope: {}"),
 }
+"""The valid values of an attribute, and the text that refuses any other."""
 _DEFAULTS: Mapping[str, str] = {
     "DisplayName": "",
     "SignatureVersion": "1",
     "TracingConfig": "PassThrough",
     "MaximumMessageSize": str(MESSAGE_BYTES_DEFAULT),
 }
+_SHOWN_FIRST = (
+    *("Policy", "SignatureVersion", "Owner", "SubscriptionsPending", "KmsMasterKeyId", "TopicArn", "TracingConfig"),
+    *("EffectiveDeliveryPolicy", "SubscriptionsConfirmed", "FifoTopic", "BeginningArchiveTime", "DisplayName"),
+    *("ContentBasedDeduplication", "DeliveryPolicy", "SubscriptionsDeleted", "ArchivePolicy"),
+)
+"""In AWS's order."""
+_NO_ARCHIVE: Mapping[str, str] = {}
 
 _Check = Callable[[str, str, str], str]  # name, value, prefix of errors → the value to store ('': none)
 
@@ -66,7 +75,7 @@ def check_change(topic: Topic, name: str, text: str) -> dict[str, str]:
     """Check a new value of an attribute. Return the value to store; '' stands for removal."""
     stored = _check(name, text, "", fifo=topic.fifo)
     if name == "FifoThroughputScope" and topic.attributes.get(name) == _SCOPES[-1] != stored:
-        raise invalid_parameter(f"{name}: cannot be changed from {_SCOPES[-1]} to {stored or _SCOPES[0]}")
+        raise invalid_parameter(f"Modifying {name} from {_SCOPES[-1]} to {stored} is not supported")
     return {name: stored}
 
 
@@ -85,21 +94,25 @@ def differs(topic: Topic, wanted: Mapping[str, str]) -> bool:
     return any(not _same(name, _value(topic, name), text) for name, text in wanted.items())
 
 
-def describe(topic: Topic, counts: SubscriptionCounts) -> dict[str, str]:
-    """The attributes that GetTopicAttributes shows, in AWS's order. Those with a default appear once they were set."""
+def describe(topic: Topic, counts: SubscriptionCounts, archive: Mapping[str, str] = _NO_ARCHIVE) -> dict[str, str]:
+    """The attributes that GetTopicAttributes shows, in AWS's order. Those with a default appear once they were set.
+
+    `archive` has what the topic's archive adds.
+    """
     own = topic.attributes
-    described = {"Policy": own.get("Policy") or default_policy_text(topic)}
-    described |= _some(own, "SignatureVersion")
-    described |= {"Owner": topic.account, "SubscriptionsPending": str(counts.pending)}
-    described |= _some(own, "KmsMasterKeyId")
-    described["TopicArn"] = topic.arn
-    described |= _some(own, "TracingConfig")
-    described["EffectiveDeliveryPolicy"] = policy_text(effective_topic_policy(own.get("DeliveryPolicy")))
-    described["SubscriptionsConfirmed"] = str(counts.confirmed)
-    described["DisplayName"] = own.get("DisplayName", "")
-    described |= _some(own, "DeliveryPolicy")
-    described["SubscriptionsDeleted"] = str(counts.removed)
-    return described | own
+    described = {
+        "DisplayName": "",
+        **own,
+        **archive,
+        "Policy": own.get("Policy") or default_policy_text(topic),
+        "Owner": topic.account,
+        "TopicArn": topic.arn,
+        "EffectiveDeliveryPolicy": policy_text(effective_topic_policy(own.get("DeliveryPolicy"))),
+        "SubscriptionsPending": str(counts.pending),
+        "SubscriptionsConfirmed": str(counts.confirmed),
+        "SubscriptionsDeleted": str(counts.removed),
+    }
+    return {name: described[name] for name in _SHOWN_FIRST if name in described} | described
 
 
 def message_bytes_max(topic: Topic) -> int:
@@ -108,10 +121,6 @@ def message_bytes_max(topic: Topic) -> int:
 
 def signature_version(topic: Topic) -> str:
     return topic.attributes.get("SignatureVersion", _DEFAULTS["SignatureVersion"])
-
-
-def _some(own: Mapping[str, str], name: str) -> dict[str, str]:
-    return {name: own[name]} if name in own else {}
 
 
 def _value(topic: Topic, name: str) -> str:
@@ -132,7 +141,7 @@ def _check(name: str, text: str, prefix: str, *, fifo: bool) -> str:
     if check is None and name in _FIFO_CHECKS:
         check = _FIFO_CHECKS[name] if fifo else _refuse_on_standard
     if check is None:  # unknown, or read-only
-        raise invalid_parameter(f"{prefix}AttributeName")
+        raise _unknown(name, prefix)
     return check(name, text, prefix)
 
 
@@ -155,22 +164,27 @@ def _archive(_name: str, text: str, prefix: str) -> str:
     return archive_policy.policy_to_store(text, prefix)
 
 
+def _unknown(name: str, prefix: str) -> RequestError:
+    return invalid_parameter(f"{prefix}Unknown attribute {name}" if prefix else "AttributeName")
+
+
 def _choice(name: str, text: str, prefix: str) -> str:
-    if text not in _CHOICES[name]:
-        raise invalid_parameter(f"{prefix}{name}")
+    choices, refusal = _CHOICES[name]
+    if text not in choices:
+        raise invalid_parameter(prefix + refusal.format(text))
     return text
 
 
 def _boolean(name: str, text: str, prefix: str) -> str:
     if text.lower() not in _BOOLEANS:
-        raise invalid_parameter(f"{prefix}{name}")
+        raise invalid_parameter(f"{prefix}{name}: Invalid value [{text}]. Must be true or false.")
     return text.lower()
 
 
 def _fifo_topic(name: str, text: str, prefix: str) -> str:
     """The kind of a topic cannot be changed."""
-    if text.lower() != "true":
-        raise invalid_parameter(f"{prefix}AttributeName")
+    if _boolean(name, text, prefix) == "false":
+        raise invalid_parameter(f"{prefix}{name}: Modifying topic type is not supported")
     return text.lower()
 
 
@@ -178,9 +192,7 @@ def _refuse_on_standard(name: str, text: str, prefix: str) -> str:
     """Refuse an attribute of FIFO topics, unless it is given as false when the topic is created."""
     if prefix and text.lower() == "false":
         return ""
-    raise invalid_parameter(
-        f"{prefix}AttributeName" if name == "FifoTopic" else f"{prefix}{name}: only valid for FIFO topics"
-    )
+    raise _unknown(name, prefix)
 
 
 def _key(name: str, text: str, prefix: str) -> str:

@@ -57,8 +57,7 @@ Document = dict[str, Any]
 def default_policy_text(topic: Topic) -> str:
     """The policy that a topic shows until it is given another one.
 
-    Only calls by AWS services have AWS:SourceOwner, so here it grants nothing to anybody. The owner needs no policy.
-    """
+    Only calls by AWS services have AWS:SourceOwner, so here it grants nothing. The owner needs no policy."""
     return _text(
         {
             "Version": "2008-10-17",
@@ -105,7 +104,7 @@ def read_stored(text: str) -> Policy:
 
 
 def with_grant(text: str, topic: Topic, label: str, accounts: Sequence[str], actions: Sequence[str]) -> str:
-    """Add a statement to a policy's text. Its label must be new."""
+    """Add a statement to a policy's text. Its label must be new, or the statement be there already."""
     document: Document = msgspec.json.decode(text)
     statements = _statements(document)
     granted = {
@@ -115,6 +114,8 @@ def with_grant(text: str, topic: Topic, label: str, accounts: Sequence[str], act
         "Action": _one_or_list([f"SNS:{action}" for action in actions]),
         "Resource": topic.arn,
     }
+    if granted in statements:
+        return text
     if any(statement.get("Sid") == label for statement in statements):
         raise invalid_parameter("Statement already exists")
     if not GRANTABLE.issuperset(actions):

@@ -82,14 +82,14 @@ class Topics:
                 return
             raise
         if view.topic.archive is not None:
-            raise RequestError("InvalidState", "Invalid state: a topic with an active ArchivePolicy cannot be deleted")
+            raise RequestError("InvalidState", "Invalid state: Cannot delete a topic with an ArchivePolicy")
         await self._store.delete(view.arn)
         await self._replays.remove_of_topic(view.arn)
 
     async def describe(self, call: Call, arn: str) -> dict[str, str]:
         view = await self._access.topic(call, arn, "GetTopicAttributes")
-        described = describe(view.topic, await self._subscriptions.counts(arn))
-        return described | archive_policy.describe(view.topic, self._clock.now_ms())
+        archive = archive_policy.describe(view.topic, self._clock.now_ms())
+        return describe(view.topic, await self._subscriptions.counts(arn), archive)
 
     async def set_attribute(self, call: Call, arn: str, name: str, text: str) -> None:
         view = await self._access.topic(call, arn, "SetTopicAttributes")
@@ -128,7 +128,7 @@ class Topics:
         if not _LABEL.fullmatch(label):
             raise invalid_parameter("Label")
         if not all(_ACCOUNT.fullmatch(account) for account in accounts):
-            raise invalid_parameter("AWSAccountId")
+            raise invalid_parameter("A provided account ID is not valid")
         call.changed = await self._update_policy(
             view.topic, lambda topic, text: with_grant(text, topic, label, accounts, actions)
         )
@@ -196,7 +196,7 @@ class Topics:
 
 def _check_same(existing: Topic, wanted: Mapping[str, str], tags: Mapping[str, str]) -> None:
     """Raise unless the topic has the given attributes and tags. It may have others."""
-    if differs(existing, wanted) or archive_policy.ARCHIVE_POLICY in wanted:  # AWS does not compare that one
+    if differs(existing, wanted) or (existing.archive is not None and archive_policy.ARCHIVE_POLICY in wanted):
         raise invalid_parameter("Attributes Reason: Topic already exists with different attributes")
     if any(existing.tags.get(key) != value for key, value in tags.items()):
         raise invalid_parameter("Tags Reason: Topic already exists with different tags")

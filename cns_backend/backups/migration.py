@@ -13,7 +13,7 @@ from cns_common.process.kill_points import MIGRATION_BACKED_UP, kill_point
 from cns_common.sqlite.format import FORMAT, Migration
 
 DIRECTORY = "backups"
-"""In the data directory."""
+"""The directory of these backups, in the data directory."""
 
 log = structlog.get_logger(__name__)
 

@@ -29,7 +29,7 @@ from cns_common.file_writer import FLUSH_INTERVAL_S
 ARCHIVE_PAGE = 100
 ARCHIVE_PAGES_MAX = 100
 EVENT_DELAY_MS_MAX = 5_000
-"""A message may have been published so long before its first event."""
+"""The longest time between a publish and its first event."""
 SETTLED = frozenset(DeliveryStatus) - {
     DeliveryStatus.UNKNOWN,
     DeliveryStatus.WAITING,

@@ -63,12 +63,12 @@ class MessageTrace:
                 self.filtered = event.filtered
                 self.filter_keys |= dict(zip(event.subscription_ids, event.filter_keys, strict=True))
             case DeliveryAttempted():
-                self._of(event.subscription).attempts.append(event)
+                self._trace(event.subscription).attempts.append(event)
             case DeliveryDelivered() | DeliveryDeadLettered():
-                self._of(event.subscription).outcomes.append(_outcome(event))
+                self._trace(event.subscription).outcomes.append(_outcome(event))
             case NotificationDropped():
                 of_one = event.subscription or not event.topic
-                (self._of(event.subscription).outcomes if of_one else self.drops).append(_outcome(event))
+                (self._trace(event.subscription).outcomes if of_one else self.drops).append(_outcome(event))
 
     def add_job(self, found: FoundJob) -> None:
         if found.location.all_subscriptions:
@@ -76,9 +76,9 @@ class MessageTrace:
         if isinstance(found.job, DirectJob):
             self.direct_endpoint = found.job.endpoint
         for target in found.targets:
-            self._of(target).locations.append(found.location)
+            self._trace(target).locations.append(found.location)
 
-    def _of(self, subscription: str) -> SubscriptionTrace:
+    def _trace(self, subscription: str) -> SubscriptionTrace:
         return self.by_subscription.setdefault(subscription, SubscriptionTrace())
 
     def dropped_for_all(self, cause: str) -> bool:
@@ -122,7 +122,7 @@ class Snapshot:
     published_ms: int
     replays: Mapping[str, str]  # subscription ARN → state of its replay
     lists_untraced: bool
-    """Whether subscriptions without a trace are told of: not where a trace may not have been read."""
+    """Whether subscriptions without a trace are listed. They are not if some traces were not read."""
 
 
 def histories(trace: MessageTrace, snapshot: Snapshot, only: str = "") -> Iterator[DeliveryHistory]:

@@ -27,7 +27,8 @@ QUEUES = (
     jobs.REDELIVERY,
     jobs.QUARANTINE,
 )
-"""In the order in which jobs pass through them, so that a job that moves meanwhile is found twice rather than never."""
+"""The queues in the order in which jobs pass through them, so that a job that moves during the search is found twice
+rather than never."""
 HIDDEN_WITHOUT_WORKER = (jobs.LANES, jobs.QUARANTINE)
 """Queues whose hidden jobs no worker has: the head of a lane is hidden until its endpoint may have room."""
 DIRECT = ""

@@ -49,9 +49,8 @@ class SiteStatus(msgspec.Struct, frozen=True, kw_only=True):
 def may_act(view: View, site: str, acting_epoch: int) -> bool:
     """Whether a process of `site`, which is certain of `acting_epoch` (0: of none), may act by this decision.
 
-    Without the other site a decision that it made meanwhile is unknown. So then only those act that were certain
-    before, those beside them, and all if the operator said that the other site is lost.
-    """
+    While the other site does not answer, a decision made there is unknown. Then only processes that were certain before
+    may act, and others beside them; all may if the operator said that the other site is lost."""
     decision = view.decision
     if decision.active != site or not decision.epoch or acting_epoch not in (0, decision.epoch):
         return False

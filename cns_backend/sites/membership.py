@@ -5,7 +5,8 @@ A process shows by a row that it acts, then reads the decision; it is *certain* 
 The row lives longer, so a change of sites, which waits until no row is left, waits for every process that is certain.
 While the other site does not answer, each such row comes with a record that writes may be missing there (`gaps.py`).
 A write that waited for the other site in vain is recorded before its caller learns of it: others may find it here and
-accept it.
+accept it. A process that is killed records nothing; so while it writes to both sites it has a row that only an end in
+order removes.
 """
 
 from __future__ import annotations
@@ -23,14 +24,15 @@ from cns_common.cassandra.session import EXIT_CASSANDRA_UNUSABLE, Cassandra
 from cns_common.clock import Clock
 from cns_common.errors import CnsError, StartError, StoreUnavailable
 from cns_common.ids import hex_id
-from cns_common.task_cancellation import cancel_and_wait
+from cns_common.task_cancellation import cancel_and_wait, wait_at_most
 
 INTERVAL_S = 1.5
 CERTAIN_MS = 4_000
 WRITE_MS_MAX = round(STATEMENT_S * 1000)
-"""A write whose outcome is unknown began at most so long before that was known."""
+"""A write whose outcome is unknown began at most this long before its failure was known."""
 ENDING_MS = WRITE_MS_MAX
-"""After a command is refused the store, what it has sent has ended."""
+"""This long after the store refuses a command, the statements that the command had sent have ended."""
+LEAVE_S_MAX = 10.0
 
 _UNSEEN = View(Decision(), reachable=False)
 
@@ -61,6 +63,8 @@ class SiteMembership:
         self._is_unrecorded = False
         self._ended_ms = 0
         self._has_left = False
+        self._shown_epoch = 0
+        """By which this process has shown itself, and has not left."""
         self.activation = 0
         self.acting = asyncio.Event()
         """Set while this process acts."""
@@ -173,8 +177,16 @@ class SiteMembership:
             await self._begin(self._view.decision.epoch)
 
     async def _show(self) -> None:
-        await self._store.renew(ActingProcess(self._process, self.site, self.activation))
-        await self._record_gap(self._view, self.activation)
+        epoch = self.activation
+        await self._store.renew(ActingProcess(self._process, self.site, epoch))
+        await self._record_gap(self._view, epoch)
+        await self._show_writer(epoch)
+
+    async def _show_writer(self, epoch: int) -> None:
+        """After what was missed is recorded: the row covers the writes of its last seconds only."""
+        async with self._recording:
+            if self._writes_each and self._shown_epoch == epoch:
+                await self._store.show_writer(self.other, epoch, self._process)
 
     async def _record_gap(self, view: View, epoch: int) -> None:
         """Before a write that needs this site only; and what was not recorded before."""
@@ -201,18 +213,26 @@ class SiteMembership:
     async def _leave_running(self) -> None:
         """Leave the site while the command runs, maybe for long, once the store has nothing of it under way."""
         if self._clock.monotonic_ms() - self._ended_ms >= ENDING_MS:
-            async with self._recording:
-                await self._record_misses()
-            await self._store.leave(self._process)
+            await self._leave()
             self._has_left = True
+
+    async def _leave(self) -> None:
+        """Remove the rows of this process. If that fails, the other site may lack what it wrote."""
+        async with self._recording:
+            await self._record_misses()
+            if self._writes_each:
+                await self._store.end_writer(self.other, self._shown_epoch, self._process)
+            self._shown_epoch = 0
+        await self._store.leave(self._process)
 
     async def _begin(self, epoch: int) -> None:
         """The decision may change between its reading and the row that shows this process: look once more."""
-        begun = self._times()
+        begun, self._shown_epoch = self._times(), epoch
         await self._store.renew(ActingProcess(self._process, self.site, epoch))
         await self._look()
         if may_act(self._view, self.site, epoch) and self._view.decision.epoch == epoch:
             await self._record_gap(self._view, epoch)
+            await self._show_writer(epoch)
             self.activation, self._certain_from = epoch, begun
             log.info("site.activated", site=self.site, epoch=epoch)
             self.acting.set()
@@ -233,10 +253,9 @@ class SiteMembership:
         if self.activation:
             self.acting.clear()
             self.activation, self._certain_from, self._gap_since_ms = 0, None, None
-            with contextlib.suppress(CnsError):  # the row expires by itself
-                async with self._recording:
-                    await self._record_misses()
-                await self._store.leave(self._process)
+        if self._shown_epoch:
+            with contextlib.suppress(CnsError):  # the row expires by itself, and a change of sites asks for a repair
+                await wait_at_most(LEAVE_S_MAX, "site.leave", self._leave())
         self.ended.clear()
 
 

@@ -23,7 +23,7 @@ class SiteChange(NamedTuple):
     own: str
     """The site whose replicas this command uses."""
     other_lost: bool
-    """The operator's word that the other site serves nobody."""
+    """The operator's word that the other site answers no client."""
     repaired: bool
     """The operator's word that the site has what it lacked."""
 
@@ -43,8 +43,12 @@ class SiteOperator:
     async def lacking(self, site: str, *, everywhere: bool) -> Gap | None:
         """The time of which `site` may lack writes; None if it lacks nothing, by the records of both sites or of this
         one."""
-        gaps = await self._store.gaps(site, everywhere=everywhere)
+        gaps = [*await self._store.gaps(site, everywhere=everywhere), *await self._unended(site, everywhere=everywhere)]
         return span_of(gaps) if gaps else None
+
+    async def _unended(self, site: str, *, everywhere: bool) -> list[Gap]:
+        """The gaps of processes that were killed. Without the other site nobody can see whether they were."""
+        return await self._store.unended(site) if everywhere else []
 
     async def activate(self, change: SiteChange) -> Decision:
         """Make a site the active one. ValueError says why that is not possible."""
@@ -96,11 +100,17 @@ class SiteOperator:
     async def _check_repaired(self, change: SiteChange, *, everywhere: bool) -> None:
         """Raise ValueError if the site may lack what was accepted while it was away, by the records of both sites or of
         this one."""
-        gaps = [] if change.repaired else await self._store.gaps(change.name, everywhere=everywhere)
-        if not gaps:
+        if change.repaired:
             return
-        gap, by_ms, now_ms = span_of(gaps), repairable_until_ms(gaps), await self._store.now_ms()
+        absences = await self._store.gaps(change.name, everywhere=everywhere)
+        unended = await self._unended(change.name, everywhere=everywhere)
+        if not absences and not unended:
+            return
+        gap, by_ms = span_of([*absences, *unended]), repairable_until_ms(absences)
+        now_ms = await self._store.now_ms()
         lacks = f"site {change.name} may lack what was accepted {gap}"
+        if not absences:
+            lacks += ", by processes that did not end in order"
         repair = command = f"run `nodetool repair -full {self._keyspace}` on each of its nodes"
         if by_ms < math.inf:
             repair = f"{command}, to be done by {utc_text(int(by_ms))} UTC"

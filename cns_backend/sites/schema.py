@@ -2,7 +2,8 @@
 
 `active_site` is one partition: its static columns are the decision, its rows are the processes that act by one, each
 for `TTL_S`. A row of `site_gaps` is a time in which a site misses writes, in ms of Cassandra's clock; `epoch` is the
-activation by which the other one accepted them. Its writes are dated by that clock, too.
+activation by which the other one accepted them. A row of `site_writers` is a process whose writes `site` gets as well,
+and when it last said so; it is removed when the process ends in order. Writes to both are dated by that clock, too.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from cns_common.cassandra.session import Consistency, Statement
 TTL_S = 6
 PROCESSES_MAX = 1_000
 GAPS_MAX = 4_000
+WRITERS_PAGE = 1_000
 REPAIRS_MAX = 4_000
 READ_S = 2.0
 """A site that does not answer for this long counts as not reachable."""
@@ -21,6 +23,8 @@ TABLES = (
     " alone boolean static, site text, seen int, PRIMARY KEY (one, process)) WITH gc_grace_seconds = 3600",
     "CREATE TABLE IF NOT EXISTS site_gaps (site text, epoch int, since bigint, until bigint,"
     " PRIMARY KEY (site, epoch, since)) WITH CLUSTERING ORDER BY (epoch DESC, since DESC)",
+    "CREATE TABLE IF NOT EXISTS site_writers (site text, epoch int, process text, seen bigint,"
+    " PRIMARY KEY (site, epoch, process))",
 )
 
 _READ = f"SELECT active, epoch, alone, process, site, seen FROM active_site WHERE one = 1 LIMIT {PROCESSES_MAX}"
@@ -50,6 +54,15 @@ FORGET_GAPS = Statement(
     "DELETE FROM site_gaps USING TIMESTAMP ? WHERE site = ? AND epoch < ?", consistency=Consistency.EACH
 )
 """Whatever the clocks, this covers no gap of a later activation."""
+SHOW_WRITER = Statement("INSERT INTO site_writers (site, epoch, process, seen) VALUES (?, ?, ?, ?) USING TIMESTAMP ?")
+END_WRITER = Statement("DELETE FROM site_writers USING TIMESTAMP ? WHERE site = ? AND epoch = ? AND process = ?")
+WRITERS = Statement(
+    f"SELECT epoch, process, seen FROM site_writers WHERE site = ? AND (epoch, process) > (?, ?) LIMIT {WRITERS_PAGE}",
+    consistency=Consistency.EACH,
+)
+FORGET_WRITERS = Statement(
+    "DELETE FROM site_writers USING TIMESTAMP ? WHERE site = ? AND epoch < ?", consistency=Consistency.EACH
+)
 REPAIRS = Statement(
     "SELECT columnfamily_names, successful_ranges, options, finished_at FROM system_distributed.parent_repair_history"
     f" WHERE keyspace_name = ? AND started_at > ? LIMIT {REPAIRS_MAX} ALLOW FILTERING",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 
 from cns_backend.sites import schema
@@ -16,6 +16,8 @@ from cns_common.errors import CnsError
 GAP_MS = 12_000
 """How long after a record of a gap writes without the other site may go on: a process is certain for 4 s, and a
 statement takes 7 s."""
+END_AHEAD_MS = 1_000
+"""A process dates the removal of its row after its last renewal, whichever of Cassandra's nodes told these times."""
 
 
 class SiteStore:
@@ -77,9 +79,33 @@ class SiteStore:
         statement = schema.GAPS_EVERYWHERE if everywhere else schema.GAPS_HERE
         return [Gap(*row) for row in await self._cassandra.run(statement, site)]
 
+    async def show_writer(self, site: str, epoch: int, process: str) -> None:
+        """Record that the next writes of a process, for `GAP_MS` at most, may be missing at `site` if it does not end
+        in order, and its writes of the last `GAP_MS`."""
+        now_ms = await self.now_ms()
+        await self._cassandra.run(schema.SHOW_WRITER, site, epoch, process, now_ms, now_ms * 1000)
+
+    async def end_writer(self, site: str, epoch: int, process: str) -> None:
+        """The process writes no more, and what may be missing at `site` is recorded."""
+        end_us = (await self.now_ms() + END_AHEAD_MS) * 1000
+        await self._cassandra.run(schema.END_WRITER, end_us, site, epoch, process)
+
+    async def unended(self, site: str) -> list[Gap]:
+        """The gaps of processes that did not end in order, and are not shown as acting any more; read from both
+        sites."""
+        writers: list[Row] = []
+        after: Sequence[object] = (-1, "")
+        while page := await self._cassandra.run(schema.WRITERS, site, *after):
+            writers += page
+            after = page[-1][:2]
+        acting = {one.process for one in (await self.view()).decision.processes}  # read later: none begins in between
+        return [Gap(seen - GAP_MS, seen + GAP_MS) for _, process, seen in writers if process not in acting]
+
     async def forget_gaps(self, site: str, epoch: int) -> None:
-        """Forget the gaps of `site` from before this activation."""
-        await self._cassandra.run(schema.FORGET_GAPS, await self.now_ms() * 1000, site, epoch)
+        """Forget the gaps of `site` from before this activation, whose processes have ended."""
+        now_us = await self.now_ms() * 1000
+        for statement in (schema.FORGET_GAPS, schema.FORGET_WRITERS):
+            await self._cassandra.run(statement, now_us, site, epoch)
 
     async def repairs(self, keyspace: str, after_ms: int, until_ms: float) -> list[Repair]:
         """The repairs of a keyspace with all its replicas, by their completed ranges, that began and ended between

@@ -47,7 +47,7 @@ class Lease:
 # -- rates -------------------------------------------------------------------------------------------------------------
 
 LATE_MAIL_S = 3
-"""Mails of a second so much older than the newest one are not counted: see `cns.mail.rate_limit`."""
+"""Mails whose second is this much older than the newest one are not counted: see `cns.mail.rate_limit`."""
 
 
 class RateStore(Protocol):
@@ -123,7 +123,7 @@ CLOCK = "clock"
 """The event that tells other processes the offset of the test clock."""
 REPORT_INTERVAL_S = 1.0
 REPORT_LIFE_S = 5.0
-"""A worker without a report for so long counts as gone."""
+"""A worker without a report for this long counts as gone."""
 PROBE_ASK_LIFE_S = 10.0
 
 

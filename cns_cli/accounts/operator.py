@@ -1,4 +1,4 @@
-"""`cns operator …`: credentials of the people who run the service."""
+"""`cns operator …`: credentials of the service's operators."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ def outbox_show(item_id: Annotated[str, typer.Argument(metavar="ID")], data: Dat
 
 
 def _described(item: OutboxItem) -> dict[str, object]:
-    """All but the body, which may be large."""
+    """The members of a delivery without its body, which may be large."""
     attributes = {name: {"dataType": kind, "stringValue": text} for name, (kind, text) in item.attributes.items()}
     return {
         "id": item.id,

@@ -28,7 +28,7 @@ from cns_common.configuration.settings import load_settings
 from cns_common.ids import hex_id
 
 LEASE_MS = 60_000
-"""A command that dies leaves the jobs hidden for so long."""
+"""How long a command that dies leaves the jobs hidden."""
 JOBS_PER_RECEIVE = 10
 JOBS_MAX = 1_000
 """Jobs that one command reads at most; it holds them in memory."""

@@ -1,1 +1,1 @@
-"""`cns doctor`: finds what keeps a service from working, and names the mend."""
+"""`cns doctor`: finds what keeps a service from working, and names the command that mends it."""

@@ -30,8 +30,9 @@ def doctor(
     data: Data = None,
     json: Json = False,
 ) -> None:
-    """Check what newcomers get wrong, and print the mend: endpoint, keys, clock, policies, subscriptions, dead-letter
-    queues, visibility, files, port, disk, data, backup, Java, Cassandra, Redis. Exit code 1 if there is a problem.
+    """Check what often goes wrong at first, and print the command that mends it: endpoint, keys, clock, policies,
+    subscriptions, dead-letter queues, visibility, files, port, disk, data, backup, Java, Cassandra, Redis. Exit code 1
+    if there is a problem.
 
     Example: cns doctor --data data
     """

@@ -19,7 +19,7 @@ from cns_backend.explain.words import (
 )
 
 HISTORIES_SHOWN_MAX = 20
-"""If there are more, only subscriptions without the message are shown, at most so many."""
+"""With more subscriptions, only those without the message are shown, and at most this many."""
 ATTEMPTS_SHOWN = 3
 """The number of a subscription's first attempts that are shown, and of its last."""
 MB = 1_000_000

@@ -22,7 +22,7 @@ from cns_cli.progress import Steps, open_steps
 from cns_cli.remote.connection import EXIT_UNREACHABLE, Region, Url
 from cns_cli.store_access import open_service_backend
 from cns_common.configuration.settings import Settings, load_settings
-from cns_common.errors import CnsError, StartError
+from cns_common.errors import CnsError, StartError, StoreUnavailable
 from cns_common.logs import set_up_logs
 from cns_common.metrics.catalogue import BUILD_INFO, CIRCUIT_BREAKERS_OPEN, QUARANTINE_JOBS, STORE_COMMITS
 from cns_common.sqlite.database import STORE_FILE
@@ -49,6 +49,8 @@ class Contents(msgspec.Struct, frozen=True, rename="camel"):
 
     queues: int
     messages: int
+    uncounted: int
+    """Queues whose messages cannot be counted now, and are not in `messages`."""
     deepest: tuple[QueueState, ...]
     topics: int
     subscriptions: int
@@ -133,7 +135,7 @@ async def _collect(settings: Settings, reader: ServiceReader, region: str, shown
 async def _contents(settings: Settings, regions: Iterable[str], shown: int, steps: Steps) -> Contents:
     async with open_service_backend(settings) as backend:
         found = await places(settings, backend, regions)
-        queues = [state async for state in _queues(settings, backend, found, steps)]
+        states = [state async for state in _queues(settings, backend, found, steps)]
         topics = subscriptions = unconfirmed = 0
         for place in found:
             async for arn in topic_arns(backend, place):
@@ -142,23 +144,29 @@ async def _contents(settings: Settings, regions: Iterable[str], shown: int, step
                 subscriptions += counts.pending + counts.confirmed
                 unconfirmed += counts.pending
                 steps.advance()
+    queues = [state for state in states if isinstance(state, QueueState)]
     deepest = sorted(queues, key=lambda one: (-one.depth, one.arn))[:shown]
     oldest = max(queues, key=lambda one: one.oldest_s, default=None)
     if oldest is not None and oldest not in deepest:
         deepest[-1] = oldest
     messages = sum(one.depth for one in queues)
-    return Contents(len(queues), messages, tuple(deepest), topics, subscriptions, unconfirmed)
+    uncounted = len(states) - len(queues)
+    return Contents(len(states), messages, uncounted, tuple(deepest), topics, subscriptions, unconfirmed)
 
 
 async def _queues(settings: Settings, backend: Backend, found: Iterable[Any], steps: Steps) -> Any:
     service = await queue_service(settings, backend)
 
-    async def state(key: tuple[str, str, str]) -> QueueState | None:
+    async def state(key: tuple[str, str, str]) -> QueueState | StoreUnavailable | None:
+        """None for a queue that is not shown."""
         view = await service.cache.find(key)
         if view is None or view.internal:
             return None
         now_ms = backend.clock.now_ms()
-        counts = await view.engine.counts(view.ref, now_ms, oldest=True)
+        try:
+            counts = await view.engine.counts(view.ref, now_ms, oldest=True)
+        except StoreUnavailable as error:
+            return error
         age_s = max(0, now_ms - counts.oldest_born_at_ms) // 1_000 if counts.oldest_born_at_ms else 0
         steps.advance()
         return QueueState(view.arn, counts.visible, counts.in_flight, counts.delayed, age_s)
@@ -179,7 +187,7 @@ def _disk(directory: Path) -> Disk | None:
     return Disk(str(directory), usage.free, usage.total, size)
 
 
-class _Line(NamedTuple):
+class Line(NamedTuple):
     title: str
     text: str
 
@@ -187,7 +195,7 @@ class _Line(NamedTuple):
 def _print(found: Status) -> None:
     for fault in found.faults:
         print(f"cns: {fault}", file=sys.stderr)
-    for line in _lines(found):
+    for line in lines(found):
         print(f"{line.title:<11} {line.text}")
     if found.contents is not None and found.contents.deepest:
         print()
@@ -197,25 +205,26 @@ def _print(found: Status) -> None:
         print_table(("queue", "visible", "in flight", "delayed", "oldest"), rows)
 
 
-def _lines(found: Status) -> list[_Line]:
+def lines(found: Status) -> list[Line]:
     running = "not running" if found.health is None else f"version {found.version}, {found.health['status']}"
-    lines = [_Line("service", f"{found.url}, {found.form} form, {running}")]
+    told = [Line("service", f"{found.url}, {found.form} form, {running}")]
     if found.health is not None:
-        lines += [_Line("cause", reason) for reason in found.health["reasons"]]
-        lines += [_Line("process", _process(one)) for one in found.health["processes"]]
-        lines += [_Line("worker", f"{one['process']}: {', '.join(one['roles'])}") for one in found.health["workers"]]
-        lines.append(_Line("breakers", f"{found.open_breakers} open"))
-        lines.append(_Line("quarantine", f"{found.quarantined} jobs"))
+        told += [Line("cause", reason) for reason in found.health["reasons"]]
+        told += [Line("process", _process(one)) for one in found.health["processes"]]
+        told += [Line("worker", f"{one['process']}: {', '.join(one['roles'])}") for one in found.health["workers"]]
+        told.append(Line("breakers", f"{found.open_breakers} open"))
+        told.append(Line("quarantine", f"{found.quarantined} jobs"))
     if found.contents is not None:
         one = found.contents
-        lines.append(_Line("queues", f"{one.queues}, with {one.messages} messages"))
-        lines.append(_Line("topics", f"{one.topics}, {one.subscriptions} subscriptions, {one.unconfirmed} unconfirmed"))
+        uncounted = f"; {one.uncounted} cannot be counted now" if one.uncounted else ""
+        told.append(Line("queues", f"{one.queues}, with {one.messages} messages{uncounted}"))
+        told.append(Line("topics", f"{one.topics}, {one.subscriptions} subscriptions, {one.unconfirmed} unconfirmed"))
     if found.disk is not None:
         disk = found.disk
         mib = 1024 * 1024
         text = f"{disk.free_bytes // mib} of {disk.total_bytes // mib} MiB free, store {disk.store_bytes // mib} MiB"
-        lines.append(_Line("data", f"{disk.directory}: {text}"))
-    return lines
+        told.append(Line("data", f"{disk.directory}: {text}"))
+    return told
 
 
 def _process(one: dict[str, Any]) -> str:

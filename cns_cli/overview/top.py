@@ -92,7 +92,7 @@ def _looks(settings: Settings, url: str, interval: float, rows: int) -> Iterator
 
 
 def _quit_within(seconds: float) -> bool:
-    """Wait so long; whether q was pressed."""
+    """Wait this long. Returns whether q was pressed."""
     end = time.monotonic() + seconds
     while (left := end - time.monotonic()) > 0:
         watched = [sys.stdin] if sys.stdin is not None and sys.stdin.isatty() else []

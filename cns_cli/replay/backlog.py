@@ -9,7 +9,7 @@ from cns_cli.replay.pace import Sleep
 
 POLL_INTERVAL_S = 1.0
 POLLS_MAX = 60
-"""A replay stops when so many polls in a row found no fewer jobs: no worker takes them."""
+"""A replay stops after this many polls in a row without fewer jobs: no worker takes them."""
 
 
 class Backlog:

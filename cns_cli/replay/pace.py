@@ -24,7 +24,7 @@ class Pace:
         return PAGE_MESSAGES if not self._per_s else min(PAGE_MESSAGES, max(1, int(self._per_s)))
 
     async def wait(self, messages: int) -> None:
-        """Wait until so many messages may be sent, and count them."""
+        """Wait until this many messages may be sent, and count them."""
         if not self._per_s or not messages:
             return
         wait_s = self._free_at_s - self._now_s()

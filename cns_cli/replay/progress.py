@@ -1,4 +1,5 @@
-"""The record of a replay on disk: what it is of, and how far it has come. A command that finds one continues it."""
+"""The record of a replay on disk: which replay it is, and how far it has come. A command that finds one continues
+it."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from cns_common.data_directory import EXIT_DATA_UNUSABLE, lock_directory, sync_d
 from cns_common.errors import StartError
 
 DIRECTORY = "replays"
-"""In the data directory."""
+"""The directory of these files, in the data directory."""
 _NAME_CHARS = 16
 
 

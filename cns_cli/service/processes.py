@@ -21,6 +21,7 @@ from cns_common.errors import OutcomeUnknown, StartError, StoreUnavailable
 from cns_common.logs import set_up_logs
 from cns_common.process.cpu_affinity import pinned_to_one_core
 from cns_common.process.gc_tuning import short_gc_pauses
+from cns_common.process.stop_limit import STOP_S_MAX, end_within
 
 if TYPE_CHECKING:
     from cns_backend.backend import Backend
@@ -85,7 +86,7 @@ async def run_api_with_store(settings: Settings) -> None:
     await print_first_key(settings, host)
     api = await Api.build(settings, host.backend)
     with short_gc_pauses():
-        await api.serve(listener, until=_stop_signal())
+        await api.serve(listener, until=_stop_signal(settings))
     await host.close()
 
 
@@ -97,7 +98,7 @@ async def run_store(settings: Settings) -> None:
     host = await open_store(settings)
     await print_first_key(settings, host)
     with short_gc_pauses():
-        await _stop_signal()
+        await _stop_signal(settings)
     await host.close()
     listener.close()
 
@@ -108,7 +109,7 @@ async def run_api(settings: Settings) -> None:
         if site is None:
             await _serve_api(settings)
             return
-        stop = _stop_signal()
+        stop = _stop_signal(settings)
         while not stop.done():
             standby = await _stand_by(settings, site, stop)
             try:
@@ -140,7 +141,7 @@ async def _serve_api(
         if standby is not None:
             await standby.stop()
         with short_gc_pauses():
-            await api.serve(listen(settings, shared=True), until=end_of_work(site, stop or _stop_signal()))
+            await api.serve(listen(settings, shared=True), until=end_of_work(site, stop or _stop_signal(settings)))
 
 
 async def _stand_by(settings: Settings, site: SiteMembership, stop: asyncio.Future[None]) -> Standby:
@@ -162,7 +163,7 @@ async def run_worker(settings: Settings) -> None:
         if site is None:
             await _work(settings)
             return
-        stop = _stop_signal()
+        stop = _stop_signal(settings)
         while await wait_until_acting(site, stop):
             try:
                 await _work(settings, stop, site)
@@ -182,7 +183,7 @@ async def _work(
     async with open_backend(settings, site) as backend:
         worker = await Worker.build(settings, backend)
         with short_gc_pauses(), pinned_to_one_core(wanted=settings.worker_one_core):
-            await worker.run(until=end_of_work(site, stop or _stop_signal()))
+            await worker.run(until=end_of_work(site, stop or _stop_signal(settings)))
 
 
 ROLES: dict[str, Callable[[Settings], Coroutine[Any, Any, None]]] = {
@@ -257,13 +258,14 @@ def _announce(settings: Settings, url: str, data: str) -> None:
         print(LOCALSTACK_READY, flush=True)  # for programs
 
 
-def _stop_signal() -> asyncio.Future[None]:
-    """Return a future that is done when SIGTERM or SIGINT arrives."""
+def _stop_signal(settings: Settings) -> asyncio.Future[None]:
+    """Return a future that is done when SIGTERM or SIGINT arrives. From then on the time of the process is limited."""
     loop = asyncio.get_running_loop()
     stop: asyncio.Future[None] = loop.create_future()
 
     def on_signal() -> None:
         if not stop.done():
+            end_within(settings.stop_delay_s + STOP_S_MAX)
             stop.set_result(None)
 
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -54,7 +54,7 @@ def servers_list(json: Json = False) -> None:
 
 @servers.command("add")
 def servers_add(name: ServerName, url: ServerUrl, json: Json = False) -> None:
-    """Use one more server: its share of the queues moves to it, without loss."""
+    """Add a server: its share of the queues moves to it, without loss."""
     from cqs.engines.cluster.servers.operator import added  # only this form has its drivers installed
 
     try:
@@ -69,7 +69,7 @@ def servers_add(name: ServerName, url: ServerUrl, json: Json = False) -> None:
 
 @servers.command("remove")
 def servers_remove(name: ServerName, json: Json = False) -> None:
-    """Use a server no more: its queues move to the others, without loss."""
+    """Remove a server: its queues move to the others, without loss."""
     from cqs.engines.cluster.servers.operator import removed  # only this form has its drivers installed
 
     with recorded(None, "RemoveRedisServer", name):

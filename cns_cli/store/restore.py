@@ -42,8 +42,8 @@ from cns_common.sqlite.integrity_check import check_integrity
 from cns_common.sqlite.opening import MASTER_KEY_FILE, RESTORE_FILE
 
 BOOTS_SKIPPED = 1_000
-"""Receipt handles and numbers of messages contain the number of the start. Those that were given out after the backup
-must not name messages of the restored store."""
+"""Receipt handles and numbers of messages contain the number of the start. Those that were given out after the backup,
+or by the store that is replaced, must not name messages of the restored store."""
 SCRATCH = ".restored"
 _LOGS = (f"{STORE_FILE}-wal", f"{STORE_FILE}-shm")
 
@@ -143,7 +143,7 @@ def _prepare(data: Path, backup: Path, manifest: Manifest) -> None:
         copy_store(backup / STORE_FILE, store, steps)
     connection = apsw.Connection(str(store))
     try:
-        connection.execute("UPDATE meta SET boot = boot + ?", (BOOTS_SKIPPED,))
+        connection.execute("UPDATE meta SET boot = max(boot, ?) + ?", (_last_boot(data / STORE_FILE), BOOTS_SKIPPED))
     except apsw.FullError as error:
         raise no_room(store) from error
     finally:
@@ -156,6 +156,21 @@ def _prepare(data: Path, backup: Path, manifest: Manifest) -> None:
         copy_file(backup / MASTER_KEY_FILE, data / f"{MASTER_KEY_FILE}{SCRATCH}")
     give_to_owner(data, (store.name, f"{MASTER_KEY_FILE}{SCRATCH}", LOCK_FILE, UP_LOCK_FILE))
     sync_directory(data)
+
+
+def _last_boot(store: Path) -> int:
+    """The number of the last start of the store that is replaced; 0 if there is none, or it cannot be read."""
+    if not store.exists():
+        return 0
+    try:
+        connection = apsw.Connection(str(store), flags=apsw.SQLITE_OPEN_READONLY)
+        try:
+            boot: int = connection.execute("SELECT boot FROM meta").get
+        finally:
+            connection.close()
+    except apsw.Error:
+        return 0
+    return boot or 0
 
 
 def _remove_scratch(data: Path) -> None:

@@ -58,7 +58,8 @@ def upgrade(
 
 
 def _upgrade(settings: Settings, directory: Path) -> list[str]:
-    """Returns the names of what was added. Raises StartError if a service runs, before the backup."""
+    """Add what this version's tables have more, and return the names of it. Raises StartError if a service runs, before
+    the backup."""
     os.close(lock_directory(settings.data, LOCK_FILE))
     make_backup(settings, directory, open_steps)
     before = _columns(settings)

@@ -15,13 +15,14 @@ from cns_common.token_bucket import Budget, TokenBucket
 ACCOUNT = Budget(burst=200, interval_s=10)
 """The budget of one account, of one portal link, or of all operators: at most 8,840 acts a day."""
 FACE = Budget(burst=200, interval_s=10)
-"""The budget of all callers without credentials at one face."""
+"""The budget of all callers without credentials at one interface (`aws`, `rest`, `pages`, `portal`)."""
 ADDRESS = Budget(burst=20, interval_s=60)
 """The share of it that callers from one IP address may use."""
 SOURCES_MAX = 10_000
-"""Accounts and portal links beyond it have one budget together."""
+"""The most accounts and portal links with budgets of their own; all others share one."""
 ADDRESSES_MAX = 10_000
-"""Addresses whose budgets are remembered. The budget of the face also holds for others."""
+"""The most addresses whose budgets are kept; callers from other addresses are limited by the interface's budget
+only."""
 SUMMARY_S = 3_600
 """Acts that were left out are summed up after that time at the latest, if another act is recorded then."""
 
@@ -50,10 +51,10 @@ class FailureLimit:
         self._summary_at_s = now_s() + SUMMARY_S
 
     def admit(self, actor: Actor) -> int | None:
-        """The number of such acts of the source that were not recorded since the last one that was, or None if this one
-        is not to be recorded either."""
+        """Count an act of the source. Returns how many before it were left out since the last recorded one, or None if
+        this one is to be left out, too."""
         now_s = self._now_s()
-        portal = actor.via == "portal"  # its visitor must not use up what the account has
+        portal = actor.via == "portal"  # a portal visitor must not use up the account's budget
         name = actor.principal if portal or not actor.account else actor.account
         source = self._source(name or f"anonymous {actor.via}", ACCOUNT if name else FACE, actor, now_s)
         is_admitted = bool(name) or self._admits_address(actor, now_s)

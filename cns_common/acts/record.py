@@ -10,7 +10,7 @@ from cns_common.errors import OutcomeUnknown, RequestError, StoreFull, StoreUnav
 
 OK: Final = "ok"
 UNKNOWN: Final = "OutcomeUnknown"
-"""It may have been done."""
+"""The result of an act of which it is not known whether it was done."""
 TEXT_BYTES_MAX = 500
 """The size of a target or detail that a caller chose. It is counted in JSON, where one character may take six bytes."""
 
@@ -59,7 +59,7 @@ def code_of(error: BaseException) -> str:
 
 
 def short(text: str) -> str:
-    """A text that a caller chose, as a record has it."""
+    """A text chosen by a caller, cut to the length that a record may have."""
     text = text[:TEXT_BYTES_MAX].encode(errors="replace").decode()
     size_bytes = 0
     for at, character in enumerate(text):

@@ -18,7 +18,8 @@ from cns_common.clock import Clock
 
 Result = TypeVar("Result")
 LEAVE_OUT = "cns:LeaveOutFailures"
-"""Sums up acts of one source that were not recorded; its caller is that of the last of them, its result THROTTLED."""
+"""The action of a record that sums up the acts left out for one source. It names the caller of the last of them; its
+result is THROTTLED."""
 THROTTLED = "Throttled"
 CHANGE_NOTHING = frozenset({"cns:RevealWebhookSecret", "cns:SignIn"})
 """Acts that are recorded although they change nothing. A caller can repeat them at will, so they are limited as
@@ -76,12 +77,12 @@ class ActRecorder:
         detail: str | Callable[[Result], str] = "",
         call: Call | None = None,
     ) -> Result:
-        """The result of `work`, which is recorded, as its error is. `detail` may be made of the result. `call` says
-        whether anything was changed."""
+        """Run `work` and record its result or its error, which are then returned or raised. `detail` may depend on the
+        result. `call` says whether anything was changed."""
         known = detail if isinstance(detail, str) else ""
         try:
             result = await work
-        except asyncio.CancelledError:  # it may have been done: nothing can be waited for any more
+        except asyncio.CancelledError:  # cancelled: the act may have been done, and nothing more can be awaited
             self._log.record_later(self._act(actor, action, target, known, UNKNOWN), failed=_is_apart(actor))
             raise
         except Exception as error:  # whatever the work raises is the act's result, and goes on
@@ -156,8 +157,8 @@ class ActRecorder:
 
 
 def _is_apart(actor: Actor) -> bool:
-    """Whether all acts of the caller go to the files of failures: those of callers without credentials, which a portal
-    link is not. Such a caller can pause and resume without end."""
+    """Whether all acts of the caller go to the files of failures: callers without credentials, and visitors by a portal
+    link, which can pause and resume without end."""
     return actor.via == "portal" or not (actor.account or actor.principal)
 
 

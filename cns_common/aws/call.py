@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 Via = Literal["aws", "rest", "pages"]
-"""The face of the service by which a call came."""
+"""The interface by which a call came."""
 
 WhenGone = Callable[[Callable[[], None]], None]
 """Registers a callback for when the caller disconnects; if it has already, the callback runs at once. A second callback

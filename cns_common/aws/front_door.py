@@ -210,8 +210,9 @@ class FrontDoor:
         """
         table = self._services[service]
         self._calls[name] += 1
-        began_s, request = perf_counter(), msgspec.json.encode(params)
+        began_s = perf_counter()
         try:
+            request = _encoded(params)
             result = await table.operations[name](call, table.model.operations[name].parse_json(request))
         except Exception as error:  # counted like that of an AWS call; the caller answers it
             self._count(name, error, call.request_id)
@@ -365,6 +366,14 @@ class FrontDoor:
         elif not isinstance(error, CnsError):
             log.error("api_call.crashed", operation=name, request_id=request_id, exc_info=error)
         return error
+
+
+def _encoded(params: Params) -> bytes:
+    """Raises RequestError for half a surrogate pair, which JSON can name and nobody can encode."""
+    try:
+        return msgspec.json.encode(params)
+    except UnicodeEncodeError:
+        raise RequestError("SerializationException", "Half a surrogate pair is no text.") from None
 
 
 def _is_browser(request: HttpRequest) -> bool:

@@ -39,7 +39,7 @@ RETRY_S_MIN = 0.5
 TRIES_MAX = 3
 WAIT_S_MAX = 1.0
 CLOSE_S_MAX = 5.0
-"""The time for each of what a session waits for at its end: writes to both sites, a new connection, the driver."""
+"""The longest of each wait when a session closes: for writes to both sites, a new connection, the driver."""
 EXIT_CASSANDRA_UNUSABLE = 78
 
 log = structlog.get_logger(__name__)
@@ -115,8 +115,8 @@ class Cassandra:
     async def open(
         cls, address: CassandraAddress, *, keyspace: bool = True, site: SiteGuard | None = None
     ) -> Cassandra:
-        """Connect. Without `keyspace` the session has none: it is to make it. `site` is asked before each statement.
-        Raises StartError."""
+        """Connect. Without `keyspace` the session can create one. `site` is asked before each statement. Raises
+        StartError."""
         dates = WriteDates()
         try:
             connection = await asyncio.to_thread(connect, address, dates, keyspace)
@@ -138,10 +138,12 @@ class Cassandra:
         return self._site.leaving
 
     async def close(self) -> None:
-        """Takes `CLOSE_S_MAX` for each wait at most; the driver's threads may go on for longer."""
+        """Close. Each wait takes at most `CLOSE_S_MAX`; the driver's threads may go on for longer."""
         for last in (self._site_writes, {self._reconnecting} if self._reconnecting is not None else set()):
             if last:
                 await asyncio.wait(last, timeout=CLOSE_S_MAX)
+        if self._site_writes:  # their outcome is unknown
+            await wait_at_most(CLOSE_S_MAX, "cassandra.missed", self._site.missed())
         await self._watch.close()
         await wait_at_most(CLOSE_S_MAX, "cassandra.close", in_daemon(self._connection.cluster.shutdown))
 
@@ -201,7 +203,8 @@ class Cassandra:
         await (self._recorded(running) if everywhere else running)
 
     async def run_conditional_batch(self, parts: Sequence[tuple[Statement, Sequence[object]]]) -> bool:
-        """Run conditional statements of one partition: all of them if all their conditions hold. Returns whether."""
+        """Run conditional statements of one partition: all of them if all their conditions hold. Returns whether they
+        were applied."""
         everywhere = self._goes_everywhere(Consistency.QUORUM)
         level = Consistency.EACH if everywhere else Consistency.QUORUM
         batch = BatchStatement(
@@ -220,8 +223,8 @@ class Cassandra:
         return self._site.writes_everywhere and level is Consistency.QUORUM
 
     async def _recorded(self, write: Coroutine[Any, Any, list[Row]]) -> list[Row]:
-        """Run a write that waits for each site. If its outcome is unknown, this site may have it alone, and whoever
-        reads it here may accept it: so that is recorded first, also if the caller is cancelled."""
+        """Run a write that waits for each site. If its outcome is unknown, this site alone may have it, and a later
+        read here may accept it: so the gap is recorded first, even if the caller is cancelled."""
         task = asyncio.create_task(self._record_unknown(write))
         self._site_writes.add(task)
         task.add_done_callback(self._site_writes.discard)

@@ -17,7 +17,7 @@ async def verified_page(
     n: int,
 ) -> list[Found]:
     """Up to `n` records: `read` gives the entries after a key, `check` the records of those that exist. Fewer than `n`
-    are the last ones."""
+    mean that there are no more."""
     found: list[Found] = []
     while len(found) < n:
         entries = await read(after, n)

@@ -48,7 +48,8 @@ class AuditLog(Protocol):
     """Takes the events of audited queues."""
 
     def check(self) -> None:
-        """Call it before what the events will tell of. Raises StoreUnavailable while events cannot be written."""
+        """Call this before the act that the events will describe. Raises StoreUnavailable while events cannot be
+        written."""
         ...
 
     async def write(self, events: Sequence[AuditEvent]) -> None:

@@ -31,9 +31,10 @@ from cns_common.events.schema import (
 
 BYTES_MAX = 32 * 1024 * 1024
 RECENT_BYTES_MAX = 4 * 1024 * 1024
-"""For people who look: about 12,000 events, which take some 50 ms."""
+"""The bytes that pages and commands for people read: about 12,000 events, in some 50 ms."""
 FOLDERS_MIN = 2
-"""Folders that are read at least: a segment of the hour before may have newer events than one of this hour."""
+"""The least number of folders that are read: a segment of the hour before may have newer events than one of this
+hour."""
 
 DeliveryEvent = DeliveryAttempted | DeliveryDelivered | DeliveryDeadLettered | NotificationDropped
 AccountEvent = NotificationEvent | QueueCounted

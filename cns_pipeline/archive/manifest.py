@@ -40,7 +40,8 @@ class ArchivedUntil(msgspec.Struct, frozen=True):
 
 
 class Day(msgspec.Struct, frozen=True):
-    """The messages published on a date (UTC), sorted in the order of replay from file to file."""
+    """The messages published on a date (UTC), in files that are sorted in the order of replay, one file behind the
+    other."""
 
     date: str
     rows: int

@@ -12,7 +12,7 @@ from cns_pipeline.archive.manifest import Manifest
 from cns_pipeline.archive.reader import DAY_MS, ArchiveReader
 
 SPAN_MS = 3_600_000
-"""One task reads so much of an archive, so that a busy day has many tasks."""
+"""The span of an archive that one task reads, so that a busy day has many tasks."""
 CLOCK_AHEAD_MS_MAX = 86_400_000
 """No message has a publish time further in the future."""
 

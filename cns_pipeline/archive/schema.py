@@ -20,7 +20,7 @@ from cns_pipeline.archive.rows import ArchiveRow, Attribute
 TOPIC = "topic"
 DATE = "date"
 IDENTITY = ("archive", "key")
-"""A message is in the table once."""
+"""The columns that identify a message, which is in the table once."""
 REPLAY_ORDER = ("archive_began_ms", "archive", "key")
 
 _STRING = StringType()

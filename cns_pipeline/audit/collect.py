@@ -37,7 +37,8 @@ from cns_pipeline.transforms.audit.messages import messages
 from cns_pipeline.transforms.audit.order import order
 
 LOOK_MS = 15 * 86_400_000
-"""A message sent in the period may be received until its retention ends; one received in it was sent so long before."""
+"""How far before and after the period events are read: a message sent in it may be received until its retention ends,
+and one received in it was sent that long before at most."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +53,7 @@ class AuditEvents:
 class _Evidence:
     """The events that decide the fates of messages. `end_ms` is the time of the newest event of all."""
 
-    of_queues: DataFrame
+    selected: DataFrame
     gaps: DataFrame
     audits_off: DataFrame
     end_ms: int | None
@@ -69,7 +70,7 @@ def audit(read: AuditEvents, tables: AuditTables, options: AuditOptions, made_at
     """Write the tables, and return the document that is beside them."""
     evidence = _evidence(read, options.queues)
     period = options.period
-    found = tables.keep("messages", in_period(messages(evidence.of_queues), period.since_ms, period.until_ms))
+    found = tables.keep("messages", in_period(messages(evidence.selected), period.since_ms, period.until_ms))
     fates = _fates(found, evidence, options)
     pairs = tables.write("pairs", pair_figures(order(found)), "queue", "group", "sender", "receiver")
     all_groups = tables.keep("groups", group_figures(fates, pairs))
@@ -92,28 +93,28 @@ def _evidence(read: AuditEvents, queues: tuple[str, ...]) -> _Evidence:
     newest = starts.agg(F.max("last_ms").alias("last_ms")).first()
     end_ms: int | None = newest["last_ms"] if newest is not None else None
     missing = gaps(events, starts, from_the_first=read.from_the_first)
-    of_queues = _of_queues(events, queues)
+    selected = _select_queues(events, queues)
     return _Evidence(
-        of_queues=of_queues,
+        selected=selected,
         gaps=missing.unionByName(open_ends(events, starts, end_ms or 0)).persist(),
-        audits_off=audits_off(of_queues),
+        audits_off=audits_off(selected),
         end_ms=end_ms,
     )
 
 
 def _fates(found: DataFrame, evidence: _Evidence, options: AuditOptions) -> DataFrame:
     rested = at_rest(
-        purged(unaccounted(found), purges(evidence.of_queues)),
-        empty_times(evidence.of_queues),
+        purged(unaccounted(found), purges(evidence.selected)),
+        empty_times(evidence.selected),
         evidence.end_ms or 0,
         lost_after_ms=options.lost_after_ms,
         all_at_rest=options.all_at_rest,
     )
-    queue_spans = evidence.audits_off.unionByName(purge_margins(evidence.of_queues))
+    queue_spans = evidence.audits_off.unionByName(purge_margins(evidence.selected))
     return accounted(found).unionByName(judged(rested, evidence.gaps, queue_spans))
 
 
-def _of_queues(events: DataFrame, queues: tuple[str, ...]) -> DataFrame:
+def _select_queues(events: DataFrame, queues: tuple[str, ...]) -> DataFrame:
     """`queues` are names or ARNs."""
     if not queues:
         return events

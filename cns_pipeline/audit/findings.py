@@ -13,12 +13,12 @@ IDS_NAMED = 20
 
 def findings(audit: Audit) -> tuple[AuditFinding, ...]:
     """An error is a loss, a changed payload, or another order than a FIFO queue promises."""
-    found = [finding for queue in audit.queues for finding in _of_queue(queue, audit)]
-    found += _of_gaps(audit)
+    found = [finding for queue in audit.queues for finding in _queue_findings(queue, audit)]
+    found += _gap_findings(audit)
     return tuple(sorted(found, key=lambda finding: SEVERITIES.index(finding.severity)))
 
 
-def _of_queue(queue: QueueAudit, audit: Audit) -> Iterator[AuditFinding]:
+def _queue_findings(queue: QueueAudit, audit: Audit) -> Iterator[AuditFinding]:
     yield from _losses(queue, audit.lost)
     yield from _order(queue)
     yield from _duplicates(queue)
@@ -92,7 +92,7 @@ def _unknown(queue: QueueAudit) -> Iterator[AuditFinding]:
         yield AuditFinding(severity="note", queue=queue.queue, text=f"{counts.waiting:,} messages wait to be received")
 
 
-def _of_gaps(audit: Audit) -> Iterator[AuditFinding]:
+def _gap_findings(audit: Audit) -> Iterator[AuditFinding]:
     for gap in audit.gaps:
         yield AuditFinding(
             severity="note" if gap.queue or gap.events is None else "warning", queue=gap.queue, text=_gap(gap)

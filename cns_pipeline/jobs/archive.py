@@ -64,7 +64,7 @@ def _cassandra_place(settings: Settings) -> StorePlace:
     return StorePlace(cassandra=cassandra_address(settings))
 
 
-class Archived(NamedTuple):
+class ArchiveResult(NamedTuple):
     """The result of a run, in messages."""
 
     topics: int
@@ -96,7 +96,7 @@ def run_as_before(arguments: Arguments) -> Outcome:
         return _result(arguments, archive(spark, arguments, place, ArchiveOptions(keep.days)))
 
 
-def _result(arguments: Arguments, done: Archived) -> Outcome:
+def _result(arguments: Arguments, done: ArchiveResult) -> Outcome:
     new = f"{counted(done.added, 'new message')} of {counted(done.topics, 'archived topic')}"
     lines = [f"{new} {are(done.added)} in {arguments.paths.archive}"]
     if done.expired:
@@ -104,7 +104,7 @@ def _result(arguments: Arguments, done: Archived) -> Outcome:
     return Outcome("\n".join(lines), facts={"table": str(arguments.paths.archive), **done._asdict()})
 
 
-def archive(spark: SparkSession, arguments: Arguments, place: StorePlace, options: ArchiveOptions) -> Archived:
+def archive(spark: SparkSession, arguments: Arguments, place: StorePlace, options: ArchiveOptions) -> ArchiveResult:
     now_ms = Clock().real_ms()
     keep_ms = None if options.keep_days is None else options.keep_days * DAY_MS
     storage, directory = Storage(spark), arguments.paths.archive
@@ -119,7 +119,7 @@ def archive(spark: SparkSession, arguments: Arguments, place: StorePlace, option
     if keep_ms is not None:
         kept |= {topic_of(name): keep_ms or None for name in topic_directories(storage, directory)}
     expired = sum([table.expire(topic, date_of(first_kept_ms(ms, now_ms))) for topic, ms in kept.items() if ms])
-    return Archived(len(plans), added, expired)
+    return ArchiveResult(len(plans), added, expired)
 
 
 def main() -> None:

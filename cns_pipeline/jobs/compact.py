@@ -5,7 +5,7 @@ from __future__ import annotations
 from cns_common.clock import Clock
 from cns_pipeline.arguments import Arguments, Outcome, main
 from cns_pipeline.batches import Contents, event_table
-from cns_pipeline.compaction import Compacted, compact
+from cns_pipeline.compaction import CompactionResult, compact
 from cns_pipeline.locking import table_lock
 from cns_pipeline.reports.text import counted
 from cns_pipeline.retention import remove_old_dates
@@ -26,7 +26,7 @@ def run(arguments: Arguments) -> Outcome:
         return _result(arguments, dates, compact(spark, writer))
 
 
-def _result(arguments: Arguments, dates: int, done: Compacted) -> Outcome:
+def _result(arguments: Arguments, dates: int, done: CompactionResult) -> Outcome:
     before = f"{counted(done.files_before, 'file')} of {counted(done.parts, 'part')}"
     lines = [f"{before} became {done.files_after:,} in {arguments.paths.table}"]
     if dates:

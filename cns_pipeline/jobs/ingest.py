@@ -10,7 +10,7 @@ from cns_pipeline.arguments import Arguments, Outcome, exit_code, job_parser, pa
 from cns_pipeline.batches import event_table
 from cns_pipeline.checkpoint import Checkpoint
 from cns_pipeline.follow import Follower, stopped_by_signals
-from cns_pipeline.ingest import Ingested, IngestOptions, SegmentIngest, ingest
+from cns_pipeline.ingest import IngestOptions, IngestResult, SegmentIngest, ingest
 from cns_pipeline.locking import table_lock
 from cns_pipeline.reports.text import are, counted
 from cns_pipeline.retention import remove_old_dates
@@ -61,10 +61,10 @@ def _maintained(arguments: Arguments) -> Outcome:
     now_ms = Clock().real_ms
     writer = TableWriter(event_table(Storage(None), arguments.paths), now_ms, has_lock=True)
     remove_old_dates(writer, arguments.keep_days, now_ms())
-    return _result(arguments, Ingested())
+    return _result(arguments, IngestResult())
 
 
-def _result(arguments: Arguments, ingested: Ingested) -> Outcome:
+def _result(arguments: Arguments, ingested: IngestResult) -> Outcome:
     new = counted(ingested.lines, "new line")
     lines = [f"{new} of {arguments.events} {are(ingested.lines)} in {arguments.paths.table}"]
     if ingested.malformed:

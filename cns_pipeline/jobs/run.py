@@ -37,7 +37,7 @@ def run(arguments: Arguments) -> Outcome:
 
 
 def _archived(arguments: Arguments) -> Outcome:
-    """Archive last, and hold no report back: the store may be away."""
+    """Run the archive job last, so that it delays no report: the store may be away."""
     try:
         return _unless_in_use(archive.run_as_before, arguments)
     except StartError as error:

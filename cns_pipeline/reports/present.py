@@ -32,7 +32,7 @@ class Presentation:
     page: str  # HTML
 
     def text(self, width: int, *, wide: bool = False) -> str:
-        """For a terminal of so many characters; `wide`: all columns and whole ARNs."""
+        """The report for a terminal of this many characters; `wide`: all columns and whole ARNs."""
         return format_report(self.report, self.findings, width, wide=wide)
 
 

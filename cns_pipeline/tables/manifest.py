@@ -28,7 +28,7 @@ class Batch(msgspec.Struct, Generic[C], frozen=True, kw_only=True):
     contents: C
 
 
-class Retired(msgspec.Struct, frozen=True, kw_only=True):
+class RetiredPart(msgspec.Struct, frozen=True, kw_only=True):
     """A part that left the table. Its files stay for readers that began before."""
 
     batch: str
@@ -49,7 +49,7 @@ class Manifest(msgspec.Struct, Generic[C], frozen=True, kw_only=True):
 
     number: int = 0
     batches: tuple[Batch[C], ...] = ()
-    retired: tuple[Retired, ...] = ()
+    retired: tuple[RetiredPart, ...] = ()
 
     def parts(self) -> Iterator[PlacedPart]:
         for batch in self.batches:
@@ -63,7 +63,7 @@ class Manifest(msgspec.Struct, Generic[C], frozen=True, kw_only=True):
         """Retire parts. A batch without parts is no longer named."""
         names = {(placed.batch, placed.part.name) for placed in gone}
         left = [_without(batch, names) for batch in self.batches]
-        retired = [Retired(batch=batch, part=part, at_ms=now_ms) for batch, part in sorted(names)]
+        retired = [RetiredPart(batch=batch, part=part, at_ms=now_ms) for batch, part in sorted(names)]
         return msgspec.structs.replace(
             self,
             number=self.number + 1,
@@ -75,7 +75,7 @@ class Manifest(msgspec.Struct, Generic[C], frozen=True, kw_only=True):
         """Put a batch in the place of the parts that it was made of."""
         return msgspec.structs.replace(self.without(gone, now_ms).with_batch(batch), number=self.number + 1)
 
-    def forgetting(self, deleted: Collection[Retired]) -> Manifest[C]:
+    def forgetting(self, deleted: Collection[RetiredPart]) -> Manifest[C]:
         left = tuple([retired for retired in self.retired if retired not in deleted])
         return msgspec.structs.replace(self, number=self.number + 1, retired=left)
 

@@ -30,7 +30,7 @@ STRAY_MS = 24 * 3_600_000
 """On a file system without the writer's lock, a directory without a manifest may be one that is being written; not
 after this time."""
 MANIFESTS_KEPT = 10
-"""A reader lists manifests and reads the last, within this many changes."""
+"""Manifests that are kept: a reader lists them and reads the last one within this many changes."""
 READS_MAX = 5
 _MANIFESTS = "_manifests"
 _PREFIX = "batch="

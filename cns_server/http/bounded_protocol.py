@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import httptools
 from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
@@ -43,6 +44,7 @@ _BODY_TOO_LARGE = b"HTTP/1.1 413 Content Too Large" + _END
 _HEAD_TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large" + _END
 _OVERLOADED = b"HTTP/1.1 503 Service Unavailable" + _END
 _HEAD_END = b"\r\n\r\n"
+_MALFORMED = "Invalid HTTP request received."
 
 
 class BoundedProtocol(HttpToolsProtocol):
@@ -66,6 +68,7 @@ class BoundedProtocol(HttpToolsProtocol):
         "_message_bytes",
         "_pipelines",
         "_progress_bytes",
+        "_skipped_bytes",
         "_unwritten_bytes",
         "_unwritten_since_s",
         "_waiting_since_s",
@@ -86,6 +89,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._message_bytes = 0  # received after the head, framing included
         self._framing_bytes = 0  # the part of them received since the last byte of body
         self._progress_bytes = 0  # `_message_bytes` at the start of the current BODY_PROGRESS_S
+        self._skipped_bytes = 0  # of a body that the parser skips, still to come
         self._backlog = b""  # received, not parsed from `_backlog_offset` on
         self._backlog_offset = 0
         self._backlog_scheduled = False  # the table will call `_parse_backlog`
@@ -197,7 +201,7 @@ class BoundedProtocol(HttpToolsProtocol):
         else:
             self._message_bytes += len(data)
             self._framing_bytes += len(data)
-        super().data_received(data)  # type: ignore[arg-type]  # the parser takes any buffer
+        self._feed(data)
         if not self._in_message:
             return
         if self._in_head:
@@ -207,6 +211,31 @@ class BoundedProtocol(HttpToolsProtocol):
             self._refuse(_BAD_FRAMING)
         elif self._message_bytes > self._message_bytes_max():
             self._refuse(_BODY_TOO_LARGE)
+
+    def _feed(self, data: bytes | memoryview) -> None:
+        """Give data to the parser. It stops at a request for another protocol (`Upgrade`) and skips that one's body.
+
+        HTTP lets a server ignore such a request: the body is read here, and the connection stays as it is. What the
+        parser does not read would be parsed as the next request.
+        """
+        while data and not self.transport.is_closing():
+            if self._skipped_bytes:
+                body, data = data[: self._skipped_bytes], data[self._skipped_bytes :]
+                self._skipped_bytes -= len(body)
+                self.on_body(bytes(body))
+                if not self._skipped_bytes:
+                    self.on_message_complete()
+                continue
+            try:
+                self.parser.feed_data(data)
+            except httptools.HttpParserUpgrade as upgrade:
+                data = data[upgrade.args[0] :]
+            except httptools.HttpParserError:
+                self.logger.warning(_MALFORMED)
+                self.send_400_response(_MALFORMED)
+                return
+            else:
+                return
 
     def _refuse(self, response: bytes) -> None:
         """Close the connection, after `response` unless an earlier request is still owed its own."""

@@ -79,7 +79,9 @@ class ApiProtocol(BoundedProtocol):
         self._message_bytes = self._framing_bytes = self._progress_bytes = 0
         self._waiting_since_s = 0.0
         if self._head_bytes > self.head_bytes_max and _head_bytes(self.url, self.headers) > self.head_bytes_max:
-            raise HeadTooLarge  # uvicorn answers 400
+            raise HeadTooLarge  # answered 400
+        if self.parser.should_upgrade():
+            self._skipped_bytes = _length_of_skipped(self.headers)
         raw_path, query = _split(self.url)
         path = raw_path.decode("ascii")
         if "%" in path:
@@ -143,6 +145,8 @@ class ApiProtocol(BoundedProtocol):
             self._body += body
 
     def on_message_complete(self) -> None:
+        if self._skipped_bytes:
+            return  # the body is still to come
         self._in_message = False
         self._in_head = True
         self._head_bytes = 0
@@ -253,6 +257,18 @@ def _split(url: bytes) -> tuple[bytes, bytes]:
         return path, query
     parsed = httptools.parse_url(url)
     return parsed.path, parsed.query or b""
+
+
+def _length_of_skipped(headers: list[tuple[bytes, bytes]]) -> int:
+    """The length of a body that the parser skips. Raises BodyWithoutLength."""
+    fields = dict(headers)
+    if b"transfer-encoding" in fields:
+        raise BodyWithoutLength  # answered 400
+    return int(fields.get(b"content-length", 0))
+
+
+class BodyWithoutLength(Exception):
+    """A request for another protocol has a body in chunks, which the parser skips."""
 
 
 class HeadTooLarge(Exception):

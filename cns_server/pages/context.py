@@ -20,14 +20,15 @@ Done = TypeVar("Done")
 
 
 class Form:
-    """The fields of a posted form; a missing one is ''."""
+    """The fields of a posted form; a missing one is ''. Characters that cannot be encoded are replaced: a form in UTF-7
+    may have them."""
 
     def __init__(self, data: FormData) -> None:
         self._data = data
 
     def text(self, name: str) -> str:
         value = self._data.get(name, "")
-        return value if isinstance(value, str) else ""
+        return value.encode(errors="replace").decode() if isinstance(value, str) else ""
 
     def optional(self, name: str) -> str | None:
         """The field's text without space around it; None for an empty one."""

@@ -49,7 +49,8 @@ class EndpointPages:
         )
 
     async def probe(self, request: Request) -> Response:
-        """Let a worker try the endpoint now instead of at its next time. Only one's own, but for operators."""
+        """Let a worker try the endpoint now instead of at its next time. A caller may probe endpoints of its own
+        account only, an operator all."""
         session, rest, form = await self._context.posted(request)
         account, endpoint = form.text("account"), form.text("endpoint")
         if not any((row.account, row.endpoint) == (account, endpoint) for row in await self._breakers(session)):

@@ -12,7 +12,7 @@ from cns_server.pages.context import PageContext
 
 LIVE_INTERVAL_S = 2.0
 LIVE_S_MAX = 600
-"""A page that stays open connects again."""
+"""The longest stream; the page then connects again."""
 
 
 def live_response(

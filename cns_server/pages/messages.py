@@ -27,7 +27,8 @@ MESSAGE_ID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 GROUPS = ("endpoint", "topic", "subscription")
 WAITS_READ_MAX = 100
 SUBSCRIPTIONS_READ_MAX = 2_000
-"""The page of a message reads so many subscriptions of its topic, so that it opens at once. Others can be asked for."""
+"""The subscriptions of its topic that the page of a message reads, so that it opens at once. Any other can be asked for
+by its ARN."""
 
 
 class MessagePages:
@@ -96,7 +97,7 @@ class MessagePages:
         return self._context.page(request, "message.html", session, id=message_id, message=view, found=found)
 
     async def _may_see(self, rest: RestCall, session: Session, found: Explanation) -> bool:
-        """Only the owner of the topic, or the publisher to a phone number, as far as the topic's policy allows it."""
+        """Whether the caller owns the topic, or published to a phone number, as far as the topic's policy allows it."""
         arn = parse_arn(found.topic)
         if arn is None:
             publisher = found.accepted.account if found.accepted is not None else ""
@@ -113,7 +114,7 @@ class MessagePages:
         return True
 
     async def _waits(self, found: Explanation) -> dict[str, Why]:
-        """Why subscriptions wait that are throttled or paused, by ARN."""
+        """Why throttled and paused subscriptions wait, by ARN."""
         waiting = [one.subscription for one in found.histories if one.status is DeliveryStatus.WAITING]
         arns = [arn for arn in waiting if arn][:WAITS_READ_MAX]
         if not arns:

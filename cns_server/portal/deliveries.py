@@ -15,7 +15,7 @@ from cns_common.events.schema import (
     NotificationDropped,
 )
 from cns_server.pages.views.causes import Why, why_failed
-from cns_server.portal.past_messages import Wanted
+from cns_server.portal.past_messages import WantedMessage
 
 ROWS_MAX = 50
 Tone = Literal["good", "bad", "wait"]
@@ -84,11 +84,11 @@ def rows_of(newest_first: Sequence[DeliveryEvent]) -> list[DeliveryRow]:
     return sorted(rows.values(), key=lambda row: -row.at_ms)[:ROWS_MAX]
 
 
-def wanted_again(target: Target, message_id: str, events: Sequence[DeliveryEvent]) -> Wanted | None:
+def wanted_again(target: Target, message_id: str, events: Sequence[DeliveryEvent]) -> WantedMessage | None:
     """The message to send again; None unless its delivery failed for good. Without events about it, which may be on
     other machines, it is wanted if the subscription's dead-letter queue has it."""
     for row in rows_of(events):
         if row.message_id == message_id:
-            wanted = Wanted(target.arn, message_id, row.began_ms, row.queue)
+            wanted = WantedMessage(target.arn, message_id, row.began_ms, row.queue)
             return wanted if row.may_be_retried else None
-    return Wanted(target.arn, message_id, 0, target.dead_letter_arn) if target.dead_letter_arn else None
+    return WantedMessage(target.arn, message_id, 0, target.dead_letter_arn) if target.dead_letter_arn else None

@@ -92,9 +92,8 @@ def letters_of(bodies: Sequence[bytes], subscription: str, certificate: FindCert
 def _is_genuine(body: dict[str, Any], envelope: Envelope, certificate: FindCertificate) -> bool:
     """Whether this service signed the body. Notifications of FIFO topics have no signature.
 
-    Others may send to the dead-letter queue, and what is delivered again is signed again: nobody may get a
-    signature for a text that was never published.
-    """
+    Others may send to the dead-letter queue, and what is delivered again is signed again: so a text that was never
+    published must not pass."""
     if envelope.topic_arn.endswith(FIFO_SUFFIX):
         return True
     found = certificate(envelope.signing_cert_url.rpartition("/")[2])

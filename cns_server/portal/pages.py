@@ -159,7 +159,7 @@ class PortalPages:
         return await self._page(request, await self._parts.visits.find(request), reveal=True)
 
     async def _act(self, request: Request, visit: Visit, action: str, work: Awaitable[Done], detail: str = "") -> Done:
-        """The result of `work`, recorded as an act of who has the link."""
+        """The result of `work`, recorded as an act of the link's holder."""
         actor = Actor(
             via="portal",
             account=visit.subscription.owner,

@@ -28,7 +28,7 @@ LETTERS_FRESH_MS = 3_000
 PAGE_MESSAGES = 100
 
 
-class Wanted(NamedTuple):
+class WantedMessage(NamedTuple):
     """A message that a subscription did not get. `published_ms` is about its publish time, 0 if that is unknown.
     `queue` is the ARN of the dead-letter queue that has it, if any."""
 
@@ -47,7 +47,7 @@ class DeadLetter(NamedTuple):
     published_ms: int
 
 
-class _Listed(NamedTuple):
+class _ListedLetters(NamedTuple):
     """The letters that a page read of a dead-letter queue. Pages opened until `until_ms` use them again."""
 
     until_ms: int
@@ -68,9 +68,9 @@ class PastMessages:
         self._archives = archives
         self._queues = queues
         self._certificate = certificate
-        self._listed: dict[tuple[str, str], _Listed] = {}
+        self._listed: dict[tuple[str, str], _ListedLetters] = {}
 
-    async def find(self, wanted: Wanted) -> Notification | None:
+    async def find(self, wanted: WantedMessage) -> Notification | None:
         """The message; None if it is kept nowhere."""
         archived = await self._archived(wanted.topic_arn, wanted.message_id, wanted.published_ms)
         if archived is not None or not wanted.queue:
@@ -107,7 +107,7 @@ class PastMessages:
         kept = self._listed.get((subscription, queue))
         if kept is None:
             listed = await self._list(subscription, queue)
-            kept = self._listed[subscription, queue] = _Listed(now_ms + LETTERS_FRESH_MS, listed)
+            kept = self._listed[subscription, queue] = _ListedLetters(now_ms + LETTERS_FRESH_MS, listed)
         return kept.letters
 
     async def _list(self, subscription: str, queue: str) -> list[DeadLetter]:
@@ -121,7 +121,7 @@ class PastMessages:
                     found.setdefault(letter.message_id, letter)
         return list(found.values())
 
-    async def _dead_letter(self, wanted: Wanted) -> Envelope | None:
+    async def _dead_letter(self, wanted: WantedMessage) -> Envelope | None:
         async for letters in self._letters(wanted.subscription, wanted.queue, LETTERS_READ_MAX, READ_BYTES_MAX):
             for envelope in letters:
                 if envelope.message_id == wanted.message_id:

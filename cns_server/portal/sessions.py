@@ -17,7 +17,7 @@ from cns_server.rest.problems import Problem
 
 COOKIE = "cns_portal"
 VISIT_S_MAX = 12 * 3_600
-"""A visit ends then, or earlier with its link; the link begins another."""
+"""The longest visit. It may end earlier with its link; the link begins another one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,15 +9,14 @@ from cns_common.token_bucket import Budget, TokenBucket
 from cns_server.rest.problems import Problem
 
 SWEEP_S = 1.0
-"""Full buckets are looked for so often at most: that reads all of them."""
+"""The least time between two searches for full buckets, which read all of them."""
 
 
 class AttemptLimit:
-    """A budget of attempts for each name. `now_s` is a monotonic clock, in seconds. `text` begins the refusal.
+    """A budget of attempts for each name. `now_s` is a monotonic clock, in seconds; `text` begins the error text.
 
     A bucket that is full again is as good as a new one and is dropped when there are `names_max`. If none is full, new
-    names are refused, so nobody gets attempts back by attempts on many names.
-    """
+    names are refused: so attempts on many names give none back."""
 
     def __init__(self, budget: Budget, names_max: int, now_s: Callable[[], float], text: str) -> None:
         self._budget = budget
@@ -28,7 +27,7 @@ class AttemptLimit:
         self._swept_s = now_s() - SWEEP_S
 
     def take(self, name: str) -> TokenBucket:
-        """The bucket that an attempt was taken of. Raises Problem 429 if none is left."""
+        """Take one attempt from the name's bucket, and return the bucket. Raises Problem 429 if it is empty."""
         now_s = self._now_s()
         bucket = self._buckets.get(name)
         if bucket is None:

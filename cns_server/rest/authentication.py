@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import hmac
+import re
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -15,6 +15,7 @@ from cns_common.aws.auth.authentication import Authenticator
 from cns_common.aws.call import Caller
 from cns_common.aws.http_request import HttpRequest
 from cns_common.aws.protocol.names import ServiceName
+from cns_common.aws.region import REGION_CHARS_MAX
 from cns_common.clock import Clock
 from cns_common.peer_address import peer_address
 from cns_server.rest.grants import Grant, refused, verify_grant
@@ -22,6 +23,8 @@ from cns_server.rest.operator_tokens import OPERATOR_PREFIX, verify_operator_tok
 from cns_server.rest.problems import Problem
 
 SIGNED_URL_PARAMETER = "auth"
+_REGION = re.compile(f"[a-z0-9-]{{1,{REGION_CHARS_MAX}}}")
+"""The names that a signature may have: what is made in another region could not be reached by the AWS protocols."""
 _UNAUTHENTICATED = (
     "Give a bearer token (POST /api/v1/tokens), a signed URL, an access key by HTTP Basic, or an AWS signature."
 )
@@ -55,9 +58,11 @@ class RestAuthenticator:
         self._operator_key = operator_key
 
     async def identify(self, request: Request) -> Principal:
-        """The caller of a request. Raises Problem 401, or RequestError for a bad signature."""
+        """The caller of a request. Raises Problem 400 or 401, or RequestError for a bad signature."""
         scheme, _, value = request.headers.get("authorization", "").partition(" ")
-        region = request.query_params.get("region", self._region)
+        region = request.query_params.get("region") or self._region
+        if not _REGION.fullmatch(region):
+            raise Problem(400, "InvalidRequest", "A region is like us-east-1.")
         match scheme.lower():
             case "bearer":
                 return self.bearer(value.strip(), region)
@@ -90,7 +95,7 @@ class RestAuthenticator:
     def _basic(self, value: str) -> Caller:
         try:
             key_id, _, secret = base64.b64decode(value, validate=True).decode("utf-8").partition(":")
-        except (binascii.Error, UnicodeDecodeError):
+        except ValueError:  # not base64, or not UTF-8
             raise refused("The credentials of HTTP Basic are malformed.") from None
         return self.by_secret(key_id, secret)
 
@@ -128,4 +133,4 @@ class RestAuthenticator:
         scope = self._authenticator.scope_of(http_request.fields.get(b"authorization", b""), http_request.query)
         service: ServiceName = "sns" if scope is not None and scope.service == "sns" else "sqs"
         identity = self._authenticator.identify(http_request, await request.body(), service, anonymous=False)
-        return Principal(caller=identity.caller, region=request.query_params.get("region", identity.region))
+        return Principal(caller=identity.caller, region=request.query_params.get("region") or identity.region)

@@ -29,7 +29,8 @@ class RestCall:
     principal: Principal
     call: Call
     service_url: str
-    """The beginning of links for others, who may not reach the address for administration; no slash at its end."""
+    """The beginning of links for others, such as owners of endpoints, which may not reach the address for
+    administration; no slash at its end."""
 
     @property
     def region(self) -> str:

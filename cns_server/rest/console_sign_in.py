@@ -18,22 +18,22 @@ from cns_server.rest.password_turns import PasswordTurns
 from cns_server.rest.problems import Problem
 
 BY_ADDRESS = Budget(burst=20, interval_s=6)
-"""Attempts of one address that fail."""
+"""Failed attempts from one address."""
 BY_ADDRESS_ON_ACCOUNT = Budget(burst=5, interval_s=30)
-"""Attempts of one address on one account that fail, by the name that was typed: the limit tells nobody which number
+"""Failed attempts from one address on one account, by the name that was typed: so the limit does not tell which number
 belongs to which name."""
 BY_ACCOUNT = Budget(burst=100, interval_s=10)
-"""Attempts that fail on one account by one of its two names, of all addresses. A guesser who spends it locks the
+"""Failed attempts on one account by one of its two names, from all addresses. A guesser who uses it up locks the
 password out, so it is large; access keys still work."""
 BUCKETS_MAX = 10_000
-"""Names of each budget that are remembered while they have attempts that failed."""
+"""The most names that each budget remembers while they have failed attempts."""
 NAME_CHARS_MAX = 64
 IPV6_NETWORK_BITS = 64
-"""One customer has such a network."""
+"""A provider gives one customer a network of this size."""
 
 
 class ConsoleSignIn:
-    """For one process. `now_s` is a monotonic clock, in seconds."""
+    """The sign-in of one process. `now_s` is a monotonic clock, in seconds."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class ConsoleSignIn:
             for limit, counted in limits:
                 taken.append(limit.take(counted))
             key = await self._verify(name, password)
-        except (Problem, CnsError):  # nobody learned whether the password is right
+        except (Problem, CnsError):  # no caller learned whether the password is right
             _put_back(taken)
             raise
         if key is None:
@@ -94,7 +94,7 @@ def _put_back(taken: Iterable[TokenBucket]) -> None:
 
 
 def source_of(address: str) -> str:
-    """Whose attempts are counted together: an IPv4 address, or the network of an IPv6 address."""
+    """The source whose attempts share a budget: an IPv4 address, or the network of an IPv6 address."""
     try:
         parsed = ip_address(address)
     except ValueError:

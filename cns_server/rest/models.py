@@ -10,6 +10,7 @@ from pydantic.alias_generators import to_camel
 
 LIST_MAX = 1_000
 TEXT_CHARS_MAX = 1_048_576
+QUEUE_NAME = r"^[A-Za-z0-9_-]{1,80}(\.fifo)?$"
 QueueText = Annotated[str, Field(max_length=TEXT_CHARS_MAX)]
 
 
@@ -218,7 +219,9 @@ class PermissionRequest(Wire):
     """The levels, queue and life of a token or signed URL that is to be made."""
 
     levels: list[str] = Field([], description="Empty: all levels. See /permissions/supportedAuthorizationLevels.")
-    queue: str | None = Field(default=None, description="The only queue that it allows.")
+    queue: Annotated[str, Field(pattern=QUEUE_NAME, max_length=80)] | None = Field(
+        default=None, description="The only queue that it allows."
+    )
     life_seconds: Annotated[int, Field(ge=1, le=366 * 86_400)] = 3_600
 
 

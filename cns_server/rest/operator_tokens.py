@@ -1,4 +1,5 @@
-"""Operator tokens: who runs the service administrates accounts. `cns operator token` makes one from the master key."""
+"""Operator tokens: with one, an operator of the service administrates accounts. `cns operator token` makes one from the
+master key."""
 
 from __future__ import annotations
 

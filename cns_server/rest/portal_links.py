@@ -1,4 +1,4 @@
-"""Portal links: who may change a subscription gives the owner of its endpoint a link to the portal."""
+"""Portal links: a caller that may change a subscription gives the owner of its endpoint a link to the portal."""
 
 from __future__ import annotations
 

@@ -11,6 +11,7 @@ from cns_server.rest.calls import RestCall, RestCalls
 from cns_server.rest.dependencies import Begun
 from cns_server.rest.models import (
     LIST_MAX,
+    QUEUE_NAME,
     HourTotals,
     NewQueue,
     NewRedrive,
@@ -32,7 +33,7 @@ from cqs.redrive.task import read_task_handle
 from cqs.service import QueueService
 
 AccountId = Annotated[str, Path(description="Twelve digits.", pattern="^[0-9]{12}$")]
-QueueName = Annotated[str, Path(pattern=r"^[A-Za-z0-9_-]{1,80}(\.fifo)?$", max_length=80)]
+QueueName = Annotated[str, Path(pattern=QUEUE_NAME, max_length=80)]
 After = Annotated[str, Query(max_length=2_000, pattern="^[!-~]*$", description="The `next` of the page before.")]
 DEFINITIONS_MAX = 100
 _COUNTS = {

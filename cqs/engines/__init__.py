@@ -1,1 +1,1 @@
-"""Queue engines: one contract, and the drivers that keep it."""
+"""Queue engines: one contract, and the drivers that implement it."""

@@ -12,8 +12,7 @@ from cqs.engines.contract import Engine, QueueRef, ReceiveResult, Waiter
 async def poll(waiter: Waiter, receive: Callable[[], Awaitable[ReceiveResult]]) -> ReceiveResult:
     """Call `receive` until it returns messages or the queue is dropped, or `waiter` is closed; then close `waiter`.
 
-    The first receive comes before the first wait: messages sent before the waiter was registered wake nobody.
-    """
+    The first receive comes before the first wait: messages sent before the waiter was registered wake no waiter."""
     received = ReceiveResult()
     try:
         while not waiter.closed:

@@ -12,6 +12,7 @@ from cns_common.errors import OutcomeUnknown, StoreUnavailable
 from cns_common.events.schema import EventSink, QueueCounted
 from cns_common.metrics.catalogue import QUEUE_DEPTH, QUEUE_OLDEST_SECONDS
 from cns_common.metrics.model import Sample
+from cns_common.task_cancellation import cancel_and_wait
 from cqs.engines.contract import Counts
 from cqs.messages.counters import QueueCount, QueueCounters
 from cqs.queues.cache import QueueCache
@@ -46,27 +47,27 @@ class QueueCountReporter:
     async def report(self) -> None:
         """Emit one event for each queue that was used. While the store is away, without depths."""
         views = self._counters.views()
-        depths: dict[str, Counts] = {}
-        with suppress(TimeoutError):
-            async with asyncio.timeout(DEPTHS_TIMEOUT_S):
-                for start in range(0, len(views), DEPTHS_AT_ONCE):
-                    depths |= await self._read_depths(views[start : start + DEPTHS_AT_ONCE])
+        depths = await self._read_depths(views) if views else {}
         self._emit(self._counters.take([view.arn for view in views]), depths)  # no await: nothing is lost in between
         with suppress(TimeoutError, StoreUnavailable, OutcomeUnknown):  # the next report tries again
             async with asyncio.timeout(DEPTHS_TIMEOUT_S):
                 await self._forget_deleted()
 
     async def _read_depths(self, views: Sequence[QueueView]) -> dict[str, Counts]:
-        now_ms = self._clock.now_ms()
-        counting = [view.engine.counts(view.ref, now_ms, oldest=True) for view in views]
-        read = await asyncio.gather(*counting, return_exceptions=True)
-        depths: dict[str, Counts] = {}
-        for view, counts in zip(views, read, strict=True):
-            if isinstance(counts, Counts):
-                depths[view.arn] = counts
-            elif not isinstance(counts, StoreUnavailable | OutcomeUnknown):
-                raise counts
-        return depths
+        """The depths, by ARN, that are read in time. A queue that takes long keeps only its own place."""
+        now_ms, places = self._clock.now_ms(), asyncio.Semaphore(DEPTHS_AT_ONCE)
+
+        async def read(view: QueueView) -> Counts | None:
+            with suppress(StoreUnavailable, OutcomeUnknown):
+                async with places:
+                    return await view.engine.counts(view.ref, now_ms, oldest=True)
+            return None
+
+        reading = {view.arn: asyncio.create_task(read(view)) for view in views}
+        _, late = await asyncio.wait(reading.values(), timeout=DEPTHS_TIMEOUT_S)
+        await cancel_and_wait(late)
+        read_in_time = {arn: task.result() for arn, task in reading.items() if task not in late}
+        return {arn: counts for arn, counts in read_in_time.items() if counts is not None}
 
     def _emit(self, taken: list[QueueCount], depths: dict[str, Counts]) -> None:
         now_ms, since_ms = self._clock.now_ms(), self._since_ms

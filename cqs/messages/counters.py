@@ -43,20 +43,20 @@ class QueueCounters:
         """Queues that have metrics of their own. Those that follow share the label ''."""
         self._counts: dict[str, QueueCount] = {}  # by ARN, since they were taken last
         self._taken: dict[str, tuple[int, ...]] = {}  # by ARN, before that
-        self._internal: QueueCount | None = None  # of all internal queues: nobody reads it
+        self._internal: QueueCount | None = None  # of all internal queues: not read
 
     def add_sent(self, view: QueueView, sent: Sequence[SentEntry | RejectedEntry]) -> None:
-        self._of(view).sent += count_new(sent)
+        self._count(view).sent += count_new(sent)
 
     def add_received(self, view: QueueView, messages: Sequence[Message]) -> None:
         if messages:
-            count = self._of(view)
+            count = self._count(view)
             count.received += len(messages)
             count.received_again += sum([message.deliveries > 1 for message in messages])
 
     def add_deleted(self, view: QueueView, outcomes: Sequence[Outcome]) -> None:
         if deleted := outcomes.count(Outcome.DONE):
-            self._of(view).deleted += deleted
+            self._count(view).deleted += deleted
 
     def add_moved(
         self,
@@ -65,8 +65,8 @@ class QueueCounters:
         sent: Sequence[SentEntry | RejectedEntry],
         deleted: Sequence[Outcome],
     ) -> None:
-        self._of(target).moved_in += count_new(sent)
-        self._of(source).moved_out += deleted.count(Outcome.DONE)
+        self._count(target).moved_in += count_new(sent)
+        self._count(source).moved_out += deleted.count(Outcome.DONE)
 
     def views(self) -> list[QueueView]:
         """The queues that were counted since the last `take`."""
@@ -99,7 +99,7 @@ class QueueCounters:
     def _has_room(self, shown: Collection[str]) -> bool:
         return len(shown) - ("" in shown) < self.shown_max
 
-    def _of(self, view: QueueView) -> QueueCount:
+    def _count(self, view: QueueView) -> QueueCount:
         count = self._internal if view.internal else self._counts.get(view.arn)
         if count is None:
             count = QueueCount(view)

@@ -63,6 +63,7 @@ class InFlightMessages:
         changes: dict[int, Change] = {}
         for index, change in enumerate(wanted):
             try:
+                _check_timeout(change.timeout_s)
                 changes[index] = _change(change, view.receipts.read(change.handle), now_ms)
             except RequestError as error:
                 answers[index] = error
@@ -75,13 +76,22 @@ class InFlightMessages:
 
 
 def check_visibility(timeout_s: int) -> int:
+    """Check the timeout of a receive. Return it. In seconds."""
     if not 0 <= timeout_s <= VISIBILITY_S_MAX:
         raise invalid("VisibilityTimeout", timeout_s, f"Must be >= 0 and <= {VISIBILITY_S_MAX}, if provided.")
     return timeout_s
 
 
+def _check_timeout(timeout_s: int) -> None:
+    """Check the new timeout of a message, which AWS refuses in other words."""
+    if not 0 <= timeout_s <= VISIBILITY_S_MAX:
+        raise invalid(
+            "VisibilityTimeout", timeout_s, f"VisibilityTimeout must be an integer between 0 and {VISIBILITY_S_MAX}."
+        )
+
+
 def _change(change: VisibilityChange, receipt: Receipt, now_ms: int) -> Change:
-    timeout_ms = check_visibility(change.timeout_s) * 1000
+    timeout_ms = change.timeout_s * 1000
     if now_ms + timeout_ms > receipt.received_at_ms + VISIBILITY_TOTAL_MS_MAX:
         raise invalid(
             "VisibilityTimeout",

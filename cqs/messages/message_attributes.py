@@ -139,6 +139,12 @@ def _plain_decimal(digits: str, scale: int) -> str:
 
 def _read(name: str, member: Mapping[str, Any]) -> Attribute:
     _check_name(name)
+    if not member:
+        raise _invalid(f"The message (user) attribute '{name}' must contain a non-empty message attribute value.")
+    if member.get("StringListValues") or member.get("BinaryListValues"):
+        raise RequestError(
+            "UnsupportedOperation", "Message attribute list values in SendMessage operation are not supported."
+        )
     data_type = member.get("DataType") or ""
     if not _TYPE.match(data_type):
         raise _invalid(
@@ -146,12 +152,8 @@ def _read(name: str, member: Mapping[str, Any]) -> Attribute:
             "prefixes: Binary, Number, String."
         )
     if len(data_type) > ATTRIBUTE_NAME_CHARS_MAX:
-        raise _invalid(f"The type of message (user) attribute '{name}' must be shorter than 256 characters.")
+        raise _invalid("Message (user) attribute type must be shorter than 256 bytes.")
     encode_text(data_type, "InvalidParameterValue")
-    if member.get("StringListValues") or member.get("BinaryListValues"):
-        raise RequestError(
-            "UnsupportedOperation", "Message attribute list values in SendMessage operation are not supported."
-        )
     return _read_value(name, data_type, member)
 
 
@@ -166,6 +168,8 @@ def _read_value(name: str, data_type: str, member: Mapping[str, Any]) -> Attribu
 
 
 def _check_name(name: str) -> None:
+    if not name:
+        raise _invalid("The request must contain non-empty message (user) attribute names.")
     if len(name) > ATTRIBUTE_NAME_CHARS_MAX:
         raise _invalid("Message (user) attribute names must be shorter than 256 Bytes")
     if not _NAME.match(name):

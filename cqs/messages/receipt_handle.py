@@ -105,16 +105,19 @@ def not_a_handle(text: str) -> RequestError:
     return RequestError("ReceiptHandleIsInvalid", f'The input receipt handle "{text}" is not a valid receipt handle.')
 
 
+class UselessHandle(RequestError):
+    """A handle that this queue gave out, but that no longer works. AWS answers it in other words in a batch."""
+
+    def __init__(self, text: str, reason: str) -> None:
+        super().__init__(
+            "InvalidParameterValue", f"Value {text} for parameter ReceiptHandle is invalid. Reason: {reason}."
+        )
+        self.in_batch = RequestError("ReceiptHandleIsInvalid", reason)
+
+
 def expired_handle(text: str) -> RequestError:
-    return RequestError(
-        "InvalidParameterValue",
-        f"Value {text} for parameter ReceiptHandle is invalid. Reason: The receipt handle has expired.",
-    )
+    return UselessHandle(text, "The receipt handle has expired")
 
 
 def unavailable_message(text: str) -> RequestError:
-    return RequestError(
-        "InvalidParameterValue",
-        f"Value {text} for parameter ReceiptHandle is invalid. "
-        "Reason: Message does not exist or is not available for visibility timeout change.",
-    )
+    return UselessHandle(text, "Message does not exist or is not available for visibility timeout change")

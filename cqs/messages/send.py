@@ -19,7 +19,7 @@ from cqs.queues.view import QueueView
 
 
 class SentMessage(msgspec.Struct, frozen=True):
-    """A message as the sender is told of it. `sequence` is '' on standard queues."""
+    """The part of a sent message that its sender gets. `sequence` is '' on standard queues."""
 
     id: str
     sequence: str

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -18,6 +18,7 @@ from cqs.queues.view import QueueView
 
 _ID = re.compile(r"[!-~]{1,128}\Z", re.ASCII)
 _WRONG_TYPE = "The request include parameter that is not valid for this queue type."
+_Fault = Callable[[str, object, str], RequestError]  # name, value, reason → the error
 NO_DEDUPLICATION = (
     "The queue should either have ContentBasedDeduplication enabled or MessageDeduplicationId provided explicitly"
 )
@@ -37,9 +38,12 @@ class ValidatedMessage(msgspec.Struct, frozen=True):
 
 
 def validate_message(
-    view: QueueView, members: Mapping[str, Any], trace: str = "", *, judgement: str = "are invalid"
+    view: QueueView, members: Mapping[str, Any], trace: str = "", *, in_batch: bool = False
 ) -> ValidatedMessage:
-    """The message in a request's `members`. `trace` is the request's trace header. Raises RequestError."""
+    """The message in a request's `members`. `trace` is the request's trace header. Raises RequestError.
+
+    AWS has other words for some errors of an entry `in_batch`.
+    """
     text = members.get("MessageBody")
     if not text:
         raise missing("MessageBody")
@@ -50,6 +54,7 @@ def validate_message(
         attributes = read_attributes(named)
         size += attributes.size
     if size > view.bytes_max:
+        judgement = "cannot be validated" if in_batch else "are invalid"
         raise RequestError(
             "InvalidParameterValue",
             f"One or more parameters {judgement}. Reason: Message must be shorter than {view.bytes_max} bytes.",
@@ -60,7 +65,7 @@ def validate_message(
         system_md5 = digest(system_attributes)
         trace = system_attributes[0].text
     delay_ms = _delay_ms(view, members.get("DelaySeconds"))
-    group, dedup = _ids(view, members, encoded)
+    group, dedup = _ids(view, members, encoded, _invalid_in_batch if in_batch else invalid)
     md5 = hashlib.md5(encoded).hexdigest()
     return ValidatedMessage(text, md5, delay_ms, group, dedup, attributes, trace, system_md5)
 
@@ -86,10 +91,14 @@ def wrong_queue_type(name: str, value: object) -> RequestError:
     return invalid(name, value, _WRONG_TYPE)
 
 
-def check_id(name: str, value: str) -> str:
+def _invalid_in_batch(_name: str, _value: object, reason: str) -> RequestError:
+    return RequestError("InvalidParameterValue", reason.removesuffix("."))
+
+
+def check_id(name: str, value: str, fault: _Fault = invalid) -> str:
     """Validate a message group id, deduplication id or receive attempt id."""
     if not _ID.match(value):
-        raise invalid(
+        raise fault(
             name, value, f"{name} can only include alphanumeric and punctuation characters. 1 to 128 in length."
         )
     return value
@@ -110,18 +119,18 @@ def _delay_ms(view: QueueView, delay_s: int | None) -> int | None:
     return None
 
 
-def _ids(view: QueueView, members: Mapping[str, Any], encoded: bytes) -> tuple[str, str]:
+def _ids(view: QueueView, members: Mapping[str, Any], encoded: bytes, fault: _Fault) -> tuple[str, str]:
     group: str | None = members.get("MessageGroupId")
     dedup: str | None = members.get("MessageDeduplicationId")
     if not view.fifo:
         if dedup is not None:
-            raise wrong_queue_type("MessageDeduplicationId", dedup)
-        return ("" if group is None else check_id("MessageGroupId", group)), ""
+            raise fault("MessageDeduplicationId", dedup, _WRONG_TYPE)
+        return ("" if group is None else check_id("MessageGroupId", group, fault)), ""
     if group is None:
         raise missing("MessageGroupId")
-    check_id("MessageGroupId", group)
+    check_id("MessageGroupId", group, fault)
     if dedup is not None:
-        return group, check_id("MessageDeduplicationId", dedup)
+        return group, check_id("MessageDeduplicationId", dedup, fault)
     if not view.dedup_by_content:
         raise RequestError("InvalidParameterValue", NO_DEDUPLICATION)
     return group, hashlib.sha256(encoded).hexdigest()

@@ -15,6 +15,7 @@ from cns_common.errors import RequestError
 from cqs.authorization import QueueAccess
 from cqs.limits import BATCH_BYTES_MAX, BATCH_ENTRIES_MAX
 from cqs.messages.delete_and_visibility import HandleErrors, InFlightMessages, VisibilityChange
+from cqs.messages.receipt_handle import UselessHandle
 from cqs.messages.send import MessageSender
 from cqs.messages.validation import (
     NO_DEDUPLICATION,
@@ -29,6 +30,7 @@ from cqs.queues.view import QueueView
 
 Entries = list[dict[str, Any]]
 
+_SEND_ENTRY = "SendMessageBatchRequestEntry"
 _ENTRY_ID = re.compile(r"[A-Za-z0-9_-]{1,80}\Z", re.ASCII)
 
 
@@ -40,13 +42,13 @@ class BatchOperations:
 
     async def send_message_batch(self, call: Call, params: Params) -> Result:
         view = await self._access.queue(call, params, "SendMessage")
-        entries = _entries(params, "SendMessageBatchRequestEntry", lambda entry: _check_fifo(view, entry))
+        entries = _entries(params, _SEND_ENTRY, lambda entry: _check_fifo(view, entry))
         _check_size(entries)
         failed: list[Result] = []
         valid: dict[str, ValidatedMessage] = {}
-        for entry in entries:
+        for number, entry in enumerate(entries, 1):
             try:
-                valid[entry["Id"]] = _validate(view, entry, call.trace_header)
+                valid[entry["Id"]] = _validate(view, number, entry, call.trace_header)
             except RequestError as error:
                 failed.append(_failure(entry["Id"], error))
         accepted = await self._sender.send(view, tuple(valid.values()), sender_of(call)) if valid else []
@@ -80,8 +82,10 @@ def _entries(params: Params, noun: str, check: Callable[[dict[str, Any]], None] 
             f"Maximum number of entries per request are {BATCH_ENTRIES_MAX}. You have sent {len(entries)}.",
         )
     seen: set[str] = set()
-    for entry in entries:
-        entry_id = entry.get("Id") or ""
+    for number, entry in enumerate(entries, 1):
+        entry_id: str | None = entry.get("Id")
+        if entry_id is None:
+            raise missing(f"{noun}.{number}.Id")
         if not _ENTRY_ID.match(entry_id):
             raise RequestError(
                 "InvalidBatchEntryId",
@@ -123,17 +127,21 @@ def _check_size(entries: Entries) -> None:
         )
 
 
-def _validate(view: QueueView, entry: dict[str, Any], trace: str) -> ValidatedMessage:
+def _validate(view: QueueView, number: int, entry: dict[str, Any], trace: str) -> ValidatedMessage:
     if not entry.get("MessageBody"):
-        raise RequestError("EmptyValue", missing("MessageBody").message)
-    return validate_message(view, entry, trace, judgement="cannot be validated")
+        raise RequestError("EmptyValue", f"No Value Found for {_SEND_ENTRY}.{number}.MessageBody.")
+    return validate_message(view, entry, trace, in_batch=True)
 
 
 def _outcome(entries: Entries, answers: HandleErrors) -> Result:
     pairs = list(zip(entries, answers, strict=True))
     return {
         "Successful": [{"Id": entry["Id"]} for entry, fault in pairs if fault is None],
-        "Failed": [_failure(entry["Id"], fault) for entry, fault in pairs if fault is not None],
+        "Failed": [
+            _failure(entry["Id"], fault.in_batch if isinstance(fault, UselessHandle) else fault)
+            for entry, fault in pairs
+            if fault is not None
+        ],
     }
 
 

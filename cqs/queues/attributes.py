@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 
+import msgspec
+
 from cns_common.errors import RequestError
 from cqs.engines.contract import Counts
 from cqs.engines.options import EngineOption
@@ -89,6 +91,12 @@ def _key_id(text: str) -> str:
 
 def _policy(text: str) -> str:
     read_policy(text)
+    try:
+        msgspec.json.decode(
+            text
+        )  # as AddPermission reads it: it takes no half surrogate pair, and no number like 1e999
+    except msgspec.DecodeError:
+        raise invalid_value("Policy") from None
     return text
 
 
@@ -144,9 +152,9 @@ def merge_changes(current: Mapping[str, str], changes: Mapping[str, str]) -> dic
         after["KmsMasterKeyId"] = ""
     per_group = after.get("FifoThroughputLimit") == "perMessageGroupId"
     if per_group and after.get("DeduplicationScope") != "messageGroup":
-        raise RequestError(
-            "InvalidAttributeValue",
-            "The perMessageGroupId value is allowed only when the value for DeduplicationScope is messageGroup",
+        raise refused_value(
+            "FifoThroughputLimit",
+            "To set FifoThroughputLimit to perMessageGroupId, the DeduplicationScope must be messageGroup.",
         )
     return {name: text for name, text in after.items() if text}
 

@@ -36,8 +36,10 @@ class QueueCache:
 
     async def find(self, key: QueueKey) -> QueueView | None:
         view = self._views.get(key)
-        if view is not None:
-            return view
+        return await self.read(key) if view is None else view
+
+    async def read(self, key: QueueKey) -> QueueView | None:
+        """The queue as the store has it now."""
         changes = self._changes
         queue = await self._queue(key)
         if queue is None:

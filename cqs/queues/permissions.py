@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from cns_common.errors import RequestError
-from cqs.limits import PERMISSION_ACTIONS_MAX
+from cqs.limits import PERMISSION_ACTIONS_MAX, POLICY_STATEMENTS_MAX
 from cqs.messages.validation import invalid, missing
 from cqs.queues.policies import read_policy
 
@@ -81,25 +81,34 @@ def read_grant(members: Mapping[str, Any]) -> Grant:
                 "ActionName", f"SQS:{action}", "Please refer to the appropriate WSDL for a list of valid actions."
             )
     accounts: list[str] = members.get("AWSAccountIds") or []
-    if not accounts or not all(_ACCOUNT.match(account) for account in accounts):
+    if not accounts:
+        raise missing("PrincipalId")
+    if not all(_ACCOUNT.match(account) for account in accounts):
         raise invalid("PrincipalId", f"[{', '.join(accounts)}]", "Unable to verify.")
     return Grant(label, accounts, actions)
 
 
 def with_grant(policy: str, arn: str, grant: Grant) -> str:
-    """The policy's text with another statement. '' is no policy."""
+    """The policy's text with another statement, unless it has that one. '' is no policy."""
     document = _document(policy) if policy else {"Version": "2008-10-17", "Id": f"{arn}/SQSDefaultPolicy"}
     statements = _statements(document)
-    if any(statement.get("Sid") == grant.label for statement in statements):
-        raise invalid("Label", grant.label, "Already exists.")
-    statement = {
+    granted = {
         "Sid": grant.label,
         "Effect": "Allow",
         "Principal": {"AWS": _one_or_list([f"arn:aws:iam::{account}:root" for account in grant.accounts])},
         "Action": _one_or_list([f"SQS:{action}" for action in grant.actions]),
         "Resource": arn,
     }
-    text = msgspec.json.encode({**document, "Statement": [*statements, statement]}).decode()
+    if granted in statements:
+        return policy
+    if any(statement.get("Sid") == grant.label for statement in statements):
+        raise invalid("Label", grant.label, "Already exists.")
+    if len(statements) >= POLICY_STATEMENTS_MAX:
+        raise RequestError(
+            "OverLimit",
+            f"{len(statements) + 1} Statements were found, maximum allowed is {POLICY_STATEMENTS_MAX}.",
+        )
+    text = msgspec.json.encode({**document, "Statement": [*statements, granted]}).decode()
     read_policy(text)
     return text
 

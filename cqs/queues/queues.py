@@ -42,6 +42,7 @@ from cqs.queues.tags import merge_tags
 from cqs.queues.urls import key_of_arn, no_such_queue
 from cqs.queues.view import QueueView
 from cqs.redrive.policy import (
+    check_redrive_sources,
     check_redrive_target,
     may_redrive,
     read_redrive_allow_policy,
@@ -51,6 +52,8 @@ from cqs.redrive.policy import (
 from cqs.stores.contract import QueueStore
 
 UPDATE_TRIES_MAX = 20
+_OF_MAINTENANCE = frozenset({"MessageRetentionPeriod", AUDIT})
+"""The attributes that an engine's maintenance goes by."""
 
 log = structlog.get_logger(__name__)
 
@@ -181,10 +184,19 @@ class Queues:
             ),
         )
         _warn_of_policy(view.arn, given)
+        if not _OF_MAINTENANCE.isdisjoint(changes):
+            await self._announce(view)
         # SQS: on a standard queue, the new delay applies to later messages only
         if view.fifo and "DelaySeconds" in changes:
             await view.engine.redelay(view.ref, int(changes["DelaySeconds"]) * 1000, now_ms)
         return changed
+
+    async def _announce(self, view: QueueView) -> None:
+        """Give the engine the queue's attributes. It maintains a queue by those of the last call: without one, messages
+        would be removed after a retention period that is not the queue's any more."""
+        current = await self._cache.read(view.queue.key)
+        if current is not None and current.queue.id == view.queue.id:
+            await self.counts(current)
 
     async def _switch_audit(self, view: QueueView, *, on: bool) -> None:
         """Write that the audit begins or ends, by the queue's record: another process may have changed it just now."""
@@ -220,11 +232,13 @@ class Queues:
 
     async def _check_redrive(self, source: QueueKey, given: Mapping[str, str], *, fifo: bool) -> None:
         """Raise RequestError unless the dead-letter queue of the given RedrivePolicy exists and accepts messages of
-        `source`."""
+        `source`, and a given RedriveAllowPolicy names queues of its region."""
+        account, region, name = source
+        if allow := given.get("RedriveAllowPolicy"):
+            check_redrive_sources(allow, region=region)
         text = given.get("RedrivePolicy")
         if not text:
             return
-        account, region, name = source
         policy = read_redrive_policy(text)
         check_redrive_target(text, policy, account=account, region=region, fifo=fifo)
         target_key = key_of_arn(policy.deadLetterTargetArn)

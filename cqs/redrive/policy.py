@@ -54,9 +54,9 @@ def check_redrive_target(text: str, policy: RedrivePolicy, *, account: str, regi
     arn = parse_arn(policy.deadLetterTargetArn)
     assert arn is not None
     if arn.account != account:
-        raise refused_redrive(text, "Dead letter target owner should be same as the source.")
+        raise refused_redrive(text, "Dead-letter target owner should be same as the source.")
     if arn.region != region:
-        raise refused_redrive(text, "Dead letter target region should be same as the source.")
+        raise refused_redrive(text, "Dead-letter target must be in same region as the source.")
     if is_fifo(arn.resource) != fifo:
         raise refused_redrive(text, "Dead-letter queue must be same type of queue as the source..")
 
@@ -86,7 +86,18 @@ def read_redrive_allow_policy(text: str) -> RedriveAllowPolicy:
         reason = f"The maximum number of source queue ARNs you can specify is {REDRIVE_SOURCES_MAX}."
     else:
         return policy
-    raise RequestError(
+    raise _refused_allow(text, reason)
+
+
+def check_redrive_sources(text: str, *, region: str) -> None:
+    """Raise RequestError if a RedriveAllowPolicy names a queue of another region."""
+    arns = map(parse_arn, read_redrive_allow_policy(text).sourceQueueArns)
+    if any(arn is not None and arn.service == "sqs" and arn.region != region for arn in arns):
+        raise _refused_allow(text, "All source queue ARNs must be in the same region as the current SQS queue.")
+
+
+def _refused_allow(text: str, reason: str) -> RequestError:
+    return RequestError(
         "InvalidParameterValue",
         f"Value {text} for parameter RedriveAllowPolicy is invalid. "
         f"Reason: Amazon SQS can't create the redrive allow policy. {reason}",
@@ -112,9 +123,9 @@ def _members(text: str) -> dict[str, object] | None:
 def _target(text: str, value: object) -> str:
     arn = parse_arn(value) if isinstance(value, str) else None
     if arn is None:
-        raise refused_redrive(text, "Dead-letter target ARN should be fully qualified ARN.")
+        raise refused_redrive(text, "Invalid value for deadLetterTargetArn.")
     if arn.service != "sqs":
-        raise refused_redrive(text, "Only SQS queues are valid resources for deadLetterTargetArn.")
+        raise refused_redrive(text, "Only SQS queues are valid resources for deadLetterTargetArn")
     return str(value)
 
 

@@ -21,7 +21,7 @@ UNITS = Path("lib/systemd/system")
 SCRIPTS = ("postinst", "prerm", "postrm")
 CONFFILE = Path("etc/cns/cns.env")
 SERVICES_KEPT = ("sqs", "sns", "sts")
-"""Of botocore's models of hundreds of services."""
+"""The services whose models are kept of the hundreds in botocore."""
 NOT_USED = ("*.c", "*.pyx", "*.pxd")
 """Sources of compiled modules."""
 

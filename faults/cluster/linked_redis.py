@@ -20,7 +20,7 @@ AT_ONCE = ("--repl-diskless-sync-delay", "0")
 
 
 class LinkedRedis:
-    """`redis` is the first master; whoever opened it ends it."""
+    """`redis` is the first master; its creator ends it."""
 
     def __init__(self, directory: Path, redis: OwnRedis) -> None:
         self._directory = directory

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from random import Random
 
-from faults.power.recording_vfs import DirectorySync, Linked, Log, Sync, Truncate, Write
+from faults.power.recording_vfs import DirectorySync, EntryChange, Log, Sync, Truncate, Write
 
 SECTOR_BYTES = 512
 """A disk writes a sector whole or not at all."""
@@ -56,7 +56,7 @@ class Disk:
         self._position = 0
         self._files = {file: _File(log.base[name]) for file, name in enumerate(log.base)}
         self._entries: dict[str, int] = {name: file for file, name in enumerate(log.base)}
-        self._pending_entries: list[tuple[int, Linked]] = []
+        self._pending_entries: list[tuple[int, EntryChange]] = []
 
     def advance(self, position: int) -> None:
         for at in range(self._position, position):
@@ -66,7 +66,7 @@ class Disk:
                     self._files[record.file].pending.append((at, record))
                 case Sync():
                     self._files[record.file].sync(record.since)
-                case Linked():
+                case EntryChange():
                     if record.file is not None:
                         self._files[record.file] = _File()
                     self._pending_entries.append((at, record))

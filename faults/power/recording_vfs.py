@@ -18,7 +18,7 @@ _JOURNALS = apsw.SQLITE_OPEN_MAIN_JOURNAL | apsw.SQLITE_OPEN_SUPER_JOURNAL | aps
 
 
 @dataclass(frozen=True, slots=True)
-class Linked:
+class EntryChange:
     """The directory's entry `name` now names the file with number `file`; with None, it was removed."""
 
     name: str
@@ -53,7 +53,7 @@ class DirectorySync:
     since: int
 
 
-Record = Linked | Write | Truncate | Sync | DirectorySync
+Record = EntryChange | Write | Truncate | Sync | DirectorySync
 
 
 class Log:
@@ -99,12 +99,12 @@ class Log:
         if file is None:
             file = self.entries[name] = len(self.names)
             self.names[file] = name
-            self.records.append(Linked(name, file))
+            self.records.append(EntryChange(name, file))
         return file
 
     def unlink(self, name: str) -> None:
         if self.entries.pop(name, None) is not None:
-            self.records.append(Linked(name, None))
+            self.records.append(EntryChange(name, None))
 
 
 class RecordingVfs(apsw.VFS):

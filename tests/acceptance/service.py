@@ -104,7 +104,7 @@ class Service(ABC):
         return total(self.samples(), name, **labels)
 
     def polls_waiting(self) -> float:
-        """Long polls of clients that wait now. Those of workers are not counted."""
+        """Clients' long polls that wait now. Those of workers are not counted."""
         return self.metric("cns_long_polls_waiting", caller="client")
 
     def advance(self, seconds: float) -> None:

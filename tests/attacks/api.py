@@ -22,7 +22,7 @@ from tests.acceptance.running import Up, running
 from tests.attacks.measure import LatencyProbe, Outcome, Tally, measure, probing, resident_bytes, table
 
 SEND_S = 0.5
-"""A connection counts as full when a write makes no progress for so long."""
+"""A connection counts as full when a write makes no progress for this long."""
 CALLS_BESIDE = 300
 HANG_UPS_PER_CALL = 25
 PIECE = 64 * 1024
@@ -246,7 +246,7 @@ def run(site: Site, name: str, size: Size, calls: int = CALLS_BESIDE) -> Outcome
 def attacked_service(directory: Path) -> Iterator[Site]:
     """A service with default settings, and normal calls to it all the time."""
     with running(directory / "data") as service, probing(service.url, service.environment) as probe:
-        probe.wait_for_calls(CALLS_BESIDE)  # what a process needs once is none of the attacks' growth
+        probe.wait_for_calls(CALLS_BESIDE)  # memory that a process needs once does not count as growth
         yield Site(service, probe, resident_bytes(service.pids()["api"]))
 
 

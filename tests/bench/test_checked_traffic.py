@@ -34,7 +34,7 @@ def test_a_message_that_was_never_sent_is_an_error() -> None:
     ("stalls", "cause"),
     [
         ([], "no part stalled"),
-        ([("Redis", 0.0, 0.9)], "no part stalled"),  # over before the call
+        ([("Redis", 0.0, 0.9)], "no part stalled"),  # the stall ended before the call
         ([("Cassandra", 1.1, 0.8), ("api-1", 1.0, 1.0), ("Redis", 1.0, 0.1)], "api-1 1.00 s, Cassandra 0.80 s"),
         ([("Cassandra", 0.5, 9.0)], "Cassandra 9.00 s"),
     ],

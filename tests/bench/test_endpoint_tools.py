@@ -18,7 +18,7 @@ from bench.load.polls import BYTES_PER_MIB
 from bench.load.wire import Lane, LoadError, connect
 from bench.measure.figures import Figures
 from bench.measure.memory import MemorySamples, MemoryUse
-from bench.measure.outcomes import Accepted, Outcomes, dropped_in, outcomes_of
+from bench.measure.outcomes import AcceptedPublish, Outcomes, dropped_in, outcomes_of
 from bench.measure.row_count import Counter as RowCounter
 from bench.measure.row_count import Rows, rows_in, size_bytes
 from bench.run import PUBLISH_BARS, Bar
@@ -68,7 +68,7 @@ async def test_a_stall_counts_for_every_call_it_delayed() -> None:
         async def ask(self, _request: bytes) -> bytes:
             if self.first:
                 self.first = False
-                await asyncio.sleep(LATE_S)  # what is late here is a server
+                await asyncio.sleep(LATE_S)  # the server is late, not the client
             return b""
 
     schedule = Schedule(planned_ns(300.0, 10 / 300))
@@ -85,7 +85,7 @@ async def test_a_stall_counts_for_every_call_it_delayed() -> None:
 
 # -- the account ------------------------------------------------------------------------------------------------------
 
-ACCEPTED = {1: Accepted("id-1", 7), 2: Accepted("id-2", 7), 3: Accepted("id-3", 8)}
+ACCEPTED = {1: AcceptedPublish("id-1", 7), 2: AcceptedPublish("id-2", 7), 3: AcceptedPublish("id-3", 8)}
 
 
 def _arrivals_of(*arrivals: tuple[int, int]) -> list[Arrival]:
@@ -184,7 +184,7 @@ def test_a_bar_is_met_if_all_its_limits_are(bar: Bar, met: bool) -> None:
         p95_ms=9.0,
         p99_ms=50.0,
         mean_ms=5.0,
-        server_us=900.0,  # each: 0.9 s a thousand
+        server_us=900.0,  # 0.9 s per thousand messages
         generator_us=0.0,
         others_share=0.0,
     )

@@ -1,4 +1,5 @@
-"""The tools of the experiments: what they call out of order, repeated and lost, and that faults reach the service."""
+"""The tools of the experiments: how they count messages out of order, repeated and lost, and that faults reach the
+service."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ import pytest
 from bench.engines.partitions import Partition, load_of_nodes
 from bench.experiments.report import FAILS, HOLDS, claim
 from bench.order.figures import Order, duplicates, figures, lost, order_of, sender_duplicates
-from bench.order.workload import Load, Measured, QueueLog
+from bench.order.workload import Load, QueueLog, RunRecord
 
 
 @pytest.mark.parametrize(
@@ -32,7 +33,7 @@ def test_what_came_twice_and_what_was_sent_twice_are_told_apart() -> None:
 
 def test_a_corrupt_message_counts_as_lost() -> None:
     queue = QueueLog("q", acknowledged=[1], received=[1], ids={1: {"a"}})
-    assert figures(Load(), Measured([queue], corrupt=1))["loss rate ε"] == 1
+    assert figures(Load(), RunRecord([queue], corrupt=1))["loss rate ε"] == 1
 
 
 def test_a_partition_is_on_as_many_nodes_as_it_has_copies() -> None:

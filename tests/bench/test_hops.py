@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from bench.hops import Hop, Seen, histograms_in, hops_of, means_between
+from bench.hops import Hop, HopMeans, histograms_in, hops_of, means_between
 
-SEEN = Seen(
+SEEN = HopMeans(
     answered=10.0, accepted=2.0, arrived=60.0, fanout_begun=13.0, fanout_took=20.0, job_begun=43.0, delivered=61.0
 )
 PAGE = """\

@@ -120,7 +120,7 @@ async def test_filters_of_many_let_ten_through(tmp_path: Path) -> None:
         figures, times = await wide_filters.measure(server, size, 1)
         kept_back = await metric_total(server, "notifications_filtered_out_total")
     assert [one.evaluations for one in figures] == [MATCHING] * 2
-    # every publish to a filtered topic is to ten, wherever a change of a filter has come before it
+    # a publish to a filtered topic reaches ten subscriptions, before and after a change of filters
     publishes = 1 + wide_filters.COUNTED + 2 * 2 * CYCLES
     assert kept_back == sum(publishes * (n - MATCHING) for n in size.filtered)
     assert "**10.0** | **10.0**" in "\n".join(wide_filters.lines(figures, times))
@@ -131,7 +131,7 @@ def test_a_drawing_has_a_line_and_a_label_an_operation() -> None:
     root = ElementTree.fromstring(draw("a & b", (100, 10_000, 1_000_000), times, 1.2))
     labels = [text for text in root.iter(f"{SVG}text") if (text.text or "").startswith("operation")]
     assert len(labels) == len(times)
-    assert len(list(root.iter(f"{SVG}polyline"))) == 2 * len(times)  # a leader to each label
+    assert len(list(root.iter(f"{SVG}polyline"))) == 2 * len(times)  # a line to each label
     heights = sorted(float(label.attrib["y"]) for label in labels)
     assert min(below - above for above, below in pairwise(heights)) >= LABEL_GAP - 0.1
     assert max(heights) <= float(root.attrib["viewBox"].split()[3])

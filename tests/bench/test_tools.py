@@ -153,7 +153,7 @@ async def test_a_stall_counts_for_the_calls_it_delayed() -> None:
         async def ask(self, _request: bytes) -> bytes:
             if self.first:
                 self.first = False
-                await asyncio.sleep(LATE_S)  # what is late here is a server
+                await asyncio.sleep(LATE_S)  # the server is late, not the client
             return b'"ReceiptHandle":"h"'
 
     client.lanes = [Late()]

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
-from tests.mailing import Mailing, mailing
+from tests.mailing import MailService, mailing
 from tests.servers import chromium_program
 from tests.waiting import PATIENCE_S
 
@@ -16,7 +16,7 @@ from tests.waiting import PATIENCE_S
 def chromium() -> Iterator[Browser]:
     expect.set_options(timeout=1000 * PATIENCE_S)
     with sync_playwright() as playwright:
-        # what it shows is this machine's own, and root has no sandbox
+        # pages come from this machine only, and Chromium has no sandbox for root
         browser = playwright.chromium.launch(executable_path=chromium_program(), args=["--no-sandbox"])
         yield browser
         browser.close()
@@ -37,6 +37,6 @@ def page(chromium: Browser) -> Iterator[Page]:
 
 
 @pytest.fixture(scope="session")
-def mails(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mailing]:
+def mails(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MailService]:
     with mailing(tmp_path_factory.mktemp("mailing")) as started:
         yield started

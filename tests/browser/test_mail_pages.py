@@ -11,7 +11,7 @@ from playwright.sync_api import Page, expect
 
 from tests.acceptance.service import fetch
 from tests.acceptance.topics import Topic, arn_of, queue_for
-from tests.mailing import Mailing, button_of, new_address
+from tests.mailing import MailService, button_of, new_address
 
 ONE_CLICK = b"List-Unsubscribe=One-Click"
 FORM = {"content-type": "application/x-www-form-urlencoded"}
@@ -20,7 +20,7 @@ UNKNOWN = "f3352e12-8d94-4221-b76a-18de25ae5952"
 
 
 @pytest.fixture
-def ca_file(mails: Mailing) -> Path:
+def ca_file(mails: MailService) -> Path:
     assert mails.service.ca_file is not None
     return mails.service.ca_file
 
@@ -44,7 +44,7 @@ def is_readable(page: Page) -> None:
 
 @pytest.mark.spec("mail.confirmation-html", "mail.confirmed-page", "mail.confirmation-link", "mail.footer-link")
 @pytest.mark.slice
-def test_a_reader_confirms_leaves_and_comes_back(mails: Mailing, page: Page, ca_file: Path) -> None:
+def test_a_reader_confirms_leaves_and_comes_back(mails: MailService, page: Page, ca_file: Path) -> None:
     topic, address = mails.topic(DisplayName="Shop"), new_address()
     assert topic.request_subscription("email", address) == "pending confirmation"
     asked = mails.server.next(address)
@@ -100,7 +100,7 @@ def test_a_reader_confirms_leaves_and_comes_back(mails: Mailing, page: Page, ca_
     ids=["urlencoded", "multipart"],
 )
 def test_a_mailbox_s_own_button_unsubscribes(
-    mails: Mailing, ca_file: Path, body: bytes, headers: dict[str, str]
+    mails: MailService, ca_file: Path, body: bytes, headers: dict[str, str]
 ) -> None:
     topic, address = mails.topic(), new_address()
     mails.subscribed(topic, address)
@@ -117,7 +117,7 @@ def test_a_mailbox_s_own_button_unsubscribes(
 
 
 @pytest.mark.spec("mail.protected")
-def test_a_protected_subscription_stays(mails: Mailing, page: Page, ca_file: Path) -> None:
+def test_a_protected_subscription_stays(mails: MailService, page: Page, ca_file: Path) -> None:
     topic, address = mails.topic(), new_address()
     topic.request_subscription("email", address)
     link = button_of(mails.server.next(address))
@@ -134,7 +134,7 @@ def test_a_protected_subscription_stays(mails: Mailing, page: Page, ca_file: Pat
     assert states(topic) == ["Confirmed"]
 
 
-def test_a_link_to_what_is_no_mailbox_does_nothing(mails: Mailing, sqs_arn: str, ca_file: Path) -> None:
+def test_a_link_to_what_is_no_mailbox_does_nothing(mails: MailService, sqs_arn: str, ca_file: Path) -> None:
     topic = mails.topic()
     arn = topic.subscribe("sqs", sqs_arn)
     leaving = f"{mails.service.url}/unsubscribe.html?SubscriptionArn={arn}&Endpoint={sqs_arn}"
@@ -143,12 +143,12 @@ def test_a_link_to_what_is_no_mailbox_does_nothing(mails: Mailing, sqs_arn: str,
 
 
 @pytest.fixture
-def sqs_arn(mails: Mailing) -> str:
+def sqs_arn(mails: MailService) -> str:
     sqs = mails.service.client("sqs")
     return arn_of(sqs, queue_for(sqs))
 
 
-def test_who_knows_the_arn_alone_does_nothing(mails: Mailing, ca_file: Path) -> None:
+def test_who_knows_the_arn_alone_does_nothing(mails: MailService, ca_file: Path) -> None:
     topic, address = mails.topic(), new_address()
     arn = mails.subscribed(topic, address)
     for other in ("", "&Endpoint=other@example.com"):
@@ -168,7 +168,7 @@ def test_who_knows_the_arn_alone_does_nothing(mails: Mailing, ca_file: Path) -> 
         (f"unsubscribe.html?SubscriptionArn=arn:aws:sns:a:000000000000:t:{UNKNOWN}", 200, "You are unsubscribed"),
     ],
 )
-def test_a_link_that_is_broken_says_so(mails: Mailing, page: Page, path: str, status: int, heading: str) -> None:
+def test_a_link_that_is_broken_says_so(mails: MailService, page: Page, path: str, status: int, heading: str) -> None:
     answer = page.goto(f"{mails.service.url}/{path}")
     assert answer is not None and answer.status == status
     expect(page.get_by_role("heading")).to_have_text(heading)
@@ -177,7 +177,7 @@ def test_a_link_that_is_broken_says_so(mails: Mailing, page: Page, path: str, st
 
 
 @pytest.mark.spec("mail.expired")
-def test_a_link_is_good_for_two_days(mails: Mailing, page: Page) -> None:
+def test_a_link_is_good_for_two_days(mails: MailService, page: Page) -> None:
     topic, address = mails.topic(), new_address()
     topic.request_subscription("email", address)
     link = button_of(mails.server.next(address))
@@ -189,7 +189,7 @@ def test_a_link_is_good_for_two_days(mails: Mailing, page: Page) -> None:
     assert answer is not None and answer.status == 404
 
 
-def test_what_a_link_says_is_shown_as_text(mails: Mailing, page: Page, ca_file: Path) -> None:
+def test_what_a_link_says_is_shown_as_text(mails: MailService, page: Page, ca_file: Path) -> None:
     """An address may contain characters that mean something in HTML."""
     topic = mails.topic()
     address = f"o'brien&lt{uuid.uuid4().hex[:20]}@example.com"
@@ -203,7 +203,7 @@ def test_what_a_link_says_is_shown_as_text(mails: Mailing, page: Page, ca_file: 
 
 
 @pytest.mark.slice
-def test_a_page_lets_nothing_in(mails: Mailing, page: Page) -> None:
+def test_a_page_lets_nothing_in(mails: MailService, page: Page) -> None:
     answer = page.goto(f"{mails.service.url}/confirmation.html")
     assert answer is not None
     policy = dict(part.strip().split(" ", 1) for part in answer.headers["content-security-policy"].split(";"))
@@ -212,13 +212,13 @@ def test_a_page_lets_nothing_in(mails: Mailing, page: Page) -> None:
     assert policy["style-src"].startswith("'sha256-") and policy["form-action"] == "'self'"
     assert answer.headers["referrer-policy"] == "no-referrer"
     assert answer.headers["cache-control"] == "no-store"
-    # the hash is that of the style, or the page would be unstyled
+    # the content security policy has the hash of this style, or the page would be unstyled
     assert page.evaluate("getComputedStyle(document.querySelector('main')).borderRadius") == "12px"
     assert urlsplit(page.url).scheme == "https"
 
 
 @pytest.mark.spec("consent.confirm-xml", "consent.unsubscribe-unsigned")
-def test_the_api_s_own_links_go_on_acting(mails: Mailing, ca_file: Path) -> None:
+def test_the_api_s_own_links_go_on_acting(mails: MailService, ca_file: Path) -> None:
     """Links in notifications to web endpoints work without a button: programs follow them."""
     topic, address = mails.topic(), new_address()
     topic.request_subscription("email", address)

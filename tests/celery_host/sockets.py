@@ -31,7 +31,7 @@ def tcp_sockets(pid: int) -> TcpSockets:
 def _target(path: Path) -> str:
     try:
         return os.readlink(path)
-    except OSError:  # it was closed meanwhile
+    except OSError:  # the peer closed it meanwhile
         return ""
 
 

@@ -147,7 +147,7 @@ def test_a_role_that_there_is_not(
 
 
 def test_the_age_of_the_backlog_is_measured(service: Up, celery: Celery, producer: CeleryProcess) -> None:
-    """It is what workers are scaled by."""
+    """The metric by which workers are scaled."""
     flow = FifoFlow(service)
     flow.publish(10)
     fifo, process = "fifo-publish-jobs.fifo", f"worker-{producer.process.pid}"
@@ -168,7 +168,7 @@ def test_the_age_of_the_backlog_is_measured(service: Up, celery: Celery, produce
 def test_workers_listen_nowhere_and_speak_to_broker_and_endpoints_only(
     broker: OwnRedis, celery: Celery, producer: CeleryProcess, topic: Topic, endpoint: Endpoint
 ) -> None:
-    """Roles meet in queues and stores alone, here behind the Unix socket of the store host."""
+    """Roles meet in queues and stores only, here behind the Unix socket of the store host."""
     workers = [producer, *(celery.worker(role, "--role", role) for role in ("consumer", "maintenance"))]
     topic.subscribe("http", endpoint.url)
     all_arrived(endpoint, publish_many(topic, 20))

@@ -21,7 +21,7 @@ DEAD = 12
 MANY = 100
 SHOWN_S = 30.0
 LEASES_S = 61
-"""After so long another worker has the task and the messages that a killed one held."""
+"""After this time another worker has the task, and the messages that a killed one held."""
 
 
 def new_name() -> str:

@@ -72,7 +72,7 @@ def _build_java(source: Path, built: Path) -> None:
 
 
 def _java(main: str, built: Path) -> list[str]:
-    quick = "-XX:TieredStopAtLevel=1"  # it runs for seconds
+    quick = "-XX:TieredStopAtLevel=1"  # the program runs for seconds only
     return [f"{find_jdk()}/bin/java", quick, "-cp", f"{built}/classes:{built}/jars/*", main]
 
 

@@ -32,7 +32,7 @@ CONTAINERS_CONF = {"CONTAINERS_CONF": str(ROOT / "deploy" / "images" / "containe
 
 
 @dataclass(frozen=True, kw_only=True)
-class Composed(Service):
+class ComposedService(Service):
     """One composed cluster, in a directory with a `.env` file of its own."""
 
     directory: Path
@@ -100,29 +100,29 @@ class Composed(Service):
         return len({labels for name, labels in self.samples() if name == "cns_pool_sends_in_flight"}) // POOLS
 
 
-def prepare(directory: Path) -> Composed:
+def prepare(directory: Path) -> ComposedService:
     """Make the operator's first steps: copy the compose file and `.env`, build the images."""
     project = f"cnstest{secrets.token_hex(4)}"
     address = f"127.0.0.1:{free_port()}"
     shutil.copy(ROOT / COMPOSE, directory)
     shutil.copy(ROOT / "deploy" / "compose.env.example", directory / ".env")
-    composed = Composed(url=f"http://{address}", directory=directory, project=project)
+    composed = ComposedService(url=f"http://{address}", directory=directory, project=project)
     composed.set("CNS_PUBLISH", address)
     composed.set("CNS_PUBLIC_URL", composed.url)
     composed.set("CNS_ALLOWED_NETWORKS", PODMAN_NETWORKS)
     images = [sys.executable, "-m", "deploy.images"]
     run(images, timeout_s=IMAGES_S)
-    built = run([*images, "cns"], timeout_s=IMAGES_S).stdout  # of the code as it is now
+    built = run([*images, "cns"], timeout_s=IMAGES_S).stdout  # an image of the present code
     for name, value in (line.split("=", 1) for line in built.splitlines()):
         composed.set(name, value)
     return composed
 
 
-def give_key(composed: Composed) -> None:
+def give_key(composed: ComposedService) -> None:
     composed.set("CNS_MASTER_KEY", base64.b64encode(secrets.token_bytes(32)).decode())
 
 
-def first_account(composed: Composed) -> None:
+def first_account(composed: ComposedService) -> None:
     """Create an account and give its keys to `composed.client`."""
     composed.environment.update(exports_in(composed.cns("account", "create").stdout), AWS_DEFAULT_REGION=REGION)
 

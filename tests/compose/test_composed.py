@@ -19,7 +19,7 @@ import pytest
 from tests.acceptance.endpoints import Endpoint
 from tests.acceptance.service import BIN, fetch
 from tests.acceptance.topics import Topic, arn_of, queue_for, receive_all, receive_one
-from tests.compose.composed import READY_S, Composed, first_account, give_key, podman, prepare
+from tests.compose.composed import READY_S, ComposedService, first_account, give_key, podman, prepare
 from tests.ports import free_port
 from tests.waiting import wait_until
 
@@ -29,10 +29,10 @@ REPORTED_S = 60.0
 
 
 @pytest.fixture(scope="module")
-def composed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Composed]:
+def composed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ComposedService]:
     cluster = prepare(tmp_path_factory.mktemp("composed"))
     refused = cluster.compose("up", "-d", check=False)
-    assert "is the key that seals secrets" in refused.stderr  # without one nothing is started
+    assert "is the key that seals secrets" in refused.stderr  # without a key nothing starts
     assert cluster.containers() == []
     give_key(cluster)
     try:
@@ -45,12 +45,12 @@ def composed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Composed]:
 
 
 @pytest.fixture(scope="module")
-def sqs(composed: Composed) -> Any:
+def sqs(composed: ComposedService) -> Any:
     return composed.client("sqs", tries=5)
 
 
 @pytest.fixture(scope="module")
-def sns(composed: Composed) -> Any:
+def sns(composed: ComposedService) -> Any:
     return composed.client("sns", tries=5)
 
 
@@ -65,7 +65,7 @@ def topic(sns: Any) -> Topic:
 
 
 @pytest.fixture
-def endpoint(composed: Composed) -> Iterator[Endpoint]:
+def endpoint(composed: ComposedService) -> Iterator[Endpoint]:
     """A receiver on this machine, which the containers reach at their network's gateway."""
     host, port = composed.gateway(), free_port()
     receiver = subprocess.Popen([BIN / "cns", "receiver", "--host", host, "--port", str(port)])
@@ -77,7 +77,7 @@ def endpoint(composed: Composed) -> Iterator[Endpoint]:
         receiver.wait()
 
 
-def test_all_are_up_and_healthy(composed: Composed) -> None:
+def test_all_are_up_and_healthy(composed: ComposedService) -> None:
     assert composed.state("schema")["ExitCode"] == 0
     assert composed.health()["status"] == "green"
     for service in ("cassandra", "redis", "api", "worker"):
@@ -85,7 +85,9 @@ def test_all_are_up_and_healthy(composed: Composed) -> None:
     assert composed.state("beat")["Running"]
 
 
-def test_messages_and_notifications(composed: Composed, sqs: Any, queue: str, topic: Topic, endpoint: Endpoint) -> None:
+def test_messages_and_notifications(
+    composed: ComposedService, sqs: Any, queue: str, topic: Topic, endpoint: Endpoint
+) -> None:
     sent = sqs.send_message(QueueUrl=queue, MessageBody="hello")["MessageId"]
     message = receive_one(sqs, queue)
     assert (message["MessageId"], message["Body"]) == (sent, "hello")
@@ -98,7 +100,7 @@ def test_messages_and_notifications(composed: Composed, sqs: Any, queue: str, to
     endpoint.wait(received=1, good=1)
 
 
-def test_the_aws_cli(composed: Composed) -> None:
+def test_the_aws_cli(composed: ComposedService) -> None:
     queue = composed.aws("sqs", "create-queue", "--queue-name", "from-the-shell")["QueueUrl"]
     composed.aws("sqs", "send-message", "--queue-url", queue, "--message-body", "hello")
     (message,) = composed.aws("sqs", "receive-message", "--queue-url", queue, "--wait-time-seconds", "20")["Messages"]
@@ -106,11 +108,11 @@ def test_the_aws_cli(composed: Composed) -> None:
     composed.aws("sqs", "delete-message", "--queue-url", queue, "--receipt-handle", message["ReceiptHandle"])
 
 
-def test_a_second_worker_and_the_first_one_killed(composed: Composed, sqs: Any, topic: Topic) -> None:
+def test_a_second_worker_and_the_first_one_killed(composed: ComposedService, sqs: Any, topic: Topic) -> None:
     composed.set("CNS_WORKERS", "2")
     composed.compose(
         "up", "-d", "--no-recreate", "worker", check=False
-    )  # it says so where a container is there already
+    )  # the command reports it where a container exists already
     wait_until(lambda: composed.reporting_workers() == 2, REPORTED_S, composed.said)
     fed = queue_for(sqs, topic.arn)
     topic.subscribe("sqs", arn_of(sqs, fed))
@@ -128,7 +130,7 @@ def test_a_second_worker_and_the_first_one_killed(composed: Composed, sqs: Any, 
     wait_until(all_arrived, READY_S, lambda: str(wanted - arrived))
 
 
-def test_redis_restarts_empty(composed: Composed, sqs: Any) -> None:
+def test_redis_restarts_empty(composed: ComposedService, sqs: Any) -> None:
     queue = queue_for(sqs)
     wanted = {f"number {n}" for n in range(20)}
     for message in sorted(wanted):
@@ -137,7 +139,7 @@ def test_redis_restarts_empty(composed: Composed, sqs: Any) -> None:
     assert {message["Body"] for message in receive_all(sqs, queue, len(wanted))} == wanted
 
 
-def test_cassandra_restarts_at_another_address(composed: Composed, sqs: Any) -> None:
+def test_cassandra_restarts_at_another_address(composed: ComposedService, sqs: Any) -> None:
     """Podman gives a container a new address at each start."""
     queue = queue_for(sqs)
     sqs.send_message(QueueUrl=queue, MessageBody="kept")
@@ -147,7 +149,7 @@ def test_cassandra_restarts_at_another_address(composed: Composed, sqs: Any) -> 
     assert receive_one(sqs, queue)["Body"] == "kept"
 
 
-def test_down_and_up_keeps_all(composed: Composed, sqs: Any) -> None:
+def test_down_and_up_keeps_all(composed: ComposedService, sqs: Any) -> None:
     queue = queue_for(sqs)
     sqs.send_message(QueueUrl=queue, MessageBody="kept")
     composed.down()

@@ -140,7 +140,7 @@ async def _work(driver: Driver, seed: str, report: Reporter, queues: Queues) -> 
 
 if __name__ == "__main__":
     name, directory, seed_text, lines_text, last_line, tag_text = sys.argv[1:]
-    set_up_logs("info", "crash-child")  # not to standard output, which has the reports
+    set_up_logs("info", "crash-child")  # standard output has the reports only
     voice = Reporter(int(lines_text), last_line, tag_text)
     clock = Clock(test=True)  # in a second round the test's own clock is ahead, which is no fault
     asyncio.run(_work(Driver(name, Path(directory), clock), seed_text, voice, Queues(tag_text)))

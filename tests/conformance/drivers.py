@@ -35,7 +35,7 @@ DRIVERS: Mapping[str, Capabilities] = {
 """FIFO queues do not use Redis: what is tested of them over `cqs` holds without it."""
 ON_CASSANDRA = {*CLUSTER, WITHOUT_REDIS}
 DIFFERENT = {"cqs", WITHOUT_REDIS}
-"""Of these, the drivers over which `make test` runs all that is marked with `differs_by_engine`."""
+"""The drivers of these over which `make test` runs all tests marked with `differs_by_engine`."""
 ENGINE = "embedded"
 """The name under which the remote driver's host serves its engine."""
 FORGETFUL = {WITHOUT_REDIS}

@@ -24,8 +24,8 @@ ROUNDS = 2
 LINES = (50, 2_500)
 """The least and the most reports before the kill."""
 LAST_LINES = ["", "sent standard", "sent fifo", "held fifo", "deleted standard", "deleted fifo", "moved standard"]
-"""The kind of the last report before the kill. Right after an acknowledgement, operations that were not stored show.
-'': any report."""
+"""The kind of the last report before the kill. Right after an acknowledgement, operations that were not stored would
+show. '': any report."""
 
 
 class Ledger:

@@ -120,7 +120,7 @@ async def test_messages_without_a_tenant_are_never_noisy_together(standard: Queu
 async def test_messages_sent_before_the_first_tenant(standard: QueueFixture) -> None:
     """Messages sent before the queue became fair are received in turn."""
     await standard.send(*numbered(12, b"early"))
-    assert await standard.counts() == (12, 0, 0)  # the cache is filled: until then what is in it is received first
+    assert await standard.counts() == (12, 0, 0)  # fills the cache: until then, messages in it are received first
     standard.advance(60_000)  # more than a stalled call moves a time in Redis
     await standard.send_entries([standard.entry(b"late", group="loud") for _ in range(60)])
     taken = [await standard.take(10, HOUR_MS) for _ in range(2)]

@@ -52,7 +52,7 @@ async def test_deliveries_are_shown(queue: QueueFixture) -> None:
     await queue.send(b"one", group="g")
     message = await queue.take_one(5_000)
     await queue.hide(message, 7_000)
-    await queue.counts()  # after its commit: the peek shows committed changes, and neither call above waits for that
+    await queue.counts()  # waits for the commit: a peek shows committed changes only, and neither call above waits
     (peeked,) = await queue.peek_all()
     assert (peeked.deliveries, peeked.first_received_ms) == (1, queue.now_ms)
     assert peeked.visible_at_ms == queue.now_ms + 7_000

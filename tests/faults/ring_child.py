@@ -139,6 +139,6 @@ async def _work(place: Place, queue: str, seed: str, name: str) -> None:
 
 
 if __name__ == "__main__":
-    set_up_logs("error", "ring-child")  # not to standard output, which has the reports
+    set_up_logs("error", "ring-child")  # standard output has the reports only
     *place_words, queue_id, seed_of_round, name_of_process = sys.argv[1:]
     asyncio.run(_work(Place.of_words(*place_words), queue_id, seed_of_round, name_of_process))

@@ -7,6 +7,7 @@ import asyncio
 import json
 from collections.abc import Awaitable
 from contextlib import suppress
+from functools import partial
 
 import pytest
 from cassandra import ConsistencyLevel
@@ -25,7 +26,7 @@ from tests.waiting import wait_until
 MESSAGES = 20
 """To be sent, and half as many to be received and deleted, before and during each outage."""
 GOES_ON_S = 120.0
-"""Until the driver and the nodes have noticed that a node is gone, calls fail."""
+"""How long calls fail until the driver and the nodes have noticed that a node is gone."""
 REFUSED_TRIES = 3
 PAUSE_S = 0.2
 HIDE_MS = 600_000
@@ -44,8 +45,8 @@ TRACED_S = 30.0
 pytestmark = [pytest.mark.ring, pytest.mark.timeout(900)]
 
 
-class Used:
-    """A queue, and what was acknowledged of it."""
+class QueueUse:
+    """A queue in use, and its acknowledged operations."""
 
     def __init__(self, user: Process, mode: QueueConsistency) -> None:
         self._user = user
@@ -93,8 +94,8 @@ class Used:
                 self.deleted.add(message.id)
 
 
-async def _left(place: Place, used: Used) -> set[str]:
-    """What a new process receives after all leases, until all that must be there has come."""
+async def _left(place: Place, used: QueueUse) -> set[str]:
+    """The messages that a new process receives after all leases have ended, until all expected ones have come."""
     async with process(place) as user:
         queue = QueueFixture(user.engine, user.clock)
         queue.q = used.q
@@ -116,7 +117,7 @@ async def test_each_goes_on_with_as_many_nodes_as_it_needs(ring: Ring, capfd: py
     """`single` survives the loss of R − 1 = 2 of 3 replicas. The first node stays: the others find it again."""
     place = Place(await make_keyspace(ring), "bdqs")
     async with process(place) as user:
-        queues = [Used(user, mode) for mode in NEEDS]
+        queues = [QueueUse(user, mode) for mode in NEEDS]
         for used in queues:
             await used.go_on()
         try:
@@ -166,7 +167,7 @@ async def test_each_row_has_as_many_copies_as_the_factor(ring: Ring, copies: int
 
 def _nodes_that_read(place: CassandraAddress, least: int) -> list[int]:
     """How many nodes read each message, by Cassandra's traces of reads of all replicas. A node may write its part of a
-    trace after the read was answered: wait until there are at least so many."""
+    trace after the read was answered: wait until there are `least`."""
     with Cluster(place.hosts, place.port) as cluster:
         session = cluster.connect(place.keyspace)
         keys = list(session.execute("SELECT queue, bucket, seq FROM bdqs_messages"))
@@ -175,9 +176,13 @@ def _nodes_that_read(place: CassandraAddress, least: int) -> list[int]:
         found = []
         for key in keys:
             trace = session.execute(read.bind(key), trace=True).get_query_trace(TRACED_S)
-            wait_until(lambda trace=trace: len(_readers(trace)) >= least, TRACED_S)  # type: ignore[misc]
+            wait_until(partial(_has_readers, trace, least), TRACED_S)
             found.append(len(_readers(trace)))
         return found
+
+
+def _has_readers(trace: QueryTrace, least: int) -> bool:
+    return len(_readers(trace)) >= least
 
 
 def _readers(trace: QueryTrace) -> set[str]:

@@ -52,14 +52,14 @@ async def _pass_grace(cassandra: Cassandra) -> None:
 
 
 async def _forget_deletes(ring: Ring, keyspace: str) -> None:
-    """As compactions do in time."""
+    """Remove the tombstones, as compactions do in time."""
     for node in OTHERS:
         await asyncio.to_thread(ring.nodetool, node, "flush", keyspace)
         await asyncio.to_thread(ring.nodetool, node, "compact", keyspace, "cqs_messages")
 
 
 async def _left(place: Place, q: QueueRef) -> list[bytes]:
-    """As a new process sees it."""
+    """The messages that a new process finds."""
     async with process(place) as user:
         queue = QueueFixture(user.engine, user.clock)
         queue.q = q

@@ -26,10 +26,10 @@ NODES = 3
 PROCESSES = 8
 PARTITIONS = 100
 SENDS = 1_500
-"""Of each process, of `BATCH` messages each: so many that each of its partitions gets some."""
+"""Batches of each process, of `BATCH` messages each: so many that each of its partitions gets some."""
 BATCH = 2
 APART_MAX = 0.2
-"""How far a node's part may be from an equal one."""
+"""The largest accepted difference of a node's share from an equal one."""
 
 pytestmark = [pytest.mark.ring, pytest.mark.timeout(600)]
 

@@ -44,7 +44,7 @@ async def test_power_loss_keeps_what_was_acknowledged(seed: int) -> None:
     result = await power_round(seed)
     assert result.faults == []
     assert result.checkpoints > 5
-    assert len(result.cuts) == 10  # every kind of position was cut
+    assert len(result.cuts) == 10  # the rounds cut at every kind of position
 
 
 async def test_a_disk_that_lies_about_syncs_is_found_out() -> None:

@@ -1,5 +1,7 @@
-"""The drill of two data centres: one is lost under load, the other takes over, the first returns. Nothing accepted is
-lost, duplicates are counted, no stale cache is trusted, and never are both in use. Run by `make faults`."""
+"""The drill of two data centres: one is lost under load, the other takes over, the first returns.
+
+Nothing accepted is lost, duplicates are counted, no stale cache is trusted, and both are never in use at once. Run by
+`make faults`."""
 
 from __future__ import annotations
 
@@ -25,7 +27,7 @@ LOAD_MESSAGES = 150
 """Accepted before the site is lost, and again by the other one."""
 FIFO_MESSAGES = 20
 PUBLISHES = 20
-"""To a topic at each site."""
+"""Messages published to a topic at each site."""
 LOAD_S = 60.0
 NOTICE_S = 180.0
 HIDDEN_S = 43_200
@@ -87,7 +89,7 @@ def _hold(sqs: Any, url: str, count: int) -> dict[str, str]:
 
 
 def _drain(sqs: Any, url: str, at_least: set[str]) -> Counter[str]:
-    """Receive and delete until all of `at_least` came and the queue seems empty; how often each body came."""
+    """Receive and delete until all of `at_least` came and the queue seems empty. Returns how often each body came."""
     came: Counter[str] = Counter()
     empty = 0
     while empty < 3 or (at_least - came.keys() and empty < 30):  # a few empty answers, or many
@@ -100,7 +102,7 @@ def _drain(sqs: Any, url: str, at_least: set[str]) -> Counter[str]:
 
 
 def _lacking(site: RunningSite, name: str) -> str:
-    """What `cns site show` says of the writes that a site may lack; empty for none."""
+    """The line of `cns site show` about writes that a site may lack; '' for none."""
     lines = [line.split("\t") for line in site.run("site", "show").stdout.splitlines()]
     return " ".join(word for line in lines if line[:2] == ["lacks writes", name] for word in line[2:])
 
@@ -112,7 +114,7 @@ def _twice(came: Counter[str]) -> int:
 def _refused(site: RunningSite, url: str) -> bool:
     with pytest.raises(ClientError) as error:
         site.client("sqs").send_message(QueueUrl=url, MessageBody="refused")
-    return bool(error.value.response["ResponseMetadata"]["HTTPStatusCode"] == 503)  # HTTP's code
+    return bool(error.value.response["ResponseMetadata"]["HTTPStatusCode"] == 503)  # the HTTP status
 
 
 def _send_fifo(sqs: Any, url: str, prefix: str) -> list[str]:
@@ -156,7 +158,8 @@ class Drill:
         self.published += texts
 
     def lose_first(self, ring: Ring) -> None:
-        """Under load, with messages in flight. Its API process is only paused: it comes back with what it believed."""
+        """Lose the first site under load, with messages in flight. Its API process is only paused: it comes back with
+        what it knew."""
         with Load(self.first, self.url, "a") as load:
             self.loads.append(load)
             load.await_messages(LOAD_MESSAGES)
@@ -178,7 +181,7 @@ class Drill:
         self.second.await_workers(1)
 
     def _as_it_is(self) -> list[str]:
-        """The word that is needed if the second site did not answer for a moment before."""
+        """The option for an activation without a repair, if the second site did not answer for a moment before."""
         lacking = _lacking(self.second, "dc2")
         print(f"\nthe second site lacked writes: {lacking or 'no'}")
         return ["--repaired"] if lacking else []
@@ -215,12 +218,12 @@ class Drill:
         assert _refused(self.second, self.at_second(self.url)), "both sites in use"
 
     def account_cache(self) -> None:
-        """What the second site's Redis has of the queues expires, since nobody uses it; the set of names stays."""
+        """The keys of queues in the second site's Redis expire, since no process uses them; the set of names stays."""
         with redis.Redis.from_url(self.second.redis.url) as client:
             prefix = f"cqs:{self.second.environment['CNS_CASSANDRA_KEYSPACE']}"
             lives_s = {key: client.ttl(key) for key in client.scan_iter(f"{prefix}*")}
         assert lives_s
-        for_good = [key for key, life_s in lives_s.items() if life_s == -1]  # as Redis says it
+        for_good = [key for key, life_s in lives_s.items() if life_s == -1]  # -1: the key does not expire
         assert [key for key in for_good if b":filled:" not in key] == []
 
     def account(self) -> None:
@@ -240,7 +243,7 @@ class Drill:
         assert len(again) == HELD
 
     def account_handles(self) -> None:
-        """Those of the second site are good at the first; the messages are gone by them."""
+        """Handles of the second site are good at the first one: they delete their messages there."""
         for handle in self.held_again.values():
             self.sqs.delete_message(QueueUrl=self.url, ReceiptHandle=handle)
         names = ["ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible"]

@@ -83,7 +83,7 @@ class Notification:
     message_id: str
     topic: int
     at_ms: int
-    number: int  # of the day
+    number: int  # within the day
     of_topic: int
 
     @property

@@ -37,7 +37,7 @@ def spark() -> Iterator[SparkSession]:
         process.wait(20)
 
 
-class Served(NamedTuple):
+class TrafficData(NamedTuple):
     """The data of a service that had traffic and stopped, the account of that traffic, and the last metrics. In the
     cluster form each process has a directory of its own below `data`."""
 
@@ -55,13 +55,13 @@ class Served(NamedTuple):
 
 
 @pytest.fixture(scope="session")
-def served(receiver: str, tmp_path_factory: pytest.TempPathFactory) -> Served:  # noqa: F811  # the fixture
+def served(receiver: str, tmp_path_factory: pytest.TempPathFactory) -> TrafficData:  # noqa: F811  # the fixture
     directory = tmp_path_factory.mktemp("service")
     data = directory if CLUSTER else directory / "data"
     with (serving if CLUSTER else running)(data, "--test-clock") as service:
         ledger = make_traffic(service, receiver)
         samples = service.samples()
-    return Served(data, ledger, samples)
+    return TrafficData(data, ledger, samples)
 
 
 @pytest.fixture

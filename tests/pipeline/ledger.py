@@ -9,7 +9,7 @@ from typing import Any
 
 
 @dataclass(kw_only=True)
-class Published:
+class TopicCounts:
     """Counts of the messages accepted for one topic; '' is the topic of direct publishes. `unanswerable` are drops that
     name no subscription, as its filter could not be evaluated."""
 
@@ -20,7 +20,7 @@ class Published:
 
 
 @dataclass(kw_only=True)
-class Delivered:
+class SubscriptionCounts:
     """Counts of one subscription's notifications by outcome. Replays are in the fields that say so, and in
     `size_bytes`, the sum of all delivered bodies."""
 
@@ -62,8 +62,8 @@ class QueueUse:
 @dataclass(kw_only=True)
 class Ledger:
     account: str = ""
-    topics: dict[str, Published] = field(default_factory=dict)  # by ARN
-    deliveries: list[Delivered] = field(default_factory=list)
+    topics: dict[str, TopicCounts] = field(default_factory=dict)  # by ARN
+    deliveries: list[SubscriptionCounts] = field(default_factory=list)
     failures: Counter[tuple[str, int, str]] = field(default_factory=Counter)  # cause, status, phase
     ended_after: Counter[tuple[str, int]] = field(default_factory=Counter)  # the end of a live delivery, attempts
     drops: Counter[str] = field(default_factory=Counter)  # cause
@@ -73,8 +73,8 @@ class Ledger:
     queues: dict[str, QueueUse] = field(default_factory=dict)  # by ARN
     depths: dict[str, tuple[int, int, int]] = field(default_factory=dict)  # at the end: visible, in flight, delayed
 
-    def published(self, topic: str) -> Published:
-        return self.topics.setdefault(topic, Published())
+    def published(self, topic: str) -> TopicCounts:
+        return self.topics.setdefault(topic, TopicCounts())
 
     def queue(self, arn: str) -> QueueUse:
         return self.queues.setdefault(arn, QueueUse())

@@ -20,7 +20,7 @@ from cns_common.events.schema import (
     QueueCounted,
     RequestsCounted,
 )
-from tests.pipeline.report_oracle import Numbered
+from tests.pipeline.report_oracle import NumberedEvent
 
 BOOTS = ("a", "b", "c")
 ACCOUNTS = ("111111111111", "222222222222")
@@ -45,7 +45,7 @@ class Message:
     direct: tuple[str, str] = ("", "")  # protocol and endpoint
 
 
-def random_log(seed: int, since_ms: int, until_ms: int, messages: int) -> list[Numbered]:
+def random_log(seed: int, since_ms: int, until_ms: int, messages: int) -> list[NumberedEvent]:
     """Numbered events of messages published within the span; a few events are lost."""
     random = Random(seed)
     events = [
@@ -61,7 +61,7 @@ def random_log(seed: int, since_ms: int, until_ms: int, messages: int) -> list[N
         boot = random.choice(BOOTS)
         last[boot] += 1
         if random.random() >= LOST_SHARE:
-            log.append(Numbered(boot=boot, sequence=last[boot], event=event))
+            log.append(NumberedEvent(boot=boot, sequence=last[boot], event=event))
     return log
 
 

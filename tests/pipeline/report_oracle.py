@@ -30,7 +30,7 @@ Key = tuple[str, str, str, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Numbered:
+class NumberedEvent:
     boot: str
     sequence: int
     event: Event
@@ -105,7 +105,7 @@ class Place:
 class Oracle:
     """The account of one span of the events: its counts, and the ends of each (message, target)."""
 
-    def __init__(self, told: Iterable[Numbered], period: Period, everything: Iterable[Numbered]) -> None:
+    def __init__(self, told: Iterable[NumberedEvent], period: Period, everything: Iterable[NumberedEvent]) -> None:
         self.numbered = [one for one in told if period.since_ms <= one.event.at_ms < period.until_ms]
         self.events = [one.event for one in self.numbered]
         self.targets: dict[str, tuple[str, str, str]] = {}
@@ -131,7 +131,7 @@ class Oracle:
                 isinstance(event, NotificationEvent)
                 and getattr(event, "message_type", "Notification") == "Notification"
             ):
-                self._add(self._place(event))  # a row, if with counts of 0
+                self._add(self._place(event))  # adds a row, even one with counts of 0
             if isinstance(event, PublishAccepted):
                 self._add(self._place(event), accepted=1, accepted_bytes=event.size_bytes, matched=event.matched)
             elif isinstance(event, TargetEvent) and event.message_type == "Notification":
@@ -271,7 +271,7 @@ def table_rows(table: str, present: Oracle, before: Oracle | None) -> tuple[Row,
     return tuple(sorted(rows, key=order))
 
 
-def oracles(told: Sequence[Numbered], period: Period) -> tuple[Oracle, Oracle | None]:
+def oracles(told: Sequence[NumberedEvent], period: Period) -> tuple[Oracle, Oracle | None]:
     """Figures of the period, and of the week before."""
     before = period.earlier(WEEK_MS)
     spans = [period, *([before] if before else [])]

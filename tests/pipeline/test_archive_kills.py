@@ -32,7 +32,7 @@ POINTS = {ARCHIVE_WRITTEN: 1, ARCHIVE_MOVED: 2, ARCHIVE_LISTED: 2, ARCHIVE_CLEAN
 STAGES = ("read", "new", "days")
 """Directories that Spark writes one after the other."""
 
-pytestmark = [pytest.mark.extended, pytest.mark.timeout(3600)]  # a Java process for each kill
+pytestmark = [pytest.mark.extended, pytest.mark.timeout(3600)]  # starts a Java process for each kill
 
 
 def test_twenty_kills_leave_one_table(tmp_path: Path) -> None:

@@ -21,9 +21,9 @@ from cns_pipeline.reports.document import Figures, Report
 from cns_pipeline.reports.files import ReportFiles
 from cns_pipeline.reports.report import make_report, read_for_report
 from cns_pipeline.storage import Storage
-from tests.pipeline.conftest import Served
+from tests.pipeline.conftest import TrafficData
 from tests.pipeline.jobs import job
-from tests.pipeline.ledger import Delivered, Ledger, QueueUse
+from tests.pipeline.ledger import Ledger, QueueUse, SubscriptionCounts
 from tests.pipeline.report_oracle import nearest_rank
 
 TIMES = ("success_share", "p50_ms", "p90_ms", "p99_ms", "p999_ms", "max_ms")
@@ -33,7 +33,7 @@ pytestmark = pytest.mark.timeout(600)  # Java processes, also on a busy machine
 
 
 @dataclass(frozen=True, slots=True)
-class Reported:
+class WrittenReport:
     """The report that `cns pipeline report` wrote into a directory, and what it printed."""
 
     report: Report
@@ -42,13 +42,13 @@ class Reported:
 
 
 @pytest.fixture(scope="module")
-def reported(served: Served) -> Reported:
+def reported(served: TrafficData) -> WrittenReport:
     ingested = job("cns", "pipeline", "ingest", "--data", served.data)
     assert ingested.returncode == 0, ingested.stderr
     done = job("cns", "pipeline", "report", "--data", served.data)
     assert (done.returncode, done.stderr) == (0, "")
     directory = served.data / "pipeline" / "reports" / "all"
-    return Reported(read_report(directory), directory, done.stdout)
+    return WrittenReport(read_report(directory), directory, done.stdout)
 
 
 def read_report(directory: Path) -> Report:
@@ -56,7 +56,7 @@ def read_report(directory: Path) -> Report:
 
 
 @pytest.mark.slice
-def test_every_figure_is_the_count_that_the_test_kept(served: Served, reported: Reported) -> None:
+def test_every_figure_is_the_count_that_the_test_kept(served: TrafficData, reported: WrittenReport) -> None:
     report, ledger = reported.report, served.ledger
     assert (report.coverage.events, report.coverage.unknown, report.coverage.malformed) == (served.events, 0, 0)
     check_tables(report, ledger)
@@ -66,14 +66,16 @@ def test_every_figure_is_the_count_that_the_test_kept(served: Served, reported: 
 
 
 @pytest.mark.slice
-def test_the_quick_report_has_the_same_figures(served: Served, reported: Reported) -> None:
+def test_the_quick_report_has_the_same_figures(served: TrafficData, reported: WrittenReport) -> None:
     quick, report = quick_report(PipelinePaths(served.data / "pipeline"), EVERYTHING, 0), reported.report
     for table in ("totals", "before", "topics", "subscriptions", "endpoints", "protocols", "accounts", "first_ms"):
         assert getattr(quick, table) == getattr(report, table), table
     assert quick.coverage.events == report.coverage.events
 
 
-def test_spark_submit_does_the_same(served: Served, reported: Reported, spark: SparkSession, out: Path) -> None:
+def test_spark_submit_does_the_same(
+    served: TrafficData, reported: WrittenReport, spark: SparkSession, out: Path
+) -> None:
     submitted = job("spark-submit", "cns_pipeline/jobs/ingest.py", "--data", served.data, "--out", out)
     assert submitted.returncode == 0, submitted.stderr
     events = read_for_report(spark, PipelinePaths(out), EVERYTHING)
@@ -117,14 +119,14 @@ def added(rows: Iterable[Figures]) -> dict[str, int]:
     return dict(sums)
 
 
-def by(ledger: Ledger, key_of: Callable[[Delivered], Hashable]) -> dict[Hashable, dict[str, int]]:
-    """By key. What matched nothing has no event, and no row."""
+def by(ledger: Ledger, key_of: Callable[[SubscriptionCounts], Hashable]) -> dict[Hashable, dict[str, int]]:
+    """The counts by key. A key without a match has no event, and no row."""
     keys = {key_of(one) for one in ledger.deliveries} - {None}
     rows = {key: of_targets([one for one in ledger.deliveries if key_of(one) == key]) for key in keys}
     return {key: row for key, row in rows.items() if row}
 
 
-def of_targets(deliveries: Iterable[Delivered]) -> dict[str, int]:
+def of_targets(deliveries: Iterable[SubscriptionCounts]) -> dict[str, int]:
     sums = Counter[str]()
     for one in deliveries:
         for name in ("attempts", "attempts_failed", "delivered", "dead_lettered", "dropped", "replayed"):
@@ -196,7 +198,7 @@ def check_usage(report: Report, ledger: Ledger) -> None:
     assert not sums[""]["published"] + sums[""]["deliveries"]
 
 
-def check_times(report: Report, served: Served) -> None:
+def check_times(report: Report, served: TrafficData) -> None:
     """The percentiles are within their accuracy of the exact ones of the events."""
     decode = msgspec.json.Decoder(Event | SegmentOpened | SegmentSealed).decode
     lines = [decode(line) for path in served.segments() for line in path.read_bytes().splitlines()]
@@ -213,7 +215,7 @@ def check_times(report: Report, served: Served) -> None:
     assert report.totals.success_share == report.totals.delivered / ended
 
 
-def check_files(reported: Reported) -> None:
+def check_files(reported: WrittenReport) -> None:
     with (reported.directory / "subscriptions.csv").open(newline="") as file:
         rows = {(row["topic"], row["subscription"]): int(row["attempts"]) for row in csv.DictReader(file)}
     assert rows == {(row.topic, row.name): row.figures.attempts for row in reported.report.subscriptions.rows}

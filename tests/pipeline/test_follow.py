@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from cns_pipeline.checkpoint import Checkpoint
 from cns_pipeline.follow import Follower
-from cns_pipeline.ingest import Ingested, IngestOptions, SegmentIngest, ingest
+from cns_pipeline.ingest import IngestOptions, IngestResult, SegmentIngest, ingest
 from cns_pipeline.location import located
 from cns_pipeline.paths import PipelinePaths
 from cns_pipeline.storage import Storage
@@ -37,7 +37,7 @@ def segment(segments: Path, number: int) -> Path:
     return write_segment(segments, "b", 2 * number + 1, [publish()] * 2)
 
 
-class Following:
+class FollowerThread:
     """A follower in a thread, and what it says. `wait(n)` waits for the n-th line."""
 
     def __init__(self, work: SegmentIngest) -> None:
@@ -72,11 +72,11 @@ class Following:
 
 
 @pytest.fixture
-def following() -> Iterator[Callable[[SegmentIngest], Following]]:
-    all_of_them: list[Following] = []
+def following() -> Iterator[Callable[[SegmentIngest], FollowerThread]]:
+    all_of_them: list[FollowerThread] = []
 
-    def start(work: SegmentIngest) -> Following:
-        all_of_them.append(Following(work))
+    def start(work: SegmentIngest) -> FollowerThread:
+        all_of_them.append(FollowerThread(work))
         return all_of_them[-1]
 
     yield start
@@ -90,7 +90,7 @@ def work_of(spark: SparkSession, segments: Path, out: Path) -> SegmentIngest:
 
 
 def test_segments_are_taken_as_they_are_sealed(
-    spark: SparkSession, segments: Path, out: Path, following: Callable[[SegmentIngest], Following]
+    spark: SparkSession, segments: Path, out: Path, following: Callable[[SegmentIngest], FollowerThread]
 ) -> None:
     one = following(work_of(spark, segments, out))
     for number in range(3):
@@ -106,14 +106,14 @@ def test_segments_are_taken_as_they_are_sealed(
 
 
 def test_a_stop_lets_the_batch_end_that_is_being_added(
-    spark: SparkSession, segments: Path, out: Path, following: Callable[[SegmentIngest], Following]
+    spark: SparkSession, segments: Path, out: Path, following: Callable[[SegmentIngest], FollowerThread]
 ) -> None:
     begun, told = threading.Event(), threading.Event()
 
     class WaitingIngest(SegmentIngest):
         """Adds its batch after the stop."""
 
-        def add(self, lines: DataFrame) -> Ingested:
+        def add(self, lines: DataFrame) -> IngestResult:
             begun.set()
             assert told.wait(200)
             return super().add(lines)
@@ -133,7 +133,7 @@ def test_a_new_query_goes_on_where_the_last_one_ended(
     spark: SparkSession,
     segments: Path,
     out: Path,
-    following: Callable[[SegmentIngest], Following],
+    following: Callable[[SegmentIngest], FollowerThread],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Its checkpoint then names only the segments that are still there."""
@@ -154,10 +154,10 @@ def test_a_new_query_goes_on_where_the_last_one_ended(
 
 
 def test_what_fails_in_spark_ends_it(
-    spark: SparkSession, segments: Path, out: Path, following: Callable[[SegmentIngest], Following]
+    spark: SparkSession, segments: Path, out: Path, following: Callable[[SegmentIngest], FollowerThread]
 ) -> None:
     class FailingIngest(SegmentIngest):
-        def add(self, lines: DataFrame) -> Ingested:
+        def add(self, lines: DataFrame) -> IngestResult:
             raise OSError("no space left on device")
 
     segment(segments, 0)

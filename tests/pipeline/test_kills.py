@@ -31,9 +31,9 @@ SEGMENTS, DATES = 4, 3
 LINES = DATES + 2
 """Lines of a segment, with its first and last."""
 STEPS = {"ingest": 28, "compact": 11}
-"""So many changes of files a victim makes, about; it is killed at one of them."""
+"""About how many changes of files a victim makes; it is killed at one of them."""
 MORE_S = 0.4
-"""It is killed up to so much later, as Spark writes meanwhile."""
+"""The longest random delay of a kill, as Spark writes meanwhile."""
 VICTIM_S = 300.0
 LATER_MS = AT_MS * 2
 """Long after any reader ended that began before a compaction."""

@@ -12,21 +12,21 @@ from cns_pipeline.paths import PipelinePaths
 from cns_pipeline.period import DAY_MS, EVERYTHING, WEEK_MS, Period
 from cns_pipeline.quick.figures import quick_report, report_of_files
 from tests.pipeline.random_notifications import random_log
-from tests.pipeline.report_oracle import Numbered, oracles, table_rows
+from tests.pipeline.report_oracle import NumberedEvent, oracles, table_rows
 from tests.pipeline.segments import event_line
 
 DAY = Period(20_000 * DAY_MS, 20_001 * DAY_MS)
 TABLES = ("topics", "subscriptions", "endpoints", "protocols", "accounts")
 
 
-def log_of(seed: int) -> list[Numbered]:
+def log_of(seed: int) -> list[NumberedEvent]:
     """Messages around the limits of the day and of the day a week before."""
     before = random_log(seed, DAY.since_ms - WEEK_MS - 3_600_000, DAY.until_ms - WEEK_MS + 3_600_000, 150)
     present = random_log(seed + 1, DAY.since_ms - 3_600_000, DAY.until_ms + 3_600_000, 400)
-    return [*before, *[Numbered(boot=f"{one.boot}-2", sequence=one.sequence, event=one.event) for one in present]]
+    return [*before, *[NumberedEvent(boot=f"{one.boot}-2", sequence=one.sequence, event=one.event) for one in present]]
 
 
-def parquet_files(directory: Path, log: list[Numbered]) -> list[str]:
+def parquet_files(directory: Path, log: list[NumberedEvent]) -> list[str]:
     """The events as files of a table, partitioned by event."""
     lines = directory / "lines.json"
     lines.write_bytes(b"".join([event_line(one.boot, one.sequence, one.event) for one in log]))
@@ -55,7 +55,7 @@ def test_the_figures_equal_the_oracle(tmp_path: Path, period: Period, seed: int)
     assert report.coverage.events == len(present.events)
     times = [one.event.at_ms for one in present.numbered]
     assert (report.first_ms, report.last_ms) == (min(times), max(times))
-    assert report.totals.duplicates > 0 < report.totals.replayed  # the log has all that is counted
+    assert report.totals.duplicates > 0 < report.totals.replayed  # the log has both kinds
     assert report.totals.pending
     assert report.totals.filtered
 

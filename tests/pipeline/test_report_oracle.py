@@ -20,7 +20,7 @@ from cns_pipeline.storage import Storage
 from cns_pipeline.transforms.parse import parse_lines
 from tests.pipeline import report_oracle_tables
 from tests.pipeline.random_notifications import random_log
-from tests.pipeline.report_oracle import Numbered, Oracle, oracles, rounded, table_rows
+from tests.pipeline.report_oracle import NumberedEvent, Oracle, oracles, rounded, table_rows
 from tests.pipeline.segments import event_line
 
 DAY = Period(20_000 * DAY_MS, 20_001 * DAY_MS)
@@ -34,19 +34,19 @@ LINES = StructType([StructField("value", StringType()), StructField("file", Stri
 pytestmark = pytest.mark.timeout(600)
 
 
-def events_of(spark: SparkSession, log: list[Numbered]) -> DataFrame:
+def events_of(spark: SparkSession, log: list[NumberedEvent]) -> DataFrame:
     lines = [event_line(one.boot, one.sequence, one.event).decode().strip() for one in log]
     return parse_lines(spark.createDataFrame([(line, "f") for line in lines], LINES))
 
 
-def day_and_week_before(seed: int) -> list[Numbered]:
+def day_and_week_before(seed: int) -> list[NumberedEvent]:
     """Messages around the limits of the day and of the day a week before; numbers go on from one to the next."""
     before = random_log(seed, DAY.since_ms - WEEK_MS - 3_600_000, DAY.until_ms - WEEK_MS + 3_600_000, 60)
     last: dict[str, int] = defaultdict(int)
     for one in before:
         last[one.boot] = max(last[one.boot], one.sequence)
     present = random_log(seed + 1, DAY.since_ms - 3_600_000, DAY.until_ms + 3_600_000, 250)
-    later = [Numbered(boot=one.boot, sequence=last[one.boot] + one.sequence, event=one.event) for one in present]
+    later = [NumberedEvent(boot=one.boot, sequence=last[one.boot] + one.sequence, event=one.event) for one in present]
     return [*before, *later]
 
 
@@ -103,7 +103,7 @@ def check_figures(report: Report, present: Oracle, before: Oracle | None) -> Non
         assert sum(bucket.figures.attempts for bucket in report.buckets) == report.totals.attempts
 
 
-def check_coverage(report: Report, log: list[Numbered], present: Oracle, period: Period) -> None:
+def check_coverage(report: Report, log: list[NumberedEvent], present: Oracle, period: Period) -> None:
     assert report.coverage.events == len(present.events)
     unknown = 0
     for boot in {one.boot for one in present.numbered}:

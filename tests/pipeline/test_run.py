@@ -27,7 +27,7 @@ pytestmark = pytest.mark.timeout(600)  # whole reports, also on a busy machine
 
 @pytest.fixture
 def arguments(tmp_path: Path) -> Arguments:
-    """Of a data directory with a message that was published just now."""
+    """The arguments of a data directory with a message that was published just now."""
     now_ms = Clock().real_ms()
     write_segment(tmp_path / "events", "b", 1, [publish(at_ms=now_ms)], at_ms=now_ms)
     return make_arguments(tmp_path, None, None)
@@ -49,7 +49,7 @@ def test_archives_are_copied_and_kept_as_the_archive_command_was_told(
     old = messages(topic, range(1), now_ms - (KEPT_DAYS + 10) * DAY_MS)
     append(tmp_path, topic, old)
     for path in out.glob("archive/topic=*/_manifest.json"):
-        path.unlink()  # as if nothing had been read yet
+        path.unlink()  # as if no segment had been read yet
     archive.run(arguments, archive.store_place(tmp_path), archive.ArchiveOptions(keep_days=0))
     assert len(table_rows(out)) == 31
     assert job.run(arguments).exit_code == 0

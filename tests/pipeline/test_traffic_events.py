@@ -26,8 +26,8 @@ from cns_common.events.schema import (
     RequestsCounted,
     SegmentSealed,
 )
-from tests.pipeline.conftest import Served
-from tests.pipeline.ledger import Delivered, QueueUse, Requests
+from tests.pipeline.conftest import TrafficData
+from tests.pipeline.ledger import QueueUse, Requests, SubscriptionCounts
 
 Kind = TypeVar("Kind", bound=msgspec.Struct)
 NOTIFICATION = "Notification"
@@ -36,7 +36,7 @@ pytestmark = [pytest.mark.timeout(300), pytest.mark.slice]  # the service, on a 
 
 
 @pytest.fixture(scope="module")
-def events(served: Served) -> list[Event]:
+def events(served: TrafficData) -> list[Event]:
     decode = msgspec.json.Decoder(Event | SegmentSealed).decode
     lines = [line for path in served.segments() for line in path.read_bytes().splitlines()[1:]]
     return [event for event in map(decode, lines) if not isinstance(event, SegmentSealed)]
@@ -48,15 +48,15 @@ def of(events: list[Event], kind: type[Kind], **members: object) -> Iterator[Kin
             yield event
 
 
-def test_each_subscription(served: Served, events: list[Event]) -> None:
+def test_each_subscription(served: TrafficData, events: list[Event]) -> None:
     expected = {(each.topic, each.subscription): each for each in served.ledger.deliveries}
     found = {key: seen(events, each) for key, each in expected.items()}
-    assert found == {key: replace(each, matched=0) for key, each in expected.items()}  # that is known by topic
+    assert found == {key: replace(each, matched=0) for key, each in expected.items()}  # matches are known by topic only
     named = {(event.topic, event.subscription) for event in of(events, DeliveryAttempted, message_type=NOTIFICATION)}
     assert named <= expected.keys()
 
 
-def seen(events: list[Event], expected: Delivered) -> Delivered:
+def seen(events: list[Event], expected: SubscriptionCounts) -> SubscriptionCounts:
     mine: dict[str, Any] = {"topic": expected.topic, "subscription": expected.subscription}
     mine["message_type"] = NOTIFICATION
     attempts = list(of(events, DeliveryAttempted, **mine, replayed=False))
@@ -69,7 +69,7 @@ def seen(events: list[Event], expected: Delivered) -> Delivered:
     ends: list[DeliveryAttempted | DeliveryDelivered | DeliveryDeadLettered] = [*attempts, *delivered, *buried]
     assert {event.protocol for event in ends} <= {expected.protocol}
     assert {event.endpoint for event in ends} <= {expected.endpoint}
-    return Delivered(
+    return SubscriptionCounts(
         topic=expected.topic,
         subscription=expected.subscription,
         protocol=expected.protocol,
@@ -84,7 +84,7 @@ def seen(events: list[Event], expected: Delivered) -> Delivered:
     )
 
 
-def test_each_topic(served: Served, events: list[Event]) -> None:
+def test_each_topic(served: TrafficData, events: list[Event]) -> None:
     for topic, published in served.ledger.topics.items():
         accepted = list(of(events, PublishAccepted, topic=topic))
         assert len({event.message_id for event in accepted}) == published.accepted
@@ -104,13 +104,13 @@ def matches(events: list[Event], topic: str, *, replayed: bool) -> Iterator[Noti
     return of(events, NotificationMatched, topic=topic, replayed=replayed)
 
 
-def test_each_matched_notification_ends(served: Served) -> None:
+def test_each_matched_notification_ends(served: TrafficData) -> None:
     """Nothing is pending: what was matched was delivered, dead-lettered or dropped."""
     ledger = served.ledger
     assert ledger.total("matched") == ledger.total("delivered", "dead_lettered", "dropped")
 
 
-def test_failures_and_ends(served: Served, events: list[Event]) -> None:
+def test_failures_and_ends(served: TrafficData, events: list[Event]) -> None:
     failed = of(events, DeliveryAttempted, outcome="failed")
     assert Counter([(event.cause, event.status, event.phase) for event in failed]) == served.ledger.failures
     drops = of(events, NotificationDropped, message_type=NOTIFICATION)
@@ -126,13 +126,13 @@ def test_failures_and_ends(served: Served, events: list[Event]) -> None:
     assert Counter(ends) == served.ledger.ended_after + replays
 
 
-def test_a_direct_publish_names_its_account(served: Served, events: list[Event]) -> None:
+def test_a_direct_publish_names_its_account(served: TrafficData, events: list[Event]) -> None:
     direct = [event for event in events if isinstance(event, DeliveryAttempted | DeliveryDelivered)]
     assert {event.account for event in direct if not event.topic} == {served.ledger.account}
     assert {event.account for event in direct if event.topic} == {""}
 
 
-def test_the_requests_of_the_account(served: Served, events: list[Event]) -> None:
+def test_the_requests_of_the_account(served: TrafficData, events: list[Event]) -> None:
     found: dict[tuple[str, str], Requests] = {}
     for event in of(events, RequestsCounted, account=served.ledger.account):
         count = found.setdefault((event.service, event.operation), Requests())
@@ -146,7 +146,7 @@ def test_the_requests_of_the_account(served: Served, events: list[Event]) -> Non
     assert sum([event.requests for event in confirmed]) == served.ledger.confirmations
 
 
-def test_queues_reconcile(served: Served, events: list[Event]) -> None:
+def test_queues_reconcile(served: TrafficData, events: list[Event]) -> None:
     """Messages in less messages out equal the queues' contents and their last depth."""
     found: dict[str, QueueUse] = {}
     depths: dict[str, tuple[int, int, int]] = {}
@@ -164,7 +164,7 @@ def test_queues_reconcile(served: Served, events: list[Event]) -> None:
     assert {arn: sum(depth) for arn, depth in depths.items()} == {arn: use.depth for arn, use in used.items()}
 
 
-def test_metrics_of_queues_reconcile(served: Served) -> None:
+def test_metrics_of_queues_reconcile(served: TrafficData) -> None:
     used = {arn: use for arn, use in served.ledger.queues.items() if use != QueueUse()}
     assert {arn: actions(served.samples, arn) for arn in used} == used
 
@@ -175,5 +175,5 @@ def actions(samples: Mapping[tuple[str, frozenset[str]], float], arn: str) -> Qu
         if name == "cns_queue_messages_total" and f'queue="{arn}"' in labels:
             (action,) = [label.split('"')[1] for label in labels if label.startswith("action=")]
             totals[action] += int(value)
-    del totals["received_again"]  # a part of what was received
+    del totals["received_again"]  # included in the number of received messages
     return QueueUse(**totals)

@@ -13,7 +13,7 @@ from tests.acceptance.endpoints import Endpoint
 from tests.acceptance.service import Service
 from tests.acceptance.sns.test_replay import MONTH, becomes, beginning, replay, window
 from tests.acceptance.topics import Topic
-from tests.pipeline.ledger import Delivered, Ledger, attribute_bytes, text_bytes
+from tests.pipeline.ledger import Ledger, SubscriptionCounts, attribute_bytes, text_bytes
 from tests.pipeline.queue_traffic import DONE_S, QueueTraffic
 from tests.waiting import wait_until
 
@@ -42,7 +42,7 @@ class Traffic:
         self._receiver = receiver
         self._sns = self.ledger.count_calls(service.client("sns"))
         self._queues = QueueTraffic(self.ledger.count_calls(service.client("sqs")), self.ledger)
-        self._bodies: list[tuple[Delivered, Callable[[], int]]] = []
+        self._bodies: list[tuple[SubscriptionCounts, Callable[[], int]]] = []
 
     def run(self) -> Ledger:
         self._leave_a_topic()
@@ -188,7 +188,7 @@ class Traffic:
         self._sns.publish(PhoneNumber="+15550100", Message=text)
         published = self.ledger.published("")
         published.accepted, published.accepted_bytes = 1, len(text)
-        sent = Delivered(topic="", subscription="", protocol="sms", endpoint="", size_bytes=len(text))
+        sent = SubscriptionCounts(topic="", subscription="", protocol="sms", endpoint="", size_bytes=len(text))
         self.ledger.deliveries.append(sent)
         self._all_delivered(sent, 1)
 
@@ -200,20 +200,20 @@ class Traffic:
         self.ledger.published(arn)
         return Topic(self._sns, arn)
 
-    def _subscribed_queue(self, topic: Topic, *, fifo: bool = False, **attributes: str) -> Delivered:
+    def _subscribed_queue(self, topic: Topic, *, fifo: bool = False, **attributes: str) -> SubscriptionCounts:
         queue = self._queues.create(topic.arn, fifo=fifo)
         arn = topic.subscribe("sqs", queue, **attributes)
-        subscribed = Delivered(topic=topic.arn, subscription=arn, protocol="sqs", endpoint=queue)
+        subscribed = SubscriptionCounts(topic=topic.arn, subscription=arn, protocol="sqs", endpoint=queue)
         self.ledger.deliveries.append(subscribed)
         if "RawMessageDelivery" not in attributes:
             self._bodies.append((subscribed, lambda: self._queues.take_all(queue)))
         return subscribed
 
-    def _http(self, topic: Topic, endpoint: Endpoint, retries: dict[str, int], **attributes: str) -> Delivered:
+    def _http(self, topic: Topic, endpoint: Endpoint, retries: dict[str, int], **attributes: str) -> SubscriptionCounts:
         terms = {"DeliveryPolicy": json.dumps({"healthyRetryPolicy": retries})}
         arn = topic.subscribe("http", endpoint.url, **terms, **attributes)
         host = self._receiver.removeprefix("http://")
-        subscribed = Delivered(topic=topic.arn, subscription=arn, protocol="http", endpoint=host)
+        subscribed = SubscriptionCounts(topic=topic.arn, subscription=arn, protocol="http", endpoint=host)
         self.ledger.deliveries.append(subscribed)
         self.ledger.confirmations += 1
         self._bodies.append((subscribed, lambda: _accepted_bytes(endpoint)))
@@ -226,14 +226,14 @@ class Traffic:
         published.accepted += 1
         published.accepted_bytes += len(text.encode()) + attribute_bytes(attributes)
 
-    def _all_delivered(self, subscribed: Delivered, n: int) -> None:
+    def _all_delivered(self, subscribed: SubscriptionCounts, n: int) -> None:
         """`n` messages were matched and delivered by their first attempts."""
         subscribed.matched = subscribed.attempts = subscribed.delivered = n
         self.ledger.ended_after[("delivered", 1)] += n
         if subscribed.protocol == "sqs":
             self.ledger.queue(subscribed.endpoint).sent += n
 
-    def _fail(self, subscribed: Delivered, *phases: str, status: int = 500) -> None:
+    def _fail(self, subscribed: SubscriptionCounts, *phases: str, status: int = 500) -> None:
         subscribed.attempts_failed += len(phases)
         self.ledger.failures.update([("status", status, phase) for phase in phases])
 

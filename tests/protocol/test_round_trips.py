@@ -110,7 +110,7 @@ def test_what_a_query_result_has_not_is_absent(service: ServiceName, operation: 
 def parsed(protocol: str, body: bytes, operation: OperationModel) -> dict[str, Any]:
     """The answer as a client parses it, without the metadata."""
     response = {"status_code": 200, "headers": {}, "body": body}
-    shape: Any = operation.output_shape  # None is parsed, too
+    shape: Any = operation.output_shape  # an operation without output has None
     answer: dict[str, Any] = create_parser(protocol).parse(response, shape)
     if protocol == "query":
         assert answer["ResponseMetadata"]["RequestId"] == "r-1"

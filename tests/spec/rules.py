@@ -19,9 +19,9 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     part: str
     says: str
     on: tuple[str, ...] = ()
-    untested: str = ""  # why no test shows it
-    differs: str = ""  # what is done here instead, on purpose
-    service: str = ""  # by its table's name
+    untested: str = ""  # the reason why no test shows it
+    differs: str = ""  # the intended difference of this implementation
+    service: str = ""  # the service that its table names
 
 
 class _Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -10,12 +10,15 @@ from typing import Generic, Protocol, TypeVar
 from cns_backend.stores.contract import Lease, LeaseStore
 from cns_common.clock import Clock
 from cns_common.ids import hex_id
+from cns_common.task_cancellation import cancel_and_wait
 
 LEASE_MS = 15_000
-"""Another worker takes over the tasks of a dead one after so long."""
+"""The life of a lease: after it another worker takes over the tasks of a dead one."""
 RENEW_INTERVAL_S = 5.0
 TRIGGER_GRACE_S = 5.0
-"""The longest time that a run that was asked for may take to begin."""
+"""How long a run that was asked for may take to begin; then this worker runs the task itself."""
+STEP_S_MAX = 5.0
+"""The time of a step at the end of the worker. A step that is cut off is repeated by another worker."""
 
 
 class RecordedTask(Protocol):
@@ -65,7 +68,7 @@ class TaskKind(Protocol[Task]):
 
 
 Trigger = Callable[[str, str], bool]
-"""Asks for a run of a task, by its kind and id. False: nobody can be asked now."""
+"""Requests a run of a task, by its kind and id. False: no run can be requested now."""
 
 
 class LeasedTaskRunner(Generic[Task]):
@@ -128,10 +131,11 @@ class LeasedTaskRunner(Generic[Task]):
         return ran
 
     async def close(self) -> None:
-        """Let each task end its step; another worker continues it."""
+        """Let each task end its step, within `STEP_S_MAX`; another worker continues it."""
         self._stopping.set()
         if self._running:
-            await asyncio.wait(self._running.values())
+            await asyncio.wait(self._running.values(), timeout=STEP_S_MAX)
+            await cancel_and_wait([*self._running.values()])
 
     async def _start(self, task: Task) -> asyncio.Task[float] | None:
         """Run it unless another worker has its lease."""

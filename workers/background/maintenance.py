@@ -15,7 +15,7 @@ TASK = "maintenance"
 EVERYTHING = "everything"
 """The one part of the task."""
 LEASE_MS = 15_000
-"""Renewed before each step. Another worker takes over the work of a dead one after so long."""
+"""The life of the lease, which is renewed before each step: after it another worker takes over from a dead one."""
 ROWS_PER_STEP = 500
 STEPS_PER_RUN_MAX = 100
 STEP_INTERVAL_S = 0.02

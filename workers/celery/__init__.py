@@ -27,7 +27,7 @@ from workers.celery.pipeline import PipelineProcess
 from workers.celery.queues import TASKS
 
 CONFIRMATIONS_S = 3_600.0
-"""They expire after 48 hours."""
+"""The interval at which beat has unconfirmed subscriptions removed, which expire after 48 hours."""
 TASKS_AT_ONCE = 16
 """Move tasks and replays that a worker runs for Celery at once; its loops run more."""
 LOCAL_BROKER = "redis://127.0.0.1:6379/0"

@@ -25,6 +25,7 @@ from cns_common.configuration.settings import Settings, load_settings, unread_se
 from cns_common.errors import OutcomeUnknown, StartError, StoreUnavailable
 from cns_common.process.cpu_affinity import pinned_to_one_core
 from cns_common.process.gc_tuning import short_gc_pauses
+from cns_common.process.stop_limit import STOP_S_MAX, end_within
 from workers.celery.queues import queues_of
 from workers.celery.triggers import TaskTriggers
 from workers.worker import Worker
@@ -152,4 +153,5 @@ class WorkerHost:
 
     def _stop_working(self) -> None:
         if not self._until.done():
+            end_within(STOP_S_MAX)
             self._until.set_result(None)

@@ -40,7 +40,7 @@ def maintenance(task: Any) -> None:
 
 @shared_task(name=CONFIRMATIONS, bind=True)
 def confirmations(task: Any) -> None:
-    """Remove subscriptions that nobody confirmed in time, unless another worker does."""
+    """Remove subscriptions that were not confirmed in time, unless another worker does."""
     _report(task, _ask(task, lambda role: role.confirmations.run()))
 
 

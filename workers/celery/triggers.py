@@ -16,13 +16,13 @@ WAITING_MAX = 100
 EXPIRES_S = 60
 """Beat's next sweep sends it again."""
 AWAY_S = 30.0
-"""After a failure nothing is sent for so long: meanwhile the worker's loops run what they find."""
+"""After a failure nothing is sent for this long: meanwhile the worker's loops run the tasks that they find."""
 
 log = structlog.get_logger(__name__)
 
 
 class TaskTriggers:
-    """Its thread sends. The broker may be away or silent: whoever asks does not wait."""
+    """Sends tasks from a thread of its own: the broker may be away or silent, and callers must not wait for it."""
 
     def __init__(self, app: Celery) -> None:
         self._app = app

@@ -9,18 +9,19 @@ due at about the same time are settled together.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Coroutine, Sequence
 from functools import partial
 from math import floor
 
 from cns.delivery.jobs import TARGETS_MAX, group_of
 from cns.delivery.target import Target
-from cns.endpoints.outcome import Outcome
+from cns.endpoints.outcome import Failed, Outcome
 from cns.queue_port.contract import NewJob
 from cns_common.process.kill_points import JOB_CONTINUED, JOB_DELIVERED, JOB_REFERRED, JOB_SETTLED
 from workers.consumers.delivery_context import DeliveryContext
 from workers.consumers.job_attempts import JobAttempts
 from workers.consumers.job_order import JobOrder, JobTurn
+from workers.consumers.lease_renewal import with_renewals
 from workers.consumers.outcome_handler import OutcomeHandler
 from workers.consumers.running_jobs import RunningJobs
 from workers.delivery.channels import Channels
@@ -32,12 +33,14 @@ from workers.jobs.settlement import JobOutcome, JobSettlement, SettlementKillPoi
 LEASE_MS = 30_000
 RENEW_S = 10.0
 PARK_AFTER_S = 0.2
-"""Less than `OVERDUE_S`: the jobs of one second whose endpoints hang are more than may be busy at once."""
+"""A job whose sends are unanswered for this long counts as parked. It is less than `OVERDUE_S`: the jobs received
+within a second whose endpoints hang are more than may be busy at once."""
 SETTLE_AFTER_S = 0.75
 """From the first unsettled result: the settlement is written within a second of it."""
 SETTLE_AFTER_RESULTS = 25
 SETTLE_TOGETHER_S = 0.02
-"""A settlement alone wakes two processes and takes a commit."""
+"""Jobs that are due within this time are settled together: a settlement wakes two processes and takes a commit,
+whatever its size."""
 JOBS_A_RECEIVE = 10
 JOBS_AT_ONCE_MAX = 200
 WAIT_S = 20.0
@@ -76,8 +79,8 @@ class Consumer:
         try:
             if not await self._context.quarantine.intercept(self._queue, received.leased, topic):
                 attempts = JobAttempts(received, self._context, self._channels)
-                park = self._running.park
-                await JobDelivery(attempts, self._admission, self._outcomes, self._settlement, turn, park).run()
+                running = self._running
+                await JobDelivery(attempts, self._admission, self._outcomes, self._settlement, turn, running).run()
         finally:
             turn.end()
 
@@ -85,7 +88,7 @@ class Consumer:
 class JobDelivery:
     """One job, from its lease to its settlement.
 
-    Its sends begin when its `turn` has come. It calls `park` when it only waits for slow answers.
+    Its sends begin when its `turn` has come. It is parked when it only waits for slow answers.
     """
 
     def __init__(
@@ -95,14 +98,14 @@ class JobDelivery:
         outcomes: OutcomeHandler,
         settlement: JobSettlement,
         turn: JobTurn,
-        park: Callable[[], None],
+        running: RunningJobs,
     ) -> None:
         self._attempts = attempts
         self._admission = admission
         self._outcomes = outcomes
         self._settlement = settlement
         self._turn = turn
-        self._park = park
+        self._running = running
         self._parked = False
         self._remaining: dict[str, None] = {}  # targets that are not settled, by ARN
         self._unanswered = 0
@@ -132,6 +135,8 @@ class JobDelivery:
     def _start(self, target: Target) -> None:
         if self._attempts.is_held(target):
             attempt = self._admission.defer(Deferral.PAUSED)
+        elif self._attempts.received.crashed:
+            attempt = self._attempts.start_now(target)  # from a lane, each crash would bring it back here
         elif target.receives_per_second is None:
             attempt = self._attempts.start(target, self._admission)
         else:
@@ -158,7 +163,7 @@ class JobDelivery:
         if self._parked or not await self._is_due_within(PARK_AFTER_S):
             if not self._parked:
                 self._parked = True
-                self._park()
+                self._running.park()
             await self._is_due_within(RENEW_S)
         self._is_due = False
 
@@ -174,16 +179,34 @@ class JobDelivery:
 
     async def _settle_results(self, lease_ms: int) -> None:
         """Settle what has been answered. A lease of 0 ms gives back the rest."""
-        outcomes = [(target, attempt.result()) for target, attempt in self._results]
-        self._results = []
-        new_jobs: list[NewJob] = []
+        results, self._results = self._results, []
+        new_jobs = await self._follow_ups(results)
         remaining = dict(self._remaining)
-        for target, outcome in outcomes:
-            new_job = await self._follow_up(target, outcome)
-            if new_job is not None:
-                new_jobs.append(new_job)
+        for target, _ in results:
             remaining.pop(target.arn, None)
         await self._settle(new_jobs, remaining, lease_ms)
+
+    async def _follow_ups(self, results: Sequence[tuple[Target, AdmittedAttempt]]) -> list[NewJob]:
+        """Those that may go to a dead-letter queue are handled side by side: it may be as slow as any endpoint."""
+        new_jobs: list[NewJob | None] = []
+        slow: list[Coroutine[None, None, NewJob | None]] = []
+        for target, attempt in results:
+            if len(self._remaining) > 1 and (error := attempt.exception()) is not None:
+                new_jobs.append(self._after_crash(target, error))
+                continue
+            outcome = attempt.result()  # raises if it crashed: the job has no other target
+            if isinstance(outcome, Failed) and target.dead_letter_arn:
+                slow.append(self._follow_up(target, outcome))
+            else:
+                new_jobs.append(await self._follow_up(target, outcome))
+        if slow:
+            new_jobs += await with_renewals(asyncio.gather(*slow), self._renew, RENEW_S)
+        return [new_job for new_job in new_jobs if new_job is not None]
+
+    def _after_crash(self, target: Target, error: BaseException) -> NewJob:
+        """A target that crashes costs the others of the job nothing."""
+        self._running.report(error)
+        return self._attempts.after_crash(target)
 
     async def _follow_up(self, target: Target, outcome: Outcome | Deferral) -> NewJob | None:
         if isinstance(outcome, Deferral):
@@ -195,10 +218,15 @@ class JobDelivery:
         """Settle the job without attempts."""
         new_jobs: list[NewJob] = []
         for target in targets:
-            following = await self._outcomes.give_up(self._attempts, target, cause)
+            giving_up = self._outcomes.give_up(self._attempts, target, cause)
+            following = await with_renewals(giving_up, self._renew, RENEW_S)
             if following is not None:
                 new_jobs.append(self._attempts.redelivery(target, following))
         await self._settle(new_jobs, {}, LEASE_MS)
+
+    async def _renew(self) -> None:
+        renewal = self._settlement.renewal(self._attempts.received.leased.handle, LEASE_MS)
+        await self._settlement.settle([], [renewal])
 
     async def _settle(self, new_jobs: Sequence[NewJob], remaining: dict[str, None], lease_ms: int) -> None:
         """`self._remaining` shrinks only after the write: a job that is stopped before gives back all of them."""

@@ -8,12 +8,14 @@ its group and nothing else. The jobs behind it are given back. Groups of paused 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import TypeVar
 
 from cns.delivery import jobs
 from cns.delivery.jobs import Redelivery
 from cns.delivery.target import Target
-from cns.endpoints.outcome import Outcome
+from cns.endpoints.outcome import Failed
 from cns.queue_port.contract import Renewal
 from cns_common.errors import CnsError
 from cns_common.metrics.model import Sample
@@ -21,6 +23,7 @@ from cns_common.process.kill_points import FIFO_DELIVERED, FIFO_SETTLED
 from workers.consumers.consumer import SETTLE_AFTER_S
 from workers.consumers.delivery_context import DeliveryContext
 from workers.consumers.job_attempts import JobAttempts, NextAttempt
+from workers.consumers.lease_renewal import with_renewals
 from workers.consumers.outcome_handler import HELD_TOO_LONG, OutcomeHandler
 from workers.consumers.paused_groups import PausedGroups
 from workers.consumers.running_jobs import RunningJobs
@@ -35,12 +38,14 @@ WAIT_S = 20.0
 QUEUE = jobs.FIFO_ENDPOINT_JOBS
 KILL_POINTS = SettlementKillPoints(begun=FIFO_DELIVERED, settled=FIFO_SETTLED)
 
+Result = TypeVar("Result")
+
 
 class FifoConsumer:
     def __init__(self, context: DeliveryContext, channels: Channels) -> None:
         self._context = context
         self._channels = channels
-        self._receiver = JobReceiver(context.port, context.quarantine, context.clock)
+        self._receiver = JobReceiver(context.port, context.quarantine, context.clock, in_order=True)
         self._outcomes = OutcomeHandler(context, channels)
         self._settlement = JobSettlement(QUEUE, context.port, context.references, context.stats, KILL_POINTS)
         self._running = RunningJobs(QUEUE, context.stats, BATCHES_AT_ONCE_MAX)
@@ -70,17 +75,17 @@ class FifoConsumer:
                 await self._paused.note(target.arn, batch[0].leased, renewals[0].visible_in_ms)
                 return
             batch = await self._paused.write_off_leases(batch, target, LEASE_MS)
-        left: list[JobAttempts] = []
-        for received in batch:
-            attempts = JobAttempts(received, self._context, self._channels)
-            expected = received.failures + received.returns
-            is_held = target is not None and self._paused.is_held(received, target)
-            if is_held or not await self._context.quarantine.intercept(
-                QUEUE, received.leased, attempts.events.topic, expected=expected
-            ):
-                left.append(attempts)
-        if left:
-            await FifoBatch(left, self._context, self._outcomes, self._settlement, self._paused).run()
+        attempts = [JobAttempts(received, self._context, self._channels) for received in batch]
+        intercept = partial(self._intercept, target)
+        await FifoBatch(attempts, self._context, self._outcomes, self._settlement, self._paused, intercept).run()
+
+    async def _intercept(self, target: Target | None, job: JobAttempts) -> bool:
+        """Quarantine the job if it was leased too often, which it may be while it is held."""
+        received = job.received
+        if target is not None and self._paused.is_held(received, target):
+            return False
+        expected = received.failures + received.returns
+        return await self._context.quarantine.intercept(QUEUE, received.leased, job.events.topic, expected=expected)
 
 
 class FifoBatch:
@@ -93,8 +98,11 @@ class FifoBatch:
         outcomes: OutcomeHandler,
         settlement: JobSettlement,
         paused: PausedGroups,
+        intercept: Callable[[JobAttempts], Awaitable[bool]],
     ) -> None:
+        """`intercept` is asked just before a job begins: a job that ends the process takes no other into quarantine."""
         self._left = list(batch)
+        self._intercept = intercept
         self._clock = context.clock
         self._outcomes = outcomes
         self._settlement = settlement
@@ -107,6 +115,9 @@ class FifoBatch:
         try:
             while self._left and self._clock.now_ms() < self._leased_until_ms:  # later another worker may have the rest
                 job = self._left[0]
+                if await self._intercept(job):
+                    del self._left[0]
+                    continue
                 target = next(iter(await job.load()), None)
                 if target is not None and self._paused.is_held(job.received, target) and job.is_held(target):
                     await self._hold(target)
@@ -126,26 +137,28 @@ class FifoBatch:
         except CnsError:  # a store is away, which is no reason to repeat what was sent before
             await self._settle_done()
             raise
+        except Exception:  # the first job keeps its lease, and its group waits: after LEASES_MAX it is quarantined
+            await self._settle(self._returns())
+            raise
 
     async def _attempt(self, job: JobAttempts, target: Target) -> NextAttempt | None:
         """Returns None when the job's target is done with."""
         if job.received.ended:
-            return await self._outcomes.give_up(job, target, job.received.ended)
+            return await self._ended(self._outcomes.give_up(job, target, job.received.ended))
         if job.is_held(target):
-            return await self._outcomes.give_up(job, target, HELD_TOO_LONG)
-        outcome = await self._outcome(job.start_now(target))
+            return await self._ended(self._outcomes.give_up(job, target, HELD_TOO_LONG))
+        outcome = await self._ended(job.start_now(target))
         job.events.report_attempt(target, outcome)
+        if isinstance(outcome, Failed):
+            return await self._ended(self._outcomes.handle(job, target, outcome))
         return await self._outcomes.handle(job, target, outcome)
 
-    async def _outcome(self, attempt: asyncio.Future[Outcome]) -> Outcome:
-        """Wait for one attempt. Meanwhile, settle the jobs before it and renew the leases."""
-        while not attempt.done():
-            await asyncio.wait([attempt], timeout=SETTLE_AFTER_S)
-            if not attempt.done():
-                await self._renew()
-        return attempt.result()
+    async def _ended(self, work: Awaitable[Result]) -> Result:
+        """Wait for an attempt or a dead letter."""
+        return await with_renewals(work, self._renew, SETTLE_AFTER_S)
 
     async def _renew(self) -> None:
+        """Settle the jobs that are done, and renew the leases of the others."""
         now_ms = self._clock.now_ms()
         await self._settle([self._settlement.renewal(job.received.leased.handle, LEASE_MS) for job in self._left])
         if now_ms < self._leased_until_ms:  # a lease that has run out does not come back
@@ -157,17 +170,17 @@ class FifoBatch:
         await self._paused.note(target.arn, self._left[0].received.leased, renewals[0].visible_in_ms)
 
     async def _give_back_until(self, following: NextAttempt) -> None:
-        """Hide the first job until its next attempt. Give back the others, marked as returned without one."""
-        first, *rest = [job.received for job in self._left]
+        """Hide the first job until its next attempt, and give back the others."""
+        first = self._left[0].received
         returns = first.returns + (following.failures == first.failures)  # no attempt was made
         body = jobs.encode(Redelivery(first.job, following.failures, following.first_ms, returns, following.ended))
-        renewal = self._settlement.renewal
-        await self._settle(
-            [
-                renewal(first.leased.handle, following.delay_ms, body),
-                *[renewal(each.leased.handle, 0, _returned_body(each)) for each in rest],
-            ]
-        )
+        renewal = self._settlement.renewal(first.leased.handle, following.delay_ms, body)
+        await self._settle([renewal, *self._returns()])
+
+    def _returns(self) -> list[Renewal]:
+        """Give back the jobs behind the first, marked as returned without an attempt."""
+        rest = [job.received for job in self._left[1:]]
+        return [self._settlement.renewal(each.leased.handle, 0, _returned_body(each)) for each in rest]
 
     async def _settle_done(self) -> None:
         if self._done:

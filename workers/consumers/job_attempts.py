@@ -167,6 +167,17 @@ class JobAttempts:
         body = self._single_target(target, following.failures, following.first_ms, following.ended)
         return NewJob(jobs.REDELIVERY, job_id, body, group_of(self.received.job), following.delay_ms)
 
+    def after_crash(self, target: Target | None = None) -> NewJob:
+        """The job that tries a target by itself after a crash, whatever the state of its endpoint: if it crashes again,
+        it keeps its lease and is quarantined in the end. None: the job has one target."""
+        job, received = self.received.job, self.received
+        job_id = received.leased.id
+        if target is not None and isinstance(job, EndpointJob):
+            job_id = f"{job_id}/{target.arn}"
+            job = EndpointJob(job.notification_id, job.topic, (target.arn,), job.inline)
+        body = jobs.encode(Redelivery(job, received.failures, received.first_attempt_ms, crashed=True))
+        return NewJob(jobs.REDELIVERY, f"{job_id}/crashed", body, group_of(job))
+
     def deferral(self, target: Target) -> NewJob:
         """The job for the target's lane. A throttled or paused subscription has its own lane, others share their
         endpoint's. A job may go from the endpoint's lane into a paused subscription's: its id is another one."""

@@ -8,7 +8,7 @@ there may be some; the jobs behind it cost nothing. An attempt that fails here b
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from math import ceil
 from typing import NamedTuple
@@ -17,8 +17,9 @@ import structlog
 
 from cns.delivery import jobs
 from cns.delivery.target import Target
-from cns.endpoints.outcome import Outcome
+from cns.endpoints.outcome import Failed, Outcome
 from cns.queue_port.contract import LeasedJob, Renewal
+from cns_common.errors import CnsError
 from cns_common.metrics.catalogue import LANES_WAITING, PAUSED_HEADS
 from cns_common.metrics.model import Sample
 from cns_common.process.kill_points import LANE_DELIVERED, LANE_SETTLED
@@ -26,6 +27,7 @@ from workers.consumers.consumer import SETTLE_AFTER_S
 from workers.consumers.delivery_context import DeliveryContext
 from workers.consumers.hidden_lanes import HeadDisplay, HiddenLanes
 from workers.consumers.job_attempts import JobAttempts, NextAttempt, lane_name
+from workers.consumers.lease_renewal import with_renewals
 from workers.consumers.outcome_handler import HELD_TOO_LONG, OutcomeHandler
 from workers.consumers.paused_heads import PausedHeads
 from workers.consumers.running_jobs import RunningJobs
@@ -41,12 +43,14 @@ PARK_AFTER_S = 0.05
 SHOW_EARLY_S = 0.5
 """A hidden head is shown early only if that gains more than this."""
 JOBS_A_RECEIVE_MAX = 10
-"""Fewer while endpoints have no room: the rest of a lane would be read, decoded and given back in vain."""
+"""Jobs that one receive takes; fewer while endpoints have no room, since most of a lane would be read, decoded and
+given back in vain."""
 BATCHES_AT_ONCE_MAX = 16
-"""Without those that only wait for answers. Deferred deliveries come back in waves, and must not delay those that are
-due now."""
+"""Batches that run at once, without those that only wait for answers. Deferred deliveries come back in waves, and must
+not delay those that are due now."""
 HELD_RECHECK_S = 60.0
-"""The lane of a paused subscription is looked at so often, and at once after the resumption: see `PausedHeads`."""
+"""The interval at which the lane of a paused subscription is looked at; it is also looked at when the subscription is
+resumed: see `PausedHeads`."""
 WAIT_S = 20.0
 QUEUE = jobs.LANES
 KILL_POINTS = SettlementKillPoints(begun=LANE_DELIVERED, settled=LANE_SETTLED, continued=LANE_SETTLED)
@@ -123,7 +127,7 @@ class LaneConsumer:
             self._show_lanes(block.key)
 
     def _show_lanes(self, key: str) -> None:
-        """The endpoint has room again, or it is known when it will."""
+        """Show the hidden lanes of an endpoint that has room again, or whose next try has a known time."""
         if handles := self._hidden.take(key):
             self._display.show(handles)
 
@@ -191,15 +195,17 @@ class LaneBatch:
         """Start attempts in order, until one has to wait. Returns why it has to."""
         while self._left:
             job = self._left[0]
-            target = next(iter(await job.load()), None)
-            if target is None:  # counted as a drop
-                self._done.append(JobOutcome(self._left.pop(0).received.leased.handle, job.stored_id))
+            target = await self._target(job)
+            if target is None:
+                del self._left[0]
             elif job.is_held(target):
                 held = await self._hold(job, target)
                 if held is not None:
                     return held
             elif job.is_late(target, self._context.clock.now_ms()):
-                await self._give_up(self._left.pop(0), target)
+                await self._give_up(job, target)
+                del self._left[0]
+                await self._renew_if_due()
             else:
                 block = await self._block(job, target)
                 if block is not NOT_BLOCKED:
@@ -207,12 +213,27 @@ class LaneBatch:
                 self._start(self._left.pop(0), target)
         return NOT_BLOCKED
 
+    async def _target(self, job: JobAttempts) -> Target | None:
+        """None when the job ends here: its target is gone, which is counted as a drop, or it cannot be loaded."""
+        try:
+            target = next(iter(await job.load()), None)
+        except CnsError:  # a store is away
+            raise
+        except Exception as error:  # noqa: BLE001  # logged by what it is handed to
+            self._redeliver_crashed(job, error)
+            return None
+        if target is None:
+            self._done.append(JobOutcome(job.received.leased.handle, job.stored_id))
+        return target
+
     async def _hold(self, job: JobAttempts, target: Target) -> LaneBlock | None:
         """Keep the head in the lane of its paused subscription. From the lane of an endpoint it goes there, and after
         `HELD_MS_MAX` to the dead-letter queue: then the next job is the head, and None is returned."""
         if job.is_held_too_long(self._context.clock.now_ms()):
-            following = await self._outcomes.give_up(job, target, HELD_TOO_LONG)
-            self._end(self._left.pop(0), target, following)
+            following = await self._followed(self._outcomes.give_up(job, target, HELD_TOO_LONG))
+            self._end(job, target, following)
+            del self._left[0]
+            await self._renew_if_due()
         elif job.received.leased.group == lane_name(target.arn):
             return LaneBlock(_now_s() + HELD_RECHECK_S, paused=target.arn)
         else:
@@ -254,27 +275,34 @@ class LaneBatch:
     async def _handle_answered(self) -> None:
         answered, self._answered = self._answered, []  # an attempt that is done may not have been recorded yet
         for attempt in answered:
-            job, target = self._open.pop(attempt)
+            job, target = self._open[attempt]
             if (error := attempt.exception()) is None:
                 await self._handle(job, target, attempt.result())
             else:
-                self._redeliver_crashed(job, target, error)
+                self._redeliver_crashed(job, error)
+            del self._open[attempt]
+            await self._renew_if_due()
 
     async def _handle(self, job: JobAttempts, target: Target, outcome: Outcome | Deferral) -> None:
         if isinstance(outcome, Deferral):  # the room it was admitted to is gone
             self._left.insert(0, job)
         else:
-            self._end(job, target, await self._outcomes.handle(job, target, outcome))
+            handling = self._outcomes.handle(job, target, outcome)
+            self._end(job, target, await (self._followed(handling) if isinstance(outcome, Failed) else handling))
 
-    def _redeliver_crashed(self, job: JobAttempts, target: Target, error: BaseException) -> None:
+    def _redeliver_crashed(self, job: JobAttempts, error: BaseException) -> None:
         """A job that crashes would hold up its lane. As a redelivery it is quarantined if it keeps crashing."""
-        log.error("lane.crashed", subscription=target.arn, exc_info=error)
+        log.error("lane.crashed", lane=job.received.leased.group, exc_info=error)
         self._context.stats.count_job_failure(QUEUE)
-        self._end(job, target, NextAttempt(job.received.failures, 0, job.first_attempt_ms(target)))
+        self._done.append(JobOutcome(job.received.leased.handle, job.stored_id, (job.after_crash(),)))
 
     async def _give_up(self, job: JobAttempts, target: Target) -> None:
         cause = "deadline_while_open" if target.receives_per_second is None else "deadline_while_throttled"
-        self._end(job, target, await self._outcomes.give_up(job, target, cause))
+        self._end(job, target, await self._followed(self._outcomes.give_up(job, target, cause)))
+
+    async def _followed(self, work: Awaitable[NextAttempt | None]) -> NextAttempt | None:
+        """Wait for what may be a dead letter."""
+        return await with_renewals(work, self._renew, RENEW_S)
 
     def _end(self, job: JobAttempts, target: Target, following: NextAttempt | None) -> None:
         new_jobs = () if following is None else (job.redelivery(target, following),)
@@ -286,10 +314,19 @@ class LaneBatch:
         return [*[job for job, _ in self._open.values()], *self._left]
 
     def _due_renewals(self) -> list[Renewal]:
-        if _now_s() - self._leased_s < RENEW_S:
-            return []
+        return [] if _now_s() - self._leased_s < RENEW_S else self._renewals()
+
+    def _renewals(self) -> list[Renewal]:
         self._leased_s = _now_s()
         return [self._settlement.renewal(job.received.leased.handle, LEASE_MS) for job in self._leased()]
+
+    async def _renew(self) -> None:
+        await self._settle(self._renewals())
+
+    async def _renew_if_due(self) -> None:
+        """The dead letters of a batch, one after another, may take longer than its leases."""
+        if renewals := self._due_renewals():
+            await self._settle(renewals)
 
     def _give_back(self, block: LaneBlock) -> list[Renewal]:
         """Hide the head, which hides the lane. The jobs behind it are given back."""

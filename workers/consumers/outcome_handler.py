@@ -15,7 +15,8 @@ from workers.consumers.retry_decision import End, judge
 from workers.delivery.channels import Channels
 
 DEAD_LETTER_RETRY_MS = 30_000
-"""After a dead-letter queue could not be reached: the target comes back for the queue, not for an attempt."""
+"""The delay after a dead-letter queue could not be reached: then the target comes back for that queue only, not for an
+attempt."""
 
 HELD_TOO_LONG = "deadline_while_paused"
 """The cause of a message whose subscription was paused until the message's time was over."""

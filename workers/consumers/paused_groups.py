@@ -24,14 +24,14 @@ from workers.jobs.receiver import ReceivedJob
 
 RECHECK_MS_MIN = 60_000
 RECHECK_MS_MAX = 300_000
-"""A group is looked at again after as long as its head has been held, within these bounds; or after down to half of
-that, so that groups that were held at once are not all looked at together."""
+"""Bounds of the time until a group is looked at again. It is as long as the group's head has been held, or shorter by
+up to a half, so that groups that were held at once are not all looked at together."""
 SPREAD_BY_MS = 100
-"""Jobs of so short a time are neighbours in the store, and are looked at together: that writes few pages."""
+"""Jobs stored within this time are neighbours in the store, and are looked at together: that writes few pages."""
 WAVE_MS = 5_000
-"""Looks come in waves of this distance: ten in one commit cost hardly more than one."""
+"""The distance between two waves of looks: ten looks in one commit cost hardly more than one."""
 GOLDEN_RATIO = 0.618034
-"""Its multiples, without their whole parts, are spread evenly."""
+"""The fractional parts of its multiples are spread evenly between 0 and 1."""
 
 
 class PausedGroups:

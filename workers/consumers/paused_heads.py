@@ -21,14 +21,14 @@ from workers.consumers.hidden_lanes import HeadDisplay
 READ_AT_ONCE = 100
 """Subscriptions in one read of the store."""
 READ_PAUSE_S = 0.2
-"""Between such reads, so that they take at most 500 subscriptions a second."""
+"""The pause between such reads, so that they read at most 500 subscriptions a second."""
 HANDLES_BYTES_MAX = 128 * 1024 * 1024
-"""The size of all handles that are kept: some 3 million of the embedded engine, more than a worker can look at before
-their times are over. Heads beyond it go on when they are looked at."""
+"""The most bytes of handles that are kept: some 3 million handles of the embedded engine, more than a worker can look
+at before their times are over. Further heads wait for their next look."""
 BUFFER_BYTES = 400
 """The size of a buffer without its handles."""
 WAVE_S = 5
-"""Handles whose heads become visible within this time are kept together."""
+"""Handles of heads that become visible within this time are kept together."""
 
 log = structlog.get_logger(__name__)
 

@@ -8,6 +8,7 @@ from collections.abc import Coroutine
 import structlog
 
 from cns_common.errors import CnsError
+from cns_common.task_cancellation import cancel_and_wait
 from workers.stats import Stats
 
 PARKED_MAX = 2_000
@@ -52,9 +53,7 @@ class RunningJobs:
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=grace_s)
         left = list(self._tasks)
-        for task in left:
-            task.cancel()
-        await asyncio.gather(*left, return_exceptions=True)
+        await cancel_and_wait(left)
         return len(left)
 
     def _update_room(self) -> None:
@@ -69,9 +68,12 @@ class RunningJobs:
         self._parked.discard(task)
         self._update_room()
         if not task.cancelled() and (error := task.exception()) is not None:
-            # its lease runs out and it comes back; after `LEASES_MAX` leases it is quarantined
-            self._stats.count_job_failure(self._queue)
-            if isinstance(error, CnsError):
-                log.warning("job.failed", queue=self._queue, error=str(error))
-            else:
-                log.error("job.crashed", queue=self._queue, exc_info=error)
+            self.report(error)  # its lease runs out and it comes back; after `LEASES_MAX` leases it is quarantined
+
+    def report(self, error: BaseException) -> None:
+        """Count and log the failure of a job, or of one of its targets."""
+        self._stats.count_job_failure(self._queue)
+        if isinstance(error, CnsError):
+            log.warning("job.failed", queue=self._queue, error=str(error))
+        else:
+            log.error("job.crashed", queue=self._queue, exc_info=error)

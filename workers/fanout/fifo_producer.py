@@ -39,7 +39,7 @@ class FifoProducer:
     def __init__(self, context: FanoutContext, archiver: Archiver) -> None:
         self._context = context
         self._archiver = archiver
-        self._receiver = JobReceiver(context.port, context.quarantine, context.clock)
+        self._receiver = JobReceiver(context.port, context.quarantine, context.clock, in_order=True)
         self._settlement = JobSettlement(QUEUE, context.port, context.references, context.stats, KILL_POINTS)
 
     async def step(self) -> None:
@@ -58,18 +58,22 @@ class FifoProducer:
         """Fan out the jobs of one group. Returns what is still to be settled."""
         unsettled: list[JobOutcome] = []
         waiting: list[Renewal] = []
-        for leased, job in group:
-            if await self._context.quarantine.intercept(QUEUE, leased, job.topic, expected=job.waits):
-                continue
-            fanned_out = None if waiting else await self._fan_out(leased, job)
-            if fanned_out is None:
-                waiting.append(self._later(leased, job))
-                continue
-            outcome, has_replays = fanned_out
-            unsettled.append(outcome)
-            if has_replays or sum(len(each.new_jobs) for each in unsettled) >= JOBS_A_SETTLEMENT:
-                await self._settle(unsettled)
-                unsettled = []
+        try:
+            for leased, job in group:
+                if await self._context.quarantine.intercept(QUEUE, leased, job.topic, expected=job.waits):
+                    continue
+                fanned_out = None if waiting else await self._fan_out(leased, job)
+                if fanned_out is None:
+                    waiting.append(self._later(leased, job))
+                    continue
+                outcome, has_replays = fanned_out
+                unsettled.append(outcome)
+                if has_replays or sum(len(each.new_jobs) for each in unsettled) >= JOBS_A_SETTLEMENT:
+                    await self._settle(unsettled)
+                    unsettled = []
+        except Exception:  # a job that crashes, or that cannot be read now, does not hold up those before it
+            await self._settle(unsettled)
+            raise
         if waiting:
             await self._settle(unsettled)
             unsettled = []

@@ -7,6 +7,7 @@ from cns_backend.stores.contract import DELIVERY, REDELIVERY, OpenBreaker
 from cns_backend.urls import base_url
 from cns_common.configuration.settings import Settings
 from cns_common.metrics.model import Sample
+from cns_common.task_cancellation import wait_at_most
 from workers.consumers.consumers import Consumers
 from workers.consumers.delivery_context import DeliveryContext
 from workers.consumers.notification_cache import NotificationCache
@@ -19,9 +20,11 @@ from workers.delivery.service_channels import channel_context, envelope_context
 from workers.delivery.traffic.endpoint_hints import EndpointHints
 from workers.delivery.traffic.endpoint_state import EndpointLimits
 from workers.loops import Step
-from workers.roles.contract import Drained, WorkerContext
+from workers.roles.contract import DrainResult, WorkerContext
 
 POOL_CLOSE_S = 1.0
+LOG_CLOSE_S = 5.0
+"""The time to write the delivery logs' last lines."""
 
 
 class ConsumerRole:
@@ -98,11 +101,11 @@ class ConsumerRole:
     async def leave(self) -> None:
         self._consumers.stop_waiting()
 
-    async def drain(self, grace_s: float) -> Drained:
+    async def drain(self, grace_s: float) -> DrainResult:
         given_back = await self._consumers.drain(grace_s)
         unfinished = await self._delivery.close(POOL_CLOSE_S) + await self._redelivery.close(POOL_CLOSE_S)
-        await self._delivery_log.close()
-        return Drained(given_back, unfinished)
+        await wait_at_most(LOG_CLOSE_S, "delivery_log.close", self._delivery_log.close())
+        return DrainResult(given_back, unfinished)
 
 
 def _endpoint_limits(settings: Settings) -> EndpointLimits:

@@ -37,7 +37,7 @@ class WorkerContext:
     spans: Spans | None = None
 
 
-class Drained(NamedTuple):
+class DrainResult(NamedTuple):
     """Work that a role left over at its end."""
 
     jobs_given_back: int = 0
@@ -62,6 +62,6 @@ class Role(Protocol):
         """Begin no more work. Called when the loops have ended."""
         ...
 
-    async def drain(self, grace_s: float) -> Drained:
+    async def drain(self, grace_s: float) -> DrainResult:
         """End the work in progress, and give back the rest."""
         ...

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from cns.archives.replay_worker import ReplayWorker
 from cns_common.metrics.model import Sample
 from cqs.messages.expired import ExpiredMessages
@@ -10,7 +12,7 @@ from workers.background.maintenance import Maintenance
 from workers.background.move_tasks import MoveTasks
 from workers.background.replays import Replays
 from workers.loops import Step
-from workers.roles.contract import Drained, WorkerContext
+from workers.roles.contract import DrainResult, WorkerContext
 
 
 class MaintenanceRole:
@@ -44,10 +46,10 @@ class MaintenanceRole:
         )
         self.maintenance = Maintenance(engines, swept, backend.leases, backend.clock)
         self.confirmations = Maintenance((), (backend.subscriptions,), backend.leases, backend.clock)
-        """Only subscriptions that nobody confirmed; under the same lease."""
+        """Removes only subscriptions that were not confirmed in time; under the same lease."""
 
     def ask_first(self, trigger: Trigger) -> None:
-        """Run recorded tasks only if those who are asked do not."""
+        """Run a recorded task only if no run that was asked for begins it in time."""
         self.moves.trigger = self.replays.trigger = trigger
 
     def steps(self) -> dict[str, Step]:
@@ -57,9 +59,8 @@ class MaintenanceRole:
         return []
 
     async def leave(self) -> None:
-        await self.moves.close()
-        await self.replays.close()
+        await asyncio.gather(self.moves.close(), self.replays.close())
 
-    async def drain(self, grace_s: float) -> Drained:
+    async def drain(self, grace_s: float) -> DrainResult:
         """`leave` ended its work; another worker continues it."""
-        return Drained()
+        return DrainResult()

@@ -10,7 +10,7 @@ from workers.fanout.context import FanoutContext
 from workers.fanout.fifo_producer import FifoProducer
 from workers.fanout.producer import Producer
 from workers.loops import Step
-from workers.roles.contract import Drained, WorkerContext
+from workers.roles.contract import DrainResult, WorkerContext
 
 
 class ProducerRole:
@@ -47,6 +47,6 @@ class ProducerRole:
 
     async def leave(self) -> None: ...
 
-    async def drain(self, grace_s: float) -> Drained:
+    async def drain(self, grace_s: float) -> DrainResult:
         """Its work ends with its loops: nothing is left over."""
-        return Drained()
+        return DrainResult()

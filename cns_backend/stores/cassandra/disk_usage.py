@@ -15,7 +15,7 @@ from cns_common.task_cancellation import cancel_and_wait
 
 READ_INTERVAL_S = 60.0
 RETRY_INTERVAL_S = 5.0
-"""The same after a read that failed."""
+"""The interval after a read that failed."""
 WORK = "sizes"
 """In `cns_background_statements_total`."""
 MIB = 1_048_576

@@ -13,7 +13,7 @@ TABLES = (
 )
 
 ROW_GRACE_S = 3_600
-"""A row stays so much longer than its lease, by which time it is of no use."""
+"""How long a row outlives its lease; then it is of no use."""
 
 _FIND = Statement("SELECT holder, until_ms FROM leases WHERE task = ? AND part = ?")
 _FIRST = Statement(

@@ -1,1 +1,1 @@
-"""Stores in Redis, of what may be lost at any time."""
+"""Stores in Redis, for values that may be lost at any time."""

@@ -25,7 +25,7 @@ RETRY_S = 1.0
 WORKERS_AGE_S = 2.0
 """The time for which the number of workers is used before it is read again."""
 BUCKET_LIFE_MS = 2_000
-"""More than the second after which a bucket is full, as a new one is."""
+"""The life of a bucket's key: longer than the second after which a bucket is full, so that it equals a new one."""
 MAIL_LIFE_MS = 60_000
 BUCKETS_MAX = 20_000
 LEASE_TASK = "mail"

@@ -1,9 +1,8 @@
 """The owner of an account: a name, and a password to sign in to the pages.
 
 `OwnerStore` is shared by all account stores: a store reads and writes records. The hash of the password is sealed under
-the master key. A secret is derived from it that signs sessions as the secret of an access key does. Nobody knows the
-secret, and another password has another one: a change of the password ends all sessions, and all that they signed.
-"""
+the master key. The secret that signs sessions is derived from this hash, and signs as the secret of an access key does.
+So a new password ends all sessions of the former one, and everything that they signed."""
 
 from __future__ import annotations
 

@@ -55,7 +55,8 @@ def hash_password(password: str) -> str:
 
 
 def verify_password(password: str, stored: str) -> bool:
-    """Whether the hash is of the password. If `stored` is empty it is of none, which takes as long to find out."""
+    """Whether the hash is that of the password. An empty `stored` is the hash of no password; the answer takes as
+    long."""
     found = _parse(stored) if stored else _NOBODYS
     return found.is_of(password[:CHARS_MAX]) and bool(stored) and len(password) <= CHARS_MAX
 
@@ -66,6 +67,6 @@ def _parse(stored: str) -> _Hash:
 
 
 def _digest(password: str, salt: bytes, n: int, r: int, p: int) -> bytes:
-    """Two ways to type the same characters are the same password."""
+    """NFKC makes one password of two ways to type the same characters."""
     text = unicodedata.normalize("NFKC", password).encode(errors="replace")
     return hashlib.scrypt(text, salt=salt, n=n, r=r, p=p, maxmem=_MEMORY_BYTES_MAX, dklen=DIGEST_BYTES)

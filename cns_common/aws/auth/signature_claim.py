@@ -12,6 +12,7 @@ from urllib.parse import unquote_to_bytes
 import msgspec
 
 from cns_common.aws.auth.canonical_request import ALGORITHM, TERMINATOR, Pair, request_template
+from cns_common.aws.region import REGION_CHARS_MAX
 from cns_common.errors import RequestError
 
 CLAIMS_CACHED_MAX = 1024
@@ -21,7 +22,7 @@ DATE_FORMAT = "%Y%m%dT%H%M%SZ"
 DATE_BYTES = 16
 
 _DATE = re.compile(rb"\d{8}T\d{6}Z")
-_REGION = re.compile(r"[a-z0-9-]+")
+_REGION = re.compile(f"[a-z0-9-]{{1,{REGION_CHARS_MAX}}}")
 _SEPARATORS = re.compile(rb"[,\s]+")
 _HEADER_FIELDS = (b"Credential", b"Signature", b"SignedHeaders")
 _QUERY_FIELDS = (b"X-Amz-Algorithm", b"X-Amz-Credential", b"X-Amz-Signature", b"X-Amz-SignedHeaders", b"X-Amz-Date")

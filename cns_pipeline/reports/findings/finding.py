@@ -9,7 +9,7 @@ from enum import IntEnum
 class Severity(IntEnum):
     """The order of findings: what was lost comes first."""
 
-    LOST = 1  # nobody gets it any more
+    LOST = 1  # no subscriber gets it any more
     FAILED = 2  # not delivered, or not yet
     SLOW = 3  # delivered late
     REPEATED = 4  # delivered more than once

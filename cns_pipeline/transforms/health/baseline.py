@@ -11,9 +11,9 @@ from pyspark.sql import functions as F
 from cns_pipeline.transforms.health.keys import history_keys
 
 HOURS_MIN = 3
-"""Fewer hours of history say nothing."""
+"""The least number of hours of history: fewer say nothing."""
 ATTEMPTS_MIN = 5
-"""An hour with fewer attempts is left out: its share of failures is chance."""
+"""The least attempts of an hour that counts: with fewer, its share of failures is chance."""
 
 
 def baselines(hours: DataFrame) -> DataFrame:

@@ -27,8 +27,8 @@ LATENCY = "latency_ms"
 """Times from publish to delivery, rounded down to `LATENCY_BITS` significant bits: the fineness of percentiles."""
 LATENCY_BITS = 8
 PARTITIONS = 32
-"""Enough that the pairs of some million deliveries are added up in a small heap. Adaptive execution would merge them to
-as many as there are cores."""
+"""So many partitions that the pairs of some million deliveries are added up in a small heap. Adaptive execution would
+merge them to as many as there are cores."""
 _KEYS = (WEEK, "topic", PLACE, HAS_TARGET, "message_id")
 _INPUT = (*_KEYS, EVENT, "at_ms", "attempt", "since_publish_ms", "matched")
 

@@ -25,7 +25,7 @@ from cqs.engines.bdqs.maintenance import Maintenance
 from cqs.engines.bdqs.majority_or_one import MajorityOrOne
 from cqs.engines.bdqs.messages import Buckets, Messages
 from cqs.engines.bdqs.positions import Positions
-from cqs.engines.bdqs.reading import QueueReading
+from cqs.engines.bdqs.reading import QueueReader
 from cqs.engines.bdqs.sender import Sender
 from cqs.engines.bdqs.settler import Settler
 from cqs.engines.cassandra.background import background_steps
@@ -57,7 +57,7 @@ async def open_engine(cassandra: Cassandra, clock: Clock, skew: ClockSkew) -> As
         sender=Sender(messages, positions, Buckets(node)),
         deliveries=deliveries,
         settler=Settler(messages, positions, deliveries),
-        reading=QueueReading(index, messages, clock, node),
+        reading=QueueReader(index, messages, clock, node),
         maintenance=Maintenance(index, messages, positions, expired, records.garbage, known_queues, clock),
     )
     engine = BdqsEngine(parts, waiters, clock, skew)

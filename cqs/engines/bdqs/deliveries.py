@@ -137,7 +137,7 @@ class Deliveries:
             self._positions.superseded(queue, moves), self._positions.remove(queue, old), return_exceptions=True
         )
         if isinstance(superseded, CnsError):
-            return set()  # whether there was a race is unknown: the message was taken
+            return set()  # it is unknown whether another process took it, too
         if isinstance(superseded, BaseException):
             raise superseded
         if not queue.mode.sees_deletes:
@@ -151,7 +151,7 @@ class Deliveries:
         return set(superseded)
 
     async def _give_back(self, queue: KnownQueue, moves: Sequence[Move], now_ms: int, began: Began) -> None:
-        """After an error: what was taken by now is visible again, and not counted."""
+        """After an error: messages taken by this receive become visible again, and the deliveries do not count."""
         back = [
             move._replace(
                 old=move.new,

@@ -16,7 +16,7 @@ from cqs.engines.bdqs.ids import MessageKey, generations_of
 from cqs.engines.bdqs.known_queues import CONSISTENCY, ORDER_HINT, KnownQueues
 from cqs.engines.bdqs.maintenance import Maintenance
 from cqs.engines.bdqs.order_hint import AUTO, check_order_hint
-from cqs.engines.bdqs.reading import QueueReading
+from cqs.engines.bdqs.reading import QueueReader
 from cqs.engines.bdqs.sender import Sender
 from cqs.engines.bdqs.settler import Settler
 from cqs.engines.cassandra.clock_skew import ClockSkew
@@ -40,9 +40,10 @@ from cqs.engines.options import EngineOption
 from cqs.engines.waiters import WaiterRegistry
 
 EXPIRED_AT_ONCE = 1_000
-"""Expired messages that a receive removes after it met only such."""
+"""Expired messages that a receive removes after a pick that found only expired ones."""
 ROUNDS_MAX = 20
-"""Picks of one receive: others may take, delete or purge what it picked, or it is too old."""
+"""Picks of one receive: other receives may have taken or deleted what it picked, a purge may have ended it, or it has
+expired."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +55,7 @@ class EngineParts:
     sender: Sender
     deliveries: Deliveries
     settler: Settler
-    reading: QueueReading
+    reading: QueueReader
     maintenance: Maintenance
 
 
@@ -164,7 +165,7 @@ class BdqsEngine(StandardQueueEngine):
         return [outcome for outcome, _ in done]
 
     def _wake(self, queue_id: str, due_ms: Sequence[int], now_ms: int) -> None:
-        """Messages become visible at these times."""
+        """Wake waiters when messages become visible, at these times."""
         if queue_id not in self._waiters:
             return
         hidden = [one for one in due_ms if one > now_ms]
@@ -190,7 +191,7 @@ class BdqsEngine(StandardQueueEngine):
         return done + await self._maintenance.maintain_queues(budget - done, now_ms) if done < budget else done
 
     async def maintain_queues(self, budget: int, now_ms: int) -> int:
-        """Without the garbage of other queues."""
+        """Maintain the queues that this process uses, without the garbage of others."""
         return await self._maintenance.maintain_queues(budget, now_ms)
 
     # -- waiting ------------------------------------------------------------------------------------------------------

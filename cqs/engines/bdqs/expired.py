@@ -1,4 +1,4 @@
-"""Removes messages for their age."""
+"""Removes messages that are older than their queue's retention."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ class QueueIndex:
         return slot_name(generation, window_ms, written // schema.PART_ROWS_MAX)
 
     async def add(self, queue_id: str, entries: Sequence[Entry], mode: QueueConsistency, began: Began) -> None:
-        """Write positions of an operation that began then. They count if this returns."""
+        """Write positions of an operation that began at `began`. They count only if this returns."""
         sent, delivered = [schema.at(one, mode.level) for one in (schema.ADD_SENT, schema.ADD_DELIVERED)]
         writes: list[Coroutine[Any, Any, None]] = [
             self._list(queue_id, slot, mode.level)
@@ -148,7 +148,7 @@ class QueueIndex:
     # -- retiring -----------------------------------------------------------------------------------------------------
 
     async def retire(self, queue_id: str, slot: str) -> None:
-        """Remove a slot that is empty and to which nobody writes any more."""
+        """Remove a slot that is empty and that no process writes to any more."""
         await self._cassandra.run(schema.UNLIST_SLOT, queue_id, slot)
         self._listed.forget((queue_id, slot))
 

@@ -1,4 +1,4 @@
-"""Locks by key, of this process: they exist while somebody holds or waits for them."""
+"""Locks by key, within this process. A lock exists while a task holds it or waits for it."""
 
 from __future__ import annotations
 

@@ -112,7 +112,7 @@ class Maintenance:
         return len(removed)
 
     async def _retire_empty(self, queue: KnownQueue, budget: int, now_ms: int) -> int:
-        """Remove slots that are empty and so old that nobody writes to them. Each call examines a few, in turn."""
+        """Remove slots that are empty and so old that no process writes to them. Each call examines a few, in turn."""
         before_ms = min(now_ms, self._clock.now_ms()) - schema.RETIRE_MS - schema.WINDOW_MS
         first, end = generation_prefix(queue.generation), generation_prefix(queue.generation + 1)
         old = [slot for slot in await self._index.slots(queue.q.id, first, end) if window_start(slot) <= before_ms]

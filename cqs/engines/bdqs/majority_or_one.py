@@ -18,11 +18,11 @@ from cns_common.clock import Clock
 from cns_common.errors import OutcomeUnknown, StoreUnavailable
 
 ALONE_MS = 5_000
-"""After a majority did not answer, one replica is asked for so long."""
+"""How long one replica is asked after a majority did not answer."""
 PROBE_S = 1.0
-"""Then one caller asks a majority, for so long, and the others one replica until it answers."""
+"""After that, one caller asks a majority, for this long; the others ask one replica until it answers."""
 LATELY_MS = 60_000
-"""A queue that was not used for so long after that is one with a majority again."""
+"""A queue that was not used for this long after that is read at a majority again."""
 QUEUES_MAX = 10_000
 
 T = TypeVar("T")

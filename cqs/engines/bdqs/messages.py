@@ -59,7 +59,7 @@ class Buckets:
         self._open: BoundedCache[str, _OpenBucket] = BoundedCache(OPEN_MAX)
 
     def next_key(self, queue_id: str, generation: int, size: int, now_ms: int, *, alone: bool) -> MessageKey:
-        """`alone`: in a bucket of its own, since conditional writes of one bucket wait for one another."""
+        """`alone`: in a bucket of its own, since conditional writes to one bucket wait for one another."""
         opened = self._open.get(queue_id)
         if opened is None or alone or not _has_room(opened, generation, size, now_ms):
             number = next(self._numbers) % 16**NUMBER_DIGITS
@@ -136,7 +136,7 @@ class Messages:
     async def confirmed_missing(
         self, queue_id: str, keys: Sequence[MessageKey], mode: QueueConsistency
     ) -> set[MessageKey]:
-        """Return the keys, of those that a read did not find, whose messages certainly do not exist."""
+        """The keys, of those that a read did not find, whose messages certainly do not exist."""
         if not keys or mode.sees_deletes:
             return set(keys)
         try:

@@ -26,7 +26,7 @@ log = structlog.get_logger(__name__)
 
 
 class Move(NamedTuple):
-    """From one state of a message to the next."""
+    """A change from one state of a message to the next."""
 
     key: MessageKey
     born_at_ms: int
@@ -50,7 +50,7 @@ class Positions:
         return self._stamps.next(max(above, default=""))
 
     def choose_slot(self, queue: KnownQueue, key: MessageKey, due_ms: int) -> str:
-        """In the message's generation, which may be purged by now."""
+        """A slot in the message's generation, which may be purged by now."""
         return self._index.choose_slot(queue.q.id, generation_of(key.bucket), due_ms, self._clock.now_ms())
 
     async def add(self, queue: KnownQueue, entries: Sequence[Entry], began: Began) -> None:

@@ -14,11 +14,11 @@ from cqs.engines.contract import Counts, PeekedMessage, PeekPage
 
 LOOK_MAX = 100
 REPEAT_MS = 5_000
-"""After this time a look reports a message again that nobody received."""
+"""After this time a look reports a message again that was not received."""
 BEGIN = Position(-1, 0, "", "")
 
 
-class QueueReading:
+class QueueReader:
     def __init__(self, index: QueueIndex, messages: Messages, clock: Clock, node: str) -> None:
         self._index = index
         self._messages = messages

@@ -25,7 +25,8 @@ LATE_MS_MAX = 60_000
 WRITE_MS_MAX = 60_000
 """A position whose write took longer does not count: its slot may be retired by now."""
 RETIRE_MS = 600_000
-"""A slot is retired so long after its window: longer than the two times above and two clocks that differ by minutes."""
+"""How long after its window a slot is retired: longer than the two times above and two clocks that differ by
+minutes."""
 BUCKET_SPAN_MS = 20_000
 BUCKET_ROWS_MAX = 1_000
 BUCKET_BYTES_MAX = 8 * 1024 * 1024
@@ -33,7 +34,7 @@ TTL_S = 31 * 86_400
 """Longer than any retention (30 days for internal queues): reads decide what has expired."""
 INSERT_US = 1
 DELETE_AHEAD_US = 60_000_000
-"""The time by which the delete of a message is dated ahead, so that no state written meanwhile is left of it."""
+"""How far ahead of the clock the delete of a message is dated, so that it also covers states written meanwhile."""
 PAGE_ROWS = 1_000
 
 TABLES = (
@@ -87,7 +88,7 @@ READ_SLOT_AFTER = Statement(
 )
 COUNT_VISIBLE = Statement("SELECT COUNT(*) FROM bdqs_index WHERE queue = ? AND slot = ? AND due <= ?")
 COUNT_HIDDEN = Statement("SELECT COUNT(*), COUNT(delivered) FROM bdqs_index WHERE queue = ? AND slot = ? AND due > ?")
-"""All, and those of delivered messages: the column of others has no value."""
+"""All positions, and those of delivered messages: the column of others has no value."""
 EMPTY_SLOT = Statement("DELETE FROM bdqs_index USING TIMESTAMP ? WHERE queue = ? AND slot = ?")
 
 LIST_SLOT = Statement("INSERT INTO bdqs_slots (queue, slot) VALUES (?, ?)")

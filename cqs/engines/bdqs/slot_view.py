@@ -1,9 +1,8 @@
 """The known slots of one queue's index, by which a process's reads pass over few removed positions.
 
-A read begins at the *floor* of a slot: this process believes that nothing is before it. The belief is right for what
+A read begins at the *floor* of a slot: as far as this process knows, no position is before it. That is right for what
 this process writes. Other processes write positions of the present, or a little late: so a read goes back to `LAG_MS`
-before the read before it, and each slot is read from its begin from time to time.
-"""
+before the read before it, and each slot is read from its begin from time to time."""
 
 from __future__ import annotations
 
@@ -33,7 +32,7 @@ class SlotView:
         self._noted: Position | None = None
 
     def lower_bound(self) -> Position:
-        """No position is before it, as far as this process knows."""
+        """The lowest key of the slot at which this process knows of a position."""
         return self.floor or lowest_position(self.window_ms)
 
     def note(self, position: Position) -> None:
@@ -50,12 +49,12 @@ class SlotView:
         return now_ms - self._deep_at[0] >= interval_ms or monotonic_ms - self._deep_at[1] >= interval_ms
 
     def is_passed(self, now_ms: int, monotonic_ms: int) -> bool:
-        """Whether a read would find nothing."""
+        """Whether a read of the slot would find nothing."""
         is_known = self.window_ms > now_ms or self.window_ms + schema.WINDOW_MS <= self._known_ms
         return self.empty and is_known and not self.wants_deep(now_ms, monotonic_ms)
 
     def begin_read(self, now_ms: int, monotonic_ms: int) -> Position | None:
-        """From where to read; None: from the begin. Call `end_read` with what the read found."""
+        """The key from which to read; None: from the begin. Call `end_read` with what the read found."""
         self._noted = None
         known = lowest_position(self._known_ms)
         self._known_ms = max(now_ms - LAG_MS, self._known_ms)

@@ -43,8 +43,8 @@ class ClockReading(NamedTuple):
 
 @asynccontextmanager
 async def open_clock_skew(cassandra: Cassandra, clock: Clock) -> AsyncIterator[ClockSkew]:
-    """One for all engines of a process. Sets the clock by Cassandra's before anybody uses it, dates writes by it, and
-    measures until the end."""
+    """The clock comparison that all engines of a process share. Sets the clock by Cassandra's before its first use,
+    dates writes by it, and measures until the end."""
     skew = ClockSkew(cassandra, clock)
     await skew.begin()
     cassandra.dates.follow(clock)
@@ -73,7 +73,7 @@ class ClockSkew:
         self._is_warned = False
 
     async def begin(self) -> None:
-        """Set the clock before anybody uses it. If Cassandra does not answer, a later measurement corrects it."""
+        """Set the clock before its first use. If Cassandra does not answer, a later measurement corrects it."""
         try:
             await self._measure(unused=True)
         except CnsError as error:
@@ -159,7 +159,7 @@ class ClockSkew:
         ]
 
     async def close(self) -> None:
-        """End a measurement that callers have left."""
+        """Cancel a measurement whose callers have gone."""
         if self._measuring is not None:
             await cancel_and_wait([self._measuring])
 

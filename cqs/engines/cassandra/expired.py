@@ -1,4 +1,5 @@
-"""Messages of audited queues that were removed for their age, until they are forgotten: one table for each engine."""
+"""Messages of audited queues that were removed for their age, until their events are written: one table for each
+engine."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ class ExpiredList:
         self._forget = Statement(f"DELETE FROM {table} WHERE one = 1 AND at_ms = ? AND audit = ? AND id = ?")
 
     async def record(self, q: QueueRef, messages: Iterable[tuple[str, str | None]], now_ms: int) -> None:
-        """Call it with (id, tenant or group) of messages before they are removed: a crash may list a message twice."""
+        """Record (id, tenant or group) of messages before they are removed: after a crash a message may be listed
+        twice."""
         rows = [(now_ms, q.audit, message_id, tenant or "") for message_id, tenant in messages] if q.audit else []
         if rows:
             await self._cassandra.run_each(self._add, rows)

@@ -1,4 +1,4 @@
-"""The generations of purged and dropped queues whose rows an engine has still to remove."""
+"""The generations of purged and dropped queues whose rows an engine has yet to remove."""
 
 from __future__ import annotations
 

@@ -69,7 +69,8 @@ class GenerationReads:
         return await asyncio.shield(self.begin(q))
 
     def begin(self, q: QueueRef) -> asyncio.Task[int]:
-        """A read that begins after the one under way, for all who ask until then. Shield it: others wait, too."""
+        """A read that begins after the one under way, shared by all callers that ask until then. Shield it, since
+        others wait for it, too."""
         task = self._next.get(q.id)
         if task is None:
             task = self._next[q.id] = asyncio.create_task(self._read(q, self._running.get(q.id)))

@@ -24,10 +24,10 @@ KNOWN_MAX = 20_000
 GENERATION_AGE_MS_MAX = 5_000
 """The greatest age of the generation by which a process receives."""
 GENERATIONS_MAX = 5
-"""Purges that one send may meet before it fails."""
+"""The most purges that one send may meet before it fails."""
 CERTAIN_MS = 1_000
-"""A send that took longer reads the generation once more. So it is lost to a purge only if both overlapped, and its
-answer came within this time after the purge's."""
+"""A send that took longer than this reads the generation once more. So a purge loses it only if both overlapped, and
+its answer came within this time after the purge's."""
 
 
 log = structlog.get_logger(__name__)
@@ -42,8 +42,8 @@ Q = TypeVar("Q", bound=MaintainedQueue)
 
 
 async def maintain_each(queues: Iterable[Q], maintain: Callable[[Q, int], Awaitable[int]], budget: int) -> int:
-    """Maintain the queues that are not dropped, one after the other, until `budget` is used up; returns how much was.
-    `maintain` gets a queue and what is left of the budget. If it fails, the others go on."""
+    """Maintain the queues that are not dropped, one after the other, until `budget` is used up; returns how much was
+    used. `maintain` gets a queue and the rest of the budget. If it fails, the others go on."""
     done = 0
     for queue in queues:
         if done >= budget:

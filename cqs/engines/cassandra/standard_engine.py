@@ -111,7 +111,7 @@ class StandardQueueEngine(LocalEngine):
 
     @abstractmethod
     async def _poll(self, queue_id: str) -> None:
-        """Wake the queue's waiters for the messages of other processes, and for its drop."""
+        """Wake the queue's waiters for messages that other processes made visible, and when it is dropped."""
 
     def samples(self) -> list[Sample]:
         """Values for the metrics page."""

@@ -1,9 +1,8 @@
 """The engine on Cassandra alone, named `cassieq`: messages in fixed-size buckets by monotonic numbers, three pointers,
 conditional writes instead of locks.
 
-It follows CassieQ (seed 001), and mends three of its faults: a long lease holds up nobody (`hidden`), numbers are taken
-for many messages at a time (`monotons`), and no answered message depends on repair (`sending`).
-"""
+It follows CassieQ (seed 001), and mends three of its faults: a long lease delays no other message (`hidden`), numbers
+are taken for many messages at a time (`monotons`), and no answered message depends on repair (`sending`)."""
 
 from __future__ import annotations
 
@@ -24,7 +23,7 @@ POLL_INTERVAL_S = 1.0
 MAINTENANCE_INTERVAL_S = 5.0
 MAINTENANCE_ROWS = 500
 CLOSE_S_MAX = 5.0
-"""The time for running writes and to give up leases, which end by themselves."""
+"""Limit of the waits for running writes at the end, and for giving up leases, which otherwise end by themselves."""
 
 
 @contextlib.asynccontextmanager

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from cqs.engines.cassieq.schema import MOVED
 
 NEVER_MS = 2**62
-"""The due time of nothing."""
+"""The due time of a bucket without messages."""
 
 
 class MessageRow(NamedTuple):
@@ -74,11 +74,11 @@ def may_leave(bucket: Bucket, bucket_size: int, next_monoton: int, now_ms: int) 
 
 class Repair(enum.Enum):
     WAIT = enum.auto()
-    """The bucket is not sealed for long enough: late writes may come."""
+    """The seal is too recent: late writes may still come."""
     REPUBLISH = enum.auto()
-    """Some of its messages came after the seal and nobody met them."""
+    """Some of its messages came after the seal and no reader met them."""
     FINALIZE = enum.auto()
-    """Nothing is left to do: ids without a message never get one."""
+    """Nothing is left to do: numbers without a message never get one."""
 
 
 def repair_of(bucket: Bucket, wait_ms: int, now_ms: int) -> Repair:

@@ -48,7 +48,8 @@ from cqs.engines.waiters import WaiterRegistry
 NAME = "cassieq"
 NODE_DIGITS = 12
 POLL_AGE_MS = 300
-"""A poll wakes waiters for messages that are visible for so long: those of this process wake them at once."""
+"""A poll wakes waiters only for messages that have been visible for this long: sends of this process wake them at
+once."""
 
 
 class CassieqEngine(StandardQueueEngine):

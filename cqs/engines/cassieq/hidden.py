@@ -1,9 +1,9 @@
 """The messages that were still hidden when the invisibility pointer passed their bucket, by due time.
 
 In the original the pointer waits for them, so one long lease keeps all later ones from coming back in time. Here it
-goes on: what it meets is entered in this table, and most messages are acknowledged before it comes. An entry may be
-out of date, the row decides: who meets an entry enters the message anew with the row's time, then removes the entry.
-"""
+goes on: it enters what is still hidden in this table, and most messages are acknowledged before that. An entry may be
+out of date; the row decides. A receive that meets such an entry enters the message anew with the row's time, then
+removes the entry."""
 
 from __future__ import annotations
 

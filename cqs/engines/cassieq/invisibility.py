@@ -1,4 +1,4 @@
-"""Moves the invisibility pointer. It waits for no message: what is still there is entered as a hidden message."""
+"""Moves the invisibility pointer. It waits for no message: messages that are still there are entered as hidden ones."""
 
 from __future__ import annotations
 

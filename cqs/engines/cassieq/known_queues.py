@@ -18,7 +18,7 @@ from cqs.engines.contract import QueueRef
 KNOWN_MAX = 20_000
 RECORDED_MAX = 10_000
 READ_AGE_MS_MAX = 5_000
-"""A generation that was read longer ago is read again. Sends and receives read it each time, beside their work."""
+"""A generation older than this is read again. Sends and receives read it each time, beside their work."""
 USED_AGE_MS_MAX = 3_600_000
 """After this time without use the pointers are read again: seals expire, so they must not be all that is asked."""
 
@@ -36,7 +36,7 @@ class KnownQueue:
         self.invisible = 0
         """The invisibility pointer."""
         self.next_monoton = 0
-        """Numbers from here on may not be taken yet."""
+        """No number from here on is taken yet, as far as this process knows."""
         self.due: dict[int, int] = {}
         """When the first message of each bucket between the invisibility pointer and the reader becomes visible: not
         before this time, unless an entry of the hidden messages says so. 0: it was not read yet."""
@@ -53,18 +53,18 @@ class KnownQueue:
         return self.generation == DROPPED
 
     def leave(self, bucket: int, due_ms: int) -> None:
-        """The reader goes on to the next bucket."""
+        """Note that the reader goes on to the next bucket."""
         self.due[bucket] = due_ms
         self.reader = max(self.reader, bucket + 1)
 
     def pass_buckets(self, invisible: int) -> None:
-        """The invisibility pointer stands at this bucket."""
+        """Note that the invisibility pointer stands at this bucket."""
         self.invisible = max(self.invisible, invisible)
         for bucket in [bucket for bucket in self.due if bucket < self.invisible]:
             del self.due[bucket]
 
     def delivered(self, bucket: int, due_ms: int) -> None:
-        """A message of the bucket is hidden until `due_ms`, or another process took it: 0."""
+        """Note that a message of the bucket is hidden until `due_ms`; 0: another process took it."""
         if bucket in self.due:
             self.due[bucket] = min(self.due[bucket], due_ms)
 

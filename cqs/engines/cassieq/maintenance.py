@@ -19,7 +19,7 @@ from cqs.engines.cassieq.repair import Repairer
 from cqs.engines.cassieq.rows import MessageRows
 
 BEHIND = (Pointer.REPAIR, Pointer.INVISIBILITY)
-"""Buckets before both of them were removed, or have hidden messages."""
+"""Buckets before both pointers were removed, or have only hidden messages."""
 
 
 class Maintenance:
@@ -57,7 +57,7 @@ class Maintenance:
 
 
 class GarbageCollector:
-    """Removes the rows of generations that were purged, and of dropped queues."""
+    """Removes the rows of purged generations and of dropped queues."""
 
     def __init__(
         self,

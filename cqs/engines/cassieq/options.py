@@ -40,7 +40,7 @@ OPTIONS: Mapping[str, EngineOption] = {
 
 
 def bucket_size(q: QueueRef) -> int:
-    """Messages per bucket."""
+    """The most messages of a bucket."""
     return int(q.option(BUCKET_SIZE, OPTIONS[BUCKET_SIZE].default))
 
 
@@ -55,5 +55,5 @@ def strict_fifo(q: QueueRef) -> bool:
 
 
 def repair_wait_ms(q: QueueRef) -> int:
-    """The time after its seal at which a bucket is repaired. Late writes may come to it until then."""
+    """How long after its seal a bucket is repaired. Until then late writes may come to it."""
     return int(q.option(REPAIR_WAIT, OPTIONS[REPAIR_WAIT].default)) * 1000

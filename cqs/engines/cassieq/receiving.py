@@ -24,7 +24,7 @@ from cqs.engines.waiters import WaiterRegistry
 MESSAGES_MAX = 200
 """Messages that are taken together."""
 ROUNDS_MAX = 200
-"""Looks of one receive. Each takes messages, removes expired ones or loses a race for all of them."""
+"""The most looks of one receive. Each takes messages, removes expired ones, or loses all its races."""
 
 
 class LeaseRequest(NamedTuple):

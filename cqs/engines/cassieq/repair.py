@@ -100,7 +100,7 @@ class Repairer:
         return done
 
     async def _republish(self, known: KnownQueue, bucket: Bucket, now_ms: int) -> None:
-        """The new number is written into the old row first: whoever finishes the move repeats the same insert."""
+        """Write the new number into the old row first: any process that finishes the move repeats the same insert."""
         for row in to_republish(bucket, now_ms):
             moved_to = row.moved_to if row.moved_to is not None else await self._reserve(known, bucket, row)
             if moved_to is None:

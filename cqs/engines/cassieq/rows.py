@@ -85,9 +85,9 @@ class MessageRows:
 
 
 async def _not_asked() -> bool:
-    return True  # who sealed it does not matter
+    return True  # sealed by this process or another
 
 
 def _messages(rows: Iterable[Row]) -> list[MessageRow]:
-    """Without rows of which conditional writes, dated after their removal, left a part."""
+    """The messages of a bucket, without rows that have only columns of conditional writes dated after their removal."""
     return [MessageRow(*row[:-1]) for row in rows if row[0] is not None and row[1] is not None]

@@ -17,7 +17,7 @@ from cqs.engines.waiters import WaiterRegistry
 
 
 class ReceiptState(enum.StrEnum):
-    """The state of a pop receipt, for people: the contract's outcomes say less."""
+    """The state of a pop receipt for debug views: the contract's outcomes say less."""
 
     CURRENT = "current"
     LEASE_ENDED = "lease ended"

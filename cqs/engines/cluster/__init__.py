@@ -50,10 +50,10 @@ MAINTENANCE_ROWS = 500
 START_S_MAX = 3.0
 """The time that the start waits for Redis before it continues without it."""
 CLOSE_S_MAX = 5.0
-"""The time of each step of the end that others can do without: running appends, the hand-over to other processes. They
-find what is not handed over as after a death."""
+"""Limit of each step of the end that other processes can do without: running appends, the hand-over. What is not handed
+over they find as after a death."""
 SAVE_S_MAX = 10.0
-"""The time to save what this process hides; after that messages may be delivered twice."""
+"""Limit for saving what this process hides; beyond it messages may be delivered twice."""
 
 
 @contextlib.asynccontextmanager

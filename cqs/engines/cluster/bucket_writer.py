@@ -24,7 +24,7 @@ from cqs.engines.cluster.schema import (
 
 OPEN_MAX = 20_000
 NUMBERS = 16**NUMBER_DIGITS
-"""Open buckets of this process. A queue beyond gets a new bucket."""
+"""The most open buckets of this process. Each further queue gets a new bucket."""
 
 
 class BucketLease:
@@ -108,7 +108,7 @@ class OpenBucket:
     def _extended(self, task: asyncio.Task[None]) -> None:
         self._extending = None
         if not task.cancelled():
-            task.exception()  # whoever waits gets the error; the next send tries again
+            task.exception()  # the waiting senders get the error; the next send tries again
 
 
 class OpenBuckets:
@@ -124,7 +124,8 @@ class OpenBuckets:
     def begin_write(
         self, queue_id: str, generation: int, sizes: Sequence[int], now_ms: int, buckets: int = 1
     ) -> tuple[OpenBucket, list[MessageLocation]]:
-        """A location for each message, in order, all in one bucket, any of so many. Call `end_write` afterwards."""
+        """A location for each message, in order, all in one bucket, one of `buckets` that the process writes in turn.
+        Call `end_write` afterwards."""
         turn = randrange(buckets) if buckets > 1 else 0  # noqa: S311  # no secret
         opened = self._open.get((queue_id, turn))
         if opened is None or opened.of != buckets or not self._has_room(opened, generation, sizes, now_ms):
@@ -140,7 +141,7 @@ class OpenBuckets:
     def _begin_bucket(
         self, queue_id: str, turn: int, of: int, generation: int, now_ms: int, before: OpenBucket | None
     ) -> OpenBucket:
-        """Its number is one of every `of`, so that the buckets of one turn are in one shard."""
+        """Begin a bucket. Its number is one of every `of`, so that the buckets of one turn are in one shard."""
         number = next(self._numbers) % (NUMBERS // of) * of + turn
         name = bucket_name(generation, now_ms, self._node, number)
         opened = OpenBucket(queue_id, generation, now_ms, name, BucketLease(self._clock), of)

@@ -31,7 +31,7 @@ def cache_epoch(trust: int) -> str:
 
 
 def delivered_later(taken: str, epoch: str) -> bool:
-    """Whether the delivery in epoch `taken` is another one than that in `epoch`, and not of an earlier trust."""
+    """Whether the delivery was made in another epoch than `epoch`, and by the present trust."""
     return taken != epoch and taken[:TRUST_DIGITS] >= epoch[:TRUST_DIGITS]
 
 

@@ -110,9 +110,9 @@ class CacheFailover:
         return self._open.is_set() and self._trust.certain
 
     async def reset(self, shard: QueueShard, generation: int) -> None:
-        """As `Cache.reset`. If this returns, no process uses a cache of the shard that was not told, but this Redis in
-        a later epoch, which begins with what Cassandra has. Raises StoreUnavailable if Cassandra does not confirm the
-        epoch."""
+        """As `Cache.reset`. When this returns, every process that uses a cache of the shard was told, or uses this
+        Redis in a later epoch, which begins with what Cassandra has. Raises StoreUnavailable if Cassandra does not
+        confirm the epoch."""
         if self._redis is None:
             await self._fallback.reset(shard, generation)
             return
@@ -212,7 +212,7 @@ class CacheFailover:
         return [*{*self._unacked.shards(), *self._fallback.hidden()}]
 
     async def leave(self, shard: QueueShard) -> bool:
-        """Hide nothing of the shard any more: save the visibility in the rows. Returns whether that worked."""
+        """Stop hiding messages of the shard: save their visibility in the rows. Returns whether that worked."""
         for item in await self._fallback.release(shard):
             self._unacked.add(shard, item)
         return await self.save_hidden(shard)

@@ -23,7 +23,7 @@ FALLBACK_INTERVAL_S = 0.5
 SWITCH_INTERVAL_S = 0.1
 """The pauses between two steps: while Redis is in use, while it is not, and while nothing is."""
 JOIN_MS = 3_000
-"""The time that a starting process tries to reach Redis before it makes all others do without."""
+"""How long a starting process tries to reach Redis before it makes all others do without it."""
 SAVE_MS_MAX = 10_000
 """The longest time that a process tries to save what it hides; the others wait for it."""
 REGISTER_MS_MAX = 2_000
@@ -31,8 +31,8 @@ REGISTER_MS_MAX = 2_000
 UNSTEADY_MS = 60_000
 RETURN_PAUSE_MS = 1_000
 RETURN_PAUSE_MS_MAX = 30_000
-"""A process that made all others do without Redis again within `UNSTEADY_MS` is in no hurry to have it back: each
-change fills all queues again."""
+"""A process that made all others do without Redis again within `UNSTEADY_MS` waits before it reports that it reaches
+it: each change fills all queues again."""
 
 log = structlog.get_logger(__name__)
 
@@ -103,7 +103,7 @@ class CacheSwitch:
             await cancel_and_wait(events)
 
     async def step(self) -> bool:
-        """Do what is to be done next. Returns whether there may be more."""
+        """Take the next step of the change. Returns whether there may be more to do."""
         self._failover.lost.clear()
         reached = await self._reach()
         belief = self._trust.belief
@@ -154,7 +154,7 @@ class CacheSwitch:
         await self._trust.renew()
 
     def _wanted(self, belief: Belief, reached: str) -> str | None:
-        """The server to trust in a new epoch, '' for none; None to stay in this one."""
+        """The server to trust in a new epoch, '' for none; None to keep the present one."""
         if not reached and not self._failover.losses and self._clock.monotonic_ms() - self._began_ms < JOIN_MS:
             return None
         if not belief.epoch:

@@ -149,7 +149,7 @@ class CacheTrust:
                 log.warning("cache_trust.renewal_failed", error=str(error))
 
     async def leave(self) -> None:
-        """Tell the others that this process leases nothing any more."""
+        """Tell the other processes that this one leases no more messages."""
         self._certain_from = None
         with suppress(CnsError):  # the row expires by itself
             await self._cassandra.run(schema.LEAVE_TRUST, self.name, self.node)

@@ -24,7 +24,8 @@ class DeliveryBuilder:
         self._caches = caches
 
     async def build(self, queue: KnownQueue, taken: LeaseResult, now_ms: int) -> ReceiveResult:
-        """If the store fails, the messages are given back: a receive that returned none must not count."""
+        """Make the messages. If the store fails, their leases are taken back: a receive that returned no message must
+        not count."""
         try:
             return await self._build(queue, taken, now_ms)
         except CnsError:

@@ -33,7 +33,7 @@ class MessageLocation(NamedTuple):
 
     @property
     def sequence(self) -> int:
-        """Rises from message to message of one sender, across buckets."""
+        """A number that rises from message to message of one sender, across buckets."""
         return (start_of(self.bucket) << COUNTER_BITS) + self.seq
 
 
@@ -107,7 +107,7 @@ def start_of(bucket: str) -> int:
 
 
 def writer_of(bucket: str) -> str:
-    """The process that writes the bucket."""
+    """The process that writes to the bucket."""
     return bucket[GENERATION_DIGITS + START_DIGITS :][:NODE_DIGITS]
 
 

@@ -120,7 +120,7 @@ class KnownQueues:
     # -- uses ---------------------------------------------------------------------------------------------------------
 
     async def _note(self, queue: KnownQueue, q: QueueRef) -> None:
-        """Note in the table of uses that this process uses the queue, unless it says so."""
+        """Note in the table of uses that this process uses the queue, unless a recent note says so."""
         noted, now_ms = queue.noted, self._clock.wall_ms()
         if queue.generation == DROPPED:
             return

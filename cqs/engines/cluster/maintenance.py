@@ -20,7 +20,7 @@ OLDER_VERSION_MS = 86_400_000
 
 
 Clear = Callable[[str, int], Coroutine[Any, Any, int]]
-"""Clears what a queue has beside its buckets, up to a budget; returns how much was removed."""
+"""Removes what a queue has beside its buckets, up to a budget; returns how many rows."""
 
 
 class ExpiringQueue(Protocol):
@@ -64,8 +64,8 @@ async def _is_empty(rows: MessageRows, queue: OwnedQueue, bucket: str) -> bool:
 
 
 def _is_old(bucket: ListedBucket, now_ms: int) -> bool:
-    """Whether its writer has begun another bucket, if it writes at all. This saves seals of buckets that are still
-    used; whether one can be sealed is not decided here."""
+    """Whether its writer has begun another bucket or stopped writing. This only avoids seals of buckets that are still
+    in use; the lease decides whether one can be sealed."""
     age_ms = now_ms - start_of(bucket.name)
     return age_ms > (BUCKET_SPAN_MS if bucket.state else OLDER_VERSION_MS)
 

@@ -1,8 +1,7 @@
-"""Finds the oldest message of a queue. Each deleted row is passed over once in the life of a process, not at each call.
+"""Finds the oldest message of a queue. A process passes over each deleted row once, not at each call.
 
 Cassandra reads a deleted row for as long as its table remembers it, so a search from a bucket's beginning takes longer
-with every delete. A process remembers how far each bucket has no messages.
-"""
+with every delete. A process remembers up to where each bucket has no messages."""
 
 from __future__ import annotations
 

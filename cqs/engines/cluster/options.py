@@ -28,10 +28,10 @@ OPTIONS: Mapping[str, EngineOption] = {
 
 
 def number_of_shards(q: QueueRef) -> int:
-    """Into how many parts the queue's cache is divided. Standard queues only: a FIFO queue has none."""
+    """The number of parts of the queue's cache. Standard queues only: FIFO queues have no cache."""
     return 1 if q.fifo else int(q.option(NUMBER_OF_SHARDS, "1"))
 
 
 def number_of_partitions(q: QueueRef) -> int:
-    """Into how many partitions of Cassandra one process writes at a time."""
+    """The number of partitions of Cassandra that one process writes to at a time."""
     return 1 if q.fifo else int(q.option(NUMBER_OF_PARTITIONS, "1"))

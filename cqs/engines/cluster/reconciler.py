@@ -27,14 +27,14 @@ from cqs.engines.cluster.schema import BUCKET_SPAN_MS
 from cqs.engines.cluster.servers.router import CacheRouter
 
 COMPARED_AFTER_MS = (5_000, 15_000, 45_000)
-"""Times after an error at which the sender compares. By the last one no write of it is under way any more."""
+"""Times after an error at which the sender compares. By the last one none of its writes is under way any more."""
 QUEUES_AT_ONCE = 8
 
 log = structlog.get_logger(__name__)
 
 
 async def finish_deletes(rows: MessageRows, redis: RedisCache, shard: QueueShard) -> None:
-    """Delete the rows of messages that left Redis for a delete which nobody finished."""
+    """Delete the rows of messages that left Redis for a delete that was not finished."""
     left = await redis.unfinished_deletes(shard)
     if left:
         await rows.delete(shard.queue_id, left)

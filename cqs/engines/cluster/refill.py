@@ -89,8 +89,8 @@ async def fill_cache(
     slots: FillSlots,
     stepped: Callable[[], None],
 ) -> bool:
-    """Fill an epoch, if that is needed; `stepped` is called after each step of whoever fills it. Returns False while
-    another process does: call again, since that one may die."""
+    """Fill an epoch, if that is needed; `stepped` is called after each step, of this filler or another task's. Returns
+    False while another process fills it: call again, since that process may die."""
     async with slots.begun:
         filler = hex_id()
         to_fill = await cache.begin_epoch(shard, generation, filler)
@@ -140,7 +140,8 @@ async def add_missing_since(
 
 
 async def add_missing_tail(rows: MessageRows, cache: Cache, shard: QueueShard, buckets: list[str], now_ms: int) -> int:
-    """Do so with the last messages of one writer, whose clock may be wrong: those of `TAIL_MS` before its last one."""
+    """Add the last messages of one writer, whose clock may be wrong, if the cache lacks them: those of `TAIL_MS` before
+    its last one."""
     added, newest_ms = 0, None
     for bucket in sorted(buckets, reverse=True):
         last = await rows.last_location(shard.queue_id, bucket)

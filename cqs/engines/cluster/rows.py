@@ -102,8 +102,8 @@ class MessageRows:
     async def insert(
         self, queue_id: str, generation: int, entries: Sequence[Entry], now_ms: int, buckets: int = 1
     ) -> list[MessageLocation]:
-        """One write into one of so many buckets, and another in parallel if it is new. The messages are not behind any
-        seal."""
+        """Insert the messages by one write into one of `buckets` buckets, and in parallel another write if the bucket
+        is new. When this returns, no message is behind a seal."""
         sizes = [len(entry.body) for entry in entries]
         for _ in range(SEALS_MAX):
             opened, locations = self._open_buckets.begin_write(queue_id, generation, sizes, now_ms, buckets)
@@ -263,7 +263,7 @@ class MessageRows:
         return [ListedBucket(name, state, writer is not None, at_us or 0) for name, state, writer, at_us in rows]
 
     async def seal(self, queue_id: str, bucket: str) -> bool:
-        """Seal a bucket on which nobody has a lease. Returns whether this call sealed it."""
+        """Seal a bucket without a valid lease. Returns whether this call sealed it."""
         return await self._cassandra.run_conditional(schema.SEAL_BUCKET, queue_id, bucket)
 
     async def remove_sealed(self, queue_id: str, bucket: ListedBucket) -> None:

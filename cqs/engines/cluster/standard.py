@@ -7,29 +7,23 @@ visibility change 0, delete 1 per bucket.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from itertools import chain
-from typing import TypeVar
+from collections.abc import Callable, Sequence
 
 from cns_common.clock import Clock
 from cns_common.errors import CnsError, StoreUnavailable
 from cqs.engines.cassandra.generations import DROPPED
 from cqs.engines.cluster.cache_contract import (
-    Cache,
-    CacheCounts,
     CachedMessage,
     LeaseRequest,
     LeaseResult,
     merged,
 )
-from cqs.engines.cluster.deliveries import DeliveryBuilder, peeked_of
+from cqs.engines.cluster.deliveries import DeliveryBuilder
 from cqs.engines.cluster.ids import DeliveryKey, MessageLocation, QueueShard, generation_of, parse_handle
 from cqs.engines.cluster.known_queues import KnownQueue, KnownQueues
 from cqs.engines.cluster.maintenance import expire
-from cqs.engines.cluster.no_redis.counts import FallbackCounts
-from cqs.engines.cluster.oldest_message import OldestMessages
 from cqs.engines.cluster.options import number_of_partitions, number_of_shards
-from cqs.engines.cluster.row_counts import RowCounts
+from cqs.engines.cluster.queue_contents import QueueContents
 from cqs.engines.cluster.rows import MessageRows
 from cqs.engines.cluster.servers.router import CacheRouter
 from cqs.engines.contract import (
@@ -46,7 +40,7 @@ from cqs.engines.contract import (
 from cqs.engines.waiters import WaiterRegistry
 
 DELETES_PER_LOOK = 10_000
-"""After so many deletes a process tells the queue's owner, who looks for empty buckets: each had 50,000 messages or
+"""Deletes after which a process tells the queue's owner, which looks for empty buckets: each had 50,000 messages or
 fewer."""
 GENERATIONS_MAX = 5
 """Purges that one send may meet before it fails."""
@@ -56,10 +50,6 @@ ROUNDS_MAX = 20
 """Batches without a message to return that one receive leases before it returns nothing."""
 EXPIRED_AT_ONCE = 1_000
 """Expired messages that a receive removes after such a batch."""
-BY_ROWS_S = 1.5
-"""The time that counts and a peek wait for the rows before they return what the cache has."""
-
-T = TypeVar("T", bound=Iterable[object])
 
 
 class StandardQueues:
@@ -80,8 +70,7 @@ class StandardQueues:
         self._caches = caches
         self._known_queues = known_queues
         self._delivery_builder = DeliveryBuilder(rows, caches)
-        self._oldest = OldestMessages(rows)
-        self._by_rows = RowCounts(FallbackCounts(rows, clock, {}))
+        self._contents = QueueContents(rows, caches, known_queues, clock)
         self._doubt = doubt
         self._emptied = emptied
         self.waiters = waiters
@@ -154,7 +143,7 @@ class StandardQueues:
         self._caches.shard_counts.note(q.id, number_of_shards(q), now_ms)
 
     def _buckets_of(self, q: QueueRef) -> int:
-        """Into how many buckets this process writes: as many for each shard."""
+        """The number of buckets that this process writes to: the same number for each shard."""
         shards, partitions = len(self._caches.shards(q.id)), number_of_partitions(q)
         return -(-partitions // shards) * shards
 
@@ -187,7 +176,7 @@ class StandardQueues:
     async def _lease_during_fill(
         self, queue: KnownQueue, shard: QueueShard, request: LeaseRequest
     ) -> LeaseResult | None:
-        """The first messages to be in the cache, however many follow."""
+        """Lease the messages that are in the cache already, while a fill goes on."""
         begun = await self._known_queues.wait_for_messages(queue, shard)
         taken = await self._caches.lease(shard, request)
         if begun and (taken is None or (taken.filling and not taken.leases)):
@@ -310,74 +299,14 @@ class StandardQueues:
     # -- peek and counts ----------------------------------------------------------------------------------------------
 
     async def peek(self, q: QueueRef, cursor: str, n: int, now_ms: int) -> PeekPage:
-        due_text, _, member = cursor.partition(":")
-        after = (int(due_text), member) if cursor else (-1, "")
-        queue = await self._known_queues.get(q)
-        pages = await self._ask_filled(
-            queue,
-            lambda cache, shard, filled: cache.page(shard, after, n, require_filled=filled),
-            lambda shard: self._by_rows.page(shard, after, n),
-        )
-        items = sorted(chain.from_iterable(pages), key=lambda item: (item.visible_at_ms, item.location.member))[:n]
-        rows = await self._rows.read(q.id, [item.location for item in items])
-        peeked = [peeked_of(item, rows[item.location]) for item in items if item.location in rows]
-        if len(items) < n:
-            return PeekPage(tuple(peeked))
-        return PeekPage(tuple(peeked), f"{items[-1].visible_at_ms}:{items[-1].location.member}")
+        return await self._contents.peek(await self._known_queues.get(q), cursor, n)
 
     async def counts(self, q: QueueRef, now_ms: int, *, oldest: bool = False) -> Counts:
-        queue = await self._known_queues.get(q)
-        counted = await self._ask_filled(
-            queue,
-            lambda cache, shard, filled: cache.counts(shard, now_ms, require_filled=filled),
-            lambda shard: self._by_rows.counts(shard, now_ms),
-        )
-        visible, in_flight, delayed = (sum(each) for each in zip(CacheCounts(0, 0, 0), *counted, strict=True))
-        if not visible + in_flight + delayed:
-            return Counts()
-        return Counts(
-            visible, in_flight, delayed, await self._oldest.born_at_ms(q.id, queue.generation, now_ms) if oldest else 0
-        )
-
-    async def _ask_filled(
-        self,
-        queue: KnownQueue,
-        question: Callable[[Cache, QueueShard, bool], Awaitable[T | None]],
-        by_rows: Callable[[QueueShard], Awaitable[T]],
-    ) -> list[T]:
-        """The answers of all shards whose queue exists."""
-        answers = await asyncio.gather(
-            *[self._ask_filled_shard(queue, shard, question, by_rows) for shard in self._caches.shards(queue.q.id)]
-        )
-        return [answer for answer in answers if answer is not None]
-
-    async def _ask_filled_shard(
-        self,
-        queue: KnownQueue,
-        shard: QueueShard,
-        question: Callable[[Cache, QueueShard, bool], Awaitable[T | None]],
-        by_rows: Callable[[QueueShard], Awaitable[T]],
-    ) -> T | None:
-        """The answer of a filled cache. During a fill that takes long, that of the messages which are in the cache; if
-        there is none yet, that of the rows, if they are read in time: the fill may not have begun."""
-        for waits in (True, False):
-            answer = await self._caches.ask(shard, lambda cache: question(cache, shard, True))
-            if answer is not None or queue.generation == DROPPED:
-                return answer
-            if waits:
-                await self._known_queues.wait_for_fill(queue, shard)
-        answer = await self._caches.ask(shard, lambda cache: question(cache, shard, False))
-        if answer is not None and any(answer):
-            return answer
-        try:
-            async with asyncio.timeout(BY_ROWS_S):
-                return await by_rows(shard)
-        except TimeoutError:
-            return answer
+        return await self._contents.counts(await self._known_queues.get(q), now_ms, oldest=oldest)
 
     async def close(self) -> None:
-        """End what counts left running."""
-        await self._by_rows.close()
+        """Cancel the reads that counts left running."""
+        await self._contents.close()
 
     # -- the whole queue ----------------------------------------------------------------------------------------------
 

@@ -99,6 +99,7 @@ class QueueState:
         "stored_counters",
         "tenant_cursor",
         "total",
+        "version",
     )
 
     def __init__(self, generation: int, queue_id: str, total: int, fair: bool, retention_ms: int, audit: str) -> None:
@@ -108,6 +109,7 @@ class QueueState:
         self.fair = fair
         self.retention_ms = retention_ms
         self.audit = audit
+        self.version = 0  # of the attributes that retention and audit are from; 0 for those in the table
         self.hidden = HiddenHistogram()
         self.known_empty = False  # no message is stored: a receive found none, and none was sent since
         self.tenant_cursor = ""  # the last tenant examined by a receive that looked for quiet tenants

@@ -76,7 +76,7 @@ class ReceiveStage:
         queue.hidden.expire(now_ms)
         room = IN_FLIGHT_MAX - queue.hidden.in_flight
         wanted = sum(work.item.n for work in works)
-        visible = self._visible(queue, first.q, min(wanted, room), now_ms) if room > 0 else []
+        visible = self._visible(queue, min(wanted, room), now_ms) if room > 0 else []
         rows = iter(visible)
         for work in works:
             work.answer(self._lease_standard(queue, work.item, rows, full=len(visible) >= room))
@@ -120,7 +120,7 @@ class ReceiveStage:
         queue.hidden.add(now_ms, visible_at, True, group)
         return Message(message_id, make_handle(seq, lease), body, seq, deliveries, first_at, born_at, group)
 
-    def _visible(self, queue: QueueState, q: QueueRef, n: int, now_ms: int) -> list[Row]:
+    def _visible(self, queue: QueueState, n: int, now_ms: int) -> list[Row]:
         noisy = queue.hidden.noisy(now_ms) if queue.fair else {}
         batch = n
         for _ in range(EXPIRED_ROUNDS_MAX):
@@ -128,7 +128,7 @@ class ReceiveStage:
                 rows = self._quiet_first(queue, noisy, batch, now_ms)
             else:
                 rows = self._state.rows(schema.DUE, (queue.generation, now_ms, batch))
-            oldest = now_ms - q.retention_ms
+            oldest = now_ms - queue.retention_ms
             expired = [row for row in rows if row[2] <= oldest]
             if not expired:
                 return rows[:n]
@@ -249,7 +249,7 @@ class ReceiveStage:
     ) -> list[Row]:
         """Up to `n` of the first `batch` messages of a group, ending before the first hidden one. Removes expired
         messages."""
-        oldest = request.now_ms - request.q.retention_ms
+        oldest = request.now_ms - queue.retention_ms
         head: Row = self._state.row(schema.DELIVERY, (head_seq,))
         group = head[5]
         rows: list[Row] = []

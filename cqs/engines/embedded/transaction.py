@@ -47,7 +47,8 @@ class TransactionState:
     # -- queues -------------------------------------------------------------------------------------------------------
 
     def queue_state(self, q: QueueRef, now_ms: int) -> QueueState | None:
-        """The queue's state, created at its first use; None if the queue was dropped."""
+        """The queue's state, created at its first use; None if the queue was dropped. It takes over the attributes of
+        `q` unless those of a newer version are known: a long poll has those of its begin."""
         queue = self._queues.get(q.id)
         if queue is None:
             if q.id in self._dropped:
@@ -55,9 +56,11 @@ class TransactionState:
             queue = self._load(q, now_ms)
             if queue is None:
                 return None
-        if queue.retention_ms != q.retention_ms or queue.audit != q.audit:
-            queue.retention_ms, queue.audit = q.retention_ms, q.audit
-            self.mark_changed(queue)
+        if q.version >= queue.version:
+            queue.version = q.version
+            if queue.retention_ms != q.retention_ms or queue.audit != q.audit:
+                queue.retention_ms, queue.audit = q.retention_ms, q.audit
+                self.mark_changed(queue)
         return queue
 
     def is_empty(self, q: QueueRef) -> bool:

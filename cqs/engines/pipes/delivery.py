@@ -19,7 +19,7 @@ from cqs.engines.pipes.selection import SelectedMessage
 from cqs.engines.pipes.view import Item, PipeView
 
 RETRY_MS = 1_000
-"""When a message is popped again whose payload is not there yet: its push has not ended."""
+"""The delay before a message is popped again whose payload is missing, since its push has not ended."""
 
 _Part = tuple[Statement, Sequence[object]]
 
@@ -42,7 +42,8 @@ class _Pop(NamedTuple):
 
 
 class DeliveryBuilder:
-    """`leased` returns what has the lease on a pipe: the pipe itself, or the whole queue."""
+    """Makes deliveries. `leased` returns the view that has the lease on a pipe: the pipe's own, or the whole
+    queue's."""
 
     def __init__(
         self, writes: ConditionalWrites, rows: PipeRows, ownership: Ownership, leased: Callable[[PipeView], PipeView]

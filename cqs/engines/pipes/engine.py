@@ -27,7 +27,7 @@ from cqs.engines.pipes.known_queues import KnownQueue, new_known_queues
 from cqs.engines.pipes.names import generations_of
 from cqs.engines.pipes.options import OPTIONS, options_of
 from cqs.engines.pipes.popper import Popper, Request
-from cqs.engines.pipes.pusher import Pushed, Pusher
+from cqs.engines.pipes.pusher import PushedMessage, Pusher
 from cqs.engines.pipes.reaper import Reaper
 from cqs.engines.pipes.rows import PipeRows
 from cqs.engines.pipes.scan import PipeScan
@@ -95,7 +95,9 @@ class PipesEngine(StandardQueueEngine):
         self._announce(queue, pushed, entries, now_ms)
         return [SentEntry(entry.id, one.sequence) for entry, one in zip(entries, pushed, strict=True)]
 
-    def _announce(self, queue: KnownQueue, pushed: Sequence[Pushed], entries: Sequence[Entry], now_ms: int) -> None:
+    def _announce(
+        self, queue: KnownQueue, pushed: Sequence[PushedMessage], entries: Sequence[Entry], now_ms: int
+    ) -> None:
         """Wake waiters of this process: one for each visible message, and one to set a timer for the delayed."""
         visible = [one.location for one, entry in zip(pushed, entries, strict=True) if entry.visible_at_ms <= now_ms]
         popper = self._popper(queue)

@@ -196,8 +196,8 @@ class Popper:
         self._list_after = first_name(self.generation, oldest_ms - START_SKEW_MS)
 
     def _list_from(self) -> str:
-        """A name before all pipes that there may be: Cassandra reads removed pipes to skip them. Now and then all are
-        listed, whatever the clock of the process said that opened them."""
+        """The name after which to list pipes: before all that may exist, behind removed ones, which Cassandra would
+        read and skip. Now and then all are listed, since a pipe's name has the clock of the process that opened it."""
         now_ms = self._clock.monotonic_ms()
         is_known = self._listed_all_ms is not None and now_ms - self._listed_all_ms < LIST_ALL_MS
         return self._list_after if is_known else ""

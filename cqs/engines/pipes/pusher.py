@@ -31,7 +31,7 @@ COUNTER_BITS = 20
 _TIMES = LeaseTimes(schema.PUSHER_LEASE_CERTAIN_MS, schema.PUSHER_LEASE_RENEW_MS)
 
 
-class Pushed(NamedTuple):
+class PushedMessage(NamedTuple):
     location: Location
     sequence: int
 
@@ -77,7 +77,7 @@ class Pusher:
         self._finishes: set[asyncio.Task[None]] = set()
 
     async def close(self) -> None:
-        """Finish the pipes: nobody has to wait for the end of their leases."""
+        """Finish the pipes, so that no popper has to wait for the end of their leases."""
         for opened in self._open.values():
             self._supersede(opened)
         if self._finishes:
@@ -86,16 +86,16 @@ class Pusher:
 
     async def push(
         self, queue_id: str, generation: int, pipe_size: int, entries: Sequence[Entry], now_ms: int
-    ) -> list[Pushed]:
+    ) -> list[PushedMessage]:
         """One write, and another in parallel if the pipe is new. Batches beyond the size of a pipe go into several."""
-        pushed: list[Pushed] = []
+        pushed: list[PushedMessage] = []
         for at in range(0, len(entries), pipe_size):
             pushed += await self._push(queue_id, generation, pipe_size, entries[at : at + pipe_size], now_ms)
         return pushed
 
     async def _push(
         self, queue_id: str, generation: int, pipe_size: int, entries: Sequence[Entry], now_ms: int
-    ) -> list[Pushed]:
+    ) -> list[PushedMessage]:
         sizes = [len(entry.body) for entry in entries]
         for _ in range(ENDS_MAX):
             opened = self._opened(queue_id, generation, pipe_size, sizes, now_ms)
@@ -124,7 +124,7 @@ class Pusher:
             self._supersede(self._open.popitem(last=False)[1])
         return opened
 
-    def _begin(self, opened: OpenPipe, sizes: Sequence[int], now_ms: int) -> list[Pushed]:
+    def _begin(self, opened: OpenPipe, sizes: Sequence[int], now_ms: int) -> list[PushedMessage]:
         first, n = opened.places, len(sizes)
         sequence = max(now_ms << COUNTER_BITS, self._next_sequence)
         self._next_sequence = sequence + n
@@ -132,14 +132,16 @@ class Pusher:
         opened.bytes += sum(sizes)
         opened.pushed += n
         opened.pushes += 1
-        return [Pushed(Location(opened.name, first + i), sequence + i) for i in range(n)]
+        return [PushedMessage(Location(opened.name, first + i), sequence + i) for i in range(n)]
 
     def _end(self, opened: OpenPipe, failed: int) -> None:
         opened.pushed -= failed
         opened.pushes -= 1
         self._finish_if_left(opened)
 
-    async def _write(self, opened: OpenPipe, pushed: Sequence[Pushed], entries: Sequence[Entry], now_ms: int) -> bool:
+    async def _write(
+        self, opened: OpenPipe, pushed: Sequence[PushedMessage], entries: Sequence[Entry], now_ms: int
+    ) -> bool:
         """Returns False if others finished the pipe, so that the messages may be behind its end."""
         opened.changes += 1
         inserts = [
@@ -206,7 +208,9 @@ class Pusher:
             await self._cassandra.run(schema.HINT, schema.STATE_US[schema.FINISHED], schema.FINISHED, *key)
 
 
-def _inserts(opened: OpenPipe, pushed: Pushed, entry: Entry, now_ms: int) -> list[tuple[Statement, Sequence[object]]]:
+def _inserts(
+    opened: OpenPipe, pushed: PushedMessage, entry: Entry, now_ms: int
+) -> list[tuple[Statement, Sequence[object]]]:
     """A message waits, or is pending until its delay has passed."""
     key = (opened.queue_id, opened.name, pushed.location.place)
     index = (entry.visible_at_ms, entry.born_at_ms, entry.deliveries, entry.first_received_ms)
@@ -219,4 +223,4 @@ def _inserts(opened: OpenPipe, pushed: Pushed, entry: Entry, now_ms: int) -> lis
 def _extended(opened: OpenPipe, task: asyncio.Task[None]) -> None:
     opened.extending = None
     if not task.cancelled():
-        task.exception()  # whoever waits gets the error; the next push tries again
+        task.exception()  # the waiting pushes get the error; the next push tries again

@@ -18,7 +18,7 @@ from cqs.engines.pipes.rows import PipeRows
 _Part = tuple[Statement, Sequence[object]]
 
 
-class Settled(NamedTuple):
+class SettleResult(NamedTuple):
     location: Location | None
     outcome: Outcome
 
@@ -40,7 +40,7 @@ class Settler:
 
     # -- deletes ------------------------------------------------------------------------------------------------------
 
-    async def delete(self, q: QueueRef, generation: int, handles: Sequence[bytes]) -> list[Settled]:
+    async def delete(self, q: QueueRef, generation: int, handles: Sequence[bytes]) -> list[SettleResult]:
         """In the order given."""
         parsed = [parse_handle(handle) for handle in handles]
         current = [one for one in parsed if one is not None and generation_of(one.location.pipe) == generation]
@@ -68,7 +68,7 @@ class Settler:
                 outcomes |= {index: outcome for (index, _), outcome in zip(fenced, found, strict=True)}
             done = [one.location for index, one in enumerate(parsed) if one and outcomes[index] is Outcome.DONE]
             await self._rows.delete(q.id, done)
-        return [Settled(one.location if one else None, outcomes[index]) for index, one in enumerate(parsed)]
+        return [SettleResult(one.location if one else None, outcomes[index]) for index, one in enumerate(parsed)]
 
     @asynccontextmanager
     async def _exclusively(self, queue_id: str, locations: Iterable[Location]) -> AsyncIterator[None]:
@@ -128,7 +128,7 @@ class Settler:
 
     # -- changes ------------------------------------------------------------------------------------------------------
 
-    async def change(self, q: QueueRef, generation: int, changes: Sequence[Change]) -> list[Settled]:
+    async def change(self, q: QueueRef, generation: int, changes: Sequence[Change]) -> list[SettleResult]:
         """In the order given. Changes of one message are made in that order."""
         parsed = [parse_handle(change.handle) for change in changes]
         by_location: dict[Location | None, list[int]] = {}
@@ -141,7 +141,7 @@ class Settler:
                 outcomes[index] = await self._change(q, generation, parsed[index], changes[index])
 
         await asyncio.gather(*[change_each(indexes) for indexes in by_location.values()])
-        return [Settled(one.location if one else None, outcomes[index]) for index, one in enumerate(parsed)]
+        return [SettleResult(one.location if one else None, outcomes[index]) for index, one in enumerate(parsed)]
 
     async def _change(self, q: QueueRef, generation: int, delivery: Delivery | None, change: Change) -> Outcome:
         if delivery is None:

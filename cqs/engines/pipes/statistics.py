@@ -21,10 +21,10 @@ from cqs.engines.views import HourStatistics, QueueStatistics
 RATE_WINDOW_S = 60.0
 """Rates are averages that roll over about this time."""
 INTERVAL_MS = 1_000
-"""Sums written less long ago are not written again."""
+"""The least time between two writes of the sums."""
 PIPE_INTERVAL_MS = 60
-"""The same for each pipe of a queue: counting one costs Cassandra some milliseconds, so all processes together spend a
-twentieth of a core on a deep queue."""
+"""The same for each pipe of a queue: counting one costs Cassandra some milliseconds, so all processes together spend at
+most a twentieth of a core on a deep queue."""
 
 
 def next_statistics(before: QueueStatistics | None, at_ms: int, pushed: int, popped: int) -> QueueStatistics:
@@ -47,9 +47,11 @@ def next_statistics(before: QueueStatistics | None, at_ms: int, pushed: int, pop
 
 
 def hours_between(rows: Sequence[Row]) -> list[HourStatistics]:
-    """What came in each hour, from rows of sums (hour, pushed, popped), the newest first. The oldest row is only the
-    begin of the next: what was before it is not known any more, or it is the row of zeros before a queue's first hour.
-    Sums of two processes whose clocks differ may be in the wrong order for a while: then none came."""
+    """The messages of each hour, from rows of sums (hour, pushed, popped), the newest first.
+
+    The oldest row is only where the next hour begins: either nothing is known from before it, or it is the row of zeros
+    before a queue's first hour. Sums of two processes whose clocks differ may be in the wrong order for a while: such
+    an hour counts none."""
     return [
         HourStatistics(hour, max(pushed - pushed_before, 0), max(popped - popped_before, 0), pushed - popped)
         for (hour, pushed, popped), (_, pushed_before, popped_before) in pairwise(rows)
@@ -82,7 +84,7 @@ class StatisticsKeeper:
             for at in range(0, len(page), PIPES_AT_ONCE):
                 some = [pipe for pipe in page[at : at + PIPES_AT_ONCE] if pipe.name != last]
                 for of_pipe, never_popped in await asyncio.gather(
-                    *[self._of_pipe(queue_id, pipe, now_ms) for pipe in some]
+                    *[self._counts(queue_id, pipe, now_ms) for pipe in some]
                 ):
                     pushed += max(of_pipe, never_popped)
                     left += never_popped
@@ -100,7 +102,7 @@ class StatisticsKeeper:
             writes.append((schema.WRITE_HOUR, (*key, hour_ms - schema.HOUR_MS, 0, 0)))
         await self._rows.cassandra.run_batch(writes, logged=False)
 
-    async def _of_pipe(self, queue_id: str, pipe: ListedPipe, now_ms: int) -> tuple[int, int]:
+    async def _counts(self, queue_id: str, pipe: ListedPipe, now_ms: int) -> tuple[int, int]:
         """(pushed, never popped). What is left is counted first: a push in between is not taken for a pop."""
         counted = await self._scan.count(queue_id, pipe, now_ms)
         return await self._pushed(queue_id, pipe.name), counted.never_popped

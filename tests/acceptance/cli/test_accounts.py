@@ -17,7 +17,7 @@ PLACE = ("AWS_REGION", "AWS_DEFAULT_REGION", "AWS_ENDPOINT_URL")
 
 
 def who(service: Service, keys: dict[str, str]) -> str:
-    """The account these keys are of, or the code of the refusal."""
+    """The account that these keys belong to, or the code of the refusal."""
     try:
         return str(service.client("sts", **keys).get_caller_identity()["Account"])
     except ClientError as error:

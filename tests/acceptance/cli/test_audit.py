@@ -22,7 +22,7 @@ SECRET_VALUE = f"value-{uuid.uuid4().hex}"
 
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
-    """One of its own: it has few acts."""
+    """A service of its own: it has few acts."""
     with running(tmp_path_factory.mktemp("audit") / "data") as started:
         yield started
 
@@ -35,7 +35,7 @@ def browser(service: Up) -> Iterator[Person]:
 
 @pytest.fixture
 def acts(service: Up) -> Callable[..., list[dict[str, Any]]]:
-    """What `cns audit --json` prints."""
+    """The lines of `cns audit --json`."""
 
     def read(*words: str) -> list[dict[str, Any]]:
         return [json.loads(line) for line in service.cns("audit", "--json", *words).stdout.splitlines()]
@@ -78,7 +78,7 @@ def test_acts_of_every_face_are_recorded_once(
     page = browser.http.get("/portal/").text
     form = {"form_token": page.partition('name="form_token" value="')[2].partition('"')[0]}
     browser.http.post("/portal/pause", data=form)
-    browser.http.post("/portal/secret", data=form)  # there is none
+    browser.http.post("/portal/secret", data=form)  # the subscription has no secret so far
     browser.http.post("/portal/secret/rotate", data={**form, "number": "0"})
     assert "whsec_" in browser.http.post("/portal/secret", data=form).text
 
@@ -183,7 +183,7 @@ def test_anonymous_callers_cannot_push_acts_out(service: Up, acts: Callable[...,
     sns = service.client("sns", region_name=REGION)
     topic = Topic(sns, sns.create_topic(Name="flooded")["TopicArn"])
     calls = [
-        {"Action": "Unsubscribe", "SubscriptionArn": arn},  # there is none: it succeeds, and does nothing
+        {"Action": "Unsubscribe", "SubscriptionArn": arn},  # no such subscription: succeeds and changes nothing
         {"Action": "Unsubscribe", "SubscriptionArn": "x" * 2_000},
         {"Action": "ConfirmSubscription", "TopicArn": topic.arn, "Token": "guess"},
     ]

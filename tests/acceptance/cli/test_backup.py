@@ -82,7 +82,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, dict[
         while_running = service.cns("restore", str(directory / "copy"), "--replace", check=False)
         assert (while_running.returncode, "in use by another cns" in while_running.stderr) == (73, True)
         assert service.cns("check").returncode == 0
-        assert service.health()["status"] == "green"  # no process was restarted by those who read beside it
+        assert service.health()["status"] == "green"  # the commands that read the store made no process restart
         keys = dict(service.environment)
     yield directory / "copy", keys, before
 

@@ -36,7 +36,7 @@ def test_a_command_that_reads_says_where_it_looked_and_makes_nothing(tmp_path: P
     done = commands.run(*words, cwd=tmp_path)
     assert done.returncode not in (0, 1), done.stdout
     assert list(tmp_path.iterdir()) == [], done.stderr
-    if words[0] != "pipeline":  # where PySpark is missing, that is what it says
+    if words[0] != "pipeline":  # without PySpark, `cns pipeline` reports just that
         (line,) = done.stderr.splitlines()
         assert done.returncode == EXIT_DATA_UNUSABLE
         assert str(tmp_path / "data") in line

@@ -60,7 +60,7 @@ def test_each_call_is_a_line_at_debug(talkative: Up) -> None:
 
 @pytest.mark.parametrize("content_type", ["application/x-www-form-urlencoded", "text/plain", "application/json", ""])
 def test_the_test_clock_takes_any_content_type(talkative: Up, content_type: str) -> None:
-    header = f"Content-Type: {content_type}" if content_type else "Content-Type:"  # curl then sends none
+    header = f"Content-Type: {content_type}" if content_type else "Content-Type:"  # curl then sends no such header
     need("curl")
     words = ["curl", "-s", "-H", header, "-d", '{"advance_s": 60}', f"{talkative.url}/_cns/clock"]
     offsets = [json.loads(subprocess.check_output(words, timeout=30))["offset_ms"] for _ in range(2)]

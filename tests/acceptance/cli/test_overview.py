@@ -78,11 +78,11 @@ def test_q_ends_the_live_view(service: Up) -> None:
     try:
         while os.read(terminal, 65_536):
             pass
-    except OSError:  # its end of the terminal is closed
+    except OSError:  # the other end of the terminal is closed
         pass
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
     os.close(terminal)
-    assert b"\x1b[36" not in seen and b"\x1b[1;36" not in seen  # NO_COLOR
+    assert b"\x1b[36" not in seen and b"\x1b[1;36" not in seen  # NO_COLOR is set
 
 
 def test_version() -> None:

@@ -79,7 +79,7 @@ def test_one_worker_alone(service: Service) -> None:
     said = service.cns("pool", "resize", "redelivery", "3", "--worker", one).stdout
     assert said == f"{one}: redelivery has 3 threads\n"
     assert threads(service, "redelivery") == {**before, one: 3}
-    service.cns("pool", "resize", "redelivery", "2")  # of all: the last word counts
+    service.cns("pool", "resize", "redelivery", "2")  # for all processes: the last command counts
     assert threads(service, "redelivery") == dict.fromkeys(before, 2)
     service.cns("pool", "resize", "redelivery", "4", "--worker", one)
     service.cns("pool", "reset", "redelivery", "--worker", one)

@@ -59,7 +59,7 @@ def test_the_first_five_minutes(tmp_path: Path) -> None:
 
 
 def test_how_to_have_cns_on_the_path() -> None:
-    """Else the commands of the sections below are not found."""
+    """The commands of the sections below need `cns` on the path."""
     first = section("Run it")
     assert 'export PATH="$PWD/.venv/bin:$PATH"' in first
     assert ".venv/bin/cns" not in README.read_text()

@@ -111,7 +111,7 @@ def by_id(bodies: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def without_links(body: dict[str, Any]) -> dict[str, Any]:
-    """Without the link of a subscription, and what is signed together with the text for another protocol."""
+    """The members without the subscription's link, and without the signature over the text for another protocol."""
     return {name: value for name, value in body.items() if name not in ("UnsubscribeURL", "Signature")}
 
 

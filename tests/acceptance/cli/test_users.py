@@ -47,7 +47,7 @@ def add(service: Service, account: str, new_name: Callable[[], str]) -> Callable
 
 
 def who(service: Service, keys: dict[str, str]) -> str:
-    """The ARN that these keys are of, or the code of the refusal."""
+    """The ARN that these keys belong to, or the code of the refusal."""
     try:
         return str(service.client("sts", **keys).get_caller_identity()["Arn"])
     except ClientError as error:

@@ -68,9 +68,9 @@ JUDGED = [(name, version) for name, each in VALIDATORS.items() for version in VE
 ONE_PEM = re.compile(rb"-----BEGIN CERTIFICATE-----\n(?:[A-Za-z0-9+/=]{1,64}\n)+-----END CERTIFICATE-----\n")
 
 SLICE = "sns-validator"
-"""The one of `make test`."""
+"""The validator that `make test` runs."""
 
-pytestmark = pytest.mark.timeout(INSTALL_S)  # whoever comes first waits for it
+pytestmark = pytest.mark.timeout(INSTALL_S)  # the first test waits for the installation
 
 
 @dataclass(frozen=True)
@@ -126,7 +126,7 @@ def test_what_is_sent_is_accepted(validator: Validator, sent: Sent) -> None:
 @pytest.mark.spec("sns-signature.validators")
 @pytest.mark.parametrize(("validator", "version"), JUDGED, indirect=["validator"])
 def test_what_was_changed_is_refused(validator: Validator, sent: Sent, version: str) -> None:
-    """Each change alone, and a signature of another message."""
+    """A message is refused after each change alone, and with the signature of another message."""
     notification = sent.messages["Notification", version]
     wrong = {
         name: {**sent.messages[kind, version], name: change(sent.messages[kind, version][name])}

@@ -69,7 +69,7 @@ SCENARIOS = (
     "sms",
 )
 
-pytestmark = pytest.mark.timeout(INSTALL_S)  # whoever comes first waits for it
+pytestmark = pytest.mark.timeout(INSTALL_S)  # the first test waits for the installation
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, 
 
 
 SLICE = "javascript"
-"""The one of `make test`."""
+"""The language that `make test` runs."""
 
 
 @pytest.fixture(

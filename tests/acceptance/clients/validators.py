@@ -60,9 +60,11 @@ class Origin:
 
 @dataclass(frozen=True, kw_only=True)
 class Validator:
-    """`verdicts` are why it refuses each message, or ACCEPTED. The rest is what it says of a wrong signature, of one of
-    another version, of a certificate at another host or without TLS; and of what it cannot judge, of AWS's either, by
-    kind and version."""
+    """A validator, set up as the guide says.
+
+    `verdicts` are why it refuses each message, or ACCEPTED. The other fields are its texts for a wrong signature, for
+    one of another version, for a certificate at another host or without TLS, and the messages that it cannot judge,
+    AWS's own included, by kind and version."""
 
     host: str
     verdicts: Callable[[Origin, Sequence[Message]], list[str]]
@@ -150,7 +152,7 @@ VALIDATORS: Mapping[str, Validator] = MappingProxyType(
             other_version="The message signature is invalid.",
             elsewhere="The certificate is located on an invalid domain.",
             insecure="The certificate is located on an invalid domain.",
-            # it leaves the Token out, as of a Notification
+            # this validator leaves out the Token, as if the message were a Notification
             beyond={(UNSUBSCRIBED, version): "The message signature is invalid." for version in VERSIONS},
         ),
         "aws-sns-message-validator": Validator(
@@ -160,7 +162,7 @@ VALIDATORS: Mapping[str, Validator] = MappingProxyType(
             other_version="Invalid signature version. Unable to verify signature.",
             elsewhere="Invalid certificate URL.",
             insecure="Invalid certificate URL.",
-            # told to take version 2, it verifies that by SHA-1, too
+            # set to version 2, this validator still verifies by SHA-1
             beyond={(IN_EVENT, "1"): "Could not find SigningCertURL field in message."}
             | {(kind, "2"): "Invalid signature version. Unable to verify signature." for kind in KINDS},
         ),

@@ -107,7 +107,7 @@ def test_a_poll_at_one_is_woken_when_a_message_of_the_other_is_due(service: Clus
 
 
 def test_who_dies_in_a_poll_gets_no_message(service: Clustered, sqs: Any, queue: str) -> None:
-    """The balancer passes it on that the caller is gone."""
+    """The balancer tells the API process that the caller is gone."""
 
     def polls() -> float:
         return service.metric("cns_api_calls_total", operation="ReceiveMessage")
@@ -180,7 +180,7 @@ def test_topic_policies(service: Clustered, topic: Topic, stranger: dict[str, st
 
 
 def test_subscriptions_and_their_attributes(service: Clustered, sqs: Any, topic: Topic) -> None:
-    """The workers know them, too: it is they who deliver."""
+    """The workers know of them, too, since they deliver."""
     queue = queue_for(sqs, topic.arn)
     subscription = topic.subscribe("sqs", arn_of(sqs, queue))
     one, other = service.at(0).client("sns"), service.at(1).client("sns")

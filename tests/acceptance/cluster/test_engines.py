@@ -23,13 +23,15 @@ from tests.acceptance.topics import Topic, arn_of, queue_for
 from tests.waiting import wait_until
 
 KINDS = {name: kind() for name, kind in CLUSTER_ENGINES.items()}
+DEFAULT = next(iter(CLUSTER_ENGINES))
+"""The engine of a queue that names none."""
 WITH_FIFO = [name for name, kind in KINDS.items() if kind.capabilities.fifo]
 WITHOUT_FIFO = [name for name in KINDS if name not in WITH_FIFO]
 DEAD_LETTERS = 7
 COUNT = "ApproximateNumberOfMessages"
 ARRIVAL_S = 60.0
 WAIT_S = 5
-"""Of a long poll for messages that are there. It ends at the first."""
+"""Seconds that a long poll waits for messages that are there. It ends at the first."""
 
 Create = Callable[..., str]
 every_engine = pytest.mark.parametrize("engine", list(KINDS))
@@ -119,7 +121,7 @@ def test_a_visibility_timeout_ends(service: Clustered, sqs: Any, create: Create,
 
 @every_engine
 def test_what_a_killed_process_hid_stays_hidden(service: Clustered, create: Create, engine: str) -> None:
-    """No timer runs in a process: nobody gets the messages of a receiver's process that died before their time."""
+    """Processes keep no timers: messages that a killed process received stay hidden until their time."""
     queue = create(engine, VisibilityTimeout="600")
     other, there = service.at(1).client("sqs"), at(service, 1, queue)
     send(other, there, *"abc")
@@ -155,7 +157,7 @@ def test_delayed_messages(service: Clustered, sqs: Any, create: Create, engine: 
 
 @every_engine
 def test_a_purged_queue_goes_on(service: Clustered, create: Create, engine: str) -> None:
-    """By one process: others may know of a purge a few seconds later, as in SQS."""
+    """After a purge by one process, others may know of it a few seconds later, as in SQS."""
     queue, sqs = at(service, 0, create(engine)), service.at(0).client("sqs")
     send(sqs, queue, *"abcde")
     (held,) = receive(sqs, queue, 1)
@@ -276,6 +278,7 @@ def test_options(sqs: Any, create: Create, engine: str) -> None:
     assert again["QueueUrl"] == queue
     if options:
         sqs.set_queue_attributes(QueueUrl=queue, Attributes=options)
+    if options and engine != DEFAULT:
         with pytest.raises(ClientError, match="Unknown Attribute"):
             sqs.set_queue_attributes(QueueUrl=plain, Attributes=options)
 
@@ -297,7 +300,7 @@ def _moves(sqs: Any, create: Create, source: str, dead: str) -> Moves:
 
 
 def _die(sqs: Any, of: Moves, service: Clustered) -> list[dict[str, Any]]:
-    """Spend so many messages, and receive them as dead letters. Returns them, hidden for ten minutes."""
+    """Spend `n` messages and receive them from the dead-letter queue. Returns them, hidden for ten minutes."""
     send(sqs, of.source, *[str(n) for n in range(DEAD_LETTERS)])
     receive(sqs, of.source, DEAD_LETTERS, VisibilityTimeout=5)
     service.advance(6)

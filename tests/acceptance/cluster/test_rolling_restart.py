@@ -12,7 +12,7 @@ from tests.acceptance.rolling import Load
 from tests.acceptance.topics import Topic
 
 STOP_DELAY_S = "3"
-"""As the manifests of deploy have it; HAProxy asks each second."""
+"""Seconds of delay as in the manifests of deploy; HAProxy asks each second."""
 PUBLISHED = 20
 
 

@@ -1,4 +1,4 @@
-"""What scalers and alerts of the storage ask for is on the metrics page of a running cluster."""
+"""The series that scalers and alerts of the storage query are on the metrics page of a running cluster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`cns up --compat localstack`, used by those who leave LocalStack: with nothing changed but the address."""
+"""`cns up --compat localstack`, as a user of LocalStack calls it: nothing but the address is changed."""
 
 from __future__ import annotations
 
@@ -201,7 +201,7 @@ def test_every_form_is_understood(stack: Up, new_name: Any, form: str) -> None:
     url = form.format(name=name, account=ACCOUNT, host=urlsplit(stack.url).netloc, local=LOCAL)
     assert sqs.send_message(QueueUrl=url, MessageBody="x")
     assert receive_one(sqs, url)["Body"] == "x"
-    if "eu-west-1" in url:  # the region of an address counts, whatever the signature's is, or without one
+    if "eu-west-1" in url:  # the region of the address counts, whatever the signature says
         assert stack.client("sqs", **KEYS).send_message(QueueUrl=url, MessageBody="x")
         assert at(stack, f"{url}?Action=SendMessage&MessageBody=x")[0] == 200
         body = urlencode({"Action": "SendMessage", "MessageBody": "x"}).encode()

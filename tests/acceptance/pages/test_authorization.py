@@ -22,7 +22,7 @@ from tests.acceptance.topics import Topic
 from tests.waiting import wait_until
 
 WAIT_S = 60.0
-# what a page is about: everybody; lists of one's own; a resource of an account; what only operators do
+# the subject of a page: any user; the user's own lists; a resource of an account; operators only
 ROUTES: dict[tuple[str, str], str] = {
     ("GET", "/"): "everybody",
     ("GET", "/sign-in"): "everybody",
@@ -225,7 +225,7 @@ def test_operators_have_no_queues_and_topics(operator: Person, estate: Estate) -
 def test_a_narrow_token_is_no_session(
     service: Service, open_browser: Callable[[], Person], person: Person, estate: Estate, narrow: dict[str, Any]
 ) -> None:
-    """Pages show what no action of a token's levels reads: messages, failures, endpoints."""
+    """Pages show data that no action of a token's levels reads: messages, failures, endpoints."""
     keys = service.environment
     root = (keys["AWS_ACCESS_KEY_ID"], keys["AWS_SECRET_ACCESS_KEY"])
     token = httpx.post(f"{service.url}/api/v1/tokens", json=narrow, auth=root).json()["token"]
@@ -251,6 +251,6 @@ def test_live_figures_end_with_the_session(
         lines = stream.iter_lines()
         assert next(lines).startswith("data: ")
         service.cns("account", "rotate", account)
-        for _ in lines:  # it has an end
+        for _ in lines:  # the stream ends
             pass
     assert someone.http.get(f"/ui/queues/{queue}").url.path == "/ui/sign-in"

@@ -12,7 +12,7 @@ from tests.acceptance.topics import Topic
 from tests.waiting import wait_until
 
 WAIT_S = 60.0
-FAILURES = 25  # more messages in a row than the circuit breaker takes
+FAILURES = 25  # more failures in a row than the circuit breaker allows
 
 
 def test_an_endpoint_that_is_down_is_probed_when_asked(
@@ -43,7 +43,7 @@ def test_an_endpoint_that_is_down_is_probed_when_asked(
 
     endpoint.behave()
     probed = person.post("/ui/endpoints/probe", account=account, endpoint=endpoint.url)
-    assert "The next send probes the endpoint." in probed.text or probed.status_code == 404  # it probed itself
+    assert "The next send probes the endpoint." in probed.text or probed.status_code == 404  # it has probed already
     wait_until(lambda: endpoint.url not in shown(person), WAIT_S, lambda: shown(person))
 
 

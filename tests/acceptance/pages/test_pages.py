@@ -1,4 +1,4 @@
-"""The pages by plain HTTP: who may do what, forged forms, the way without scripts."""
+"""The pages by plain HTTP: which callers may do what, forged forms, use without scripts."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_a_queue_through_the_pages(person: Person, sqs: Any, new_name: Callable[
     assert message["Body"] == "<b>bold</b>"
     assert person.http.get("/ui/queues", params={"prefix": name}).text.count(f'href="{queue}"') == 1
     assert "Saved." in person.post(f"{queue}/attributes", attribute="VisibilityTimeout", value="9").text
-    assert person.post(f"{queue}/purge").status_code == 400  # without the tick
+    assert person.post(f"{queue}/purge").status_code == 400  # without the confirming check box
     assert "All messages are deleted." in person.post(f"{queue}/purge", sure="yes").text
     assert "Deleted." in person.post(f"{queue}/delete", sure="yes").text
     gone = person.http.get(queue)
@@ -90,9 +90,20 @@ def test_forms_of_other_sites_are_refused(person: Person, new_name: Callable[[],
         ({"name": name}, {}),
         ({"name": name, "form_token": "guess"}, {}),
         ({"name": name, "form_token": person.form_token()}, {"origin": "https://evil.example"}),
+        ({"name": name, "form_token": person.form_token()}, {"origin": "http://["}),
     ):
         assert person.http.post("/ui/queues", data=data, headers=headers).status_code == 403
     assert f"No queue begins with “{name}”" in person.http.get("/ui/queues", params={"prefix": name}).text
+
+
+def test_half_a_surrogate_pair_is_refused(person: Person, new_name: Callable[[], str]) -> None:
+    topic = new_name()
+    person.post("/ui/topics", name=topic)
+    refused = person.post(f"/ui/topics/{topic}/messages", message="m", attributes='{"a": "\\ud800"}')
+    assert refused.status_code == 400
+    form = b'--x\r\nContent-Disposition: form-data; name="form_token"\r\n\r\n+2AA-\r\n--x--\r\n'
+    in_utf7 = {"content-type": "multipart/form-data; boundary=x; charset=utf-7"}
+    assert person.http.post("/ui/queues", content=form, headers=in_utf7).status_code == 403
 
 
 def test_the_cookie_is_no_credential_of_the_rest_api(person: Person, service: Service) -> None:

@@ -179,7 +179,7 @@ def test_a_failed_delivery_is_retried_from_the_dead_letter_queue(
     endpoint.behave(status=500)
     message = topic.publish("once more", Subject="s")
     wait_until(lambda: visitor.may_retry(message), WAIT_S, visitor.page)
-    if not CLUSTER:  # there the workers' events are on other machines
+    if not CLUSTER:  # in a cluster the workers' events are on other machines
         wait_until(lambda: "the endpoint answered with an error" in visitor.page(), WAIT_S, visitor.page)
     forge(sqs, queue, endpoint.notifications()[0]["body"])
     endpoint.behave(status=200)
@@ -201,7 +201,7 @@ def test_a_letter_whose_attributes_nobody_signed_needs_the_archive(
     visitor = visit(topic.subscribe("http", endpoint.url, DeliveryPolicy=GIVES_UP, **letters))
     endpoint.behave(status=500)
     lost = topic.publish("lost", MessageAttributes=ATTRIBUTE)
-    if CLUSTER:  # there the page lists what the queue has
+    if CLUSTER:  # in a cluster the page lists the messages in the queue
         wait_until(lambda: count_of(sqs, queue) == 1, WAIT_S)
     else:
         wait_until(lambda: visitor.may_retry(lost), WAIT_S, visitor.page)
@@ -268,7 +268,7 @@ def test_a_text_that_the_service_did_not_sign_is_not_sent(
 def test_what_the_filter_policy_keeps_out_is_not_sent(
     visit: Callable[[str], Visitor], sqs: Any, topic: Topic, endpoint: Endpoint
 ) -> None:
-    """Who may send to the dead-letter queue puts another subscription into a genuine letter."""
+    """A sender with rights on the dead-letter queue puts another subscription into a genuine letter."""
     queue = queue_for(sqs, topic.arn)
     letters = topic.dead_letters_to(arn_of(sqs, queue))
     first = topic.subscribe("http", endpoint.url, DeliveryPolicy=GIVES_UP, **letters)
@@ -288,7 +288,7 @@ ATTRIBUTE = {"kind": {"DataType": "String", "StringValue": "new"}}
 
 
 def forge(sqs: Any, queue: str, genuine: str) -> None:
-    """Put a letter like a genuine one, but for its text: who may send to the queue can."""
+    """Put a letter like a genuine one, but for its text, as anyone with rights to send to the queue can."""
     sqs.send_message(QueueUrl=queue, MessageBody=json.dumps({**json.loads(genuine), "Message": "forged"}))
 
 

@@ -6,6 +6,7 @@ import json
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pytest
@@ -152,6 +153,6 @@ def test_failures_are_shown_by_cause(person: Person, topic: Topic, endpoint: End
     message = f"/ui/messages/{down(Scene(None, None, topic, endpoint))}"  # type: ignore[arg-type]  # it uses neither
     for by in ("topic", "endpoint", "subscription"):
         clicks = Clicks(person, f"/ui/deliveries?by={by}")
-        wait_until(lambda clicks=clicks: clicks.has(message), WAIT_S, clicks.page)  # type: ignore[misc]
+        wait_until(partial(clicks.has, message), WAIT_S, clicks.page)
         assert "The endpoint is down: no connection" in clicks.page()
     assert person.http.get("/ui/deliveries", params={"by": "moon"}).status_code == 400

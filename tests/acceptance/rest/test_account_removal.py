@@ -19,7 +19,7 @@ QUEUES = 103
 
 
 @dataclass(frozen=True, slots=True)
-class Doomed:
+class AccountToDelete:
     """An account with a few of everything, and a subscription to a topic of another account."""
 
     account: str
@@ -32,7 +32,7 @@ class Doomed:
 
 
 @pytest.fixture
-def doomed(service: Service, new_name: Callable[[], str]) -> Doomed:
+def doomed(service: Service, new_name: Callable[[], str]) -> AccountToDelete:
     keys = keys_in(service.cns("account", "create").stdout)
     account = service.client("sts", **keys).get_caller_identity()["Account"]
     user = keys_in(service.cns("account", "user", "add", account, "alice").stdout)
@@ -50,7 +50,7 @@ def doomed(service: Service, new_name: Callable[[], str]) -> Doomed:
     public = own.create_topic(Name=new_name())["TopicArn"]
     own.add_permission(TopicArn=public, Label="all", AWSAccountId=[account], ActionName=["Subscribe"])
     subscription = theirs.subscribe(TopicArn=public, Protocol="sqs", Endpoint=arn)["SubscriptionArn"]
-    return Doomed(account, keys, user, subscription)
+    return AccountToDelete(account, keys, user, subscription)
 
 
 @pytest.fixture
@@ -67,7 +67,7 @@ def refusal_of(service: Service, keys: dict[str, str]) -> str:
     return str(refusal.value.response["Error"]["Code"])
 
 
-def check_gone(service: Service, doomed: Doomed) -> None:
+def check_gone(service: Service, doomed: AccountToDelete) -> None:
     for keys in (doomed.keys, doomed.user):
         assert refusal_of(service, keys) == "InvalidClientTokenId"
     assert doomed.account not in service.cns("account", "list").stdout
@@ -75,7 +75,7 @@ def check_gone(service: Service, doomed: Doomed) -> None:
     assert not service.client("sns").list_subscriptions_by_topic(TopicArn=topic)["Subscriptions"]
 
 
-def test_an_account_with_all_that_it_has(service: Service, operator: httpx.Client, doomed: Doomed) -> None:
+def test_an_account_with_all_that_it_has(service: Service, operator: httpx.Client, doomed: AccountToDelete) -> None:
     done = operator.delete(f"/accounts/{doomed.account}")
     assert done.status_code == 202
     first = done.json()
@@ -90,7 +90,7 @@ def test_an_account_with_all_that_it_has(service: Service, operator: httpx.Clien
 
 
 def test_by_command_after_a_half_done_request(
-    service: Service, operator: httpx.Client, doomed: Doomed, new_name: Callable[[], str]
+    service: Service, operator: httpx.Client, doomed: AccountToDelete, new_name: Callable[[], str]
 ) -> None:
     sqs, prefix = service.client("sqs", **doomed.keys), new_name()
     for n in range(QUEUES):
@@ -115,6 +115,6 @@ def test_who_may_not(service: Service, operator: httpx.Client, rest: Client, str
     assert rest.list_queues() is not None
 
 
-def test_it_asks_first(service: Service, doomed: Doomed) -> None:
+def test_it_asks_first(service: Service, doomed: AccountToDelete) -> None:
     assert service.cns("account", "delete", doomed.account, check=False).returncode == 1
     assert service.client("sts", **doomed.keys).get_caller_identity()["Account"] == doomed.account

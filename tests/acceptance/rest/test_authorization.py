@@ -1,5 +1,5 @@
-"""Every operation of the REST API, called by those who may not: without credentials, as another account, with a token
-for something else, and where only root may, as a named user."""
+"""Every operation of the REST API, called without rights: without credentials, as another account, with a token for
+something else, and where only root may, as a named user."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.acceptance.service import REGION, Service
 
 PUBLIC = {"supportedAuthorizationLevels"}
 OF_ANYBODY = {"showCaller", "createToken"}
-"""They are about the caller."""
+"""Operations about the caller itself."""
 ROOT_ONLY = ("accounts", "acts", "debug")
 """Tags of operations that are for operators, most of them also for root."""
 REFUSED = {403, 404}

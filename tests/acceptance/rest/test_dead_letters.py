@@ -73,7 +73,7 @@ def test_of_a_queue(rest: Client, new_name: Callable[[], str]) -> None:
 
 
 def test_of_subscriptions(rest: Client, sqs: Any, topic: Topic) -> None:
-    """Of queues without a policy that allows the topic."""
+    """Dead letters of subscriptions: their queues have no policy that allows the topic."""
     url = queue_for(sqs, topic.arn)
     dead, name = arn_of(sqs, url), url.rpartition("/")[2]
     letters = topic.dead_letters_to(dead)

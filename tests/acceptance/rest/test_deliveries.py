@@ -75,7 +75,7 @@ def test_only_who_may_read_the_topic(service: Service, rest: Client, topic: Topi
         topic.set("Policy", json.dumps({"Version": "2012-10-17", "Statement": [allow]}))
         assert service.client("sns", **stranger).get_topic_attributes(TopicArn=topic.arn)["Attributes"]
         for work in (lambda: other.deliveries(name), lambda: other.deliveries(name, message=ABSENT)):
-            with pytest.raises(ApiError) as refusal:  # they name the topic's subscriptions
+            with pytest.raises(ApiError) as refusal:  # the deliveries name the topic's subscriptions
                 work()
             assert refusal.value.status == 403
     with pytest.raises(ApiError) as refusal:

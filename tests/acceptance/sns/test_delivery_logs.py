@@ -1,4 +1,5 @@
-"""Delivery status logs, as who set feedback roles finds them: a record for each attempt, in AWS's form."""
+"""Delivery status logs, as the owner of a topic with feedback roles reads them: a record for each attempt, in AWS's
+form."""
 
 from __future__ import annotations
 
@@ -78,7 +79,7 @@ def test_each_attempt_that_failed(service: Service, topic: Topic, endpoint: Endp
     assert {record["delivery"]["statusCode"] for record in (first, second)} == {500}
     assert {record["status"] for record in (first, second)} == {"FAILURE"}
     assert first["delivery"]["deliveryId"] != second["delivery"]["deliveryId"]
-    third = wait_records(service, topic.arn, 4)[-1]  # a confirmation, and all three
+    third = wait_records(service, topic.arn, 4)[-1]  # the records of the confirmation and of three attempts
     assert (third["status"], third["delivery"]["attempts"]) == ("SUCCESS", 3)
 
 
@@ -123,7 +124,8 @@ def test_a_queue_that_may_not_be_sent_to(service: Service, sqs: Any, topic: Topi
 
 @pytest.mark.spec("sns-log.rate")
 def test_who_wants_nothing_gets_nothing(service: Service, sqs: Any, topic: Topic) -> None:
-    """A rate of 0, then a role for the failures of another protocol, and at last a role alone."""
+    """Three settings without a record: a rate of 0, then a role for the failures of another protocol, and at last a
+    role alone."""
     log_all(topic, "SQS", "Success")
     log_all(topic, "HTTP", "Success", "Failure")
     topic.set("SQSSuccessFeedbackSampleRate", "0")
@@ -139,7 +141,7 @@ def test_who_wants_nothing_gets_nothing(service: Service, sqs: Any, topic: Topic
 
 @pytest.mark.spec("sns-log.direct")
 def test_what_is_published_to_a_phone(service: Service) -> None:
-    """By an account of its own, whose SMS attributes are nobody else's."""
+    """The account is the test's own, so that no other test changes its SMS attributes."""
     sns = service.client("sns", **keys_in(service.cns("account", "create").stdout))
     number = f"+1555{uuid.uuid4().int % 10**7:07}"
     sns.set_sms_attributes(attributes={"DeliveryStatusIAMRole": ROLE})
@@ -153,7 +155,7 @@ def test_what_is_published_to_a_phone(service: Service) -> None:
 
 @pytest.mark.spec("sns-log.direct")
 def test_what_is_published_to_a_mobile_endpoint(service: Service, sns: Any) -> None:
-    """Alone, and by way of a topic."""
+    """The message is published to the endpoint itself, and by way of a topic."""
     attributes = {"PlatformCredential": "key", "SuccessFeedbackRoleArn": ROLE}
     application = sns.create_platform_application(Name=uuid.uuid4().hex, Platform="GCM", Attributes=attributes)
     arn = application["PlatformApplicationArn"]

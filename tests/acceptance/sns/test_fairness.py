@@ -1,4 +1,4 @@
-"""One tenant's burst, to an endpoint that is slow and to one that is not, is hardly felt by another tenant."""
+"""One tenant's burst, to a slow endpoint and to a fast one, hardly delays another tenant."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SLOW = 2_000
 FAST = 1_000
 BATCH = 10
 MANY = 100
-"""Subscriptions of the fast endpoint: faster as it is, it cannot be sent to as quickly as is published to it."""
+"""Subscriptions of the fast endpoint: it answers fast, but publishes come faster than it can be sent to."""
 SLOW_MS = 1_000
 PUBLISHES = 20
 OVERTAKEN_MAX = 3_000

@@ -16,6 +16,7 @@ from tests.acceptance.topics import Topic, arn_of, receive_all, receive_one
 from tests.waiting import wait_until
 
 WINDOW_S = 300
+FORM = "can only include alphanumeric and punctuation characters. 1 to 128 in length"
 
 
 @pytest.fixture
@@ -129,7 +130,7 @@ def test_a_duplicate_is_one_for_five_minutes(service: Service, sqs: Any, fifo: T
     first = publish(fifo, "one", dedup="d")
     duplicate = publish(fifo, "two", group="other", dedup="d")
     assert (duplicate["MessageId"], duplicate["SequenceNumber"]) == (first["MessageId"], first["SequenceNumber"])
-    publish(fifo, "behind", dedup="e")  # it comes when the first is settled: leases end with the clock's jump
+    publish(fifo, "behind", dedup="e")  # arrives after the first is settled, since leases end when the clock jumps
     assert [message["Body"] for message in drained(sqs, queue, 2)] == ["one", "behind"]
     service.advance(WINDOW_S + 1)
     later = publish(fifo, "three", dedup="d")
@@ -193,9 +194,9 @@ def test_a_batch_with_a_duplicate_in_it(by_content: Topic) -> None:
             "The topic should either have ContentBasedDeduplication enabled or MessageDeduplicationId provided "
             "explicitly",
         ),
-        ({"MessageGroupId": " "}, "MessageGroupId"),
-        ({"MessageGroupId": "g", "MessageDeduplicationId": "ä"}, "MessageDeduplicationId"),
-        ({"MessageGroupId": "g" * 129, "MessageDeduplicationId": "d"}, "MessageGroupId"),
+        ({"MessageGroupId": " "}, f"The MessageGroupId parameter {FORM}"),
+        ({"MessageGroupId": "g", "MessageDeduplicationId": "ä"}, f"The MessageDeduplicationId parameter {FORM}"),
+        ({"MessageGroupId": "g" * 129, "MessageDeduplicationId": "d"}, f"The MessageGroupId parameter {FORM}"),
     ],
 )
 def test_ids_refused(fifo: Topic, ids: dict[str, str], text: str) -> None:

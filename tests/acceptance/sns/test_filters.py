@@ -88,7 +88,7 @@ def test_by_bodies(sqs: Any, topic: Topic, endpoint: Endpoint) -> None:
 
 @pytest.mark.spec("filter.changed", "filter.removed", "filter.compact", "filter.scope-change", "filter.scope-shown")
 def test_changing_a_filter(sqs: Any, topic: Topic) -> None:
-    """In effect soon: API and workers may be several processes."""
+    """A change is in effect soon: API and workers may be several processes."""
     queue, everything = queue_for(sqs, topic.arn), queue_for(sqs, topic.arn)
     topic.subscribe("sqs", arn_of(sqs, everything), **RAW)
     arn = topic.subscribe("sqs", arn_of(sqs, queue), **RAW, **policy(colour=["red"]))
@@ -145,7 +145,7 @@ def test_a_policy_that_is_none(topic: Topic, sqs: Any) -> None:
 
 @pytest.mark.spec("filter.batch", "filter-limit.topic")
 def test_many_subscriptions_of_which_few_match(service: Service, sqs: Any, topic: Topic) -> None:
-    """As many as AWS allows with a policy, all to queues; each message is for two of them."""
+    """As many subscriptions as AWS allows with a policy, all to queues; each message is for two of them."""
     queues = [queue_for(sqs, topic.arn) for _ in range(4)]
     arns = [arn_of(sqs, queue) for queue in queues]
     region, account = topic.arn.split(":")[3:5]

@@ -1,4 +1,4 @@
-"""Deliveries that a gateway takes: what it is posted, and what its answers mean."""
+"""Deliveries to a gateway: the requests that it gets, and the effect of its answers."""
 
 from __future__ import annotations
 

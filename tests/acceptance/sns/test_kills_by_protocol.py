@@ -1,5 +1,5 @@
-"""A worker is killed after the endpoints of each protocol answered and before it wrote that down, or just after: what
-was published arrives at each of them."""
+"""A worker is killed after the endpoints of each protocol answered, before or just after it wrote that down: each
+published message arrives at each of them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.acceptance.running import Up, running
 from tests.acceptance.service import REGION
 from tests.acceptance.sns.test_remote_queues import account_in, subscribe
 from tests.acceptance.topics import Topic, arn_of, queue_for, receive_all
-from tests.mailing import Mailing, new_address, text_of
+from tests.mailing import MailService, new_address, text_of
 from tests.own_exim import OwnExim
 from tests.own_redis import OwnRedis
 from tests.waiting import wait_until
@@ -28,7 +28,7 @@ pytestmark = [pytest.mark.extended, pytest.mark.timeout(300)]
 
 MESSAGES = 10
 KILLED_AT = 8
-"""Of the jobs: three confirmations, and one for each message."""
+"""Jobs of a round: three confirmations, and one for each message."""
 PHONE = "+15550004711"
 ARRIVAL_S = 90.0
 LEASE_S = 31
@@ -57,8 +57,8 @@ def other(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
         yield service
 
 
-class Heard:
-    """What a channel of Redis carried. It listens from now on."""
+class ChannelInbox:
+    """The messages of a Redis channel, from now on."""
 
     def __init__(self, server: OwnRedis, stack: ExitStack) -> None:
         self._texts: Counter[str] = Counter()
@@ -75,8 +75,8 @@ class Heard:
         return self._texts
 
 
-class Queued:
-    """What arrived in a queue. Messages that were seen are deleted."""
+class QueueInbox:
+    """The messages that arrived in a queue. Messages that were seen are deleted."""
 
     def __init__(self, service: Up, topic_arn: str = "") -> None:
         self._texts: Counter[str] = Counter()
@@ -122,11 +122,11 @@ def test_nothing_published_is_lost(
     }
     with ExitStack() as stack:
         site = stack.enter_context(running(tmp_path / "data", "--test-clock", environment=environment))
-        worker, heard = site.pids()["worker"], Heard(own_redis, stack)
+        worker, heard = site.pids()["worker"], ChannelInbox(own_redis, stack)
         sns = site.client("sns", tries=3)
         topic = Topic(sns, str(sns.create_topic(Name="t")["TopicArn"]))
-        theirs, ours, address = Queued(other), Queued(site, topic.arn), new_address()
-        Mailing(site, mail_server).subscribed(topic, address)
+        theirs, ours, address = QueueInbox(other), QueueInbox(site, topic.arn), new_address()
+        MailService(site, mail_server).subscribed(topic, address)
         topic.subscribe("redis", heard.url)
         topic.subscribe("sms", PHONE)
         topic.subscribe("http", endpoint.url)
@@ -149,7 +149,7 @@ def test_nothing_published_is_lost(
 
         wait_until(killed.exists, ARRIVAL_S, site.said)
         wait_until(lambda: site.pids()["worker"] != worker, ARRIVAL_S, site.said)
-        site.advance(LEASE_S)  # the leases of the one that died end
+        site.advance(LEASE_S)  # the killed worker's leases end
         wait_until(
             all_arrived, ARRIVAL_S, lambda: str({way: texts - arrived().keys() for way, arrived in ways.items()})
         )

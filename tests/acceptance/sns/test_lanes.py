@@ -1,4 +1,4 @@
-"""Endpoints that are down, hang or are throttled: what is for them waits in lanes, and the others do not."""
+"""Endpoints that are down, hang or are throttled: their messages wait in lanes, and delay no other endpoint."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.waiting import wait_until
 
 MANY = 30
 SENDS_AT_ONCE = 10
-WORKERS_MAX = 2  # of the cluster form: each sends so many at once
+WORKERS_MAX = 2  # workers of the cluster form, each with that many sends at once
 RETRIES_NEVER_SPENT = {"numRetries": 100, "minDelayTarget": 20, "maxDelayTarget": 20}
 
 
@@ -96,7 +96,7 @@ def test_a_hanging_endpoint_keeps_nothing_from_another(
 def test_a_throttled_subscription_keeps_its_pace(
     service: Service, topic: Topic, endpoint: Endpoint, where: str
 ) -> None:
-    """The pace itself is a matter of `tests/unit/workers/test_admission.py`, by a clock that is set."""
+    """The pace itself is tested by `tests/unit/workers/test_admission.py`, on a clock that the test sets."""
     throttle = {"maxReceivesPerSecond": 2}
     if where == "topic":
         topic.set("DeliveryPolicy", json.dumps({"http": {"defaultThrottlePolicy": throttle}}))

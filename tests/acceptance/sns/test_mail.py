@@ -1,4 +1,4 @@
-"""Mails through a real mail server: what they have, and what becomes of them when it does not take them."""
+"""Mails through a real mail server: their content, and their fate when the server does not take them."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from collections.abc import Iterator
 import pytest
 
 from tests.acceptance.topics import Topic, arn_of, queue_for, receive_one, signature_is_good
-from tests.mailing import Mailing, html_of, mailing, new_address, text_of
+from tests.mailing import MailService, html_of, mailing, new_address, text_of
 from tests.waiting import wait_until
 
 FAILING_S = 60.0
 
 
 @pytest.fixture(scope="module")
-def mails(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mailing]:
+def mails(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MailService]:
     with mailing(tmp_path_factory.mktemp("mailing")) as started:
         yield started
 
 
-def failed_once(mails: Mailing, arn: str, text: str) -> None:
-    """Until an attempt has come to this, and waits in a queue for the next."""
+def failed_once(mails: MailService, arn: str, text: str) -> None:
+    """Wait until an attempt has failed and the message waits in a queue for the next one."""
     wait_until(
         lambda: [
             one for one in mails.service.events("delivery_attempt.failed", subscription=arn) if text in one["text"]
@@ -32,14 +32,14 @@ def failed_once(mails: Mailing, arn: str, text: str) -> None:
     )
 
 
-def retried(mails: Mailing, address: str) -> str:
-    """The text that comes when the time of the next attempt has come."""
+def retried(mails: MailService, address: str) -> str:
+    """Advance to the next attempt; return the text of the mail that arrives."""
     mails.service.advance(15)
     return text_of(mails.server.next(address))
 
 
 @pytest.mark.spec("mail.address", "mail.from", "mail.subject", "mail.body", "mail.footer", "mail.footer-link")
-def test_a_notification(mails: Mailing) -> None:
+def test_a_notification(mails: MailService) -> None:
     topic, address = mails.topic(DisplayName="Grüße, Shop"), new_address()
     arn = mails.subscribed(topic, address)
     published = topic.publish("Your order:\n  <1 x tea> – thank you", Subject="Bestellung 4711")
@@ -61,7 +61,7 @@ def test_a_notification(mails: Mailing) -> None:
 
 
 @pytest.mark.spec("mail.json")
-def test_a_notification_for_programs(mails: Mailing) -> None:
+def test_a_notification_for_programs(mails: MailService) -> None:
     topic, address = mails.topic(), new_address()
     mails.subscribed(topic, address, "email-json")
     topic.publish("x" * 2_000 + "é", Subject="s")
@@ -72,7 +72,7 @@ def test_a_notification_for_programs(mails: Mailing) -> None:
     assert signature_is_good(envelope, ca_file=mails.service.ca_file)
 
 
-def test_a_message_of_many_lines_and_256_kib(mails: Mailing) -> None:
+def test_a_message_of_many_lines_and_256_kib(mails: MailService) -> None:
     topic, address = mails.topic(), new_address()
     mails.subscribed(topic, address)
     sent = "é." + ".\n" * 1_000 + "x" * 250_000
@@ -81,7 +81,7 @@ def test_a_message_of_many_lines_and_256_kib(mails: Mailing) -> None:
 
 
 @pytest.mark.spec("sns-retry.mail")
-def test_a_mailbox_that_puts_off_gets_it_later(mails: Mailing) -> None:
+def test_a_mailbox_that_puts_off_gets_it_later(mails: MailService) -> None:
     topic, address = mails.topic(), new_address()
     arn = mails.subscribed(topic, address)
     mails.server.put_off(address, "450 4.2.0 greylisted: come again")
@@ -93,7 +93,7 @@ def test_a_mailbox_that_puts_off_gets_it_later(mails: Mailing) -> None:
     assert retried(mails, address).startswith("patience\n")
 
 
-def test_while_the_mail_server_is_away_nothing_is_lost(mails: Mailing) -> None:
+def test_while_the_mail_server_is_away_nothing_is_lost(mails: MailService) -> None:
     topic, addresses = mails.topic(), [new_address() for _ in range(3)]
     arns = [mails.subscribed(topic, address) for address in addresses]
     mails.server.stop()
@@ -106,7 +106,7 @@ def test_while_the_mail_server_is_away_nothing_is_lost(mails: Mailing) -> None:
         assert text_of(mails.server.next(address)).startswith("patience\n")
 
 
-def test_what_a_mailbox_refuses_goes_to_the_dead_letter_queue(mails: Mailing) -> None:
+def test_what_a_mailbox_refuses_goes_to_the_dead_letter_queue(mails: MailService) -> None:
     topic, address, sqs = mails.topic(), new_address(), mails.service.client("sqs")
     queue = queue_for(sqs, topic.arn)
     mails.subscribed(topic, address, **Topic.dead_letters_to(arn_of(sqs, queue)))
@@ -116,7 +116,7 @@ def test_what_a_mailbox_refuses_goes_to_the_dead_letter_queue(mails: Mailing) ->
     assert mails.server.mails(address)[1:] == []
 
 
-def test_a_relay_that_wants_another_login_loses_no_mail(mails: Mailing) -> None:
+def test_a_relay_that_wants_another_login_loses_no_mail(mails: MailService) -> None:
     """Messages wait until the fault is mended, and then they go."""
     topic, address = mails.topic(), new_address()
     arn = mails.subscribed(topic, address)
@@ -127,6 +127,6 @@ def test_a_relay_that_wants_another_login_loses_no_mail(mails: Mailing) -> None:
     assert retried(mails, address).startswith("patience\n")
 
 
-def test_its_password_is_said_nowhere(mails: Mailing) -> None:
+def test_its_password_is_said_nowhere(mails: MailService) -> None:
     said = mails.service.said()
     assert not re.search(r"p@ss|p%40ss", said)

@@ -40,7 +40,7 @@ def test_a_large_topic_reaches_everybody_once(
 def test_a_large_message_is_stored_once(service: Service, topic: Topic, endpoint: Endpoint, receiver: str) -> None:
     late = Endpoint(receiver)
     late.behave(status=500, times=1)
-    topic.subscribe("http", late.url, RawMessageDelivery="true")  # for which it is kept when all others have got it
+    topic.subscribe("http", late.url, RawMessageDelivery="true")  # it keeps the body after all others have it
     for n in range(150):
         topic.request_subscription("http", f"{endpoint.url}?tag={n}", RawMessageDelivery="true")
     endpoint.wait(confirmed=150)

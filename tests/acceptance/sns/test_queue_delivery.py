@@ -156,14 +156,14 @@ def check_order_of_batches(sqs: Any, topic: Topic, raw: str) -> None:
         topic.subscribe("sqs", arn_of(sqs, queue), RawMessageDelivery=raw)
     expected = [f"{batch}/{number}" for batch in range(BATCHES) for number in range(10)]
     for batch in range(BATCHES):
-        # the first is stored apart, and is read while the others are at hand
+        # the first body is stored apart, and is read while the others are in memory
         texts = [f"{batch}/{number}{' ' * (INLINE_BYTES_MAX if number == 0 else 0)}" for number in range(10)]
         entries = [{"Id": str(number), "Message": text} for number, text in enumerate(texts)]
         topic.sns.publish_batch(TopicArn=topic.arn, PublishBatchRequestEntries=entries)
     for queue in queues:
         bodies = [message["Body"] for message in receive_all(sqs, queue, len(expected))]
         texts = [(body if raw == "true" else json.loads(body)["Message"]).strip() for body in bodies]
-        if not CLUSTER:  # there each batch is another worker's
+        if not CLUSTER:  # in a cluster each batch is another worker's
             assert texts == expected
         by_batch = sorted(texts, key=lambda text: int(text.partition("/")[0]))
         assert by_batch == expected

@@ -56,7 +56,7 @@ def listener(channel: str) -> Iterator[Listener]:
 
 
 def test_what_is_published_is_heard(topic: Topic, channel: str, listener: Listener) -> None:
-    """The envelope that an HTTP endpoint would get, and nothing has to be confirmed."""
+    """The channel gets the envelope that an HTTP endpoint would get, without a confirmation."""
     subscription = topic.request_subscription("redis", channel)
     assert subscription.startswith(topic.arn)
     published = topic.publish("hello", Subject="s")

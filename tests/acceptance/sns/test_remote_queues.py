@@ -1,5 +1,4 @@
-"""Topics of one service that deliver to queues of another, which is sent to as anybody would: signed, with a key of its
-own."""
+"""Topics of one service that deliver to queues of another, by signed calls with a key of that service."""
 
 from __future__ import annotations
 
@@ -115,7 +114,7 @@ def test_order_and_deduplication_reach_a_fifo_queue(site: Up, other: Up) -> None
     bodies: list[str] = []
 
     def all_there() -> bool:
-        for message in receive_all(sqs, queue):  # the group waits for each to be deleted
+        for message in receive_all(sqs, queue):  # each message of the group arrives after the one before is deleted
             bodies.append(message["Body"])
             assert message["Attributes"]["MessageDeduplicationId"] == f"d{message['Body']}"
             sqs.delete_message(QueueUrl=queue, ReceiptHandle=message["ReceiptHandle"])
@@ -134,7 +133,7 @@ def test_what_it_refuses_is_not_tried_again(site: Up, other: Up, gone: str) -> N
     if gone == "missing":
         sqs.delete_queue(QueueUrl=queue)
     before = refusals(site, gone)
-    topic.request_subscription("sqs", arn)  # the confirmation is refused as any message would be
+    topic.request_subscription("sqs", arn)  # the confirmation is refused like any message
     wait_until(lambda: refusals(site, gone) > before, BACK_S, site.said)
     failed = site.events("delivery_attempt.failed", retry_in_s=None)[-1]
     assert (failed["cause"], failed["attempt"]) == ("queue", 1)
@@ -146,8 +145,7 @@ def refusals(site: Up, gone: str) -> int:
 
 
 def test_dead_letters_may_be_another_services(tmp_path: Path, other: Up, endpoint: Endpoint) -> None:
-    """A dead-letter queue is in the account and the region of its subscription: which service has it, is another
-    matter."""
+    """A dead-letter queue is in the account and region of its subscription, on either service."""
     sqs = other.client("sqs")
     keys = {"key_id": other.environment["AWS_ACCESS_KEY_ID"], "secret": other.environment["AWS_SECRET_ACCESS_KEY"]}
     theirs = account_in(sqs)
@@ -194,7 +192,7 @@ def test_what_was_accepted_arrives_although_it_was_away(tmp_path: Path) -> None:
 
 
 def kill(service: Up) -> None:
-    """All of it at once, as a machine dies."""
+    """Kill all its processes at once, as when a machine dies."""
     pids = service.pids().values()
     service.process.kill()
     for pid in pids:

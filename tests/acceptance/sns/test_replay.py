@@ -18,7 +18,7 @@ from tests.waiting import wait_until
 MONTH = '{"MessageRetentionPeriod":"30"}'
 SOON_S = 30.0
 WINDOW_S = 301.0
-"""So long a FIFO queue drops what it got before."""
+"""How long a FIFO queue drops a message that it got before."""
 
 
 class Received(NamedTuple):
@@ -110,7 +110,7 @@ def test_what_was_kept_comes_again(service: Service, sqs: Any, fifo: Topic) -> N
 
 @pytest.mark.spec("replay.live")
 def test_live_delivery_goes_on_behind_a_replay_in_order(service: Service, sqs: Any, fifo: Topic) -> None:
-    """Whatever is published while it goes on comes once; how much of it is replayed is the replay's own business."""
+    """Messages published during the replay come once; how many of them are replayed does not matter."""
     queue, subscription = subscribed(sqs, fifo)
     before = [f"before {number}" for number in range(20)]
     for text in before:
@@ -133,7 +133,7 @@ def test_live_delivery_goes_on_behind_a_replay_in_order(service: Service, sqs: A
 
 @pytest.mark.spec("replay.start", "replay.end", "replay.ended", "replay.cancel")
 def test_from_a_start_to_an_end(service: Service, sqs: Any, fifo: Topic) -> None:
-    """The end is over, so that nothing live comes until the policy is taken away."""
+    """The end has passed, so no live message comes until the policy is removed."""
     queue, subscription = subscribed(sqs, fifo)
     stamps: list[str] = []
     for text in ("before", "first", "last", "after"):
@@ -158,7 +158,7 @@ def test_from_a_start_to_an_end(service: Service, sqs: Any, fifo: Topic) -> None
 
 @pytest.mark.spec("replay.in-progress", "replay.cancel")
 def test_one_that_is_cancelled(service: Service, sqs: Any, fifo: Topic) -> None:
-    """Its end is an hour away: it waits for it until then, or until it is cancelled."""
+    """The end is an hour away: the replay waits until then, or until it is cancelled."""
     queue, subscription = subscribed(sqs, fifo)
     publish(fifo, "kept")
     (envelope,) = envelopes(sqs, queue, 1)
@@ -227,5 +227,5 @@ def test_a_standard_topic_keeps_and_replays_too(sqs: Any, standard: Topic) -> No
 
 
 def in_an_hour(stamp: str) -> str:
-    """As envelopes have it."""
+    """A time an hour from now, as envelopes write it."""
     return timestamp_text(int(datetime.fromisoformat(stamp).timestamp() * 1000) + 3_600_000)

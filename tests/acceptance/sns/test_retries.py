@@ -48,16 +48,15 @@ def planned_delays_s(service: Service, subscription: str) -> list[float | None]:
 
 
 def queues_of(service: Service, message_id: str) -> list[str]:
-    """Internal queues that have jobs of it."""
+    """The internal queues that have jobs of the topic."""
     explanation = json.loads(service.cns("explain", message_id, "--json", check=False).stdout)
     return [location["queue"] for history in explanation["lives"] for location in history["places"]]
 
 
 def advance_until_received(service: Service, endpoint: Endpoint, subscription: str, attempts: int) -> list[int]:
-    """Advance the clock step by step; by how many seconds it had been advanced when each attempt was seen.
+    """Advance the clock step by step. Returns by how many seconds it had been advanced when each attempt was seen.
 
-    The clock stands while an attempt is due or under way: a jump would end the lease of its job, and repeat it.
-    """
+    The clock stands while an attempt is due or under way: a jump would end the lease of its job, and repeat it."""
     seen_s: list[int] = []
     advanced_s = failed = next_s = 0
 
@@ -198,15 +197,21 @@ def test_a_dead_letter_queue_that_is_not_there_is_a_cause_too(
 
 
 @pytest.mark.spec("sns-dead-letter.per-subscription")
-@pytest.mark.parametrize("part, other", [(3, "us-west-2"), (4, "999999999999")])
+@pytest.mark.parametrize(
+    "part, other, complaint",
+    [
+        (3, "us-west-2", "must be in the same region as the subscription"),
+        (4, "999999999999", "is an invalid arn"),
+    ],
+)
 def test_dead_letters_stay_in_their_region_and_account(
-    sqs: Any, topic: Topic, endpoint: Endpoint, part: int, other: str
+    sqs: Any, topic: Topic, endpoint: Endpoint, part: int, other: str, complaint: str
 ) -> None:
     parts = arn_of(sqs, queue_for(sqs, topic.arn)).split(":")
     parts[part] = other
     with pytest.raises(ClientError) as refused:
         topic.request_subscription("http", endpoint.url, **topic.dead_letters_to(":".join(parts)))
-    said = "Invalid parameter: Attributes Reason: RedrivePolicy: deadLetterTargetArn is an invalid arn"
+    said = f"Invalid parameter: Attributes Reason: RedrivePolicy: deadLetterTargetArn {complaint}"
     assert refused.value.response["Error"]["Code"] == "InvalidParameter"
     assert refused.value.response["Error"]["Message"] == said
 
@@ -250,7 +255,7 @@ def test_no_retry_is_made_later_than_an_hour(service: Service, sqs: Any, topic: 
     terms = {**policy(numRetries=5), **topic.dead_letters_to(arn_of(sqs, dead))}
     subscription = topic.subscribe("http", endpoint.url, **terms)
     message_id = topic.publish("slow")
-    wait_until(lambda: queues_of(service, message_id) == ["redelivery"], 20)  # else its lease ends with the jump
+    wait_until(lambda: queues_of(service, message_id) == ["redelivery"], 20)  # otherwise its lease would end
     service.advance(3_600)
     receive_one(sqs, dead)
     planned = planned_delays_s(service, subscription)

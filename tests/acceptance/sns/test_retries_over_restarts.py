@@ -1,4 +1,4 @@
-"""Retries of messages that wait while what they depend on changes: the service, a delivery policy."""
+"""Retries of waiting messages after a restart of the service, and after a change of the delivery policy."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def advance_until(service: Up, endpoint: Endpoint, attempts: int) -> list[dict[s
 
 @pytest.mark.spec("sns-retry.same-bytes")
 def test_retries_are_the_same_bytes_after_a_restart(tmp_path: Path, endpoint: Endpoint) -> None:
-    """Nothing of a body is made up when it is sent: the key that signs it is kept, and so is all that it says."""
+    """A body has nothing that depends on when it is sent: the signing key and all members are stored."""
     port = free_port()
     with running(tmp_path / "data", "--test-clock", port=port) as service:
         topic = topic_at(service)
@@ -60,7 +60,7 @@ def test_retries_are_the_same_bytes_after_a_restart(tmp_path: Path, endpoint: En
 
 @pytest.mark.spec("sns-policy-http.overrides", "sns-policy-http.inherits")
 def test_a_policy_that_changes_while_a_message_waits_is_the_one_that_counts(tmp_path: Path, endpoint: Endpoint) -> None:
-    """Attempts that were made count under the new one, too: what it holds no further retry for, ends."""
+    """Earlier attempts count under the new policy, too: a message for which it has no further retry ends."""
     with running(tmp_path / "data", "--test-clock") as service:
         topic = topic_at(service)
         subscription = topic.subscribe("http", endpoint.url, DeliveryPolicy=json.dumps(retries(50)))

@@ -1,4 +1,4 @@
-"""Queues with `Audit=on`, by boto3: what is on the disk once a call is answered, and what the workers add."""
+"""Queues with `Audit=on`, by boto3: the events on disk once a call is answered, and those that workers add."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ class Wire:
         """Whether the server has closed, and said nothing more."""
         try:
             return self._reader.read() == b""
-        except ConnectionResetError:  # it closed without reading all that was written
+        except ConnectionResetError:  # the server closed without reading the whole request
             return True
 
 
@@ -203,7 +203,7 @@ def test_a_large_head_is_refused(wire: Wire) -> None:
 
 def test_a_head_that_never_ends_is_refused(wire: Wire) -> None:
     wire.write(b"POST / HTTP/1.1\r\n")
-    with suppress(ConnectionError):  # it hangs up in the midst of them
+    with suppress(ConnectionError):  # the server hangs up while the headers are sent
         for _ in range(40):
             wire.write(b"X-More: " + b"x" * 500 + b"\r\n")
     assert wire.read().status == 431
@@ -223,7 +223,7 @@ def test_the_longest_legal_body_is_taken(wire: Wire, queue: str) -> None:
 def test_a_body_without_end_is_cut_off(wire: Wire, framing: str) -> None:
     wire.write(f"POST / HTTP/1.1\r\nHost: x\r\n{framing}\r\n\r\n".encode())
     piece = b"10000\r\n" + b"x" * 65_536 + b"\r\n"
-    with pytest.raises(ConnectionError):  # before 64 MB were taken
+    with pytest.raises(ConnectionError):  # the server closes before 64 MB were sent
         for _ in range(1_000):
             wire.write(piece)
 

@@ -22,7 +22,7 @@ class PlatformApplication(Resource):
             Name=self.name, Platform=self.platform, Attributes=at_creation(self.schema, wanted.values)
         )
         arn = str(created["PlatformApplicationArn"])
-        assert arn.split(":", 5)[5] == f"app/{self.platform}/{self.name}"  # it keeps both from there
+        assert arn.split(":", 5)[5] == f"app/{self.platform}/{self.name}"  # Terraform reads both from the ARN
         return arn
 
     def read(self, key: str) -> Config | None:

@@ -104,7 +104,7 @@ def test_a_fifo_topic(sns: Any, new_name: NAMED, configs: tuple[Config, ...]) ->
     topic = Topic(sns, name=f"{new_name()}.fifo")
     arn = apply(topic, *configs)
     destroy(topic, arn)
-    topic.delete(arn)  # somebody else did
+    topic.delete(arn)  # somebody else deletes the topic
 
 
 def test_a_topic_with_a_policy(sns: Any, new_name: NAMED) -> None:

@@ -74,7 +74,7 @@ def test_a_queue_that_is_replaced(service: Service, sqs: Any, new_name: NAMED) -
     destroy(queue, apply(queue, config()))
     with pytest.raises(sqs.exceptions.QueueDeletedRecently) as caught:
         queue.create(config())
-    assert caught.value.response["Error"]["Code"] == "AWS.SimpleQueueService.QueueDeletedRecently"  # tried again
+    assert caught.value.response["Error"]["Code"] == "AWS.SimpleQueueService.QueueDeletedRecently"  # Terraform retries
     service.advance(DELETED_RECENTLY_S + 1)
     destroy(queue, apply(queue, config()))
 

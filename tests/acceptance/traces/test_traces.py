@@ -22,7 +22,7 @@ EXPORT_S = 60.0
 
 
 @dataclass(frozen=True)
-class Traced:
+class TracedService:
     service: Up
     collector: Collector
 
@@ -42,12 +42,12 @@ class Traced:
 
 
 @pytest.fixture(scope="module")
-def traced(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Traced]:
+def traced(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TracedService]:
     with collecting() as (collector, url):
         settings = {"CNS_OTEL_ENDPOINT": url, "CNS_OTEL_SAMPLE_RATIO": "0", "CNS_OTEL_SERVICE_NAME": "shop"}
         environment = {**settings, "OTEL_BSP_SCHEDULE_DELAY": "200"}
         with running(tmp_path_factory.mktemp("traced") / "data", environment=environment) as service:
-            yield Traced(service, collector)
+            yield TracedService(service, collector)
 
 
 def new_trace() -> tuple[str, str, str]:
@@ -59,7 +59,7 @@ def by_name(spans: list[CollectedSpan]) -> dict[str, CollectedSpan]:
     return {span.name: span for span in spans}
 
 
-def test_a_trace_leads_from_the_publisher_to_the_webhook(traced: Traced, endpoint: Endpoint) -> None:
+def test_a_trace_leads_from_the_publisher_to_the_webhook(traced: TracedService, endpoint: Endpoint) -> None:
     trace, parent, header = new_trace()
     sns = traced.service.client("sns")
     topic = Topic(sns, sns.create_topic(Name=f"t-{trace}")["TopicArn"])
@@ -79,7 +79,7 @@ def test_a_trace_leads_from_the_publisher_to_the_webhook(traced: Traced, endpoin
     assert traced.collector.paths == {"/v1/traces"}
 
 
-def test_a_failed_attempt_and_the_next_one(traced: Traced, endpoint: Endpoint) -> None:
+def test_a_failed_attempt_and_the_next_one(traced: TracedService, endpoint: Endpoint) -> None:
     trace, _, header = new_trace()
     sns = traced.service.client("sns")
     topic = Topic(sns, sns.create_topic(Name=f"t-{trace}")["TopicArn"])
@@ -100,7 +100,7 @@ def test_a_failed_attempt_and_the_next_one(traced: Traced, endpoint: Endpoint) -
     assert len({one["headers"]["traceparent"] for one in endpoint.notifications()}) == 2
 
 
-def test_a_queue_message_is_as_aws_has_it(traced: Traced, new_name: Any) -> None:
+def test_a_queue_message_is_as_aws_has_it(traced: TracedService, new_name: Any) -> None:
     trace, _, header = new_trace()
     sqs = traced.client("sqs", {"traceparent": header})
     url = sqs.create_queue(QueueName=new_name())["QueueUrl"]
@@ -111,7 +111,9 @@ def test_a_queue_message_is_as_aws_has_it(traced: Traced, new_name: Any) -> None
     assert (span.name, span.attributes["rpc.service"]) == ("SendMessage", "SQS")
 
 
-def test_a_call_that_is_not_sampled_leaves_no_span_and_its_context_goes_on(traced: Traced, endpoint: Endpoint) -> None:
+def test_a_call_that_is_not_sampled_leaves_no_span_and_its_context_goes_on(
+    traced: TracedService, endpoint: Endpoint
+) -> None:
     trace, span, _ = new_trace()
     marker, _, marker_header = new_trace()
     sns = traced.service.client("sns")
@@ -122,14 +124,14 @@ def test_a_call_that_is_not_sampled_leaves_no_span_and_its_context_goes_on(trace
     sns.publish(TopicArn=topic.arn, Message="without")
     traced.client("sns", {"traceparent": marker_header}).publish(TopicArn=topic.arn, Message="marker")
     endpoint.wait(accepted=3)
-    traced.wait(marker, 4)  # later than what is looked for
+    traced.wait(marker, 4)  # exported later than the span that must not exist
     assert traced.collector.spans(trace) == []
     contexts = [one["headers"].get("traceparent") for one in endpoint.notifications()]
     assert contexts[:2] == [context, None]
 
 
 def test_without_a_collector_nothing_is_sent(service: Up, endpoint: Endpoint, topic: Topic) -> None:
-    """Off by default: no header, and the SDK is not loaded."""
+    """Traces are off by default: no header is sent, and the SDK is not loaded."""
     topic.subscribe("http", endpoint.url)
     client = service.client("sns")
     _, _, header = new_trace()
@@ -146,10 +148,10 @@ def test_queues_name_the_trace_if_asked_to(tmp_path: Path, new_name: Any) -> Non
     with collecting() as (collector, url):
         settings = {"CNS_OTEL_ENDPOINT": url, "CNS_OTEL_QUEUE_HEADER": "on"}
         with running(tmp_path / "data", environment=settings) as service:
-            sqs = Traced(service, collector).client("sqs", {"traceparent": header})
+            sqs = TracedService(service, collector).client("sqs", {"traceparent": header})
             queue = sqs.create_queue(QueueName=new_name())["QueueUrl"]
             sqs.send_message(QueueUrl=queue, MessageBody="m")
             (message,) = sqs.receive_message(QueueUrl=queue, AttributeNames=["All"], WaitTimeSeconds=20)["Messages"]
             assert fetch(f"{service.url}/live")[0] == 200
-        (span,) = [each for each in collector.spans(trace) if each.name == "SendMessage"]  # exported at the stop
+        (span,) = [each for each in collector.spans(trace) if each.name == "SendMessage"]  # exported at its stop
     assert message["Attributes"]["AWSTraceHeader"] == f"Root=1-{trace[:8]}-{trace[8:]};Parent={span.id};Sampled=1"

@@ -139,8 +139,8 @@ def killed_under_load(service: Up, names: list[str]) -> None:
     sent, received = of_kind(events, "message.sent"), of_kind(events, "message.received")
     assert traffic.sent.keys() <= sent.keys()
     assert traffic.received.keys() <= received.keys()
-    assert sent.keys() <= received.keys()  # nothing looks lost
-    assert not (received.keys() - sent.keys()) & traffic.sent.keys()  # unknown are only those without an answer
+    assert sent.keys() <= received.keys()  # no message looks lost
+    assert not (received.keys() - sent.keys()) & traffic.sent.keys()  # only sends without an answer are unknown
     assert {one: sent[one]["checksum"] for one in traffic.sent} == {
         one: checksum(body) for one, body in traffic.sent.items()
     }

@@ -218,7 +218,7 @@ def test_a_full_disk_turns_health_red_and_takes_deletes_and_purges(tmp_path: Pat
         full.sqs.purge_queue(QueueUrl=full.queue)
         shown = full.sqs.get_queue_attributes(QueueUrl=full.queue, AttributeNames=["ApproximateNumberOfMessages"])
         assert shown["Attributes"]["ApproximateNumberOfMessages"] == "0"
-        # the purge leaves pages in the store's file, once the worker has cleared them, which is room, too
+        # once the worker has removed the purged rows, the store's file has free pages, which are room as well
         wait_until(lambda: send_until_refused(full.service.client("sqs"), full.queue, 1), 60, full.reasons)
         wait_until(lambda: full.service.health()["status"] != "red", 20, full.reasons)
         assert len(receive_ids(full.sqs, full.queue, 1)) == 1
@@ -271,9 +271,9 @@ def test_a_move_task_outlives_its_worker(lone: Up) -> None:
     of.start(MaxNumberOfMessagesPerSecond=20)
     wait_until(lambda: of.moved() >= 10, 10)
     kill(lone, "worker")
-    lone.advance(16)  # the dead one's lease of the task ends…
+    lone.advance(16)  # the killed worker's lease of the task ends…
     wait_until(lambda: of.moved() >= 50, 20, lambda: str(of.newest()))
-    lone.advance(31)  # …and then that of the batch it was at
+    lone.advance(31)  # …and then its lease of the batch
     task = of.end()
     assert (task["Status"], task["ApproximateNumberOfMessagesMoved"]) == ("COMPLETED", 60)
     assert of.bodies(of.source) == sorted([str(n) for n in range(60)], key=int)

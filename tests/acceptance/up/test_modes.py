@@ -8,6 +8,7 @@ import re
 import signal
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from ipaddress import ip_address
 from pathlib import Path
 
@@ -80,7 +81,7 @@ def envelope_through(service: Up, **options: str) -> dict[str, str]:
 def test_policies_know_ipv4_clients_of_an_ipv6_socket(tmp_path: Path, host: str) -> None:
     """`::ffff:127.0.0.1` is no address of any IPv4 network: a Deny for one would let it pass."""
     with running(tmp_path / "data", "--host", "::") as service:
-        sqs = service.client("sqs", region_name="us-east-1")  # where unsigned calls are
+        sqs = service.client("sqs", region_name="us-east-1")  # the region of unsigned calls
         denied = sqs.create_queue(QueueName="denied")["QueueUrl"]
         allowed = sqs.create_queue(QueueName="allowed")["QueueUrl"]
         local = {"IpAddress": {"aws:SourceIp": ["127.0.0.0/8", "::1/128"]}}
@@ -246,6 +247,10 @@ def test_several_api_processes_are_one_service(several: Up, endpoint: Endpoint) 
     assert receive_one(several.client("sqs"), delaying)["Body"] == "later"
 
 
+def _is_shown_by(up: Up, metric: str, n: int) -> bool:
+    return len(_processes(up, metric)) == n
+
+
 def _processes(service: Up, name: str) -> set[str]:
     """The processes that have a metric, each once."""
     found = [labels for labels in service.samples() if labels[0] == name]
@@ -259,9 +264,9 @@ def test_each_process_shows_its_version_and_memory(several: Up) -> None:
     roles = {name: name.partition("-")[0] for name in pids}
     asked = {f"{roles[name]}-{pid}" for name, pid in pids.items()}
     for metric in ("cns_build_info", "process_resident_memory_bytes"):
-        wait_until(lambda metric=metric: len(_processes(several, metric)) == 3, 10)  # type: ignore[misc]
+        wait_until(partial(_is_shown_by, several, metric, 3), 10)
         processes = _processes(several, metric)
-        assert processes < asked  # of the API processes the one that was asked
+        assert processes < asked  # one answer of /metrics is about one API process
         assert {f"store-{pids['store']}", f"worker-{pids['worker']}"} <= processes
 
 

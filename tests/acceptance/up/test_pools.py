@@ -1,4 +1,4 @@
-"""Sizes of pools and the life of the processes of `cns up`: who wants a size says it once."""
+"""Sizes of pools and the life of the processes of `cns up`: a size that an operator set outlives them."""
 
 from __future__ import annotations
 

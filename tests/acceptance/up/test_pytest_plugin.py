@@ -71,7 +71,7 @@ def run_pytest(installed: Path, project: Path, *words: str) -> subprocess.Comple
     return subprocess.run(
         [installed / "python", *words],
         cwd=project,
-        env={**kept, "PYTHONPATH": str(project), "CNS_PORT": "1"},  # of the shell, not of the service under test
+        env={**kept, "PYTHONPATH": str(project), "CNS_PORT": "1"},  # the shell's, which the service under test ignores
         capture_output=True,
         text=True,
         check=False,

@@ -110,13 +110,13 @@ def test_what_was_accepted_arrives_although_cqs_dies(cns: Up, cqs: Up) -> None:
     queue = subscribe(topic, sqs)
     accepted = [topic.publish(f"before {number}") for number in range(ROUNDS)]
     os.kill(cqs.pids()["api"], signal.SIGKILL)
-    accepted += [topic.publish(f"during {number}") for number in range(ROUNDS)]  # they wait until it is back
+    accepted += [topic.publish(f"during {number}") for number in range(ROUNDS)]  # they wait for the queue service
     wait_until(cqs.is_ready, 30, cqs.said)
     accepted += [topic.publish(f"after {number}") for number in range(ROUNDS)]
     arrived: set[str] = set()
 
     def all_arrived() -> bool:
-        cqs.advance(LEASE_S)  # jobs that were leased when it died
+        cqs.advance(LEASE_S)  # ends the leases of jobs that were received before the kill
         arrived.update(json.loads(message["Body"])["MessageId"] for message in receive_all(sqs, queue))
         return arrived >= set(accepted)
 

@@ -1,4 +1,4 @@
-"""`cns up`: how it starts, what it says when it cannot, and how it stops."""
+"""`cns up`: its start, the line with which a start fails, and its stop."""
 
 from __future__ import annotations
 
@@ -192,7 +192,7 @@ def test_after_the_death_of_cns_up_it_can_be_started_at_once(tmp_path: Path) -> 
         queue = service.client("sqs").create_queue(QueueName="q")["QueueUrl"]
         service.client("sqs").send_message(QueueUrl=queue, MessageBody="kept")
         pids = service.pids()
-        os.kill(pids["api"], signal.SIGSTOP)  # it takes its time to end
+        os.kill(pids["api"], signal.SIGSTOP)  # this process takes long to stop
         service.process.kill()
         service.process.wait()
         again = start(service.data)

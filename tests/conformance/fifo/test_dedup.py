@@ -49,7 +49,7 @@ async def test_the_window_is_five_minutes_from_the_first_send(fifo: QueueFixture
     (original,) = await fifo.send(b"one", group="g", dedup="key")
     for ms in (1, 100_000, DEDUP_WINDOW_MS - 100_002):
         fifo.advance(ms)
-        assert await _is_duplicate(fifo, original)  # and a duplicate does not extend the window
+        assert await _is_duplicate(fifo, original)  # a duplicate does not extend the window
     fifo.advance(1)
     assert not await _is_duplicate(fifo, original)
 

@@ -371,7 +371,7 @@ async def test_control_characters_are_not_printed(fixture: ExplainFixture) -> No
 
 
 async def test_of_a_large_topic_what_was_not_read_is_named(fixture: ExplainFixture) -> None:
-    """A subscription whose events were left out is not said to have none."""
+    """A subscription of a large topic whose events were not read is reported as not read, not as without events."""
     arns = [await fixture.subscribe(number) for number in range(1, 6)]
     fixture.write_events(accepted(), *[delivered(arn) for arn in arns])
     found = await fixture.explain(subscriptions_max=2)

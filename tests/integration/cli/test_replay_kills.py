@@ -36,7 +36,7 @@ GROUPS = 3
 SEED = 20
 COMMAND_S = 120.0
 
-pytestmark = [pytest.mark.extended, pytest.mark.timeout(1800)]  # a process for each kill
+pytestmark = [pytest.mark.extended, pytest.mark.timeout(1800)]  # starts a process for each kill
 
 
 @pytest.mark.parametrize("name", ["standard", "ordered.fifo"])

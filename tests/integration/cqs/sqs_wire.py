@@ -88,7 +88,7 @@ class Wire:
         body = written["body"] if self.protocol == "json" else urlencode(written["body"]).encode()
         reply = await self._door.signed("POST", "/", written["headers"], body)
         response = {"status_code": reply.status, "headers": reply.headers, "body": reply.body}
-        shape: Any = operation.output_shape  # None is parsed, too
+        shape: Any = operation.output_shape  # an operation without output has None
         answer: dict[str, Any] = self._parser.parse(response, shape)
         if reply.status != 200:
             answer["shape"] = ""

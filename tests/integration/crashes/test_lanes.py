@@ -37,10 +37,10 @@ async def worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterat
 @pytest.mark.parametrize(
     ("point", "count", "twice", "leaks"),
     [
-        (kill_points.LANE_DELIVERED, 1, 2, 0),  # two have their answers
+        (kill_points.LANE_DELIVERED, 1, 2, 0),  # two messages were answered
         (kill_points.LANE_SETTLED, 1, 0, 2),
-        (kill_points.LANE_DELIVERED, 2, 0, 0),  # the head is about to be hidden until there is a token
-        (kill_points.LANE_SETTLED, 2, 0, 0),  # it is hidden
+        (kill_points.LANE_DELIVERED, 2, 0, 0),  # the head is about to be hidden until the rate limit has a token
+        (kill_points.LANE_SETTLED, 2, 0, 0),  # the head is hidden
         (kill_points.LANE_DELIVERED, 3, 1, 0),
         (kill_points.LANE_SETTLED, 3, 0, 1),
     ],

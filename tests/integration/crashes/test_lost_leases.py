@@ -109,7 +109,7 @@ async def test_a_job_done_twice_gives_up_its_reference_once(host: Host) -> None:
     await host.port().enqueue([NewJob(jobs.ENDPOINT_JOBS, "e", jobs.encode(EndpointJob("n", TOPIC, ARNS[:1])), TOPIC)])
     await _consume(host, host.slow_port(lambda: _consume(host, host.port())))
     assert await host.port().depth(jobs.ENDPOINT_JOBS) == 0
-    assert host.references() == 1  # that of the other job
+    assert host.references() == 1  # the reference of the other job
 
 
 def _producer(host: Host, port: InlineQueuePort) -> Producer:

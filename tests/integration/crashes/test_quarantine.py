@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, cast
 
 import msgspec
 import pytest
@@ -24,10 +25,12 @@ from cns_common.clock import Clock
 from cns_common.errors import StoreUnavailable
 from cns_common.sqlite.database import Database
 from cqs.engines.embedded import EmbeddedEngine
+from tests.integration.workers.drop_fixture import NoReplays
 from tests.integration.workers.embedded_context import no_queue
 from tests.recorded_events import RecordedEvents
 from tests.waiting import POLL_INTERVAL_S
 from workers.fanout.context import FanoutContext
+from workers.fanout.fifo_producer import FifoProducer
 from workers.fanout.producer import LEASE_MS, Producer
 from workers.jobs.quarantine import LEASES_MAX, Quarantine
 from workers.jobs.receiver import JobReceiver
@@ -81,30 +84,29 @@ class QuarantineFixture:
     leases: FailingLeases
     notifications: EmbeddedNotificationStore
 
-    def worker(self) -> Producer:
-        """The producer of a new process, which shares only the stores with earlier ones."""
+    def context(self) -> FanoutContext:
+        """The context of a new process, which shares only the stores with earlier ones."""
         stats = Stats()
-        quarantine = Quarantine(self.port, self.leases, self.clock, stats)
-        return Producer(
-            FanoutContext(
-                port=self.port,
-                matcher=self.matcher,
-                notifications=self.notifications,
-                references=NotificationReferences(self.notifications, self.clock),
-                quarantine=quarantine,
-                stats=stats,
-                events=RecordedEvents(),
-                clock=self.clock,
-            )
+        return FanoutContext(
+            port=self.port,
+            matcher=self.matcher,
+            notifications=self.notifications,
+            references=NotificationReferences(self.notifications, self.clock),
+            quarantine=Quarantine(self.port, self.leases, self.clock, stats),
+            stats=stats,
+            events=RecordedEvents(),
+            clock=self.clock,
         )
 
     async def put(self, *names: str) -> None:
         await self.port.enqueue([NewJob(jobs.PUBLISH_JOBS, name, _job(name), "a") for name in names])
 
-    async def run_worker(self) -> None:
+    async def run_worker(self, *, fifo: bool = False) -> None:
         """Run one step of a new process, then let all leases expire."""
+        context = self.context()
+        worker = FifoProducer(context, cast(Any, NoReplays())) if fifo else Producer(context)
         try:
-            await self.worker().step()
+            await worker.step()
         except (StoreUnavailable, ZeroDivisionError):
             await asyncio.sleep(0)
         self.clock.advance(LEASE_MS + 1)
@@ -201,7 +203,7 @@ async def test_a_job_that_ends_its_process_is_quarantined(fixture: QuarantineFix
     for _ in range(LEASES_MAX):
         (held,) = await fixture.port.receive(jobs.PUBLISH_JOBS, 1, LEASE_MS, 0)
         quarantine = Quarantine(fixture.port, fixture.leases, fixture.clock, stats)
-        # the trial ends with this task, which goes on
+        # a trial ends when its task does; this task goes on, so the next receive finds the trial unfinished
         assert not await quarantine.intercept(jobs.PUBLISH_JOBS, held, TOPIC)
         fixture.clock.advance(LEASE_MS + 1)
     await fixture.run_worker()
@@ -249,6 +251,42 @@ async def test_an_undecodable_job_does_not_delay_others(fixture: QuarantineFixtu
     await fixture.put("n")
     await fixture.run_worker()
     assert await fixture.port.depth(jobs.ENDPOINT_JOBS) == 1
+
+
+@pytest.mark.parametrize("queue", [jobs.FIFO_PUBLISH_JOBS, jobs.FIFO_ENDPOINT_JOBS])
+async def test_what_is_behind_an_undecodable_job_of_its_message_group_waits_for_it(
+    fixture: QuarantineFixture, queue: str
+) -> None:
+    """A newer worker may still read it, and must not find that later messages were sent before it."""
+    publishes = queue == jobs.FIFO_PUBLISH_JOBS
+    body = _job("n") if publishes else jobs.encode(EndpointJob("n", TOPIC, ()))
+    quarantine = Quarantine(fixture.port, fixture.leases, fixture.clock, Stats())
+    receiver = JobReceiver(fixture.port, quarantine, fixture.clock, in_order=True)
+
+    async def receive() -> list[str]:
+        if publishes:
+            return [leased.id for leased, _ in await receiver.publish_jobs(queue, 10, LEASE_MS, 0)]
+        return [received.leased.id for received in await receiver.target_jobs(queue, 10, LEASE_MS, 0)]
+
+    for name, content, group in (("newer", NEWER, "g"), ("behind", body, "g"), ("other", body, "h")):
+        await fixture.port.enqueue([NewJob(queue, name, content, group, dedup=name)])
+    for _ in range(LEASES_MAX):
+        assert await receive() == ["other"]
+        fixture.clock.advance(LEASE_MS + 1)
+    assert await receive() == ["behind", "other"]
+    assert [item.id for item in await fixture.quarantined()] == ["newer"]
+
+
+async def test_a_publish_that_crashes_takes_none_of_its_message_group_along(fixture: QuarantineFixture) -> None:
+    fixture.matcher.fails["bad"] = _bug
+    for name in ("before", "bad", "behind"):
+        await fixture.port.enqueue([NewJob(jobs.FIFO_PUBLISH_JOBS, name, _job(name), "g", dedup=name)])
+    await fixture.run_worker(fifo=True)
+    assert await fixture.port.depth(jobs.FIFO_ENDPOINT_JOBS) == 1, "what was before it is not held up"
+    for _ in range(LEASES_MAX):
+        await fixture.run_worker(fifo=True)
+    assert await fixture.port.depth(jobs.FIFO_ENDPOINT_JOBS) == 2
+    assert [item.id for item in await fixture.quarantined()] == ["bad"]
 
 
 def _job(name: str) -> bytes:

@@ -101,7 +101,7 @@ def fault(code: str) -> str:
         (429, fault("AccessDenied"), False),
         (500, fault("InternalError"), False),
         (503, fault("ServiceUnavailable"), False),
-        # for the operator to fix: a wrong key, a wrong clock, or a URL of no queue service
+        # errors that an operator must fix: a wrong key, a wrong clock, a URL of no queue service
         *((403, fault(code), False) for code in ("InvalidClientTokenId", "SignatureDoesNotMatch", "RequestExpired")),
         (404, "<html>not found</html>", False),
         (301, "", False),

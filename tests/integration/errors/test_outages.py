@@ -61,7 +61,7 @@ async def _until_answered(cassandra: Cassandra) -> None:
             await cassandra.run(READ)
             return
         except (StoreUnavailable, OutcomeUnknown):
-            await asyncio.sleep(0.05)  # until the next try: the driver reconnects in a thread of its own
+            await asyncio.sleep(0.05)  # until the next attempt: the driver reconnects in a thread of its own
 
 
 async def test_a_silent_cassandra_is_asked_once(
@@ -80,7 +80,7 @@ async def test_a_silent_cassandra_is_asked_once(
         for _ in range(100):
             with pytest.raises(StoreUnavailable):
                 await cassandra.run(READ)
-        assert cassandra.statements - sent < 10  # probes
+        assert cassandra.statements - sent < 10  # probes only
         proxy.release()
         await _until_answered(cassandra)
 
@@ -159,7 +159,7 @@ async def test_pages_while_cassandra_is_away(
         assert any("Cassandra" in reason for reason in health["reasons"]), health["reasons"]
         proxy.release() if outage == "hung" else proxy.heal()
         while await shown() != dict.fromkeys(PAGES, 200):
-            await asyncio.sleep(0.05)  # until the next try, as above
+            await asyncio.sleep(0.05)  # until the next attempt: the driver reconnects in a thread of its own
             with suppress(StoreUnavailable, OutcomeUnknown):
                 await api.backend.control.report(WORKER)  # as a worker does each second
 

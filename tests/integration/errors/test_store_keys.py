@@ -132,7 +132,7 @@ def _plain(hint: Any) -> Any:
     if origin is Literal:
         return parts[0]
     if origin is dict:
-        return {"Token": "k"}  # which mobile endpoints need
+        return {"Token": "k"}  # mobile endpoints need a token
     if isinstance(hint, type) and issubclass(hint, Enum):
         return next(iter(hint))
     return {str: "k", int: 1, bool: True, bytes: b"b"}[hint]
@@ -153,7 +153,7 @@ def test_every_store_has_keys() -> None:
     assert {place.store for place in _key_places()} == CONTRACTS.keys() - GENERATED
 
 
-@pytest.mark.filterwarnings("ignore:Generating overly large repr")  # of a failure, which it would hide
+@pytest.mark.filterwarnings("ignore:Generating overly large repr")  # the warning would hide a failure's message
 @settings(max_examples=100, database=None, derandomize=True, suppress_health_check=list(HealthCheck), deadline=None)
 @given(st.sampled_from(_key_places()), BAD)
 async def test_all_stores_refuse_the_same_keys(backends: Backends, place: KeyPlace, key: str) -> None:

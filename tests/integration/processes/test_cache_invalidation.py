@@ -59,7 +59,7 @@ async def test_a_change_reaches_the_other_processes_once() -> None:
     async with start_process(redis_url(), channel) as one, start_process(redis_url(), channel) as other:
         await asyncio.to_thread(
             wait_until, lambda: one.cache_clears > 0 and other.cache_clears > 0, 10
-        )  # both are subscribed
+        )  # waits until both are subscribed
         one.topics.change("arn")
         one.queues.change(("account", "region", "name"))
         one.invalidation.announce("clock", 7)

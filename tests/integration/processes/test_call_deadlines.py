@@ -39,7 +39,7 @@ HOURS_S = 36_000.0
 Work = Callable[[Call], Awaitable[None]]
 
 
-class Served:
+class OneOperationServer:
     """One operation behind the HTTP server: SendMessage does what `work` says."""
 
     def __init__(self) -> None:
@@ -59,8 +59,8 @@ class Served:
 
 
 @pytest.fixture
-async def served() -> AsyncIterator[Served]:
-    served = Served()
+async def served() -> AsyncIterator[OneOperationServer]:
+    served = OneOperationServer()
     model = load_service("sqs")
     front = FrontDoor(
         {"sqs": Service(model=model, operations={"SendMessage": served.operation})},
@@ -97,7 +97,7 @@ async def _send(port: int, protocol: str = "json") -> tuple[int, dict[str, str],
 
 
 @pytest.mark.parametrize("protocol", ["json", "query"])
-async def test_a_call_that_hangs_is_refused_in_time(served: Served, protocol: str) -> None:
+async def test_a_call_that_hangs_is_refused_in_time(served: OneOperationServer, protocol: str) -> None:
     sending = asyncio.create_task(_send(served.port, protocol))
     await served.began.wait()
     served.sweep(PUBLISHED_S - SWEEP_S - 0.5)
@@ -106,7 +106,7 @@ async def test_a_call_that_hangs_is_refused_in_time(served: Served, protocol: st
     assert b"ServiceUnavailable" in body
 
 
-async def test_a_call_within_its_time_is_left_alone(served: Served) -> None:
+async def test_a_call_within_its_time_is_left_alone(served: OneOperationServer) -> None:
     enough = asyncio.Event()
 
     async def waits(_: Call) -> None:
@@ -118,10 +118,10 @@ async def test_a_call_within_its_time_is_left_alone(served: Served) -> None:
     served.sweep(CLUSTER_CALL_S - 1)
     enough.set()
     assert (await sending)[0] == 200
-    served.sweep(LATER_S)  # of an answered call
+    served.sweep(LATER_S)  # the call was answered
 
 
-async def test_a_long_poll_has_its_wait_besides(served: Served) -> None:
+async def test_a_long_poll_has_its_wait_besides(served: OneOperationServer) -> None:
     enough = asyncio.Event()
 
     async def polls(call: Call) -> None:
@@ -140,7 +140,7 @@ async def test_a_long_poll_has_its_wait_besides(served: Served) -> None:
         assert (await sending)[0] == status
 
 
-async def test_a_call_may_clean_up_and_no_more(served: Served) -> None:
+async def test_a_call_may_clean_up_and_no_more(served: OneOperationServer) -> None:
     """It learns of the deadline as of a failing store. What goes on waiting ends at the next sweep."""
     given_back = asyncio.Event()
     told: list[str] = []

@@ -149,7 +149,7 @@ async def test_a_late_answer_to_a_closed_connection_is_not_counted() -> None:
         cancelled = asyncio.create_task(client.notify("a", "m-1"))
         await client.show("a", received=1)
         cancelled.cancel()
-        assert await client.notify("a", "m-2") == 200  # it is answered after the first one's delay
+        assert await client.notify("a", "m-2") == 200  # answered after the first one's delay
         shown = await client.show("a")
         assert [message["status"] for message in shown["messages"]] == [0, 200]
         assert await client.ids("a", "?accepted=true") == {"m-2": 1}

@@ -160,7 +160,7 @@ async def test_a_journal_outlives_the_receiver(tmp_path: Path) -> None:
         await client.notify("a?status=500&times=1", "m-1")
         before = await client.show("a", n=0)
     with (tmp_path / "journal").open("ab") as file:
-        file.write(b"nonsense\n1\ta\tm-3\t\t20")  # the receiver died in the middle of a line
+        file.write(b"nonsense\n1\ta\tm-3\t\t20")  # as if the receiver had died while it wrote a line
     async with start_receiver(options) as client:
         after = await client.show("a")
         assert (await client.show("gone"))["received"] == 0

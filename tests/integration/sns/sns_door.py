@@ -86,7 +86,7 @@ class SnsDoor(HttpDoor):
         reply = await self.reply(action, key, **members)
         assert reply.status == 200, reply.body
         response = {"status_code": reply.status, "headers": reply.headers, "body": reply.body}
-        shape: Any = self._model.operation_model(action).output_shape  # None is parsed, too
+        shape: Any = self._model.operation_model(action).output_shape  # an operation without output has None
         answer: dict[str, Any] = self._parser.parse(response, shape)
         return {name: member for name, member in answer.items() if name != "ResponseMetadata"}
 

@@ -33,7 +33,7 @@ def run(directory: Path, scenario: str) -> dict[str, Any]:
         [*command, str(directory), scenario], capture_output=True, text=True, check=False, timeout=100
     )
     assert result.returncode == 0, result.stderr
-    facts: dict[str, Any] = json.loads(result.stdout.splitlines()[-1])  # earlier lines are the log
+    facts: dict[str, Any] = json.loads(result.stdout.splitlines()[-1])  # the lines before are the log
     return facts
 
 

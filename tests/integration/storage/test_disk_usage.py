@@ -23,7 +23,7 @@ async def test_it_grows_with_what_is_stored(cassandra_address: CassandraAddress)
     await usage.read()
     (before,) = usage.samples()
     assert dict(before.labels) == {"node": cassandra_address.hosts[0]}
-    await cassandra.run_schema(  # it is on the disk soon, without a command to Cassandra's own management
+    await cassandra.run_schema(  # makes Cassandra write the table to disk soon, without a JMX command
         "CREATE TABLE filled (id int PRIMARY KEY, value blob) WITH memtable_flush_period_in_ms = 250"
         " AND compression = {'enabled': false}"
     )

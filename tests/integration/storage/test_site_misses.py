@@ -1,4 +1,4 @@
-"""Writes that the other site may lack are recorded before anybody learns of them; commands are fenced as processes
+"""Writes that the other site may lack are recorded before their callers are answered; commands are fenced as processes
 are."""
 
 from __future__ import annotations
@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import cached_property
 
 import pytest
 from cassandra import ConsistencyLevel, DriverException, Unavailable, WriteTimeout, WriteType
@@ -14,6 +15,7 @@ from cns_backend.sites import membership
 from cns_backend.sites.decision import Decision
 from cns_backend.sites.membership import CERTAIN_MS, ENDING_MS, SiteMembership, open_membership
 from cns_backend.sites.store import GAP_MS
+from cns_common.cassandra import session
 from cns_common.cassandra.connection import STATEMENT_S, CassandraAddress, connect
 from cns_common.cassandra.lwt import resolve_lost_write
 from cns_common.cassandra.session import Cassandra, Consistency, Row, Statement
@@ -21,8 +23,7 @@ from cns_common.cassandra.write_dates import WriteDates
 from cns_common.clock import Clock
 from cns_common.errors import OutcomeUnknown, StartError, StoreUnavailable
 from cqs.engines.cassandra import schema as queues
-from tests.integration.storage.test_site_return import TO_DC2, LinkedStore, Site
-from tests.keyspace import emptied
+from tests.integration.storage.two_sites import TO_DC2, LinkedStore, Site
 from tests.machine_clocks import MachineClocks
 
 LATE = WriteTimeout("the other site is late", consistency=ConsistencyLevel.EACH_QUORUM, write_type=WriteType.SIMPLE)
@@ -34,11 +35,23 @@ class CutCassandra(Cassandra):
 
     failure: DriverException | None = LATE
     once = False
+    waiting = False
+    """For `answers`."""
+
+    @cached_property
+    def answers(self) -> asyncio.Event:
+        event = asyncio.Event()
+        event.set()
+        return event
 
     async def _try(self, statement: object, limit_s: float) -> list[Row]:
         rows = await super()._try(statement, limit_s)
+        if getattr(statement, "consistency_level", None) != Consistency.EACH:
+            return rows
+        self.waiting = True
+        await self.answers.wait()
         failure = self.failure
-        if failure is not None and getattr(statement, "consistency_level", None) == Consistency.EACH:
+        if failure is not None:
             self.failure = None if self.once else failure
             raise failure
         return rows
@@ -62,7 +75,7 @@ class StoppedStore(LinkedStore):
 
 
 class Process:
-    """Of the active site dc1, which believes that dc2 answers."""
+    """A process of the active site dc1, which believes that dc2 answers."""
 
     def __init__(self, own: SiteMembership, store: StoppedStore, cassandra: CutCassandra) -> None:
         self.own = own
@@ -79,14 +92,6 @@ class Process:
             return await self.cassandra.run(queues.FIND_QUEUE, "q") == [(1, None)]
 
         return await resolve_lost_write(attempt, ours)
-
-
-@pytest.fixture
-async def site(cassandra_address: CassandraAddress) -> AsyncIterator[Site]:
-    async with emptied(cassandra_address) as cassandra:
-        site = Site(cassandra, cassandra_address.keyspace)
-        await site.begin()
-        yield site
 
 
 @pytest.fixture
@@ -161,6 +166,47 @@ async def test_what_cannot_be_recorded_is_not_accepted(site: Site, process: Proc
     assert gap.since_ms < await site.store.now_ms() - STATEMENT_S * 1000
 
 
+async def test_what_cannot_be_recorded_at_the_end_asks_for_a_repair(site: Site, process: Process) -> None:
+    process.store.stopped = True
+    with pytest.raises(OutcomeUnknown):
+        await process.begin_generation()
+    await process.own.stand_by()
+    assert await site.store.gaps("dc2", everywhere=False) == []
+    await site.store.leave(process.own._process)  # as if its row had expired
+    with pytest.raises(ValueError, match="site dc2 may lack what was accepted"):
+        await site.operator.activate(TO_DC2)
+    process.store.stopped = False
+    await process.own.look()  # dc1 is active again
+    assert len(await site.store.gaps("dc2", everywhere=False)) == 1
+
+
+async def test_an_end_does_not_wait_for_a_store_that_hangs(
+    site: Site, process: Process, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(membership, "LEAVE_S_MAX", 0.05)
+    process.store.going_on.clear()
+    await process.own.stand_by()
+    await site.store.leave(process.own._process)
+    assert len(await site.store.unended("dc2")) == 1
+    process.store.going_on.set()
+
+
+async def test_writes_that_outlast_the_end_of_a_session_are_recorded(
+    site: Site, process: Process, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session, "CLOSE_S_MAX", 0.05)
+    process.cassandra.answers.clear()
+    writing = asyncio.create_task(process.cassandra.run(queues.ADD_GARBAGE, "cqs", "q", 1))
+    while not process.cassandra.waiting:
+        await asyncio.sleep(0)
+    writing.cancel()
+    await asyncio.wait({writing})
+    await process.cassandra.close()
+    await process.own.stand_by()
+    assert len(await site.store.gaps("dc2", everywhere=False)) == 1
+    process.cassandra.answers.set()
+
+
 async def test_writes_that_fail_together_are_one_gap(site: Site, process: Process) -> None:
     writes = [process.cassandra.run(queues.ADD_GARBAGE, "cqs", "q", number) for number in range(20)]
     failed = await asyncio.gather(*writes, return_exceptions=True)
@@ -178,7 +224,7 @@ async def test_a_write_that_both_sites_have_leaves_no_gap(site: Site, process: P
 @pytest.mark.parametrize(
     ("statement", "level", "failure"),
     [
-        (queues.FIRST_GENERATION, ConsistencyLevel.LOCAL_SERIAL, StoreUnavailable),  # before it was decided
+        (queues.FIRST_GENERATION, ConsistencyLevel.LOCAL_SERIAL, StoreUnavailable),  # failed before it was decided
         (queues.FIRST_GENERATION, ConsistencyLevel.EACH_QUORUM, OutcomeUnknown),
         (queues.ADD_GARBAGE, ConsistencyLevel.EACH_QUORUM, StoreUnavailable),
     ],

@@ -2,81 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
-
 import pytest
 
 from cns_backend.schema import table_names
-from cns_backend.sites import schema
 from cns_backend.sites import store as site_store
-from cns_backend.sites.decision import Decision, View
 from cns_backend.sites.gaps import GRACE_MS, HINTED_MS, TOKEN_MIN
 from cns_backend.sites.membership import SiteMembership
-from cns_backend.sites.operator import SiteChange, SiteOperator
-from cns_backend.sites.store import SiteStore
+from cns_backend.sites.operator import SiteChange
 from cns_common.cassandra.connection import CassandraAddress
-from cns_common.cassandra.session import Cassandra, Consistency, Statement
 from cns_common.clock import Clock
-from tests.keyspace import emptied
-
-TO_DC2 = SiteChange("dc2", "dc2", other_lost=False, repaired=False)
-
-
-class LinkedStore(SiteStore):
-    """Whether the other site answers, and whether it is away for a moment at a change, is what the test says."""
-
-    reachable = True
-    away_at_change = False
-
-    async def view(self) -> View:
-        return View(await self.decision(), self.reachable)
-
-    async def decide(self, before: int, after: Decision) -> bool:
-        if self.away_at_change and not after.active:
-            await self.extend_gap("dc2", before, None)
-        return await super().decide(before, after)
-
-
-class Site:
-    """Site dc1 is active by activation 1."""
-
-    def __init__(self, cassandra: Cassandra, keyspace: str) -> None:
-        self.store = LinkedStore(cassandra)
-        self.operator = SiteOperator(self.store, keyspace)
-        self._cassandra = cassandra
-        self._keyspace = keyspace
-
-    async def begin(self) -> None:
-        await self.store.decide(0, Decision("dc1", 1, alone=True))
-
-    async def active(self) -> str:
-        return (await self.store.decision()).active
-
-    async def record_gap(self, since_ms: int, until_ms: int) -> None:
-        now_us = await self.store.now_ms() * 1000
-        await self._cassandra.run(schema.EXTEND_GAP, "dc2", 1, since_ms, until_ms, now_us)
-
-    async def record_repair(self, tables: Sequence[str], ranges: Sequence[str], after_ms: int) -> None:
-        """As `nodetool repair -full` does."""
-        options = "{'incremental': 'false', 'dataCenters': '', 'hosts': '', 'forceRepair': 'false'}"
-        text = (
-            "INSERT INTO system_distributed.parent_repair_history (parent_id, keyspace_name, columnfamily_names,"
-            f" started_at, finished_at, successful_ranges, options) VALUES (now(), '{self._keyspace}', {_set(tables)},"
-            f" {after_ms + 1}, {after_ms + 2}, {_set(ranges)}, {options})"
-        )
-        await self._cassandra.run(Statement(text, consistency=Consistency.ANYWHERE))
-
-
-def _set(texts: Sequence[str]) -> str:
-    return "{" + ", ".join(f"'{text}'" for text in texts) + "}"
-
-
-@pytest.fixture
-async def site(cassandra_address: CassandraAddress) -> AsyncIterator[Site]:
-    async with emptied(cassandra_address) as cassandra:
-        site = Site(cassandra, cassandra_address.keyspace)
-        await site.begin()
-        yield site
+from tests.integration.storage.two_sites import TO_DC2, Site
 
 
 @pytest.fixture
@@ -100,7 +35,7 @@ async def test_a_site_that_was_away_is_activated_after_a_whole_repair(
     assert gap is not None
     tables, half = table_names(), f"({TOKEN_MIN},0]"
     assert f"nodetool repair -full {cassandra_address.keyspace}" in await _refusal(site)
-    await site.record_repair(tables, [f"({TOKEN_MIN},{TOKEN_MIN}]"], gap.since_ms - 10_000)  # before it came back
+    await site.record_repair(tables, [f"({TOKEN_MIN},{TOKEN_MIN}]"], gap.since_ms - 10_000)  # before the site came back
     assert f"of {len(tables)} tables" in await _refusal(site)
     await site.record_repair(tables, [half], gap.until_ms)
     assert f"of {len(tables)} tables" in await _refusal(site)
@@ -118,7 +53,7 @@ async def test_the_gap_must_have_ended(site: Site) -> None:
 
 @pytest.mark.usefixtures("gaps_end_at_once")
 async def test_a_repair_does_not_mend_an_absence_beyond_the_grace(site: Site) -> None:
-    since_ms = await site.store.now_ms() - 2 * GRACE_MS  # repairs of other tests are recent
+    since_ms = await site.store.now_ms() - 2 * GRACE_MS  # before the repairs of other tests, which are recent
     await site.record_gap(since_ms, since_ms + HINTED_MS + 1)
     await site.record_repair(table_names(), [f"({TOKEN_MIN},{TOKEN_MIN}]"], await site.store.now_ms())
     assert "replace them" in await _refusal(site)
@@ -162,7 +97,7 @@ async def test_a_process_records_a_gap_before_it_writes_without_the_other_site(s
     await other.look()
     assert other.acting.is_set()
     await process.renew()
-    (grown,) = await site.store.gaps("dc2", everywhere=False)  # one for both processes
+    (grown,) = await site.store.gaps("dc2", everywhere=False)  # one gap for both processes
     assert grown.since_ms == gap.since_ms
     assert grown.until_ms > gap.until_ms
     for one in (process, other):

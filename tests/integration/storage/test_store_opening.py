@@ -206,7 +206,7 @@ async def test_commits_behind_a_damaged_frame_are_counted_in_the_log(tmp_path: P
     await write_store(tmp_path / "data", COMMITS, crashed)
     log = crashed / "store.db-wal"
     ends = commits_in(log.read_bytes())
-    flip_byte(log, HEADER_BYTES + (ends[-3] + 1) * FRAME_BYTES + FRAME_HEADER_BYTES + 100)  # of the last commit but one
+    flip_byte(log, HEADER_BYTES + (ends[-3] + 1) * FRAME_BYTES + FRAME_HEADER_BYTES + 100)  # in the last commit but one
     with structlog.testing.capture_logs() as logged:
         database = Database(crashed, Clock())
     (entry,) = [entry for entry in logged if entry["event"] == "store.wal_truncated"]

@@ -40,7 +40,7 @@ class DeliveryLogFixture:
         )
 
     async def logged(self, *groups: str) -> list[dict[str, Any]]:
-        """All that was, once the log is closed."""
+        """All logged records, once the log is closed."""
         await self.log.close()
         return [json.loads(entry.line) for entry in LogReader(self.directory, groups).read()]
 

@@ -1,4 +1,4 @@
-"""The parts of a worker that may end a message undelivered, over real stores, and what they counted and told."""
+"""The parts of a worker that may end a message undelivered, over real stores, with their counts and events."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ class DropFixture:
 
 @dataclass
 class NoReplays:
-    """Stands for the archive: who replays, and for how many looks a message has to wait for one."""
+    """Stands for the archive: which subscriptions replay, and how many times a message has to wait for a replay."""
 
     replay: Replay | None = None
     looks: int = 0

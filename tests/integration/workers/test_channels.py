@@ -98,7 +98,7 @@ class RecordingOutbox:
 
 
 class AnyRecipient(RecipientChecks):
-    """One that takes whatever is sent, unless something is said to be against it, or nobody can be asked."""
+    """A recipient check that accepts everything, unless the test sets an objection or makes it unavailable."""
 
     def __init__(self) -> None:
         self.objection: Cause | None = None
@@ -284,7 +284,7 @@ class KeepingSender:
 
 @pytest.fixture
 async def apart() -> tuple[Channels, RecordingPort, list[Request]]:
-    """One whose account 999999999999 has its queues elsewhere."""
+    """Channels whose resolver has the queues of account 999999999999 at another service."""
     sent: list[Request] = []
     port = RecordingPort()
     places = RemoteQueueResolver(

@@ -49,7 +49,7 @@ async def test_targets_of_which_nobody_can_want_a_log_are_marked_once(rig: Rig, 
     _, phone = await fixture.subscribed("sms", NUMBER)
     assert (silent.feedback, mail.feedback) == (None, None)
     assert wanted.feedback is not None
-    assert phone.feedback is not None  # its account may want one
+    assert phone.feedback is not None  # the account may have asked for feedback
     await fixture.log.close()
 
 
@@ -126,7 +126,7 @@ async def test_an_application_and_a_topic_want_their_own(rig: Rig, tmp_path: Pat
     topic, subscribed = await fixture.subscribed("application", await endpoint(rig), **roles)
     fixture.attempt(subscribed, OK, topic)
     fixture.attempt(await fixture.device())
-    fixture.attempt(await fixture.device(), BAD)  # it has no role for failures
+    fixture.attempt(await fixture.device(), BAD)  # the application has no role for failures
     await fixture.log.close()
     assert len(await fixture.logged(APP_GROUP)) == 2
     assert len(await fixture.logged(group_of(topic))) == 1
@@ -174,7 +174,7 @@ async def test_while_the_store_is_away_records_are_counted_as_lost(
 
 async def test_a_service_that_keeps_no_logs(rig: Rig, tmp_path: Path) -> None:
     settings = Settings(data=tmp_path / "data", delivery_log_days=0)
-    log = delivery_log(settings, cast(Backend, rig))  # whose stores are not asked
+    log = delivery_log(settings, cast(Backend, rig))  # the stores are not used
     fixture = DeliveryLogFixture(rig, tmp_path)
     log.log_attempt(logged_attempt(await fixture.phone()))
     assert log.samples() == []

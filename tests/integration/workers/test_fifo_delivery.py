@@ -1,4 +1,4 @@
-"""Deliveries of FIFO topics: what a target that fails holds up, for how long, and in which order the rest goes on."""
+"""Deliveries of FIFO topics: the messages that a failing target delays, for how long, and the order of the others."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ SOON_MS = 1_500
 class ScriptedEndpoints:
     """Endpoints with prepared answers. Keeps what each accepted."""
 
-    answers: dict[str, list[Outcome]] = field(default_factory=dict)  # by endpoint; when they are spent, it delivers
-    got: list[tuple[str, str]] = field(default_factory=list)  # endpoint and text, of what was delivered
+    answers: dict[str, list[Outcome]] = field(default_factory=dict)  # by endpoint; further sends are delivered
+    got: list[tuple[str, str]] = field(default_factory=list)  # endpoint and text of each delivered message
     asked: list[tuple[str, str]] = field(default_factory=list)
 
     def deliver(self, target: Target, notification: Notification) -> asyncio.Future[Outcome]:
@@ -70,7 +70,7 @@ class Renewals:
     visibilities: int = 0
     bodies: int = 0
     longest_ms: int = 0
-    """Of the latest settlement: for how long a job is hidden."""
+    """For how long the latest settlement hides a job."""
 
     def watch(self, host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
         settle = host.port.settle
@@ -126,7 +126,7 @@ class Host:
         return NewJob(jobs.FIFO_ENDPOINT_JOBS, text, body, f"{arn} {group}", dedup=f"{text}/{arn}")
 
     async def work(self, rounds: int = 1) -> None:
-        """As many receives as are told, and all that follows from them."""
+        """Run so many receives, and all that follows from them."""
         for _ in range(rounds):
             consumer = self.consumer()
             await asyncio.wait_for(consumer.step(), 5)
@@ -214,7 +214,7 @@ async def test_a_job_whose_lease_runs_out_again_and_again_is_set_aside(host: Hos
     for _ in range(LEASES_MAX):
         (held,) = await host.port.receive(jobs.FIFO_ENDPOINT_JOBS, 1, LEASE_MS, 0)
         assert not await host.context.quarantine.intercept(jobs.FIFO_ENDPOINT_JOBS, held, TOPIC.arn)
-        host.clock.advance(LEASE_MS + 1)  # the process has died
+        host.clock.advance(LEASE_MS + 1)  # as if the process had died
     await host.work()
     assert host.endpoints.texts("a") == ["2"]
     assert await host.port.depth(jobs.QUARANTINE) == 1
@@ -229,7 +229,8 @@ async def test_a_subscription_that_is_gone_holds_up_nothing(host: Host) -> None:
 
 
 async def test_who_has_lost_its_leases_sends_nothing_more(host: Host) -> None:
-    """Another has the whole run, and is ahead with it."""
+    """A consumer whose leases were taken over sends nothing more: another one has the whole run, and is ahead with
+    it."""
     arn = await host.subscribed("a")
     await host.put(arn, "1", "2", "3")
     endpoints, answer = host.endpoints, asyncio.get_running_loop().create_future()
@@ -289,7 +290,7 @@ async def test_a_paused_subscription_holds_its_group_in_order(host: Host) -> Non
     await host.work()
     assert host.endpoints.texts("a") == []
     await host.resume(paused)
-    await host.work()  # long before it would be looked at by itself
+    await host.work()  # long before the periodic look at the group
     assert host.endpoints.texts("a") == ["1", "2"]
     assert await host.left() == 0
 
@@ -305,9 +306,9 @@ async def test_a_resumption_that_was_not_announced_goes_on_when_the_cache_is_emp
     await host.resume(arn)
     host.subscriptions.changed[:] = changed
     assert await host.port.receive(jobs.FIFO_ENDPOINT_JOBS, 10, LEASE_MS, 0) == []
-    host.context.targets.forget_all()  # every CACHE_AGE_S
+    host.context.targets.forget_all()  # as happens every CACHE_AGE_S
     while await host.left():
-        await host.work()  # long before the groups would be looked at by themselves
+        await host.work()  # long before the periodic look at the groups
     assert [text for text in host.endpoints.texts("a") if text != "x"] == ["1", "2"]
     assert host.endpoints.texts("a").count("x") == 1
 
@@ -342,10 +343,10 @@ async def test_the_leases_of_a_pause_do_not_count_and_those_after_it_do(
     host.endpoints.answers["a"] = [AWAY]
     await host.work()
     assert host.endpoints.asked == [("a", "1")]
-    assert renewals.bodies == 2 + 2  # once for the leases, and for the return
+    assert renewals.bodies == 2 + 2  # once to renew the leases, once to give back
     for _ in range(LEASES_MAX - 2):
         assert len(await host.port.receive(jobs.FIFO_ENDPOINT_JOBS, 2, LEASE_MS, 0)) == 2
-        host.clock.advance(LEASE_MS + 1)  # the process has died
+        host.clock.advance(LEASE_MS + 1)  # as if the process had died
     trials, intercept = [], host.context.quarantine.intercept
 
     async def counted(queue: str, leased: LeasedJob, topic: str, *, expected: int = 0) -> bool:
@@ -381,5 +382,5 @@ async def test_a_fifo_message_is_not_held_for_ever(host: Host) -> None:
     await host.work()
     assert await host.left() == len(texts)
     host.clock.advance(HELD_MS_MAX + 1)
-    await host.work(2)  # those that were never received, too
+    await host.work(2)  # those never received are included
     assert await host.left() == 0 and host.endpoints.asked == []

@@ -87,7 +87,7 @@ async def test_a_delivery_is_measured_unless_it_is_a_replay(
     topic, target = await fixture.subscribed("http", "http://127.0.0.1/a")
     notification = Notification(id="m", topic_arn=topic, timestamp_ms=7, texts={"default": "m"}, replayed=replayed)
     facts = facts_of(EndpointJob("m", topic, (target.arn,), notification), fixture.log, stats=stats, events=recorded)
-    facts.report_drop(target.arn, "subscription_gone")  # before its notification was read
+    facts.report_drop(target.arn, "subscription_gone")  # dropped before its notification was read
     facts.set_notification(notification)
     facts.report_attempt(target, OK)
     facts.report_delivery(target)

@@ -49,7 +49,7 @@ REFUSED = Failed(Cause.CONNECTION, "refused", 5)
 NO = Failed(Cause.STATUS, "HTTP 400", 5, status=400, permanent=True)
 AWAY = Failed(Cause.QUEUE, "away", 5)
 LATE_MS = 1_300
-PAUSES = 10  # a third of the time after which a lane comes by itself
+PAUSES = 10  # a third of the time after which a lane is looked at anyhow
 ENOUGH_S = 5.0
 TURN_S = 0.3  # longer than a settlement takes
 
@@ -60,7 +60,7 @@ class ScriptedEndpoints:
 
     answers: dict[str, list[Outcome | BaseException]] = field(default_factory=dict)
     asked: list[tuple[str, asyncio.Future[Outcome]]] = field(default_factory=list)
-    letters: list[asyncio.Future[Outcome]] = field(default_factory=list)  # what the dead-letter queue answers, in turn
+    letters: list[asyncio.Future[Outcome]] = field(default_factory=list)  # answers of the dead-letter queue, in turn
     buried: int = 0
 
     def traffic_key(self, target: Target) -> str:
@@ -116,7 +116,7 @@ class Host:
         return self.consumers[-1]
 
     def work(self) -> None:
-        """From now on until the end of the test."""
+        """Run the consumer until the end of the test."""
         for queue in (jobs.ENDPOINT_JOBS, jobs.REDELIVERY):
             self.loops.start(queue, self.consumer(queue).step)
 
@@ -154,7 +154,7 @@ class Host:
         return self.endpoints.asked.pop()[1]
 
     async def fail(self, endpoint: str) -> None:
-        """Until its breaker is open."""
+        """Let sends fail until the endpoint's breaker is open."""
         for _ in range(EndpointLimits().failures):
             self.send(endpoint).set_result(REFUSED)
             await asyncio.sleep(0)
@@ -279,7 +279,7 @@ async def test_as_many_are_received_as_there_was_room_for(host: Host, monkeypatc
         hanging.set_result(DOWN)
         await _until(lambda: host.endpoints.asked)
         hanging = host.endpoints.asked.pop()[1]
-        await asyncio.sleep(PARK_AFTER_S * 2)  # so that it is seen to hang
+        await asyncio.sleep(PARK_AFTER_S * 2)  # long enough for the send to count as hanging
     assert received[-1] == 1
     received.clear()
     host.endpoints.answers["e"] = [TOOK] * 40

@@ -60,7 +60,7 @@ async def test_what_is_published_during_a_pause_goes_out_in_its_order(host: Host
     await asyncio.sleep(TURN_S)
     assert host.endpoints.names() == ["b", "b", "b"]
     await resume(host, arn)
-    await until_depth(host, jobs.LANES, 0)  # long before the lane would be looked at by itself
+    await until_depth(host, jobs.LANES, 0)  # long before the periodic look at the lane
     assert host.endpoints.names() == ["b", "b", "b", "a", "a", "a"]
 
 
@@ -103,7 +103,7 @@ async def test_after_fourteen_days_it_goes_to_the_dead_letter_queue(host: Host) 
     host.clock.advance(HELD_MS_MAX + 1)
     await until_depth(host, jobs.LANES, 0)
     dead = [event for event in recorded(host) if isinstance(event, DeliveryDeadLettered)]
-    # twice if the step of the clock ended a lease
+    # two events if the step of the clock ended a lease
     assert {(event.subscription, event.cause) for event in dead} == {(arn, HELD_TOO_LONG)}
 
 

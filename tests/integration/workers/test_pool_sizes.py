@@ -111,7 +111,7 @@ class NoSender:
     async def close(self) -> None: ...
 
 
-class Away:
+class UnavailableStore:
     """A store that may not answer."""
 
     def __init__(self, store: PoolSizeStore) -> None:
@@ -139,7 +139,7 @@ class Away:
 class Worker:
     def __init__(self, store: PoolSizeStore) -> None:
         self.store = store
-        self.sizes = Away(store)
+        self.sizes = UnavailableStore(store)
         self.pools = {name: DeliveryPool(name, threads, NoSender) for name, threads in SETTINGS.items()}
         self.resizer = PoolResizer(HERE, self.pools, self.sizes, Clock())
 
@@ -166,7 +166,7 @@ async def worker(tmp_path: Path) -> AsyncIterator[Worker]:
 
 
 async def test_a_worker_follows_what_is_wanted_and_falls_back(worker: Worker) -> None:
-    await worker.store.put(ONE)  # of a process of this name that was there before
+    await worker.store.put(ONE)  # from an earlier process of this name
     assert await worker.look() == (2, 2, BY_SETTING)
     await worker.store.put(OTHER)
     assert await worker.look() == (2, 2, BY_SETTING)
@@ -194,7 +194,7 @@ async def test_a_worker_that_is_told_itself_needs_no_store(worker: Worker) -> No
     assert await worker.look() == (5, 5, "celery control")
     (_, own) = await worker.store.all()
     assert (own.worker, own.threads) == (HERE, 5)
-    await worker.store.put(ALL)  # who says it of all later is heard
+    await worker.store.put(ALL)  # the latest command for all processes counts
     assert await worker.look() == (8, 8, "ann@desk")
 
 

@@ -1,4 +1,4 @@
-"""The failures of a call to CQS and their meaning, each made by a server that fails so."""
+"""The failures of calls to CQS and their meaning. Each is made by a server that fails in this way."""
 
 from __future__ import annotations
 

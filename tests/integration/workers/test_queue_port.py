@@ -124,7 +124,7 @@ async def test_settling_with_a_handle_that_was_used(port: QueuePort) -> None:
     (held,) = await port.receive(PUBLISH_JOBS, 1, LEASE_MS, 0)
     assert await port.settle(PUBLISH_JOBS, [held.handle]) == [True]
     assert await port.settle(PUBLISH_JOBS, [held.handle], [put("b", QUARANTINE)]) == [False]
-    assert await port.depth(QUARANTINE) == 1  # a put stands, whatever became of the lease
+    assert await port.depth(QUARANTINE) == 1  # the put counts, whether or not the lease was valid
 
 
 async def test_many_at_once_each_get_their_own_answer(port: QueuePort) -> None:
@@ -192,12 +192,13 @@ async def test_a_receive_that_waits_ends_when_told(port: QueuePort, cqs: Cqs) ->
     port.stop_waiting()
     assert await waiting == []
     await port.enqueue([put("a")])
-    assert await bodies(port, PUBLISH_JOBS) == [b"job"]  # what is there is still handed out
+    assert await bodies(port, PUBLISH_JOBS) == [b"job"]  # the job in the queue is still received
     assert await port.receive(PUBLISH_JOBS, 1, LEASE_MS, 20) == []
 
 
 async def test_who_is_cancelled_while_waits_end_is_cancelled(port: QueuePort, cqs: Cqs) -> None:
-    """Else a loop that is to end would go on: and receives that do not wait, in a loop, leave nobody else a turn."""
+    """A cancelled receive ends as cancelled. Else a loop that is to end would go on, and receives that do not wait
+    would take every turn of the event loop."""
     waiting = await _waiting(port, cqs)
     port.stop_waiting()
     waiting.cancel()

@@ -79,7 +79,7 @@ def redis(tmp_path_factory: pytest.TempPathFactory) -> OwnRedis:
 async def workers(request: pytest.FixtureRequest, redis: OwnRedis) -> AsyncIterator[Workers]:
     if request.param == "embedded":
         clock = Clock(test=True)
-        store = EmbeddedRateStore(clock)  # in the store host, which both ask
+        store = EmbeddedRateStore(clock)  # in the store host, which both workers ask
         yield Workers([store] * WORKERS, [clock])
         return
     if request.param == "redis":
@@ -92,7 +92,7 @@ async def workers(request: pytest.FixtureRequest, redis: OwnRedis) -> AsyncItera
 async def test_the_throttle_of_two_workers_is_the_subscriptions(workers: Workers) -> None:
     began_s = monotonic()
     taken = await workers.taken("subscription", SECONDS)
-    passed_s = monotonic() - began_s  # the clocks go on between the steps of the test clock
+    passed_s = monotonic() - began_s  # real time also passes between the steps of the test clock
     assert (SECONDS - 1) * PER_SECOND - WORKERS <= taken <= (SECONDS + passed_s) * PER_SECOND
 
 

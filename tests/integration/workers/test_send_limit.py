@@ -1,6 +1,5 @@
-"""A worker takes no more jobs than it may send: what one publish to very many takes of its memory has a bound. And what
-ends at about the same time is settled at once.
-"""
+"""A worker takes no more jobs than it may send, so one publish to very many subscriptions takes a bounded part of its
+memory. Deliveries that end at about the same time are settled together."""
 
 from __future__ import annotations
 
@@ -38,7 +37,8 @@ from workers.loops import Loops
 TOPIC = Topic(id="0" * 32, account="111111111111", region="us-east-1", name="t", created_ms=1)
 JOBS = 40
 AT_ONCE_MAX = 2 * QUEUE_SENDS_MAX
-"""As many jobs are received as there is room for, but what was received last comes on top."""
+"""The most deliveries at once: as many jobs are received as there is room for, and those of the last receive come on
+top."""
 POLL_INTERVAL_S = 1.0
 
 
@@ -74,7 +74,7 @@ class Queues:
 
 
 class CountedChannel(SqsChannel):
-    """Tells of its sends."""
+    """Notifies the test of its sends."""
 
     def __init__(self, port: QueuePort, pool: DeliveryPool, queues: Queues) -> None:
         # nothing is rendered for raw deliveries

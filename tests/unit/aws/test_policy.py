@@ -22,7 +22,7 @@ from tests.unit.aws.policies import (
     statement,
 )
 
-# The policy the SNS guide tells owners to put on a queue, and those found in the wild that mean the same.
+# The policy that the SNS guide recommends for a queue, and common ones of the same meaning.
 TOPIC_TO_QUEUE = {
     "guide": statement(
         Principal={"Service": "sns.amazonaws.com"},

@@ -11,7 +11,7 @@ from cns_common.aws.policy.parser import Facts, UnresolvedVariableError
 
 ARN = "arn:aws:sns:us-east-1:123456789012:topic"
 
-# operator, values in the policy, value in the request, does it hold? Negated twins are tested by the same rows.
+# Operator, values in the policy, value in the request, whether it holds. The same rows test negated operators.
 VALUES: list[tuple[str, object, str, bool]] = [
     ("StringEquals", "a", "a", True),
     ("StringEquals", "a", "A", False),

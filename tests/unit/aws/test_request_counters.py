@@ -23,7 +23,7 @@ def test_requests_errors_and_bytes_add_up_until_they_are_reported() -> None:
         answer = Answer(status, [], body)
         assert counters.add("a", "sns", "Publish", 10, answer) is answer
     counters.add("a", "sqs", "SendMessage", 1, Answer(200, [], b""))
-    counters.add("cns", "sqs", "ReceiveMessage", 1, Answer(200, [], b""))  # CNS itself
+    counters.add("cns", "sqs", "ReceiveMessage", 1, Answer(200, [], b""))  # a call made by CNS itself
     first, second = reported(counters)
     assert first == RequestsCounted(
         at_ms=2,

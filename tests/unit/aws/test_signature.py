@@ -74,7 +74,7 @@ def test_a_query_may_be_signed_in_another_spelling_than_it_is_sent() -> None:
     assert refusal(sent.with_query("a=%7e&Action=List%2BQueues")) == ("SignatureDoesNotMatch", WRONG_SIGNATURE)
 
 
-# What would let somebody use a signature for something else than its owner signed.
+# Requests that were changed after they were signed. Each must be refused.
 FORGERIES = {
     "method": replace(CREATE_QUEUE, method="PUT"),
     "path": replace(CREATE_QUEUE, path="/000000000000/q1"),

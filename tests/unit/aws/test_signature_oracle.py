@@ -21,7 +21,7 @@ from tests.unit.aws.signed_requests import (
     signed_headers,
 )
 
-# str.split(), botocore's idea of blanks, knows more of them than may stand in a header.
+# botocore strips by str.split(), which takes more characters for blanks than a header may contain.
 _printable = st.characters(exclude_categories=("Cc", "Cs", "Zs", "Zl", "Zp"))
 _value = st.text(st.one_of(st.sampled_from(" \t\"',;%:=é☃\U0001f600"), _printable), max_size=30)
 _name = st.from_regex(r"[A-Za-z%][A-Za-z0-9%-]{0,12}", fullmatch=True).filter(

@@ -174,6 +174,10 @@ REFUSALS: Mapping[str, tuple[Request, tuple[str, str]]] = {
         credential("a/20260102//sqs/aws4_request"),
         mismatch("Credential should be scoped to a valid region, not ''. "),
     ),
+    "a region that no queue's address can name": (
+        credential(f"a/20260102/{'r' * 65}/sqs/aws4_request"),
+        mismatch(f"Credential should be scoped to a valid region, not '{'r' * 65}'. "),
+    ),
     "another service": (
         credential("a/20260102/us-east-1/s3/aws4_request"),
         mismatch("Credential should be scoped to correct service: 'sqs'. "),

@@ -46,4 +46,4 @@ def test_each_command_has_an_example_that_parses(words: tuple[str, ...], command
     assert given[: len(words) + 1] == ["cns", *words]
     rest = given[len(words) + 1 :]
     ends = [rest.index(mark) for mark in _REST if mark in rest]
-    command.make_context(words[-1], rest[: min(ends, default=len(rest))])  # raises for what it does not take
+    command.make_context(words[-1], rest[: min(ends, default=len(rest))])  # raises for unknown arguments

@@ -68,7 +68,7 @@ def printed(data: Path, words: str, *arguments: str) -> list[dict[str, Any]]:
 
 
 def test_commands_on_a_data_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cns_cli.store_access.set_up_logs", lambda *_: None)  # to a standard error that ends with it
+    monkeypatch.setattr("cns_cli.store_access.set_up_logs", lambda *_: None)  # its standard error ends with this test
     data = tmp_path / "data"
     (made,) = printed(data, "account create")
     account = made["account"]

@@ -169,7 +169,7 @@ def test_only_segments_of_its_time_are_looked_through(tmp_path: Path) -> None:
         write(tmp_path, f"b{hour}", 10, [event(OURS, AT_MS + hour * HOUR_MS)], at_ms=AT_MS + hour * HOUR_MS)
     found = search_segments([tmp_path], OURS, AT_MS + 3 * HOUR_MS)
     assert [told.boot for told in found.events] == ["b2", "b3"]
-    assert found.gaps == ()  # what was passed over is not missing
+    assert found.gaps == ()  # lines that were not selected are no gaps
 
 
 def test_of_many_subscriptions_the_first_are_read(tmp_path: Path) -> None:
@@ -196,7 +196,7 @@ def test_of_many_subscriptions_the_first_are_read(tmp_path: Path) -> None:
     found = search_segments([tmp_path], OURS, subscription="well-8", subscriptions_max=2)
     assert [getattr(one.event, "subscription", "") for one in found.events] == [
         *("well-0", "well-1", "well-8", "bad-0", "bad-1"),
-        *("bad-0", ""),  # all that follows of a subscription, and what is about none
+        *("bad-0", ""),  # all later lines of a subscription, and lines about no subscription
     ]
     assert found.left_out == 13
     assert search_segments([tmp_path], OURS).left_out == 0

@@ -1,4 +1,4 @@
-"""The log of administrative acts: what is recorded of a call, what is not, how it is found, and how large it gets."""
+"""The log of administrative acts: which acts of a call are recorded, how they are found, and how large the log gets."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ class Now:
         return self.s
 
 
-class Kept:
+class MemoryLog:
     """A log in memory."""
 
     def __init__(self) -> None:
@@ -183,7 +183,7 @@ async def fail(recorder: ActRecorder, actor: Actor, n: int = 1) -> None:
 
 
 async def test_failures_of_anonymous_callers_are_few_and_the_next_has_the_number_of_the_others() -> None:
-    now, kept = Now(), Kept()
+    now, kept = Now(), MemoryLog()
 
     async def unsubscribe(given: Call, params: dict[str, Any]) -> dict[str, Any]:
         if params["SubscriptionArn"] == "gone":
@@ -217,7 +217,7 @@ async def test_failures_of_anonymous_callers_are_few_and_the_next_has_the_number
 
 
 async def test_a_day_of_failures_is_small_however_many_addresses_they_come_from() -> None:
-    now, kept = Now(), Kept()
+    now, kept = Now(), MemoryLog()
     recorder = ActRecorder(kept, Clock(), now)
     for minute in range(24 * 60):
         for n in range(20):
@@ -228,7 +228,7 @@ async def test_a_day_of_failures_is_small_however_many_addresses_they_come_from(
 
 
 async def test_one_address_does_not_use_up_what_is_recorded_of_others() -> None:
-    kept = Kept()
+    kept = MemoryLog()
     recorder = ActRecorder(kept, Clock(), Now())
     await fail(recorder, STRANGER, 1_000)
     other = STRANGER._replace(address="192.0.2.10")
@@ -237,7 +237,7 @@ async def test_one_address_does_not_use_up_what_is_recorded_of_others() -> None:
 
 
 async def test_failures_of_an_account_are_limited_apart_from_others_and_from_its_portal() -> None:
-    now, kept = Now(), Kept()
+    now, kept = Now(), MemoryLog()
     recorder = ActRecorder(kept, Clock(), now)
     visitor = SOMEBODY._replace(via="portal", principal="cns:portal/1")
     other = SOMEBODY._replace(account="222222222222")
@@ -256,7 +256,7 @@ async def test_failures_of_an_account_are_limited_apart_from_others_and_from_its
 
 
 async def test_sign_ins_and_shown_secrets_are_limited_as_failures_are() -> None:
-    now, kept = Now(), Kept()
+    now, kept = Now(), MemoryLog()
     recorder = ActRecorder(kept, Clock(), now)
     visitor = SOMEBODY._replace(via="portal", principal="cns:portal/1")
     for actor, action in ((SOMEBODY, "cns:SignIn"), (visitor, "cns:RevealWebhookSecret")):
@@ -269,7 +269,7 @@ async def test_sign_ins_and_shown_secrets_are_limited_as_failures_are() -> None:
 
 
 async def test_all_acts_of_callers_without_credentials_are_recorded_apart() -> None:
-    kept = Kept()
+    kept = MemoryLog()
     recorder = ActRecorder(kept, Clock(), Now())
     visitor = SOMEBODY._replace(via="portal", principal="cns:portal/1")
     for actor in (visitor, STRANGER):
@@ -281,7 +281,7 @@ async def test_all_acts_of_callers_without_credentials_are_recorded_apart() -> N
 
 
 async def test_what_was_left_out_is_summed_up_within_an_hour_or_at_the_end() -> None:
-    now, kept = Now(), Kept()
+    now, kept = Now(), MemoryLog()
     recorder = ActRecorder(kept, Clock(), now)
     await fail(recorder, STRANGER, ADDRESS.burst + 7)
     now.s += failure_limit.SUMMARY_S

@@ -80,10 +80,10 @@ async def test_an_event_is_synced_before_write_returns(tmp_path: Path, monkeypat
         assert not done
         slow.go_on.set()
         await asyncio.gather(first, *later)
-        assert slow.calls == 2  # those that waited meanwhile share one
+        assert slow.calls == 2  # the writes that waited meanwhile share one sync
         assert numbers(tmp_path, ".open") == list(range(1, 50))
         assert value(writer, AUDIT_EVENTS_WRITTEN) == 49
-        assert {type(sample.value) for sample in writer.samples()} <= {int, float}  # a report takes nothing else
+        assert {type(sample.value) for sample in writer.samples()} <= {int, float}  # reports take only these types
     (path,) = files(tmp_path)
     lines = lines_of(path)
     assert path.name.startswith("test-audit-")
@@ -139,7 +139,7 @@ async def test_segments_end_by_age_and_removed_ones_are_old(tmp_path: Path) -> N
     assert [lines_of(path)[-1]["last_sequence"] for path in files(tmp_path)] == [1, 2]
     small = SegmentLimits(segment_bytes_max=1 << 24, segment_age_s=60, retention_s=86_400, bytes_max=1)
     with writing(tmp_path, limits=small) as writer:
-        await writer.write([event(3)])  # the size of all removes no audit events
+        await writer.write([event(3)])  # the limit on the size of all events removes no audit events
     assert len(files(tmp_path)) == 3
     clock.advance(2 * 86_400_000)
     with writing(tmp_path, clock, small) as writer:
@@ -204,7 +204,7 @@ async def test_after_a_failed_fsync_the_events_are_written_again(
         await writer.write([event(2)])
         await writer.write([event(3)])
     assert numbers(tmp_path) == [2, 3]
-    assert numbers(tmp_path, ".open") == [1, 2]  # sealed later, as the segment of a dead writer
+    assert numbers(tmp_path, ".open") == [1, 2]  # sealed later, like the segment of a dead writer
 
 
 async def test_the_segment_after_a_failed_first_fsync_replaces_none(

@@ -107,7 +107,7 @@ async def test_timers_that_a_step_makes_due_fire(machine: MachineClocks) -> None
     clock.call_at(clock.now_ms() + HOUR_MS, fired.set)
     cancelled = clock.call_at(clock.now_ms() + HOUR_MS, lambda: pytest.fail("it was cancelled"))
     machine.step(3_601 * S_NS)
-    await asyncio.to_thread(clock.now_ms)  # the first to see it may be a thread that has no loop
+    await asyncio.to_thread(clock.now_ms)  # the first to notice may be a thread without a loop
     cancelled.cancel()
     await asyncio.wait_for(fired.wait(), 30)
 

@@ -54,7 +54,7 @@ def test_links_among_the_acts_change_no_other_file(data: Path, foreign: Path) ->
     act(data)
     (folder,) = [path.parent for path in data.rglob("*.jsonl")]
     (folder / "link").symlink_to(foreign)
-    (folder / "api-0000000000000000-000000000001.jsonl.open").symlink_to(foreign)  # as of a writer that died
+    (folder / "api-0000000000000000-000000000001.jsonl.open").symlink_to(foreign)  # the name of a dead writer's segment
     (folder / "hard").hardlink_to(foreign)
     act(data)
     assert (foreign.stat().st_uid, foreign.read_text()) == (0, "root's")

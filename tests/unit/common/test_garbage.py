@@ -24,7 +24,7 @@ def _as_it_was() -> Iterator[None]:
 
 
 async def test_few_are_young_though_as_many_old_ones_end_as_new_ones_begin() -> None:
-    living: deque[dict[int, list[int]]] = deque({n: []} for n in range(LIVING))  # as what sends that hang hold
+    living: deque[dict[int, list[int]]] = deque({n: []} for n in range(LIVING))  # like the objects of hanging sends
     young: list[int] = []
     with short_gc_pauses():
         for _ in range(LOOKS):

@@ -160,7 +160,7 @@ CASES = [(name, piece) for name, (_, pieces) in PARSERS.items() for piece in pie
 @pytest.mark.parametrize(("name", "piece"), CASES)
 def test_twice_the_input_takes_twice_the_lines(name: str, piece: bytes) -> None:
     parser = PARSERS[name][0]
-    lines_of(parser, piece)  # what is done at the first call alone is done
+    lines_of(parser, piece)  # the first call does more work than later ones
     assert growth(parser, piece) <= GROWTH_MAX
 
 

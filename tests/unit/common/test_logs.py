@@ -37,7 +37,7 @@ def test_an_error_that_cannot_be_formatted_is_named(monkeypatch: pytest.MonkeyPa
 
 
 def test_a_line_that_cannot_be_written_is_dropped() -> None:
-    with suppress(OSError), Path("/dev/full").open("w") as full:  # its end writes the line once more
+    with suppress(OSError), Path("/dev/full").open("w") as full:  # closing the file writes the line once more
         StandardErrorLogger(full).warning("lost")
     StandardErrorLogger(full).error("to a closed file")
     reader, writer = os.pipe()

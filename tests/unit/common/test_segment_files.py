@@ -67,7 +67,7 @@ def test_a_locked_segment_is_left_alone(tmp_path: Path) -> None:
 
 def test_orphans_that_cannot_be_read_do_not_keep_the_others_open(tmp_path: Path) -> None:
     path = orphan(tmp_path, f"{opened_line()}\n")
-    for name in ("a", "z"):  # directories: to open one fails for root, too
+    for name in ("a", "z"):  # directories, as opening one fails even for root
         path.with_name(f"{name}.jsonl.open").mkdir()
     with structlog.testing.capture_logs() as logged:
         assert seal_orphans(tmp_path, 7) == 1

@@ -157,7 +157,7 @@ def test_what_a_killed_process_left_open_is_sealed_by_the_next_start(tmp_path: P
             pass
         assert len(files(tmp_path, ".open")) == 1
     finally:
-        victim.send_signal(signal.SIGKILL)  # it would write for ever
+        victim.send_signal(signal.SIGKILL)  # the victim would write for ever
         victim.wait(10)
     with writing(tmp_path):
         wait_until(lambda: not files(tmp_path, ".open"), 10)

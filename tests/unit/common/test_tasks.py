@@ -79,7 +79,7 @@ async def test_last_work_that_hangs_is_cancelled_and_left() -> None:
             await asyncio.Event().wait()
         finally:
             stopped.set()
-            await asyncio.Event().wait()  # what it does then may hang, too
+            await asyncio.Event().wait()  # its own end may hang, too
 
     assert not await wait_at_most(0.01, "hangs", hangs())
     await stopped.wait()

@@ -1,4 +1,4 @@
-"""The pace of a token bucket, by a clock that is set."""
+"""The pace of a token bucket, on a clock that the test sets."""
 
 from __future__ import annotations
 

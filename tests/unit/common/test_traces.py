@@ -68,7 +68,7 @@ def test_traceparent_is_preferred_and_an_invalid_one_is_none() -> None:
     assert context_in({}) == ""
 
 
-class Traced:
+class TracedTable:
     """A table with one operation, and what was exported."""
 
     def __init__(self, ratio: float = 0.0, *, names_in_queues: bool = False) -> None:
@@ -97,7 +97,7 @@ class Traced:
 
 
 async def test_a_sampled_caller_is_the_parent() -> None:
-    traced = Traced()
+    traced = TracedTable()
     await traced.call({b"traceparent": SAMPLED.encode()})
     (span,) = traced.spans()
     assert (span.name, span.attributes["messaging.destination.name"]) == ("SendMessage", "http://q")
@@ -107,7 +107,7 @@ async def test_a_sampled_caller_is_the_parent() -> None:
 
 
 async def test_a_caller_that_is_not_sampled_is_passed_on_without_a_span() -> None:
-    traced, context = Traced(1.0), f"00-{TRACE}-{SPAN}-00"
+    traced, context = TracedTable(1.0), f"00-{TRACE}-{SPAN}-00"
     await traced.call({b"traceparent": context.encode()})
     assert traced.seen[0].trace_context == context and not is_sampled(context)
     assert traced.spans() == []
@@ -115,26 +115,26 @@ async def test_a_caller_that_is_not_sampled_is_passed_on_without_a_span() -> Non
 
 @pytest.mark.parametrize(("ratio", "spans"), [(0.4, 0), (0.6, 1)])
 async def test_a_caller_without_a_context_is_sampled_by_chance(ratio: float, spans: int) -> None:
-    traced = Traced(ratio)
+    traced = TracedTable(ratio)
     await traced.call({})
     assert len(traced.spans()) == spans == bool(traced.seen[0].trace_context)
 
 
 async def test_the_context_in_a_message_is_the_parent() -> None:
-    traced = Traced()
+    traced = TracedTable()
     await traced.call({}, {"MessageSystemAttributes": {"AWSTraceHeader": {"DataType": "String", "StringValue": XRAY}}})
     (span,) = traced.spans()
     assert f"{span.parent.span_id:016x}" == SPAN
 
 
 async def test_a_queue_is_told_the_trace_if_asked_to() -> None:
-    traced = Traced(names_in_queues=True)
+    traced = TracedTable(names_in_queues=True)
     await traced.call({b"traceparent": SAMPLED.encode()})
     assert traced.seen[0].trace_header == write_xray(traced.seen[0].trace_context)
 
 
 async def test_an_error_is_named_in_the_span() -> None:
-    traced = Traced(1.0)
+    traced = TracedTable(1.0)
     with pytest.raises(RequestError):
         await traced.call({}, error=RequestError("InvalidParameter", "no"))
     (span,) = traced.spans()

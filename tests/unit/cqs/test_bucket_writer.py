@@ -107,7 +107,7 @@ def test_a_clock_that_goes_back_repeats_no_location() -> None:
 
 
 def test_the_buckets_of_one_millisecond_have_names_of_their_own() -> None:
-    """Of all queues of a process: as many as the number of a bucket has values."""
+    """As many names as the number of a bucket has values, over all queues of a process."""
     buckets = open_buckets()
     names = [buckets.begin_write(f"q{n}", 0, [1], NOW_MS)[0].name for n in range(1_000)]
     assert len(set(names)) == len(names)

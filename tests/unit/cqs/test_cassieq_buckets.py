@@ -58,10 +58,10 @@ def test_a_monoton_says_its_bucket(monoton: int, bucket: int) -> None:
         ((), 2, False),  # new messages may come to this bucket
         ((), 3, True),  # three numbers without a message
         ((FRESH,), 3, False),
-        ((DELAYED,), 3, True),  # it comes back as a hidden message
+        ((DELAYED,), 3, True),  # the message comes back as a hidden one
         ((HELD,), 3, True),
         ((HELD,), 2, False),
-        ((RETURNED,), 3, True),  # delivered once: the invisibility pointer sees to it
+        ((RETURNED,), 3, True),  # delivered once: the invisibility pointer covers it
         ((ACKED, TAKEN_BACK, MOVING), 3, True),
         ((ACKED, FRESH), 9, False),
     ],
@@ -78,7 +78,7 @@ def test_when_the_reader_leaves_a_bucket(rows: tuple[MessageRow, ...], next_mono
         ((FRESH,), WAIT_MS, Repair.REPUBLISH),  # a slow writer
         ((), WAIT_MS, Repair.FINALIZE),  # a dead writer
         ((ACKED,), WAIT_MS, Repair.FINALIZE),
-        ((HELD, DELAYED, RETURNED), WAIT_MS, Repair.FINALIZE),  # they are known: hidden messages
+        ((HELD, DELAYED, RETURNED), WAIT_MS, Repair.FINALIZE),  # hidden messages, which are known
         ((MOVING,), WAIT_MS, Repair.REPUBLISH),  # another repairer died in the middle
         ((row(0, version=MOVED, moved_to=9, acked=True),), WAIT_MS, Repair.FINALIZE),
     ],
@@ -105,7 +105,7 @@ def test_when_a_bucket_is_due() -> None:
 @pytest.mark.parametrize(
     ("version", "tag", "found", "outcome", "state"),
     [
-        (1, "0a0b0c0d", HELD, Outcome.STALE, ReceiptState.CURRENT),  # the outcome is asked for what was refused
+        (1, "0a0b0c0d", HELD, Outcome.STALE, ReceiptState.CURRENT),  # the outcome is what a refused call gets
         (1, "0a0b0c0d", RETURNED, Outcome.STALE, ReceiptState.LEASE_ENDED),
         (1, "0a0b0c0d", row(0, version=2), Outcome.STALE, ReceiptState.EXPIRED),
         (1, "0a0b0c0d", ACKED, Outcome.GONE, ReceiptState.SETTLED),

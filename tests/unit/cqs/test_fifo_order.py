@@ -76,4 +76,4 @@ def test_a_page_costs_its_size(groups: int) -> None:
     order.messages = counted = CountedLooks(order.messages)
     assert len(order.heads((-1, -1), PAGE)) == min(PAGE, groups)
     order.behind_heads(9_000, PAGE)
-    assert counted.looks < (100 if groups < 10_000 else 1_100)  # with a group each, nothing is behind
+    assert counted.looks < (100 if groups < 10_000 else 1_100)  # in a group of its own, no message waits behind another

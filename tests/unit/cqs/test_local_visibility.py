@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cqs.engines.cluster.cache_contract import CachedMessage
+from cqs.engines.cluster.cache_contract import CachedMessage, LeaseRequest
 from cqs.engines.cluster.ids import MessageLocation
 from cqs.engines.cluster.no_redis.visibility import DELETE_MS_MAX, LocalVisibility
 
@@ -29,5 +29,22 @@ def test_a_message_that_is_being_deleted_is_not_found_again() -> None:
     assert visibility.add([message], DELETE_MS_MAX - 1) == []
     visibility.end_delete(message.location)
     assert visibility.add([message], 0) == [message]
-    visibility.begin_delete(message.location, 0)
-    assert visibility.add([message], DELETE_MS_MAX) == [message]
+
+
+def test_a_message_whose_delete_was_cut_off_comes_back() -> None:
+    visibility = LocalVisibility(0, 0)
+    visibility.begin_bucket("b")
+    request = LeaseRequest(0, 10, 2 * DELETE_MS_MAX, 0)
+    messages = [CachedMessage(MessageLocation("b", number), 0) for number in range(3)]
+    visibility.add(messages, 0)
+    assert len(visibility.lease(request).leases) == 3
+    for at_ms, message in enumerate(messages):
+        visibility.begin_delete(message.location, at_ms)
+    visibility.end_delete(messages[0].location)
+    assert visibility.restore_undeleted(DELETE_MS_MAX) == 0
+    assert visibility.restore_undeleted(DELETE_MS_MAX + 1) == 1
+    (hidden,) = visibility.in_flight(DELETE_MS_MAX + 1)
+    assert hidden[:3] == (messages[1].location, 2 * DELETE_MS_MAX, 1)
+    assert not visibility.lease(request._replace(now_ms=DELETE_MS_MAX + 1)).leases
+    (lease,) = visibility.lease(request._replace(now_ms=2 * DELETE_MS_MAX)).leases
+    assert (lease.key.location, lease.deliveries) == (messages[1].location, 2)

@@ -138,7 +138,7 @@ TYPE = (
         ({"x": string("v", "Float")}, "InvalidParameterValue", TYPE),
         ({"x": string("v", "Stringy")}, "InvalidParameterValue", TYPE),
         ({"x": {"StringValue": "v"}}, "InvalidParameterValue", TYPE),
-        ({"x": string("v", "String." + "a" * 250)}, "InvalidParameterValue", "The type of message (user)"),
+        ({"x": string("v", "String." + "a" * 250)}, "InvalidParameterValue", "Message (user) attribute type must be"),
         ({"x": string("v", "String.\x01")}, "InvalidParameterValue", "Invalid characters"),
         (
             {"X": string("")},

@@ -11,6 +11,8 @@ from cqs.queues.model import Queue
 
 ARN = "arn:aws:sqs:us-east-1:000000000000:dlq"
 POLICY = '{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":"*","Action":"sqs:*","Resource":"*"}]}'
+OF_INFINITY = POLICY.replace('"*"}]', '"*","Condition":{"NumericEquals":{"aws:x":1e999}}}]')
+"""AddPermission, which reads the policy again, would find neither this number nor half a surrogate pair to be JSON."""
 
 
 def queue(name: str = "q", **attributes: str) -> Queue:
@@ -76,7 +78,7 @@ NAME = "InvalidAttributeName"
                 "KmsDataKeyReusePeriodSeconds": ["59", "86401"],
                 "SqsManagedSseEnabled": ["yes", ""],
                 "KmsMasterKeyId": ["\ud800", "\u00fc", "\x00", "k" * 2_049],
-                "Policy": ["{", "[]", "1"],
+                "Policy": ["{", "[]", "1", POLICY.replace("Allow", 'Allow","Sid":"\\ud800'), OF_INFINITY],
             }.items()
             for given in givens
         ),
@@ -141,7 +143,8 @@ def test_high_throughput_needs_its_scope() -> None:
         merge_changes({}, {"FifoThroughputLimit": "perMessageGroupId"})
     assert (caught.value.code, caught.value.message) == (
         "InvalidAttributeValue",
-        "The perMessageGroupId value is allowed only when the value for DeduplicationScope is messageGroup",
+        "Invalid value for the parameter FifoThroughputLimit. Reason: To set FifoThroughputLimit to "
+        "perMessageGroupId, the DeduplicationScope must be messageGroup.",
     )
 
 

@@ -83,7 +83,7 @@ def test_never_issued(text: str) -> None:
 
 
 def test_a_handle_made_by_who_knows_another() -> None:
-    """Everything but the key is known: queue, time, the engine's handle, and the format."""
+    """A forged handle has everything but the key: queue, time, the engine's handle, and the format."""
     known = base64.b64decode(OURS.make(1, ENGINES))
     wanted = known[: -MAC_BYTES - 1] + b"g"
     for check in (

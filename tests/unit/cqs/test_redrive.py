@@ -36,13 +36,13 @@ COUNT = "valid values are from 1 to 1000 both inclusive."
         ),
         (
             '{"deadLetterTargetArn":"arn:aws:sns:us-east-1:000000000000:t","maxReceiveCount":1}',
-            "Only SQS queues are valid resources for deadLetterTargetArn.",
+            "Only SQS queues are valid resources for deadLetterTargetArn",
         ),
         (
             '{"deadLetterTargetArn":"dlq","maxReceiveCount":1}',
-            "Dead-letter target ARN should be fully qualified ARN.",
+            "Invalid value for deadLetterTargetArn.",
         ),
-        ('{"deadLetterTargetArn":5,"maxReceiveCount":1}', "Dead-letter target ARN should be fully qualified ARN."),
+        ('{"deadLetterTargetArn":5,"maxReceiveCount":1}', "Invalid value for deadLetterTargetArn."),
     ],
 )
 def test_redrive_policy_refused(text: str, reason: str) -> None:

@@ -1,4 +1,5 @@
-"""What the engines on Cassandra share: an error of one queue does not keep the others from being looked at."""
+"""Shared parts of the engines on Cassandra: an error of one queue does not keep the others from being maintained and
+polled."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from cns.endpoints.address_guard import AddressGuard
         ("2a00:1450:4001::1", True),
         ("64:ff9b::808:808", True),  # by NAT64 8.8.8.8
         ("127.0.0.1", False),
-        ("0.0.0.0", False),  # bound to by nobody
+        ("0.0.0.0", False),  # this machine itself
         ("169.254.169.254", False),
         ("100.64.0.1", False),
         ("192.0.0.192", False),  # a cloud's metadata

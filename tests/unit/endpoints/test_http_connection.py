@@ -31,7 +31,7 @@ LAST_CHUNK = CHUNKED + b"0\r\n"
 NO_STATUS = 0
 
 ENDLESS: dict[str, tuple[bytes, bytes, int]] = {
-    # name: how it begins, what it repeats, the status that it is told by
+    # name: the beginning of the answer, the part that repeats, the status of the delivery
     "many trailers": (LAST_CHUNK, b"a:b\r\n", 200),
     "trailers of a name that is read": (LAST_CHUNK, b"Retry-After: 1\r\n", 200),
     "one trailer": (LAST_CHUNK + b"a: ", b"x" * 4_096, 200),

@@ -39,7 +39,7 @@ def test_what_a_url_says(url: str, relay: SmtpRelay) -> None:
         f"smtp://me:{SECRET}@relay:port",
         f"smtp://me:{SECRET}@relay:99999",
         f"smtp://me:{SECRET}@relay/path",
-        f"smtp://me:{SECRET}\u2100@relay",  # an "a/c" that a name may not hold
+        f"smtp://me:{SECRET}\u2100@relay",  # normalises to "a/c", which a host name may not contain
         f"smtp://me:{SECRET}@relay?starttls=never",
         f"smtp://me:{SECRET}@relay?tls=off",
         f"smtps://me:{SECRET}@relay?starttls=off",

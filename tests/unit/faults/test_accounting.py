@@ -199,5 +199,5 @@ def test_the_longest_time_between_a_first_arrival_and_a_crash_is_reported(builde
     builder.arrives("n", (1, KILL_S - 0.25), (1, BACK_S), (2, KILL_S - 0.5), (2, BACK_S + 1))
     builder.arrives("m", (1, KILL_S - 0.75), (2, BACK_S))
     assert builder.account().repeated_ns == pytest.approx(at_ns(0.5))
-    builder.arrives("m", (1, KILL_S - 0.7))  # again, but not after it
+    builder.arrives("m", (1, KILL_S - 0.7))  # received again, but not after the kill
     assert builder.account().repeated_ns == pytest.approx(at_ns(0.5))

@@ -65,11 +65,11 @@ def test_a_loss_is_a_loss(builder: RoundBuilder) -> None:
     ("first_s", "again_s", "hiding_lost"),
     [
         (KILL_S - 0.1, KILL_S + 0.1, True),  # held when Redis fell
-        (KILL_S + 1, KILL_S + 1.5, True),  # given out by two that hide on their own
+        (KILL_S + 1, KILL_S + 1.5, True),  # received from two processes that each hide messages on their own
         (KILL_S + 1, BACK_S + 1, True),  # in flight when Redis came back empty
-        (BACK_S + 2, BACK_S + 2.1, True),  # one of two has not asked Redis again
-        (KILL_S - 2, KILL_S - 1, False),  # before there was a cause
-        (BACK_S + 3, BACK_S + 4, False),  # after all hide together again
+        (BACK_S + 2, BACK_S + 2.1, True),  # one of the two has not asked Redis again
+        (KILL_S - 2, KILL_S - 1, False),  # before any cause
+        (BACK_S + 3, BACK_S + 4, False),  # after all processes hide messages together again
     ],
 )
 def test_a_message_comes_twice_because_its_hiding_is_lost(
@@ -81,7 +81,7 @@ def test_a_message_comes_twice_because_its_hiding_is_lost(
 
 def test_a_message_that_was_deleted_before_redis_fell_has_no_cause_to_come_again(builder: RoundBuilder) -> None:
     builder.sends("a", "1").receives("a", "1", KILL_S - 5).receives("a", "1", KILL_S + 1)
-    builder.ledger.receipts[1].asked_ns = at_ns(KILL_S - 6)  # it may have read the row in time, but not for 6 s
+    builder.ledger.receipts[1].asked_ns = at_ns(KILL_S - 6)  # too long before the answer to explain it
     assert fault_kinds(builder) == ["duplicate"]
 
 
@@ -171,11 +171,11 @@ def test_a_move_that_was_cut_off_may_not_enqueue_twice(builder: RoundBuilder) ->
     [
         (KILL_S - 1, KILL_S + 1, {WORKER: CRASH_BEFORE_SETTLE, REDIS: HIDING_LOST}),
         (KILL_S + 1, BACK_S + 1, {REDIS: HIDING_LOST}),  # the other workers settle what they send
-        (KILL_S - 3, BACK_S + 1, {}),  # it was settled by then
-        (KILL_S - 1, KILL_S - 0.5, {}),  # nothing had happened yet
-        (BACK_S + 3, BACK_S + 4, {}),  # it was published after all was well again
+        (KILL_S - 3, BACK_S + 1, {}),  # settled before the fault
+        (KILL_S - 1, KILL_S - 0.5, {}),  # before any fault
+        (BACK_S + 3, BACK_S + 4, {}),  # published after the recovery
         (JUMP_S - 0.5, JUMP_S + 0.5, dict.fromkeys(CLUSTER_KINDS, LEASE_OVER)),
-        (JUMP_S + 1, JUMP_S + 1.5, dict.fromkeys(CLUSTER_KINDS, LEASE_OVER)),  # not all have moved their clocks
+        (JUMP_S + 1, JUMP_S + 1.5, dict.fromkeys(CLUSTER_KINDS, LEASE_OVER)),  # some processes still have the old clock
     ],
 )
 def test_a_notification_comes_twice(

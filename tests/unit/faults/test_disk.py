@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from faults.power.disk import SECTOR_BYTES, Disk
-from faults.power.recording_vfs import DirectorySync, Linked, Log, Record, Sync, Truncate, Write
+from faults.power.recording_vfs import DirectorySync, EntryChange, Log, Record, Sync, Truncate, Write
 
 OLD = b"o" * SECTOR_BYTES * 3
 NEW = b"n" * SECTOR_BYTES * 3
@@ -34,11 +34,11 @@ def _disk(*records: Record, base: dict[str, bytes] | None = None) -> Disk:
         ([Write(0, len(OLD) + 2, b"x"), Sync(0, 1)], {"a": OLD + b"\0\0x"}),
         ([Truncate(0, 1), Sync(0, 1)], {"a": b"o"}),
         ([Truncate(0, 1)], {"a": OLD}),
-        ([Linked("a", None)], {"a": OLD}),
-        ([Linked("a", None), DirectorySync(1)], {}),
-        ([Linked("b", 1), Write(1, 0, b"x"), Sync(1, 2)], {"a": OLD}),
-        ([Linked("b", 1), Write(1, 0, b"x"), Sync(1, 2), DirectorySync(2)], {"a": OLD, "b": b"x"}),
-        ([Linked("b", 1), Write(1, 0, b"x"), DirectorySync(1)], {"a": OLD, "b": b""}),
+        ([EntryChange("a", None)], {"a": OLD}),
+        ([EntryChange("a", None), DirectorySync(1)], {}),
+        ([EntryChange("b", 1), Write(1, 0, b"x"), Sync(1, 2)], {"a": OLD}),
+        ([EntryChange("b", 1), Write(1, 0, b"x"), Sync(1, 2), DirectorySync(2)], {"a": OLD, "b": b"x"}),
+        ([EntryChange("b", 1), Write(1, 0, b"x"), DirectorySync(1)], {"a": OLD, "b": b""}),
     ],
 )
 def test_what_was_synced_is_left(records: list[Record], left: dict[str, bytes]) -> None:
@@ -70,5 +70,5 @@ def test_what_was_synced_is_never_torn() -> None:
 
 
 def test_an_entry_that_was_not_synced_may_be_missing_or_there() -> None:
-    disk = _disk(Linked("b", 1), Write(1, 0, b"x"), Sync(1, 2), base={"a": OLD})
+    disk = _disk(EntryChange("b", 1), Write(1, 0, b"x"), Sync(1, 2), base={"a": OLD})
     assert {tuple(sorted(disk.torn(Random(seed)))) for seed in range(TRIES)} == {("a",), ("a", "b")}

@@ -26,8 +26,8 @@ def purge(began: int, answered: int | None) -> StoreCall:
         ([send(1, 0, 1)], "m1", ""),
         ([send(1, 0, 1), purge(2, 3)], "", "m1"),
         ([send(1, 0, 1), purge(2, 3), send(2, 4, 5)], "m2", ""),
-        ([send(1, 0, 1), purge(2, None)], "", ""),  # nobody knows whether it was done
-        ([send(1, 0, 1), purge(2, CUT + 1)], "", ""),  # it was answered after the cut
+        ([send(1, 0, 1), purge(2, None)], "", ""),  # the purge has no answer: it may or may not have been done
+        ([send(1, 0, 1), purge(2, CUT + 1)], "", ""),  # the purge was answered after the cut
         ([send(1, 0, 3), purge(2, 4)], "", ""),  # at the same time
         ([send(1, 0, 1), purge(2, 3), send(2, 4, CUT + 1)], "", ""),
     ],

@@ -23,7 +23,7 @@ KEY: Json = {
     "object": {"key": [{"prefix": "auto-"}, "hardcodedvalue"], "nested_key": [{"exists": False}]},
     "test": [{"exists": False}],
 }
-CREATED: Json = {  # of the blog post that introduced payload-based filtering
+CREATED: Json = {  # from the blog post that introduced payload-based filtering
     "Records": {"s3": {"object": {"key": [{"prefix": "auto-"}]}}, "eventName": [{"prefix": "ObjectCreated:"}]}
 }
 ALARM: Json = {
@@ -126,11 +126,11 @@ CASES: list[tuple[Json, object, bool]] = [
     ({"a": ["x"]}, {"a": [[["y"], ["x"]]]}, True),
     ({"a": [{"anything-but": ["bad"]}]}, {"a": ["bad", "good"]}, True),
     ({"a": [{"anything-but": ["bad"]}]}, {"a": ["bad"]}, False),
-    # What is asked of an array of objects holds inside one of them.
+    # Conditions on an array of objects hold inside one of them.
     (CREATED, {"Records": [put("auto-insurance-2314.xml")]}, True),
     (CREATED, {"Records": [put("home-insurance-2314.xml")]}, False),
     (CREATED, {"Records": [REMOVED]}, False),
-    (CREATED, {"Records": [put("home-1.xml"), REMOVED]}, False),  # one has the name, the other the key
+    (CREATED, {"Records": [put("home-1.xml"), REMOVED]}, False),  # one object has the name, the other the key
     (CREATED, {"Records": [REMOVED, put("home-1.xml"), put("auto-1.xml")]}, True),
     (CREATED, {"Records": [record("ObjectCreated:Put", [[{"key": "auto-1.xml"}]]), REMOVED]}, True),
     (CREATED, {"Records": [record("ObjectRemoved:x", [[{"key": "auto-1.xml"}]]), put("home-1.xml")]}, False),
@@ -149,7 +149,7 @@ CASES: list[tuple[Json, object, bool]] = [
         False,
     ),
     ({"a.x": [1], "a.y": [2]}, {"a": [{"x": 1}, {"y": 2}]}, False),
-    ({"a.x": [1], "a.y": [2]}, {"a": [{"x": 1}], "a.y": 2}, True),  # the second is in no element
+    ({"a.x": [1], "a.y": [2]}, {"a": [{"x": 1}], "a.y": 2}, True),  # no element has the second key
     ({"a": {"x": [1], "y": [{"exists": False}]}}, {"a": [{"x": 1}, {"x": 2, "y": 5}]}, True),
     ({"a": {"x": [1], "y": [{"exists": False}]}}, {"a": [{"x": 1, "y": 5}, {"x": 2}]}, False),
     ({"a": {"y": [{"exists": False}]}}, {"a": [{"x": 1}, {"x": 2, "y": 5}]}, False),

@@ -212,7 +212,7 @@ def test_equal_policies_are_evaluated_once() -> None:
     assert len(index.find(Scope.BODY, _body({"a": ["v0", "v1"]}))) == 50
     assert index.evaluations == 2
     assert len(index.find(Scope.BODY, _body({"a": ["v0", "v1"]}), ["sqs"])) == 25
-    assert index.evaluations == 3  # nobody of the group has the other policy
+    assert index.evaluations == 3  # no member of the group has the other policy
 
 
 def test_pages_of_what_was_found_once() -> None:

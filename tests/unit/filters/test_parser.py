@@ -11,7 +11,7 @@ from cns.filters.model import AllOf, AnyOf, AnythingBut, Cidr, Exact, Exists, Fi
 from cns.filters.parser import compile_stored, read_filter
 from cns_common.errors import RequestError
 
-STORED = [  # what is given, what is kept
+STORED = [  # the policy as given, the policy as stored
     ('{"a": ["x"]}', '{"a":["x"]}'),
     (' {\n"b" : [ 1 ,\t2 ], "a":[ { "prefix" : "x y" } ] }\r\n', '{"b":[1,2],"a":[{"prefix":"x y"}]}'),
     ('{"a":[1.50,1e3,-0,1E+2,0.10]}', '{"a":[1.50,1e3,-0,1E+2,0.10]}'),
@@ -55,7 +55,7 @@ def of_key(conditions: str) -> str:
     return f'{{"key":[{conditions}]}}'
 
 
-RECORDED = [  # of AWS itself, with the column in which its parser stood
+RECORDED = [  # recorded from AWS, with the column of its parser
     ('{"key":[["value"]]}', "Match value must be String, number, true, false, or null", 10),
     (of_key('{"wrong-operator":true}'), "Unrecognized match type wrong-operator", 31),
     (of_key('{"suffix":"value","prefix":"value2"}'), "Only one key allowed in match expression", 37),
@@ -94,7 +94,7 @@ RECORDED = [  # of AWS itself, with the column in which its parser stood
 @pytest.mark.parametrize("prefix", ["", "Attributes Reason: "])
 def test_refusal_as_recorded(text: str, complaint: str, column: int, prefix: str) -> None:
     place = f'\n at [Source: (String)"{text}"; line: 1, column: {column}]'
-    spaced = json.dumps(json.loads(text))  # AWS complains of the compact text, whatever was sent
+    spaced = json.dumps(json.loads(text))  # AWS's complaint quotes the compact text, however the policy was spaced
     with pytest.raises(RequestError) as refused:
         read_filter(spaced, Scope.ATTRIBUTES, prefix)
     assert refused.value.code == "InvalidParameter"

@@ -1,4 +1,4 @@
-"""Searches of events for pages: how many run at once, and of whom."""
+"""Searches of events for pages: how many run at once, in all and for one account."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the portal says of a message, from the events about it."""
+"""The portal's rows about a message, made from the events about it."""
 
 from __future__ import annotations
 

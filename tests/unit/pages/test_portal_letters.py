@@ -1,4 +1,4 @@
-"""What the portal takes for a letter of a subscription."""
+"""The bodies of a dead-letter queue that the portal accepts as letters of a subscription."""
 
 from __future__ import annotations
 

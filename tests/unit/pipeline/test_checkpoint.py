@@ -56,7 +56,7 @@ def test_whether_all_batches_were_ended(out: Path) -> None:
     assert not checkpoint_of(out).is_ended()
     write_offset(out, 0, 0, ended=True)
     assert checkpoint_of(out).is_ended()
-    write_log(out, "1", "/b")  # listed; its batch was not begun
+    write_log(out, "1", "/b")  # listed, but its batch did not begin
     assert not checkpoint_of(out).is_ended()
     write_offset(out, 1, 1, ended=True)
     assert checkpoint_of(out).is_ended()
@@ -89,7 +89,7 @@ def test_entries_of_segments_that_are_gone_are_trimmed(out: Path, monkeypatch: p
     write_log(out, "10", "/new")
     checkpoint, log = checkpoint_of(out), out / "checkpoint" / "sources" / "0"
     checkpoint.trim(["/0", "/1", "/2", "/new"])
-    assert len(checkpoint.segments()) == 6  # two entries are not worth it
+    assert len(checkpoint.segments()) == 6  # two entries are too few to compact
     checkpoint.trim(["/0", "/new"])
     assert checkpoint.segments() == {"/0", "/new"}
     assert sorted(path.name for path in log.iterdir()) == [".10.crc", "10", "9.compact"]

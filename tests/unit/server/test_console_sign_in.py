@@ -67,7 +67,7 @@ class Rig:
             self.ring, Clock(), enforced=True, region="us-east-1", account_id=ACCOUNT, learn_keys=self.learn
         )
         rest = RestAuthenticator(authenticator, Clock(), region="us-east-1", operator_key=b"k")
-        store: Any = self.accounts  # it has what is used
+        store: Any = self.accounts  # has the methods that the page uses
         self.sign_ins = ConsoleSignIn(store, rest, PasswordTurns(), self.now)
         monkeypatch.setattr(console_sign_in, "verify_password", self.verify)
 

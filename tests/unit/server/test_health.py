@@ -104,7 +104,7 @@ def _on_a_wrong_clock(*roles: str) -> Report:
 def test_a_worker_whose_clock_is_wrong(
     tmp_path: Path, others: tuple[Report, ...], roles: tuple[str, ...], status: str, ready: bool
 ) -> None:
-    """It is red once nobody else does its work."""
+    """Health is red once no other worker does its work."""
     health = judge_health(ServiceState("", (*others, _on_a_wrong_clock(*roles)), ()), tmp_path)
     assert (health.status, health.ready) == (status, ready)
     assert health.reasons[0] == "worker-wrong delivers nothing: its machine's clock is 7.2 s behind Cassandra's"

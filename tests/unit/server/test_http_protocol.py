@@ -250,6 +250,28 @@ def test_chunks_of_two_bytes_are_held_in_one_buffer(fixture: ConnectionFixture) 
     assert [request.body for request in fixture.front.requests] == [b"xx" * 500 * 40]
 
 
+UPGRADE = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAA\r\n\r\n"
+"""What Java's own client, and `curl --http2`, add to their first request."""
+
+
+@pytest.mark.parametrize("size", [1, 7, 100, PIECE])
+def test_a_wish_for_another_protocol_is_ignored(fixture: ConnectionFixture, size: int) -> None:
+    """The body is this request's, and never the next request."""
+    client = fixture.connect()
+    body = b"POST /000000000000/inner HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n"
+    sent = (post(len(body))[:-2] + UPGRADE + body + post(0)[:-2] + UPGRADE + CALL) * 2
+    fixture.send(client, *[sent[at : at + size] for at in range(0, len(sent), size)])
+    assert [request.body for request in fixture.front.requests] == [body, b"", b""] * 2
+    assert client.written.count(b"HTTP/1.1 200") == 6
+    assert not client.closed
+
+
+def test_a_wish_for_another_protocol_with_chunks_is_refused(fixture: ConnectionFixture) -> None:
+    client = fixture.connect()
+    fixture.send(client, CHUNKED[:-2] + UPGRADE, CALL)
+    assert (fixture.front.requests, status(client), client.closed) == ([], 400, True)
+
+
 # -- the answers' side -------------------------------------------------------------------------------------------------
 
 
@@ -376,7 +398,7 @@ def test_a_kept_connection_has_its_idle_time(fixture: ConnectionFixture) -> None
     fixture.send(client, CALL)
     fixture.pass_s(74)
     assert not client.closed
-    fixture.send(client, b"\r\n")  # no request begins with it
+    fixture.send(client, b"\r\n")  # a blank line begins no request
     fixture.pass_s(2)
     assert client.closed
 

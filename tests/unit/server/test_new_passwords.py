@@ -44,7 +44,7 @@ class Rig:
         self.now_s = 50.0
         self.accounts = Accounts()
         self.turns = PasswordTurns()
-        calls: Any = Calls()  # they have what is used
+        calls: Any = Calls()  # has the methods that the pages use
         accounts: Any = self.accounts
         removal: Any = None
         passwords = NewPasswords(self.turns, lambda: self.now_s)
@@ -90,7 +90,7 @@ async def test_few_hashes_at_once_with_those_of_sign_ins(rig: Rig, monkeypatch: 
         return "hash"
 
     monkeypatch.setattr("asyncio.to_thread", slow)
-    async with rig.turns.turn():  # of a sign-in
+    async with rig.turns.turn():  # the turn of a sign-in
         changes = [asyncio.create_task(rig.change(f"{n:012}")) for n in range(WAITING_MAX + 1)]
         for _ in range(10):
             await asyncio.sleep(0)

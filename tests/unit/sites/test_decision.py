@@ -13,7 +13,7 @@ ELSEWHERE = (ActingProcess("p", "dc2", 3), ActingProcess("q", "dc1", 2))
 @pytest.mark.parametrize(
     ("decision", "reachable", "acting", "may"),
     [
-        (Decision(), True, 0, False),  # nobody decided
+        (Decision(), True, 0, False),  # no decision so far
         (Decision("dc1", 3), True, 0, True),
         (Decision("dc2", 3), True, 0, False),
         (Decision("dc1", 3), False, 0, False),  # the other site may have decided otherwise
@@ -21,7 +21,7 @@ ELSEWHERE = (ActingProcess("p", "dc2", 3), ActingProcess("q", "dc1", 2))
         (Decision("dc1", 3, alone=True), False, 0, True),  # the operator's word
         (Decision("dc1", 3, processes=BESIDE), False, 0, True),
         (Decision("dc1", 3, processes=ELSEWHERE), False, 0, False),
-        (Decision("dc1", 4), True, 3, False),  # it begins the new activation anew
+        (Decision("dc1", 4), True, 3, False),  # this process begins the new activation
         (Decision("dc2", 4), True, 3, False),
         (Decision("", 4), True, 3, False),
     ],
@@ -33,7 +33,7 @@ def test_who_may_act(decision: Decision, reachable: bool, acting: int, may: bool
 @pytest.mark.parametrize(
     ("decision", "may"),
     [
-        (Decision("", 4), True),  # the change waits for it
+        (Decision("", 4), True),  # the change waits for this process
         (Decision("", 5), False),
         (Decision("dc2", 4), False),  # the other site took over
         (Decision("dc1", 3), False),

@@ -1,4 +1,4 @@
-"""What a site lacks, and which repairs bring it."""
+"""The gaps of a site, and the repairs that close them."""
 
 from __future__ import annotations
 

@@ -87,7 +87,8 @@ def test_a_record_of_aws() -> None:
 
 @spec("sns-log.record")
 def test_what_is_not_there_is_left_out() -> None:
-    """A confirmation has no checksum, an SMS no topic, a first attempt no number, and most records no policy."""
+    """Members without a value are left out: a confirmation has no checksum, an SMS no topic, a first attempt no number,
+    and most records no policy."""
     made = record(target("sms", "+15551234567"), Delivered(200, 0), topic="", message_md5="")
     assert list(made["notification"]) == ["messageId", "timestamp"]
     assert list(made["delivery"]) == ["deliveryId", "destination", "providerResponse", "dwellTimeMs", "statusCode"]

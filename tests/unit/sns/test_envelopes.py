@@ -84,7 +84,7 @@ def test_threads_that_need_it_at_once_sign_once(envelopes: EnvelopeCache, signer
     with ThreadPoolExecutor(THREADS) as threads:
         bodies = list(threads.map(body, range(THREADS)))
     assert len(signer.sealed) == 1
-    assert len(set(bodies)) == THREADS  # each has its own UnsubscribeURL
+    assert len(set(bodies)) == THREADS  # each thread's body has its own UnsubscribeURL
 
 
 @pytest.mark.parametrize(

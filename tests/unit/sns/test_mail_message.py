@@ -1,4 +1,4 @@
-"""A mail's bytes, as the standard library reads them: its headers, its parts, and what is in neither."""
+"""A mail's bytes, as the standard library reads them: its headers, its parts, and texts that must be in neither."""
 
 from __future__ import annotations
 
@@ -86,7 +86,8 @@ def test_what_a_mail_has() -> None:
     ],
 )
 def test_what_a_mail_may_lack(changes: dict[str, str], missing: set[str]) -> None:
-    """RFC 8058 knows https alone, and a header that is too long cannot be folded within an address."""
+    """Headers that a mail may lack: RFC 8058 allows only https, and a header that is too long cannot be folded within
+    an address."""
     mail = read(to_bytes(replace(MAIL, **changes)))
     assert set(HEADERS) - set(mail.keys()) == missing
 

@@ -20,7 +20,7 @@ def text(data_type: str, value: str) -> MessageAttributeValue:
     ("given_", "kept"),
     [
         (text("String", "blue"), ("String", "blue")),
-        (text("String.Array", "not-json"), ("String.Array", "not-json")),  # looked into only when filtering
+        (text("String.Array", "not-json"), ("String.Array", "not-json")),  # checked only when filters look at it
         (text("String.colour", "blue"), ("String.colour", "blue")),
         (text("Number", "0001.23000"), ("Number", "0001.23000")),  # the spelling is kept
         (text("Number.int", "-7"), ("Number.int", "-7")),

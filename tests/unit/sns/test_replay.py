@@ -20,9 +20,9 @@ REPLAY = Replay(
     [
         ("", "", LiveDelivery.NEVER),  # the replay will read it
         ("4", "", LiveDelivery.NEVER),
-        ("5", "", LiveDelivery.LATER),  # it may be reading it
+        ("5", "", LiveDelivery.LATER),  # the replay may be reading it now
         ("6", "4", LiveDelivery.LATER),
-        ("5", "5", LiveDelivery.NOW),  # it has read what was there, and this came later, or is known by its id
+        ("5", "5", LiveDelivery.NOW),  # the replay has ended: the message came later, or is known by its id
         ("9", "6", LiveDelivery.NOW),
         (END_OF_ARCHIVE, "4", LiveDelivery.LATER),
         (END_OF_ARCHIVE, END_OF_ARCHIVE, LiveDelivery.NOW),

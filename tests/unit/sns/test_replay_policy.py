@@ -33,6 +33,8 @@ def policy(**members: object) -> str:
     ("text", "window"),
     [
         ("", None),
+        ("{}", None),
+        (policy(More="x"), (START_MS, 0)),
         (policy(), (START_MS, 0)),
         (policy(StartingPoint="2026-01-01T00:00:00Z"), (START_MS, 0)),
         (policy(StartingPoint="2026-01-01T01:00:00.007+01:00"), (START_MS + 7, 0)),
@@ -45,36 +47,37 @@ def test_windows(text: str, window: tuple[int, int] | None) -> None:
     assert (parsed and (parsed.start_ms, parsed.end_ms)) == window
 
 
-def test_it_is_shown_as_it_was_given_without_blanks() -> None:
-    parsed = parse_replay_policy(policy(EndingPoint="2026-01-02T00:00:00.000Z"), "")
+def test_it_is_shown_as_it_was_given() -> None:
+    given = '{"PointType": "Timestamp", "EndingPoint": "2026-01-02T00:00:00Z" ,"StartingPoint":"2026-01-01T00:00:00Z"}'
+    parsed = parse_replay_policy(given, "")
     assert parsed is not None
-    assert parsed.text == (
-        '{"PointType":"Timestamp","StartingPoint":"2026-01-01T00:00:00.000Z","EndingPoint":"2026-01-02T00:00:00.000Z"}'
-    )
+    assert parsed.text == given
 
 
-_FORM = "must be a JSON object with PointType Timestamp, StartingPoint and, optionally, EndingPoint"
+_MISSING = "JSON is missing required fields"
 
 
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("x", "failed to parse JSON."),
-        ("\ud800", "failed to parse JSON."),
-        ("{}", _FORM),
-        ("[]", _FORM),
-        (policy(PointType="Offset"), _FORM),
-        (policy(PointType=None), _FORM),
-        (policy(StartingPoint=None), _FORM),
-        (policy(StartingPoint=5), _FORM),
-        (policy(More="x"), _FORM),
+        ("x", "Unable to parse JSON"),
+        ("\ud800", "Unable to parse JSON"),
+        ("[]", _MISSING),
+        (policy(PointType="Offset"), "Invalid PointType"),
+        (policy(PointType=1), "Invalid PointType"),
+        (policy(PointType=None), _MISSING),
+        (policy(StartingPoint=None), _MISSING),
         *[
-            (policy(StartingPoint=text), "StartingPoint must be a timestamp such as 2026-01-31T08:00:00.000Z")
-            for text in ("", "now", "2026-01-01", "2026-02-30T00:00:00Z", "2026-01-01T00:00:00", "٢026-01-01T00:00:00Z")
+            (policy(StartingPoint=text), "Invalid StartingPoint value")
+            for text in (
+                *("", "now", "2026-01-01", "2026-02-30T00:00:00Z", "2026-01-01T00:00:00", "٢026-01-01T00:00:00Z"),
+                5,
+            )
         ],
-        (policy(EndingPoint="later"), "EndingPoint must be a timestamp such as 2026-01-31T08:00:00.000Z"),
-        (policy(EndingPoint=START), "EndingPoint must be after StartingPoint"),
-        (policy(EndingPoint="2025-01-01T00:00:00Z"), "EndingPoint must be after StartingPoint"),
+        (policy(EndingPoint="later"), "Invalid EndingPoint value"),
+        (policy(EndingPoint=""), "Invalid EndingPoint value"),
+        (policy(EndingPoint=START), "Invalid EndingPoint value"),
+        (policy(EndingPoint="2025-01-01T00:00:00Z"), "Invalid EndingPoint value"),
     ],
 )
 def test_policies_refused(text: str, complaint: str) -> None:
@@ -85,20 +88,20 @@ def test_policies_refused(text: str, complaint: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("start_ms", "now_ms", "complaint"),
+    ("start_ms", "now_ms", "allowed"),
     [
-        (START_MS, START_MS, ""),
-        (START_MS + 10, START_MS + 10, ""),
-        (START_MS - 1, START_MS, "StartingPoint must not be before the topic's BeginningArchiveTime"),
-        (START_MS, START_MS + 3 * 86_400_000, "StartingPoint must not be before the topic's BeginningArchiveTime"),
-        (START_MS + 1, START_MS, "StartingPoint must not be in the future"),
+        (START_MS, START_MS, True),
+        (START_MS + 10, START_MS + 10, True),
+        (START_MS - 1, START_MS, False),
+        (START_MS, START_MS + 3 * 86_400_000, False),
+        (START_MS + 1, START_MS, False),
     ],
 )
-def test_what_the_archive_can_have(start_ms: int, now_ms: int, complaint: str) -> None:
+def test_what_the_archive_can_have(start_ms: int, now_ms: int, *, allowed: bool) -> None:
     window = ReplayWindow("", start_ms, 0)
-    if not complaint:
+    if allowed:
         assert check_window(window, TOPIC, now_ms, "") == TOPIC.archive
         return
     with pytest.raises(RequestError) as refused:
         check_window(window, TOPIC, now_ms, "")
-    assert refused.value.message == f"Invalid parameter: ReplayPolicy: {complaint}"
+    assert refused.value.message == "Invalid parameter: ReplayPolicy: Invalid StartingPoint value"

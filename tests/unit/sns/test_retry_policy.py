@@ -213,7 +213,7 @@ TEN_SECONDS = RetryPolicy(min_delay_s=10, max_delay_s=10, retries=3)
         (1, 60, 0, 60),
         (1, 60, 0.5, 60),
         (1, 10.2, 0.5, 10 * (1 + JITTER_SHARE / 2)),
-        (100, 7200, 0, 3500),  # asked for too much: the last moment there is
+        (100, 7200, 0, 3500),  # more than is left: the last possible moment
         (3590, 0, 0, 10),  # ends with the total, to the second
         (3590, 5, 0, 10),
         (3590, 11, 0, 10),

@@ -57,7 +57,7 @@ def complaint_of(refused: pytest.ExceptionInfo[RequestError]) -> str:
         ("FilterPolicy", '{ "a": ["b"] }', '{"a":["b"]}'),
         ("FilterPolicyScope", "MessageBody", "MessageBody"),
         ("ReplayPolicy", "", ""),
-        ("ReplayPolicy", json.dumps(REPLAY), json.dumps(REPLAY, separators=(",", ":"))),
+        ("ReplayPolicy", json.dumps(REPLAY), json.dumps(REPLAY)),
     ],
 )
 def test_attributes_taken(name: str, text: str, stored: str) -> None:
@@ -89,8 +89,13 @@ def no_name(character: str, code: int, column: int = 2) -> str:
             f"RedrivePolicy: failed to parse JSON. {no_name('}', 125, 26)}",
         ),
         ("RedrivePolicy", '"\ud800"', "RedrivePolicy: failed to parse JSON."),
-        ("RedrivePolicy", "[]", "RedrivePolicy: deadLetterTargetArn is an invalid arn"),
-        ("RedrivePolicy", "{}", "RedrivePolicy: deadLetterTargetArn is an invalid arn"),
+        ("RedrivePolicy", "[]", "RedrivePolicy: Missing deadLetterTargetArn attribute"),
+        ("RedrivePolicy", "{}", "RedrivePolicy: Missing deadLetterTargetArn attribute"),
+        (
+            "RedrivePolicy",
+            '{"deadLetterTargetArn":"fake","maxReceiveCount":5}',
+            "RedrivePolicy: invalid JSON. Attribute maxReceiveCount is unknown.",
+        ),
         ("RedrivePolicy", '{"deadLetterTargetArn":7}', "RedrivePolicy: deadLetterTargetArn is an invalid arn"),
         ("RedrivePolicy", '{"deadLetterTargetArn":"fake"}', "RedrivePolicy: deadLetterTargetArn is an invalid arn"),
         (
@@ -98,7 +103,12 @@ def no_name(character: str, code: int, column: int = 2) -> str:
             REDRIVE.replace("111111111111", "222222222222"),
             "RedrivePolicy: deadLetterTargetArn is an invalid arn",
         ),
-        ("RedrivePolicy", REDRIVE.replace("eu-", "us-"), "RedrivePolicy: deadLetterTargetArn is an invalid arn"),
+        (
+            "RedrivePolicy",
+            REDRIVE.replace("eu-", "us-"),
+            "RedrivePolicy: deadLetterTargetArn must be in the same region as the subscription",
+        ),
+        ("RedrivePolicy", REDRIVE.replace("sqs", "sns"), "RedrivePolicy: deadLetterTargetArn must be a SQS queue"),
         ("DeliveryPolicy", "x", "DeliveryPolicy: failed to parse JSON."),
         (
             "FilterPolicy",
@@ -110,7 +120,7 @@ def no_name(character: str, code: int, column: int = 2) -> str:
             "Body",
             "FilterPolicyScope: Invalid value [Body]. Please use either MessageBody or MessageAttributes",
         ),
-        ("ReplayPolicy", "x", "ReplayPolicy: failed to parse JSON."),
+        ("ReplayPolicy", "x", "ReplayPolicy: Unable to parse JSON"),
         ("ReplayStatus", "Completed", "AttributeName"),
     ],
 )

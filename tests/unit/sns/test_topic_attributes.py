@@ -71,7 +71,7 @@ def test_names_that_no_fifo_topic_has(name: str, complaint: str) -> None:
         ("ApplicationSuccessFeedbackSampleRate", "100", "100"),
         ("DeliveryPolicy", "", ""),
         ("DeliveryPolicy", "{ }", "{}"),
-        ("ArchivePolicy", '{ "MessageRetentionPeriod": 30 }', '{"MessageRetentionPeriod":30}'),
+        ("ArchivePolicy", '{ "MessageRetentionPeriod": 30 }', '{ "MessageRetentionPeriod": 30 }'),
         ("ArchivePolicy", "{}", ""),
     ],
 )
@@ -89,14 +89,15 @@ def test_attributes_taken(name: str, text: str, stored: str) -> None:
         ("EffectiveDeliveryPolicy", "{}", "AttributeName"),
         ("SubscriptionsConfirmed", "1", "AttributeName"),
         ("BeginningArchiveTime", "1", "AttributeName"),
-        ("ContentBasedDeduplication", "true", "ContentBasedDeduplication: only valid for FIFO topics"),
-        ("FifoThroughputScope", "Topic", "FifoThroughputScope: only valid for FIFO topics"),
-        ("ArchivePolicy", "x", "ArchivePolicy: failed to parse JSON."),
+        ("ContentBasedDeduplication", "true", "AttributeName"),
+        ("FifoThroughputScope", "Topic", "AttributeName"),
+        ("ArchivePolicy", "x", "ArchivePolicy: Unable to parse JSON"),
         ("DisplayName", "a" * 101, "DisplayName"),
         ("DisplayName", "a\r\nBcc: x", "DisplayName"),
-        ("SignatureVersion", "3", "SignatureVersion"),
-        ("SignatureVersion", "", "SignatureVersion"),
-        ("TracingConfig", "active", "TracingConfig"),
+        ("SignatureVersion", "3", "SignatureVersion: Invalid value. Must be 1 or 2."),
+        ("SignatureVersion", "", "SignatureVersion: Invalid value. Must be 1 or 2."),
+        ("TracingConfig", "active", "Invalid tracing config value: active"),
+        ("TracingConfig", "", "Invalid tracing config value: "),
         (
             "MaximumMessageSize",
             "1023",
@@ -134,7 +135,15 @@ def test_attributes_refused(name: str, text: str, complaint: str) -> None:
     assert complaint_of(at_set) == complaint
     with pytest.raises(RequestError) as at_creation:
         check_new("t", {name: text})
-    assert complaint_of(at_creation) == f"Attributes Reason: {complaint}"
+    expected = f"Unknown attribute {name}" if complaint == "AttributeName" else complaint
+    assert complaint_of(at_creation) == f"Attributes Reason: {expected}"
+
+
+@pytest.mark.parametrize("name", ["FifoTopic", "ContentBasedDeduplication", "FifoThroughputScope"])
+def test_a_new_standard_topic_does_not_know_the_attributes_of_fifo_topics(name: str) -> None:
+    with pytest.raises(RequestError) as refused:
+        check_new("t", {name: "x"})
+    assert complaint_of(refused) == f"Attributes Reason: Unknown attribute {name}"
 
 
 def test_fifo_false_is_dropped_at_creation_and_cannot_be_set() -> None:
@@ -163,9 +172,14 @@ def test_attributes_of_fifo_topics(name: str, text: str, stored: str) -> None:
 @pytest.mark.parametrize(
     ("name", "text", "complaint"),
     [
-        ("FifoTopic", "false", "AttributeName"),
-        ("ContentBasedDeduplication", "yes", "ContentBasedDeduplication"),
-        ("FifoThroughputScope", "messagegroup", "FifoThroughputScope"),
+        ("FifoTopic", "false", "FifoTopic: Modifying topic type is not supported"),
+        (
+            "ContentBasedDeduplication",
+            "yes",
+            "ContentBasedDeduplication: Invalid value [yes]. Must be true or false.",
+        ),
+        ("ContentBasedDeduplication", "", "ContentBasedDeduplication: Invalid value []. Must be true or false."),
+        ("FifoThroughputScope", "messagegroup", "Invalid FifoThroughputScope: messagegroup"),
     ],
 )
 def test_attributes_refused_of_fifo_topics(name: str, text: str, complaint: str) -> None:
@@ -179,7 +193,7 @@ def test_a_throughput_scope_is_not_taken_back() -> None:
     assert check_change(by_group, "FifoThroughputScope", "MessageGroup")
     with pytest.raises(RequestError) as refused:
         check_change(by_group, "FifoThroughputScope", "Topic")
-    assert complaint_of(refused) == "FifoThroughputScope: cannot be changed from MessageGroup to Topic"
+    assert complaint_of(refused) == "Modifying FifoThroughputScope from MessageGroup to Topic is not supported"
 
 
 def retries(n: int, **members: int) -> str:

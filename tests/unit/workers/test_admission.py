@@ -59,7 +59,7 @@ def room(endpoint: EndpointState, now_s: float = 0.0, *, scarce: bool = False) -
     [
         ([], 10),
         ([FAST] * 19, 10),
-        ([FAST] * 20, 20),  # p95 is known, and the room doubles with each
+        ([FAST] * 20, 20),  # p95 is known, and the number of sends at once doubles
         ([FAST] * 24, 100),
         ([SLOW] + [FAST] * 19, 20),  # one of twenty is 5 %
         ([SLOW] * 2 + [FAST] * 20, 10),
@@ -68,7 +68,7 @@ def room(endpoint: EndpointState, now_s: float = 0.0, *, scarce: bool = False) -
         ([DOWN], 5),
         ([DOWN] * 4, 1),
         ([DOWN, FAST], 10),
-        ([REFUSING] * 30, 100),  # it is up, and answers fast
+        ([REFUSING] * 30, 100),  # the endpoint is up, and answers fast
         ([FULL] * 9, 10),
     ],
 )
@@ -136,14 +136,14 @@ REFUSED = Failed(Cause.CONNECTION, "refused", 2)
 @pytest.mark.parametrize(
     ("outcome", "trusted"), [(FAST, True), (Delivered(200, 5_000), True), (REFUSED, True), (DOWN, False)]
 )
-def test_what_fails_at_once_does_not_hang(outcome: Outcome, trusted: bool) -> None:  # a column
+def test_what_fails_at_once_does_not_hang(outcome: Outcome, trusted: bool) -> None:  # a column of the table
     assert tried(EndpointState(LIMITS), outcome).is_trusted is trusted
 
 
 @pytest.mark.parametrize(("cause", "opens"), [(Cause.MAIL_RELAY, True), (Cause.MAIL_REFUSED, False)])
 def test_a_mail_relay_that_refuses_us_is_down_and_one_that_refuses_a_recipient_is_not(
     cause: Cause,
-    opens: bool,  # a column
+    opens: bool,  # a column of the table
 ) -> None:
     relay = EndpointState(LIMITS)
     for number in range(LIMITS.failures):

@@ -57,7 +57,7 @@ class _Loop(asyncio.SelectorEventLoop):
 
 class _LoopClock(Clock):
     def now_ms(self) -> int:
-        return round(asyncio.get_running_loop().time() * 1000)  # it is a sum of whole milliseconds, or nearly so
+        return round(asyncio.get_running_loop().time() * 1000)  # nearly a sum of whole milliseconds
 
 
 @dataclass
@@ -70,7 +70,7 @@ class RandomLoad:
     under_way: Counter[str] = field(default_factory=Counter)
     wanted: list[tuple[float, AdmittedAttempt]] = field(default_factory=list)
     waited_s: list[float] = field(default_factory=list)
-    asked: dict[str, float] = field(default_factory=dict)  # when it is to be looked at again at the latest
+    asked: dict[str, float] = field(default_factory=dict)  # the latest time of the next look at it
 
     def send(self, key: str, answer: str, after_ms: int) -> None:
         loop = asyncio.get_running_loop()
@@ -121,7 +121,7 @@ class RandomLoad:
         for key, due_s in self.asked.items():
             rest_s = self.admission.wait_s(key)
             now_s = asyncio.get_running_loop().time()
-            assert due_s <= now_s + max(rest_s, 0.001) + 1e-6, (  # they are sums of other numbers
+            assert due_s <= now_s + max(rest_s, 0.001) + 1e-6, (  # a due time is a sum of other floats
                 f"{key} has had room for a while, or will sooner than it was told"
             )
 

@@ -131,7 +131,7 @@ async def fixture() -> AsyncIterator[PoolFixture]:
     yield fixture
     fixture.answer.set()
     assert await fixture.pool.close(ENOUGH_S) == 0
-    assert fixture.senders == 0  # every one that was opened is closed
+    assert fixture.senders == 0  # every opened sender is closed
 
 
 async def until(condition: Callable[[], bool]) -> None:
@@ -178,7 +178,7 @@ async def test_what_waits_for_a_thread_that_leaves_goes_to_the_others(
 ) -> None:
     monkeypatch.setattr(
         pools, "POLL_INTERVAL_S", ENOUGH_S * 10
-    )  # a thread that has no time to answer would leave first
+    )  # otherwise the thread would leave before it could answer
     pool = fixture.start(2)
     fixture.hangs = lambda url: url != "waits"
     sends = [fixture.send(str(n)) for n in range(2 * IN_FLIGHT_MAX)]
@@ -203,7 +203,7 @@ async def test_what_waits_for_a_full_thread_begins_where_there_is_room(fixture: 
     if grow:
         pool.resize(2)
     await until(lambda: fixture.hanging > 0 and sum(send.done() for send in sends) == len(sends) - fixture.hanging)
-    assert fixture.replaced("blocked") == 0  # full, but its loop turns
+    assert fixture.replaced("blocked") == 0  # the thread is busy, but its loop runs
 
 
 async def test_what_waits_begins_after_all_that_was_under_way_has_ended_in_one_turn(fixture: PoolFixture) -> None:
@@ -219,7 +219,7 @@ async def test_a_blocked_thread_holds_up_nothing_but_what_it_has_begun(fixture: 
     blocked = fixture.block()
     await until(lambda: pool.in_flight == 1)
     waited = BLOCKED_S / 2 if threads > 1 else 2 * BLOCKED_S
-    assert await soon([fixture.send(str(n)) for n in range(100)], waited) == [OK] * 100  # some were in its queue
+    assert await soon([fixture.send(str(n)) for n in range(100)], waited) == [OK] * 100  # some waited for that thread
     assert await soon([fixture.send(f"later {n}") for n in range(100)], waited) == [OK] * 100
     await until(lambda: pool.draining == 1)
     assert (pool.size, pool.blocked, fixture.replaced("blocked")) == (threads, 0, 1)
@@ -233,7 +233,7 @@ async def test_a_blocked_thread_holds_up_nothing_but_what_it_has_begun(fixture: 
 async def test_new_sends_avoid_a_thread_that_does_not_answer(
     fixture: PoolFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pools, "POLL_INTERVAL_S", 0.5)  # what waited for that thread would be given to the other then
+    monkeypatch.setattr(pools, "POLL_INTERVAL_S", 0.5)  # messages that wait for that thread move to the other then
     pool = fixture.start(2)
     blocked = fixture.block()
     await until(lambda: pool.blocked == 1)

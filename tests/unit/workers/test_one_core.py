@@ -33,14 +33,14 @@ def thread() -> Iterator[int]:
 @pytest.mark.parametrize(
     ("done_s", "cores"),
     [
-        ({0: 0.5, 1: 0.0}, set()),  # alone
-        ({0: 0.7, 1: 0.0}, set()),  # others do little
+        ({0: 0.5, 1: 0.0}, set()),  # no other process runs
+        ({0: 0.7, 1: 0.0}, set()),  # other processes do little
         ({0: 1.0, 1: 0.3}, {1}),
-        ({0: 1.0, 1: 0.45}, set()),  # not worth it
+        ({0: 1.0, 1: 0.45}, set()),  # too little to gain
         ({0: 1.0, 1: 1.0}, set()),
         ({0: 1.0, 1: 0.3, 2: 0.1, 3: 0.6}, {1, 2}),
         ({0: 1.0}, set()),
-        ({1: 0.3}, set()),  # ours was taken from the machine
+        ({1: 0.3}, set()),  # other programs took the CPU
     ],
 )
 def test_cores_are_better_where_others_do_less(done_s: dict[int, float], cores: set[int]) -> None:

@@ -122,7 +122,7 @@ def test_handles_are_forgotten_when_their_heads_are_visible() -> None:
     hidden.forget_visible(60.0)
     assert (len(hidden), hidden.subscriptions()) == (1, ["a"])
     assert list(hidden.take("a")) == ["2"]
-    hidden.add("a", "4", 61.0, 59.0)  # of the wave that was taken
+    hidden.add("a", "4", 61.0, 59.0)  # part of the wave that was taken
     hidden.forget_visible(120.0)
     assert (len(hidden), "a" in hidden, list(hidden.take("a"))) == (0, False, [])
 

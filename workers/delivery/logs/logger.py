@@ -17,6 +17,7 @@ from cns_common.clock import Clock
 from cns_common.configuration.settings import Settings
 from cns_common.errors import OutcomeUnknown, StoreUnavailable
 from cns_common.metrics.model import Sample
+from cns_common.task_cancellation import in_daemon
 from workers.delivery.logs.record import FAILURE_GROUP, LoggedAttempt, group_of_arn, group_of_phones, record_line
 from workers.delivery.logs.writer import DeliveryLogWriter, LogLimits
 
@@ -103,7 +104,7 @@ class FeedbackLog:
     async def close(self) -> None:
         """Write all that was logged."""
         await asyncio.gather(*self._asking)
-        await asyncio.to_thread(self._writer.close)
+        await in_daemon(self._writer.close)
 
     def _ask(self, owner: Owner, attempt: LoggedAttempt) -> None:
         waiting = self._waiting.get(owner)

@@ -31,11 +31,11 @@ from workers.delivery.pool.thread import IN_FLIGHT_MAX, PoolThread
 
 POLL_INTERVAL_S = 0.1
 MISSED_CHECKS_MAX = 10
-"""A thread that misses so many in a row is replaced."""
+"""Missed checks in a row after which a thread is replaced."""
 WAITING_MAX = 2_000
-"""With so many sends waiting for threads no more jobs are received: in their queue tenants take turns, too."""
+"""Sends that wait for threads, above which no more jobs are received: in their queue, tenants take turns."""
 RESTART_PAUSE_S = 1.0
-"""Before a thread is replaced that died younger than that."""
+"""The pause before a dead thread is replaced that had lived for less than this."""
 
 log = structlog.get_logger(__name__)
 

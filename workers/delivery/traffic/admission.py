@@ -37,11 +37,11 @@ WAIT_MAX_S = 1.0
 PROBATION_SENDS_MAX = 900
 """Sends in flight to endpoints on probation. One thread of a pool has room for them."""
 HUNG_SENDS_MAX = 500
-"""With so many sends on probation in flight, no endpoint that has hung is tried again: an unknown endpoint still finds
-room, without waiting for the others' timeouts."""
+"""With this many sends on probation in flight, no endpoint that has hung is tried again: so an unknown endpoint still
+finds room, without waiting for the others' timeouts."""
 WAITING_MAX = 2_000
-"""With so many sends waiting here no more jobs are received: in the queue tenants take turns, and a hundred targets of
-a job are one row, not one each as in lanes."""
+"""Sends that wait here, above which no more jobs are received: in the queue tenants take turns, and a hundred targets
+of a job are one row, not one each as in lanes."""
 CROWD = WAITING_MAX // 2
 """With more sends waiting than this, the oldest are deferred early, so that newly received ones need not wait."""
 CROWD_DEFERRALS_A_POLL = 100
@@ -52,7 +52,8 @@ TRIED_A_POLL = 2
 """Endpoints on probation are tried from their lanes a few at a time: sends that start together time out together, and
 so would all that follow them. Two a poll is more than can time out: 500 sends of 15 s each."""
 TRIED_WITHIN_S = 10.0
-"""With many of them, so many at a time that each waits about this long: when thousands recover, that is soon known."""
+"""With many endpoints on probation, so many are tried at a time that each waits about this long: so a recovery of
+thousands is known soon."""
 
 BREAKERS_REPORTED_MAX = 200
 log = structlog.get_logger(__name__)

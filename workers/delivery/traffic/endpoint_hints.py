@@ -18,7 +18,7 @@ from cns_common.clock import Clock
 from cns_common.endpoint_health import EndpointHealth, read_endpoint_health
 
 HINT_AGE_MAX_MS = 2 * 3_600_000
-"""Since the end of the observation. What is older is ignored."""
+"""Hints whose observation ended longer ago than this are ignored."""
 READ_INTERVAL_S = 60.0
 
 Hint = Literal["failing", "slow"]

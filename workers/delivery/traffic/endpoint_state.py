@@ -14,14 +14,14 @@ from workers.delivery.traffic.endpoint_hints import Hint
 OVERDUE_S = 1.0
 """A send without an answer for this long suggests that its endpoint hangs."""
 SLOW_SENDS_MAX = 4
-"""At once, to an endpoint that took the last message and has a send overdue."""
+"""Concurrent sends to an endpoint that took the last message and has a send overdue."""
 FAST_MS = 100
 FAST_SHARE = 0.05  # of the answers may take longer: p95
 ANSWERS_REMEMBERED = 64
 ANSWERS_KNOWN = 20
-"""Fewer answers say nothing about the p95."""
+"""The answers that are remembered; with fewer, the p95 is unknown."""
 BLOCKED_S = 30.0
-"""When to look again at an endpoint without room, if none of its sends ends before."""
+"""When to look again at an endpoint without room, if none of its sends ends before that."""
 
 FAILING = frozenset({Cause.STATUS, Cause.TIMEOUT, Cause.CONNECTION, Cause.TLS, Cause.DNS, Cause.MAIL_RELAY})
 """Causes that say that an endpoint is down, unless they are permanent: then it is up and refuses."""
@@ -73,13 +73,13 @@ class EndpointState:
         self.in_flight = 0
         self.overdue = 0
         self.is_trusted = False
-        """It took the last message, or failed to in time: it did not hang."""
+        """Whether it took the last message, or refused it in time: it did not hang."""
         self.has_hung = False
-        """It left the last message without an answer in time."""
+        """Whether it left the last message without an answer in time."""
         self.may_be_tried = False
-        """It has hung, and one send may try it again."""
+        """Whether it has hung, and one send may try it again."""
         self.is_awaited = False
-        """A lane waits for its room."""
+        """Whether a lane waits for its room."""
 
     def room(self, now_s: float, *, scarce: bool) -> int:
         """The number of sends that may start. `scarce`: sends that hang are about to take all room."""

@@ -23,7 +23,8 @@ class NewMessage(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Send(msgspec.Struct, frozen=True, array_like=True, tag="s"):
-    """`generation` is the one of the bodies' locations. If it is older than the queue's, the answer has the queue's."""
+    """Messages to add. `generation` is that of the buckets with their bodies. If it is older than the queue's, the
+    answer has the queue's."""
 
     now_ms: int
     generation: int

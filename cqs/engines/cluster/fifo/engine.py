@@ -40,9 +40,9 @@ LOGS_MAX = 1_000
 """Queues whose state a process keeps in memory. For another queue it reads the log again."""
 POLLED_AT_ONCE = 16
 HINTED_STEPS = 5
-"""While Redis brings hints, one of so many steps of the polling does something."""
+"""While Redis brings hints, only one of so many polling steps polls."""
 SKEW_MS_MAX = 120_000
-"""The largest difference in age of two messages of a queue of which the younger one comes first."""
+"""The largest age difference of two messages of a queue that may be out of order."""
 EXPIRED_MAX = 1_000
 """Expired messages of an audited queue that are removed at once before a receive."""
 
@@ -106,7 +106,7 @@ class FifoQueues:
         await self._time.ensure()
         log = self._log(q.id)
         while q.audit and await self._expire(q, log, EXPIRED_MAX, now_ms) == EXPIRED_MAX:
-            pass  # the receive below would remove them without a record
+            pass  # else the receive below would remove them without a record
         to_log = self._time.to_log
         command = c.Receive(to_log(now_ms), want, to_log(visible_at_ms), q.retention_ms, q.max_receives, attempt_id)
         for _ in range(ROUNDS_MAX):

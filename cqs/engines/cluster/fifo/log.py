@@ -164,8 +164,7 @@ class CommandLog:
         """Propose this content for the next slot. Returns whether the slot has it.
 
         The statement may be sent to several nodes and be repeated, so its answer may be that of a later try, which
-        found what an earlier one wrote. If the segment was removed meanwhile, nobody knows who won.
-        """
+        found what an earlier one wrote. If the segment was removed meanwhile, it is unknown which process won."""
         loop = asyncio.get_running_loop()
         began_s = loop.time()
         segment, number = divmod(self._next_slot, schema.SEGMENT_SLOTS)

@@ -14,8 +14,8 @@ from cqs.engines.cluster.fifo.counts import HiddenMessages
 GARBAGE_MIN = 64
 """A heap is rebuilt when it has this many stale entries more than valid ones."""
 SPARSE = 8
-"""With fewer messages among their sequence numbers than one of so many, trying each number costs more than a look at
-each message."""
+"""With fewer messages than one in so many of their sequence numbers, trying each number costs more than looking at each
+message."""
 
 
 class QueuedMessage(msgspec.Struct, array_like=True):
@@ -107,7 +107,8 @@ class MessageOrder:
         return self._heads[0][0] if self._heads else None
 
     def heads(self, after: tuple[int, int], n: int) -> list[QueuedMessage]:
-        """The next `n` heads of groups after (due, sequence), soonest due first. It looks at these and those before."""
+        """The next `n` heads of groups after (due, sequence), soonest due first. It visits only these and the heads
+        before them."""
         found: list[QueuedMessage] = []
         frontier = [(self._heads[0], 0)] if self._heads else []  # entries whose parents were looked at, by position
         last: tuple[int, int] | None = None

@@ -74,8 +74,12 @@ class BucketReader:
             self._claims_in_doubt = False
 
     async def step(self) -> None:
-        """Read for waiters, release idle queues, retry failed releases. Call it regularly."""
+        """Read for waiters, release idle queues, retry failed releases, return messages whose delete was cut off. Call
+        it regularly."""
         now_ms = self._clock.monotonic_ms()
+        for shard, visibility in self.visibilities.items():
+            if restored := visibility.restore_undeleted(self._clock.now_ms()):
+                self._notify(shard.queue_id, restored, None)
         waited_for = self._waiting()
         due = [
             shard
@@ -227,8 +231,8 @@ class BucketReader:
             visibility.finished.add(bucket)
 
     async def _release_saved_buckets(self, shard: QueueShard) -> None:
-        """Keep the claims if the hidden messages cannot be saved: who claims the buckets next would deliver them. The
-        next step tries again."""
+        """Release the buckets whose hidden messages are saved. Other claims are kept, since the next process to claim
+        those buckets would deliver the messages; the next step tries again."""
         visibility = self.visibilities.pop(shard)
         if await self._save_hidden(shard, visibility.in_flight(self._clock.now_ms())):
             await self._release_claims(shard, visibility)

@@ -54,7 +54,7 @@ class FallbackCache:
         self.duplicates = 0
 
     async def step(self) -> None:
-        """Open it, or continue: call this regularly."""
+        """Open the cache, or keep it running: call this regularly."""
         if self._heartbeat_task is None:
             await self._reader.heartbeat()
             self._heartbeat_task = asyncio.create_task(self._keep_heartbeat())

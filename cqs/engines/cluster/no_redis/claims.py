@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from cns_common.cassandra.session import Cassandra
 from cns_common.clock import Clock
 from cns_common.errors import CnsError
+from cqs.engines.cassandra.elapsed import Began, begin
 from cqs.engines.cluster import schema
 from cqs.engines.cluster.ids import generation_prefix
 
@@ -25,24 +26,24 @@ class BucketClaims:
         self._cassandra = cassandra
         self._clock = clock
         self._node = node
-        self._shown_ms = -CERTAIN_MS
+        self._shown: Began | None = None
         self._alive: set[str] = set()  # as last read; some may have died since
         self._looked_ms = -ALIVE_CACHE_MS
 
     async def heartbeat(self) -> None:
-        begun_ms = self._clock.monotonic_ms()
+        begun = begin(self._clock)
         await self._cassandra.run(schema.HEARTBEAT, self._node, HEARTBEAT_TTL_S)
-        self._shown_ms = begun_ms
+        self._shown = begun
 
     async def end_heartbeat(self) -> None:
         """Release all claims of this process."""
-        self._shown_ms = -CERTAIN_MS
+        self._shown = None
         await self._cassandra.run(schema.END_HEARTBEAT, self._node)
 
     @property
     def certain(self) -> bool:
         """Whether this process's claims are certainly valid."""
-        return self._clock.monotonic_ms() - self._shown_ms < CERTAIN_MS
+        return self._shown is not None and self._shown.elapsed_ms(self._clock) < CERTAIN_MS
 
     async def owners(self, queue_id: str, generation: int) -> dict[str, str]:
         """Process by bucket, including dead processes."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import itertools
 from collections import deque
 from collections.abc import Sequence
 
@@ -67,7 +68,9 @@ class LocalVisibility:
             tuple[int, MessageLocation]
         ] = []  # (due, location); entries that differ from the record are skipped
         self._in_flight: dict[MessageLocation, _Record] = {}
-        self._deleting: dict[MessageLocation, int] = {}  # messages whose rows are being deleted, and until when
+        self._deleting: dict[
+            MessageLocation, tuple[int, _Record | None]
+        ] = {}  # messages whose rows are being deleted, and until when, the first to end first
 
     def begin_bucket(self, bucket: str) -> None:
         self.buckets[bucket] = -1
@@ -92,7 +95,7 @@ class LocalVisibility:
             for item in items
             if item.location.bucket in self.buckets
             and item.location not in self._records
-            and self._deleting.get(item.location, now_ms) <= now_ms
+            and item.location not in self._deleting
         ]
         for item in added:
             record = self._records[item.location] = _Record(item)
@@ -153,18 +156,32 @@ class LocalVisibility:
         record = self._records.get(location)
         if record is not None and (self.epoch, record.lease) == lease.key[:2]:
             record.deliveries -= not lease.spent
-            record.lease = 0  # whoever received the message before may still settle it
+            record.lease = 0  # an earlier receiver of the message may still settle it
             record.first_at_ms = record.first_at_ms if record.deliveries else 0
             self._move(location, now_ms)
 
     def begin_delete(self, location: MessageLocation, now_ms: int) -> None:
-        """Remove a message whose row is about to be deleted."""
+        """Remove a message whose row is about to be deleted, until `end_delete` or `restore_undeleted`."""
+        record = self._records.get(location)
         self.remove(location)
-        self._deleting[location] = now_ms + DELETE_MS_MAX
+        self._deleting[location] = (now_ms + DELETE_MS_MAX, record)
 
     def end_delete(self, location: MessageLocation) -> None:
         """The row is deleted, or the delete failed."""
         self._deleting.pop(location, None)
+
+    def restore_undeleted(self, now_ms: int) -> int:
+        """Return messages whose delete was cut off before its end: their rows are not read again. If a row is gone all
+        the same, the next receive notices. Returns how many."""
+        over = list(itertools.takewhile(lambda one: one[1][0] <= now_ms, self._deleting.items()))
+        for location, (_, record) in over:
+            del self._deleting[location]
+            if record is not None and location not in self._records:
+                self._records[location] = record
+                self._move(location, record.due_ms)
+                if record.deliveries:
+                    self._in_flight[location] = record
+        return len(over)
 
     def remove(self, location: MessageLocation) -> None:
         self._records.pop(location, None)

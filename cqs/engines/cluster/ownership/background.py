@@ -28,7 +28,7 @@ ROWS_PER_ROUND = 500
 
 
 class BackgroundWork:
-    """`announce_use` tells the other processes of new uses in a slice."""
+    """The background work of one process. `announce_use` tells the other processes of new uses in a slice."""
 
     def __init__(
         self,
@@ -52,12 +52,12 @@ class BackgroundWork:
         self._working = asyncio.Lock()
 
     async def start(self) -> None:
-        """Be alive before queues are used: others would take their user for dead."""
+        """Become a live process before any queue is used: others would take this one for dead."""
         with suppress(CnsError):  # tried again each second
             await self.renew()
 
     async def renew(self) -> None:
-        """Stay alive: this must not wait for other work."""
+        """Renew the lease of this process. This must not wait for other work."""
         with background("membership"):
             await self._processes.step()
 
@@ -90,7 +90,7 @@ class BackgroundWork:
                 queue.hasten(at_ms + queue.q.retention_ms)
 
     async def leave(self) -> None:
-        """Hand over to the others."""
+        """Leave in order: the other processes take over."""
         done = await self._reconciler.close()
         with background("membership"), suppress(CnsError):  # then the lease expires
             await self._processes.leave(undone=not done)

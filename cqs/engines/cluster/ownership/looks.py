@@ -1,4 +1,4 @@
-"""An owner's looks at its queues: expired messages, empty buckets, deletes that nobody finished."""
+"""An owner's regular checks of its queues: expired messages, empty buckets, unfinished deletes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from cqs.engines.cluster.servers.router import CacheRouter
 
 LOOKS_MIN = 4
 LOOKS_DIVISOR = 150
-"""A round looks at so many queues at most, or at this part of all, which comes to each within five minutes."""
+"""The most queues of one round, or this share of all, so that each is checked within five minutes."""
 
 log = structlog.get_logger(__name__)
 
@@ -90,14 +90,14 @@ class QueueLooks:
         return [bucket async for bucket in listed_buckets_of(self._rows, QueueShard(queue_id), 0)]
 
     async def _forget(self, queue: OwnedQueue) -> None:
-        """The queue was dropped, or nobody uses it and it is empty."""
+        """Forget a queue that was dropped, or that is empty and not used any more."""
         for node in queue.users:
             await self._used.remove(queue.q.id, node)
         self._owned.forget(queue.q.id)
 
 
 def _next_due_ms(queue: OwnedQueue, buckets: list[ListedBucket], now_ms: int) -> int | None:
-    """When something of the queue falls due that is known already: messages expire, or a bucket can be sealed."""
+    """The earliest time at which something of the queue falls due: messages expire, or a bucket can be sealed."""
     due_ms: list[int] = []
     if buckets and not queue.q.fifo:
         expires_ms = start_of(buckets[0].name) + queue.q.retention_ms  # the first message that may have been in it

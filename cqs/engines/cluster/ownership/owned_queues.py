@@ -25,7 +25,7 @@ PAUSES_IN_RETENTION = 4
 
 AT_ONCE = 0
 NEVER = 1 << 62
-"""Times of a look that have passed, or never pass, on every clock."""
+"""Times that have always passed, and that never pass, on every clock."""
 
 
 class OwnedQueue:
@@ -42,7 +42,7 @@ class OwnedQueue:
         self.last_examined = ""  # the sealed bucket that was last examined for being empty
 
     def begin_look(self) -> None:
-        """Whatever hastens the next look from now on counts, even before that is planned."""
+        """Begin a look. A reason to look again that comes from now on counts, even before the next look is planned."""
         self.due_ms = NEVER
 
     def plan(self, now_ms: int, buckets: list[ListedBucket], due_ms: int | None) -> None:

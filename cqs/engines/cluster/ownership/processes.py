@@ -26,7 +26,7 @@ READ_INTERVAL_HEARD_MS = 30_000
 """The same while every process is heard over Redis."""
 NAME_RENEW_MS = 86_400_000
 SILENT_MS = 10_000
-"""A process that was not heard for so long may be dead: the table says whether it is."""
+"""A process that was not heard for this long may be dead: the table says whether it is."""
 
 log = structlog.get_logger(__name__)
 
@@ -37,7 +37,8 @@ def owner_of(key: str, nodes: Iterable[str]) -> str:
 
 
 class LiveProcesses:
-    """`announce(node, alive)` tells the other processes, which call `heard`; it may be lost."""
+    """The live processes, as this one knows them. `announce(node, alive)` tells the other processes, which call
+    `heard`; an announcement may be lost."""
 
     def __init__(self, cassandra: Cassandra, clock: Clock, node: str, announce: Callable[[str, bool], None]) -> None:
         self._cassandra = cassandra

@@ -14,7 +14,7 @@ from cqs.engines.contract import QueueRef
 
 SLICES = 64
 NOBODY = ""
-"""In the place of a process: the queue has messages, although no live process uses it."""
+"""Stands in the place of a process: the queue has messages, although no live process uses it."""
 
 
 class QueueUse(NamedTuple):

@@ -36,8 +36,8 @@ EVICTION_POLICY = "noeviction"
 CLUSTER_MODE = "cluster"
 PING_TTL_MS = 1_000
 IDLE_TTL_MS = 86_400_000
-"""The time for which Redis keeps the content of a queue that nobody uses. No visibility timeout (12 h) is longer, and
-the time of a delayed message is in its row, so nothing becomes visible too early when the rows are read again."""
+"""How long Redis keeps the content of an unused queue. No visibility timeout (12 h) is longer, and the time of a
+delayed message is in its row, so no message becomes visible too early when the rows are read again."""
 TASK_TTL_MS = 60_000
 SINCE_MARK = "@"
 """In the registry, between a shard and the layout since which it is there."""

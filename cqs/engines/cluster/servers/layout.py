@@ -124,7 +124,7 @@ class Layout:
         return Layout(epoch, msgspec.structs.replace(self.text, servers=servers, lists=lists))
 
     def with_shards(self, epoch: int, counts: dict[str, int]) -> Layout:
-        """With other numbers of shards of some queues; 0 for a queue that was dropped."""
+        """The next layout, with other numbers of shards of some queues; 0 for a queue that was dropped."""
         shards = self.text.shards | {queue_id: Shards(epoch, count) for queue_id, count in counts.items()}
         kept = {queue_id: one for queue_id, one in shards.items() if one.count}
         return Layout(epoch, msgspec.structs.replace(self.text, shards=kept))

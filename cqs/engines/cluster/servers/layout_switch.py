@@ -149,7 +149,7 @@ class LayoutSwitch:
         return (await self._trust.renew()).epoch != belief.epoch
 
     async def _enter(self, belief: Belief) -> None:
-        """Let go of the shards that move."""
+        """Stop leasing messages of the shards that move."""
         layout = Layout.read(belief.epoch, belief.server)
         in_time = self._trust.certain
         await self._follow_servers(layout)

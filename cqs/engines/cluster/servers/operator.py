@@ -19,7 +19,7 @@ FOLLOW_S_MAX = 30.0
 POLL_INTERVAL_S = 0.2
 
 ServerChange = Callable[[tuple[ServerAddress, ...]], tuple[ServerAddress, ...]]
-"""Makes the new list of the present one; ValueError says why it cannot."""
+"""Makes the new list of servers from the present one. Raises ValueError if that is not possible."""
 
 
 class ServerState(NamedTuple):

@@ -122,8 +122,7 @@ class CacheServers:
     async def stop(self) -> None:
         """Stop the background tasks."""
         await cancel_and_wait(self._tasks)
-        for server in self._servers.values():
-            await server.stop()
+        await self._each(CacheServer.stop)
 
     async def save_all_hidden(self) -> None:
         """Save in the rows what this process hides: another site, with a Redis of its own, is to go on."""

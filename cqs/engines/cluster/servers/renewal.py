@@ -42,7 +42,8 @@ class ContentRenewal:
                         await failover.redis.forget_expired()
 
     async def _renew(self, shard: QueueShard) -> bool:
-        """Whether its server did. One that does not answer keeps no other one's queues from being renewed."""
+        """Renew the content on one server. Returns whether the server did; one that does not answer does not keep the
+        others from renewing."""
         redis = self._caches.at(shard).redis
         if redis is not None:
             with contextlib.suppress(CacheUnavailable):

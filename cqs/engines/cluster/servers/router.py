@@ -24,7 +24,8 @@ class CacheRouter:
     leases nothing."""
 
     def __init__(self, nowhere: CacheFailover, unreported: FallbackCache, trust: CacheTrust | None) -> None:
-        """`unreported` has what happened nowhere. `trust` is that in the layout; None if no process uses Redis."""
+        """`unreported` collects the changes of shards that are at no server. `trust` is that in the layout; None if no
+        process uses Redis."""
         self._nowhere = nowhere
         self._unreported = unreported
         self._trust = trust
@@ -55,7 +56,7 @@ class CacheRouter:
         self._settled.set()
 
     async def replay_changes(self, now_ms: int) -> None:
-        """Report what was sent and deleted while shards were nowhere, as far as their Redis is in use."""
+        """Report what was sent and deleted while shards were at no server, as far as their Redis is in use now."""
         sent, deleted = self._unreported.take_unreported()
         for moved, items in sent.items():
             for shard, locations in self.by_shard(moved.queue_id, [item.location for item in items]):
@@ -175,7 +176,7 @@ class CacheRouter:
                 return
 
     def know_generations(self, shard: QueueShard) -> bool:
-        """Whether the shard's cache is one whose word on the queue's generation holds for all processes."""
+        """Whether the generation that the shard's cache knows holds for all processes."""
         return self._trust is not None and self._trust.certain and self.at(shard).knows_generations
 
     def hint(self, queue_id: str) -> None:

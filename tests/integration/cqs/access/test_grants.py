@@ -78,13 +78,23 @@ async def test_permissions(wire: Wire, url: str, changes: dict[str, Any]) -> Non
             for action in ("Nonsense", "sendmessage", "SQS:SendMessage")
         ),
         pytest.param(
-            {"Label": "taken"}, invalid("Label", "taken", "Already exists."), marks=spec("permission.duplicate-label")
+            {"Label": "taken", "Actions": ["ReceiveMessage"]},
+            invalid("Label", "taken", "Already exists."),
+            marks=spec("permission.duplicate-label"),
         ),
     ],
 )
 async def test_permissions_refused(wire: Wire, url: str, changes: dict[str, Any], refusal: Refusal) -> None:
     await wire("AddPermission", QueueUrl=url, **GRANT | {"Label": "taken"})
     await wire.refuses(refusal, "AddPermission", QueueUrl=url, **GRANT | changes)
+
+
+@spec("permission.duplicate-label")
+async def test_the_same_permission_again_changes_nothing(wire: Wire, url: str) -> None:
+    assert await wire("AddPermission", QueueUrl=url, **GRANT) == {}
+    before = await wire("GetQueueAttributes", QueueUrl=url, AttributeNames=["Policy"])
+    assert await wire("AddPermission", QueueUrl=url, **GRANT) == {}
+    assert await wire("GetQueueAttributes", QueueUrl=url, AttributeNames=["Policy"]) == before
 
 
 @spec("permission.unknown-label", "permission.last-removed")

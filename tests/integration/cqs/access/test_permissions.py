@@ -177,7 +177,7 @@ GRANT: dict[str, Any] = {"Label": "label", "AWSAccountIds": [OTHER_ACCOUNT], "Ac
     ("changes", "code", "text"),
     [
         (
-            {"Label": "taken"},
+            {"Label": "taken", "Actions": ["ReceiveMessage"]},
             "InvalidParameterValue",
             "Value taken for parameter Label is invalid. Reason: Already exists.",
         ),
@@ -197,11 +197,7 @@ GRANT: dict[str, Any] = {"Label": "label", "AWSAccountIds": [OTHER_ACCOUNT], "Ac
             "Value SQS:CreateQueue for parameter ActionName is invalid. "
             "Reason: Only the queue owner is allowed to invoke this action.",
         ),
-        (
-            {"AWSAccountIds": []},
-            "InvalidParameterValue",
-            "Value [] for parameter PrincipalId is invalid. Reason: Unable to verify.",
-        ),
+        ({"AWSAccountIds": []}, "MissingParameter", "The request must contain the parameter PrincipalId."),
         ({"AWSAccountIds": ["12345", "\ud800"]}, "InvalidParameterValue", None),
         ({"AWSAccountIds": [OTHER_ACCOUNT] * 51}, "OverLimit", None),
     ],
@@ -220,7 +216,7 @@ async def test_at_most_twenty_statements(sqs: Sqs) -> None:
         await sqs("AddPermission", QueueUrl=url, **GRANT | {"Label": f"label{n}"})
     assert await refused(sqs("AddPermission", QueueUrl=url, **GRANT)) == (
         "OverLimit",
-        "21 statements were found in the submitted policy, max allowed is 20",
+        "21 Statements were found, maximum allowed is 20.",
     )
 
 

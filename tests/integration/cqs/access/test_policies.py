@@ -43,7 +43,7 @@ def when(operator: str, key: str, value: Element) -> dict[str, Element]:
 
 
 async def let_in(sqs: Sqs, url: str) -> set[str]:
-    """A statement about who may send."""
+    """A statement that allows these callers to send."""
     inside = set()
     for name, caller in CALLERS.items():
         try:

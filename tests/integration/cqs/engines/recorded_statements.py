@@ -38,7 +38,7 @@ def record(monkeypatch: pytest.MonkeyPatch) -> list[Cassandra]:
         await run_batch(self, parts, logged=logged)
 
     async def noted_conditional_batch(self: Cassandra, parts: Sequence[Sent]) -> bool:
-        note(self, parts[:1])  # it is one round of Paxos
+        note(self, parts[:1])  # a conditional batch is one round of Paxos
         return await run_conditional_batch(self, parts)
 
     monkeypatch.setattr(Cassandra, "run", noted)

@@ -12,13 +12,14 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from cns_common.errors import RequestError
 from cqs.engines.contract import Outcome, PeekedMessage
-from cqs.messages.receipt_handle import expired_handle, not_a_handle, unavailable_message
+from cqs.messages.receipt_handle import UselessHandle, expired_handle, not_a_handle, unavailable_message
 from cqs.queues.model import decode_body
 from tests.conformance.model import ModelMessage
 from tests.integration.cqs.engines.sqs_driven import Queue, Service
 from tests.integration.cqs.engines.sqs_model import HELD_MS_MAX, PURGE_PAUSE_MS, VisibleQueue
 from tests.integration.cqs.sqs import ACCOUNT
 
+EXPIRED_IN_BATCH = "The receipt handle has expired"
 GROUPS = st.sampled_from(["a", "b", "c"])
 BODIES = st.sampled_from(["one", "two", "three"])
 DEDUP_IDS = st.sampled_from(["", "", "k", "l"])
@@ -191,7 +192,8 @@ class Machine(RuleBasedStateMachine):
         entries = [{"Id": str(number), "ReceiptHandle": handle} for number, handle in enumerate(handles)]
         answer = queue("DeleteMessageBatch", Entries=entries)
         assert {failure["Id"]: failure["Message"] for failure in answer["Failed"]} == {
-            number: fault.message for number, fault in faults.items()
+            number: EXPIRED_IN_BATCH if isinstance(fault, UselessHandle) else fault.message
+            for number, fault in faults.items()
         }
         assert len(answer["Successful"]) == len(handles) - len(faults)
 

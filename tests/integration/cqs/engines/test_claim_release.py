@@ -1,17 +1,24 @@
-"""A process without Redis that stops to receive from a queue: it releases its claims once it saved what it hides."""
+"""Claims of a process without Redis: it releases those of an idle queue once it saved what it hides, and has lost them
+if its machine was suspended for longer than they last."""
 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Sequence
 
+import pytest
+
 from cns_common.cassandra.connection import CassandraAddress
-from cns_common.cassandra.session import Cassandra, Statement
+from cns_common.cassandra.session import Cassandra, Row, Statement
 from cns_common.clock import Clock
 from cns_common.errors import StoreUnavailable
+from cqs.engines.cassandra.clock_skew import ClockSkew
 from cqs.engines.cluster import open_engine, schema
 from cqs.engines.cluster.no_redis.bucket_reader import IDLE_MS
 from tests.conformance.support import QueueFixture, bodies, numbered
+from tests.integration.cqs.engines.machines import SECOND_NS, read_own
+from tests.machine_clocks import MachineClocks
 
 SOON_S = 60.0
 HOUR_MS = 3_600_000
@@ -69,3 +76,48 @@ async def test_messages_stay_hidden_while_their_visibility_cannot_be_saved(cassa
         assert await _receive(queue, 1) == [b"newer"]
         assert await queue.counts() == (0, 5, 0)
     await cassandra.close()
+
+
+class SuspendedCassandra(Cassandra):
+    """A session of a process that does nothing until its machine is `awake`."""
+
+    awake: asyncio.Event | None = None
+
+    async def run(self, statement: Statement, *values: object) -> list[Row]:
+        if self.awake is not None:
+            await self.awake.wait()
+        return await super().run(statement, *values)
+
+
+async def test_a_machine_that_was_suspended_has_lost_its_claims(
+    cassandra_address: CassandraAddress, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its monotonic clock stood still. Another process has the messages by now."""
+    monkeypatch.setattr(ClockSkew, "_read", read_own)
+    machine = MachineClocks(time.time_ns())
+    cassandra, elsewhere = await SuspendedCassandra.open(cassandra_address), await Cassandra.open(cassandra_address)
+    async with (
+        open_engine(cassandra, "", machine.clock()) as engine,
+        open_engine(elsewhere, "", Clock()) as other,
+    ):
+        queue = QueueFixture(engine, engine._clock)
+        there = QueueFixture(other, other._clock)
+        there.q = queue.q
+        await queue.send(*numbered(3))
+        assert len(await _receive(queue, 1)) == 1
+        assert isinstance(cassandra, SuspendedCassandra)
+        cassandra.awake = asyncio.Event()
+        (server,) = engine._servers._servers.values()
+        claims = server._fallback._reader.claims
+        await elsewhere.run(schema.END_HEARTBEAT, claims._node)  # as if it had expired
+        assert await _receive(there, 3) == numbered(3)
+        machine.step(60 * SECOND_NS)
+        cassandra.awake.set()
+        await engine._skew.measure()
+        queue.now_ms = queue.clock.now_ms()
+        assert bodies(await queue.take(3)) == []
+        await server._fallback._reader.heartbeat()
+        assert claims.certain
+        assert bodies(await queue.take(3)) == []
+    for session in (cassandra, elsewhere):
+        await session.close()

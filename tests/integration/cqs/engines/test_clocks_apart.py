@@ -48,7 +48,7 @@ async def test_leases_are_held_and_end_by_redis_clock(
         assert not await wrong.take()
         assert not await right.take()
         assert await wrong.counts() == await right.counts() == (0, 20, 0)
-        first, second = held[0], held[-1]  # each was received by one process, and is hidden longer by the other
+        first, second = held[0], held[-1]  # received by one process, and hidden longer by the other
         assert await wrong.hide(first, 2 * HOUR_MS) is await right.hide(second, 2 * HOUR_MS) is DONE
         advance(HOUR_MS, wrong, right)
         again = [*await wrong.drain(HOUR_MS), *await right.drain(HOUR_MS)]

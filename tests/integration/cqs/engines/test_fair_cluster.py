@@ -32,7 +32,7 @@ def tenants(messages: Sequence[Message]) -> Counter[str]:
 
 
 async def test_what_one_process_handed_out_counts_in_another(cassandra_address: Cluster, own_redis: OwnRedis) -> None:
-    """Of four processes none handed out enough by itself to call the tenant noisy."""
+    """Tenants are judged over all processes: none of four handed out enough by itself to call the tenant noisy."""
     async with queues(cassandra_address, own_redis.url, 4) as processes:
         await send(processes[0], "loud", HELD + 100)
         for queue in processes:

@@ -71,7 +71,7 @@ class Machine:
 
     def __init__(self, cache: RedisCache, own: OwnRedis, seed: int) -> None:
         self._cache = cache
-        self._redis: Any = redis.Redis(port=own.port, decode_responses=True)  # it is typed as if it gave bytes, too
+        self._redis: Any = redis.Redis(port=own.port, decode_responses=True)  # its types say that it returns bytes
         self._random = random.Random(seed)
         self._now_ms = 1_000_000 + Clock().now_ms()
         self._made = 0
@@ -150,7 +150,7 @@ class Machine:
         if self._field("index") is None:
             self.model.check_order(members, want, self._now_ms)
             self.noisy_leases += bool(self.model.maybe_noisy)
-        else:  # some are not in the index yet
+        else:  # some messages are not in the index yet
             self.model.noisy(self._now_ms)
             visible = self.model.visible(self._now_ms)
             assert set(members) <= set(visible)
@@ -199,7 +199,8 @@ class Machine:
                 self.model.put(key.location.member, due_ms, True, self._now_ms)
 
     async def keep_hidden(self) -> None:
-        """Of messages that are there and of others. It has a clock of its own, which counts no processing time."""
+        """Hide messages that are there and others that are not. The call has a clock of its own, which counts no
+        processing time."""
         items = [self._new() for _ in range(2)]
         items += [CachedMessage(parse_location(member), 0) for member in self._some(3)]
         items = [item._replace(visible_at_ms=self._now_ms + 30_000) for item in items]

@@ -140,7 +140,7 @@ async def test_a_clock_that_is_set_while_the_process_runs(cassandra_address: Cas
         await holder.send(b"x", group="g")
         message = await holder.take_one(LEASE_MS)
         machine.ahead_s = 600
-        stepped.now_ms = stepped.clock.now_ms()  # it follows
+        stepped.now_ms = stepped.clock.now_ms()  # the test's time follows
         await stepped.send(b"y", group="h")
         assert bodies(await stepped.take()) == [b"y"]
         assert await holder.delete(message) == [Outcome.DONE]

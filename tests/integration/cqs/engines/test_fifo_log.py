@@ -180,7 +180,7 @@ async def test_an_append_with_a_late_answer(
             patch.setattr(log, "UNSEALED_S", 0.0)
             await late.send(b"precious", group="p", dedup=dedup)
         if dedup:
-            await late.send(b"precious", group="p", dedup=dedup)  # as an SDK does
+            await late.send(b"precious", group="p", dedup=dedup)  # the retry of an SDK
         received = [body for _ in range(5) for body in bodies(await other.take())]
         assert received.count(b"precious") == 1
 

@@ -93,6 +93,6 @@ async def test_an_append_without_any_answer_is_read_afterwards(
     with pytest.raises(OutcomeUnknown):
         await queue.send(b"1", group="g", dedup="k")
     lost.count = 0
-    await queue.send(b"1", group="g", dedup="k")  # as an SDK does
+    await queue.send(b"1", group="g", dedup="k")  # the retry of an SDK
     await queue.send(b"2", group="g")
     assert bodies(await queue.take(10)) == [b"0", b"1", b"2"]

@@ -12,7 +12,8 @@ import redis
 from cns_common.cassandra.connection import CassandraAddress
 from cns_common.cassandra.session import Cassandra, Statement
 from cns_common.clock import Clock
-from cqs.engines.cluster import ClusterEngine, known_queues, open_engine, refill, schema, standard
+from cns_common.errors import StoreUnavailable
+from cqs.engines.cluster import ClusterEngine, known_queues, open_engine, queue_contents, refill, schema
 from cqs.engines.cluster.cache_contract import FILLED_BY_ANOTHER
 from cqs.engines.cluster.ids import QueueShard
 from cqs.engines.cluster.redis.cache import RedisCache
@@ -223,7 +224,7 @@ async def lose_all(engine: ClusterEngine, own_redis: OwnRedis) -> tuple[RedisCac
         client.flushall()
     async with asyncio.timeout(POLL_S):
         while not failover.losses or failover.redis is None:
-            await asyncio.sleep(SHORT_S)  # the engine tells no event of it
+            await asyncio.sleep(SHORT_S)  # the engine reports no event for it
     return failover.redis, waiting
 
 
@@ -252,9 +253,10 @@ async def test_counts_and_pages_before_a_fill_begins(
 async def test_counts_wait_for_the_rows_for_a_limited_time(
     cassandra_address: CassandraAddress, own_redis: OwnRedis, reads: PageReads, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The fill waits behind others, and the rows are many: one scan goes on for all callers."""
+    """The fill waits behind others, and the rows are many: one scan goes on for all callers. A depth that is not known
+    is never 0."""
     monkeypatch.setattr(known_queues, "FILL_WAIT_S", SHORT_S)
-    monkeypatch.setattr(standard, "BY_ROWS_S", SHORT_S)
+    monkeypatch.setattr(queue_contents, "BY_ROWS_S", SHORT_S)
     cassandra = await Cassandra.open(cassandra_address)
     clock = Clock()
     async with open_engine(cassandra, own_redis.url, clock) as engine:
@@ -264,12 +266,50 @@ async def test_counts_wait_for_the_rows_for_a_limited_time(
         reads.clear()
         reads.stop_after(queue, 0)
         async with asyncio.timeout(POLL_S):
-            assert [await queue.counts() for _ in range(3)] == [(0, 0, 0)] * 3
-            assert await queue.peek_all() == []
+            for _ in range(3):
+                with pytest.raises(StoreUnavailable, match="not counted yet"):
+                    await queue.counts()
+            with pytest.raises(StoreUnavailable, match="not known yet"):
+                await queue.peek_all()
         scans = reads.order.count(queue.q.id)
         assert scans == 2, "one of the counts, one of the peek"
         reads.go_on()
-        monkeypatch.setattr(standard, "BY_ROWS_S", POLL_S)
+        monkeypatch.setattr(queue_contents, "BY_ROWS_S", POLL_S)
         assert await queue.counts() == (3, 0, 0)
         waiting.release()
+    await cassandra.close()
+
+
+async def test_the_last_counts_stand_for_those_that_take_long(
+    cassandra_address: CassandraAddress, own_redis: OwnRedis, reads: PageReads, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For as long as they are not old, and not of what was purged since."""
+    monkeypatch.setattr(known_queues, "FILL_WAIT_S", SHORT_S)
+    monkeypatch.setattr(queue_contents, "BY_ROWS_S", SHORT_S)
+    cassandra = await Cassandra.open(cassandra_address)
+    clock = Clock()
+    async with open_engine(cassandra, own_redis.url, clock) as engine:
+        deep, purged = QueueFixture(engine, clock), QueueFixture(engine, clock)
+        for queue in (deep, purged):
+            await queue.send(*numbered(PAGE))
+            await queue.send(*numbered(PAGE))
+            assert await queue.counts() == (2 * PAGE, 0, 0)
+        await purged.purge()
+        await purged.send(*numbered(1))
+        cache, waiting = await lose_all(engine, own_redis)
+        reads.clear()
+        reads.stop_after(deep, 1)
+        reads.stop_after(purged, 0)
+        with pytest.raises(StoreUnavailable):
+            await purged.counts()
+        engine._known_queues.start_fill(await engine._known_queues.get(deep.q), QueueShard(deep.q.id))
+        for _ in range(2):
+            waiting.release()
+        async with asyncio.timeout(POLL_S):
+            while await cache.counts(QueueShard(deep.q.id), deep.now_ms, require_filled=False) != (PAGE, 0, 0):
+                await asyncio.sleep(SHORT_S)
+        assert await deep.counts() == (2 * PAGE, 0, 0), "more than what is filled so far"
+        monkeypatch.setattr(queue_contents, "LAST_MS_MAX", -1)
+        assert await deep.counts() == (PAGE, 0, 0)
+        reads.go_on()
     await cassandra.close()

@@ -179,7 +179,7 @@ async def test_a_dropped_queue_accepts_nothing_anywhere(cassandra_address: Cassa
 
 @pytest.mark.parametrize("engine", extended(*ENGINES))
 async def test_senders_share_reads_of_the_generation(cassandra_address: CassandraAddress, engine: str) -> None:
-    """Of fifty concurrent sends: one read under way, and one for all that came meanwhile, at least."""
+    """Fifty concurrent sends share reads: one under way, and at least one for all that came meanwhile."""
     async with _pair(cassandra_address, engine) as both:
         both.settle_clocks()
         await both.there.send(b"first")

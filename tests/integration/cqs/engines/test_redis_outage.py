@@ -157,7 +157,7 @@ async def test_messages_in_flight_stay_hidden_when_redis_dies(cassandra_address:
         await one.send(b"after")
         assert bodies(await receive_soon(one, 1)) == [b"after"]
         while not sample(two.engine, REDIS_UP):
-            await asyncio.sleep(0.05)  # until this process has noticed, too
+            await asyncio.sleep(0.05)  # until this process has noticed as well
         assert await two.hide(held[1], 0) is Outcome.DONE  # a handle from before the loss is valid
         assert bodies(await receive_soon(one, 1)) == [held[1].body]
         assert not await two.take()
@@ -328,7 +328,7 @@ async def test_old_empty_buckets_are_removed(cassandra_address: Cluster, own_red
         queue.advance(2 * 3_600_000)
         await queue.send(b"new")
         async with asyncio.timeout(SOON_S):
-            while not (await rows.listed_buckets(queue.q.id, ""))[0].sealed:  # by its writer
+            while not (await rows.listed_buckets(queue.q.id, ""))[0].sealed:  # sealed by its writer
                 await asyncio.sleep(0.05)
         for _ in range(3):
             queue.advance(PAUSE_MS_MAX)

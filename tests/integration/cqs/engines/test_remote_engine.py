@@ -45,7 +45,7 @@ class Host:
 
     @property
     def polls_waiting(self) -> float:
-        return sum(sample.value for sample in self.engine.samples())  # of clients and workers
+        return sum(sample.value for sample in self.engine.samples())  # calls of clients and of workers
 
     async def join(self) -> tuple[Client, RemoteEngine]:
         """Another client process."""

@@ -25,10 +25,11 @@ pytestmark = [pytest.mark.extended, pytest.mark.usefixtures("conformance_keyspac
 
 ENGINES = ["bdqs", "cassieq", "pipes", WITHOUT_REDIS]
 CONDITIONAL = {"bdqs": (0, 0, 0), "cassieq": (1, 1, 1), "pipes": (0, 1, 0), WITHOUT_REDIS: (0, 0, 0)}
-"""Of a send, receive and delete of three messages. `pipes`: at most, for the lease on a pipe, once in three seconds."""
+"""Conditional statements of a send, receive and delete of three messages. `pipes`: the most, for the lease on a pipe,
+once in three seconds."""
 BATCHES, BATCH = 60, 10
 PASSED_MAX = 60
-"""Removed rows of the 600 that a receive may pass over."""
+"""The most removed rows of the 600 that a receive may pass over."""
 
 
 @asynccontextmanager
@@ -37,7 +38,7 @@ async def _warm(directory: Path, engine: str) -> AsyncIterator[QueueFixture]:
     clock = Clock()
     async with Driver(engine, directory, clock).open() as opened:
         queue = QueueFixture(opened, clock)
-        queue.q = replace(queue.q, older_handles=True)  # as of tenants
+        queue.q = replace(queue.q, older_handles=True)  # as tenants' queues have it
         await queue.send(b"warm")
         assert await queue.delete(*await queue.take()) == [DONE]
         yield queue
@@ -97,7 +98,7 @@ async def test_receives_do_not_read_what_was_deleted(
             assert await queue.delete(*await queue.take(BATCH)) == [DONE] * BATCH
             queue.advance(1_000)
         await queue.send(b"1", b"2")
-        assert len(await queue.take(1)) == 1  # it may look at more than a usual receive
+        assert len(await queue.take(1)) == 1  # this receive may read more than usual
         with recording() as received:
             assert len(await queue.take(1)) == 1
         passed = await tombstones(sessions[-1], received)

@@ -122,7 +122,7 @@ async def test_the_life_of_a_message(sqs: Sqs) -> None:
     await sqs.delete(url, message)
     (deleted,) = taken(sqs)
     assert deleted == MessageDeleted(at_ms=deleted.at_ms, **named)
-    await sqs.delete(url, message)  # it does not exist any more
+    await sqs.delete(url, message)  # the message does not exist any more
     assert taken(sqs) == []
 
 
@@ -237,7 +237,7 @@ async def test_an_expired_message_ends(sqs: Sqs) -> None:
         0,
         0,
         0,
-    )  # behind the commit of the receive, whose empty answer does not wait for it
+    )  # waits for the commit of the receive, whose empty answer came before it
     taken(sqs)
     expired = ExpiredMessages((sqs.engine,), sqs.audit)
     sqs.audit.refuses = True
@@ -306,7 +306,7 @@ async def test_why_a_message_goes_is_written_before_it_goes(sqs: Sqs) -> None:
     assert await sqs.counts(url) == (0, 1, 0)
     sqs.advance(31)
     with pytest.raises(OutcomeUnknown):
-        await sqs.receive(url)  # it would move the spent message
+        await sqs.receive(url)  # a receive would move the spent message
     assert await sqs.counts(dead) == (0, 0, 0)
     with pytest.raises(OutcomeUnknown):
         await sqs("PurgeQueue", QueueUrl=url)

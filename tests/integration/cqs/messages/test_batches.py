@@ -100,7 +100,7 @@ async def test_digests_of_entries(sqs: Sqs, wire: Wire) -> None:
         pytest.param(
             {"MessageBody": ""},
             "EmptyValue",
-            "The request must contain the parameter MessageBody.",
+            "No Value Found for SendMessageBatchRequestEntry.1.MessageBody.",
             marks=spec("batch.entry-empty"),
         ),
         pytest.param(
@@ -125,8 +125,13 @@ async def test_digests_of_entries(sqs: Sqs, wire: Wire) -> None:
         pytest.param(
             {"MessageBody": "x", "MessageGroupId": "a b"},
             "InvalidParameterValue",
-            "Value a b for parameter MessageGroupId is invalid. Reason: MessageGroupId can only include alphanumeric "
-            "and punctuation characters. 1 to 128 in length.",
+            "MessageGroupId can only include alphanumeric and punctuation characters. 1 to 128 in length",
+            marks=spec("batch.entries-alone"),
+        ),
+        pytest.param(
+            {"MessageBody": "x", "MessageDeduplicationId": "d"},
+            "InvalidParameterValue",
+            "The request include parameter that is not valid for this queue type",
             marks=spec("batch.entries-alone"),
         ),
         pytest.param(
@@ -154,13 +159,14 @@ async def test_all_entries_may_fail(sqs: Sqs, wire: Wire) -> None:
     assert ids(answer["Failed"]) == ["a"]
 
 
-@pytest.mark.parametrize("wire", ["json"], indirect=True)  # SDKs cannot write it
+@pytest.mark.parametrize("wire", ["json"], indirect=True)  # SDKs cannot write this in the query protocol
 @spec("batch.answer-failed")
 async def test_a_failure_quotes_characters_invalid_in_xml(sqs: Sqs, wire: Wire) -> None:
     url = await sqs.queue()
-    given = [{"Id": "a", "MessageBody": "x", "MessageGroupId": "\ud800"}]
+    system = {"\ud800": {"DataType": "String", "StringValue": "v"}}
+    given = [{"Id": "a", "MessageBody": "x", "MessageSystemAttributes": system}]
     (failed,) = (await wire("SendMessageBatch", QueueUrl=url, Entries=given))["Failed"]
-    assert failed["Message"].startswith("Value \uffff for parameter MessageGroupId")
+    assert failed["Message"] == "Message system attribute name '\uffff' is invalid."
 
 
 @spec("batch.entry-handle", "batch.entry-timeout")
@@ -215,6 +221,13 @@ async def test_no_entries(sqs: Sqs, wire: Wire, action: str) -> None:
 async def test_whole_request(sqs: Sqs, wire: Wire, action: str, entry_ids: list[str], refusal: Refusal) -> None:
     given = [{"Id": entry_id, **FIT[action]} for entry_id in entry_ids]
     await wire.refuses(refusal, action, QueueUrl=await sqs.queue(), Entries=given)
+
+
+@pytest.mark.parametrize("action", NOUNS)
+@spec("batch.id-missing")
+async def test_every_entry_needs_an_id(sqs: Sqs, wire: Wire, action: str) -> None:
+    given = [{"Id": "a", **FIT[action]}, FIT[action]]
+    await wire.refuses(missing(f"{NOUNS[action]}.2.Id"), action, QueueUrl=await sqs.queue(), Entries=given)
 
 
 @pytest.mark.parametrize(

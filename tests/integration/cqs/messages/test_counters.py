@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from cns_common.errors import StoreUnavailable
@@ -54,7 +56,7 @@ async def test_what_is_used_is_reported_once_with_the_depth(sqs: Sqs, counted: C
     await sqs.send(url, "later", DelaySeconds=60)
     first, *_ = await sqs.receive(url, 2)
     await sqs.delete(url, first)
-    await sqs.delete(url, first)  # it is there no more
+    await sqs.delete(url, first)  # the message is gone
     sqs.advance(3)
     event = (await counted.report())["q"]
     assert used(event) == (5, 2, 1, 0, 0)
@@ -125,6 +127,44 @@ async def test_while_the_store_is_away_there_are_counts_without_depths(
     monkeypatch.setattr(sqs.engine, "counts", away)
     event = (await counted.report())["q"]
     assert (used(event), depth(event), event.oldest_age_s) == ((1, 0, 0, 0, 0), (-1, -1, -1), -1)
+
+
+async def test_a_depth_that_is_not_known_is_the_last_one_in_metrics(
+    sqs: Sqs, counted: CountedQueues, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await sqs.send(await sqs.queue("known"))
+    await counted.report()
+    for name in ("known", "unknown"):
+        await sqs.send(await sqs.queue(name))
+
+    async def away(q: QueueRef, now_ms: int, *, oldest: bool) -> Counts:
+        raise StoreUnavailable("not counted yet")
+
+    monkeypatch.setattr(sqs.engine, "counts", away)
+    await counted.report()
+    assert shown(counted) == {"known"}
+    assert sums(counted)["known", "visible"] == 1
+
+
+async def test_a_queue_that_takes_long_keeps_no_other_from_its_depth(
+    sqs: Sqs, counted: CountedQueues, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(count_report, "DEPTHS_AT_ONCE", 2)
+    monkeypatch.setattr(count_report, "DEPTHS_TIMEOUT_S", 0.5)
+    names = ("deep", "a", "b", "c")
+    for name in names:
+        await sqs.send(await sqs.queue(name))
+    scanned = list[str]()
+
+    async def counts(q: QueueRef, now_ms: int, *, oldest: bool) -> Counts:
+        scanned.append(q.id)
+        if q.id == scanned[0]:
+            await asyncio.Event().wait()
+        return Counts(visible=1)
+
+    monkeypatch.setattr(sqs.engine, "counts", counts)
+    found = await counted.report()
+    assert {name: event.visible for name, event in found.items()} == {"deep": -1, "a": 1, "b": 1, "c": 1}
 
 
 async def test_metrics_are_exact_before_and_after_a_report(sqs: Sqs, counted: CountedQueues) -> None:

@@ -39,6 +39,8 @@ BAD_NAME = invalid_value(
     "Message (user) attributes name can only contain upper and lower score characters, digits, periods, hyphens and "
     "underscores. "
 )
+NO_NAME = invalid_value("The request must contain non-empty message (user) attribute names.")
+NOTHING = invalid_value("The message (user) attribute 'X' must contain a non-empty message attribute value.")
 RESERVED = invalid_value(
     "You can't use message attribute names beginning with 'AWS.' or 'Amazon.'. These strings are reserved for internal "
     "use. Additionally, they cannot start or end with '.'."
@@ -82,7 +84,7 @@ def out_of_range(value: str) -> Refusal:
             invalid_value("Message (user) attribute names must be shorter than 256 Bytes"),
             marks=spec("attributes.name-length"),
         ),
-        pytest.param({"": string("v")}, BAD_NAME, marks=spec("attributes.name-length")),
+        pytest.param({"": string("v")}, NO_NAME, marks=spec("attributes.name-length")),
         *[pytest.param({name: string("v")}, BAD_NAME, marks=spec("attributes.name-form")) for name in ("a b", "a/b")],
         *[
             pytest.param({name: string("v")}, RESERVED, marks=spec("attributes.name-reserved"))
@@ -95,9 +97,10 @@ def out_of_range(value: str) -> Refusal:
         ],
         pytest.param(
             {"x": string("v", "String." + "a" * 250)},
-            invalid_value("The type of message (user) attribute 'x' must be shorter than 256 characters."),
+            invalid_value("Message (user) attribute type must be shorter than 256 bytes."),
             marks=spec("attributes.type-length"),
         ),
+        pytest.param({"X": {}}, NOTHING, marks=spec("attributes.value-empty")),
         pytest.param({"X": string("")}, empty("String"), marks=spec("attributes.value-empty")),
         pytest.param({"X": number("")}, empty("Number"), marks=spec("attributes.value-empty")),
         pytest.param({"X": binary(b"")}, empty("Binary"), marks=spec("attributes.value-empty")),
@@ -120,6 +123,9 @@ def out_of_range(value: str) -> Refusal:
         ],
         pytest.param(
             {"x": {"DataType": "String", "StringListValues": ["a"]}}, LISTS, marks=spec("attributes.no-lists")
+        ),
+        pytest.param(
+            {"x": {"DataType": "StringList", "StringListValues": ["a"]}}, LISTS, marks=spec("attributes.no-lists")
         ),
         pytest.param(
             {"x": {"DataType": "Binary", "BinaryListValues": [b"a"]}}, LISTS, marks=spec("attributes.no-lists")

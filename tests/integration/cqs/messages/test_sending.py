@@ -97,7 +97,7 @@ async def test_refused(sqs: Sqs, wire: Wire, queue: str, members: dict[str, Any]
     assert await sqs.counts(url) == (0, 0, 0)
 
 
-@pytest.mark.parametrize("wire", ["json"], indirect=True)  # SDKs cannot write them
+@pytest.mark.parametrize("wire", ["json"], indirect=True)  # SDKs cannot write these in the query protocol
 @pytest.mark.parametrize("body", ["\ud800", "a\udfffb", "\udc00\ud800"])
 @spec("send.lone-surrogates")
 async def test_half_a_character_is_refused(sqs: Sqs, wire: Wire, body: str) -> None:

@@ -85,6 +85,9 @@ async def test_after_a_delete(sqs: Sqs, wire: Wire) -> None:
     assert await sqs.counts(url) == (0, 0, 0)
     members = {"ReceiptHandle": handle, "VisibilityTimeout": 1}
     await wire.refuses(unavailable(handle), "ChangeMessageVisibility", QueueUrl=url, **members)
+    answer = await wire("ChangeMessageVisibilityBatch", QueueUrl=url, Entries=[{"Id": "a", **members}])
+    text = "Message does not exist or is not available for visibility timeout change"
+    assert [(one["Code"], one["Message"]) for one in answer["Failed"]] == [("ReceiptHandleIsInvalid", text)]
 
 
 @spec("handle.old-deletes")
@@ -126,6 +129,11 @@ async def test_a_fifo_handle_ends_with_its_timeout(sqs: Sqs, wire: Wire) -> None
         await wire.refuses(expired(old), "DeleteMessage", QueueUrl=url, ReceiptHandle=old)
         members = {"ReceiptHandle": old, "VisibilityTimeout": 1}
         await wire.refuses(expired(old), "ChangeMessageVisibility", QueueUrl=url, **members)
+        failed = {"Id": "a", "SenderFault": True, "Code": "ReceiptHandleIsInvalid"}
+        failed["Message"] = "The receipt handle has expired"
+        for action in ("DeleteMessageBatch", "ChangeMessageVisibilityBatch"):
+            given = [{"Id": "a", **members}] if action.startswith("Change") else [{"Id": "a", "ReceiptHandle": old}]
+            assert await wire(action, QueueUrl=url, Entries=given) == {"Failed": [failed]}
         new = new or await held(sqs, url)
     await delete(wire, url, new)
     await delete(wire, url, new)
@@ -148,7 +156,7 @@ async def test_timeouts_refused(sqs: Sqs, wire: Wire, timeout_s: int) -> None:
     url = await sqs.queue()
     await sqs.send(url)
     members = {"ReceiptHandle": await held(sqs, url), "VisibilityTimeout": timeout_s}
-    refusal = invalid("VisibilityTimeout", timeout_s, "Must be >= 0 and <= 43200, if provided.")
+    refusal = invalid("VisibilityTimeout", timeout_s, "VisibilityTimeout must be an integer between 0 and 43200.")
     await wire.refuses(refusal, "ChangeMessageVisibility", QueueUrl=url, **members)
 
 

@@ -1,4 +1,4 @@
-"""What is counted of calls: by operation, from 0, and in no more series than there are operations."""
+"""The metrics of calls: by operation, from 0, and in no more series than there are operations."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ import pytest
 
 from tests.integration.cqs.door import STRANGER, Door
 from tests.integration.cqs.sqs import ACCOUNT, Sqs
-from tests.integration.cqs.sqs_wire import SQS, Refusal, Wire, invalid, invalid_value, legacy, missing, modelled
+from tests.integration.cqs.sqs_wire import SQS, Refusal, Wire, invalid_value, legacy, missing, modelled
 
 spec = pytest.mark.spec
 CANNOT = invalid_value("Can only include alphanumeric characters, hyphens, or underscores. 1 to 80 in length")
@@ -248,7 +248,10 @@ async def test_lists_have_only_own_queues(door: Door) -> None:
         *(
             pytest.param(
                 {"MaxResults": n},
-                invalid("MaxResults", n, "MaxResults must be an integer between 1 and 1000."),
+                invalid_value(
+                    "Value for parameter MaxResults is invalid. "
+                    "Reason: MaxResults must be an integer between 1 and 1000."
+                ),
                 marks=spec("queue.list-max-results"),
             )
             for n in (0, -1, 1_001)

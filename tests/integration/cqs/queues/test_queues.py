@@ -104,6 +104,33 @@ async def test_changes_hold_at_once(sqs: Sqs) -> None:
     assert await sqs.bodies(url) == []
 
 
+@pytest.mark.spec("attribute.retention-of-all")
+@pytest.mark.parametrize("name", ["q", "q.fifo"])
+async def test_maintenance_goes_by_the_present_retention(sqs: Sqs, name: str) -> None:
+    """Also if nobody uses the queue between the change and the end of the former retention."""
+    ids = {"MessageGroupId": "g", "MessageDeduplicationId": "d"} if name.endswith(".fifo") else {}
+    url = await sqs.queue(name, MessageRetentionPeriod="60")
+    await sqs.send(url, "kept", **ids)
+    await sqs("SetQueueAttributes", QueueUrl=url, Attributes={"MessageRetentionPeriod": "1209600"})
+    sqs.advance(61)
+    await sqs.engine.maintain(100, sqs.clock.now_ms())
+    assert await sqs.bodies(url) == ["kept"]
+
+
+@pytest.mark.spec("attribute.retention-of-all")
+@pytest.mark.parametrize("name", ["q", "q.fifo"])
+async def test_a_poll_that_began_before_goes_by_the_present_retention(sqs: Sqs, name: str) -> None:
+    ids = {"MessageGroupId": "g", "MessageDeduplicationId": "d"} if name.endswith(".fifo") else {}
+    url = await sqs.queue(name, MessageRetentionPeriod="60")
+    await sqs.send(url, "kept", **ids)
+    await sqs.receive(url, VisibilityTimeout=70)
+    sqs.advance(55)
+    poll = await sqs.poll(url)
+    await sqs("SetQueueAttributes", QueueUrl=url, Attributes={"MessageRetentionPeriod": "1209600"})
+    sqs.advance(16)
+    assert [message["Body"] for message in await poll] == ["kept"]
+
+
 @pytest.mark.spec("attribute.delay-standard")
 async def test_a_change_of_the_delay_does_not_affect_sent_messages(sqs: Sqs) -> None:
     url = await sqs.queue(DelaySeconds="10")
@@ -143,7 +170,7 @@ async def test_list(sqs: Sqs) -> None:
     [
         (
             {"MaxResults": 1_001},
-            "Value 1001 for parameter MaxResults is invalid. Reason: MaxResults must be an integer between 1 and 1000.",
+            "Value for parameter MaxResults is invalid. Reason: MaxResults must be an integer between 1 and 1000.",
         ),
         ({"MaxResults": 0}, None),
         ({"NextToken": "garbage!"}, "Invalid or expired next token."),

@@ -68,8 +68,8 @@ async def test_targets_refused(
 @pytest.mark.parametrize(
     ("arn", "reason"),
     [
-        ("arn:aws:sqs:us-east-1:111111111111:dead", "Dead letter target owner should be same as the source."),
-        ("arn:aws:sqs:eu-west-1:000000000000:dead", "Dead letter target region should be same as the source."),
+        ("arn:aws:sqs:us-east-1:111111111111:dead", "Dead-letter target owner should be same as the source."),
+        ("arn:aws:sqs:eu-west-1:000000000000:dead", "Dead-letter target must be in same region as the source."),
     ],
 )
 async def test_targets_elsewhere_refused(sqs: Sqs, wire: Wire, arn: str, reason: str) -> None:
@@ -177,6 +177,12 @@ ARN_TEXT = f'"{ARNS}a"'
             ",".join([ARN_TEXT] * 11),
             "The maximum number of source queue ARNs you can specify is 10.",
             marks=pytest.mark.spec("redrive-allow.ten-arns"),
+        ),
+        pytest.param(
+            "byQueue",
+            f'{ARN_TEXT},"arn:aws:sqs:mars-1:000000000000:q"',
+            "All source queue ARNs must be in the same region as the current SQS queue.",
+            marks=pytest.mark.spec("redrive-allow.elsewhere"),
         ),
     ],
 )

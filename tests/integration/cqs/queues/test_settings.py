@@ -155,7 +155,10 @@ async def test_values_taken(wire: Wire, fifo: bool, name: str, values: dict[str,
 async def test_throughput_per_group(wire: Wire) -> None:
     queue = await created(wire, True)
     alone = {"FifoThroughputLimit": "perMessageGroupId"}
-    text = "The perMessageGroupId value is allowed only when the value for DeduplicationScope is messageGroup"
+    text = (
+        "Invalid value for the parameter FifoThroughputLimit. Reason: To set FifoThroughputLimit to perMessageGroupId, "
+        "the DeduplicationScope must be messageGroup."
+    )
     await wire.refuses(modelled("InvalidAttributeValue", text), "SetQueueAttributes", **queue, Attributes=alone)
     await wire("SetQueueAttributes", **queue, Attributes=alone | {"DeduplicationScope": "messageGroup"})
     assert await shown(wire, queue, "FifoThroughputLimit") == alone
@@ -213,7 +216,7 @@ async def test_throughput_per_group(wire: Wire) -> None:
 async def test_values_refused(wire: Wire, fifo: bool, name: str, value: str, refusal: Refusal) -> None:
     queue = await created(wire, fifo)
     await wire.refuses(refusal, "SetQueueAttributes", **queue, Attributes={name: value})
-    if name != "FifoQueue":  # at creation it is part of the name
+    if name != "FifoQueue":  # at creation the queue's name says it
         new, given = ("r.fifo", {**FIFO, name: value}) if fifo else ("r", {name: value})
         await wire.refuses(refusal, "CreateQueue", QueueName=new, Attributes=given)
 

@@ -1,4 +1,4 @@
-"""Move tasks whose runs are asked for from outside, as by Celery, and that lose nothing when nobody comes."""
+"""Move tasks whose runs are requested from outside, as by Celery, and which go on by themselves when no run begins."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from workers.background import leased_tasks
 RUNNING, DONE = "RUNNING", "COMPLETED"
 
 
-class Asked:
-    """Records what is asked for; `answer` is whether anybody could be asked."""
+class RequestedRuns:
+    """Records the requested runs; `answer` is whether a run could be requested."""
 
     def __init__(self) -> None:
         self.records: list[tuple[str, str]] = []
@@ -35,8 +35,8 @@ async def fixture(sqs: Sqs, monkeypatch: pytest.MonkeyPatch) -> MoveTaskFixture:
 
 
 @pytest.fixture
-def asked(fixture: MoveTaskFixture) -> Asked:
-    asked = Asked()
+def asked(fixture: MoveTaskFixture) -> RequestedRuns:
+    asked = RequestedRuns()
     fixture.runner.trigger = asked
     return asked
 
@@ -54,7 +54,9 @@ async def status(fixture: MoveTaskFixture) -> str:
     return str((await fixture.listed())[0]["Status"])
 
 
-async def test_it_is_asked_for_once_and_the_run_from_outside_does_it(fixture: MoveTaskFixture, asked: Asked) -> None:
+async def test_it_is_asked_for_once_and_the_run_from_outside_does_it(
+    fixture: MoveTaskFixture, asked: RequestedRuns
+) -> None:
     task_id = await started(fixture, "a", "b")
     for _ in range(5):
         await fixture.runner.step()
@@ -68,7 +70,7 @@ async def test_it_is_asked_for_once_and_the_run_from_outside_does_it(fixture: Mo
 
 
 async def test_what_nobody_begins_the_loop_runs(
-    fixture: MoveTaskFixture, asked: Asked, monkeypatch: pytest.MonkeyPatch
+    fixture: MoveTaskFixture, asked: RequestedRuns, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(leased_tasks, "TRIGGER_GRACE_S", 0.0)
     await started(fixture, "a")
@@ -76,13 +78,13 @@ async def test_what_nobody_begins_the_loop_runs(
     assert len(asked.records) == 1
 
 
-async def test_without_a_broker_the_loop_runs_it_at_once(fixture: MoveTaskFixture, asked: Asked) -> None:
+async def test_without_a_broker_the_loop_runs_it_at_once(fixture: MoveTaskFixture, asked: RequestedRuns) -> None:
     asked.answer = False
     await started(fixture, "a")
     assert (await fixture.end())["Status"] == DONE
 
 
-async def test_a_sweep_asks_again_for_what_does_not_run_here(fixture: MoveTaskFixture, asked: Asked) -> None:
+async def test_a_sweep_asks_again_for_what_does_not_run_here(fixture: MoveTaskFixture, asked: RequestedRuns) -> None:
     task_id = await started(fixture, "a")
     assert [await fixture.runner.sweep() for _ in range(2)] == [1, 1]
     assert asked.records == [("move", task_id)] * 2
@@ -90,21 +92,21 @@ async def test_a_sweep_asks_again_for_what_does_not_run_here(fixture: MoveTaskFi
     assert await fixture.runner.sweep() == 0
 
 
-async def test_a_stop_ends_the_run_and_another_worker_continues(fixture: MoveTaskFixture, asked: Asked) -> None:
+async def test_a_stop_ends_the_run_and_another_worker_continues(fixture: MoveTaskFixture, asked: RequestedRuns) -> None:
     await fixture.die("a", "b", "c")
     await fixture.start(MaxNumberOfMessagesPerSecond=1)
     (task,) = await fixture.tasks.store.active()
     run = asyncio.create_task(fixture.runner.run_until_over(task.id))
     async with asyncio.timeout(60):
         while not (await fixture.listed())[0]["ApproximateNumberOfMessagesMoved"]:
-            await asyncio.sleep(0.01)  # the run's own pace
+            await asyncio.sleep(0.01)  # waits as the runner does between its steps
     await fixture.runner.close()
     assert await run
     assert await status(fixture) == RUNNING
     other = MoveTaskFixture(fixture.sqs, fixture.source, fixture.dead, fixture.other)
     ending = asyncio.create_task(other.end())
     while (await fixture.sqs.counts(fixture.source))[0] < 3:
-        await asyncio.sleep(0.01)  # as above
-    fixture.sqs.clock.advance(MOVE_LEASE_MS)  # so long the first worker may have had messages
+        await asyncio.sleep(0.01)  # waits as the runner does between its steps
+    fixture.sqs.clock.advance(MOVE_LEASE_MS)  # the first worker may have leased messages for that long
     assert (await ending)["Status"] == DONE
     assert (await fixture.sqs.counts(fixture.source))[0] == 3

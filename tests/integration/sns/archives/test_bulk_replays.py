@@ -122,7 +122,7 @@ async def test_one_subscription_by_its_own_filter_too(site: ReplayFixture) -> No
 
 
 async def received(site: ReplayFixture, name: str) -> dict[str, list[str]]:
-    """The texts queued for each subscription, in their order; all of them are marked as replayed."""
+    """The texts queued for each subscription, in their order; all are marked as replayed."""
     queue = jobs.FIFO_ENDPOINT_JOBS if name.endswith(".fifo") else jobs.ENDPOINT_JOBS
     found: dict[str, list[str]] = {}
     counted: Counter[tuple[str, str]] = Counter()

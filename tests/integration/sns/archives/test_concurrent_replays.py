@@ -65,7 +65,7 @@ async def test_messages_published_during_a_replay_come_once_and_in_order(fixture
     meanwhile = numbered_texts(12, "n")
     await fixture.publish(topic, *meanwhile)
     fan_out = asyncio.create_task(fixture.fan_out())
-    await asyncio.wait([fan_out], timeout=0.3)  # it may have to wait for the replay
+    await asyncio.wait([fan_out], timeout=0.3)  # the fan-out may have to wait for the replay
     pausing.go_on.set()
     assert await replay == "Completed"
     await fan_out

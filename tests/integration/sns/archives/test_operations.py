@@ -59,9 +59,10 @@ async def test_an_archive_is_shown_with_its_beginning(rig: Rig, name: str) -> No
     topic = await rig.topic(name, **_kind(name))
     assert await shown(rig, topic) == {}
     before = timestamp_text(rig.clock.now_ms())
-    await set_topic(rig, topic, '{ "MessageRetentionPeriod" : "7" }')
+    policy = '{ "MessageRetentionPeriod" : "7" }'
+    await set_topic(rig, topic, policy)
     first = await shown(rig, topic)
-    assert first["ArchivePolicy"] == '{"MessageRetentionPeriod":"7"}'
+    assert first["ArchivePolicy"] == policy
     assert before <= first["BeginningArchiveTime"] <= timestamp_text(rig.clock.now_ms())
     await set_topic(rig, topic, MONTH)
     assert (await shown(rig, topic))["BeginningArchiveTime"] == first["BeginningArchiveTime"]
@@ -87,7 +88,7 @@ async def test_a_topic_with_an_archive_cannot_be_deleted(rig: Rig, name: str) ->
     topic = await archiving_topic(rig, name)
     assert await rig.refusal("DeleteTopic", TopicArn=topic) == (
         "InvalidState",
-        "Invalid state: a topic with an active ArchivePolicy cannot be deleted",
+        "Invalid state: Cannot delete a topic with an ArchivePolicy",
     )
     await set_topic(rig, topic, "{}")
     await rig("DeleteTopic", TopicArn=topic)
@@ -101,11 +102,13 @@ async def test_creating_again_with_an_archive_policy_is_refused(rig: Rig, name: 
     assert await rig.refusal("CreateTopic", Name=name, Attributes={"ArchivePolicy": policy, **_kind(name)}) == invalid(
         "Attributes Reason: Topic already exists with different attributes"
     )
+    await set_topic(rig, topic, "{}")
+    assert await rig.topic(name, **{"ArchivePolicy": "{}", **_kind(name)}) == topic
 
 
 @pytest.mark.spec("archive.refused")
 async def test_errors_name_their_parameter(rig: Rig) -> None:
-    complaint = "ArchivePolicy: MessageRetentionPeriod must be an integer between 1 and 365"
+    complaint = "ArchivePolicy: MessageRetentionPeriod value is invalid"
     bad = '{"MessageRetentionPeriod":400}'
     assert await rig.refusal("CreateTopic", Name="t", Attributes={"ArchivePolicy": bad}) == invalid(
         f"Attributes Reason: {complaint}"
@@ -144,8 +147,7 @@ async def test_a_replay_is_returned_until_it_is_removed(rig: Rig, name: str) -> 
     assert await replay_of(rig, arn) == {}
     policy = window(rig)
     await set_replay(rig, arn, policy)
-    compact = json.dumps(json.loads(policy), separators=(",", ":"))
-    assert await replay_of(rig, arn) == {"ReplayPolicy": compact, "ReplayStatus": "Pending"}
+    assert await replay_of(rig, arn) == {"ReplayPolicy": policy, "ReplayStatus": "Pending"}
     await set_replay(rig, arn, "")
     await set_replay(rig, arn, "")
     assert await replay_of(rig, arn) == {}
@@ -169,17 +171,14 @@ async def test_a_replay_policy_at_subscribe(rig: Rig) -> None:
 
 
 @pytest.mark.parametrize(
-    ("start_ms", "complaint"),
+    "start_ms",
     [
-        pytest.param(
-            -1_000,
-            "StartingPoint must not be before the topic's BeginningArchiveTime",
-            marks=pytest.mark.spec("replay.too-early"),
-        ),
-        pytest.param(60_000, "StartingPoint must not be in the future", marks=pytest.mark.spec("replay.too-late")),
+        pytest.param(-1_000, marks=pytest.mark.spec("replay.too-early")),
+        pytest.param(60_000, marks=pytest.mark.spec("replay.too-late")),
     ],
 )
-async def test_a_window_outside_the_archive(rig: Rig, start_ms: int, complaint: str) -> None:
+async def test_a_window_outside_the_archive(rig: Rig, start_ms: int) -> None:
+    complaint = "Invalid StartingPoint value"
     topic = await archiving_topic(rig, "t")
     arn = await rig.queue_subscription(topic)
     assert await refused(rig, arn, window(rig, start_ms)) == invalid(f"ReplayPolicy: {complaint}")
@@ -194,7 +193,7 @@ async def test_a_window_outside_the_archive(rig: Rig, start_ms: int, complaint: 
 async def test_a_topic_without_archive_has_no_replays(rig: Rig) -> None:
     arn = await rig.queue_subscription(await rig.topic())
     await set_replay(rig, arn, "")
-    assert await refused(rig, arn, window(rig)) == invalid("ReplayPolicy: the topic has no active ArchivePolicy")
+    assert await refused(rig, arn, window(rig)) == invalid("ReplayPolicy: Topic does not have an ArchivePolicy")
 
 
 @pytest.mark.spec("replay.most")

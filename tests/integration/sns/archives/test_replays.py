@@ -118,10 +118,11 @@ async def test_a_replay_waits_for_an_end_in_the_future(fixture: ReplayFixture) -
 
 
 @pytest.mark.spec("replay.cancel")
-async def test_removing_the_policy_ends_a_replay(fixture: ReplayFixture) -> None:
+@pytest.mark.parametrize("nothing", ["", "{}"])
+async def test_removing_the_policy_ends_a_replay(fixture: ReplayFixture, nothing: str) -> None:
     topic, arn, start = await archive_texts(fixture, "a")
     await fixture.start_replay(arn, start)
-    await fixture.set_replay_policy(arn, "")
+    await fixture.set_replay_policy(arn, nothing)
     await fixture.publish(topic, "b")
     await fixture.fan_out()
     assert await fixture.take_queued() == {arn: live_texts("b")}
@@ -157,7 +158,7 @@ async def test_a_standard_topic_archives_in_the_commit_of_the_publish(
 ) -> None:
     topic = await fixture.topic("standard")
     start = fixture.now_text()
-    await fixture.publish(topic, "unheard")  # there was no subscription
+    await fixture.publish(topic, "unheard")  # published while there was no subscription
     arn = await fixture.subscribe(topic, "q")
     await fixture.publish(topic, "a", "b")
     assert await fixture.take_queued(jobs.ENDPOINT_JOBS) == {arn: live_texts("a", "b")}

@@ -149,7 +149,7 @@ async def test_filters_of_topics_are_evicted(stores: Stores) -> None:
 
     stores.subscriptions.page_of_filtered = read  # type: ignore[assignment, method-assign]
     assert await matched(matcher, topics[2], "red") == sorted(entered[2])
-    with pytest.raises(StoreUnavailable):  # its filters were evicted
+    with pytest.raises(StoreUnavailable):  # the topic's filters were evicted from the cache
         await matched(matcher, topics[0], "red")
 
 

@@ -105,7 +105,7 @@ async def test_the_policy_must_be_valid_for_its_scope(rig: Rig) -> None:
     members = {"TopicArn": topic, "Protocol": "sqs", "Endpoint": queue_arn(ACCOUNT)}
     refusal = await rig.refusal("Subscribe", **members, Attributes={"FilterPolicy": NESTED})
     assert refusal == invalid(f"Attributes Reason: {NOT_NESTED}")
-    for attributes in ({"FilterPolicy": NESTED, **BODY}, {**BODY, "FilterPolicy": NESTED}):  # in any order
+    for attributes in ({"FilterPolicy": NESTED, **BODY}, {**BODY, "FilterPolicy": NESTED}):  # attributes in any order
         arn = (await rig("Subscribe", **members, Attributes=attributes))["SubscriptionArn"]
     change = {"SubscriptionArn": arn, "AttributeName": "FilterPolicyScope", "AttributeValue": "MessageAttributes"}
     assert await rig.refusal("SetSubscriptionAttributes", **change) == invalid(NOT_NESTED)

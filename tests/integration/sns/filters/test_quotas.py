@@ -26,11 +26,11 @@ async def test_quotas_of_filter_policies(tmp_path: Path) -> None:
         members = {"TopicArn": topic, "Protocol": "sqs", "Attributes": {"FilterPolicy": RED}}
         one, _ = [await rig.queue_subscription(topic, name, FilterPolicy=RED) for name in "ab"]
         assert await rig.refusal("Subscribe", **members, Endpoint=queue_arn(ACCOUNT, "c")) == FULL
-        assert await rig.queue_subscription(topic, "a", FilterPolicy=RED) == one  # it exists already
+        assert await rig.queue_subscription(topic, "a", FilterPolicy=RED) == one  # the subscription exists already
         plain = await rig.queue_subscription(topic, "c")
         change = {"SubscriptionArn": plain, "AttributeName": "FilterPolicy", "AttributeValue": RED}
         assert await rig.refusal("SetSubscriptionAttributes", **change) == FULL
-        await put(rig, one, "FilterPolicy", '{"colour":["blue"]}')  # no more than before
+        await put(rig, one, "FilterPolicy", '{"colour":["blue"]}')  # as many filters as before
         await put(rig, one, "FilterPolicy", "")
         await rig("SetSubscriptionAttributes", **change)
 
@@ -40,7 +40,7 @@ async def test_quotas_of_filter_policies(tmp_path: Path) -> None:
         members |= {"TopicArn": another, "Endpoint": queue_arn(ACCOUNT, "d")}
         assert await rig.refusal("Subscribe", **members) == FULL
         members |= {"Endpoint": queue_arn(OTHER, "d")}
-        await rig.by(call(OTHER), "Subscribe", **members)  # that of another account
+        await rig.by(call(OTHER), "Subscribe", **members)  # a subscription of another account
 
 
 @spec("filter-limit.keys", "filter-limit.complexity")

@@ -64,6 +64,18 @@ async def test_the_text_of_the_platform_is_sent(rig: Rig, platform: str, text: s
     assert job.inline.structured
 
 
+@spec("push.platform-text")
+@pytest.mark.parametrize("text", ["of Apple", ""])
+async def test_the_text_of_the_platform_needs_no_default(rig: Rig, text: str) -> None:
+    arn = await endpoint(rig)
+    await rig("Publish", TargetArn=arn, Message=json.dumps({"APNS": text}), MessageStructure="json")
+    assert direct_job(rig).inline.texts == {"default": text}
+    for message in ('{"GCM":"of Google"}', '{"APNS":{}}', '{"APNS":null}'):
+        structured = {"TargetArn": arn, "Message": message, "MessageStructure": "json"}
+        complaint = "Message Structure - No default entry in JSON message body"
+        assert await rig.refusal("Publish", **structured) == invalid(complaint)
+
+
 def test_names_of_platforms_in_a_message() -> None:
     assert text_key("arn:aws:sns:r:1:endpoint/APNS_SANDBOX/app/id") == "APNS_SANDBOX"
 

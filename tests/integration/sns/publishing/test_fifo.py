@@ -11,6 +11,7 @@ from tests.integration.sns.sns_door import Refusal, SnsDoor, invalid
 
 spec = pytest.mark.spec
 TOPIC = f"arn:aws:sns:{REGION}:{ACCOUNT}:t.fifo"
+FORM = "The {} parameter can only include alphanumeric and punctuation characters. 1 to 128 in length"
 NO_GROUP = invalid("The MessageGroupId parameter is required for FIFO topics")
 NO_DEDUPLICATION = invalid(
     "The topic should either have ContentBasedDeduplication enabled or MessageDeduplicationId provided explicitly"
@@ -27,8 +28,11 @@ async def fifo(sns: SnsDoor, **attributes: str) -> str:
     [
         pytest.param({"MessageGroupId": None}, NO_GROUP, marks=spec("sns-fifo.no-group")),
         pytest.param({"MessageDeduplicationId": None}, NO_DEDUPLICATION, marks=spec("sns-fifo.no-deduplication")),
-        *(({"MessageGroupId": text}, invalid("MessageGroupId")) for text in ("", "a b", "g" * 129)),
-        *(({"MessageDeduplicationId": text}, invalid("MessageDeduplicationId")) for text in ("", "a b", "d" * 129)),
+        *(({"MessageGroupId": text}, invalid(FORM.format("MessageGroupId"))) for text in ("", "a b", "g" * 129)),
+        *(
+            ({"MessageDeduplicationId": text}, invalid(FORM.format("MessageDeduplicationId")))
+            for text in ("", "a b", "d" * 129)
+        ),
         ({"Message": ""}, invalid("Empty message")),
         ({"Subject": "a\nb"}, invalid("Subject")),
     ],
@@ -86,7 +90,7 @@ async def test_the_scope_of_throughput(sns: SnsDoor) -> None:
         await sns.set(topic, "FifoThroughputScope", scope)
         assert (await sns.attributes(topic))["FifoThroughputScope"] == scope
     back = {"AttributeName": "FifoThroughputScope", "AttributeValue": "Topic"}
-    refusal = invalid("FifoThroughputScope: cannot be changed from MessageGroup to Topic")
+    refusal = invalid("Modifying FifoThroughputScope from MessageGroup to Topic is not supported")
     await sns.refuses(refusal, "SetTopicAttributes", TopicArn=topic, **back)
     other = {"AttributeName": "FifoThroughputScope", "AttributeValue": "Queue"}
-    await sns.refuses(invalid("FifoThroughputScope"), "SetTopicAttributes", TopicArn=topic, **other)
+    await sns.refuses(invalid("Invalid FifoThroughputScope: Queue"), "SetTopicAttributes", TopicArn=topic, **other)

@@ -24,6 +24,7 @@ NO_DEDUPLICATION = (
     "MessageDeduplicationId Reason: The request includes MessageDeduplicationId parameter that is not valid for this "
     "topic type"
 )
+BAD_GROUP = "The MessageGroupId parameter can only include alphanumeric and punctuation characters. 1 to 128 in length"
 BAD_TYPE = (
     "ParameterValueInvalid",
     "The message attribute 'a' has an invalid message attribute type, the set of supported type prefixes is Binary, "
@@ -84,9 +85,9 @@ def attribute(data_type: str = "String", text: str = "v") -> dict[str, Any]:
             invalid("Message Structure - JSON message body failed to parse"),
         ),
         ({"Message": "m", "TopicArn": TOPIC, "MessageStructure": "xml"}, invalid("MessageStructure")),
-        ({"Message": "m", "TopicArn": TOPIC, "MessageGroupId": ""}, invalid("MessageGroupId")),
-        ({"Message": "m", "TopicArn": TOPIC, "MessageGroupId": "a b"}, invalid("MessageGroupId")),
-        ({"Message": "m", "TopicArn": TOPIC, "MessageGroupId": "g" * 129}, invalid("MessageGroupId")),
+        ({"Message": "m", "TopicArn": TOPIC, "MessageGroupId": ""}, invalid(BAD_GROUP)),
+        ({"Message": "m", "TopicArn": TOPIC, "MessageGroupId": "a b"}, invalid(BAD_GROUP)),
+        ({"Message": "m", "TopicArn": TOPIC, "MessageGroupId": "g" * 129}, invalid(BAD_GROUP)),
     ],
     ids=range(23),
 )

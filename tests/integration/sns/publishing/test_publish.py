@@ -19,7 +19,9 @@ ENDPOINT = f"arn:aws:sns:{REGION}:{ACCOUNT}:endpoint/GCM/app/2bcfbf39-05c3-41de-
 EMPTY = invalid("Empty message")
 SUBJECT = invalid("Subject")
 TOO_LONG = invalid("Message too long")
-GROUP = invalid("MessageGroupId")
+GROUP = invalid(
+    "The MessageGroupId parameter can only include alphanumeric and punctuation characters. 1 to 128 in length"
+)
 NO_DEFAULT = invalid("Message Structure - No default entry in JSON message body")
 UNPARSABLE = invalid("Message Structure - JSON message body failed to parse")
 DEDUPLICATION = invalid(
@@ -190,6 +192,7 @@ def publish(refusal: Refusal, *rules: str, **members: Any) -> Any:
         publish(SUBJECT, "sns-publish-order.subject", Subject="", Message=""),
         publish(BAD_TYPE, "sns-publish-order.attributes", Message="m" * (MOST + 1), MessageAttributes=BAD),
         publish(TOO_LONG, "sns-publish-order.size", Message="m" * (MOST + 1), TopicArn="x"),
+        publish(NO_TOPIC, "sns-publish-order.no-topic", TopicArn=TOPIC + "x", Message=""),
         publish(NO_TOPIC, "sns-publish-order.topic", TopicArn=TOPIC + "x", MessageDeduplicationId="d"),
         publish(
             DEDUPLICATION,

@@ -165,7 +165,7 @@ async def test_no_statement_scans_a_table(tmp_path: Path) -> None:
         if any(step.startswith("SCAN") or "TEMP B-TREE" in step for step in steps_of(database, statement))
     }
     assert len(statements) > 10
-    assert scanning == {"FIND_DROPPED", "SWEEPABLE"}  # they check for dropped archives
+    assert scanning == {"FIND_DROPPED", "SWEEPABLE"}  # both look for dropped archives
     database.start(asyncio.get_running_loop())
     await database.close()
 

@@ -203,6 +203,6 @@ async def test_no_statement_scans_a_table(tmp_path: Path) -> None:
         if any(step.startswith("SCAN") or "TEMP B-TREE" in step for step in steps_of(database, statement))
     }
     assert len(statements) > 20
-    assert scanning == {"FIND_DROPPED", "SWEEPABLE"}  # they check for deleted topics
+    assert scanning == {"FIND_DROPPED", "SWEEPABLE"}  # both look for deleted topics
     database.start(asyncio.get_running_loop())
     await database.close()

@@ -10,7 +10,7 @@ import pytest
 
 from cns.limits import Quotas
 from cns_common.clock import Clock
-from tests.integration.sns.cns_support import ACCOUNT, OTHER, Rig, invalid, open_rig, queue_arn
+from tests.integration.sns.cns_support import ACCOUNT, OTHER, REGION, Rig, invalid, open_rig, queue_arn
 
 
 @pytest.fixture
@@ -32,6 +32,30 @@ async def rig(tmp_path: Path) -> AsyncIterator[Rig]:
             "RedrivePolicy",
             '{"deadLetterTargetArn":"fake"}',
             "RedrivePolicy: deadLetterTargetArn is an invalid arn",
+            marks=pytest.mark.spec("subscription-attr.redrive-arn"),
+        ),
+        pytest.param(
+            "RedrivePolicy",
+            "{}",
+            "RedrivePolicy: Missing deadLetterTargetArn attribute",
+            marks=pytest.mark.spec("subscription-attr.redrive-arn"),
+        ),
+        *(
+            pytest.param(
+                "RedrivePolicy",
+                f'{{"deadLetterTargetArn":"{arn}"}}',
+                f"RedrivePolicy: deadLetterTargetArn must be {complaint}",
+                marks=pytest.mark.spec("subscription-attr.redrive-arn"),
+            )
+            for arn, complaint in (
+                (f"arn:aws:sns:{REGION}:{ACCOUNT}:t", "a SQS queue"),
+                (f"arn:aws:sqs:mars-1:{ACCOUNT}:q", "in the same region as the subscription"),
+            )
+        ),
+        pytest.param(
+            "RedrivePolicy",
+            f'{{"deadLetterTargetArn":"{queue_arn(ACCOUNT)}","maxReceiveCount":5}}',
+            "RedrivePolicy: invalid JSON. Attribute maxReceiveCount is unknown.",
             marks=pytest.mark.spec("subscription-attr.redrive-arn"),
         ),
         pytest.param(

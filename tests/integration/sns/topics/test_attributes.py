@@ -18,6 +18,7 @@ DEFAULT_DELIVERY = (
     '"defaultRequestPolicy":{"headerContentType":"text/plain; charset=UTF-8"}}}'
 )
 ROLE = f"arn:aws:iam::{ACCOUNT}:role/logs"
+VERSIONS = "SignatureVersion: Invalid value. Must be 1 or 2."
 
 
 @spec(
@@ -72,6 +73,21 @@ async def test_the_order_of_attributes(sns: SnsDoor) -> None:
         "DisplayName",
         "DeliveryPolicy",
         "SubscriptionsDeleted",
+    ]
+    fifo = await sns.topic("t.fifo", FifoTopic="true", ArchivePolicy='{"MessageRetentionPeriod":1}')
+    assert list(await sns.attributes(fifo)) == [
+        "Policy",
+        "Owner",
+        "SubscriptionsPending",
+        "TopicArn",
+        "EffectiveDeliveryPolicy",
+        "SubscriptionsConfirmed",
+        "FifoTopic",
+        "BeginningArchiveTime",
+        "DisplayName",
+        "ContentBasedDeduplication",
+        "SubscriptionsDeleted",
+        "ArchivePolicy",
     ]
 
 
@@ -130,8 +146,8 @@ def not_between(name: str, text: str, least: int, most: int) -> str:
     ("name", "text", "complaint"),
     [
         value_refused("DisplayName", "d" * 101, "DisplayName", "sns-topic-attr.display-name"),
-        value_refused("SignatureVersion", "3", "SignatureVersion", "sns-topic-attr.signature-version"),
-        value_refused("TracingConfig", "On", "TracingConfig", "sns-topic-attr.tracing"),
+        value_refused("SignatureVersion", "3", VERSIONS, "sns-topic-attr.signature-version"),
+        value_refused("TracingConfig", "On", "Invalid tracing config value: On", "sns-topic-attr.tracing"),
         *(
             value_refused(
                 "MaximumMessageSize",
@@ -169,6 +185,8 @@ def not_between(name: str, text: str, least: int, most: int) -> str:
 async def test_values_refused(sns: SnsDoor, name: str, text: str, complaint: str) -> None:
     topic = await sns.topic()
     await sns.refuses(invalid(complaint), "SetTopicAttributes", TopicArn=topic, AttributeName=name, AttributeValue=text)
+    if complaint == "AttributeName":
+        complaint = f"Unknown attribute {name}"
     await sns.refuses(invalid(f"Attributes Reason: {complaint}"), "CreateTopic", Name="new", Attributes={name: text})
 
 

@@ -93,12 +93,12 @@ async def test_creating_again_finds_the_same(sns: SnsDoor) -> None:
         ),
         pytest.param(
             {"Attributes": {"SignatureVersion": "3"}},
-            invalid("Attributes Reason: SignatureVersion"),
+            invalid("Attributes Reason: SignatureVersion: Invalid value. Must be 1 or 2."),
             marks=spec("sns-topic.attribute-prefix"),
         ),
         pytest.param(
             {"Attributes": {"Fake": "1"}},
-            invalid("Attributes Reason: AttributeName"),
+            invalid("Attributes Reason: Unknown attribute Fake"),
             marks=spec("sns-topic.attribute-prefix", "sns-topic-attr.unknown"),
         ),
     ],
@@ -120,6 +120,9 @@ async def test_the_type_of_a_topic_does_not_change(sns: SnsDoor) -> None:
     await sns.refuses(invalid("AttributeName"), "SetTopicAttributes", TopicArn=await sns.topic(), **change)
     fifo = await sns.topic("t.fifo", **FIFO)
     await sns("SetTopicAttributes", TopicArn=fifo, **change)
+    change["AttributeValue"] = "false"
+    refusal = invalid("FifoTopic: Modifying topic type is not supported")
+    await sns.refuses(refusal, "SetTopicAttributes", TopicArn=fifo, **change)
     assert (await sns.attributes(fifo))["FifoTopic"] == "true"
 
 

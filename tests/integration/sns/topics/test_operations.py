@@ -55,7 +55,7 @@ async def test_creating_again_with_something_else(rig: Rig) -> None:
     [
         ({}, invalid("Name Reason: no value for required parameter")),
         ({"Name": "a b"}, invalid("Topic Name")),
-        ({"Name": "t", "Attributes": {"Fake": "1"}}, invalid("Attributes Reason: AttributeName")),
+        ({"Name": "t", "Attributes": {"Fake": "1"}}, invalid("Attributes Reason: Unknown attribute Fake")),
         (
             {"Name": "t", "DataProtectionPolicy": "{}"},
             invalid("DataProtectionPolicy Reason: message data protection is no longer available to new customers"),
@@ -185,7 +185,7 @@ async def test_permissions_refused(rig: Rig) -> None:
     topic = await rig.topic()
     grant = {"TopicArn": topic, "Label": "l", "AWSAccountId": [OTHER], "ActionName": ["Publish"]}
     await rig("AddPermission", **grant)
-    assert await rig.refusal("AddPermission", **grant) == invalid("Statement already exists")
+    await rig("AddPermission", **grant)
     assert await rig.refusal("AddPermission", **{**grant, "ActionName": ["Subscribe"]}) == invalid(
         "Statement already exists"
     )
@@ -193,7 +193,7 @@ async def test_permissions_refused(rig: Rig) -> None:
         "Policy statement action out of service scope!"
     )
     assert await rig.refusal("AddPermission", **{**grant, "Label": "m", "AWSAccountId": ["1"]}) == invalid(
-        "AWSAccountId"
+        "A provided account ID is not valid"
     )
     assert await rig.refusal("AddPermission", TopicArn=topic, Label="l", AWSAccountId=[OTHER]) == invalid(
         "ActionName Reason: no value for required parameter"

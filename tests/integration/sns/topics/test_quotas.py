@@ -91,7 +91,7 @@ async def test_pending_subscriptions(tmp_path: Path) -> None:
         more = {"TopicArn": topics[0], "Protocol": "email", "Endpoint": "me@example.com"}
         await sns.refuses(NO_MORE, "Subscribe", **more)
         await sns.rig.pending(topics[0])
-        await sns.rig.queue_subscription(topics[0])  # it needs no confirmation
+        await sns.rig.queue_subscription(topics[0])  # a queue's subscription needs no confirmation
         await sns("ConfirmSubscription", TopicArn=topics[0], Token=tokens[0])
         await sns("Subscribe", **more)
 

@@ -1,4 +1,5 @@
-"""What all processes of a queue share is on a majority; of queues with one replica on one while there is none."""
+"""The state that all processes of a queue share is read at a majority; queues with one replica read it at one while
+there is no majority."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rates that roll over a minute, and what came in each hour."""
+"""Rates that roll over a minute, and the messages of each hour."""
 
 from __future__ import annotations
 

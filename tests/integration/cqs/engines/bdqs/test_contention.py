@@ -17,11 +17,11 @@ PROCESSES = 4
 MESSAGES = 120
 HOUR_MS = 3_600_000
 STATEMENTS = 10
-"""About as many as three receives send."""
+"""About as many messages as three receives send."""
 
 
 class Contention(NamedTuple):
-    """What receives met. Displacement is the mean distance of messages from their turn (seed 004, V.A)."""
+    """Results of receives that meet. Displacement is the mean distance of messages from their turn (seed 004, V.A)."""
 
     answers: int
     empty: int

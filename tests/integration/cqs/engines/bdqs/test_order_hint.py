@@ -54,7 +54,7 @@ async def test_automatic_k_follows_lost_races(
     cassandra_address: CassandraAddress, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for module, interval in ((picker, "LIST_INTERVAL_MS"), (known_queues, "AGE_MS_MAX")):
-        monkeypatch.setattr(module, interval, 3_600_000)  # both processes send the same statements
+        monkeypatch.setattr(module, interval, 3_600_000)  # no background statements: both processes send the same ones
     async with bdqs_processes(cassandra_address, 2) as both:
         for process in both:
             assert not await process.queue.take(1)

@@ -17,9 +17,9 @@ from tests.marks import first
 
 MESSAGES = 40
 STEP_MS = 50
-"""Between two sends, which the writers do in turn."""
+"""Time between two sends, which the writers do in turn."""
 RIGHT_MS = 500
-"""By how much two clocks that follow Cassandra's may differ."""
+"""The largest difference of two clocks that follow Cassandra's."""
 MINUTE_MS = 60_000
 
 

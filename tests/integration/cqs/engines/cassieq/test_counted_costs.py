@@ -1,5 +1,5 @@
-"""What `cassieq` costs, counted: conditional writes for numbers under contention, statements after many messages, and
-how far messages come from their turn."""
+"""The counted costs of `cassieq`: conditional writes for numbers under contention, statements after many messages, and
+how far messages are received from their turn."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ REPAIR_MS = 30_000
 
 
 async def _writes_per_number(address: CassandraAddress, senders: int, range_max: int) -> float:
-    """Of so many processes that send to one queue at once; each has `SENDS` senders that wait."""
+    """The conditional writes per number when `processes` send to one queue at once, each with `SENDS` senders that
+    wait."""
     async with emptied(address) as cassandra:
         processes = [Monotons(cassandra) for _ in range(senders)]
         key = hex_id()
@@ -69,7 +70,7 @@ async def _cycle(queue: QueueFixture) -> None:
 async def test_a_queue_costs_the_same_after_ten_times_as_many_messages(
     processes: Processes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Deletes are not modelled off: no read passes what was deleted, so neither statements nor tombstones grow."""
+    """No read passes over deleted rows, so neither statements nor tombstones grow."""
     sessions = record(monkeypatch)
     queue = await processes.start(Clock(), bucket_size=BATCH)
     costs = []

@@ -15,13 +15,13 @@ from cqs.engines.contract import Change
 from tests.conformance.support import DONE, GONE, HIDE_MS, STALE, QueueFixture, bodies, numbered
 from tests.integration.cqs.engines.cassieq.conftest import Processes, engine_of, statements_of
 
-WAIT_MS = 30_000  # of a queue without `RepairWait`
+WAIT_MS = 30_000  # the default of a queue without `RepairWait`
 
 SIZE = 2
 HOUR_MS = 3_600_000
 SECOND_NS = 1_000_000_000
 STATEMENTS_MAX = 400
-"""More than a life has."""
+"""More statements than a life has."""
 PARTS = 8
 
 
@@ -31,10 +31,11 @@ class Statements:
     def __init__(self, queue: QueueFixture, monkeypatch: pytest.MonkeyPatch) -> None:
         self.sent = 0
         self.last = STATEMENTS_MAX
-        """The process dies at this one, which is run (`runs_last`) or not; later ones are not."""
+        """The number of the statement at which the process dies, which is run (`runs_last`) or not; later ones are
+        not."""
         self.runs_last = True
         self.lost_every = 0
-        """Of every so many conditional statements one is run and its answer is lost."""
+        """One in so many conditional statements is run and its answer is lost; 0: none."""
         self.lost = 0
         self._conditional = 0
         cassandra = engine_of(queue)._monotons._cassandra

@@ -16,7 +16,7 @@ from cqs.engines.contract import Change
 from tests.conformance.support import DONE, HIDE_MS, STALE, QueueFixture, bodies, numbered
 from tests.integration.cqs.engines.cassieq.conftest import Processes, engine_of, statements_of
 
-WAIT_MS = 30_000  # of a queue without `RepairWait`
+WAIT_MS = 30_000  # the default of a queue without `RepairWait`
 
 TWELVE_HOURS_MS = 43_200_000
 

@@ -1,5 +1,5 @@
-"""What a queue on `pipes` costs, counted: the share of its directory and of its statistics in all statements, the price
-of a lock and of more clients, and how long messages are passed over."""
+"""The counted costs of a queue on `pipes`: the share of its directory and of its statistics in all statements, the
+price of a lock and of more clients, and how long messages are passed over."""
 
 from __future__ import annotations
 
@@ -74,14 +74,14 @@ async def test_shares_of_the_directory_and_of_the_statistics(
     assert len(_of(everything, STATISTICS)) < 0.1 * len(everything)
 
 
-class Passed(NamedTuple):
+class PassCounts(NamedTuple):
     """How often younger messages were popped before an older one that waited."""
 
     longest: int
     mean: float
 
 
-async def _passed_over(process: PipesProcess, pushers: int, **options: str) -> Passed:
+async def _passed_over(process: PipesProcess, pushers: int, **options: str) -> PassCounts:
     """Pushers push in no order of theirs, and one message is popped after the other."""
     process.q = PipesProcess(process.pipes, process.cassandra, process.clock).q
     process.option(**options)
@@ -95,7 +95,7 @@ async def _passed_over(process: PipesProcess, pushers: int, **options: str) -> P
     popped = [int((await process.take_one(600_000)).body) for _ in range(MESSAGES)]
     assert sorted(popped) == list(range(MESSAGES))
     passes = [sum(other > one for other in popped[:place]) for place, one in enumerate(popped)]
-    return Passed(max(passes), sum(passes) / MESSAGES)
+    return PassCounts(max(passes), sum(passes) / MESSAGES)
 
 
 @pytest.mark.extended
@@ -113,7 +113,7 @@ async def test_how_long_a_message_is_passed_over(cassandra_address: CassandraAdd
             f"{mode}, width {width}, {pushers} pushers: passed over {passed.longest} times at most, {passed.mean:.1f}"
         )
     owned = {key[1:]: passed for key, passed in found.items() if key[0] == "owned"}
-    assert owned[8, 8] == owned[4, 4] == Passed(0, 0)
+    assert owned[8, 8] == owned[4, 4] == PassCounts(0, 0)
     assert owned[1, 8].longest > owned[4, 8].longest > 0
     assert owned[1, 8].mean > owned[4, 8].mean
     turns = {key[1:]: passed for key, passed in found.items() if key[0] == "turns"}
@@ -121,21 +121,21 @@ async def test_how_long_a_message_is_passed_over(cassandra_address: CassandraAdd
     assert turns[8, 8].longest < owned[1, 8].longest
 
 
-class Handled(NamedTuple):
-    """Of each message that was pushed, popped and deleted."""
+class MessageCosts(NamedTuple):
+    """Costs of each message that was pushed, popped and deleted."""
 
     statements: float
     conditional: float
     least: int
-    """Messages of the popper that got the fewest."""
+    """The messages of the popper that got the fewest."""
 
 
-async def _handle(processes: Sequence[PipesProcess], batch: int, **options: str) -> Handled:
+async def _handle(processes: Sequence[PipesProcess], batch: int, **options: str) -> MessageCosts:
     """Half of the processes push, the others pop in turn."""
     pushers, poppers = processes[: len(processes) // 2], processes[len(processes) // 2 :]
     for process in processes:
         process.option(PipeSize=str(PIPE_SIZE), **options)
-        process.q = replace(process.q, older_handles=True)  # as of tenants
+        process.q = replace(process.q, older_handles=True)  # as tenants' queues have it
     left, got = len(pushers) * BATCHES * BATCH, [0] * len(poppers)
     with recording() as sent:
         for _ in range(BATCHES):
@@ -151,7 +151,7 @@ async def _handle(processes: Sequence[PipesProcess], batch: int, **options: str)
                     assert await popper.delete(*taken) == [DONE] * len(taken)
                 got[place] += len(taken)
                 left -= len(taken)
-    return Handled(len(sent) / messages, len(conditional(sent)) / messages, min(got))
+    return MessageCosts(len(sent) / messages, len(conditional(sent)) / messages, min(got))
 
 
 @pytest.mark.extended

@@ -15,7 +15,7 @@ from tests.conformance.support import HIDE_MS, numbered
 from tests.integration.cqs.engines.pipes.support import PipesProcess, open_processes
 
 Step = Callable[[PipesProcess, PipesProcess], Awaitable[object]]
-"""Of a pusher, and of another process."""
+"""Clocks of a pusher, and of another process."""
 
 
 async def push_three(pusher: PipesProcess, other: PipesProcess) -> None:

@@ -1,0 +1,136 @@
+"""Processes that are told to stop while Cassandra takes statements and answers none: each ends by itself, step by step,
+before the last resort ends it."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from threading import Event, Thread
+from typing import Any
+from urllib.parse import urlsplit
+
+import boto3
+import pytest
+from botocore.config import Config
+from botocore.exceptions import BotoCoreError, ClientError
+
+from tests.acceptance.running import ANNOUNCEMENT
+from tests.acceptance.service import BIN, fetch
+from tests.cluster import HOST, Process, fresh_store
+from tests.ports import free_port
+from tests.tcp_proxy import TcpProxy
+from tests.waiting import wait_until
+
+SILENT = "cassandra.responses_stopped"
+"""The event of a process that has noticed that Cassandra answers nothing."""
+END_S = 120.0
+FOREVER_S = 60
+
+
+@contextmanager
+def _processes(directory: Path) -> Iterator[tuple[TcpProxy, TcpProxy, Process, Process]]:
+    """An API process and a worker, with Cassandra and Redis behind proxies."""
+    with fresh_store() as store:
+        host, _, port = store["CNS_CASSANDRA"].rpartition(":")
+        redis_port = urlsplit(store["CNS_REDIS"]).port
+        assert redis_port is not None
+        with TcpProxy(int(port)) as cassandra, TcpProxy(redis_port) as redis:
+            addresses = {"CNS_CASSANDRA": f"{host}:{cassandra.port}", "CNS_REDIS": redis.redis_url}
+            shared = {**store, **addresses, "CNS_AUTH": "off"}
+            api_port = free_port()
+            environment = {**shared, "CNS_HOST": HOST, "CNS_PORT": str(api_port), "CNS_DATA": str(directory / "api")}
+            api = Process("api", [str(BIN / "cns"), "api"], environment, directory / "api.said", api_port)
+            environment = {**shared, "CNS_DATA": str(directory / "worker")}
+            worker = Process("worker", [str(BIN / "cns"), "worker"], environment, directory / "worker.said")
+            try:
+                api.launch()
+                worker.launch()
+                api.wait_said(ANNOUNCEMENT)
+                wait_until(lambda: _is_ready(api), END_S, lambda: api.said() + worker.said())
+                yield cassandra, redis, api, worker
+            finally:
+                for process in (api, worker):
+                    if process.is_running():
+                        os.kill(process.pid, signal.SIGKILL)
+                        process.wait_end()
+
+
+def _client(api: Process, service: str) -> Any:
+    return boto3.client(
+        service,
+        endpoint_url=api.url,
+        region_name="us-east-1",
+        aws_access_key_id="000000000000",
+        aws_secret_access_key="any",
+        config=Config(retries={"total_max_attempts": 1}, read_timeout=FOREVER_S),
+    )
+
+
+class _Callers:
+    """Calls that are in progress for as long as their process answers."""
+
+    def __init__(self, api: Process) -> None:
+        self._api = api
+        self._end = Event()
+        sqs, sns = _client(api, "sqs"), _client(api, "sns")
+        standard = sqs.create_queue(QueueName="q")["QueueUrl"]
+        fifo = sqs.create_queue(QueueName="q.fifo", Attributes={"FifoQueue": "true"})["QueueUrl"]
+        topic = sns.create_topic(Name="t")["TopicArn"]
+        group = {"MessageGroupId": "g", "MessageDeduplicationId": "d"}
+        self._calls: list[Callable[[], object]] = [
+            lambda: sqs.send_message(QueueUrl=standard, MessageBody="m"),
+            lambda: sqs.receive_message(QueueUrl=standard, WaitTimeSeconds=20, VisibilityTimeout=30),
+            lambda: sqs.send_message(QueueUrl=fifo, MessageBody="m", **group),
+            lambda: sqs.receive_message(QueueUrl=fifo, WaitTimeSeconds=20, VisibilityTimeout=30),
+            lambda: sns.publish(TopicArn=topic, Message="m"),
+        ]
+        for call in self._calls:
+            call()
+        self._threads = [Thread(target=self._repeat, args=(call,)) for call in self._calls]
+
+    def __enter__(self) -> None:
+        for thread in self._threads:
+            thread.start()
+
+    def __exit__(self, *_: object) -> None:
+        self._end.set()
+        for thread in self._threads:
+            thread.join()
+
+    def _repeat(self, call: Callable[[], object]) -> None:
+        while not self._end.is_set() and self._api.is_running():
+            with suppress(ClientError, BotoCoreError):
+                call()
+
+
+def _is_ready(api: Process) -> bool:
+    try:
+        return fetch(f"{api.url}/ready")[0] == 200
+    except OSError:
+        return False
+
+
+def _exit_code(process: Process) -> int:
+    wait_until(lambda: not process.is_running(), END_S, process.said)
+    return process.wait_end()
+
+
+@pytest.mark.extended
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize(("noticed", "redis_hangs"), [(True, False), (False, False), (False, True)])
+def test_processes_end_while_cassandra_hangs(tmp_path: Path, *, noticed: bool, redis_hangs: bool) -> None:
+    with _processes(tmp_path) as (cassandra, redis, api, worker), _Callers(api):
+        cassandra.hold()
+        if redis_hangs:
+            redis.hold()
+        if noticed:
+            wait_until(lambda: SILENT in api.said() and SILENT in worker.said(), END_S, api.said)
+        for process in (api, worker):
+            process.begin_stop()
+        for process in (api, worker):
+            assert _exit_code(process) == 0, process.said()
+            assert "process.stop_timed_out" not in process.said()
+            assert "Traceback" not in process.said()

@@ -1,0 +1,48 @@
+"""Input that no client of this project sends: each is refused, and none is answered with 500."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+import httpx
+import pytest
+
+HALF_PAIR = "\\ud800"
+"""JSON's name of a character that no text can have."""
+
+
+@pytest.mark.parametrize("region", ["eu x", "x:y", "\0", "r" * 65])
+def test_what_no_signature_could_reach_is_not_made(http: httpx.Client, account: str, region: str) -> None:
+    """The ARN of such a queue would be another's, or the queue could never be deleted."""
+    made = http.post(f"/accounts/{account}/queues", params={"region": region}, json={"name": "q"})
+    assert (made.status_code, made.json()["code"]) == (400, "InvalidRequest")
+
+
+def test_an_empty_region_is_the_services_own(http: httpx.Client) -> None:
+    assert http.get("/caller", params={"region": ""}).json()["region"]
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/queues", f'{{"name": "q", "tags": {{"a": "{HALF_PAIR}"}}}}'),
+        ("/queues", f'{{"name": "{HALF_PAIR}"}}'),
+        ("/topics", f'{{"name": "t", "attributes": {{"DisplayName": "{HALF_PAIR}"}}}}'),
+        ("/permissions", f'{{"queue": "{HALF_PAIR}"}}'),
+    ],
+)
+def test_half_a_surrogate_pair_is_refused(http: httpx.Client, account: str, path: str, body: str) -> None:
+    refused = http.post(f"/accounts/{account}{path}", content=body, headers={"content-type": "application/json"})
+    assert refused.status_code == 400, refused.text
+
+
+def test_a_token_names_a_queue_that_can_be(http: httpx.Client, account: str) -> None:
+    body: dict[str, Any] = {"queue": "q" * 10_000}
+    assert http.post(f"/accounts/{account}/permissions", json=body).status_code == 400
+
+
+@pytest.mark.parametrize("credentials", [b"\xe9", base64.b64encode(b"\xf0"), b"="])
+def test_credentials_of_http_basic_that_are_none(nobody: httpx.Client, credentials: bytes) -> None:
+    refused = nobody.get("/caller", headers={b"authorization": b"Basic " + credentials})
+    assert refused.status_code == 401, refused.text

@@ -1,0 +1,121 @@
+"""Dead-letter queues that answer late: the leases of the jobs last until then, so nobody sends a second time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from cns.delivery import jobs
+from cns.delivery.jobs import EndpointJob
+from cns.endpoints.outcome import Cause, Delivered, Failed
+from cns.notification import Notification
+from cns.queue_port.contract import NewJob, Renewal
+from tests.integration.workers.embedded_context import channels_to
+from tests.integration.workers.test_lanes import TOPIC, Host, lane_host
+from workers.consumers import consumer, fifo_consumer, lane_consumer
+from workers.consumers.fifo_consumer import FifoConsumer
+
+TOOK, NO = Delivered(200, 5), Failed(Cause.STATUS, "HTTP 400", 5, status=400, permanent=True)
+NAMES = ("a", "b", "c")
+SOON_S = 0.02
+PATIENCE_S = 20.0
+LEASES = 3
+"""The times that the dead-letter queue takes, in leases."""
+
+
+class Renewed:
+    """Counts the settlements that renew leases."""
+
+    def __init__(self, host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._host = host
+        self._settle = host.port.settle
+        self._changed = asyncio.Event()
+        monkeypatch.setattr(host.port, "settle", self.settle)
+
+    async def settle(
+        self, queue: str, deletes: Sequence[str] = (), new_jobs: Sequence[NewJob] = (), renewals: Sequence[Renewal] = ()
+    ) -> list[bool]:
+        settled = await self._settle(queue, deletes, new_jobs, renewals)
+        if any(renewal.visible_in_ms for renewal in renewals):
+            self._changed.set()
+        return settled
+
+    async def outlast(self, lease_ms: int) -> None:
+        """Let LEASES leases pass, in steps that are shorter than one."""
+        for _ in range(2 * LEASES):
+            self._changed.clear()
+            async with asyncio.timeout(PATIENCE_S):
+                await self._changed.wait()
+            self._host.clock.advance(lease_ms // 2)
+
+
+@pytest.fixture
+async def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Host]:
+    monkeypatch.setattr(consumer, "RENEW_S", SOON_S)
+    monkeypatch.setattr(lane_consumer, "RENEW_S", SOON_S)
+    monkeypatch.setattr(fifo_consumer, "SETTLE_AFTER_S", SOON_S)
+    async with lane_host(tmp_path) as found:
+        found.endpoints.answers = {name: [NO] for name in NAMES}
+        found.endpoints.letters = [asyncio.get_running_loop().create_future() for _ in NAMES]
+        yield found
+
+
+async def test_the_targets_of_a_job(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    letters = list(host.endpoints.letters)
+    await host.publish("1", *[await host.subscribed(name, dead_letters=True) for name in NAMES])
+    await host.consumer(jobs.ENDPOINT_JOBS).step()
+    await Renewed(host, monkeypatch).outlast(consumer.LEASE_MS)
+    assert host.endpoints.letters == [], "they are sent side by side"
+    assert await host.port.receive(jobs.ENDPOINT_JOBS, 1, consumer.LEASE_MS, 0) == []
+    for letter in letters:
+        letter.set_result(TOOK)
+    await _until_empty(host, jobs.ENDPOINT_JOBS)
+    assert (sorted(host.endpoints.names()), host.endpoints.buried) == (list(NAMES), len(NAMES))
+
+
+async def test_the_jobs_of_a_lane(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    letters = list(host.endpoints.letters)
+    host.endpoints.answers["a"] = [NO] * len(NAMES)
+    arn = await host.subscribed("a", per_second=10, dead_letters=True)
+    for name in NAMES:
+        await host.publish(name, arn)
+    await host.consumer(jobs.ENDPOINT_JOBS).step()
+    renewed = Renewed(host, monkeypatch)
+    for letter in letters:
+        await renewed.outlast(lane_consumer.LEASE_MS)
+        assert await host.port.receive(jobs.LANES, 10, lane_consumer.LEASE_MS, 0) == []
+        letter.set_result(TOOK)
+    await _until_empty(host, jobs.LANES)
+    assert (host.endpoints.names(), host.endpoints.buried) == (["a"] * len(NAMES), len(NAMES))
+
+
+async def test_the_jobs_of_a_message_group(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    letters = list(host.endpoints.letters)
+    host.endpoints.answers["a"] = [NO] * len(NAMES)
+    arn = await host.subscribed("a", dead_letters=True)
+    await host.port.enqueue_in_order([_in_order(name, arn) for name in NAMES])
+    fifo = FifoConsumer(host.context, channels_to(host.endpoints))
+    await fifo.step()
+    renewed = Renewed(host, monkeypatch)
+    for letter in letters:
+        await renewed.outlast(fifo_consumer.LEASE_MS)
+        assert await host.port.receive(jobs.FIFO_ENDPOINT_JOBS, 10, fifo_consumer.LEASE_MS, 0) == []
+        letter.set_result(TOOK)
+    assert await fifo.drain(PATIENCE_S) == 0
+    assert await host.port.depth(jobs.FIFO_ENDPOINT_JOBS) == 0
+    assert (host.endpoints.names(), host.endpoints.buried) == (["a"] * len(NAMES), len(NAMES))
+
+
+def _in_order(text: str, arn: str) -> NewJob:
+    notification = Notification(id=text, topic_arn=TOPIC.arn, timestamp_ms=1, texts={"default": text})
+    body = jobs.encode(EndpointJob(text, TOPIC.arn, (arn,), notification, "1"))
+    return NewJob(jobs.FIFO_ENDPOINT_JOBS, text, body, f"{arn} g", dedup=text)
+
+
+async def _until_empty(host: Host, queue: str) -> None:
+    async with asyncio.timeout(PATIENCE_S):
+        while await host.port.depth(queue):
+            await asyncio.sleep(SOON_S)
