@@ -5,8 +5,9 @@ of one account.
 
 The data are written into the store before the service starts. Half of the messages are in one queue, half of the
 subscriptions are those of one topic, and each tenth queue has a dead-letter queue of its own. The times are those of a
-client with one connection: the median, and the slowest of all rounds. Events of an hour are written, too. A recent
-message is one of the newest 4 MiB of them, which most pages read; the oldest is the first of all.
+client with one connection: the median, and the slowest of all rounds; the CPU, mean of all, is that of the API process,
+whatever else the machine does. Events of an hour are written, too. A recent message is one of the newest 4 MiB of them,
+which most pages read; the oldest is the first of all.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from typing import TypeVar
 
 import httpx
 
+from bench.measure.processes import cpu_s
 from cns.subscriptions.subscription import Subscription, SubscriptionState
 from cns.topics.topic import Topic
 from cns_backend.backend import Backend
@@ -51,6 +53,7 @@ EVENTS_EACH = 3
 """Events of one message."""
 MESSAGE_BYTES = 100
 HOUR_MS = 3_600_000
+IDLE_S = 20.0
 RETENTION_MS = 4 * 86_400_000
 WRITTEN_S = 60.0
 LIMITS = SegmentLimits(segment_bytes_max=16 << 20, segment_age_s=3600, retention_s=86_400, bytes_max=1 << 30)
@@ -220,22 +223,34 @@ def _measure(service: Up, keys: dict[str, str], messages: dict[str, str], rounds
             f"/ui/topics/{LARGE}/subscriptions/{uuid.UUID(int=0)}",
         ),
     )
-    print("| page | median, ms | slowest, ms | KiB |\n|---|---|---|---|")
+    api = service.pids()["api"]
+    idle_before = _idle_share(api)
+    print("| page | median, ms | slowest, ms | CPU, ms | KiB |\n|---|---|---|---|---|")
     with httpx.Client(base_url=service.url, follow_redirects=True, timeout=120) as http:
         form = {"key_id": keys["AWS_ACCESS_KEY_ID"], "secret": keys["AWS_SECRET_ACCESS_KEY"], "region": REGION}
         http.post("/ui/sign-in", data=form).raise_for_status()
         for path in paths:
             took = []
+            used_s = cpu_s(api)
             for _ in range(rounds):
                 began = time.perf_counter()
                 answer = http.get(path).raise_for_status()
                 took.append((time.perf_counter() - began) * 1000)
+            used_ms = (cpu_s(api) - used_s) * 1000 / rounds
             *folders, last = path.split("/")
             name = "/".join([*folders, messages.get(last, last)])
             print(
-                f"| `{name}` | {statistics.median(took):.0f} | {max(took):.0f} | {len(answer.content) // 1024} |",
+                f"| `{name}` | {statistics.median(took):.0f} | {max(took):.0f} | {used_ms:.0f} |"
+                f" {len(answer.content) // 1024} |",
                 flush=True,
             )
+    print(f"CPU of the idle API process: {idle_before:.2%} before pages were opened, {_idle_share(api):.2%} after them")
+
+
+def _idle_share(pid: int) -> float:
+    used_s = cpu_s(pid)
+    time.sleep(IDLE_S)
+    return (cpu_s(pid) - used_s) / IDLE_S
 
 
 if __name__ == "__main__":

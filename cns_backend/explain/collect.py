@@ -38,7 +38,7 @@ SETTLED = frozenset(DeliveryStatus) - {
 }
 """No event that is yet to be written changes such a status."""
 QUIET_MS = 10_000
-"""The events of a message this old are taken as written if no queue has a job with it and the question is `quick`."""
+"""The events of a message this old are taken as written if no worker has a job with it and the question is `quick`."""
 EVENTS_WITH_TYPE = (DeliveryAttempted, DeliveryDelivered, DeliveryDeadLettered, NotificationDropped)
 
 
@@ -88,12 +88,12 @@ async def explain(backend: Backend, source: EventSource, question: Question) -> 
 
 def _is_settled(explanation: Explanation, in_queues: QueueSearch, question: Question) -> bool:
     """Whether events that are not written yet are not needed."""
-    if explanation.accepted is None or in_queues.found or in_queues.unreadable:
+    if explanation.accepted is None or in_queues.unreadable:
         return False
     if question.quick and explanation.asked_ms - explanation.began_ms >= QUIET_MS:
-        return True
+        return not any(job.location.under_way for job in in_queues.found)
     is_complete = bool(explanation.totals) or not explanation.accepted.jobs
-    return is_complete and SETTLED.issuperset(explanation.totals)
+    return is_complete and not in_queues.found and SETTLED.issuperset(explanation.totals)
 
 
 async def _explain(

@@ -170,7 +170,7 @@ class _Search:
         origin, event = read
         if isinstance(event, NotificationEvent) and event.message_id == self._message_id:
             self._events.append(FoundEvent(segment.process, origin.boot, origin.sequence, event))
-            if isinstance(event, PublishAccepted):
+            if isinstance(event, PublishAccepted) and not event.replayed:  # a bulk replay accepts it once more
                 self.accepted_ms = event.at_ms
 
     def result(self, *, complete: bool) -> SearchResult:

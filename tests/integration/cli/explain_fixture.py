@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import Any
 
+import pytest
 from msgspec.structs import replace
 
 from cns.delivery import jobs
@@ -18,6 +21,7 @@ from cns.queue_port.inline import InlineQueuePort
 from cns.subscriptions.subscription import Subscription, SubscriptionState
 from cns.topics.topic import Topic
 from cns_backend.backend import Backend
+from cns_backend.explain import collect
 from cns_backend.explain.collect import Question, explain
 from cns_backend.explain.gaps import EventSource
 from cns_backend.explain.model import DeliveryHistory, Explanation
@@ -31,6 +35,7 @@ from cns_common.events.schema import (
     NotificationDropped,
     PublishAccepted,
 )
+from cns_common.events.search import SearchResult, search_back_to_publish, search_segments
 from cns_common.events.segment import SegmentLimits
 from cns_common.events.writer import SegmentWriter
 from tests.integration.workers.embedded_context import no_queue
@@ -170,3 +175,21 @@ def endpoint_job(*arns: str, inline: Notification | None = None) -> EndpointJob:
 def only_history(explanation: Explanation) -> DeliveryHistory:
     (history,) = explanation.histories
     return history
+
+
+def count_searches(
+    fixture: ExplainFixture, monkeypatch: pytest.MonkeyPatch, late: tuple[Event, ...] = ()
+) -> list[SearchResult]:
+    """The results of the searches from now on. After the first one, the late events are written."""
+    found: list[SearchResult] = []
+
+    def counted(search: Callable[..., SearchResult], *words: Any) -> SearchResult:
+        found.append(search(*words))
+        if len(found) == 1:
+            fixture.write_events(*late)
+        return found[-1]
+
+    for search in (search_segments, search_back_to_publish):
+        monkeypatch.setattr(collect, search.__name__, partial(counted, search))
+    monkeypatch.setattr(collect, "FLUSH_INTERVAL_S", 0.0)
+    return found

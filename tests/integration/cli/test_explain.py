@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
-from functools import partial
+from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -15,12 +13,10 @@ from cns.delivery import jobs
 from cns.delivery.jobs import ConfirmationJob, DirectJob
 from cns.notification import Attributes
 from cns.subscriptions.subscription import SubscriptionState
-from cns_backend.explain import collect
 from cns_backend.explain.collect import Question, explain
 from cns_backend.explain.model import DeliveryStatus
 from cns_cli.explain.render import HISTORIES_SHOWN_MAX, render
 from cns_common.events.schema import DeliveryDeadLettered, DeliveryDelivered, Event, PublishAccepted
-from cns_common.events.search import SearchResult, search_back_to_publish, search_segments
 from tests.integration.cli.explain_fixture import (
     ACCOUNT,
     ID,
@@ -29,6 +25,7 @@ from tests.integration.cli.explain_fixture import (
     ExplainFixture,
     accepted,
     attempted,
+    count_searches,
     delivered,
     dropped,
     endpoint_job,
@@ -281,23 +278,25 @@ async def test_events_are_awaited_where_they_matter(
     quick: bool,
     searches: int,
 ) -> None:
-    """Not where the written ones say how it ended, nor for a page about an old message that is in no queue."""
-    found: list[SearchResult] = []
-
-    def counted(search: Callable[..., SearchResult], *words: Any) -> SearchResult:
-        found.append(search(*words))
-        if len(found) == 1:
-            fixture.write_events(*late)
-        return found[-1]
-
-    for search in (search_segments, search_back_to_publish):
-        monkeypatch.setattr(collect, search.__name__, partial(counted, search))
-    monkeypatch.setattr(collect, "FLUSH_INTERVAL_S", 0.0)
+    """Not where the written ones say how it ended, nor for a page about an old message that no worker has."""
+    found = count_searches(fixture, monkeypatch, late)
     assert await fixture.subscribe(2) == SECOND
     fixture.write_events(*early)
     history = only_history(await fixture.explain(quick=quick))
     is_delivered = any(isinstance(event, DeliveryDelivered) for event in (*early, *late))
     assert (history.status is DeliveryStatus.DELIVERED, len(found)) == (is_delivered, searches)
+
+
+@pytest.mark.parametrize("quick, searches", [(True, 1), (False, 2)])
+async def test_a_page_waits_for_no_event_of_a_message_that_waits(
+    fixture: ExplainFixture, monkeypatch: pytest.MonkeyPatch, quick: bool, searches: int
+) -> None:
+    found = count_searches(fixture, monkeypatch)
+    arn = await fixture.subscribe(1)
+    await fixture.put(jobs.LANES, endpoint_job(arn), delay_ms=60_000)
+    fixture.write_events(accepted(), attempted(arn))
+    history = only_history(await fixture.explain(quick=quick))
+    assert (history.status, len(found)) == (DeliveryStatus.WAITING, searches)
 
 
 # -- what is unknown ---------------------------------------------------------------------------------------------------

@@ -205,9 +205,16 @@ def test_of_many_subscriptions_the_first_are_read(tmp_path: Path) -> None:
 # -- back to the publish -----------------------------------------------------------------------------------------------
 
 
-def accepted(message_id: str, at_ms: int) -> PublishAccepted:
+def accepted(message_id: str, at_ms: int, *, replayed: bool = False) -> PublishAccepted:
     return PublishAccepted(
-        at_ms=at_ms, message_id=message_id, topic="t", account="a", size_bytes=1, has_subject=False, jobs=1
+        at_ms=at_ms,
+        message_id=message_id,
+        topic="t",
+        account="a",
+        size_bytes=1,
+        has_subject=False,
+        jobs=1,
+        replayed=replayed,
     )
 
 
@@ -227,7 +234,7 @@ def test_a_page_reads_back_to_the_publish(tmp_path: Path) -> None:
         written(tmp_path, "c", 1 + n, [event(OURS, published_ms - EARLY_MS - 10 + n)])
     written(tmp_path, "d", 1, [event(OURS, published_ms - 2)])
     written(tmp_path, "e", 1, [event(THEIRS, AT_MS), accepted(OURS, published_ms), event(THEIRS, published_ms + 9)])
-    written(tmp_path, "f", 1, [event(OURS, published_ms + 2_000)])
+    written(tmp_path, "f", 1, [accepted(OURS, published_ms + 2_000, replayed=True)])
     written(tmp_path, "f", 2, [event(OURS, published_ms + 2 * HOUR_MS)], AT_MS + 2 * HOUR_MS)
 
     found = search_back_to_publish([tmp_path], OURS)
