@@ -253,6 +253,24 @@ class Drill:
 
         wait_until(lambda: left() == ["0", "0"], NOTICE_S, lambda: str(left()))
 
+    def move_in_order(self, ring: Ring) -> None:
+        """A worker of the first site is killed while both answer: the second one, just repaired, may lack its last
+        writes."""
+        repair = ("repair", "-full", self.first.environment["CNS_CASSANDRA_KEYSPACE"])
+        wait_until(lambda: "grows" not in _lacking(self.first, "dc2"), NOTICE_S, self.first.api.said)
+        ring.nodetool(2, *repair)
+        self.first.kill_worker()
+        refused = self.first.run("site", "activate", "dc2", check=False)
+        assert refused.returncode == 1
+        assert "site dc2 may lack what was accepted" in refused.stderr
+        wait_until(lambda: not self.first.stands_by(), NOTICE_S, self.first.api.said)
+        wait_until(lambda: "to be repaired" in _lacking(self.first, "dc2"), NOTICE_S, self.first.api.said)
+        ring.nodetool(2, *repair)
+        self.first.run("site", "activate", "dc2")
+        self.second.wait_ready()
+        assert not _lacking(self.second, "dc2")
+        wait_until(self.first.stands_by, NOTICE_S, self.first.api.said)
+
     def account_others(self) -> None:
         assert _drain_ordered(self.sqs, self.fifo, len(self.ordered)) == self.ordered
         delivered = _drain(self.sqs, self.inbox, set(self.published))
@@ -278,6 +296,7 @@ def test_a_site_is_lost_and_returns(tmp_path: Path, ring: Ring) -> None:
         drill.account()
         drill.account_handles()
         drill.account_others()
+        drill.move_in_order(ring)
 
 
 def _drain_ordered(sqs: Any, url: str, count: int) -> list[str]:

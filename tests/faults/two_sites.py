@@ -62,6 +62,10 @@ class RunningSite:
                 os.kill(process.pid, signal.SIGKILL)
                 process.wait_end()
 
+    def kill_worker(self) -> None:
+        os.kill(self.worker.pid, signal.SIGKILL)
+        self.worker.wait_end()
+
     def signal_api(self, number: signal.Signals) -> None:
         os.kill(self.api.pid, number)
 

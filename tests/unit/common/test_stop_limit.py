@@ -24,6 +24,13 @@ def test_a_process_that_hangs_ends() -> None:
     assert "process.stop_timed_out" in done.stdout
 
 
+def test_a_process_whose_log_is_not_read_ends() -> None:
+    code = "import os; os.set_blocking(1, True)\nwhile os.write(1, bytes(65_536)) == 65_536: pass"
+    fill = f"import threading\nthreading.Thread(target=exec, args=({code!r},)).start()"
+    with subprocess.Popen([sys.executable, "-c", fill + HANGS], stdout=subprocess.PIPE) as process:
+        assert process.wait(PATIENCE_S) == 0
+
+
 def test_a_process_that_ends_in_time_is_left_alone() -> None:
     code = "from cns_common.process.stop_limit import end_within; end_within(3_600); raise SystemExit(3)"
     assert subprocess.run([sys.executable, "-c", code], timeout=PATIENCE_S, check=False).returncode == 3

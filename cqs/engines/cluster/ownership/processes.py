@@ -123,6 +123,7 @@ class LiveProcesses:
             log.warning("process.lease_expired", node=self.node, seconds=since_ms // 1000)
             self.node = f"{self._base}.{self._lives}"
             self._read_soon = True
+            self._renewed_ms = None  # a life that has not begun does not end
         await self._cassandra.run(schema.RENEW, self.node, TTL_S)
         self._renewed_ms, self._renewed_real_ms = begun_ms, begun_real_ms
         self._announce(self.node, True)
