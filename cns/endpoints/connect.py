@@ -11,6 +11,8 @@ from aiohappyeyeballs import AddrInfoType, start_connection
 from cns.endpoints.address_guard import AddressGuard, AddressRefused
 
 DNS_CACHE_S = 10.0
+CONNECTION_AGE_S_MAX = 60.0
+"""A connection that was opened longer ago is used no more: its name may stand for another server by now."""
 NAMES_CACHED_MAX = 1_000
 HAPPY_EYEBALLS_DELAY_S = 0.25
 """Delay before the next address is tried in parallel (RFC 8305)."""

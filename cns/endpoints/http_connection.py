@@ -77,6 +77,7 @@ class HttpConnection(asyncio.Protocol):
         "_timer",
         "_transport",
         "idle_since_s",
+        "opened_s",
         "origin",
         "usable",
     )
@@ -86,6 +87,7 @@ class HttpConnection(asyncio.Protocol):
         self.usable = False
         """Whether another request may be posted."""
         self.idle_since_s = 0.0
+        self.opened_s = 0.0
         self._loop = asyncio.get_running_loop()
         self._parser: httptools.HttpResponseParser | None = httptools.HttpResponseParser(self)
         self._parser.set_dangerous_leniencies(

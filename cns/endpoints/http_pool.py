@@ -7,7 +7,7 @@ import ssl
 import time
 
 from cns.endpoints.address_guard import AddressGuard
-from cns.endpoints.connect import NameResolver, connect_to_allowed
+from cns.endpoints.connect import CONNECTION_AGE_S_MAX, NameResolver, connect_to_allowed
 from cns.endpoints.http_connection import HttpConnection
 from cns.endpoints.http_url import Origin
 
@@ -46,14 +46,19 @@ class HttpConnectionPool:
                 ssl=self._verify if origin.tls else None,
                 server_hostname=origin.host.rstrip(".") if origin.tls else None,
             )
+        connection.opened_s = time.monotonic()
         return connection
 
     def give_back(self, connection: HttpConnection) -> None:
-        """Keep the connection after a request when another may be posted, else abort it."""
+        """Keep the connection after a request when another may be posted, else end it."""
         if not connection.usable:
             connection.abort()
             return
-        connection.idle_since_s = time.monotonic()
+        now_s = time.monotonic()
+        if now_s - connection.opened_s > CONNECTION_AGE_S_MAX:
+            connection.close()
+            return
+        connection.idle_since_s = now_s
         self._idle[connection] = None
         self._by_origin.setdefault(connection.origin, []).append(connection)
         if len(self._idle) > IDLE_CONNECTIONS_MAX:

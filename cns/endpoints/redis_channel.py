@@ -12,7 +12,7 @@ from urllib.parse import unquote, urlsplit
 import msgspec
 
 from cns.endpoints.address_guard import AddressGuard, AddressRefused
-from cns.endpoints.connect import NameResolver, connect_to_allowed
+from cns.endpoints.connect import CONNECTION_AGE_S_MAX, NameResolver, connect_to_allowed
 from cns.endpoints.outcome import Cause, Delivered, Failed, Outcome
 from cns.subscriptions.endpoint_syntax import redis_channel
 
@@ -98,7 +98,8 @@ class RedisSender:
         return None
 
     async def _keep(self, server: str, connection: RedisConnection) -> None:
-        usable = await connection.is_usable()
+        is_young = time.monotonic() - connection.opened_s <= CONNECTION_AGE_S_MAX
+        usable = is_young and await connection.is_usable()
         idle = self._idle.setdefault(server, [])
         if usable and len(idle) < IDLE_CONNECTIONS_MAX:
             idle.append(connection)
@@ -116,7 +117,9 @@ class RedisSender:
         tls = self._verify if parts.scheme.lower() == "rediss" else None
         connected = await connect_to_allowed(self._guard, await self._resolver.find(host, parts.port or PORT))
         password = None if parts.password is None else unquote(parts.password)
-        return await open_connection(connected, tls, host, unquote(parts.username or ""), password)
+        connection = await open_connection(connected, tls, host, unquote(parts.username or ""), password)
+        connection.opened_s = time.monotonic()
+        return connection
 
 
 def _server(url: str) -> str:

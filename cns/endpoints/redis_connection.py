@@ -41,6 +41,7 @@ class RedisConnection(AbstractConnection):
             socket_timeout=None,  # the sender's timeout covers the whole attempt
             socket_connect_timeout=None,
         )
+        self.opened_s = 0.0
         self._replies = replies
         self._stream_writer = writer
 

@@ -77,8 +77,8 @@ class Consumer:
         topic = group_of(received.job)
         turn = self._order.turn(topic)  # before the first await: tasks begin in the order of their jobs
         try:
+            attempts = JobAttempts(received, self._context, self._channels)
             if not await self._context.quarantine.intercept(self._queue, received.leased, topic):
-                attempts = JobAttempts(received, self._context, self._channels)
                 running = self._running
                 await JobDelivery(attempts, self._admission, self._outcomes, self._settlement, turn, running).run()
         finally:
@@ -119,6 +119,9 @@ class JobDelivery:
             self._remaining = dict.fromkeys([target.arn for target in targets])
             self._unanswered = len(targets)
             await self._turn.wait()
+            if self._attempts.age_ms() >= LEASE_MS:  # the process stood still: another worker may have the job
+                self._settlement.count_lost_lease()
+                return
             ended = self._attempts.received.ended
             for target in () if ended else targets:
                 self._start(target)

@@ -33,7 +33,7 @@ class Consumers:
         self._first = Consumer(jobs.ENDPOINT_JOBS, context, build_channels(delivery, channels), self._admission)
         self._again = Consumer(jobs.REDELIVERY, context, build_channels(redelivery, channels), self._admission)
         self._lanes = LaneConsumer(context, build_channels(redelivery, channels), self._admission)
-        self._fifo = FifoConsumer(context, build_channels(delivery, channels))
+        self._fifo = FifoConsumer(context, build_channels(delivery, channels), self._admission)
 
     def steps(self) -> dict[str, Step]:
         """The step of each loop, by its name."""

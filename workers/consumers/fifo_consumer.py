@@ -3,6 +3,7 @@
 A receive brings batches: the jobs of one subscription and message group, in their order. Batches run side by side, the
 jobs of a batch one after another. A job that fails stays in the queue, hidden until its next attempt, which holds up
 its group and nothing else. The jobs behind it are given back. Groups of paused subscriptions: see `PausedGroups`.
+Queues of other services have the limits of all endpoints.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import TypeVar
 from cns.delivery import jobs
 from cns.delivery.jobs import Redelivery
 from cns.delivery.target import Target
-from cns.endpoints.outcome import Failed
+from cns.endpoints.outcome import Failed, Outcome
 from cns.queue_port.contract import Renewal
 from cns_common.errors import CnsError
 from cns_common.metrics.model import Sample
@@ -28,6 +29,8 @@ from workers.consumers.outcome_handler import HELD_TOO_LONG, OutcomeHandler
 from workers.consumers.paused_groups import PausedGroups
 from workers.consumers.running_jobs import RunningJobs
 from workers.delivery.channels import Channels
+from workers.delivery.traffic.admission import AdmissionController
+from workers.delivery.traffic.sends import Deferral
 from workers.jobs.receiver import JobReceiver, ReceivedJob
 from workers.jobs.settlement import JobOutcome, JobSettlement, SettlementKillPoints
 
@@ -42,9 +45,10 @@ Result = TypeVar("Result")
 
 
 class FifoConsumer:
-    def __init__(self, context: DeliveryContext, channels: Channels) -> None:
+    def __init__(self, context: DeliveryContext, channels: Channels, admission: AdmissionController) -> None:
         self._context = context
         self._channels = channels
+        self._admission = admission
         self._receiver = JobReceiver(context.port, context.quarantine, context.clock, in_order=True)
         self._outcomes = OutcomeHandler(context, channels)
         self._settlement = JobSettlement(QUEUE, context.port, context.references, context.stats, KILL_POINTS)
@@ -76,8 +80,15 @@ class FifoConsumer:
                 return
             batch = await self._paused.write_off_leases(batch, target, LEASE_MS)
         attempts = [JobAttempts(received, self._context, self._channels) for received in batch]
-        intercept = partial(self._intercept, target)
-        await FifoBatch(attempts, self._context, self._outcomes, self._settlement, self._paused, intercept).run()
+        await FifoBatch(
+            attempts,
+            self._context,
+            self._admission,
+            self._outcomes,
+            self._settlement,
+            self._paused,
+            partial(self._intercept, target),
+        ).run()
 
     async def _intercept(self, target: Target | None, job: JobAttempts) -> bool:
         """Quarantine the job if it was leased too often, which it may be while it is held."""
@@ -95,6 +106,7 @@ class FifoBatch:
         self,
         batch: Sequence[JobAttempts],
         context: DeliveryContext,
+        admission: AdmissionController,
         outcomes: OutcomeHandler,
         settlement: JobSettlement,
         paused: PausedGroups,
@@ -104,6 +116,7 @@ class FifoBatch:
         self._left = list(batch)
         self._intercept = intercept
         self._clock = context.clock
+        self._admission = admission
         self._outcomes = outcomes
         self._settlement = settlement
         self._paused = paused
@@ -147,11 +160,21 @@ class FifoBatch:
             return await self._ended(self._outcomes.give_up(job, target, job.received.ended))
         if job.is_held(target):
             return await self._ended(self._outcomes.give_up(job, target, HELD_TOO_LONG))
-        outcome = await self._ended(job.start_now(target))
-        job.events.report_attempt(target, outcome)
+        attempt: asyncio.Future[Outcome | Deferral] | asyncio.Future[Outcome] = job.start(target, self._admission)
+        outcome = await self._ended(attempt)
+        job.report(target, attempt)
+        if isinstance(outcome, Deferral):
+            return await self._deferred(job, target)
         if isinstance(outcome, Failed):
             return await self._ended(self._outcomes.handle(job, target, outcome))
         return await self._outcomes.handle(job, target, outcome)
+
+    async def _deferred(self, job: JobAttempts, target: Target) -> NextAttempt | None:
+        """The queue, which is of another service, has no room: its groups wait, hidden, and leave the others theirs."""
+        if job.is_late(target, self._clock.now_ms()):
+            return await self._ended(self._outcomes.give_up(job, target, "deadline_while_open"))
+        pause_s = self._admission.pause_s(job.traffic_key(target))
+        return NextAttempt(job.received.failures, int(pause_s * 1000), job.first_attempt_ms(target))
 
     async def _ended(self, work: Awaitable[Result]) -> Result:
         """Wait for an attempt or a dead letter."""

@@ -62,6 +62,10 @@ class JobAttempts:
         job = self.received.job
         return job.notification_id if isinstance(job, EndpointJob) and job.inline is None else ""
 
+    def age_ms(self) -> int:
+        """The time since the job was received."""
+        return self._context.clock.now_ms() - self._received_ms
+
     async def load(self) -> list[Target]:
         """Read the notification and the targets. Targets that are gone are counted as drops."""
         targets = await self._load()

@@ -37,9 +37,15 @@ class Producer:
         """Handle one page of each of up to ten publish jobs.
 
         The first failure is raised after all of them were tried, so that one job's failure costs no other its lease.
+        Where the store is slow, jobs are left over whose lease has ended: another producer may have them.
         """
         failures: list[Exception] = []
-        for leased, job in await self._receiver.publish_jobs(QUEUE, JOBS_A_STEP, LEASE_MS, WAIT_S):
+        received = await self._receiver.publish_jobs(QUEUE, JOBS_A_STEP, LEASE_MS, WAIT_S)
+        leased_until_ms = self._context.clock.now_ms() + LEASE_MS
+        for leased, job in received:
+            if self._context.clock.now_ms() >= leased_until_ms:
+                self._context.stats.count_lost_lease(QUEUE)
+                continue
             # a task for each job: the quarantine watches how it ends
             (failure,) = await asyncio.gather(self._run(leased, job), return_exceptions=True)
             if isinstance(failure, Exception):

@@ -78,6 +78,9 @@ class JobSettlement:
         kill_point(self._kill_points.settled if done else self._kill_points.continued)
         for outcome, is_leased in zip(done, still_leased, strict=True):
             if not is_leased:  # the lease had run out, so the job's work may be done twice
-                self._stats.count_lost_lease(self._queue)
+                self.count_lost_lease()
             elif outcome.notification_id:
                 await self._references.release(outcome.notification_id)
+
+    def count_lost_lease(self) -> None:
+        self._stats.count_lost_lease(self._queue)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import socket
 import ssl
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -190,6 +192,39 @@ async def test_a_dns_answer_expires(monkeypatch: pytest.MonkeyPatch) -> None:
             await http_sender.send(request_by_name(endpoint.url))
     await http_sender.close()
     assert resolver.lookups == 2
+
+
+async def test_a_busy_connection_follows_its_name_to_another_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The old server still answers, and no connection to it is ever idle."""
+    monkeypatch.setattr(connect, "DNS_CACHE_S", 0.0)
+    asked, served, now_s = list[str](), list[asyncio.Task[None] | None](), 1_000.0
+    monkeypatch.setattr(http_pool, "time", SimpleNamespace(monotonic=lambda: now_s))
+    http_sender = sender()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        served.append(asyncio.current_task())
+        connection = ServerConnection(reader, writer, 0, [])
+        with contextlib.suppress(asyncio.IncompleteReadError):
+            while await connection.request():
+                asked.append(writer.get_extra_info("sockname")[0])
+                await connection.answer(OK)
+        writer.close()
+        await writer.wait_closed()
+
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as old:
+        port = old.sockets[0].getsockname()[1]
+        async with await asyncio.start_server(serve, "127.0.0.2", port):
+            request = request_by_name(f"http://127.0.0.1:{port}")
+            FakeResolver(monkeypatch, ["127.0.0.1"])
+            await http_sender.send(request)
+            FakeResolver(monkeypatch, ["127.0.0.2"])
+            for _ in range(8):
+                now_s += http_pool.KEEP_ALIVE_S / 2
+                assert isinstance(await http_sender.send(request), Delivered)
+            await http_sender.close()
+            await asyncio.gather(*filter(None, served))
+    assert asked[0] == "127.0.0.1" and asked[-1] == "127.0.0.2"
+    assert asked == sorted(asked), "and stays there"
 
 
 async def test_a_failed_dns_lookup_is_not_cached(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,11 +7,13 @@ import ssl
 from collections.abc import AsyncIterator, Iterator
 from contextlib import closing, suppress
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import redis
 import redis.asyncio
 
+from cns.endpoints import connect, redis_channel
 from cns.endpoints.address_guard import AddressGuard
 from cns.endpoints.outcome import Cause, Delivered, Failed, Outcome
 from cns.endpoints.redis_channel import IDLE_CONNECTIONS_MAX, RedisRequest, RedisSender
@@ -80,6 +82,22 @@ async def test_sends_share_connections(server: OwnRedis, sender: RedisSender) ->
             await sender.send(RedisRequest(url(server), b"x"))
         opened = client.info("stats")["total_connections_received"] - before
     assert 0 < opened <= 3 * IDLE_CONNECTIONS_MAX
+
+
+async def test_a_busy_connection_is_replaced_in_time(
+    server: OwnRedis, sender: RedisSender, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a fail-over the name stands for another server, and publishes to the old one reach nobody."""
+    now_s = 1_000.0
+    monkeypatch.setattr(redis_channel, "time", SimpleNamespace(monotonic=lambda: now_s))
+    with redis.Redis(port=server.port, password="se:cret") as client:
+        before = client.info("stats")["total_connections_received"]
+        for _ in range(3):
+            assert isinstance(await sender.send(RedisRequest(url(server), b"x")), Delivered)
+            now_s += connect.CONNECTION_AGE_S_MAX * 0.6
+        assert isinstance(await sender.send(RedisRequest(url(server), b"x")), Delivered)
+        opened = client.info("stats")["total_connections_received"] - before
+    assert opened == 2
 
 
 @pytest.mark.parametrize(

@@ -30,6 +30,7 @@ from cns_common.events.schema import (
 from tests.integration.workers.drop_fixture import ACCOUNT, FIFO, TOPIC, DropFixture, NoReplays, message
 from workers.consumers.fifo_consumer import FifoConsumer
 from workers.delivery.channels import Channels
+from workers.delivery.traffic.admission import AdmissionController
 from workers.fanout.fifo_producer import FifoProducer
 
 PAID = '{"kind":["paid"]}'
@@ -124,7 +125,7 @@ async def fifo_endpoint_job_without_its_notification(fixture: DropFixture) -> No
 
 async def deliver_in_order(fixture: DropFixture, job: EndpointJob) -> None:
     await fixture.put(jobs.FIFO_ENDPOINT_JOBS, job)
-    consumer = FifoConsumer(fixture.context, cast(Channels, None))
+    consumer = FifoConsumer(fixture.context, cast(Channels, None), cast(AdmissionController, None))
     await consumer.step()
     await consumer.drain(5.0)
 

@@ -28,6 +28,8 @@ from workers.consumers.delivery_context import DeliveryContext
 from workers.consumers.fifo_consumer import JOBS_A_RECEIVE, LEASE_MS, FifoConsumer
 from workers.consumers.job_attempts import HELD_MS_MAX
 from workers.consumers.paused_groups import RECHECK_MS_MAX, RECHECK_MS_MIN
+from workers.delivery.traffic.admission import AdmissionController
+from workers.delivery.traffic.endpoint_state import EndpointLimits
 from workers.jobs.quarantine import LEASES_MAX
 from workers.stats import Stats
 
@@ -47,6 +49,9 @@ class ScriptedEndpoints:
     answers: dict[str, list[Outcome]] = field(default_factory=dict)  # by endpoint; further sends are delivered
     got: list[tuple[str, str]] = field(default_factory=list)  # endpoint and text of each delivered message
     asked: list[tuple[str, str]] = field(default_factory=list)
+
+    def traffic_key(self, target: Target) -> str:
+        return ""
 
     def deliver(self, target: Target, notification: Notification) -> asyncio.Future[Outcome]:
         future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
@@ -100,7 +105,8 @@ class Host:
     subscriptions: EmbeddedSubscriptionStore
 
     def consumer(self) -> FifoConsumer:
-        return FifoConsumer(self.context, channels_to(self.endpoints))
+        admission = AdmissionController(EndpointLimits(), self.clock)
+        return FifoConsumer(self.context, channels_to(self.endpoints), admission)
 
     async def subscribed(self, name: str) -> str:
         subscription = Subscription(

@@ -97,7 +97,7 @@ async def test_the_jobs_of_a_message_group(host: Host, monkeypatch: pytest.Monke
     host.endpoints.answers["a"] = [NO] * len(NAMES)
     arn = await host.subscribed("a", dead_letters=True)
     await host.port.enqueue_in_order([_in_order(name, arn) for name in NAMES])
-    fifo = FifoConsumer(host.context, channels_to(host.endpoints))
+    fifo = FifoConsumer(host.context, channels_to(host.endpoints), host.admission)
     await fifo.step()
     renewed = Renewed(host, monkeypatch)
     for letter in letters:

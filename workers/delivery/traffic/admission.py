@@ -133,6 +133,13 @@ class AdmissionController:
             return BLOCKED_S
         return endpoint.next_try_s(now_s) - now_s
 
+    def pause_s(self, key: str) -> float:
+        """Seconds after which a send that was deferred may be asked for again: soon, if the endpoint is only busy."""
+        endpoint = self._endpoint(key, self._now_s())
+        if endpoint.breaker.is_open or endpoint.overdue or endpoint.has_hung:
+            return max(self.wait_s(key), WAIT_MAX_S)
+        return WAIT_MAX_S
+
     def await_room(self, key: str) -> float:
         """Have `on_room` called when the endpoint has room, or its next try is known. Returns `wait_s`."""
         self._endpoint(key, self._now_s()).is_awaited = True
