@@ -44,7 +44,7 @@ class AccountRemoval:
     async def step(self, account: str) -> RemovalStep:
         """Delete up to `STEP_ITEMS` of each kind, and the account once nothing is left. Raises RequestError for an
         account that does not exist, or the service's own."""
-        await self._revoke_root_key(account)
+        await self._revoke_root(account)
         users = await self._delete_users(account)
         step = RemovalStep(
             complete=False,
@@ -59,12 +59,17 @@ class AccountRemoval:
         await self._backend.accounts.delete(account)
         return RemovalStep(complete=True)
 
-    async def _revoke_root_key(self, account: str) -> None:
+    async def _revoke_root(self, account: str) -> None:
+        """End the root's key and, with its password, its sessions in the pages."""
         if account == INTERNAL_ACCOUNT:
             raise RequestError("ValidationError", "the service's own account cannot be deleted")
-        if all(one.account != account for one in await self._backend.accounts.accounts()):
+        accounts, now_ms = self._backend.accounts, self._backend.clock.now_ms()
+        found = next((one for one in await accounts.accounts() if one.account == account), None)
+        if found is None:
             raise no_such_account(account)
-        await self._backend.accounts.rotate(account, self._backend.clock.now_ms())  # the new key is not returned
+        if found.has_password:
+            await accounts.set_password(account, "", now_ms)
+        await accounts.rotate(account, now_ms)  # the new key is not returned
 
     async def _delete_users(self, account: str) -> int:
         names = [user.name for user in await self._backend.accounts.users(account)][:STEP_ITEMS]

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from cns_common.aws.call import WhenGone
 from cns_common.clock import Clock
-from cns_common.errors import RequestError
+from cns_common.errors import OutcomeUnknown, RequestError, StoreUnavailable
 from cqs.engines.contract import Message, ReceiveResult
 from cqs.engines.long_poll import poll
 from cqs.messages.counters import QueueCounters
@@ -101,12 +101,17 @@ class MessageReceiver:
         # its first receive.
         only_once = not visibility_ms or bool(attempt_id)
         for _ in range(SPENT_ROUNDS_MAX):
-            await self._dead_letters.move(view, target, received.spent, now_ms)
-            missing = want - len(messages)
-            if not missing or (messages and only_once):
-                break
-            now_ms = self._clock.now_ms()  # the move took time, which must not shorten the visibility timeout
-            received = await view.engine.receive(ref, missing, now_ms + visibility_ms, now_ms, attempt_id)
+            try:
+                await self._dead_letters.move(view, target, received.spent, now_ms)
+                missing = want - len(messages)
+                if not missing or (messages and only_once):
+                    break
+                now_ms = self._clock.now_ms()  # the move took time, which must not shorten the visibility timeout
+                received = await view.engine.receive(ref, missing, now_ms + visibility_ms, now_ms, attempt_id)
+            except (StoreUnavailable, OutcomeUnknown):
+                if not messages:
+                    raise
+                break  # those are leased, and an error would cost each a receive; what is spent is tried again later
             received_at_ms = received_at_ms if messages else received.received_at_ms or now_ms
             messages += received.messages
             if not received.spent:

@@ -191,7 +191,7 @@ class EmbeddedAccountStore(UserStore, OwnerStore):
             connection.execute("DELETE FROM access_keys WHERE account = ?", (account,))
             connection.execute(_INSERT_KEY, self._row(key))
 
-        await self._database.write(replace)
+        await self._database.write(replace, grows=False)  # a key can be revoked on a full disk
         self._announce(account)
         return key
 
@@ -201,7 +201,7 @@ class EmbeddedAccountStore(UserStore, OwnerStore):
                 connection.execute(f"DELETE FROM {table} WHERE account = ?", (account,))
 
         if account != INTERNAL_ACCOUNT:
-            await self._database.write(delete)
+            await self._database.write(delete, grows=False)
             self._announce(account)
 
     async def keys(self) -> list[AccessKey]:
@@ -264,15 +264,16 @@ class EmbeddedAccountStore(UserStore, OwnerStore):
     async def _replace_user(self, version: str, record: UserRecord, *, delete: bool) -> bool:
         key = (record.account, stored_name(record.name), version)
         if delete:
-            return await self._write_row(_DELETE_USER, key)
-        return await self._write_row(_REPLACE_USER, (record.version, encode_user(record), *key))
+            return await self._write_row(_DELETE_USER, key, grows=False)
+        # a user has few keys: what revokes one must be written on a full disk, and what adds one hardly grows the store
+        return await self._write_row(_REPLACE_USER, (record.version, encode_user(record), *key), grows=False)
 
-    async def _write_row(self, statement: str, values: tuple[Any, ...]) -> bool:
+    async def _write_row(self, statement: str, values: tuple[Any, ...], *, grows: bool = True) -> bool:
         def write(connection: apsw.Connection) -> bool:
             connection.execute(statement, values)
             return connection.changes() == 1
 
-        return await self._database.write(write)
+        return await self._database.write(write, grows=grows)
 
     async def _notify_key_change(self, account: str) -> None:
         self._announce(account)
@@ -293,7 +294,7 @@ class EmbeddedAccountStore(UserStore, OwnerStore):
         return await self._write_row(_SET_OWNER_NAME, (account, name, folded_name(name), b"", 0, account))
 
     async def _write_password(self, account: str, sealed: bytes, now_ms: int) -> bool:
-        return await self._write_row(_SET_PASSWORD, (account, "", "", sealed, now_ms, account))
+        return await self._write_row(_SET_PASSWORD, (account, "", "", sealed, now_ms, account), grows=bool(sealed))
 
 
 def _folded(*names: Any) -> str:

@@ -66,7 +66,7 @@ class EmbeddedMoveTaskStore:
             connection.execute(_REPLACE, (int(task.active), task.version, _encode(task), *key))
             return connection.changes() > 0
 
-        return await self._database.write(update)
+        return await self._database.write(update, grows=False)  # a task can be cancelled on a full disk
 
     async def newest(self, source_arn: str, n: int) -> list[MoveTask]:
         return self._tasks(_NEWEST, (source_arn, n))

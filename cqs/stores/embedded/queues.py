@@ -18,6 +18,8 @@ from cqs.stores.contract import QueueStore
 REMEMBER_DELETED_MS = 86_400_000
 """The least time for which a deletion is remembered: far longer than `recreate_wait_s`."""
 FORGET_BATCH = 100
+GROWTH_BYTES_MAX = 16
+"""A record that gets longer by no more than this, as by a purge, is written on a full disk, too."""
 
 SCHEMA = (
     "CREATE TABLE IF NOT EXISTS queues(account TEXT NOT NULL, region TEXT NOT NULL, name TEXT NOT NULL,"
@@ -83,10 +85,17 @@ class EmbeddedQueueStore:
         return None if row is None else _decode(_blob(row))
 
     async def replace(self, queue: Queue, expected_version: int) -> bool:
-        record = (queue.version, _target_arn(queue), _encode(queue), *queue.key, queue.id, expected_version)
-        replaced = await self._database.write(lambda connection: _changes(connection, _REPLACE, record))
+        encoded = _encode(queue)
+        record = (queue.version, _target_arn(queue), encoded, *queue.key, queue.id, expected_version)
+        replaced = await self._database.write(
+            lambda connection: _changes(connection, _REPLACE, record), grows=self._is_longer(queue, encoded)
+        )
         self._tell(queue.key)
         return replaced
+
+    def _is_longer(self, queue: Queue, encoded: bytes) -> bool:
+        row = self._database.reader.execute(_GET, queue.key).fetchone()
+        return row is None or len(encoded) > len(_blob(row)) + GROWTH_BYTES_MAX
 
     async def delete(self, queue: Queue, now_ms: int) -> bool:
         def mark_deleted(connection: apsw.Connection) -> bool:

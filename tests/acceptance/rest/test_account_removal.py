@@ -14,6 +14,7 @@ from tests.acceptance.running import keys_in
 from tests.acceptance.service import REGION, Service
 
 OTHER_REGION = "us-east-2"
+PASSWORD = "a password of an owner"
 QUEUES = 103
 """More than one request deletes."""
 
@@ -76,10 +77,15 @@ def check_gone(service: Service, doomed: AccountToDelete) -> None:
 
 
 def test_an_account_with_all_that_it_has(service: Service, operator: httpx.Client, doomed: AccountToDelete) -> None:
-    done = operator.delete(f"/accounts/{doomed.account}")
-    assert done.status_code == 202
+    operator.patch(f"/accounts/{doomed.account}", json={"password": PASSWORD}).raise_for_status()
+    with httpx.Client(base_url=service.url) as owner:
+        owner.post("/ui/sign-in", data={"account": doomed.account, "password": PASSWORD})
+        assert owner.get("/ui/queues").status_code == 200
+        done = operator.delete(f"/accounts/{doomed.account}")
+        assert done.status_code == 202
+        assert refusal_of(service, doomed.keys) == "InvalidClientTokenId", "before all is deleted"
+        assert owner.get("/ui/queues").headers["location"] == "/ui/sign-in", "before all is deleted"
     first = done.json()
-    assert refusal_of(service, doomed.keys) == "InvalidClientTokenId", "before all is deleted"
     assert (first["users"], first["queues"], first["topics"], first["applications"]) == (1, 2, 2, 1)
     while done.status_code == 202:
         done = operator.delete(f"/accounts/{doomed.account}")

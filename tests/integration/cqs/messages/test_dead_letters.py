@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from cns_common.errors import OutcomeUnknown, StoreFull
 from cqs.messages.dead_letters import DeadLetters
 from tests.integration.cqs.sqs import Sqs, refused
 
@@ -234,6 +235,33 @@ async def test_messages_behind_a_slow_move_have_their_full_timeout(
     sqs.advance(1.1)
     assert await sqs.counts(source) == (1, 0, 0)
     assert await sqs.bodies(dead) == ["poison"]
+
+
+@pytest.mark.parametrize("suffix", ["", ".fifo"])
+@pytest.mark.parametrize("error", [StoreFull("the disk is full"), OutcomeUnknown("the call takes too long")])
+async def test_what_is_received_beside_a_move_that_fails_is_given_out(
+    sqs: Sqs, suffix: str, error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a full disk nothing is moved. The other messages are leased: without an answer each would lose a receive."""
+
+    async def fail(*_: object) -> None:
+        raise error
+
+    source, dead = await redrive(sqs, "source" + suffix, "dead" + suffix)
+    await sqs.send(source, "poison", **FIFO_IDS if suffix else {})
+    await spend(sqs, source, 1)
+    for n in range(3):
+        ids = {"MessageGroupId": f"g{n}", "MessageDeduplicationId": f"d{n}"} if suffix else {}
+        await sqs.send(source, f"good {n}", **ids)
+    with monkeypatch.context() as patched:
+        patched.setattr(sqs.engine, "settle", fail)
+        assert await sqs.bodies(source) == ["good 0", "good 1", "good 2"]
+        with pytest.raises(type(error)):
+            sqs.advance(31)
+            await sqs.bodies(source, n=1)
+    sqs.advance(31)
+    await sqs.bodies(source)
+    assert "poison" in await sqs.bodies(dead)
 
 
 @pytest.mark.spec("redrive.sources-listed")

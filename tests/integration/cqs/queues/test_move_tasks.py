@@ -54,6 +54,16 @@ async def test_start_refused(fixture: MoveTaskFixture, members: dict[str, Any], 
     assert await refused(fixture.sqs("StartMessageMoveTask", **members)) == (code, text)
 
 
+async def test_on_a_full_disk_a_task_is_cancelled(fixture: MoveTaskFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would go on once there is room, and nobody could stop it before."""
+    handle = await fixture.start()
+    space = fixture.sqs.engine._database.space
+    monkeypatch.setattr(space, "_free_bytes", lambda _: 0)
+    space.mark_full()
+    await fixture.sqs("CancelMessageMoveTask", TaskHandle=handle)
+    assert (await fixture.end())["Status"] == "CANCELLED"
+
+
 @pytest.mark.spec("moves.not-dlq")
 async def test_a_queue_is_no_dead_letter_queue_once_no_policy_leads_to_it(fixture: MoveTaskFixture) -> None:
     await fixture.sqs("SetQueueAttributes", QueueUrl=fixture.source, Attributes={"RedrivePolicy": ""})

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from cns_common.aws.call import root_caller
-from cns_common.errors import RequestError
+from cns_common.errors import RequestError, StoreFull
 from tests.integration.cqs.sqs import ACCOUNT, BASE_URL, OTHER_ACCOUNT, Sqs, refused
 
 NO_QUEUE = ("QueueDoesNotExist", "The specified queue does not exist.")
@@ -141,6 +141,24 @@ async def test_a_change_of_the_delay_does_not_affect_sent_messages(sqs: Sqs) -> 
     assert await sqs.bodies(url) == ["at once"]
     sqs.advance(11)
     assert await sqs.bodies(url) == ["delayed"]
+
+
+async def test_on_a_full_disk_a_queue_can_be_purged(sqs: Sqs, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The record grows by the time of the purge. Nothing was deleted before, whose room would do."""
+    url = await sqs.queue()
+    await sqs.send(url)
+    space = sqs.engine._database.space
+    monkeypatch.setattr(space, "_free_bytes", lambda _: 0)
+    space.mark_full()
+    for refused_call in (
+        sqs.send(url),
+        sqs("TagQueue", QueueUrl=url, Tags={"key": "v" * 100}),
+        sqs("SetQueueAttributes", QueueUrl=url, Attributes={"KmsMasterKeyId": "k" * 100}),
+    ):
+        with pytest.raises(StoreFull):
+            await refused_call
+    await sqs("PurgeQueue", QueueUrl=url)
+    assert await sqs.counts(url) == (0, 0, 0)
 
 
 async def test_changes_at_once_are_all_kept(sqs: Sqs) -> None:

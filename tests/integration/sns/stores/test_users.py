@@ -19,7 +19,7 @@ from cns_common.aws.call import INTERNAL_ACCOUNT
 from cns_common.cassandra.connection import CassandraAddress
 from cns_common.cassandra.session import Cassandra
 from cns_common.clock import Clock
-from cns_common.errors import OutcomeUnknown, RequestError, StartError
+from cns_common.errors import OutcomeUnknown, RequestError, StartError, StoreFull
 from cns_common.sealing import Seal
 from cns_common.sqlite.database import STORE_FILE, Database
 from tests.keyspace import emptied, keyspace
@@ -94,6 +94,26 @@ async def test_a_users_life(accounts: AccountStore) -> None:
     assert changes == [account] * 8
     again = await accounts.add_user(account, "alice", 4)
     assert again.user_id != first.user_id
+
+
+async def test_on_a_full_disk_keys_are_revoked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with embedded(tmp_path) as accounts:
+        account = (await accounts.create(1)).account
+        for name in ("alice", "bob"):
+            await accounts.add_user(account, name, 2)
+        await accounts.set_password(account, "hash", 2)
+        space = accounts._database.space
+        monkeypatch.setattr(space, "_free_bytes", lambda _: 0)
+        space.mark_full()
+        with pytest.raises(StoreFull):
+            await accounts.add_user(account, "carol", 3)
+        await accounts.set_user_active(account, "alice", False)
+        await accounts.delete_user(account, "bob")
+        await accounts.set_password(account, "", 3)
+        renewed = await accounts.rotate(account, 3)
+        assert await active_keys(accounts) == {renewed.key_id}
+        await accounts.delete(account)
+        assert await active_keys(accounts) == set()
 
 
 async def test_rotating_the_root_key_keeps_the_keys_of_users(accounts: AccountStore) -> None:
