@@ -14,8 +14,10 @@ from botocore.credentials import Credentials as AwsCredentials
 
 from cns.client import ApiError, Client, Credentials
 from tests.acceptance.service import REGION, Service
+from tests.waiting import wait_until
 
 Connect = Callable[[Credentials], Client]
+WAIT_S = 30.0
 
 
 @pytest.fixture
@@ -195,6 +197,21 @@ def test_levels_are_listed(nobody: httpx.Client) -> None:
     assert {"ReadMessage", "PutMessage", "UpdateMessage", "AckMessage"} <= {level["name"] for level in levels}
 
 
+def fill_dead_letters(service: Service, rest: Client, queue: str, dead: str, n: int) -> None:
+    """Move `n` messages of a queue with `maxReceiveCount` 1 into its dead-letter queue. A redrive without a destination
+    fails on messages that did not come from a queue."""
+    for _ in range(n):
+        rest.put_message(queue, "m")
+    sqs = service.client("sqs")
+    url = sqs.get_queue_url(QueueName=queue)["QueueUrl"]
+
+    def moved() -> bool:
+        sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10, VisibilityTimeout=0)
+        return rest.queue_statistics(dead).visible == n
+
+    wait_until(moved, WAIT_S, lambda: f"{rest.queue_statistics(dead)}")
+
+
 def test_a_token_for_a_queue_redrives_from_it_only(
     service: Service, rest: Client, queue_name: str, new_name: Callable[[], str]
 ) -> None:
@@ -202,8 +219,7 @@ def test_a_token_for_a_queue_redrives_from_it_only(
     rest.change_queue(
         queue_name, {"RedrivePolicy": json.dumps({"deadLetterTargetArn": dead.arn, "maxReceiveCount": 1})}
     )
-    for _ in range(60):  # a minute's work for the redrive
-        rest.put_message(dead.name, "m")
+    fill_dead_letters(service, rest, queue_name, dead.name, 60)  # a minute's work for the redrive
     queues, region = f"{service.url}/api/v1/accounts/{rest.account}/queues", {"region": REGION}
 
     def holder(queue: str) -> dict[str, str]:
