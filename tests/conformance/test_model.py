@@ -142,7 +142,7 @@ class Machine(RuleBasedStateMachine):
 
 
 @pytest.mark.needs(update_body=True, keeps_leases=True)
-@pytest.mark.parametrize("max_receives", [0, 3])
+@pytest.mark.parametrize("max_receives", [pytest.param(0, marks=pytest.mark.extended), 3])
 def test_an_engine_does_what_the_model_does(driver: Driver, clock: Clock, fifo_queue: bool, max_receives: int) -> None:
     local = DRIVERS[driver.name].atomic_settle  # over a network, shrinking an example takes an hour
     with asyncio.Runner() as runner:

@@ -34,7 +34,6 @@ def parts_of(paths: PipelinePaths) -> list[tuple[str, int]]:
     return sorted((placed.part.name.removeprefix("date="), placed.part.generation) for placed in manifest.parts())
 
 
-@pytest.mark.slice
 def test_merged_batches_have_the_same_rows_for_every_reader(spark: SparkSession, tmp_path: Path, out: Path) -> None:
     """The last of many ingests merges one date, and the command the others. An earlier frame is read afterwards."""
     paths, segments = PipelinePaths(out), tmp_path / "segments"

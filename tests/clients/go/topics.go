@@ -248,6 +248,8 @@ func topicPermissions() {
 	_, err := stranger.Publish(ctx, fromElsewhere)
 	refused[*types.AuthorizationErrorException](err, "AuthorizationError", 403)
 	must(notifying.AddPermission(ctx, granted))
+	must(notifying.AddPermission(ctx, granted))
+	granted.ActionName = []string{"Publish", "Subscribe"}
 	_, err = notifying.AddPermission(ctx, granted)
 	refused[*types.InvalidParameterException](err, "InvalidParameter", 400)
 	must(stranger.Publish(ctx, fromElsewhere))

@@ -137,7 +137,9 @@ export const topics = {
     await refused(publish, AuthorizationErrorException, "AuthorizationError", 403);
     const granted = { TopicArn, Label: "guest", AWSAccountId: [Account], ActionName: ["Publish"] };
     await sns.addPermission(granted);
-    await refused(() => sns.addPermission(granted), InvalidParameterException, "InvalidParameter");
+    await sns.addPermission(granted);
+    const more = { ...granted, ActionName: ["Publish", "Subscribe"] };
+    await refused(() => sns.addPermission(more), InvalidParameterException, "InvalidParameter");
     await publish();
     await sns.removePermission({ TopicArn, Label: "guest" });
     await refused(publish, AuthorizationErrorException, "AuthorizationError", 403);

@@ -206,16 +206,17 @@ record Topics(Notifying notifying) {
             String topic = notifying.newTopic();
             var message = message(topic, "from elsewhere");
             refused(() -> stranger.publish(message), AuthorizationErrorException.class, "AuthorizationError", 403);
-            grant(topic, account);
-            refused(() -> grant(topic, account), InvalidParameterException.class, "InvalidParameter", 400);
+            grant(topic, account, "Publish");
+            grant(topic, account, "Publish");
+            refused(() -> grant(topic, account, "Subscribe"), InvalidParameterException.class, "InvalidParameter", 400);
             stranger.publish(message);
             sns().removePermission(asked -> asked.topicArn(topic).label("guest"));
             refused(() -> stranger.publish(message), AuthorizationErrorException.class, "AuthorizationError", 403);
         }
     }
 
-    private Object grant(String topic, String account) {
+    private Object grant(String topic, String account, String action) {
         return sns().addPermission(
-                asked -> asked.topicArn(topic).label("guest").awsAccountIds(account).actionNames("Publish"));
+                asked -> asked.topicArn(topic).label("guest").awsAccountIds(account).actionNames(action));
     }
 }
