@@ -1,4 +1,4 @@
-"""The section `ring-work`: how much of the work each node of a ring does, for rings of several sizes.
+"""The section `ring-work`: how much of the work each node of a ring does, for rings of two sizes.
 
 Nodes that share a machine's cores add no speed, so the rate says nothing of how the design scales. Counts do: the
 writes and reads that each node makes on its own tables (Cassandra's `system_views`) for the same messages. The design
@@ -19,7 +19,7 @@ from bench.sections.cluster import ring
 from cns_common.cassandra.connection import CassandraAddress
 from deploy.servers.cql import select
 
-NODES = (3, 6, 8)
+NODES = (3, 8)
 QUEUES, MESSAGES = 60, 20
 PROCESSES = 2
 VIEWS = {"writes": "local_write_latency", "reads": "local_read_latency"}
