@@ -249,7 +249,7 @@ def _measure(service: Up, keys: dict[str, str], messages: dict[str, str], rounds
 
 def _idle_share(pid: int) -> float:
     used_s = cpu_s(pid)
-    time.sleep(IDLE_S)
+    time.sleep(IDLE_S)  # the span in which CPU time is measured
     return (cpu_s(pid) - used_s) / IDLE_S
 
 

@@ -7,7 +7,7 @@ import time
 
 import redis
 
-from cns_cli.doctor.findings import Finding, ok, problem, warning
+from cns_cli.doctor.findings import CheckResult, ok, problem, warning
 from cns_common.cassandra.session import Cassandra, Statement
 from cns_common.clock import Clock
 from cns_common.configuration.checks import read_contact_points
@@ -24,7 +24,7 @@ DIFFERENCES_SHOWN = 3
 _NOW = Statement("SELECT toUnixTimestamp(now()) FROM system.local")
 
 
-async def check_cassandra(settings: Settings) -> list[Finding]:
+async def check_cassandra(settings: Settings) -> list[CheckResult]:
     """Each contact point, the tables, and the clock."""
     points = read_contact_points(settings.cassandra)
     found = [_reach(host, points.port) for host in points.hosts]
@@ -38,7 +38,7 @@ async def check_cassandra(settings: Settings) -> list[Finding]:
         return [*found, problem("cassandra", str(error), "`cns schema apply`, or see Cassandra's log")]
 
 
-def _reach(host: str, port: int) -> Finding:
+def _reach(host: str, port: int) -> CheckResult:
     try:
         socket.create_connection((host, port), TIMEOUT_S).close()
     except OSError as error:
@@ -47,7 +47,7 @@ def _reach(host: str, port: int) -> Finding:
     return ok("cassandra", f"{host}:{port} can be reached")
 
 
-async def _tables_and_clock(settings: Settings) -> list[Finding]:
+async def _tables_and_clock(settings: Settings) -> list[CheckResult]:
     from cns_backend import schema  # with its drivers
     from cns_backend.cluster import cassandra_address
 
@@ -62,7 +62,7 @@ async def _tables_and_clock(settings: Settings) -> list[Finding]:
     return [ok("schema", f"{keyspace} is as declared"), await _clock(await Cassandra.open(address))]
 
 
-async def _clock(cassandra: Cassandra) -> Finding:
+async def _clock(cassandra: Cassandra) -> CheckResult:
     """The difference between this machine's clock and that of a node, less what the answer took."""
     try:
         before_s = time.monotonic()
@@ -83,7 +83,7 @@ async def _clock(cassandra: Cassandra) -> Finding:
     return ok("cassandra clock", "this machine's and Cassandra's agree")
 
 
-async def check_redis(settings: Settings) -> list[Finding]:
+async def check_redis(settings: Settings) -> list[CheckResult]:
     """Each server of CNS_REDIS; of Sentinels, the primary that they name."""
     urls = read_server_urls(settings.redis)
     if not urls:
@@ -91,7 +91,7 @@ async def check_redis(settings: Settings) -> list[Finding]:
     return [await _redis(name, url) for name, url in urls.items()]
 
 
-async def _redis(name: str, url: str) -> Finding:
+async def _redis(name: str, url: str) -> CheckResult:
     where = f"{name} at {address_of(url)}"
     server = open_client(url, socket_timeout=TIMEOUT_S, socket_connect_timeout=TIMEOUT_S)
     try:

@@ -7,7 +7,7 @@ import os
 import sys
 
 from cns_cli.doctor.endpoint import check_endpoint
-from cns_cli.doctor.findings import Finding, line, problem, summary
+from cns_cli.doctor.findings import CheckResult, line, problem, summary
 from cns_cli.doctor.machine import check_disk, check_files, check_java, check_port
 from cns_cli.options import Data, Json
 from cns_cli.output import print_json
@@ -54,7 +54,7 @@ def doctor(
     sys.exit(EXIT_PROBLEM if any(one.level == "problem" for one in found) else 0)
 
 
-async def _check(settings: Settings, client: StoredProfile) -> list[Finding]:
+async def _check(settings: Settings, client: StoredProfile) -> list[CheckResult]:
     with open_steps("checking") as steps:
         answer = await asyncio.to_thread(check_endpoint, settings, client)
         steps.advance()
@@ -73,7 +73,7 @@ async def _check(settings: Settings, client: StoredProfile) -> list[Finding]:
     return found
 
 
-async def _check_servers(settings: Settings) -> list[Finding]:
+async def _check_servers(settings: Settings) -> list[CheckResult]:
     """Check the data directory, or Cassandra and Redis."""
     if settings.store == "embedded":
         from cns_cli.doctor.data import check_data
@@ -84,7 +84,7 @@ async def _check_servers(settings: Settings) -> list[Finding]:
     return [*await check_cassandra(settings), *await check_redis(settings)]
 
 
-async def _check_messaging(settings: Settings, client: StoredProfile, steps: Steps) -> list[Finding]:
+async def _check_messaging(settings: Settings, client: StoredProfile, steps: Steps) -> list[CheckResult]:
     from cns_cli.doctor.messaging import check_messaging  # slow to import
 
     try:

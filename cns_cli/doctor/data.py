@@ -10,7 +10,7 @@ from pathlib import Path
 import apsw
 
 from cns_backend.backups.record import last_backup
-from cns_cli.doctor.findings import Finding, ok, problem, warning
+from cns_cli.doctor.findings import CheckResult, ok, problem, warning
 from cns_common.clock import Clock
 from cns_common.configuration.settings import Settings
 from cns_common.sqlite.database import STORE_FILE
@@ -21,7 +21,7 @@ BACKUP_AGE_WARNED_DAYS = 7
 DAY_MS = 24 * 3_600_000
 
 
-def check_data(settings: Settings) -> list[Finding]:
+def check_data(settings: Settings) -> list[CheckResult]:
     """Owner, mode, version, key and backup of the store."""
     store = settings.data.absolute() / STORE_FILE
     if not store.exists():
@@ -30,7 +30,7 @@ def check_data(settings: Settings) -> list[Finding]:
     return [_owner(store), _version(store), _key(settings, store), _backup(settings)]
 
 
-def _owner(store: Path) -> Finding:
+def _owner(store: Path) -> CheckResult:
     owner, me = store.stat().st_uid, os.geteuid()
     name = _user(owner)
     if owner != me and me != 0:
@@ -48,7 +48,7 @@ def _user(number: int) -> str:
         return str(number)
 
 
-def _version(store: Path) -> Finding:
+def _version(store: Path) -> CheckResult:
     try:
         connection = apsw.Connection(str(store), flags=apsw.SQLITE_OPEN_READONLY)
         try:
@@ -68,7 +68,7 @@ def _version(store: Path) -> Finding:
     return ok("store", f"format {version} of {FORMAT}")
 
 
-def _key(settings: Settings, store: Path) -> Finding:
+def _key(settings: Settings, store: Path) -> CheckResult:
     path = store.with_name(MASTER_KEY_FILE)
     if settings.master_key:
         return ok("master key", "given by CNS_MASTER_KEY")
@@ -80,7 +80,7 @@ def _key(settings: Settings, store: Path) -> Finding:
     return ok("master key", f"{path}, which only its owner can read")
 
 
-def _backup(settings: Settings) -> Finding:
+def _backup(settings: Settings) -> CheckResult:
     last = last_backup(settings.data)
     if last is None:
         return warning("backup", "there was none yet", "cns backup DIRECTORY")

@@ -16,7 +16,7 @@ from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
 from cns_backend.urls import address_of
-from cns_cli.doctor.findings import Finding, Level, ok, problem, warning
+from cns_cli.doctor.findings import CheckResult, Level, ok, problem, warning
 from cns_cli.remote.connection import StoredProfile
 from cns_common.configuration.settings import Settings
 
@@ -32,7 +32,7 @@ _LEVELS: dict[str, Level] = {"green": "ok", "yellow": "warning", "red": "problem
 class Answer:
     """The findings about the endpoint; `is_cns` if a CNS answered."""
 
-    findings: list[Finding] = field(default_factory=list)
+    findings: list[CheckResult] = field(default_factory=list)
     is_cns: bool = False
 
 
@@ -77,7 +77,7 @@ def _version(metrics: str) -> str:
     return found[1] if found else "unknown"
 
 
-def _health(response: httpx.Response) -> Finding:
+def _health(response: httpx.Response) -> CheckResult:
     try:
         report: dict[str, Any] = response.json()
     except ValueError:
@@ -85,10 +85,12 @@ def _health(response: httpx.Response) -> Finding:
     level = _LEVELS.get(str(report.get("status")), "problem")
     reasons = "; ".join(report.get("reasons", ()))
     text = f"{report.get('status')}{': ' if reasons else ''}{reasons}"
-    return Finding("health", level, text, "" if level == "ok" else "docs/operations.md, Health, has a mend per reason")
+    return CheckResult(
+        "health", level, text, "" if level == "ok" else "docs/operations.md, Health, has a mend per reason"
+    )
 
 
-def _clock(response: httpx.Response) -> Finding:
+def _clock(response: httpx.Response) -> CheckResult:
     try:
         sent = parsedate_to_datetime(response.headers["date"]).timestamp()
     except (KeyError, ValueError):
@@ -101,7 +103,7 @@ def _clock(response: httpx.Response) -> Finding:
     return problem("clock", text, mend) if abs(skew_s) >= SKEW_REFUSED_S else warning("clock", text, mend)
 
 
-def _client(settings: Settings, client: StoredProfile, url: str) -> list[Finding]:
+def _client(settings: Settings, client: StoredProfile, url: str) -> list[CheckResult]:
     found = []
     if not client.url:
         text = "AWS_ENDPOINT_URL is not set: AWS clients would call AWS itself"
@@ -118,7 +120,7 @@ def _client(settings: Settings, client: StoredProfile, url: str) -> list[Finding
     return found
 
 
-def _keys(settings: Settings, client: StoredProfile, url: str) -> Finding:
+def _keys(settings: Settings, client: StoredProfile, url: str) -> CheckResult:
     """Whether the service accepts a call that the key signed."""
     sts: Any = botocore.session.Session().create_client(
         "sts",

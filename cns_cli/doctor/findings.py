@@ -10,7 +10,7 @@ import msgspec
 Level = Literal["ok", "warning", "problem"]
 
 
-class Finding(msgspec.Struct, frozen=True, omit_defaults=True):
+class CheckResult(msgspec.Struct, frozen=True, omit_defaults=True):
     """`mend` is a command, or a sentence where no command mends it."""
 
     check: str
@@ -19,25 +19,25 @@ class Finding(msgspec.Struct, frozen=True, omit_defaults=True):
     mend: str = ""
 
 
-def ok(check: str, text: str) -> Finding:
-    return Finding(check, "ok", text)
+def ok(check: str, text: str) -> CheckResult:
+    return CheckResult(check, "ok", text)
 
 
-def warning(check: str, text: str, mend: str) -> Finding:
-    return Finding(check, "warning", text, mend)
+def warning(check: str, text: str, mend: str) -> CheckResult:
+    return CheckResult(check, "warning", text, mend)
 
 
-def problem(check: str, text: str, mend: str) -> Finding:
-    return Finding(check, "problem", text, mend)
+def problem(check: str, text: str, mend: str) -> CheckResult:
+    return CheckResult(check, "problem", text, mend)
 
 
-def line(finding: Finding) -> str:
+def line(finding: CheckResult) -> str:
     """The finding in one line."""
     mend = f" → {finding.mend}" if finding.mend else ""
     return f"{finding.level:<8} {finding.check}: {finding.text}{mend}"
 
 
-def summary(findings: Sequence[Finding]) -> str:
+def summary(findings: Sequence[CheckResult]) -> str:
     problems = sum(one.level == "problem" for one in findings)
     warnings = sum(one.level == "warning" for one in findings)
     return (

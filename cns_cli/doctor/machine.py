@@ -12,7 +12,7 @@ import subprocess
 from pathlib import Path
 
 from cns_backend.optional_dependencies import how_to_install
-from cns_cli.doctor.findings import Finding, ok, problem, warning
+from cns_cli.doctor.findings import CheckResult, ok, problem, warning
 from cns_common.configuration.settings import Settings
 from cns_common.process.supervisor import STATUS_FILE, read_status
 from cns_common.sqlite.disk_space import RESERVE_FILE, ROOM_BYTES
@@ -26,7 +26,7 @@ _FILES_LINE = re.compile(r"Max open files\s+(\d+|unlimited)")
 _JAVA_VERSION = re.compile(r'version "(?:1\.)?(\d+)')
 
 
-def check_files(settings: Settings) -> Finding:
+def check_files(settings: Settings) -> CheckResult:
     """The limit of open files, of the running service or else of this shell. Each connection takes one."""
     limit = min(_service_limits(settings), default=resource.getrlimit(resource.RLIMIT_NOFILE)[0])
     if limit == resource.RLIM_INFINITY or limit >= FILES_WANTED:
@@ -50,7 +50,7 @@ def _service_limits(settings: Settings) -> list[int]:
     return found
 
 
-def check_port(settings: Settings, *, is_serving: bool) -> Finding:
+def check_port(settings: Settings, *, is_serving: bool) -> CheckResult:
     """Whether the service could listen, unless it does. `is_serving`: a CNS answers at the port."""
     where = f"port {settings.port} on {settings.host}"
     if is_serving:
@@ -66,7 +66,7 @@ def check_port(settings: Settings, *, is_serving: bool) -> Finding:
     return ok("port", f"{where} is free")
 
 
-def check_disk(settings: Settings) -> Finding:
+def check_disk(settings: Settings) -> CheckResult:
     """Room on the disk of the data directory."""
     place = next(path for path in (settings.data.absolute(), *settings.data.absolute().parents) if path.exists())
     disk = shutil.disk_usage(place)
@@ -81,7 +81,7 @@ def check_disk(settings: Settings) -> Finding:
     return ok("disk", free)
 
 
-def check_java() -> Finding:
+def check_java() -> CheckResult:
     """Java, which only the pipeline of reports needs."""
     if importlib.util.find_spec("pyspark") is None:
         return ok("java", f"not needed: the pipeline is not installed; to install it, {how_to_install('pipeline')}")

@@ -11,7 +11,7 @@ from cns.delivery.remote_queues import RemoteQueueResolver
 from cns.subscriptions.subscription import Subscription, SubscriptionState
 from cns_backend.backend import Backend
 from cns_backend.services import queue_service
-from cns_cli.doctor.findings import Finding, ok, problem, warning
+from cns_cli.doctor.findings import CheckResult, ok, problem, warning
 from cns_cli.doctor.inventory import PAGE, Place, places, queue_names, topic_arns
 from cns_common.arn import parse_arn, queue_arn
 from cns_common.aws.call import INTERNAL_ACCOUNT
@@ -40,10 +40,10 @@ class MessagingCheck:
         self._remote = RemoteQueueResolver(settings.remote_queues)
         self._enforced = settings.auth == "on"
         self._looked_into = 0
-        self.policies: list[Finding] = []
-        self.unconfirmed: list[Finding] = []
-        self.dead_letters: list[Finding] = []
-        self.returned: list[Finding] = []
+        self.policies: list[CheckResult] = []
+        self.unconfirmed: list[CheckResult] = []
+        self.dead_letters: list[CheckResult] = []
+        self.returned: list[CheckResult] = []
         self.subscriptions = 0
         self.queues = 0
 
@@ -59,7 +59,7 @@ class MessagingCheck:
                 await self._queue((place.account, place.region, name))
                 each()
 
-    def findings(self) -> list[Finding]:
+    def findings(self) -> list[CheckResult]:
         return [
             *_shown(
                 self.policies, ok("policies", f"{self.subscriptions} subscriptions: all queues accept their topic")
@@ -154,7 +154,7 @@ class MessagingCheck:
 
 async def check_messaging(
     settings: Settings, backend: Backend, regions: Iterable[str], each: Callable[[], None]
-) -> list[Finding]:
+) -> list[CheckResult]:
     check = MessagingCheck(settings, backend, await queue_service(settings, backend))
     await check.read(await places(settings, backend, regions), each)
     return check.findings()
@@ -173,7 +173,7 @@ def _dead_letter_target(one: Subscription) -> str:
     return str(target or "")
 
 
-def _shown(found: list[Finding], nothing: Finding) -> list[Finding]:
+def _shown(found: list[CheckResult], nothing: CheckResult) -> list[CheckResult]:
     if not found:
         return [nothing]
     more = len(found) - FINDINGS_MAX

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from cns_cli.doctor.cluster import check_cassandra, check_redis
-from cns_cli.doctor.findings import Finding
+from cns_cli.doctor.findings import CheckResult
 from cns_common.cassandra.connection import CassandraAddress
 from cns_common.cassandra.session import Cassandra
 from cns_common.configuration.settings import Settings
@@ -50,7 +50,7 @@ def settings_of(place: CassandraAddress, **more: Any) -> Settings:
     return Settings(**{**known, **more})
 
 
-def levels(found: list[Finding]) -> list[tuple[str, str]]:
+def levels(found: list[CheckResult]) -> list[tuple[str, str]]:
     return [(one.check, one.level) for one in found]
 
 
