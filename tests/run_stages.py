@@ -37,7 +37,8 @@ from tests.spec.record import RECORDS
 BIN = Path(sys.executable).parent
 PYTEST = (sys.executable, "-m", "pytest", "-q")
 IN_TWO = ("-n2", "--dist=loadfile")
-"""Two processes share the test files. Each has a service of its own."""
+IN_THREE = ("-n3", "--dist=loadfile")
+"""Two or three processes share the test files. Each has a service of its own."""
 AT_A_TIME = 4
 LIMIT_S = 1800.0
 LIMIT_ALL_S = 4 * 3600.0
@@ -116,10 +117,10 @@ STAGES = (
     check("layers", str(BIN / "lint-imports")),
     check("compose", str(BIN / "check-jsonschema"), "--builtin-schema", "vendor.compose-spec", *COMPOSE_FILES),
     check("types", str(BIN / "mypy")),
-    tests("integration", *IN_TWO, "tests/integration", gate=GATE, needs=("cassandra", "redis", "exim", "namespaces")),
+    tests("integration", *IN_THREE, "tests/integration", gate=GATE, needs=("cassandra", "redis", "exim", "namespaces")),
     tests(
         "acceptance",
-        *IN_TWO,
+        *IN_THREE,
         *ignoring(OTHER_LANGUAGES, VALIDATORS, WEBHOOKS, CLIENT_PAGE),
         "tests/acceptance",
         gate=GATE,

@@ -26,7 +26,7 @@ from bench.sections.dead_endpoints import RUNS, counts_of, topics_in_turn
 from bench.sections.fanout import figures_of
 
 LATE_S = 0.3
-HANG_UP_S_MAX = 5.0
+HANG_UP_S_MAX = 30.0
 KINDS = {Kind.HEALTHY: 2, Kind.REFUSED: 1, Kind.HANGING: 1, Kind.SLOW: 1, Kind.FAILING: 1}
 
 

@@ -29,7 +29,7 @@ from tests.integration.endpoints.http_endpoints import (
 from tests.integration.endpoints.test_http_tls import issue, server_context
 
 LARGE = b"x" * 256 * 1024
-GONE_S = 5.0
+GONE_S = 30.0
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from tests.integration.endpoints.http_endpoints import (
     BODY,
     HEADERS,
     OK,
+    TIMEOUT_S,
     Script,
     ServerConnection,
     answer_with,
@@ -111,7 +112,8 @@ INVALID_ANSWERS: dict[str, tuple[bytes, Cause]] = {
 async def test_an_invalid_answer_is_retried(name: str) -> None:
     given, cause = INVALID_ANSWERS[name]
     async with serve_endpoint(answer_with(given)) as endpoint:
-        (outcome,) = await post(f"{endpoint.url}/", timeout_s=SHORT_TIMEOUT_S)
+        timeout_s = SHORT_TIMEOUT_S if cause is Cause.TIMEOUT else TIMEOUT_S
+        (outcome,) = await post(f"{endpoint.url}/", timeout_s=timeout_s)
     assert isinstance(outcome, Failed) and (outcome.cause, outcome.permanent) == (cause, False)
 
 

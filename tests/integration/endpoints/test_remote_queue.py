@@ -16,7 +16,7 @@ from cns_common.configuration.settings import load_settings
 from cns_common.configuration.value_types import RemoteQueues
 from cns_common.errors import StartError
 from cns_common.tls import client_context
-from tests.integration.endpoints.http_endpoints import ReceivedRequest, answer_with, sender, serve_endpoint
+from tests.integration.endpoints.http_endpoints import TIMEOUT_S, ReceivedRequest, answer_with, sender, serve_endpoint
 
 ACCOUNT = "999999999999"
 QUEUE = f"arn:aws:sqs:eu-west-1:{ACCOUNT}:orders"
@@ -35,7 +35,7 @@ def resolver_for(url: str, arns: str = f"arn:aws:sqs:*:{ACCOUNT}:*") -> RemoteQu
 
 
 async def send(url: str, message: QueueMessage = FIFO, http: HttpSender | None = None) -> Outcome:
-    http_sender = sender(SHORT_TIMEOUT_S) if http is None else http
+    http_sender = sender() if http is None else http
     queue = resolver_for(url).find(QUEUE)
     assert queue is not None
     try:
@@ -133,12 +133,12 @@ async def test_any_body_of_a_success_is_accepted(body: str) -> None:
 
 async def test_a_silent_service_is_retried() -> None:
     async with serve_endpoint(answer_with(b"")) as service:
-        outcome = await send(service.url)
+        outcome = await send(service.url, http=sender(SHORT_TIMEOUT_S))
     assert isinstance(outcome, Failed) and (outcome.cause, outcome.permanent) == (Cause.TIMEOUT, False)
 
 
 async def test_a_refused_address_is_not_a_permanent_failure() -> None:
-    strict = HttpSender(AddressGuard([]), timeout_s=SHORT_TIMEOUT_S, wall_s=lambda: 0.0, verify=client_context(None))
+    strict = HttpSender(AddressGuard([]), timeout_s=TIMEOUT_S, wall_s=lambda: 0.0, verify=client_context(None))
     outcome = await send("http://127.0.0.1:1", http=strict)
     assert isinstance(outcome, Failed) and (outcome.cause, outcome.permanent) == (Cause.REFUSED_ADDRESS, False)
 

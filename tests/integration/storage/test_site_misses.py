@@ -20,7 +20,6 @@ from cns_common.cassandra.connection import STATEMENT_S, CassandraAddress, conne
 from cns_common.cassandra.lwt import resolve_lost_write
 from cns_common.cassandra.session import Cassandra, Consistency, Row, Statement
 from cns_common.cassandra.write_dates import WriteDates
-from cns_common.clock import Clock
 from cns_common.errors import OutcomeUnknown, StartError, StoreUnavailable
 from cqs.engines.cassandra import schema as queues
 from tests.integration.storage.two_sites import TO_DC2, LinkedStore, Site
@@ -96,8 +95,9 @@ class Process:
 
 @pytest.fixture
 async def process(site: Site, cassandra_address: CassandraAddress) -> AsyncIterator[Process]:
+    """Its clocks stand still: it stays certain of its site, however slow the machine is."""
     store = StoppedStore(site.store._cassandra)
-    own = SiteMembership(store, Clock(), "dc1", "dc2", writes_each=True)
+    own = SiteMembership(store, MachineClocks().clock(), "dc1", "dc2", writes_each=True)
     await own.look()
     async with _cut(cassandra_address, own) as cassandra:
         yield Process(own, store, cassandra)

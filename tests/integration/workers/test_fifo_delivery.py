@@ -135,7 +135,7 @@ class Host:
         """Run so many receives, and all that follows from them."""
         for _ in range(rounds):
             consumer = self.consumer()
-            await asyncio.wait_for(consumer.step(), 5)
+            await asyncio.wait_for(consumer.step(), 30)
             await consumer.drain(5.0)
 
     async def pause(self, arn: str) -> None:

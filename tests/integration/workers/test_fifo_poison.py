@@ -86,7 +86,7 @@ async def test_of_a_group_only_the_job_that_is_sent_is_on_trial(host: Host, monk
     monkeypatch.setattr(host.endpoints, "deliver", hanging)
     consumer = host.consumer()
     await consumer.step()
-    await asyncio.wait_for(sent.wait(), 5)
+    await asyncio.wait_for(sent.wait(), 30)
     assert trials == ["1"]
     answer.set_result(Delivered(200, 0, "id"))
     assert (await consumer.drain(5.0), trials, await host.left()) == (0, ["1", "2", "3"], 0)

@@ -169,7 +169,7 @@ async def test_a_deep_queue_does_not_keep_others_from_being_filled(
         known = engine._known_queues
         fills = [known.start_fill(await known.get(deep.q), deep_shard).task]
         async with asyncio.timeout(POLL_S), reads.seen:
-            await reads.seen.wait_for(lambda: len(reads.order) == 1)
+            await reads.seen.wait_for(lambda: bool(reads.order))
         fills.append(known.start_fill(await known.get(other.q), other_shard).task)
         while not known._fill_slots.in_step._waiters:
             await asyncio.sleep(0)  # until the other fill waits for its step
