@@ -13,6 +13,9 @@ from cns_common.errors import EXIT_SETTINGS_WRONG, StartError
 from cns_common.process.supervisor import EXIT_CODES_FINAL, STATUS_FILE, Child, Supervisor
 
 LOCK_FILE = "up.lock"
+STOP_S = 40.0
+"""A process that was told to stop ends itself within 38 s, see `cns_common.process.stop_limit`. One that cannot even do
+so is killed."""
 
 
 def run_up(api_processes: int, workers: int) -> int:
@@ -42,7 +45,15 @@ def _remove_created(directories: list[Path]) -> None:
 
 
 async def _run(processes: list[Child], status_path: Path) -> int:
-    return await Supervisor(processes, status_path).run()
+    return await Supervisor(processes, status_path, _stop_delay_s() + STOP_S).run()
+
+
+def _stop_delay_s() -> float:
+    """CNS_STOP_DELAY_S; 0 where it is no number: then the processes do not start."""
+    try:
+        return float(os.environ.get("CNS_STOP_DELAY_S") or 0)  # noqa: TID251  # reading all settings takes too long here
+    except ValueError:
+        return 0.0
 
 
 def _print_settings_errors() -> None:

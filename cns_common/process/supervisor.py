@@ -25,7 +25,6 @@ BACKOFF_MAX_S = 10.0
 LOOP_CRASHES = 5
 LOOP_WINDOW_S = 60.0
 """LOOP_CRASHES deaths within this time are a crash loop."""
-STOP_GRACE_S = 30.0
 EXIT_CODES_FINAL = frozenset({2, *range(70, 80)} - {EXIT_DATA_FULL})
 """A child with one of these exit codes has reported a fault on stderr that only a person can mend, so it is not
 restarted. A full disk may have room again."""
@@ -65,11 +64,12 @@ def read_status(path: Path) -> list[ChildStatus]:
 
 
 class Supervisor:
-    """`run` returns the exit code of the whole."""
+    """`run` returns the exit code of the whole. A child that has not ended `stop_s` after SIGTERM is killed."""
 
-    def __init__(self, children: Sequence[Child], status_path: Path) -> None:
+    def __init__(self, children: Sequence[Child], status_path: Path, stop_s: float) -> None:
         self._children = children
         self._status_path = status_path
+        self._stop_s = stop_s
         self._stop = asyncio.Event()
         self._exit_code = 0
 
@@ -120,9 +120,9 @@ class Supervisor:
             return
         _send(signal.SIGTERM, process)
         try:
-            await asyncio.wait_for(process.wait(), STOP_GRACE_S)
+            await asyncio.wait_for(process.wait(), self._stop_s)
         except TimeoutError:
-            print(f"cns: {child.name} did not stop within {STOP_GRACE_S:.0f} s and is killed", file=sys.stderr)  # noqa: T201  # as above
+            print(f"cns: {child.name} did not stop within {self._stop_s:.0f} s and is killed", file=sys.stderr)  # noqa: T201  # as above
             _send(signal.SIGKILL, process)
             await process.wait()
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
+import signal
 import sys
 from pathlib import Path
 
@@ -11,6 +14,7 @@ from cns_common.data_directory import EXIT_DATA_FULL, EXIT_DATA_UNUSABLE
 from cns_common.process.supervisor import Child, Supervisor
 
 STARTS_UNTIL_MENDED = 3
+ENOUGH_S = 60.0
 SCRIPT = """
 import sys
 path, code = sys.argv[1], int(sys.argv[2])
@@ -26,8 +30,23 @@ async def test_a_full_disk_is_tried_again_with_growing_pauses_and_bad_data_are_n
 ) -> None:
     started = tmp_path / "started"
     command = [sys.executable, "-c", SCRIPT, str(started), str(code), str(STARTS_UNTIL_MENDED)]
-    ended = await Supervisor([Child("store", command, stop_rank=0)], tmp_path / "status").run()
+    ended = await Supervisor([Child("store", command, stop_rank=0)], tmp_path / "status", ENOUGH_S).run()
     assert len(started.read_text().splitlines()) == starts
     assert ended == (70 if starts > 1 else code)
     pauses = [line.rpartition(" in ")[2] for line in capfd.readouterr().err.splitlines()]
     assert pauses == ["0.1 s", "0.2 s"][: starts - 1]
+
+
+async def test_a_child_that_does_not_stop_is_killed(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    started = tmp_path / "started"
+    stays = f"import signal, time; signal.signal(15, signal.SIG_IGN); open({str(started)!r}, 'w'); time.sleep(3600)"
+    child = Child("api", [sys.executable, "-c", stays], stop_rank=0)
+    running = asyncio.create_task(Supervisor([child], tmp_path / "status", stop_s=0.1).run())
+    async with asyncio.timeout(ENOUGH_S):
+        while not started.exists():
+            await asyncio.sleep(0.01)  # the child starts
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert await running == 0
+    assert child.process is not None
+    assert child.process.returncode == -signal.SIGKILL
+    assert "cns: api did not stop within 0 s and is killed" in capfd.readouterr().err
