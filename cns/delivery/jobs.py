@@ -40,6 +40,12 @@ class PublishJob(msgspec.Struct, frozen=True, array_like=True, tag="publish"):
     inline: Notification | None = None
     cursor: str = ""
     waits: int = 0  # its leases before its last progress, a page; FIFO: how often it was returned to wait for a replay
+    topic_id: str = ""  # of the topic that accepted it; '' in jobs of earlier versions
+
+    @property
+    def stored_id(self) -> str:
+        """The id of the stored notification that the job refers to, or ''."""
+        return self.notification_id if self.inline is None else ""
 
 
 class EndpointJob(msgspec.Struct, frozen=True, array_like=True, tag="endpoint"):

@@ -93,7 +93,7 @@ class Dispatcher:
         """The fairness group of a publish job is the account, of an endpoint job the topic."""
         if page.cursor:
             self.outcomes["large"] += 1
-            publish_job = PublishJob(notification.id, view.arn, inline)
+            publish_job = PublishJob(notification.id, view.arn, inline, topic_id=view.topic.id)
             return NewJob(jobs.PUBLISH_JOBS, notification.id, jobs.encode(publish_job), view.account)
         self.outcomes["small"] += 1
         endpoint_job = EndpointJob(notification.id, view.arn, page.arns, inline)
@@ -165,7 +165,7 @@ def _fifo_job(view: TopicView, sized: SizedNotification) -> NewJob:
     return NewJob(
         jobs.FIFO_PUBLISH_JOBS,
         notification.id,
-        jobs.encode(PublishJob(notification.id, view.arn, _inline(sized))),
+        jobs.encode(PublishJob(notification.id, view.arn, _inline(sized), topic_id=view.topic.id)),
         f"{view.arn} {group}",
         dedup=f"{scope} {notification.message_deduplication_id}",
     )

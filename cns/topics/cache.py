@@ -65,6 +65,11 @@ class TopicCache:
             self._views.put(arn, view)
         return view
 
+    async def find_again(self, arn: str) -> TopicView | None:
+        """Read the topic from the store: a report of its last change may not have come yet."""
+        self._forget(arn)
+        return await self.find(arn)
+
     def _forget(self, arn: str) -> None:
         self._changes += 1
         self._views.forget(arn)

@@ -13,6 +13,7 @@ from cns.notification import Notification
 from cns.publishing.matching import SubscriptionMatcher
 from cns.queue_port.contract import QueuePort
 from cns.stores.contract import NotificationStore
+from cns.topics.cache import TopicCache
 from cns_common.clock import Clock
 from cns_common.events.schema import EventSink, NotificationDropped
 from cns_common.traces.context import is_sampled
@@ -24,6 +25,7 @@ from workers.stats import Stats
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FanoutContext:
     port: QueuePort
+    topics: TopicCache
     matcher: SubscriptionMatcher
     notifications: NotificationStore
     references: NotificationReferences
@@ -47,6 +49,15 @@ class FanoutContext:
             error = ""
         finally:
             span.end(error)
+
+    async def is_of_earlier_topic(self, job: PublishJob) -> bool:
+        """Whether the topic that accepted the notification was deleted, and another one has its name now."""
+        if not job.topic_id:
+            return False
+        view = await self.topics.find(job.topic)
+        if view is not None and view.topic.id != job.topic_id:
+            view = await self.topics.find_again(job.topic)
+        return view is not None and view.topic.id != job.topic_id
 
     def count_wait(self, queue: str, notification: Notification) -> None:
         """Count how long a publish waited for the begin of its fan-out."""

@@ -88,6 +88,9 @@ class FifoProducer:
         if found is None:
             context.drop(job, "notification_lost")
             return JobOutcome(leased.handle), False
+        if await context.is_of_earlier_topic(job):
+            context.drop(job, "subscription_gone")
+            return JobOutcome(leased.handle, job.stored_id), False
         if not job.waits:
             context.count_wait(QUEUE, found)
         with context.span(QUEUE, found):
@@ -111,8 +114,7 @@ class FifoProducer:
             await context.references.store(notification, len(arns))
         inline = notification if fits else None
         new_jobs = [_endpoint_job(leased, notification, arn, inline, replays.get(arn)) for arn in arns]
-        stored_id = job.notification_id if job.inline is None else ""
-        return JobOutcome(leased.handle, stored_id, new_jobs), bool(replays)
+        return JobOutcome(leased.handle, job.stored_id, new_jobs), bool(replays)
 
     async def _matching_subscriptions(self, job: PublishJob, notification: Notification) -> tuple[list[str], MatchPage]:
         """Returns all subscriptions that match, and the last page of them."""

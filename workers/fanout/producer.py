@@ -9,6 +9,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
+from msgspec.structs import replace
+
 from cns.delivery import jobs
 from cns.delivery.jobs import EndpointJob, PublishJob
 from cns.notification import Notification
@@ -65,6 +67,10 @@ class Producer:
             context.drop(job, "notification_lost")
             await self._settlement.settle([JobOutcome(leased.handle)])
             return
+        if await context.is_of_earlier_topic(job):
+            context.drop(job, "subscription_gone")
+            await self._settlement.settle([JobOutcome(leased.handle, job.stored_id)])
+            return
         if not job.cursor:
             context.count_wait(QUEUE, notification)
         with context.span(QUEUE, notification):
@@ -85,11 +91,10 @@ class Producer:
         context.matcher.report_filtered(notification, page)
         next_page = None
         if page.cursor:
-            rest = PublishJob(job.notification_id, job.topic, inline, page.cursor, leased.deliveries)
+            rest = replace(job, inline=inline, cursor=page.cursor, waits=leased.deliveries)
             next_page = self._settlement.renewal(leased.handle, 0, jobs.encode(rest))
-        stored_id = job.notification_id if job.inline is None else ""
         new_jobs = _endpoint_jobs(job, chunks, inline)
-        await self._settlement.settle([JobOutcome(leased.handle, stored_id, new_jobs, next_page)])
+        await self._settlement.settle([JobOutcome(leased.handle, job.stored_id, new_jobs, next_page)])
 
 
 def _endpoint_jobs(job: PublishJob, chunks: Sequence[tuple[str, ...]], inline: Notification | None) -> list[NewJob]:

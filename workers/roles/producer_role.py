@@ -25,6 +25,7 @@ class ProducerRole:
         backend.reconnected.append(topics.clear)
         fanout = FanoutContext(
             port=context.port,
+            topics=topics,
             matcher=self._matcher,
             notifications=backend.notifications,
             references=context.references,

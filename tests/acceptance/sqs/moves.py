@@ -22,10 +22,11 @@ class Moves:
 
     def die(self, n: int) -> None:
         """Send so many messages and receive them until they are dead letters."""
+        dead = self.count(self.dead) + n
         for start in range(0, n, 10):
             entries = [{"Id": str(i), "MessageBody": str(i)} for i in range(start, min(n, start + 10))]
             assert "Failed" not in self.sqs.send_message_batch(QueueUrl=self.source, Entries=entries)
-        while self.count(self.dead) < n:
+        while self.count(self.dead) < dead:
             self.sqs.receive_message(QueueUrl=self.source, MaxNumberOfMessages=10, VisibilityTimeout=0)
 
     def start(self, **members: Any) -> str:

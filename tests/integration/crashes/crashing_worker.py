@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -31,6 +31,7 @@ from cns.queue_port.contract import NewJob
 from cns.queue_port.inline import InlineQueuePort
 from cns.stores.embedded import EmbeddedNotificationStore, EmbeddedSubscriptionStore, EmbeddedTopicStore
 from cns.subscriptions.subscription import Subscription, SubscriptionState
+from cns.topics.cache import TopicCache
 from cns.topics.topic import Topic
 from cns_backend.stores.embedded.leases import EmbeddedLeaseStore
 from cns_backend.stores.embedded.rates import EmbeddedRateStore
@@ -139,6 +140,7 @@ class CrashingWorker:
         producer = Producer(
             FanoutContext(
                 port=self.port,
+                topics=cast(TopicCache, None),  # the jobs name no topic id
                 matcher=SubscriptionMatcher(self.subscriptions, self.clock, context.events),
                 notifications=self.notifications,
                 references=context.references,

@@ -21,6 +21,7 @@ from cns.publishing.matching import MatchPage, SubscriptionMatcher
 from cns.queue_port.contract import NewJob, QueueMessage, Refusal, Renewal
 from cns.queue_port.inline import InlineQueuePort
 from cns.stores.embedded import EmbeddedNotificationStore, EmbeddedSubscriptionStore, EmbeddedTopicStore
+from cns.topics.cache import TopicCache
 from cns_backend.stores.embedded.leases import EmbeddedLeaseStore
 from cns_backend.stores.embedded.rates import EmbeddedRateStore
 from cns_common.clock import Clock
@@ -116,6 +117,7 @@ def _producer(host: Host, port: InlineQueuePort) -> Producer:
     return Producer(
         FanoutContext(
             port=port,
+            topics=cast(TopicCache, None),  # the jobs name no topic id
             matcher=_AllSubscriptions(),
             notifications=host.notifications,
             references=NotificationReferences(host.notifications, host.clock),

@@ -20,6 +20,7 @@ from cns.publishing.matching import MatchPage, SubscriptionMatcher
 from cns.queue_port.contract import NewJob
 from cns.queue_port.inline import InlineQueuePort
 from cns.stores.embedded import EmbeddedNotificationStore
+from cns.topics.cache import TopicCache
 from cns_backend.stores.embedded.leases import EmbeddedLeaseStore
 from cns_common.clock import Clock
 from cns_common.errors import StoreUnavailable
@@ -89,6 +90,7 @@ class QuarantineFixture:
         stats = Stats()
         return FanoutContext(
             port=self.port,
+            topics=cast(TopicCache, None),  # the jobs name no topic id
             matcher=self.matcher,
             notifications=self.notifications,
             references=NotificationReferences(self.notifications, self.clock),

@@ -18,6 +18,7 @@ from cns.publishing.matching import SubscriptionMatcher
 from cns.queue_port.contract import LeasedJob, NewJob
 from cns.queue_port.inline import InlineQueuePort
 from cns.subscriptions.subscription import Subscription, SubscriptionState
+from cns.topics.cache import TopicCache
 from cns.topics.topic import Topic
 from cns_backend.backend import Backend
 from cns_common.events.schema import NotificationDropped
@@ -68,6 +69,7 @@ class DropFixture:
         )
         self.fanout = FanoutContext(
             port=self.port,
+            topics=TopicCache(backend.topics),
             matcher=self.matching,
             notifications=backend.notifications,
             references=self.context.references,
@@ -95,6 +97,13 @@ class DropFixture:
         subscription = replace(subscription, **members)
         assert await self.backend.subscriptions.create(subscription, None) is not None
         return subscription.arn
+
+    async def recreate(self, topic: Topic) -> None:
+        """Delete the topic, and create another one with its name and a subscription."""
+        assert await self.backend.topics.delete(topic.arn)
+        other = replace(topic, id=topic.id[::-1] + "9")
+        assert await self.backend.topics.create(other) == other
+        await self.subscribe(other)
 
     async def put(self, queue: str, job: jobs.Job) -> None:
         await self.port.enqueue(

@@ -67,6 +67,18 @@ async def publish_job_of_a_topic_that_is_gone(fixture: DropFixture) -> None:
     await fixture.producer.step()
 
 
+async def publish_job_of_an_earlier_topic(fixture: DropFixture) -> None:
+    await fixture.put(jobs.PUBLISH_JOBS, PublishJob("m", TOPIC.arn, message(TOPIC), topic_id=TOPIC.id))
+    await fixture.recreate(TOPIC)
+    await fixture.producer.step()
+
+
+async def fifo_publish_job_of_an_earlier_topic(fixture: DropFixture) -> None:
+    await fixture.put(jobs.FIFO_PUBLISH_JOBS, PublishJob("m", FIFO.arn, message(FIFO), topic_id=FIFO.id))
+    await fixture.recreate(FIFO)
+    await fixture.fifo_producer.step()
+
+
 async def malformed_attributes(fixture: DropFixture) -> None:
     await fixture.subscribe(policy=PAID)
     await fixture.put(jobs.PUBLISH_JOBS, PublishJob("m", TOPIC.arn, message(TOPIC, attributes=MALFORMED)))
@@ -174,6 +186,8 @@ ONE, OF_ALL = 1, 0
         (publish_job_without_its_notification, "notification_lost", "", OF_ALL),
         (fifo_publish_job_without_its_notification, "notification_lost", "", OF_ALL),
         (publish_job_of_a_topic_that_is_gone, "subscription_gone", "", OF_ALL),
+        (publish_job_of_an_earlier_topic, "subscription_gone", "", OF_ALL),
+        (fifo_publish_job_of_an_earlier_topic, "subscription_gone", "", OF_ALL),
         (malformed_attributes, "invalid_attributes", "", ONE),
         (malformed_attributes_at_a_fifo_topic_that_waits_for_a_replay, "invalid_attributes", "", ONE),
         (subscription_gone, "subscription_gone", "gone", ONE),

@@ -16,6 +16,7 @@ from cns.notification import Notification
 from cns.publishing.matching import MatchPage, SubscriptionMatcher
 from cns.queue_port.contract import NewJob
 from cns.stores.contract import NotificationStore
+from cns.topics.cache import TopicCache
 from cns_common.clock import Clock
 from tests.integration.workers.embedded_context import embedded_context
 from tests.integration.workers.test_lanes import TOPIC, Host, lane_host
@@ -80,6 +81,7 @@ async def test_a_producer_whose_store_is_slow_begins_nothing_that_another_may_ha
         slow = Producer(
             FanoutContext(
                 port=kept.port,
+                topics=cast(TopicCache, None),  # the jobs name no topic id
                 matcher=SlowMatcher(kept.clock),
                 notifications=cast(NotificationStore, kept.context.notifications),
                 references=kept.context.references,

@@ -51,14 +51,15 @@ class ReplayFixture:
         self.leases = EmbeddedLeaseStore()
         self.archives: Any = self.rig.archives
         """The archive store of replays. Tests may replace it."""
-        topics = TopicCache(self.rig.topics)
-        self.producer = self.fifo_producer(Archiver(topics, self.rig.archives, self.rig.replays))
+        self.topics = TopicCache(self.rig.topics)
+        self.producer = self.fifo_producer(Archiver(self.topics, self.rig.archives, self.rig.replays))
 
     def fifo_producer(self, archiver: Any) -> FifoProducer:
         stats = Stats()
         return FifoProducer(
             FanoutContext(
                 port=self.port,
+                topics=self.topics,
                 matcher=SubscriptionMatcher(self.rig.subscriptions, self.clock, RecordedEvents()),
                 notifications=self.rig.notifications,
                 references=NotificationReferences(self.rig.notifications, self.clock),

@@ -141,7 +141,9 @@ async def test_a_larger_topic_gets_a_publish_job(rig: Rig) -> None:
     assert (put.queue, put.id, put.group) == (jobs.PUBLISH_JOBS, result["MessageId"], ACCOUNT)
     job = rig.publish_job()
     assert job.inline is not None and job.inline.texts == {"default": "text"}
-    assert job == PublishJob(result["MessageId"], TOPIC, job.inline, "")
+    topic = await rig.topics.get(TOPIC)
+    assert topic is not None
+    assert job == PublishJob(result["MessageId"], TOPIC, job.inline, topic_id=topic.id)
     assert rig.service.dispatcher.outcomes == {"large": 1}
 
 
