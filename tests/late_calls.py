@@ -1,4 +1,4 @@
-"""Frozen test time beside the clock of a real Redis."""
+"""Frozen test time beside the clock of a real Redis, on a machine that stalls."""
 
 from __future__ import annotations
 
@@ -6,9 +6,24 @@ import hashlib
 
 import pytest
 
+from cqs.engines import cluster
+from cqs.engines.cluster import cache_failover, cache_trust, known_queues
+from cqs.engines.cluster.redis import cache as redis_cache
 from cqs.engines.cluster.redis import script_calls, scripts
 
 TOLERATED_MS = 30_000
+PATIENCE_S = 60.0
+
+
+def tolerate_stalls(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wait longer for Redis and for fills: on a machine that stalls a receive during a fill, or before Redis is in use,
+    may return nothing, and a lease whose answer came too late ends by its timeout, for which no test waits."""
+    monkeypatch.setattr(cluster, "START_S_MAX", PATIENCE_S)
+    monkeypatch.setattr(cache_failover, "SWITCH_WAIT_S", PATIENCE_S)
+    monkeypatch.setattr(known_queues, "FILL_WAIT_S", PATIENCE_S)
+    monkeypatch.setattr(redis_cache, "TIMEOUT_S", redis_cache.TIMEOUT_S * 30)
+    monkeypatch.setattr(cache_trust, "RENEW_TIMEOUT_S", cache_trust.RENEW_TIMEOUT_S * 30)
+    tolerate_late_calls(monkeypatch)
 
 
 def tolerate_late_calls(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,13 +9,11 @@ import msgspec
 import pytest
 
 from cns_common.clock import Clock
-from cqs.engines.cluster import cache_trust, known_queues
-from cqs.engines.cluster.redis import cache as redis_cache
 from cqs.engines.contract import Engine
 from tests.conformance.drivers import DIFFERENT, DRIVERS, FORGETFUL, ON_CASSANDRA, Driver, drop_keyspaces
 from tests.conformance.support import QueueFixture
 from tests.keyspace import aside
-from tests.late_calls import tolerate_late_calls
+from tests.late_calls import tolerate_stalls
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -68,12 +66,7 @@ def keyspace_is_dropped() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def stalls_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Wait longer for fills and for Redis: on a machine that stalls a receive during a fill may return nothing, and a
-    lease whose answer came too late ends by its timeout, for which no test waits."""
-    monkeypatch.setattr(known_queues, "FILL_WAIT_S", known_queues.FILL_WAIT_S * 60)
-    monkeypatch.setattr(redis_cache, "TIMEOUT_S", redis_cache.TIMEOUT_S * 30)
-    monkeypatch.setattr(cache_trust, "RENEW_TIMEOUT_S", cache_trust.RENEW_TIMEOUT_S * 30)
-    tolerate_late_calls(monkeypatch)
+    tolerate_stalls(monkeypatch)
 
 
 @pytest.fixture

@@ -4,9 +4,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from cqs.engines import cluster
 from tests.conformance.drivers import drop_keyspaces
 from tests.keyspace import aside
-from tests.late_calls import tolerate_late_calls
+from tests.late_calls import PATIENCE_S, tolerate_late_calls
 
 
 @pytest.fixture(scope="session")
@@ -19,3 +20,9 @@ def conformance_keyspace() -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def late_calls_are_tolerated(monkeypatch: pytest.MonkeyPatch) -> None:
     tolerate_late_calls(monkeypatch)
+
+
+@pytest.fixture(autouse=True)
+def redis_is_awaited(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a machine that stalls an engine could begin without it."""
+    monkeypatch.setattr(cluster, "START_S_MAX", PATIENCE_S)

@@ -18,7 +18,8 @@ from cqs.engines.cluster.cache_contract import FILLED_BY_ANOTHER
 from cqs.engines.cluster.ids import QueueShard
 from cqs.engines.cluster.redis.cache import RedisCache
 from cqs.engines.cluster.rows import MessageRows, RowHeader
-from tests.conformance.support import POLL_S, QueueFixture, bodies, numbered
+from tests.conformance.support import QueueFixture, bodies, numbered
+from tests.late_calls import PATIENCE_S, tolerate_stalls
 from tests.own_redis import OwnRedis
 
 PAGE = 10
@@ -77,7 +78,7 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> PageReads:
     monkeypatch.setattr(schema, "HEADERS", Statement(schema.HEADERS.cql.replace("LIMIT 1000", f"LIMIT {PAGE}")))
     monkeypatch.setattr(schema, "PAGE_ROWS", PAGE)
     monkeypatch.setattr(refill, "FILL_STEP_PAGES", 1)
-    monkeypatch.setattr(known_queues, "FILL_WAIT_S", 10 * POLL_S)
+    tolerate_stalls(monkeypatch)
     monkeypatch.setattr(MessageRows, "headers", noted_headers)
     return noted
 
@@ -105,7 +106,7 @@ async def test_a_deep_queue_gives_messages_before_it_is_filled(
 ) -> None:
     async with empty_cache(cassandra_address, own_redis, reads, [PAGE * PAGES, 1]) as (_, [deep, other]):
         reads.stop_after(deep, 1)
-        async with asyncio.timeout(POLL_S):
+        async with asyncio.timeout(PATIENCE_S):
             first = await deep.take(PAGE)
             assert bodies(first) == numbered(PAGE, b"0 ")
             assert len(await other.take()) == 1
@@ -141,7 +142,7 @@ async def test_one_of_two_processes_fills_what_both_begin_to_fill(
         two = one.at(engine)
         reads.stop_after(one, 0)
         monkeypatch.setattr(RedisCache, "begin_epoch", begin_at_once)
-        async with asyncio.timeout(POLL_S):
+        async with asyncio.timeout(PATIENCE_S):
             receives = [asyncio.create_task(queue.take(PAGE)) for queue in (one, two)]
             await begun.wait()
             await two.send(b"sent meanwhile")
@@ -168,13 +169,13 @@ async def test_a_deep_queue_does_not_keep_others_from_being_filled(
         deep_shard, other_shard = QueueShard(deep.q.id), QueueShard(other.q.id)
         known = engine._known_queues
         fills = [known.start_fill(await known.get(deep.q), deep_shard).task]
-        async with asyncio.timeout(POLL_S), reads.seen:
+        async with asyncio.timeout(PATIENCE_S), reads.seen:
             await reads.seen.wait_for(lambda: bool(reads.order))
         fills.append(known.start_fill(await known.get(other.q), other_shard).task)
         while not known._fill_slots.in_step._waiters:
             await asyncio.sleep(0)  # until the other fill waits for its step
         reads.go_on()
-        async with asyncio.timeout(POLL_S):
+        async with asyncio.timeout(PATIENCE_S):
             await asyncio.gather(*fills)
         assert reads.order.index(other.q.id) < len(reads.order) - 1
 
@@ -222,7 +223,7 @@ async def lose_all(engine: ClusterEngine, own_redis: OwnRedis) -> tuple[RedisCac
     waiting = engine._known_queues._fill_slots.begun = asyncio.Semaphore(0)
     with redis.Redis.from_url(own_redis.url) as client:
         client.flushall()
-    async with asyncio.timeout(POLL_S):
+    async with asyncio.timeout(PATIENCE_S):
         while not failover.losses or failover.redis is None:
             await asyncio.sleep(SHORT_S)  # the engine reports no event for it
     return failover.redis, waiting
@@ -243,7 +244,7 @@ async def test_counts_and_pages_before_a_fill_begins(
         assert [one.body for one in await queue.peek_all()] == numbered(3)
         assert waiting.locked()
         waiting.release()
-        async with asyncio.timeout(POLL_S):
+        async with asyncio.timeout(PATIENCE_S):
             while await cache.counts(QueueShard(queue.q.id), queue.now_ms, require_filled=True) is None:
                 await asyncio.sleep(SHORT_S)
         assert await queue.counts() == (3, 0, 0)
@@ -265,7 +266,7 @@ async def test_counts_wait_for_the_rows_for_a_limited_time(
         _, waiting = await lose_all(engine, own_redis)
         reads.clear()
         reads.stop_after(queue, 0)
-        async with asyncio.timeout(POLL_S):
+        async with asyncio.timeout(PATIENCE_S):
             for _ in range(3):
                 with pytest.raises(StoreUnavailable, match="not counted yet"):
                     await queue.counts()
@@ -274,7 +275,7 @@ async def test_counts_wait_for_the_rows_for_a_limited_time(
         scans = reads.order.count(queue.q.id)
         assert scans == 2, "one of the counts, one of the peek"
         reads.go_on()
-        monkeypatch.setattr(queue_contents, "BY_ROWS_S", POLL_S)
+        monkeypatch.setattr(queue_contents, "BY_ROWS_S", PATIENCE_S)
         assert await queue.counts() == (3, 0, 0)
         waiting.release()
     await cassandra.close()
@@ -305,7 +306,7 @@ async def test_the_last_counts_stand_for_those_that_take_long(
         engine._known_queues.start_fill(await engine._known_queues.get(deep.q), QueueShard(deep.q.id))
         for _ in range(2):
             waiting.release()
-        async with asyncio.timeout(POLL_S):
+        async with asyncio.timeout(PATIENCE_S):
             while await cache.counts(QueueShard(deep.q.id), deep.now_ms, require_filled=False) != (PAGE, 0, 0):
                 await asyncio.sleep(SHORT_S)
         assert await deep.counts() == (2 * PAGE, 0, 0), "more than what is filled so far"
