@@ -23,7 +23,6 @@ def tolerate_stalls(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(known_queues, "FILL_WAIT_S", PATIENCE_S)
     monkeypatch.setattr(redis_cache, "TIMEOUT_S", redis_cache.TIMEOUT_S * 30)
     monkeypatch.setattr(cache_trust, "RENEW_TIMEOUT_S", cache_trust.RENEW_TIMEOUT_S * 30)
-    tolerate_late_calls(monkeypatch)
 
 
 def tolerate_late_calls(monkeypatch: pytest.MonkeyPatch) -> None:

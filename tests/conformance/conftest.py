@@ -13,7 +13,7 @@ from cqs.engines.contract import Engine
 from tests.conformance.drivers import DIFFERENT, DRIVERS, FORGETFUL, ON_CASSANDRA, Driver, drop_keyspaces
 from tests.conformance.support import QueueFixture
 from tests.keyspace import aside
-from tests.late_calls import tolerate_stalls
+from tests.late_calls import tolerate_late_calls, tolerate_stalls
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -67,6 +67,7 @@ def keyspace_is_dropped() -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def stalls_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     tolerate_stalls(monkeypatch)
+    tolerate_late_calls(monkeypatch)
 
 
 @pytest.fixture
