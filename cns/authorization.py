@@ -65,12 +65,13 @@ class Access:
         found = await self._subscriptions.get([arn])
         return found[0] if found else None
 
-    async def own_subscription(self, call: Call, arn: str, action: str) -> Subscription:
+    async def own_subscription(self, call: Call, arn: str) -> Subscription:
         """The subscription, if the caller owns it. The owner of the topic has no access to its attributes."""
         subscription = await self.find_subscription(call, arn)
         if subscription is None:
             raise no_such_subscription()
-        check_owner(call, subscription.owner, action, arn)
+        if not owns(call, subscription.owner):
+            raise RequestError("AuthorizationError", "Not authorized to access this subscription")
         return subscription
 
 

@@ -143,6 +143,9 @@ async def test_subscriptions_refused_in_aws_s_order(
     assert await rig.listed(topic) == []
 
 
+NOT_THE_OWNER = ("AuthorizationError", "Not authorized to access this subscription")
+
+
 @pytest.mark.spec("subscribing.cross-account-queue", "subscribing.owner-attributes", "consent.confirm-signed")
 async def test_another_account_s_queue_must_confirm(rig: Rig) -> None:
     topic = await rig.topic()
@@ -151,12 +154,18 @@ async def test_another_account_s_queue_must_confirm(rig: Rig) -> None:
     assert (await rig.attributes(arn))["PendingConfirmation"] == "true"
     await rig.by(call(OTHER), "ConfirmSubscription", TopicArn=topic, Token=token)
     described = await rig.attributes(arn)
-    assert (described["PendingConfirmation"], described["ConfirmationWasAuthenticated"]) == ("false", "true")
-    assert await rig.refusal("GetSubscriptionAttributes", call(OTHER), SubscriptionArn=arn) == (
-        "AuthorizationError",
-        f"User: arn:aws:iam::{OTHER}:root is not authorized to perform: SNS:GetSubscriptionAttributes on resource: "
-        f"{arn} because no resource-based policy allows the SNS:GetSubscriptionAttributes action",
-    )
+    assert (described["PendingConfirmation"], described["ConfirmationWasAuthenticated"]) == ("false", "false")
+    assert await rig.refusal("GetSubscriptionAttributes", call(OTHER), SubscriptionArn=arn) == NOT_THE_OWNER
+    members = {"SubscriptionArn": arn, "AttributeName": "RawMessageDelivery", "AttributeValue": "true"}
+    assert await rig.refusal("SetSubscriptionAttributes", call(OTHER), **members) == NOT_THE_OWNER
+
+
+@pytest.mark.spec("consent.confirm-signed")
+async def test_the_owner_s_signature_alone_protects_nothing(rig: Rig) -> None:
+    topic = await rig.topic()
+    arn, token = await rig.pending(topic)
+    await rig("ConfirmSubscription", TopicArn=topic, Token=token, AuthenticateOnUnsubscribe="false")
+    assert (await rig.attributes(arn))["ConfirmationWasAuthenticated"] == "false"
 
 
 @pytest.mark.spec("subscribing.owner-attributes")
