@@ -27,15 +27,16 @@ class Access:
     async def topic(self, call: Call, arn: str, action: str, parameter: str = "TopicArn") -> TopicView:
         """The topic, if the caller is allowed `action`. `parameter` is the name of the parameter with the ARN, for
         errors."""
-        view = await self.find_topic(call, arn, parameter)
+        view = await self.find_topic(call, arn, action, parameter)
         self.authorise(call, view, action)
         return view
 
-    async def find_topic(self, call: Call, arn: str, parameter: str = "TopicArn") -> TopicView:
+    async def find_topic(self, call: Call, arn: str, action: str, parameter: str = "TopicArn") -> TopicView:
+        """The topic, whether or not the caller is allowed `action`."""
         check_topic_arn(arn, parameter, call.region)
         view = await self._topics.find(arn)
         if view is None:
-            raise no_such_topic()
+            raise absent_topic(call, arn, action)
         return view
 
     def authorise(self, call: Call, view: TopicView, action: str, facts: Mapping[str, str] = _NO_FACTS) -> None:
@@ -55,7 +56,7 @@ class Access:
 
     async def own_topic(self, call: Call, arn: str, action: str, parameter: str) -> TopicView:
         """The topic, for actions that no policy can grant to another account."""
-        view = await self.find_topic(call, arn, parameter)
+        view = await self.find_topic(call, arn, action, parameter)
         check_owner(call, view.account, action, arn)
         self.authorise(call, view, action)
         return view
@@ -73,6 +74,12 @@ class Access:
         if not owns(call, subscription.owner):
             raise RequestError("AuthorizationError", "Not authorized to access this subscription")
         return subscription
+
+
+def absent_topic(call: Call, arn: str, action: str) -> RequestError:
+    """The error of a call on a topic that does not exist. Callers of other accounts are not told that."""
+    check_owner(call, arn.split(":", 5)[4], action, arn)
+    return no_such_topic()
 
 
 def check_owner(call: Call, owner: str, action: str, arn: str) -> None:

@@ -71,7 +71,7 @@ class SubscribeHandler:
         A topic has one subscription for each protocol and endpoint. One that exists must not differ in any attribute
         that is given.
         """
-        view = await self._access.find_topic(call, request.topic_arn)
+        view = await self._access.find_topic(call, request.topic_arn, "Subscribe")
         facts = {"sns:Protocol": request.protocol, "sns:Endpoint": request.endpoint}
         self._access.authorise(call, view, "Subscribe", facts)
         protocol, endpoint = _check(request, view)
