@@ -54,13 +54,6 @@ class Access:
         if verdict is not Verdict.ALLOWED:
             raise RequestError("AuthorizationError", sns_refusal(verdict, request))
 
-    async def own_topic(self, call: Call, arn: str, action: str, parameter: str) -> TopicView:
-        """The topic, for actions that no policy can grant to another account."""
-        view = await self.find_topic(call, arn, action, parameter)
-        check_owner(call, view.account, action, arn)
-        self.authorise(call, view, action)
-        return view
-
     async def find_subscription(self, call: Call, arn: str) -> Subscription | None:
         check_subscription_arn(arn, "" if unsigned(call) else call.region)
         found = await self._subscriptions.get([arn])

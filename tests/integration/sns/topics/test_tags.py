@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -125,9 +126,14 @@ async def test_resources_refused(sns: SnsDoor, action: str, arn: str, refusal: R
 
 @spec("sns-tag.other-account")
 @pytest.mark.parametrize("action", ON_TAGS)
-async def test_tags_are_the_owners(sns: SnsDoor, action: str) -> None:
+async def test_other_accounts_need_a_grant_of_the_same_action(sns: SnsDoor, action: str) -> None:
     topic = await sns.topic()
     await sns.refuses(denied(action, topic), action, STRANGER, ResourceArn=topic, **ON_TAGS[action])
+    statement = {"Effect": "Allow", "Principal": {"AWS": OTHER}, "Action": f"sns:{action}", "Resource": topic}
+    await sns.set(topic, "Policy", json.dumps({"Version": "2012-10-17", "Statement": [statement]}))
+    await sns(action, STRANGER, ResourceArn=topic, **ON_TAGS[action])
+    for other in ON_TAGS.keys() - {action}:
+        await sns.refuses(denied(other, topic), other, STRANGER, ResourceArn=topic, **ON_TAGS[other])
 
 
 # -- data protection --------------------------------------------------------------------------------------------------
