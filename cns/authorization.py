@@ -27,15 +27,16 @@ class Access:
     async def topic(self, call: Call, arn: str, action: str, parameter: str = "TopicArn") -> TopicView:
         """The topic, if the caller is allowed `action`. `parameter` is the name of the parameter with the ARN, for
         errors."""
-        view = await self.find_topic(call, arn, parameter)
+        view = await self.find_topic(call, arn, action, parameter)
         self.authorise(call, view, action)
         return view
 
-    async def find_topic(self, call: Call, arn: str, parameter: str = "TopicArn") -> TopicView:
+    async def find_topic(self, call: Call, arn: str, action: str, parameter: str = "TopicArn") -> TopicView:
+        """The topic, whether or not the caller is allowed `action`."""
         check_topic_arn(arn, parameter, call.region)
         view = await self._topics.find(arn)
         if view is None:
-            raise no_such_topic()
+            raise absent_topic(call, arn, action)
         return view
 
     def authorise(self, call: Call, view: TopicView, action: str, facts: Mapping[str, str] = _NO_FACTS) -> None:
@@ -53,25 +54,25 @@ class Access:
         if verdict is not Verdict.ALLOWED:
             raise RequestError("AuthorizationError", sns_refusal(verdict, request))
 
-    async def own_topic(self, call: Call, arn: str, action: str, parameter: str) -> TopicView:
-        """The topic, for actions that no policy can grant to another account."""
-        view = await self.find_topic(call, arn, parameter)
-        check_owner(call, view.account, action, arn)
-        self.authorise(call, view, action)
-        return view
-
     async def find_subscription(self, call: Call, arn: str) -> Subscription | None:
         check_subscription_arn(arn, "" if unsigned(call) else call.region)
         found = await self._subscriptions.get([arn])
         return found[0] if found else None
 
-    async def own_subscription(self, call: Call, arn: str, action: str) -> Subscription:
+    async def own_subscription(self, call: Call, arn: str) -> Subscription:
         """The subscription, if the caller owns it. The owner of the topic has no access to its attributes."""
         subscription = await self.find_subscription(call, arn)
         if subscription is None:
             raise no_such_subscription()
-        check_owner(call, subscription.owner, action, arn)
+        if not owns(call, subscription.owner):
+            raise RequestError("AuthorizationError", "Not authorized to access this subscription")
         return subscription
+
+
+def absent_topic(call: Call, arn: str, action: str) -> RequestError:
+    """The error of a call on a topic that does not exist. Callers of other accounts are not told that."""
+    check_owner(call, arn.split(":", 5)[4], action, arn)
+    return no_such_topic()
 
 
 def check_owner(call: Call, owner: str, action: str, arn: str) -> None:

@@ -13,7 +13,8 @@ class DataProtectionOperations:
 
     async def put_data_protection_policy(self, call: Call, params: Params) -> Result:
         arn = required_text(params, "ResourceArn")
-        await self._protection.put(call, arn, required_text(params, PARAMETER))
+        required_text(params, PARAMETER)
+        await self._protection.put(call, arn)
         return {}
 
     async def get_data_protection_policy(self, call: Call, params: Params) -> Result:

@@ -94,7 +94,7 @@ class PortalLinks:
     async def create(self, call: Call, arn: str, life_s: int, until_ms: int | None = None) -> MadeLink:
         """A new link to a subscription of the caller. It ends at `until_ms` at the latest, and with the caller's key.
         Its token is not shown again. Raises RequestError."""
-        await self._access.own_subscription(call, arn, ACTION)
+        await self._access.own_subscription(call, arn)
         if not 1 <= life_s <= LIFE_S_MAX:
             raise RequestError("InvalidParameter", f"A portal link lives for 1 to {LIFE_S_MAX} seconds.")
         now_ms = self._clock.now_ms()
@@ -117,11 +117,11 @@ class PortalLinks:
 
     async def list_links(self, call: Call, arn: str) -> list[PortalLink]:
         """The links of a subscription of the caller that have not ended, the oldest first. Raises RequestError."""
-        return self._usable(await self._access.own_subscription(call, arn, ACTION))
+        return self._usable(await self._access.own_subscription(call, arn))
 
     async def revoke(self, call: Call, arn: str, link_id: str) -> None:
         """End a link and the visits that it began. Raises RequestError `NotFound` if there is no such link."""
-        await self._access.own_subscription(call, arn, ACTION)
+        await self._access.own_subscription(call, arn)
 
         def remove(subscription: Subscription) -> dict[str, str]:
             living = self._living(subscription)

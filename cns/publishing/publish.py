@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cns.arns import TOPIC_ARN_CHARS_MAX, check_topic_arn
-from cns.authorization import Access
-from cns.errors import no_such_topic
+from cns.authorization import Access, absent_topic
 from cns.limits import FIFO_SUFFIX, MESSAGE_BYTES_DEFAULT
 from cns.notification import Attributes, Notification
 from cns.publishing.accept import Dispatcher
@@ -44,7 +43,7 @@ class Publisher:
             fifo_group_id(request)
         if view is None or view.region != call.region:
             check_topic_arn(topic_arn, parameter, call.region)
-            raise no_such_topic()
+            raise absent_topic(call, topic_arn, "Publish")
         self._access.authorise(call, view, "Publish")
         ids = ids_of(view, request)
         texts = texts_of(request.message, request.structure)

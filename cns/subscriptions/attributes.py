@@ -105,7 +105,7 @@ def describe(subscription: Subscription, topic_delivery_policy: str | None) -> d
     return described | {
         "Protocol": subscription.protocol,
         "PendingConfirmation": _boolean(subscription.state is SubscriptionState.PENDING),
-        "ConfirmationWasAuthenticated": _boolean(subscription.authenticated or subscription.signed),
+        "ConfirmationWasAuthenticated": _boolean(subscription.authenticated),
         "SubscriptionArn": subscription.arn,
     }
 

@@ -60,7 +60,6 @@ class ConsentHandler:
                 before,
                 state=SubscriptionState.CONFIRMED,
                 authenticated=before.authenticated or protect,
-                signed=before.signed or (before.state is SubscriptionState.PENDING and not unsigned(call)),
                 confirmed_ms=before.confirmed_ms
                 if before.state is SubscriptionState.CONFIRMED
                 else self._clock.now_ms(),

@@ -10,8 +10,8 @@ from msgspec.structs import replace
 from cns.archives.replay_api import SubscriptionReplays
 from cns.archives.replay_policy import REPLAY_POLICY
 from cns.authorization import Access
-from cns.errors import AT_CREATION, concurrent_access, invalid_parameter, missing_parameter, no_such_topic
-from cns.limits import FIFO_SUFFIX, MESSAGE_BYTES_DEFAULT, UPDATE_TRIES_MAX, Quotas
+from cns.errors import AT_CREATION, invalid_parameter, missing_parameter, no_such_topic
+from cns.limits import FIFO_SUFFIX, MESSAGE_BYTES_DEFAULT, Quotas
 from cns.push.endpoints import MobileEndpoints
 from cns.stores.contract import SubscriptionStore
 from cns.subscriptions.attributes import check_firehose_role, check_new, differs, merge
@@ -34,6 +34,8 @@ EndpointCheck = Callable[[str], Awaitable[None]]
 PENDING = "pending confirmation"
 _NEEDS_NO_CONFIRMATION = frozenset({"sms", "redis"})
 """These endpoints cannot answer. A phone can opt out; a channel may have no listener."""
+_ASKED_EACH_TIME = frozenset({"sqs", "lambda"})
+"""These endpoints of other accounts are sent a confirmation although they are confirmed, as recorded from SNS."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +73,7 @@ class SubscribeHandler:
         A topic has one subscription for each protocol and endpoint. One that exists must not differ in any attribute
         that is given.
         """
-        view = await self._access.find_topic(call, request.topic_arn)
+        view = await self._access.find_topic(call, request.topic_arn, "Subscribe")
         facts = {"sns:Protocol": request.protocol, "sns:Endpoint": request.endpoint}
         self._access.authorise(call, view, "Subscribe", facts)
         protocol, endpoint = _check(request, view)
@@ -91,7 +93,7 @@ class SubscribeHandler:
             await self._replays.remove(draft.arn)
             if differs(subscription, wanted) or await self._replays.differs(subscription, request.attributes):
                 raise invalid_parameter(f"{AT_CREATION}Subscription already exists with different attributes")
-            await self._send_again(call, subscription)
+            await self._send_again(call, subscription, draft)
         return (
             PENDING if subscription.state is SubscriptionState.PENDING and not request.return_arn else subscription.arn
         )
@@ -126,23 +128,15 @@ class SubscribeHandler:
             await self._confirmations.send("SubscriptionConfirmation", subscription, token, call.base_url)
         return entered
 
-    async def _send_again(self, call: Call, subscription: Subscription) -> None:
-        """Send a new token if the subscription is not confirmed. Earlier tokens stay valid."""
-        current = subscription
-        for _ in range(UPDATE_TRIES_MAX):
-            if current.state is SubscriptionState.CONFIRMED:
-                call.changed = False
-                return
-            token = self._confirmations.new_token(current)
-            renewed = replace(current, expires_ms=token.expires_ms, version=current.version + 1)
-            if await self._store.replace(renewed, current.version, token):
-                await self._confirmations.send("SubscriptionConfirmation", renewed, token, call.base_url)
-                return
-            found = await self._store.get([subscription.arn])
-            if not found:
-                return
-            current = found[0]
-        raise concurrent_access()
+    async def _send_again(self, call: Call, subscription: Subscription, draft: Subscription) -> None:
+        """Send a new token if the caller does not own the endpoint. Earlier tokens stay valid."""
+        settled = subscription.state is SubscriptionState.CONFIRMED and draft.protocol not in _ASKED_EACH_TIME
+        if draft.state is SubscriptionState.CONFIRMED or settled:
+            call.changed = False
+            return
+        token = await self._confirmations.issue(self._store, subscription.arn)
+        if token is not None:
+            await self._confirmations.send("SubscriptionConfirmation", subscription, token, call.base_url)
 
 
 def _check(request: SubscribeRequest, view: TopicView) -> tuple[str, str]:

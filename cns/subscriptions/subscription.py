@@ -60,8 +60,6 @@ class Subscription(msgspec.Struct, frozen=True, kw_only=True):
     created_ms: int
     authenticated: bool = False
     """Protected: confirmed by its owner's signature, so that only a signed call removes it."""
-    signed: bool = False
-    """Confirmed by a signed call, protected or not."""
     confirmed_ms: int = 0
     """When a token confirmed it. 0: confirmed when it was created, or before this field existed."""
     expires_ms: int = 0

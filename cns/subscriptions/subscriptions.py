@@ -42,7 +42,7 @@ class Subscriptions:
         self._clock = clock
 
     async def describe(self, call: Call, arn: str) -> dict[str, str]:
-        subscription = await self._access.own_subscription(call, arn, "GetSubscriptionAttributes")
+        subscription = await self._access.own_subscription(call, arn)
         topic = await self._topics.find(subscription.topic_arn)
         described = describe(subscription, topic.topic.attributes.get("DeliveryPolicy") if topic else None)
         return described | await self._replays.describe(subscription)
@@ -52,7 +52,7 @@ class Subscriptions:
             await self._set_replay(call, arn, text)
             return
         for _ in range(UPDATE_TRIES_MAX):
-            before = await self._access.own_subscription(call, arn, "SetSubscriptionAttributes")
+            before = await self._access.own_subscription(call, arn)
             changes = check_change(before, name, text, filter_limits(self._quotas))
             attributes = merge(before.attributes, with_resumption(before, changes, self._clock.now_ms()))
             after = replace(before, attributes=attributes, version=before.version + 1)
@@ -65,7 +65,7 @@ class Subscriptions:
 
     async def _set_replay(self, call: Call, arn: str, text: str) -> None:
         """The replay is not stored in the subscription's record, which would then change with its progress."""
-        subscription = await self._access.own_subscription(call, arn, "SetSubscriptionAttributes")
+        subscription = await self._access.own_subscription(call, arn)
         topic = await self._topics.find(subscription.topic_arn)
         if topic is None:
             raise no_such_topic()

@@ -33,6 +33,8 @@ GRANTABLE = frozenset(
         "RemovePermission",
         "SetTopicAttributes",
         "Subscribe",
+        "TagResource",
+        "UntagResource",
     }
 )
 """The actions that a topic's policy may name; AWS refuses wildcards."""

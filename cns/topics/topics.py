@@ -163,7 +163,7 @@ class Topics:
 
     async def _taggable_topic(self, call: Call, arn: str, action: str) -> Topic:
         try:
-            return (await self._access.own_topic(call, arn, action, "ResourceArn")).topic
+            return (await self._access.topic(call, arn, action, "ResourceArn")).topic
         except RequestError as error:
             if error.code == "NotFound":
                 raise RequestError("ResourceNotFound", "Resource does not exist") from None

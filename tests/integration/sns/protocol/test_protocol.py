@@ -88,7 +88,6 @@ async def test_answers_without_a_result(sns: SnsDoor) -> None:
         "SetTopicAttributes": {"TopicArn": topic, "AttributeName": "DisplayName", "AttributeValue": "d"},
         "AddPermission": {"TopicArn": topic, "Label": "l", "AWSAccountId": [ACCOUNT], "ActionName": ["Publish"]},
         "RemovePermission": {"TopicArn": topic, "Label": "l"},
-        "PutDataProtectionPolicy": {"ResourceArn": topic, "DataProtectionPolicy": ""},
         "SetSubscriptionAttributes": {**subscription, "AttributeName": "RawMessageDelivery", "AttributeValue": "true"},
         "Unsubscribe": subscription,
         "DeleteTopic": {"TopicArn": topic},

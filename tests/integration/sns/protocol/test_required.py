@@ -171,10 +171,17 @@ async def test_arns_of_no_subscription(sns: SnsDoor, action: str) -> None:
     await sns.refuses(Refusal(404, "NotFound", "Subscription does not exist"), action, **REQUIRED[action])
 
 
-@spec("sns.arn-other-account")
+@pytest.mark.parametrize(
+    "exists",
+    [
+        pytest.param(True, marks=spec("sns.arn-other-account")),
+        pytest.param(False, marks=spec("sns.arn-absent-elsewhere")),
+    ],
+)
 @pytest.mark.parametrize("action", [*(action for action in ON_TOPICS if action != "ConfirmSubscription"), "Publish"])
-async def test_topics_of_another_account(sns: SnsDoor, action: str) -> None:
-    await sns.topic()
+async def test_topics_of_another_account(sns: SnsDoor, action: str, exists: bool) -> None:
+    if exists:
+        await sns.topic()
     members = REQUIRED.get(action, {"Message": "m", "TopicArn": TOPIC}) | VALIDATED.get(action, {})
     shown = "Publish" if action == "PublishBatch" else action
     await sns.refuses(denied(shown, TOPIC), action, STRANGER, **members)

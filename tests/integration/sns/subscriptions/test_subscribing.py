@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from cns.delivery import jobs
-from cns.limits import Quotas
+from cns.limits import PENDING_MS, Quotas
 from cns_common.clock import Clock
 from tests.integration.sns.cns_support import (
     ACCOUNT,
@@ -84,6 +84,41 @@ async def test_subscribing_again_while_pending(rig: Rig) -> None:
         assert result["SubscriptionArn"] == arn
 
 
+@pytest.mark.parametrize(
+    ("protocol", "endpoint"), [("sqs", queue_arn(OTHER)), ("lambda", f"arn:aws:lambda:{REGION}:{OTHER}:function:f")]
+)
+@pytest.mark.spec("subscribing.repeat-of-another")
+async def test_an_endpoint_of_another_account_is_asked_at_each_subscribe(
+    rig: Rig, protocol: str, endpoint: str
+) -> None:
+    topic = await rig.topic()
+    await rig.open_to_all(topic, "sns:Subscribe")
+    members = {"TopicArn": topic, "Protocol": protocol, "Endpoint": endpoint, "ReturnSubscriptionArn": True}
+    arn = (await rig.by(call(OTHER), "Subscribe", **members))["SubscriptionArn"]
+    assert rig.queue.take() == []
+    assert await rig("Subscribe", **members) == {"SubscriptionArn": arn}
+    asked = rig.confirmation()
+    assert asked.kind == "SubscriptionConfirmation"
+    await rig.by(unsigned(), "ConfirmSubscription", TopicArn=topic, Token=asked.token)
+    rig.clock.advance(PENDING_MS + 1)
+    await rig.subscriptions.sweep(rig.clock.now_ms(), 100)
+    assert await rig.listed(topic) == [arn], "it stays confirmed"
+
+
+@pytest.mark.spec("subscribing.repeat-of-owner")
+async def test_the_owner_of_a_queue_is_not_asked(rig: Rig) -> None:
+    topic = await rig.topic()
+    await rig.open_to_all(topic, "sns:Subscribe")
+    members = {"TopicArn": topic, "Protocol": "sqs", "Endpoint": queue_arn(OTHER), "ReturnSubscriptionArn": True}
+    arn = (await rig.by(call(OTHER), "Subscribe", **members))["SubscriptionArn"]
+    await rig("Unsubscribe", SubscriptionArn=arn)
+    token = rig.confirmation().token
+    assert (await rig.by(call(OTHER), "Subscribe", **members)) == {"SubscriptionArn": arn}
+    assert (rig.queue.take(), await rig.listed(topic)) == ([], ["Deleted"])
+    await rig.by(unsigned(), "ConfirmSubscription", TopicArn=topic, Token=token)
+    assert await rig.listed(topic) == [arn]
+
+
 @pytest.mark.spec("subscribing.idempotent", "subscribing.idempotent-attributes")
 async def test_subscribing_again_finds_the_same(rig: Rig) -> None:
     topic = await rig.topic()
@@ -143,6 +178,9 @@ async def test_subscriptions_refused_in_aws_s_order(
     assert await rig.listed(topic) == []
 
 
+NOT_THE_OWNER = ("AuthorizationError", "Not authorized to access this subscription")
+
+
 @pytest.mark.spec("subscribing.cross-account-queue", "subscribing.owner-attributes", "consent.confirm-signed")
 async def test_another_account_s_queue_must_confirm(rig: Rig) -> None:
     topic = await rig.topic()
@@ -151,12 +189,18 @@ async def test_another_account_s_queue_must_confirm(rig: Rig) -> None:
     assert (await rig.attributes(arn))["PendingConfirmation"] == "true"
     await rig.by(call(OTHER), "ConfirmSubscription", TopicArn=topic, Token=token)
     described = await rig.attributes(arn)
-    assert (described["PendingConfirmation"], described["ConfirmationWasAuthenticated"]) == ("false", "true")
-    assert await rig.refusal("GetSubscriptionAttributes", call(OTHER), SubscriptionArn=arn) == (
-        "AuthorizationError",
-        f"User: arn:aws:iam::{OTHER}:root is not authorized to perform: SNS:GetSubscriptionAttributes on resource: "
-        f"{arn} because no resource-based policy allows the SNS:GetSubscriptionAttributes action",
-    )
+    assert (described["PendingConfirmation"], described["ConfirmationWasAuthenticated"]) == ("false", "false")
+    assert await rig.refusal("GetSubscriptionAttributes", call(OTHER), SubscriptionArn=arn) == NOT_THE_OWNER
+    members = {"SubscriptionArn": arn, "AttributeName": "RawMessageDelivery", "AttributeValue": "true"}
+    assert await rig.refusal("SetSubscriptionAttributes", call(OTHER), **members) == NOT_THE_OWNER
+
+
+@pytest.mark.spec("consent.confirm-signed")
+async def test_the_owner_s_signature_alone_protects_nothing(rig: Rig) -> None:
+    topic = await rig.topic()
+    arn, token = await rig.pending(topic)
+    await rig("ConfirmSubscription", TopicArn=topic, Token=token, AuthenticateOnUnsubscribe="false")
+    assert (await rig.attributes(arn))["ConfirmationWasAuthenticated"] == "false"
 
 
 @pytest.mark.spec("subscribing.owner-attributes")

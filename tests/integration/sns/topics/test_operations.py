@@ -58,7 +58,7 @@ async def test_creating_again_with_something_else(rig: Rig) -> None:
         ({"Name": "t", "Attributes": {"Fake": "1"}}, invalid("Attributes Reason: Unknown attribute Fake")),
         (
             {"Name": "t", "DataProtectionPolicy": "{}"},
-            invalid("DataProtectionPolicy Reason: message data protection is no longer available to new customers"),
+            invalid("DataProtectionPolicy Reason: Data protection functionality is not supported in this region"),
         ),
         (
             {"Name": "t", "Tags": [{"Key": "a", "Value": "1"}, {"Key": "a", "Value": "2"}]},

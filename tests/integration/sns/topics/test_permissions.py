@@ -26,6 +26,8 @@ ACTIONS = (
     "RemovePermission",
     "SetTopicAttributes",
     "Subscribe",
+    "TagResource",
+    "UntagResource",
 )
 TOPIC = f"arn:aws:sns:{REGION}:{ACCOUNT}:t"
 BATCH = [{"Id": "a", "Message": "m"}]
@@ -99,7 +101,7 @@ async def test_actions_of_a_policy(sns: SnsDoor, action: str) -> None:
         ),
         *(
             pytest.param(document(statement(Action=action)), OUT_OF_SCOPE, marks=spec("sns-policy.other-actions"))
-            for action in ("sns:CreateTopic", "sns:Unsubscribe", "sns:TagResource", "sqs:SendMessage")
+            for action in ("sns:CreateTopic", "sns:Unsubscribe", "sqs:SendMessage")
         ),
         *(
             pytest.param(text, policy_error("null"), marks=spec("sns-policy.not-json"))

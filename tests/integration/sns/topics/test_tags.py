@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -125,48 +126,71 @@ async def test_resources_refused(sns: SnsDoor, action: str, arn: str, refusal: R
 
 @spec("sns-tag.other-account")
 @pytest.mark.parametrize("action", ON_TAGS)
-async def test_tags_are_the_owners(sns: SnsDoor, action: str) -> None:
+async def test_other_accounts_need_a_grant_of_the_same_action(sns: SnsDoor, action: str) -> None:
     topic = await sns.topic()
     await sns.refuses(denied(action, topic), action, STRANGER, ResourceArn=topic, **ON_TAGS[action])
+    statement = {"Effect": "Allow", "Principal": {"AWS": OTHER}, "Action": f"sns:{action}", "Resource": topic}
+    await sns.set(topic, "Policy", json.dumps({"Version": "2012-10-17", "Statement": [statement]}))
+    await sns(action, STRANGER, ResourceArn=topic, **ON_TAGS[action])
+    for other in ON_TAGS.keys() - {action}:
+        await sns.refuses(denied(other, topic), other, STRANGER, ResourceArn=topic, **ON_TAGS[other])
 
 
 # -- data protection --------------------------------------------------------------------------------------------------
 
-CLOSED = invalid("DataProtectionPolicy Reason: message data protection is no longer available to new customers")
-TOO_LONG = invalid("DataProtectionPolicy Reason: must be at most 30720 characters long")
+CLOSED = invalid("DataProtectionPolicy Reason: Data protection functionality is not supported in this region")
 POLICY = '{"Name":"n","Version":"2021-06-01","Statement":[]}'
+ON_POLICIES: dict[str, dict[str, str]] = {
+    "PutDataProtectionPolicy": {"DataProtectionPolicy": ""},
+    "GetDataProtectionPolicy": {},
+}
 
 
-@spec("sns-protection.empty", "sns-protection.get", "sns-protection.empty-at-create")
+def unsupported(action: str, where: str) -> Refusal:
+    return Refusal(400, "InvalidAction", f"Operation ({action}) is not supported {where}")
+
+
+PUT_UNSUPPORTED = unsupported("PutDataProtectionPolicy", "in this region")
+
+
+@spec("sns-protection.get", "sns-protection.empty-at-create")
 async def test_the_empty_policy(sns: SnsDoor) -> None:
     topic = (await sns("CreateTopic", Name="t", DataProtectionPolicy=""))["TopicArn"]
-    await sns("PutDataProtectionPolicy", ResourceArn=topic, DataProtectionPolicy="")
     reply = await sns.reply("GetDataProtectionPolicy", ResourceArn=topic)
     assert b"<GetDataProtectionPolicyResult><DataProtectionPolicy/></GetDataProtectionPolicyResult>" in reply.body
 
 
-@pytest.mark.parametrize(
-    ("policy", "refusal"),
-    [
-        pytest.param(POLICY, CLOSED, marks=spec("sns-protection.refused")),
-        pytest.param("x" * 30_720, CLOSED, marks=spec("sns-protection.refused", "sns-protection.length")),
-        pytest.param("x" * 30_721, TOO_LONG, marks=spec("sns-protection.length")),
-    ],
-)
-async def test_other_policies_are_refused(sns: SnsDoor, policy: str, refusal: Refusal) -> None:
+@pytest.mark.parametrize("name", ["new", "new.fifo"])
+@spec("sns-protection.refused")
+async def test_a_topic_is_not_created_with_a_policy(sns: SnsDoor, name: str) -> None:
+    attributes = {"FifoTopic": "true"} if name.endswith(".fifo") else {}
+    await sns.refuses(CLOSED, "CreateTopic", Name=name, Attributes=attributes, DataProtectionPolicy=POLICY)
+    assert (await sns("ListTopics"))["Topics"] == []
+
+
+@pytest.mark.parametrize("policy", ["", POLICY])
+@spec("sns-protection.put")
+async def test_no_policy_can_be_put(sns: SnsDoor, policy: str) -> None:
     topic = await sns.topic()
-    await sns.refuses(refusal, "PutDataProtectionPolicy", ResourceArn=topic, DataProtectionPolicy=policy)
-    await sns.refuses(refusal, "CreateTopic", Name="new", DataProtectionPolicy=policy)
+    await sns.refuses(PUT_UNSUPPORTED, "PutDataProtectionPolicy", ResourceArn=topic, DataProtectionPolicy=policy)
 
 
-@pytest.mark.parametrize(
-    ("action", "members"),
-    [("PutDataProtectionPolicy", {"DataProtectionPolicy": ""}), ("GetDataProtectionPolicy", {})],
-)
+@pytest.mark.parametrize("action", ON_POLICIES)
+@spec("sns-protection.fifo")
+async def test_fifo_topics_have_no_policies(sns: SnsDoor, action: str) -> None:
+    for arn in (await sns.topic("t.fifo", FifoTopic="true"), f"{ABSENT}.fifo"):
+        await sns.refuses(unsupported(action, "on FIFO topics"), action, ResourceArn=arn, **ON_POLICIES[action])
+
+
+@pytest.mark.parametrize("action", ON_POLICIES)
 @spec("sns-protection.authorised", "sns-protection.absent-topic")
-async def test_other_accounts_need_permission_for_policies(sns: SnsDoor, action: str, members: dict[str, str]) -> None:
+async def test_other_accounts_need_permission_for_policies(sns: SnsDoor, action: str) -> None:
     topic = await sns.topic()
-    await sns.refuses(denied(action, topic), action, STRANGER, ResourceArn=topic, **members)
+    members = {"ResourceArn": topic, **ON_POLICIES[action]}
+    await sns.refuses(denied(action, topic), action, STRANGER, **members)
     await sns("AddPermission", TopicArn=topic, Label="l", AWSAccountId=[OTHER], ActionName=[action])
-    await sns(action, STRANGER, ResourceArn=topic, **members)
-    await sns.refuses(NO_TOPIC, action, ResourceArn=ABSENT, **members)
+    if action == "GetDataProtectionPolicy":
+        await sns(action, STRANGER, **members)
+    else:
+        await sns.refuses(PUT_UNSUPPORTED, action, STRANGER, **members)
+    await sns.refuses(NO_TOPIC, action, **{**members, "ResourceArn": ABSENT})
