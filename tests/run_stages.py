@@ -45,8 +45,6 @@ LIMIT_ALL_S = 4 * 3600.0
 """A stage of `make test`, and of `make test-all`, is ended after this time: a run shows which one hangs."""
 LOGS = reports.BUILD / "stages"
 PRINTED = threading.Lock()
-FIRST = ("nice", "-n", "-5")
-"""Servers that all stages share run before the tests, as root: they stand for machines of their own."""
 GATE = ("-mnot extended",)
 SLICE = ("-mslice",)
 
@@ -202,7 +200,7 @@ def prepare(needs: set[str], to_start: Iterable[str]) -> dict[str, str]:
     print("== parts", flush=True)
     missing = provide(sorted(needs))
     for name in sorted(needs.intersection(to_start) - missing.keys()):
-        command = [*FIRST, sys.executable, "-m", "deploy.servers", "up", name]
+        command = [sys.executable, "-m", "deploy.servers", "up", name]
         if subprocess.run(command, stdout=subprocess.DEVNULL, check=False).returncode != 0:
             missing[name] = f"python -m deploy.servers up {name}"
     return missing
