@@ -120,14 +120,14 @@ def test_a_call_that_is_not_sampled_leaves_no_span_and_its_context_goes_on(
     topic = Topic(sns, sns.create_topic(Name=f"t-{trace}")["TopicArn"])
     topic.subscribe("http", endpoint.url)
     context = f"00-{trace}-{span}-00"
-    traced.client("sns", {"traceparent": context}).publish(TopicArn=topic.arn, Message="m")
-    sns.publish(TopicArn=topic.arn, Message="without")
+    unsampled = traced.client("sns", {"traceparent": context}).publish(TopicArn=topic.arn, Message="m")
+    without = sns.publish(TopicArn=topic.arn, Message="without")
     traced.client("sns", {"traceparent": marker_header}).publish(TopicArn=topic.arn, Message="marker")
     endpoint.wait(accepted=3)
     traced.wait(marker, 4)  # exported later than the span that must not exist
     assert traced.collector.spans(trace) == []
-    contexts = [one["headers"].get("traceparent") for one in endpoint.notifications()]
-    assert contexts[:2] == [context, None]
+    contexts = {one["message_id"]: one["headers"].get("traceparent") for one in endpoint.notifications()}
+    assert (contexts[unsampled["MessageId"]], contexts[without["MessageId"]]) == (context, None)
 
 
 def test_without_a_collector_nothing_is_sent(service: Up, endpoint: Endpoint, topic: Topic) -> None:
