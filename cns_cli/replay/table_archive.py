@@ -19,11 +19,10 @@ from cns_pipeline.storage import Storage
 DAY_MS = 86_400_000
 MEMORY = "512MB"
 """The memory limit of DuckDB, which sorts larger data on disk."""
-_COLUMNS = ", ".join(ArchiveRow._fields)
 _POSITION = "printf('%014d %s %s', archive_began_ms, archive, key)"
 """Sorts in the order of replay: earlier archives of the topic first, then by key."""
 _QUERY = (
-    f"SELECT {_POSITION} AS place, {_COLUMNS} FROM read_parquet(?, hive_partitioning = false)"
+    f"SELECT {_POSITION} AS place, * FROM read_parquet(?, union_by_name = true, hive_partitioning = false)"
     " WHERE at_ms >= ? AND at_ms < ? AND place > ? ORDER BY archive_began_ms, archive, key"
 )
 
@@ -77,19 +76,20 @@ class TableSource:
             try:
                 values = [self._paths, self._since_ms, self._until_ms, after]
                 found = await asyncio.to_thread(connection.execute, _QUERY, values)  # a large one takes long
+                names = [column[0] for column in found.description]
                 while rows := await asyncio.to_thread(found.fetchmany, PAGE_MESSAGES):
-                    yield [_message(row) for row in rows]
+                    yield [_message(dict(zip(names, row, strict=True))) for row in rows]
             except duckdb.Error as error:
                 reason = str(error).splitlines()[0]
                 raise StartError(f"cannot read the archive table: {reason}", EXIT_DATA_UNUSABLE) from error
 
 
-def _message(row: Any) -> PastMessage:
-    position, *values = row
-    read = ArchiveRow(*values)
-    structs: list[dict[str, str]] = values[ArchiveRow._fields.index("attributes")]
+def _message(columns: dict[str, Any]) -> PastMessage:
+    """Files of an earlier version lack columns that have a default."""
+    read = ArchiveRow(**{name: columns[name] for name in ArchiveRow._fields if name in columns})
+    structs: list[dict[str, str]] = columns["attributes"]
     attributes = [Attribute(**each) for each in structs]
-    return PastMessage(position, notification_of(read._replace(attributes=attributes)))
+    return PastMessage(columns["place"], notification_of(read._replace(attributes=attributes)))
 
 
 def _import_duckdb() -> Any:

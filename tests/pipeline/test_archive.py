@@ -6,7 +6,9 @@ import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 
+import duckdb
 import pytest
+from msgspec.structs import replace
 from pyspark.sql import SparkSession
 
 from cns.notification import Notification
@@ -86,6 +88,25 @@ def test_messages_come_out_of_the_table_as_they_went_in(spark: SparkSession, tmp
     before = table_rows(out)
     assert archive(tmp_path, out) == "0 new messages of 2 archived topics are in OUT/archive"
     assert table_rows(out) == before
+
+
+def test_a_message_published_again_keeps_its_time(spark: SparkSession, tmp_path: Path, out: Path) -> None:
+    """The archive of a FIFO topic has the time at which it accepted the message. A file of an earlier version, which
+    lacks the other one, is read as well."""
+    now_ms = Clock().real_ms()
+    topic = topic_named(FIFO, now_ms)
+    (past,) = messages(topic, range(1), now_ms)
+    again = replace(past, timestamp_ms=now_ms - 300 * DAY_MS, replayed=True, sequence_number=f"{7:020d}")
+    append(tmp_path, topic, [past, again], accepted_ms=now_ms)
+    archive(tmp_path, out)
+    assert read_again(out, topic.arn) == [past, again]
+    assert read_again(out, topic.arn, now_ms, now_ms + 1) == [again]
+    (earlier, _) = sorted((out / "archive").rglob("*.parquet"))
+    with duckdb.connect() as connection:
+        rows = f"(SELECT * EXCLUDE (published_ms) FROM read_parquet('{earlier}', hive_partitioning = false))"
+        connection.execute(f"COPY {rows} TO '{earlier}.new' (FORMAT parquet)")
+    Path(f"{earlier}.new").replace(earlier)
+    assert read_again(out, topic.arn) == [past, again]
 
 
 def test_a_day_that_grows_is_one_file_and_late_messages_are_found(

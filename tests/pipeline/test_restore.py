@@ -19,7 +19,7 @@ from tests.pipeline.test_archive import archive
 
 OF_ITS_SERVICE = ("Signature", "SigningCertURL", "UnsubscribeURL", "SequenceNumber", "Replayed")
 """Members of a notification that a new service makes itself, or that say that it is a replay."""
-CHANGED = (1, 2, 3, 5, 12, 14, 16)
+CHANGED = (1, 2, 3, 4, 5, 12, 14, 16)
 """Columns of the table that differ for a message that was restored: those of its archive, of its order, the mark."""
 
 pytestmark = pytest.mark.timeout(400)  # two services beside a Java process

@@ -137,7 +137,9 @@ class StubArchiver:
     def __init__(self, answers: list[dict[str, Replay]]) -> None:
         self._answers = answers
 
-    async def append_and_find_replays(self, topic_arn: str, notification: Notification) -> dict[str, Replay]:
+    async def append_and_find_replays(
+        self, topic_arn: str, notification: Notification, accepted_ms: int
+    ) -> dict[str, Replay]:
         return self._answers.pop(0)
 
 
