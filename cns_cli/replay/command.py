@@ -119,7 +119,7 @@ async def _run(settings: Settings, options: ReplayOptions) -> Progress:
             return await _count(archive, options, now_ms)
         file = stack.enter_context(ProgressFile(settings.data, options.identity))
         progress = resumed(file) or _begun(archive, options, now_ms)
-        destination = await stack.enter_async_context(open_destination(settings, backend, options, progress))
+        destination = await stack.enter_async_context(open_destination(settings, backend, options, archive, progress))
         file.save(progress)
         show = stack.enter_context(progress_display(progress.since_ms, progress.until_ms))
         source = archive.messages_in(progress.since_ms, progress.until_ms)

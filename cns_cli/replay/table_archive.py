@@ -7,8 +7,11 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+from cns.archives.model import Archive
+from cns.delivery.envelope import timestamp_text
 from cns_backend.optional_dependencies import EXIT_EXTRA_MISSING, how_to_install
 from cns_cli.replay.model import PAGE_MESSAGES, PastMessage
+from cns_cli.replay.targets import EXIT_USAGE
 from cns_common.data_directory import EXIT_DATA_UNUSABLE
 from cns_common.errors import StartError
 from cns_pipeline.archive.manifest import Manifest, date_directory, date_ms, read_manifest, topic_directory
@@ -52,6 +55,16 @@ class TableArchive:
     def end_ms(self, now_ms: int) -> int:
         """All of the table, also if the clock of its service was ahead."""
         return date_ms(self._manifest.days[-1].date) + DAY_MS
+
+    def is_whole_in(self, archive: Archive, since_ms: int, until_ms: int) -> bool:
+        archives = {each.archive for each in self._manifest.until}
+        if archive.began_ms <= since_ms or archives == {archive.id}:
+            return True
+        if archive.id in archives and archive.began_ms < until_ms:
+            began = timestamp_text(archive.began_ms)
+            reason = f"the topic archives since {began}: replay what is in its archive with --since {began}"
+            raise StartError(f"{reason}, and what is not with --until {began}", EXIT_USAGE)
+        return False
 
     def messages_in(self, since_ms: int, until_ms: int) -> TableSource:
         days = [

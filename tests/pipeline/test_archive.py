@@ -11,19 +11,22 @@ import pytest
 from msgspec.structs import replace
 from pyspark.sql import SparkSession
 
+from cns.archives.model import Archive
 from cns.notification import Notification
 from cns.stores.cassandra import CassandraArchiveStore, CassandraTopicStore
 from cns.topics.topic import Topic
 from cns_cli.replay.model import PastMessage
-from cns_cli.replay.table_archive import open_table
+from cns_cli.replay.table_archive import TableArchive, open_table
 from cns_common.cassandra.connection import CassandraAddress
 from cns_common.cassandra.session import Cassandra
 from cns_common.clock import Clock
 from cns_common.errors import StartError
-from cns_pipeline.archive.manifest import date_of
+from cns_pipeline.archive.manifest import ArchivedUntil, date_of, read_manifest
 from cns_pipeline.archive.reader import StorePlace
 from cns_pipeline.arguments import make_arguments
 from cns_pipeline.jobs.archive import ArchiveOptions, run, store_place
+from cns_pipeline.location import located
+from cns_pipeline.storage import Storage
 from tests.archived_topic import DAY_MS
 from tests.keyspace import keyspace
 from tests.parts import need
@@ -107,6 +110,30 @@ def test_a_message_published_again_keeps_its_time(spark: SparkSession, tmp_path:
         connection.execute(f"COPY {rows} TO '{earlier}.new' (FORMAT parquet)")
     Path(f"{earlier}.new").replace(earlier)
     assert read_again(out, topic.arn) == [past, again]
+
+
+def test_a_table_says_whether_a_topics_archive_has_its_messages(spark: SparkSession, tmp_path: Path, out: Path) -> None:
+    """Those of an earlier archive of the topic are not in the present one."""
+    now_ms = Clock().real_ms()
+    topic = topic_named(FIFO, now_ms)
+    assert topic.archive is not None
+    everything = messages(topic, range(30), now_ms)
+    own = Archive(topic.archive.id, everything[0].timestamp_ms)
+    append(tmp_path, topic, everything)
+    archive(tmp_path, out)
+    table = open_table(out, topic.arn)
+    assert table.is_whole_in(own, table.first_ms, table.end_ms(0))
+    later = Archive("another", now_ms)
+    assert not table.is_whole_in(later, table.first_ms, table.end_ms(0)), "a new service"
+    both = replace(
+        read_manifest(Storage(None), located(out / "archive"), topic.arn),
+        until=(ArchivedUntil("earlier", 1), ArchivedUntil(own.id, now_ms)),
+    )
+    table = TableArchive(out, both)
+    assert table.is_whole_in(own, own.began_ms, table.end_ms(0))
+    assert not table.is_whole_in(own, table.first_ms, own.began_ms)
+    with pytest.raises(StartError, match="with --until"):
+        table.is_whole_in(own, table.first_ms, own.began_ms + 1)
 
 
 def test_a_day_that_grows_is_one_file_and_late_messages_are_found(

@@ -50,6 +50,22 @@ def test_a_new_service_is_filled_from_the_table(spark: SparkSession, tmp_path: P
     assert not list((tmp_path / "two" / "replays").iterdir() if (tmp_path / "two" / "replays").exists() else [])
 
 
+def test_a_topic_gets_its_own_messages_from_the_table_and_archives_none_twice(
+    spark: SparkSession, tmp_path: Path, out: Path
+) -> None:
+    with running(tmp_path / "one", "--auth=off") as service:
+        topics = create_topics(service)
+        queues = _subscribed(service, topics)
+        publish_all_kinds(topics[1], ordered=True)
+        assert len(drained(service.client("sqs"), queues[1], 6)) == 6
+        assert archive(tmp_path / "one", out) == "6 new messages of 2 archived topics are in OUT/archive"
+        arn = topics[1].arn
+        said = service.cns("replay", "--topic", arn, "--to", arn, "--from-table", str(out)).stdout
+        assert said.startswith("6 messages sent of 6, to ")
+        assert len(drained(service.client("sqs"), queues[1], 6)) == 6
+        assert archive(tmp_path / "one", out) == "0 new messages of 2 archived topics are in OUT/archive"
+
+
 def _first_life(data: Path, out: Path) -> tuple[list[Any], list[tuple[Any, ...]]]:
     """Messages that subscribers of a first service received, and the table of its archives, made while it runs."""
     with running(data, "--auth=off") as service:
