@@ -66,7 +66,7 @@ MALFORMED = {
     "null": "null",
     "zeros": "\0\0\0",
     "a field of another type": json.dumps(GOOD | {"at_ms": "yesterday"}),
-    "unknown event": json.dumps(GOOD | {"event": "publish.refused"}),
+    "unknown event, torn": json.dumps(GOOD | {"event": "publish.refused"})[:-1],
     "before 1970": json.dumps(GOOD | {"at_ms": -1}),
     "after the year 9999": json.dumps(GOOD | {"at_ms": 253_402_300_800_000}),
     "beyond 64 bits": json.dumps(GOOD | {"at_ms": 2**63}),
@@ -90,6 +90,12 @@ def test_lines_of_a_newer_version_are_kept_whole_and_apart(spark: SparkSession) 
     texts = [json.dumps(GOOD | {"version": 2}), json.dumps(GOOD | {"version": 3, "at_ms": "2027-01-01", "jobs": []})]
     found = rows(parse_lines(lines(spark, *texts)))
     assert [(row["event"], row["line"], row["boot"]) for row in found] == [("newer", text, None) for text in texts]
+
+
+def test_an_event_that_was_added_later_is_of_a_newer_version(spark: SparkSession) -> None:
+    text = json.dumps(GOOD | {"event": "publish.refused"})
+    (row,) = rows(parse_lines(lines(spark, text)))
+    assert (row["event"], row["line"], row["boot"]) == ("newer", text, None)
 
 
 def test_the_last_and_first_times_have_dates(spark: SparkSession) -> None:
