@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Annotated
@@ -71,6 +72,8 @@ def replay(
     """
     if bool(to) == dry_run:
         raise StartError("name a target with --to, or count with --dry-run", EXIT_USAGE)
+    if not math.isfinite(rate):
+        raise StartError(f"--rate {rate} is not a number: 0 is no limit", EXIT_USAGE)
     options = ReplayOptions(
         topic=check_topic(topic, "--topic"),
         target=parse_target(to) if to else None,

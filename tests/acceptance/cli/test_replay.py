@@ -119,6 +119,7 @@ def without_links(body: dict[str, Any]) -> dict[str, Any]:
     ("words", "code", "complaint"),
     [
         (("--to", NOWHERE), 74, "has no archive: set its ArchivePolicy, or read a table with --from-table"),
+        (("--to", NOWHERE, "--rate", "inf"), 2, "--rate inf is not a number: 0 is no limit"),
         ((), 2, "name a target with --to, or count with --dry-run"),
         (("--to", "somewhere"), 2, "--to somewhere is not the ARN of a subscription, a topic or a queue, or a URL"),
         (("--dry-run", "--since", "monday"), 2, "--since 'monday' is not a time like 2026-11-22"),
