@@ -154,6 +154,18 @@ def test_a_day_that_grows_is_one_file_and_late_messages_are_found(
     assert len(files) == len({path.rpartition("/")[0] for path in files}) == len(dates)
 
 
+def test_old_messages_that_came_late_are_read_by_an_option(spark: SparkSession, tmp_path: Path, out: Path) -> None:
+    """As those that a replay publishes again into a standard topic."""
+    now_ms = Clock().real_ms()
+    topic = topic_named(STANDARD, now_ms)
+    everything = messages(topic, range(30), now_ms)
+    append(tmp_path, topic, everything[6:])
+    archive(tmp_path, out)
+    append(tmp_path, topic, everything[:6])
+    assert archive(tmp_path, out, again_hours=5 * 24).startswith("6 new messages of 1 archived topic are in ")
+    assert read_again(out, topic.arn) == everything
+
+
 def test_messages_that_are_too_old_leave_the_table(spark: SparkSession, tmp_path: Path, out: Path) -> None:
     now_ms = Clock().real_ms()
     topic = topic_named(STANDARD, now_ms)
