@@ -71,7 +71,7 @@ def report_frames(events: DataFrame, period: Period) -> ReportFrames:
     return ReportFrames(
         figures=figures(counted, percentiles(timed)).localCheckpoint(storageLevel=ON_DISK),
         coverage=coverage(events, period),
-        aside=lines_aside(events),
+        aside=lines_aside(events, period),
         queues=queues(own),
         retries=retries(ended),
         latency=latency_bins(timed),
