@@ -16,6 +16,7 @@ from cns_pipeline.tables.table import BatchTable
 DATE_PREFIX = "date="
 NO_DATE = "__HIVE_DEFAULT_PARTITION__"
 """Spark's name of the directory of rows without a date."""
+DAY_MS = 86_400_000
 _MS_MAX = 253_402_300_799_999
 
 
@@ -87,6 +88,15 @@ def date_of(part: Part) -> date | None:
     """The date of the rows of a part."""
     text = part.name.removeprefix(DATE_PREFIX)
     return None if text == NO_DATE else date.fromisoformat(text)
+
+
+def removed_until_ms(storage: FileStore, paths: PipelinePaths) -> int:
+    """The time until which events were removed for their age; 0: none were."""
+    name = event_table(storage, paths).read().removed
+    if not name:
+        return 0
+    day = date.fromisoformat(name.removeprefix(DATE_PREFIX))
+    return ((day - date(1970, 1, 1)).days + 1) * DAY_MS
 
 
 def utc_date(at_ms: int) -> date:
