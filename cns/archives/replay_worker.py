@@ -119,7 +119,7 @@ class ReplayWorker:
         began_ms = beginning_ms(snapshot.topic, now_ms) or 0
         until_ms = replay.end_ms or now_ms + CLOCK_AHEAD_MS_MAX
         if not snapshot.topic.fifo:  # later messages were delivered live
-            until_ms = min(until_ms, replay.set_ms)
+            until_ms = min(until_ms, max(replay.set_ms, snapshot.subscription.confirmed_ms))
         from_ms = max(replay.start_ms, began_ms, replay.sent_at_ms - SKEW_MS_MAX)
         return await self._archives.page(replay.archive_id, from_ms, until_ms, replay.sent, PAGE_MESSAGES)
 
