@@ -17,6 +17,10 @@ class LiveArchive:
         self._archive = archive
 
     @property
+    def id(self) -> str:
+        return self._archive.id
+
+    @property
     def first_ms(self) -> int:
         return self._archive.began_ms - SKEW_MS_MAX
 

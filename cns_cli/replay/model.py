@@ -33,6 +33,11 @@ class PastArchive(Protocol):
     """The archived messages of a topic."""
 
     @property
+    def id(self) -> str:
+        """The id of a live archive; empty for the table, which has all of them."""
+        ...
+
+    @property
     def first_ms(self) -> int:
         """No message was published earlier; ms since the epoch."""
         ...

@@ -49,6 +49,10 @@ class TableArchive:
         self._manifest = manifest
 
     @property
+    def id(self) -> str:
+        return ""
+
+    @property
     def first_ms(self) -> int:
         return date_ms(self._manifest.days[0].date)
 

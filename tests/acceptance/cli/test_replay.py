@@ -10,7 +10,7 @@ import pytest
 from tests.acceptance.endpoints import Endpoint
 from tests.acceptance.service import Service
 from tests.acceptance.sns.test_fifo import drained, fifo_queue
-from tests.acceptance.sns.test_replay import WINDOW_S, envelopes, fifo, standard, subscribed  # noqa: F401  # fixtures
+from tests.acceptance.sns.test_replay import MONTH, WINDOW_S, envelopes, fifo, standard, subscribed  # noqa: F401  # fixtures
 from tests.acceptance.topics import Topic, arn_of, queue_for, receive_all, signature_is_good
 
 EVEN = '{"even":["True"]}'
@@ -141,6 +141,11 @@ def test_a_queue_that_is_not_there_and_a_filter_that_is_none(service: Service, s
     assert done.returncode == 1
     assert f"{absent} does not take message" in line
     assert line.endswith("Run the command again to continue")
+    for policy in ("{}", MONTH):
+        standard.sns.set_topic_attributes(TopicArn=standard.arn, AttributeName="ArchivePolicy", AttributeValue=policy)
+    done = service.cns("replay", "--topic", standard.arn, "--to", absent, check=False)
+    assert done.returncode == 74
+    assert "the archive of this replay is gone: the topic has begun another one" in done.stderr.splitlines()[-1]
     done = service.cns("replay", "--topic", standard.arn, "--dry-run", "--filter", "{", check=False)
     assert len(done.stderr.splitlines()) == 1
     assert "FilterPolicy" in done.stderr
