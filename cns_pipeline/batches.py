@@ -9,6 +9,7 @@ import msgspec
 
 from cns_pipeline.location import located
 from cns_pipeline.paths import PipelinePaths
+from cns_pipeline.period import DAY_MS
 from cns_pipeline.storage import FileStore, Storage
 from cns_pipeline.tables.manifest import Part
 from cns_pipeline.tables.table import BatchTable
@@ -16,7 +17,6 @@ from cns_pipeline.tables.table import BatchTable
 DATE_PREFIX = "date="
 NO_DATE = "__HIVE_DEFAULT_PARTITION__"
 """Spark's name of the directory of rows without a date."""
-DAY_MS = 86_400_000
 _MS_MAX = 253_402_300_799_999
 
 
