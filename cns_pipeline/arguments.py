@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,6 +22,8 @@ from cns_pipeline.paths import PipelinePaths
 from cns_pipeline.period import EVERYTHING, Period, parse_period
 
 LOCK = "ingest.lock"
+_OF_DISKS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+"""Errors of a write to an open file, which name no file."""
 
 
 class Outcome(NamedTuple):
@@ -130,9 +133,10 @@ def exit_code(work: Callable[[], Outcome], *, json: bool = False) -> int:
         sys.stderr.write(f"cns: {error}\n")
         return error.exit_code
     except OSError as error:
-        if error.filename is None:
+        if error.filename is None and error.errno not in _OF_DISKS:
             raise
-        sys.stderr.write(f"cns: cannot use {error.filename}: {error.strerror}\n")
+        what = "write" if error.filename is None else f"use {error.filename}"
+        sys.stderr.write(f"cns: cannot {what}: {error.strerror}\n")
         return EXIT_DATA_UNUSABLE
     text = msgspec.json.encode(outcome.facts).decode() if json else outcome.text
     sys.stdout.write(f"{text}\n")

@@ -9,6 +9,7 @@ import msgspec
 
 from cns_pipeline.location import located
 from cns_pipeline.paths import PipelinePaths
+from cns_pipeline.period import DAY_MS
 from cns_pipeline.storage import FileStore, Storage
 from cns_pipeline.tables.manifest import Part
 from cns_pipeline.tables.table import BatchTable
@@ -87,6 +88,15 @@ def date_of(part: Part) -> date | None:
     """The date of the rows of a part."""
     text = part.name.removeprefix(DATE_PREFIX)
     return None if text == NO_DATE else date.fromisoformat(text)
+
+
+def removed_until_ms(storage: FileStore, paths: PipelinePaths) -> int:
+    """The time until which events were removed for their age; 0: none were."""
+    name = event_table(storage, paths).read().removed
+    if not name:
+        return 0
+    day = date.fromisoformat(name.removeprefix(DATE_PREFIX))
+    return ((day - date(1970, 1, 1)).days + 1) * DAY_MS
 
 
 def utc_date(at_ms: int) -> date:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cns.archives.model import ArchivedMessage, archive_key
+from cns.archives.model import ArchivedMessage, archive_key, archived_at_ms
 from cns.archives.policy import retention_ms
 from cns.archives.replay import Replay
 from cns.notification import Notification
@@ -18,8 +18,9 @@ class Archiver:
         self._archives = archives
         self._replays = replays
 
-    async def append(self, view: TopicView, notifications: Sequence[Notification]) -> None:
-        """Archive messages that were accepted together, if their topic has an archive.
+    async def append(self, view: TopicView, notifications: Sequence[Notification], accepted_ms: int = 0) -> None:
+        """Archive messages that were accepted together, if their topic has an archive. `accepted_ms` is needed for FIFO
+        topics.
 
         Call it before the put of their jobs, in the same loop turn: the archive is then written in the same commit or
         in an earlier one.
@@ -30,13 +31,17 @@ class Archiver:
             await self._archives.append(
                 topic.archive.id,
                 [
-                    ArchivedMessage(each.timestamp_ms, archive_key(each), each.timestamp_ms + life_ms, each)
+                    ArchivedMessage(at_ms, archive_key(each), at_ms + life_ms, each)
                     for each in notifications
+                    for at_ms in [archived_at_ms(each, accepted_ms)]
                 ],
             )
 
-    async def append_and_find_replays(self, topic_arn: str, notification: Notification) -> dict[str, Replay]:
-        """Archive a FIFO topic's message, which has its sequence number, then return the replays by subscription ARN.
+    async def append_and_find_replays(
+        self, topic_arn: str, notification: Notification, accepted_ms: int
+    ) -> dict[str, Replay]:
+        """Archive a FIFO topic's message, which got its sequence number at `accepted_ms`, then return the replays by
+        subscription ARN.
 
         The replays are read from the store after the message is archived. Replays of an earlier archive of the topic
         are left out: they have ended.
@@ -45,7 +50,7 @@ class Archiver:
         archive = None if view is None else view.topic.archive
         if view is None or archive is None:
             return {}
-        await self.append(view, [notification])
+        await self.append(view, [notification], accepted_ms)
         return {
             replay.subscription_arn: replay
             for replay in await self._replays.of_topic(topic_arn)

@@ -22,10 +22,21 @@ class Archive(msgspec.Struct, frozen=True):
 class ArchivedMessage(msgspec.Struct, frozen=True):
     """A message in an archive. Keys sort in the order of replay."""
 
-    at_ms: int  # when it was published
+    at_ms: int  # when it was published; see `archived_at_ms`
     key: Key
     expires_ms: int
     notification: Notification
+
+
+def archived_at_ms(notification: Notification, accepted_ms: int) -> int:
+    """The time of a message in its topic's archive: when it was published.
+
+    A message of a FIFO topic that `cns replay` publishes again gets the time at which the topic accepted it, as it got
+    its sequence number then: the times of an archive rise with its keys.
+    """
+    if notification.replayed and notification.sequence_number:
+        return max(notification.timestamp_ms, accepted_ms)
+    return notification.timestamp_ms
 
 
 def archive_key(notification: Notification) -> str:

@@ -19,6 +19,7 @@ from typing import Literal
 
 import msgspec
 
+from cns.archives.model import archived_at_ms
 from cns.notification import Notification
 from cns_common.store_keys import Key
 
@@ -58,11 +59,12 @@ class Replay(msgspec.Struct, frozen=True, kw_only=True):
     def active(self) -> bool:
         return self.status in ("Pending", "In progress")
 
-    def live_delivery(self, notification: Notification) -> LiveDelivery:
+    def live_delivery(self, notification: Notification, accepted_ms: int) -> LiveDelivery:
         """Whether the fan-out sends this message of a FIFO topic, which is in the archive."""
-        if self.status == "Failed" or notification.timestamp_ms < self.start_ms:
+        at_ms = archived_at_ms(notification, accepted_ms)
+        if self.status == "Failed" or at_ms < self.start_ms:
             return LiveDelivery.NOW
-        if self.end_ms and notification.timestamp_ms >= self.end_ms:
+        if self.end_ms and at_ms >= self.end_ms:
             return LiveDelivery.NEVER  # a replay with an end stops live delivery until its policy is removed
         if notification.sequence_number > self.claimed:
             return LiveDelivery.NEVER

@@ -66,13 +66,14 @@ class ReplayWorker:
     async def step(self, replay: Replay) -> bool:
         """Do the next page. Return whether to call again at once: False when the replay has ended or has to wait."""
         snapshot = await self._read_snapshot(replay)
-        if snapshot is None or await self._port.depth(replay_queue(snapshot.topic.arn)) >= QUEUE_DEPTH_MAX:
+        if snapshot is None:
             return False
-        if not snapshot.topic.fifo:
-            return await self._send(snapshot)
-        return await (
-            self._claim(snapshot) if snapshot.replay.sent == snapshot.replay.claimed else self._send(snapshot)
-        )
+        fifo, has_claim = snapshot.topic.fifo, snapshot.replay.sent != snapshot.replay.claimed
+        if fifo and has_claim:
+            return await self._send(snapshot)  # however many jobs wait: the fan-out waits for this page
+        if await self._port.depth(replay_queue(snapshot.topic.arn)) >= QUEUE_DEPTH_MAX:
+            return False
+        return await (self._claim(snapshot) if fifo else self._send(snapshot))
 
     async def _read_snapshot(self, replay: Replay) -> ReplaySnapshot | None:
         """None when there is nothing to do now, or ever. Remove or fail a replay without a subscription or archive."""
@@ -119,7 +120,7 @@ class ReplayWorker:
         began_ms = beginning_ms(snapshot.topic, now_ms) or 0
         until_ms = replay.end_ms or now_ms + CLOCK_AHEAD_MS_MAX
         if not snapshot.topic.fifo:  # later messages were delivered live
-            until_ms = min(until_ms, replay.set_ms)
+            until_ms = min(until_ms, max(replay.set_ms, snapshot.subscription.confirmed_ms))
         from_ms = max(replay.start_ms, began_ms, replay.sent_at_ms - SKEW_MS_MAX)
         return await self._archives.page(replay.archive_id, from_ms, until_ms, replay.sent, PAGE_MESSAGES)
 

@@ -99,8 +99,13 @@ def pipeline_archive(
         typer.Option(min=0, help="Keep messages so long; 0: for ever. Default: as the topic's ArchivePolicy says."),
     ] = None,
     again_hours: Annotated[
-        int, typer.Option(min=1, help="Of FIFO topics read so much again, which may have been archived late.")
-    ] = 24,
+        int | None,
+        typer.Option(
+            min=1,
+            help="Read so much again, for messages that were archived late, as those that a replay publishes."
+            " Default: a minute; of FIFO topics 24 hours.",
+        ),
+    ] = None,
     master: Master = "",
     json: Json = False,
 ) -> None:

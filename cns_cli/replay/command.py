@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Annotated
@@ -71,6 +72,8 @@ def replay(
     """
     if bool(to) == dry_run:
         raise StartError("name a target with --to, or count with --dry-run", EXIT_USAGE)
+    if not math.isfinite(rate):
+        raise StartError(f"--rate {rate} is not a number: 0 is no limit", EXIT_USAGE)
     options = ReplayOptions(
         topic=check_topic(topic, "--topic"),
         target=parse_target(to) if to else None,
@@ -119,7 +122,12 @@ async def _run(settings: Settings, options: ReplayOptions) -> Progress:
             return await _count(archive, options, now_ms)
         file = stack.enter_context(ProgressFile(settings.data, options.identity))
         progress = resumed(file) or _begun(archive, options, now_ms)
-        destination = await stack.enter_async_context(open_destination(settings, backend, options, progress))
+        if progress.archive not in ("", archive.id):
+            text = (
+                f"the archive of this replay is gone: the topic has begun another one. To begin anew remove {file.path}"
+            )
+            raise StartError(text, EXIT_DATA_UNUSABLE)
+        destination = await stack.enter_async_context(open_destination(settings, backend, options, archive, progress))
         file.save(progress)
         show = stack.enter_context(progress_display(progress.since_ms, progress.until_ms))
         source = archive.messages_in(progress.since_ms, progress.until_ms)
@@ -156,7 +164,7 @@ def _period(since: str, until: str, day: str) -> Period:
 def _begun(archive: PastArchive, options: ReplayOptions, now_ms: int) -> Progress:
     period = options.period
     since_ms, until_ms = max(period.since_ms, archive.first_ms), min(period.until_ms, archive.end_ms(now_ms))
-    return Progress(id=hex_id(), command=options.identity, since_ms=since_ms, until_ms=until_ms)
+    return Progress(id=hex_id(), command=options.identity, since_ms=since_ms, until_ms=until_ms, archive=archive.id)
 
 
 def resumed(file: ProgressFile) -> Progress | None:

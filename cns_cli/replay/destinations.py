@@ -22,7 +22,7 @@ from cns_backend.urls import address_of
 from cns_cli.replay.display import warn
 from cns_cli.replay.endpoint_destination import EndpointContext, EndpointDestination
 from cns_cli.replay.job_destinations import JobContext, SubscribersDestination, SubscriptionDestination
-from cns_cli.replay.model import ReplayDestination
+from cns_cli.replay.model import PastArchive, ReplayDestination
 from cns_cli.replay.options import ReplayOptions
 from cns_cli.replay.progress import Progress
 from cns_cli.replay.targets import ReplayTarget, TargetKind
@@ -46,7 +46,7 @@ CLOSE_S = 5.0
 
 @asynccontextmanager
 async def open_destination(
-    settings: Settings, backend: Backend, options: ReplayOptions, progress: Progress
+    settings: Settings, backend: Backend, options: ReplayOptions, archive: PastArchive, progress: Progress
 ) -> AsyncIterator[ReplayDestination]:
     """Raises StartError if the target does not exist."""
     target = options.target
@@ -64,7 +64,7 @@ async def open_destination(
                 yield await _subscription(backend, context, target, progress.id)
             else:
                 context = JobContext(port, backend.clock, events, asyncio.sleep)
-                yield await _topic(settings, backend, options, context, progress)
+                yield await _topic(settings, backend, options, context, archive, progress)
     finally:
         await port.close()
         audit.close()
@@ -93,6 +93,7 @@ async def _topic(
     backend: Backend,
     options: ReplayOptions,
     context: JobContext,
+    archive: PastArchive,
     progress: Progress,
 ) -> ReplayDestination:
     """A topic whose own archive has the messages does not get them a second time: its subscriptions do."""
@@ -100,18 +101,16 @@ async def _topic(
     topic = await backend.topics.get(options.target.text)
     if topic is None:
         raise _absent(f"there is no topic {options.target.text}: create it first")
-    if topic.arn == options.topic and _archives(topic, options, progress):
+    if topic.arn == options.topic and _archives(topic, archive, progress):
         matcher = SubscriptionMatcher(backend.subscriptions, backend.clock, context.events)
         return SubscribersDestination(context, matcher, topic.arn, progress.id)
     dispatcher = notification_service(settings, backend, context.port, context.events).dispatcher
     return TopicDestination(dispatcher, context.port, view_of(topic), progress.id, context.sleep)
 
 
-def _archives(topic: Topic, options: ReplayOptions, progress: Progress) -> bool:
-    """Whether the topic's archive began before the messages of this replay."""
-    if options.table is None:
-        return True
-    return topic.archive is not None and topic.archive.began_ms <= progress.since_ms
+def _archives(topic: Topic, archive: PastArchive, progress: Progress) -> bool:
+    """Whether the topic's archive has the messages of this replay."""
+    return topic.archive is not None and archive.is_whole_in(topic.archive, progress.since_ms, progress.until_ms)
 
 
 @asynccontextmanager

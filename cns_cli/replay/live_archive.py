@@ -17,12 +17,19 @@ class LiveArchive:
         self._archive = archive
 
     @property
+    def id(self) -> str:
+        return self._archive.id
+
+    @property
     def first_ms(self) -> int:
         return self._archive.began_ms - SKEW_MS_MAX
 
     def end_ms(self, now_ms: int) -> int:
         """Messages published from now on are not replayed, or a replay into the same topic might never end."""
         return now_ms + 1
+
+    def is_whole_in(self, archive: Archive, since_ms: int, until_ms: int) -> bool:
+        return archive.id == self._archive.id
 
     def messages_in(self, since_ms: int, until_ms: int) -> LiveSource:
         return LiveSource(self._archives, self._archive.id, since_ms, until_ms)

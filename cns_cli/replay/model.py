@@ -7,6 +7,7 @@ from typing import Protocol
 
 import msgspec
 
+from cns.archives.model import Archive
 from cns.notification import Notification
 from cns_common.errors import StartError
 
@@ -32,12 +33,22 @@ class PastArchive(Protocol):
     """The archived messages of a topic."""
 
     @property
+    def id(self) -> str:
+        """The id of a live archive; empty for the table, which has all of them."""
+        ...
+
+    @property
     def first_ms(self) -> int:
         """No message was published earlier; ms since the epoch."""
         ...
 
     def end_ms(self, now_ms: int) -> int:
         """Messages of a replay that begins now were published earlier than this."""
+        ...
+
+    def is_whole_in(self, archive: Archive, since_ms: int, until_ms: int) -> bool:
+        """Whether the messages published in [since_ms, until_ms) are in this archive of a topic, but for those that it
+        keeps no more. Raises StartError where it has some of them alone."""
         ...
 
     def messages_in(self, since_ms: int, until_ms: int) -> ReplaySource:

@@ -27,6 +27,8 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
     """The options that define the replay, for a person who finds the file."""
     since_ms: int
     until_ms: int
+    archive: str = ""
+    """The id of the live archive that is read; empty: the table."""
     position: str = ""
     at_ms: int = 0
     """When the message at `position` was published."""

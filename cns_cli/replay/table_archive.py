@@ -7,8 +7,11 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+from cns.archives.model import Archive
+from cns.delivery.envelope import timestamp_text
 from cns_backend.optional_dependencies import EXIT_EXTRA_MISSING, how_to_install
 from cns_cli.replay.model import PAGE_MESSAGES, PastMessage
+from cns_cli.replay.targets import EXIT_USAGE
 from cns_common.data_directory import EXIT_DATA_UNUSABLE
 from cns_common.errors import StartError
 from cns_pipeline.archive.manifest import Manifest, date_directory, date_ms, read_manifest, topic_directory
@@ -19,11 +22,10 @@ from cns_pipeline.storage import Storage
 DAY_MS = 86_400_000
 MEMORY = "512MB"
 """The memory limit of DuckDB, which sorts larger data on disk."""
-_COLUMNS = ", ".join(ArchiveRow._fields)
 _POSITION = "printf('%014d %s %s', archive_began_ms, archive, key)"
 """Sorts in the order of replay: earlier archives of the topic first, then by key."""
 _QUERY = (
-    f"SELECT {_POSITION} AS place, {_COLUMNS} FROM read_parquet(?, hive_partitioning = false)"
+    f"SELECT {_POSITION} AS place, * FROM read_parquet(?, union_by_name = true, hive_partitioning = false)"
     " WHERE at_ms >= ? AND at_ms < ? AND place > ? ORDER BY archive_began_ms, archive, key"
 )
 
@@ -47,12 +49,26 @@ class TableArchive:
         self._manifest = manifest
 
     @property
+    def id(self) -> str:
+        return ""
+
+    @property
     def first_ms(self) -> int:
         return date_ms(self._manifest.days[0].date)
 
     def end_ms(self, now_ms: int) -> int:
         """All of the table, also if the clock of its service was ahead."""
         return date_ms(self._manifest.days[-1].date) + DAY_MS
+
+    def is_whole_in(self, archive: Archive, since_ms: int, until_ms: int) -> bool:
+        archives = {each.archive for each in self._manifest.until}
+        if archive.began_ms <= since_ms or archives == {archive.id}:
+            return True
+        if archive.id in archives and archive.began_ms < until_ms:
+            began = timestamp_text(archive.began_ms)
+            reason = f"the topic archives since {began}: replay what is in its archive with --since {began}"
+            raise StartError(f"{reason}, and what is not with --until {began}", EXIT_USAGE)
+        return False
 
     def messages_in(self, since_ms: int, until_ms: int) -> TableSource:
         days = [
@@ -77,19 +93,20 @@ class TableSource:
             try:
                 values = [self._paths, self._since_ms, self._until_ms, after]
                 found = await asyncio.to_thread(connection.execute, _QUERY, values)  # a large one takes long
+                names = [column[0] for column in found.description]
                 while rows := await asyncio.to_thread(found.fetchmany, PAGE_MESSAGES):
-                    yield [_message(row) for row in rows]
+                    yield [_message(dict(zip(names, row, strict=True))) for row in rows]
             except duckdb.Error as error:
                 reason = str(error).splitlines()[0]
                 raise StartError(f"cannot read the archive table: {reason}", EXIT_DATA_UNUSABLE) from error
 
 
-def _message(row: Any) -> PastMessage:
-    position, *values = row
-    read = ArchiveRow(*values)
-    structs: list[dict[str, str]] = values[ArchiveRow._fields.index("attributes")]
+def _message(columns: dict[str, Any]) -> PastMessage:
+    """Files of an earlier version lack columns that have a default."""
+    read = ArchiveRow(**{name: columns[name] for name in ArchiveRow._fields if name in columns})
+    structs: list[dict[str, str]] = columns["attributes"]
     attributes = [Attribute(**each) for each in structs]
-    return PastMessage(position, notification_of(read._replace(attributes=attributes)))
+    return PastMessage(columns["place"], notification_of(read._replace(attributes=attributes)))
 
 
 def _import_duckdb() -> Any:

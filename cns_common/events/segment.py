@@ -68,17 +68,17 @@ class SegmentSeries:
         """Seal the segment if its size or age says so."""
         segment = self._segment
         if segment is not None and segment.has_ended(self._clock.now_ms(), self._limits):
-            self._seal(segment, stopped=False)
+            self._seal(segment)
 
     def end(self, last_number: int) -> None:
         """Seal the last segment; if it was sealed before, a segment without events says that none follow. `last_number`
-        is that of the boot's last event; 0: there was none."""
+        is that of the boot's last event, which may be lost; 0: there was none."""
         segment = self._segment
         if segment is None and last_number:
             with contextlib.suppress(OSError):
                 segment = self._open(last_number + 1)
         if segment is not None:
-            self._seal(segment, stopped=True)
+            self._seal(segment, last_number)
 
     def _open(self, first_sequence: int) -> _Segment:
         """After a failed sync a segment begins with the number of the one before; another process may seal that one."""
@@ -89,10 +89,11 @@ class SegmentSeries:
         self._opened = first_sequence, again
         return segment
 
-    def _seal(self, segment: _Segment, *, stopped: bool) -> None:
+    def _seal(self, segment: _Segment, last_number: int | None = None) -> None:
+        """`last_number`: of the boot, whose last segment it is."""
         self._segment = None
         try:
-            segment.seal(self._clock.now_ms(), stopped=stopped)
+            segment.seal(self._clock.now_ms(), last_number)
         except OSError as error:
             log.warning("event_segment.seal_failed", error=str(error))
             segment.leave()
@@ -146,16 +147,17 @@ class _Segment:
         too_old = now_ms - self._opened_at_ms >= limits.segment_age_s * 1000
         return too_old or self._size_bytes >= limits.segment_bytes_max
 
-    def seal(self, now_ms: int, *, stopped: bool) -> None:
+    def seal(self, now_ms: int, last_number: int | None) -> None:
+        """See `SegmentSeries`. Numbers up to `last_number` that are not in the segment are of lost events."""
         sealed = SegmentSealed(
             at_ms=now_ms,
             process=self._process,
             first_sequence=self._first_sequence,
-            last_sequence=self._last_sequence,
+            last_sequence=max(self._last_sequence, last_number or 0),
             events=self._events,
             torn_bytes=0,
             recovered=False,
-            stopped=stopped,
+            stopped=last_number is not None,
         )
         self._write(fact_line(self._boot, sealed))
         self._path.with_name(self._path.name + OPEN).rename(self._path.with_name(self._path.name + SEALED))

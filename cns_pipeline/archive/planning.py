@@ -13,6 +13,7 @@ from cns_pipeline.archive.reader import DAY_MS, ArchiveReader
 
 SPAN_MS = 3_600_000
 """The span of an archive that one task reads, so that a busy day has many tasks."""
+FIFO_AGAIN_MS = 86_400_000
 CLOCK_AHEAD_MS_MAX = 86_400_000
 """No message has a publish time further in the future."""
 
@@ -35,18 +36,23 @@ class TopicPlan(NamedTuple):
 
 
 def plan_topics(
-    reader: ArchiveReader, manifest_of: Callable[[str], Manifest], keep_ms: int | None, again_ms: int, now_ms: int
+    reader: ArchiveReader,
+    manifest_of: Callable[[str], Manifest],
+    keep_ms: int | None,
+    again_ms: int | None,
+    now_ms: int,
 ) -> list[TopicPlan]:
     """Plan to read what was archived since the last run, and a margin before it.
 
-    A message of a standard topic is archived within SKEW_MS_MAX of its publish time. One of a FIFO topic is archived
-    when it is fanned out, which a stopped worker delays: of FIFO topics `again_ms` are read again. `keep_ms` replaces
-    the retention period of the topics' policies.
+    A message of a standard topic is archived within SKEW_MS_MAX of its publish time, but for those that `cns replay`
+    publishes again. One of a FIFO topic is archived when it is fanned out, which a stopped worker delays: of FIFO
+    topics FIFO_AGAIN_MS are read again. `again_ms` replaces both margins, `keep_ms` the retention period of the topics'
+    policies.
     """
     plans: list[TopicPlan] = []
     for topic in reader.topics():
         kept_ms = retention_ms(topic) if keep_ms is None else keep_ms or None
-        margin_ms = again_ms if topic.fifo else SKEW_MS_MAX
+        margin_ms = (FIFO_AGAIN_MS if topic.fifo else SKEW_MS_MAX) if again_ms is None else again_ms
         first_ms = max(_read_until_ms(topic, manifest_of(topic.arn)) - margin_ms, first_kept_ms(kept_ms, now_ms))
         plans.append(TopicPlan(topic.arn, kept_ms, tuple(_spans(reader, topic, first_ms, now_ms))))
     return plans

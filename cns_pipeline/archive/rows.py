@@ -21,7 +21,8 @@ class ArchiveRow(NamedTuple):
     """A message in the table. Rows sort by `archive_began_ms`, `archive` and `key` in the order of replay.
 
     Times are ms since the epoch. `texts` has the text by protocol, 'default' always. `size_bytes` counts texts and
-    attributes.
+    attributes. `at_ms` is the time in the archive (`cns.archives.model.archived_at_ms`), `published_ms` that of the
+    message; rows of earlier versions have none.
     """
 
     topic_arn: str
@@ -42,6 +43,7 @@ class ArchiveRow(NamedTuple):
     trace_header: str
     replayed: bool
     size_bytes: int
+    published_ms: int | None = None
 
 
 def row_of(archive: str, began_ms: int, message: ArchivedMessage) -> ArchiveRow:
@@ -65,6 +67,7 @@ def row_of(archive: str, began_ms: int, message: ArchivedMessage) -> ArchiveRow:
         trace_header=each.trace_header,
         replayed=each.replayed,
         size_bytes=publish_bytes("".join(each.texts.values()), each.attributes),
+        published_ms=each.timestamp_ms,
     )
 
 
@@ -73,7 +76,7 @@ def notification_of(row: ArchiveRow) -> Notification:
     return Notification(
         id=row.message_id,
         topic_arn=row.topic_arn,
-        timestamp_ms=row.at_ms,
+        timestamp_ms=row.at_ms if row.published_ms is None else row.published_ms,
         texts=row.texts,
         subject=row.subject,
         attributes={name: (data_type, value) for name, data_type, value in row.attributes},

@@ -29,6 +29,7 @@ _TYPES: dict[object, DataType] = {
     str: _STRING,
     str | None: _STRING,
     int: LongType(),
+    int | None: LongType(),
     bool: BooleanType(),
     dict[str, str]: MapType(_STRING, _STRING, valueContainsNull=False),
     list[Attribute]: ArrayType(_ATTRIBUTE, containsNull=False),

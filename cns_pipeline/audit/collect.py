@@ -17,9 +17,11 @@ from cns_pipeline.audit.document import Audit
 from cns_pipeline.audit.frames import AuditFrames, make_document
 from cns_pipeline.audit.options import AuditOptions
 from cns_pipeline.audit.tables import AuditTables
+from cns_pipeline.batches import removed_until_ms
 from cns_pipeline.paths import PipelinePaths
 from cns_pipeline.period import END_MS, Period
 from cns_pipeline.read import read_events
+from cns_pipeline.storage import Storage
 from cns_pipeline.transforms.audit.fates import (
     accounted,
     at_rest,
@@ -60,8 +62,9 @@ class _Evidence:
 
 
 def read_audit_events(spark: SparkSession, paths: PipelinePaths, period: Period) -> AuditEvents:
-    from_the_first = period.since_ms <= LOOK_MS
-    since_ms = None if from_the_first else period.since_ms - LOOK_MS
+    reaches_back = period.since_ms <= LOOK_MS
+    from_the_first = reaches_back and not removed_until_ms(Storage(spark), paths)
+    since_ms = None if reaches_back else period.since_ms - LOOK_MS
     until_ms = None if period.until_ms == END_MS else period.until_ms + LOOK_MS
     return AuditEvents(events=read_events(spark, paths, since_ms, until_ms), from_the_first=from_the_first)
 

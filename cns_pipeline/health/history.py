@@ -21,14 +21,14 @@ from cns_pipeline.paths import PipelinePaths
 from cns_pipeline.period import DAY_MS, Period
 from cns_pipeline.read import read_events
 from cns_pipeline.schema import DATE
-from cns_pipeline.storage import Storage
+from cns_pipeline.storage import FileStore, Storage
 from cns_pipeline.transforms.health.slots import endpoint_slots
 from cns_pipeline.transforms.health.time_of_day import hourly_traffic
 
 HISTORY_DAYS = 28
 HOUR_MS = 3_600_000
 GROWING_DAYS = 2
-"""Events of the last days may still come in: they are made anew each time."""
+"""Events of a day may still come in until so many days after its beginning: until then it is made anew each time."""
 _PREFIX = f"{DATE}="
 _EPOCH = date(1970, 1, 1)
 
@@ -63,14 +63,18 @@ class DailyTable:
     make: Callable[[DataFrame], DataFrame]
 
     def update(self, spark: SparkSession, paths: PipelinePaths, days: Sequence[date]) -> None:
-        """Make the days that are missing, and the last ones, which grow."""
+        """Make the days that are missing, the last ones, and those that could still grow when they were made."""
         storage = Storage(spark)
         storage.make_directory(self.at)
         there = set(storage.names(self.at))
         for name in there:
             if not name.startswith(_PREFIX):
                 storage.delete(self.at / name)  # what a killed run was writing
-        wanted = [day for day in days if f"{_PREFIX}{day}" not in there or day in days[-GROWING_DAYS:]]
+        wanted = [
+            day
+            for day in days
+            if f"{_PREFIX}{day}" not in there or day in days[-GROWING_DAYS:] or self._was_growing(storage, day)
+        ]
         events = read_events(spark, paths, _start_ms(wanted[0]), _start_ms(wanted[-1]) + DAY_MS)
         (
             self.make(events.where(F.col(DATE).isin(wanted)))
@@ -81,6 +85,10 @@ class DailyTable:
             .partitionBy(DATE)
             .parquet(str(self.at))
         )
+
+    def _was_growing(self, storage: FileStore, day: date) -> bool:
+        """Whether the day could still get events when it was made."""
+        return storage.modified_ms(self.at / f"{_PREFIX}{day}") < _start_ms(day) + GROWING_DAYS * DAY_MS
 
     def days(self, spark: SparkSession, days: Sequence[date]) -> int:
         """Return how many of the days have rows."""

@@ -34,16 +34,14 @@ from cns_pipeline.storage import Storage
 
 LOCK = "archive.lock"
 HOUR_MS = 3_600_000
-READ_AGAIN_HOURS = 24
-"""The span of a FIFO topic's archive that is read again: a message is archived late while no worker runs."""
 
 
 class ArchiveOptions(NamedTuple):
     """`keep_days`: how long the table keeps messages of all topics; None: as the policies of the topics say, 0: for
-    ever."""
+    ever. `again_hours`: how much of each archive is read again; None: see `plan_topics`."""
 
     keep_days: int | None = None
-    again_hours: int = READ_AGAIN_HOURS
+    again_hours: int | None = None
 
 
 def store_place(data: Path | None) -> StorePlace:
@@ -111,7 +109,8 @@ def archive(spark: SparkSession, arguments: Arguments, place: StorePlace, option
     table = ArchiveTable(spark, storage, directory)
     remove_strays(storage, directory)
     with open_reader(place) as reader:
-        plans = plan_topics(reader, table.manifest, keep_ms, options.again_hours * HOUR_MS, now_ms)
+        again_ms = None if options.again_hours is None else options.again_hours * HOUR_MS
+        plans = plan_topics(reader, table.manifest, keep_ms, again_ms, now_ms)
     if plans:
         write_keep(storage, directory, Keep(options.keep_days))  # before anything is removed
     added = table.add(place, plans, now_ms)
@@ -124,7 +123,7 @@ def archive(spark: SparkSession, arguments: Arguments, place: StorePlace, option
 
 def main() -> None:
     parser = job_parser()
-    parser.add_argument("--again-hours", type=int, default=READ_AGAIN_HOURS)
+    parser.add_argument("--again-hours", type=int)
     options = parser.parse_args()
     chosen = ArchiveOptions(options.keep_days, options.again_hours)
     sys.exit(exit_code(lambda: run(parsed_arguments(options), store_place(options.data), chosen)))

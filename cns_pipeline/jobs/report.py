@@ -7,6 +7,7 @@ import sys
 
 from cns_common.clock import Clock
 from cns_pipeline.arguments import Arguments, Outcome, exit_code, job_parser, parsed_arguments
+from cns_pipeline.batches import removed_until_ms
 from cns_pipeline.locking import directory_lock
 from cns_pipeline.reports.files import directory_name, new_report
 from cns_pipeline.reports.present import present
@@ -26,7 +27,8 @@ def run(arguments: Arguments, *, wide: bool = False) -> Outcome:
     with directory_lock(arguments.local, LOCK), open_job("cns-report", arguments) as spark:
         events = read_for_report(spark, arguments.paths, period)
         with new_report(Storage(spark), arguments.paths, period) as files:
-            report = make_report(events, period, files, Clock().real_ms())
+            removed_ms = removed_until_ms(Storage(spark), arguments.paths)
+            report = make_report(events, period, files, Clock().real_ms(), removed_ms)
             shown = present(spark, arguments.paths, events, report)
             files.write_page(shown.page)
     text = shown.text(shutil.get_terminal_size(TERMINAL).columns, wide=wide)

@@ -51,8 +51,9 @@ class ReportFrames:
     usage: DataFrame
 
 
-def report_frames(events: DataFrame, period: Period) -> ReportFrames:
-    """`events` are those of the table, at least of the period, of the week before and of an hour around both.
+def report_frames(events: DataFrame, period: Period, removed_until_ms: int = 0) -> ReportFrames:
+    """`events` are those of the table, at least of the period, of the week before and of an hour around both; those
+    until `removed_until_ms` are not in it any more, and not unknown.
 
     What several frames need is computed here, and kept until no frame of it is left. It is a local checkpoint, not a
     cache: the plans above it begin there, and planning is most of what a small report costs. A cluster that loses an
@@ -70,8 +71,8 @@ def report_frames(events: DataFrame, period: Period) -> ReportFrames:
     timed = latencies(ended, known).localCheckpoint(storageLevel=ON_DISK)
     return ReportFrames(
         figures=figures(counted, percentiles(timed)).localCheckpoint(storageLevel=ON_DISK),
-        coverage=coverage(events, period),
-        aside=lines_aside(events),
+        coverage=coverage(events, Period(max(period.since_ms, removed_until_ms), period.until_ms)),
+        aside=lines_aside(events, period),
         queues=queues(own),
         retries=retries(ended),
         latency=latency_bins(timed),

@@ -44,9 +44,12 @@ def read_for_report(spark: SparkSession, paths: PipelinePaths, period: Period) -
     return read_events(spark, paths, first.since_ms, last.until_ms)
 
 
-def make_report(events: DataFrame, period: Period, files: ReportFiles, made_at_ms: int) -> Report:
-    """Return the document, and write it and all tables. `events` is what `read_for_report` returns."""
-    frames = report_frames(events, period)
+def make_report(
+    events: DataFrame, period: Period, files: ReportFiles, made_at_ms: int, removed_until_ms: int = 0
+) -> Report:
+    """Return the document, and write it and all tables. `events` is what `read_for_report` returns; those until
+    `removed_until_ms` are not in the table any more."""
+    frames = report_frames(events, period, removed_until_ms)
     tables = collect_figures(frames.figures)
     write_figures(files, frames.figures, tables)
     report = _document(frames, tables, files, period, made_at_ms)

@@ -45,11 +45,13 @@ class PlacedPart:
 
 
 class Manifest(msgspec.Struct, Generic[C], frozen=True, kw_only=True):
-    """All of a table, oldest batch first. `number` counts its changes."""
+    """All of a table, oldest batch first. `number` counts its changes. `removed` is the last name of the parts that
+    were removed for good; empty: none was."""
 
     number: int = 0
     batches: tuple[Batch[C], ...] = ()
     retired: tuple[RetiredPart, ...] = ()
+    removed: str = ""
 
     def parts(self) -> Iterator[PlacedPart]:
         for batch in self.batches:

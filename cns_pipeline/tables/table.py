@@ -119,7 +119,9 @@ class TableWriter(Generic[C]):
     def retire(self, gone: Collection[PlacedPart]) -> None:
         """Remove parts from the table."""
         if gone:
-            self._commit(self.manifest.without(gone, self._now_ms()))
+            left = self.manifest.without(gone, self._now_ms())
+            removed = max([left.removed, *[placed.part.name for placed in gone]])
+            self._commit(msgspec.structs.replace(left, removed=removed))
 
     def discard(self, directory: Location) -> None:
         """Remove what was written, and is not to be added."""

@@ -1,6 +1,7 @@
 """Parses lines of segments into events.
 
-A line that is no event is kept whole as the event `malformed`, one of a newer schema as the event `newer`.
+A line that is no event is kept whole as the event `malformed`; one of a newer schema, or of an event that was added to
+this one, as the event `newer`.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ TEXT = "value"
 AT_MS_MAX = 253_402_300_799_999
 """The end of the year 9999, the last that Spark and Python have dates for."""
 _READ = "read"
+_NEWER = "is_newer"
 
 
 def parse_lines(lines: DataFrame) -> DataFrame:
@@ -26,10 +28,11 @@ def parse_lines(lines: DataFrame) -> DataFrame:
     """
     schema = StructType([*event_schema().fields, StructField(LINE, StringType())])
     read = F.from_json(F.col(TEXT), schema, {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": LINE})
-    events = lines.withColumn(_READ, read).withColumn(_READ, F.when(_is_valid(), F.col(_READ)))  # null: no event
+    known = lines.withColumn(_READ, read).withColumn(_NEWER, _is_newer())
+    events = known.withColumn(_READ, F.when(_is_valid() & _is_known(), F.col(_READ)))  # null: no event
     is_event = F.col(_READ).isNotNull()
     columns = {name: _member(name) for name in event_schema().fieldNames()}
-    columns[EVENT] = F.when(is_event, columns[EVENT]).when(_is_newer(), NEWER).otherwise(MALFORMED)
+    columns[EVENT] = F.when(is_event, columns[EVENT]).when(F.col(_NEWER), NEWER).otherwise(MALFORMED)
     return events.select(
         *[column.alias(name) for name, column in columns.items()],
         F.when(~is_event, F.col(TEXT)).alias(LINE),
@@ -43,17 +46,22 @@ def _date_aside(lines: DataFrame) -> Column:
 
 
 def _is_valid() -> Column:
-    whole = _member(LINE).isNull()
-    known = (_member("version") <= SCHEMA_VERSION) & _member(EVENT).isin(*EVENT_NAMES)
+    """Whether the line has what each event of this schema has."""
+    whole = _member(LINE).isNull() & (_member("version") <= SCHEMA_VERSION) & _member(EVENT).isNotNull()
     identified = _member("boot").isNotNull() & _member("sequence").isNotNull()
     dated = _member("at_ms").between(0, AT_MS_MAX)
-    return F.coalesce(whole & known & identified & dated, F.lit(False))
+    return F.coalesce(whole & identified & dated, F.lit(False))
+
+
+def _is_known() -> Column:
+    return F.coalesce(_member(EVENT).isin(*EVENT_NAMES), F.lit(False))
 
 
 def _is_newer() -> Column:
-    """Read the version from the text: fields of a newer schema may have other types."""
+    """Read the version from the text: fields of a newer schema may have other types. Events may be added without a
+    newer version."""
     version = F.get_json_object(F.col(TEXT), "$.version").try_cast(LongType())
-    return F.coalesce(version > SCHEMA_VERSION, F.lit(False))
+    return F.coalesce(version > SCHEMA_VERSION, F.lit(False)) | (_is_valid() & ~_is_known())
 
 
 def _member(name: str) -> Column:

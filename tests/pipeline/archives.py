@@ -10,7 +10,7 @@ from typing import Any
 
 import duckdb
 
-from cns.archives.model import ArchivedMessage, archive_key
+from cns.archives.model import ArchivedMessage, archive_key, archived_at_ms
 from cns.notification import Notification
 from cns.stores.contract import ArchiveStore, TopicStore
 from cns.stores.embedded import EmbeddedArchiveStore, EmbeddedTopicStore
@@ -64,13 +64,14 @@ class Archives:
     async def create(self, topic: Topic) -> None:
         await self._topics.create(topic)
 
-    async def append(self, topic: Topic, notifications: Sequence[Notification]) -> None:
+    async def append(self, topic: Topic, notifications: Sequence[Notification], accepted_ms: int = 0) -> None:
         assert topic.archive is not None
         await self._archives.append(
             topic.archive.id,
             [
-                ArchivedMessage(each.timestamp_ms, archive_key(each), each.timestamp_ms + KEPT_DAYS * DAY_MS, each)
+                ArchivedMessage(at_ms, archive_key(each), at_ms + KEPT_DAYS * DAY_MS, each)
                 for each in notifications
+                for at_ms in [archived_at_ms(each, accepted_ms)]
             ],
         )
 
@@ -86,13 +87,13 @@ async def embedded_archives(data: Path) -> AsyncIterator[Archives]:
         await database.close()
 
 
-def append(data: Path, topic: Topic, notifications: Sequence[Notification]) -> None:
+def append(data: Path, topic: Topic, notifications: Sequence[Notification], accepted_ms: int = 0) -> None:
     """Create the topic if it is not there, and append to its archive."""
 
     async def work() -> None:
         async with embedded_archives(data) as archives:
             await archives.create(topic)
-            await archives.append(topic, notifications)
+            await archives.append(topic, notifications, accepted_ms)
 
     asyncio.run(work())
 

@@ -6,22 +6,27 @@ import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 
+import duckdb
 import pytest
+from msgspec.structs import replace
 from pyspark.sql import SparkSession
 
+from cns.archives.model import Archive
 from cns.notification import Notification
 from cns.stores.cassandra import CassandraArchiveStore, CassandraTopicStore
 from cns.topics.topic import Topic
 from cns_cli.replay.model import PastMessage
-from cns_cli.replay.table_archive import open_table
+from cns_cli.replay.table_archive import TableArchive, open_table
 from cns_common.cassandra.connection import CassandraAddress
 from cns_common.cassandra.session import Cassandra
 from cns_common.clock import Clock
 from cns_common.errors import StartError
-from cns_pipeline.archive.manifest import date_of
+from cns_pipeline.archive.manifest import ArchivedUntil, date_of, read_manifest
 from cns_pipeline.archive.reader import StorePlace
 from cns_pipeline.arguments import make_arguments
 from cns_pipeline.jobs.archive import ArchiveOptions, run, store_place
+from cns_pipeline.location import located
+from cns_pipeline.storage import Storage
 from tests.archived_topic import DAY_MS
 from tests.keyspace import keyspace
 from tests.parts import need
@@ -88,6 +93,49 @@ def test_messages_come_out_of_the_table_as_they_went_in(spark: SparkSession, tmp
     assert table_rows(out) == before
 
 
+def test_a_message_published_again_keeps_its_time(spark: SparkSession, tmp_path: Path, out: Path) -> None:
+    """The archive of a FIFO topic has the time at which it accepted the message. A file of an earlier version, which
+    lacks the other one, is read as well."""
+    now_ms = Clock().real_ms()
+    topic = topic_named(FIFO, now_ms)
+    (past,) = messages(topic, range(1), now_ms)
+    again = replace(past, timestamp_ms=now_ms - 300 * DAY_MS, replayed=True, sequence_number=f"{7:020d}")
+    append(tmp_path, topic, [past, again], accepted_ms=now_ms)
+    archive(tmp_path, out)
+    assert read_again(out, topic.arn) == [past, again]
+    assert read_again(out, topic.arn, now_ms, now_ms + 1) == [again]
+    (earlier, _) = sorted((out / "archive").rglob("*.parquet"))
+    with duckdb.connect() as connection:
+        rows = f"(SELECT * EXCLUDE (published_ms) FROM read_parquet('{earlier}', hive_partitioning = false))"
+        connection.execute(f"COPY {rows} TO '{earlier}.new' (FORMAT parquet)")
+    Path(f"{earlier}.new").replace(earlier)
+    assert read_again(out, topic.arn) == [past, again]
+
+
+def test_a_table_says_whether_a_topics_archive_has_its_messages(spark: SparkSession, tmp_path: Path, out: Path) -> None:
+    """Those of an earlier archive of the topic are not in the present one."""
+    now_ms = Clock().real_ms()
+    topic = topic_named(FIFO, now_ms)
+    assert topic.archive is not None
+    everything = messages(topic, range(30), now_ms)
+    own = Archive(topic.archive.id, everything[0].timestamp_ms)
+    append(tmp_path, topic, everything)
+    archive(tmp_path, out)
+    table = open_table(out, topic.arn)
+    assert table.is_whole_in(own, table.first_ms, table.end_ms(0))
+    later = Archive("another", now_ms)
+    assert not table.is_whole_in(later, table.first_ms, table.end_ms(0)), "a new service"
+    both = replace(
+        read_manifest(Storage(None), located(out / "archive"), topic.arn),
+        until=(ArchivedUntil("earlier", 1), ArchivedUntil(own.id, now_ms)),
+    )
+    table = TableArchive(out, both)
+    assert table.is_whole_in(own, own.began_ms, table.end_ms(0))
+    assert not table.is_whole_in(own, table.first_ms, own.began_ms)
+    with pytest.raises(StartError, match="with --until"):
+        table.is_whole_in(own, table.first_ms, own.began_ms + 1)
+
+
 def test_a_day_that_grows_is_one_file_and_late_messages_are_found(
     spark: SparkSession, tmp_path: Path, out: Path
 ) -> None:
@@ -104,6 +152,18 @@ def test_a_day_that_grows_is_one_file_and_late_messages_are_found(
     files = [path for path in files_below(out) if path.endswith(".parquet")]
     dates = {date_of(each.timestamp_ms) for each in everything}
     assert len(files) == len({path.rpartition("/")[0] for path in files}) == len(dates)
+
+
+def test_old_messages_that_came_late_are_read_by_an_option(spark: SparkSession, tmp_path: Path, out: Path) -> None:
+    """As those that a replay publishes again into a standard topic."""
+    now_ms = Clock().real_ms()
+    topic = topic_named(STANDARD, now_ms)
+    everything = messages(topic, range(30), now_ms)
+    append(tmp_path, topic, everything[6:])
+    archive(tmp_path, out)
+    append(tmp_path, topic, everything[:6])
+    assert archive(tmp_path, out, again_hours=5 * 24).startswith("6 new messages of 1 archived topic are in ")
+    assert read_again(out, topic.arn) == everything
 
 
 def test_messages_that_are_too_old_leave_the_table(spark: SparkSession, tmp_path: Path, out: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Sequence
 from datetime import date
@@ -15,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from cns_common.endpoint_health import FILE_NAME, UnhealthyEndpoint, read_endpoint_health
 from cns_common.events.schema import DeliveryAttempted, Event, QueueCounted
-from cns_pipeline.health.history import HOURS_SCHEMA, days_before, days_of
+from cns_pipeline.health.history import HOURS_SCHEMA, days_before, days_of, hours_table
 from cns_pipeline.health.job import update_health
 from cns_pipeline.ingest import ingest
 from cns_pipeline.paths import PipelinePaths
@@ -265,6 +266,24 @@ def test_days_of_a_period() -> None:
     assert days_of(Period(AT_MS - 1, AT_MS + 1)) == [date(2024, 10, 3), date(2024, 10, 4)]
     assert len(days_of(Period(0, AT_MS))) == 28
     assert (days_before(AT_MS)[0], days_before(AT_MS)[-1]) == (date(2024, 9, 6), date(2024, 10, 3))
+
+
+def test_a_day_that_had_not_ended_when_it_was_made_is_made_anew(spark: SparkSession, tmp_path: Path, out: Path) -> None:
+    """However many days later: no pipeline ran meanwhile."""
+    paths, table = PipelinePaths(out), hours_table(PipelinePaths(out))
+    days = days_of(Period(AT_MS, AT_MS + 5 * DAY_MS))
+    write_segment(tmp_path / "segments", "b", 1, [attempted("e", AT_MS), attempted("e", AT_MS + DAY_MS)])
+    ingest(spark, tmp_path / "segments", paths)
+    table.update(spark, paths, days)
+    for number, day in enumerate(days[:2]):
+        made_s = (AT_MS + DAY_MS) / 1000 if number else (AT_MS + 3 * DAY_MS) / 1000
+        os.utime(out / "health" / "hours" / f"date={day}", (made_s, made_s))
+    late = [attempted("e", AT_MS + HOUR_MS), attempted("e", AT_MS + DAY_MS + HOUR_MS)]
+    write_segment(tmp_path / "segments", "b", 3, late)
+    ingest(spark, tmp_path / "segments", paths)
+    table.update(spark, paths, days)
+    found = sorted(row["slot_ms"] for row in rows(table.read(spark, days)))
+    assert found == [AT_MS, AT_MS + DAY_MS, AT_MS + DAY_MS + HOUR_MS], "the first day had ended long before"
 
 
 @pytest.mark.extended

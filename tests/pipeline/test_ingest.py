@@ -5,21 +5,29 @@ from __future__ import annotations
 import os
 import shutil
 from collections import Counter
+from functools import partial
 from pathlib import Path
 from typing import NoReturn
 
 import pytest
 from pyspark.sql import SparkSession
 
+from cns_common.clock import Clock
 from cns_pipeline.arguments import Arguments
-from cns_pipeline.batches import Contents, event_table
+from cns_pipeline.audit.collect import read_audit_events
+from cns_pipeline.batches import Contents, event_table, removed_until_ms
 from cns_pipeline.ingest import ingest
 from cns_pipeline.jobs import ingest as job
 from cns_pipeline.location import located
 from cns_pipeline.paths import PipelinePaths
+from cns_pipeline.period import EVERYTHING
 from cns_pipeline.read import read_events
+from cns_pipeline.reports.files import new_report
+from cns_pipeline.reports.report import make_report
+from cns_pipeline.retention import remove_old_dates
 from cns_pipeline.storage import Storage
 from cns_pipeline.tables.manifest import Batch
+from cns_pipeline.tables.table import TableWriter
 from cns_pipeline.transforms.coverage import coverage
 from cns_pipeline.transforms.report.aside import lines_aside
 from tests.pipeline.segments import AT_MS, DAY_MS, event_line, publish, write_segment
@@ -234,6 +242,22 @@ def test_an_ingest_without_new_segments_needs_no_spark(
 def only(out: Path) -> Batch[Contents]:
     (batch,) = event_table(Storage(None), PipelinePaths(out)).read().batches
     return batch
+
+
+def test_events_that_were_removed_for_their_age_are_not_missing(spark: SparkSession, segments: Path, out: Path) -> None:
+    """Neither in a report of all events nor in an audit of them."""
+    paths, storage = PipelinePaths(out), Storage(spark)
+    write_segment(segments, "b", 1, [publish(at_ms=AT_MS + day * DAY_MS) for day in range(4)])
+    ingest(spark, segments, paths)
+    assert (removed_until_ms(storage, paths), read_audit_events(spark, paths, EVERYTHING).from_the_first) == (0, True)
+    writer = TableWriter(event_table(storage, paths), Clock().real_ms, has_lock=True)
+    assert remove_old_dates(writer, 1, Clock().real_ms()) == 2
+    assert removed_until_ms(storage, paths) == AT_MS + 2 * DAY_MS
+    assert not read_audit_events(spark, paths, EVERYTHING).from_the_first
+    with new_report(storage, paths, EVERYTHING) as files:
+        made = partial(make_report, read_events(spark, paths), EVERYTHING, files, AT_MS)
+        assert made().coverage.unknown == 2
+        assert made(removed_until_ms(storage, paths)).coverage.unknown == 0
 
 
 def test_a_data_directory_may_be_moved(spark: SparkSession, tmp_path: Path) -> None:

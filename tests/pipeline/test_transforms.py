@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from datetime import date
+from datetime import date, timedelta
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import StringType, StructField, StructType
+from pyspark.sql.types import DateType, StringType, StructField, StructType
 
 from cns_common.events.schema import Event
-from cns_pipeline.period import Period
+from cns_pipeline.period import EVERYTHING, Period
 from cns_pipeline.schema import EVENT_NAMES, event_schema, table_schema
 from cns_pipeline.transforms.coverage import coverage
 from cns_pipeline.transforms.identity import distinct_events, new_events
 from cns_pipeline.transforms.parse import parse_lines
+from cns_pipeline.transforms.report.aside import lines_aside
 from tests.pipeline.segments import AT_MS, DAY_MS, event_line, publish
 
 LINES = StructType([StructField("value", StringType()), StructField("file", StringType())])
@@ -66,7 +67,7 @@ MALFORMED = {
     "null": "null",
     "zeros": "\0\0\0",
     "a field of another type": json.dumps(GOOD | {"at_ms": "yesterday"}),
-    "unknown event": json.dumps(GOOD | {"event": "publish.refused"}),
+    "unknown event, torn": json.dumps(GOOD | {"event": "publish.refused"})[:-1],
     "before 1970": json.dumps(GOOD | {"at_ms": -1}),
     "after the year 9999": json.dumps(GOOD | {"at_ms": 253_402_300_800_000}),
     "beyond 64 bits": json.dumps(GOOD | {"at_ms": 2**63}),
@@ -90,6 +91,12 @@ def test_lines_of_a_newer_version_are_kept_whole_and_apart(spark: SparkSession) 
     texts = [json.dumps(GOOD | {"version": 2}), json.dumps(GOOD | {"version": 3, "at_ms": "2027-01-01", "jobs": []})]
     found = rows(parse_lines(lines(spark, *texts)))
     assert [(row["event"], row["line"], row["boot"]) for row in found] == [("newer", text, None) for text in texts]
+
+
+def test_an_event_that_was_added_later_is_of_a_newer_version(spark: SparkSession) -> None:
+    text = json.dumps(GOOD | {"event": "publish.refused"})
+    (row,) = rows(parse_lines(lines(spark, text)))
+    assert (row["event"], row["line"], row["boot"]) == ("newer", text, None)
 
 
 def test_the_last_and_first_times_have_dates(spark: SparkSession) -> None:
@@ -124,6 +131,17 @@ def test_an_event_is_what_its_boot_and_number_say(spark: SparkSession) -> None:
         ("b", 0, 3),
         ("c", 1, None),
     ]
+
+
+def test_lines_kept_aside_are_of_the_dates_of_the_period(spark: SparkSession) -> None:
+    """A report reads the week before as well, whose lines it has reported already."""
+    day = date(2024, 10, 4)
+    dated = [("no event", str(back), day - timedelta(days=back)) for back in (-1, 0, 1, 7)]
+    schema = StructType([*LINES.fields, StructField("date", DateType())])
+    kept = parse_lines(spark.createDataFrame([*dated, ("no event", "none", None)], schema))
+    found = lines_aside(kept, Period(AT_MS, AT_MS + DAY_MS))
+    assert sorted(row["file"] for row in rows(found)) == ["0", "none"]
+    assert lines_aside(kept, EVERYTHING).count() == 5
 
 
 def test_coverage_knows_what_is_missing(spark: SparkSession) -> None:

@@ -22,7 +22,7 @@ from cns_pipeline.transforms.audit.messages import ENDED
 REST_MARGIN_MS = 60_000
 """Clocks of machines differ, and a depth is counted a moment before its time."""
 PURGE_MARGIN_MS = 120_000
-"""A sender whose clock is ahead dates a message after the purge that ended it."""
+"""A sender whose clock is ahead dates a message after the purge that ended it, or an empty queue before."""
 _NEVER_MS = 1 << 62
 
 
@@ -87,7 +87,8 @@ def purged(open_messages: DataFrame, purges: DataFrame) -> DataFrame:
 def at_rest(
     open_messages: DataFrame, empty_times: DataFrame, end_ms: int, *, lost_after_ms: int, all_at_rest: bool
 ) -> DataFrame:
-    """Add `rest_ms`: a time after the send at which the message should be gone; null if there is none.
+    """Add `rest_ms`: a time after the send at which the message should be gone; null if there is none. A purge ended
+    nothing of a queue that was empty between the send and the purge.
 
     `end_ms` is the time of the newest event, `lost_after_ms` how long a message may wait; `all_at_rest`: all queues are
     empty at the end.
@@ -97,10 +98,13 @@ def at_rest(
     too_old_ms = F.col("sent_ms") + lost_after_ms
     gone_ms = F.least("empty_ms", F.when(too_old_ms <= end_ms, too_old_ms))
     at_end_ms = F.lit(end_ms if all_at_rest else None).cast("long")
+    was_gone = F.coalesce(F.col("empty_ms") <= F.col("ended_ms") - PURGE_MARGIN_MS, F.lit(False))
     return (
         open_messages.unionByName(points, allowMissingColumns=True)
         .select("*", F.min("rest_ms").over(later).alias("empty_ms"))
         .where(F.col("message_id").isNotNull())
+        .withColumn("end_cause", F.when(~was_gone, F.col("end_cause")))
+        .withColumn("ended_ms", F.when(~was_gone, F.col("ended_ms")))
         .select(*open_messages.columns, F.coalesce(gone_ms, at_end_ms).alias("rest_ms"))
     )
 

@@ -93,12 +93,16 @@ def open_ends(events: DataFrame, boots: DataFrame, end_ms: int) -> DataFrame:
 
 
 def audits_off(events: DataFrame) -> DataFrame:
-    """Return queue, from_ms, to_ms: when a queue was not audited, or not by all processes yet; `to_ms` may be null."""
+    """Return queue, from_ms, to_ms: when a queue was not audited, or not by all processes yet; `to_ms` may be null.
+
+    A queue that was audited, deleted and made again was audited all the time.
+    """
     audits = Window.partitionBy("queue").orderBy("at_ms", "boot", "sequence")
     on = F.col("audit") == "on"
     return (
         events.where(_is("queue.audited"))
         .select("*", F.lag("at_ms").over(audits).alias("before_ms"), F.lead("at_ms").over(audits).alias("after_ms"))
+        .withColumn("before_ms", F.when(F.lag(on).over(audits), F.col("at_ms")).otherwise(F.col("before_ms")))
         .select(
             "queue",
             F.when(on, F.coalesce("before_ms", F.lit(0))).otherwise(F.col("at_ms")).alias("from_ms"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, date, datetime, timedelta
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from cns_pipeline.period import EVERYTHING, WEEK_MS, Period
@@ -16,11 +16,13 @@ def events_within(events: DataFrame, period: Period) -> DataFrame:
     """Leave the events of the period. Other dates are not read."""
     if period == EVERYTHING:
         return events.where(F.col("at_ms").isNotNull())
-    first, last = _date(period.since_ms), _date(period.until_ms - 1)
     at_ms = F.col("at_ms")
-    return events.where(F.col(DATE).between(F.lit(first), F.lit(last))).where(
-        (at_ms >= period.since_ms) & (at_ms < period.until_ms)
-    )
+    return events.where(is_of_dates(period)).where((at_ms >= period.since_ms) & (at_ms < period.until_ms))
+
+
+def is_of_dates(period: Period) -> Column:
+    """Whether a row has one of the dates that a period touches."""
+    return F.col(DATE).between(F.lit(_date(period.since_ms)), F.lit(_date(period.until_ms - 1)))
 
 
 def events_of_weeks(events: DataFrame, period: Period) -> DataFrame:

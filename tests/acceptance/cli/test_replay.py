@@ -10,7 +10,7 @@ import pytest
 from tests.acceptance.endpoints import Endpoint
 from tests.acceptance.service import Service
 from tests.acceptance.sns.test_fifo import drained, fifo_queue
-from tests.acceptance.sns.test_replay import WINDOW_S, envelopes, fifo, standard, subscribed  # noqa: F401  # fixtures
+from tests.acceptance.sns.test_replay import MONTH, WINDOW_S, envelopes, fifo, standard, subscribed  # noqa: F401  # fixtures
 from tests.acceptance.topics import Topic, arn_of, queue_for, receive_all, signature_is_good
 
 EVEN = '{"even":["True"]}'
@@ -119,6 +119,7 @@ def without_links(body: dict[str, Any]) -> dict[str, Any]:
     ("words", "code", "complaint"),
     [
         (("--to", NOWHERE), 74, "has no archive: set its ArchivePolicy, or read a table with --from-table"),
+        (("--to", NOWHERE, "--rate", "inf"), 2, "--rate inf is not a number: 0 is no limit"),
         ((), 2, "name a target with --to, or count with --dry-run"),
         (("--to", "somewhere"), 2, "--to somewhere is not the ARN of a subscription, a topic or a queue, or a URL"),
         (("--dry-run", "--since", "monday"), 2, "--since 'monday' is not a time like 2026-11-22"),
@@ -140,6 +141,11 @@ def test_a_queue_that_is_not_there_and_a_filter_that_is_none(service: Service, s
     assert done.returncode == 1
     assert f"{absent} does not take message" in line
     assert line.endswith("Run the command again to continue")
+    for policy in ("{}", MONTH):
+        standard.sns.set_topic_attributes(TopicArn=standard.arn, AttributeName="ArchivePolicy", AttributeValue=policy)
+    done = service.cns("replay", "--topic", standard.arn, "--to", absent, check=False)
+    assert done.returncode == 74
+    assert "the archive of this replay is gone: the topic has begun another one" in done.stderr.splitlines()[-1]
     done = service.cns("replay", "--topic", standard.arn, "--dry-run", "--filter", "{", check=False)
     assert len(done.stderr.splitlines()) == 1
     assert "FilterPolicy" in done.stderr

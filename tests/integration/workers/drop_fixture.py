@@ -138,7 +138,9 @@ class NoReplays:
     replay: Replay | None = None
     looks: int = 0
 
-    async def append_and_find_replays(self, topic_arn: str, notification: Notification) -> dict[str, Replay]:
+    async def append_and_find_replays(
+        self, topic_arn: str, notification: Notification, accepted_ms: int
+    ) -> dict[str, Replay]:
         if self.replay is None:
             return {}
         self.looks -= 1

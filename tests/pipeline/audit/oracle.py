@@ -75,15 +75,16 @@ class Oracle:
         return "unknown" if is_hidden else "missing"
 
     def end_cause(self, queue: str, message: Message) -> str:
-        """A purge ends only what nothing else is known of."""
+        """A purge ends only what nothing else is known of, and nothing of a queue that was empty since the send."""
         if message.ends:
             return max((end.at_ms, end.cause) for end in message.ends)[1]
         sent = message.sent
         if sent is None or message.receives or message.deletes:
             return ""
-        return min([(end.at_ms, end.cause) for end in self._purges(queue) if end.at_ms >= sent.at_ms], default=(0, ""))[
-            1
-        ]
+        later = [(end.at_ms, end.cause) for end in self._purges(queue) if end.at_ms >= sent.at_ms]
+        at_ms, cause = min(later, default=(0, ""))
+        empty = [at for at in self.empty_ms[queue] if at - MINUTE_MS >= sent.at_ms and at + 2 * MINUTE_MS <= at_ms]
+        return "" if empty else cause
 
     def counts(self, queue: str) -> dict[str, int]:
         known = [message for message_id, message in self.messages[queue].items() if message_id]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
-from cns_common.events.audit_events import EndCause, MessageEnded, MessageSent
+from cns_common.events.audit_events import EndCause, MessageEnded, MessageSent, QueueAudited
 from cns_common.events.schema import QueueCounted, SegmentSealed
 from cns_pipeline.audit.collect import AuditEvents, audit
 from cns_pipeline.audit.options import AuditOptions
@@ -34,13 +34,18 @@ def log(cause: EndCause) -> list[Line]:
     """A purge amid sends, and a queue that is empty in the end."""
     ends = [MessageEnded(at_ms=PURGED_MS, queue=QUEUE, cause=cause)]
     sends = [MessageSent(at_ms=ms, queue=QUEUE, message_id=name, size_bytes=1) for name, ms in SENT_MS.items()]
-    at_ms = PURGED_MS + 600_000
-    empty = QueueCounted(
+    return segment([*ends, *sends, empty_at(PURGED_MS + 600_000)])
+
+
+def empty_at(at_ms: int) -> QueueCounted:
+    return QueueCounted(
         at_ms=at_ms, since_ms=at_ms, queue=QUEUE, sent=0, received=0, deleted=0, visible=0, in_flight=0, delayed=0
     )
-    events: list[LogEvent] = [*ends, *sends, empty]
+
+
+def segment(events: Sequence[LogEvent]) -> list[Line]:
     sealed = SegmentSealed(
-        at_ms=at_ms,
+        at_ms=events[-1].at_ms,
         process="p",
         first_sequence=1,
         last_sequence=len(events),
@@ -64,3 +69,23 @@ def test_a_send_by_a_clock_that_is_ahead(spark: SparkSession, out: Path, cause: 
     assert [message.message_id for message in found.lost] == ["after"]
     expected = Oracle(lines, options.lost_after_ms).counts(QUEUE)
     assert {name: getattr(counts, name) for name in expected} == expected
+
+
+@pytest.mark.parametrize("cause", ["purged", "queue_deleted"])
+def test_an_empty_queue_has_nothing_to_purge(spark: SparkSession, out: Path, cause: EndCause) -> None:
+    """A message that was gone before did not end by the purge. A queue that is made again was audited all the time."""
+    audited = [
+        QueueAudited(at_ms=at_ms, queue=QUEUE, audit="on", complete_from_ms=at_ms) for at_ms in (1, PURGED_MS + 1_000)
+    ]
+    names = {"lost": 100_000, "counted as the clocks differ": PURGED_MS - 120_000, "purged": PURGED_MS - 1}
+    sends = [MessageSent(at_ms=at_ms, queue=QUEUE, message_id=name, size_bytes=1) for name, at_ms in names.items()]
+    purge = MessageEnded(at_ms=PURGED_MS, queue=QUEUE, cause=cause)
+    empty = [empty_at(200_000), empty_at(PURGED_MS - 60_000)]
+    lines = segment([audited[0], sends[0], empty[0], sends[1], empty[1], sends[2], purge, audited[1]])
+    read = AuditEvents(events=frame_of(spark, lines), from_the_first=True)
+    found = audit(read, AuditTables(spark, PipelinePaths(out)), AuditOptions(), made_at_ms=1)
+    (queue,) = found.queues
+    counts = queue.counts
+    assert (counts.sent, getattr(counts, cause), counts.unknown, counts.missing) == (3, 2, 0, 1)
+    assert [message.message_id for message in found.lost] == ["lost"]
+    assert Oracle(lines[:-2], AuditOptions().lost_after_ms).counts(QUEUE)[cause] == 2

@@ -10,6 +10,9 @@ from typer.testing import CliRunner
 from cns_cli.main import app
 from cns_common.data_directory import EXIT_DATA_UNUSABLE
 from cns_pipeline.arguments import Outcome, exit_code, make_arguments
+from cns_pipeline.location import located
+from cns_pipeline.storage import LocalFiles
+from tests.unit.common.test_segments import file_size_limit
 
 RUN = CliRunner()
 
@@ -42,3 +45,13 @@ def test_a_file_in_place_of_the_directory_is_one_line(tmp_path: Path, capsys: py
     told = capsys.readouterr()
     assert (told.out, told.err.count("\n")) == ("", 1)
     assert told.err == f"cns: {file} is not a directory\n"
+
+
+def test_a_disk_that_is_full_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def work() -> Outcome:
+        LocalFiles().write(located(tmp_path / "report.json"), bytes(1000))
+        return Outcome("not reached")
+
+    with file_size_limit(100):
+        assert exit_code(work) == EXIT_DATA_UNUSABLE
+    assert capsys.readouterr() == ("", "cns: cannot write: File too large\n")

@@ -194,6 +194,18 @@ def test_a_full_disk_leaves_whole_lines_and_a_gap_that_is_known(tmp_path: Path) 
     assert (lines[-1]["last_sequence"], lines[-1]["events"]) == (3, 2)
 
 
+def test_events_that_a_full_disk_refused_last_are_a_known_gap_too(tmp_path: Path) -> None:
+    with writing(tmp_path) as writer:
+        writer.emit(event(1))
+        wait_until(lambda: files(tmp_path, ".open"), 5)
+        with file_size_limit(files(tmp_path, ".open")[0].stat().st_size + 100):
+            writer.emit(event(2, "x" * 200))
+            wait_until(lambda: counts(writer, "cns_events_lost_total")["disk_refused"] == 1, 5)
+    (path,) = files(tmp_path)
+    sealed = lines_of(path)[-1]
+    assert (sealed["last_sequence"], sealed["events"], sealed["stopped"]) == (2, 1, True)
+
+
 def test_a_disk_that_hangs_bounds_the_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(file_writer, "BUFFER_BYTES_MAX", 10_000)
     stuck = StuckDisk(monkeypatch)

@@ -29,7 +29,7 @@ REPLAY = Replay(
     ],
 )
 def test_by_how_far_the_replay_is(claimed: str, sent: str, decision: LiveDelivery) -> None:
-    assert replace(REPLAY, claimed=claimed, sent=sent).live_delivery(MESSAGE) is decision
+    assert replace(REPLAY, claimed=claimed, sent=sent).live_delivery(MESSAGE, 0) is decision
 
 
 @pytest.mark.parametrize(
@@ -44,10 +44,10 @@ def test_by_how_far_the_replay_is(claimed: str, sent: str, decision: LiveDeliver
 )
 def test_outside_its_window(published_ms: int, status: ReplayStatus, decision: LiveDelivery) -> None:
     replay = replace(REPLAY, end_ms=2_000, status=status)
-    assert replay.live_delivery(replace(MESSAGE, timestamp_ms=published_ms)) is decision
+    assert replay.live_delivery(replace(MESSAGE, timestamp_ms=published_ms), 0) is decision
 
 
 @pytest.mark.parametrize(("published_ms", "decision"), [(1_999, LiveDelivery.NOW), (2_000, LiveDelivery.NEVER)])
 def test_a_replay_with_an_end_leaves_live_delivery_at_rest(published_ms: int, decision: LiveDelivery) -> None:
     replay = replace(REPLAY, end_ms=2_000, status="Completed", claimed=END_OF_ARCHIVE, sent=END_OF_ARCHIVE)
-    assert replay.live_delivery(replace(MESSAGE, timestamp_ms=published_ms)) is decision
+    assert replay.live_delivery(replace(MESSAGE, timestamp_ms=published_ms), 0) is decision

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from cns.archives.model import ArchivedMessage
 from cns.archives.replay import END_OF_ARCHIVE, Replay
+from cns.archives.replay_worker import QUEUE_DEPTH_MAX
 from cns.delivery import jobs
 from cns.notification import Notification
 from cns.queue_port.contract import NewJob, QueuePort, Renewal
@@ -131,13 +132,38 @@ async def test_messages_behind_a_waiting_one_wait_too(fixture: ReplayFixture) ->
     assert await fixture.take_queued() == {arn: live_texts("b", "c")}
 
 
+@pytest.mark.spec("replay.live")
+async def test_a_page_that_is_claimed_is_sent_however_many_jobs_wait(fixture: ReplayFixture) -> None:
+    """New messages of the topic wait for it: those of all its subscriptions."""
+    topic, arn, start = await archive_texts(fixture, "a")
+    other = await fixture.subscribe(topic, "other.fifo")
+    await fixture.start_replay(arn, start)
+    fixture.pass_start_delay()
+    (replay,) = await fixture.rig.replays.active()
+    assert await fixture.replay_worker().step(replay), "the page is claimed"
+    worker = fixture.replay_worker(port=FullPort(fixture.port))
+    while await worker.step(replay):
+        pass
+    assert await fixture.status(arn) == "Completed"
+    await fixture.publish(topic, "b")
+    await fixture.fan_out()
+    assert await fixture.take_queued() == {arn: [*replayed_texts("a"), *live_texts("b")], other: live_texts("b")}
+    await fixture.start_replay(arn, start)
+    fixture.pass_start_delay()
+    (replay,) = await fixture.rig.replays.active()
+    assert not await worker.step(replay), "none is claimed"
+    assert await fixture.status(arn) == "Pending"
+
+
 class StubArchiver:
     """Returns the given replays, one after another."""
 
     def __init__(self, answers: list[dict[str, Replay]]) -> None:
         self._answers = answers
 
-    async def append_and_find_replays(self, topic_arn: str, notification: Notification) -> dict[str, Replay]:
+    async def append_and_find_replays(
+        self, topic_arn: str, notification: Notification, accepted_ms: int
+    ) -> dict[str, Replay]:
         return self._answers.pop(0)
 
 
@@ -221,6 +247,16 @@ class LimitedReplayStore:
         replaced = await self._store.replace(replay, expected_version)
         self._write_limit.count_write()
         return replaced
+
+
+class FullPort:
+    """Has room for jobs, but says that it has too many."""
+
+    def __init__(self, port: QueuePort) -> None:
+        self.enqueue = port.enqueue
+
+    async def depth(self, queue: str) -> int:
+        return QUEUE_DEPTH_MAX
 
 
 class LimitedPort:

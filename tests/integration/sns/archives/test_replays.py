@@ -6,8 +6,10 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from cns.delivery import jobs
+from cns.subscriptions.subscription import SubscriptionState
 from tests.integration.sns.archives.replay_fixture import (
     ReplayFixture,
     archive_texts,
@@ -61,6 +63,30 @@ async def test_a_new_subscription_may_begin_with_a_replay(fixture: ReplayFixture
     late = await fixture.subscribe(topic, "late.fifo", ReplayPolicy=policy)
     assert await fixture.replay(late) == "Completed"
     assert await fixture.take_queued() == {late: replayed_texts("a", "b")}
+
+
+async def test_a_replay_has_what_was_published_until_its_endpoint_confirmed(fixture: ReplayFixture) -> None:
+    """Before it confirms, an endpoint gets nothing live."""
+    topic = await fixture.topic("t")
+    policy = f'{{"PointType":"Timestamp","StartingPoint":"{fixture.now_text()}"}}'
+    await fixture.publish(topic, "a")
+    fixture.clock.advance(1_000)
+    late = await fixture.rig.subscribe(topic, "https", "https://example.com/hook", ReplayPolicy=policy)
+    (asking,) = await fixture.port.receive(jobs.ENDPOINT_JOBS, 10, 30_000, 0)
+    await fixture.port.settle(jobs.ENDPOINT_JOBS, [asking.handle])
+    fixture.clock.advance(1_000)
+    await fixture.publish(topic, "b")
+    fixture.clock.advance(1_000)
+    (pending,) = await fixture.rig.subscriptions.get([late])
+    confirmed = replace(
+        pending, state=SubscriptionState.CONFIRMED, confirmed_ms=fixture.clock.now_ms(), version=pending.version + 1
+    )
+    assert await fixture.rig.subscriptions.replace(confirmed, pending.version, None)
+    fixture.clock.advance(1_000)
+    await fixture.publish(topic, "c")
+    assert await fixture.take_queued(jobs.ENDPOINT_JOBS) == {late: live_texts("c")}
+    assert await fixture.replay(late) == "Completed"
+    assert await fixture.take_queued(jobs.ENDPOINT_JOBS) == {late: replayed_texts("a", "b")}
 
 
 @pytest.mark.spec("replay.filter")
