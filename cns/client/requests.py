@@ -127,7 +127,7 @@ class Requests:
     def update_message(
         self, queue: str, pop_receipt: str, text: str | None, lease_seconds: int | None
     ) -> ApiRequest[None]:
-        body = given(body=text, leaseSeconds=lease_seconds)
+        body = given(leaseSeconds=lease_seconds) | ({} if text is None else {"body": text})
         params = {"popReceipt": pop_receipt}
         return ApiRequest("PUT", self._queue(queue, "/messages"), type(None), params, body)
 
@@ -156,7 +156,7 @@ class Requests:
     def publish_message(
         self, topic: str, message: str, subject: str | None, group_id: str | None, deduplication_id: str | None
     ) -> ApiRequest[values.PublishedMessage]:
-        body = given(message=message, subject=subject, groupId=group_id, deduplicationId=deduplication_id)
+        body = given(subject=subject, groupId=group_id, deduplicationId=deduplication_id) | {"message": message}
         return ApiRequest("POST", self._topic(topic, "/messages"), values.PublishedMessage, None, body)
 
     def subscribe(
