@@ -7,12 +7,24 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from cns_pytest.deliveries import Delivery, difference, ended, read_deliveries
 from cns_pytest.http import fetch, wait_until
 from cns_pytest.processes import Process
 
 WAIT_S = 30.0
+HIDING_VARIABLES = (
+    "AWS_PROFILE",
+    "AWS_DEFAULT_PROFILE",
+    "AWS_SESSION_TOKEN",
+    "AWS_SECURITY_TOKEN",
+    "AWS_ENDPOINT_URL_SQS",
+    "AWS_ENDPOINT_URL_SNS",
+    "AWS_ENDPOINT_URL_STS",
+    "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS",
+)
+"""A developer's own, with which SDKs would not find the service, or would sign with another's token."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +50,11 @@ class Service:
         }
 
     @property
+    def host(self) -> str:
+        """The host of its URL."""
+        return urlsplit(self.url).hostname or ""
+
+    @property
     def client_options(self) -> dict[str, str]:
         """Keyword arguments of `boto3.client`, `boto3.resource` and aioboto3's."""
         return {
@@ -48,10 +65,12 @@ class Service:
         }
 
     def client(self, name: str, **options: Any) -> Any:
-        """A client of `sqs`, `sns` or `sts`, as boto3 makes it."""
-        from botocore.session import get_session
+        """A client of `sqs`, `sns` or `sts`, as boto3 makes it. It uses neither a proxy nor a profile."""
+        from botocore.config import Config
+        from botocore.session import Session
 
-        return get_session().create_client(name, **{**self.client_options, **options})
+        session = Session({"profile": (None, None, None, None)})
+        return session.create_client(name, **{**self.client_options, "config": Config(proxies={}), **options})
 
     def advance(self, seconds: float) -> None:
         """Advance the service's clock: delays, visibility timeouts and retries end earlier."""
