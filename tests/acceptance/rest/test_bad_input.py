@@ -42,6 +42,12 @@ def test_a_token_names_a_queue_that_can_be(http: httpx.Client, account: str) -> 
     assert http.post(f"/accounts/{account}/permissions", json=body).status_code == 400
 
 
+@pytest.mark.parametrize("levels", [["ReadMessage"] * 500, ["x" * 10_000]])
+def test_a_token_is_no_longer_than_those_that_are_read(http: httpx.Client, levels: list[str]) -> None:
+    refused = http.post("/tokens", json={"levels": levels})
+    assert (refused.status_code, refused.json()["code"]) == (400, "InvalidRequest")
+
+
 @pytest.mark.parametrize("credentials", [b"\xe9", base64.b64encode(b"\xf0"), b"="])
 def test_credentials_of_http_basic_that_are_none(nobody: httpx.Client, credentials: bytes) -> None:
     refused = nobody.get("/caller", headers={b"authorization": b"Basic " + credentials})
