@@ -58,14 +58,16 @@ def cns_service(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFa
 @pytest.fixture
 def cns_environment(cns_service: Service, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     """Sets the variables by which the code under test finds the service without any argument."""
+    from cns_pytest.http import LOCAL_HOSTS, is_local
     from cns_pytest.service import HIDING_VARIABLES
 
     for name in HIDING_VARIABLES:
         monkeypatch.delenv(name, raising=False)
     for name, value in cns_service.environment.items():
         monkeypatch.setenv(name, value)
-    for name in ("NO_PROXY", "no_proxy"):
-        monkeypatch.setenv(name, cns_service.host, prepend=",")
+    if is_local(cns_service.url):
+        for name in ("NO_PROXY", "no_proxy"):
+            monkeypatch.setenv(name, ",".join(LOCAL_HOSTS), prepend=",")
     return cns_service.environment
 
 

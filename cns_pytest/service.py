@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from cns_pytest.deliveries import Delivery, difference, ended, read_deliveries
-from cns_pytest.http import fetch, wait_until
+from cns_pytest.http import fetch, is_local, wait_until
 from cns_pytest.processes import Process
 
 WAIT_S = 30.0
@@ -50,11 +49,6 @@ class Service:
         }
 
     @property
-    def host(self) -> str:
-        """The host of its URL."""
-        return urlsplit(self.url).hostname or ""
-
-    @property
     def client_options(self) -> dict[str, str]:
         """Keyword arguments of `boto3.client`, `boto3.resource` and aioboto3's."""
         return {
@@ -65,12 +59,13 @@ class Service:
         }
 
     def client(self, name: str, **options: Any) -> Any:
-        """A client of `sqs`, `sns` or `sts`, as boto3 makes it. It uses neither a proxy nor a profile."""
+        """A client of `sqs`, `sns` or `sts`, as boto3 makes it. It uses no profile, and no proxy on this machine."""
         from botocore.config import Config
         from botocore.session import Session
 
         session = Session({"profile": (None, None, None, None)})
-        return session.create_client(name, **{**self.client_options, "config": Config(proxies={}), **options})
+        config = Config(proxies={}) if is_local(self.url) else None
+        return session.create_client(name, **{**self.client_options, "config": config, **options})
 
     def advance(self, seconds: float) -> None:
         """Advance the service's clock: delays, visibility timeouts and retries end earlier."""

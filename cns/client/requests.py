@@ -55,7 +55,11 @@ class ApiRequest(Generic[T]):
 
     def read(self, response: httpx.Response) -> T:
         """The answer. Raises ApiError."""
-        return msgspec.json.decode(_checked(response).content, type=self.answer)
+        content = _checked(response).content
+        try:
+            return msgspec.json.decode(content, type=self.answer)
+        except msgspec.MsgspecError:
+            raise ApiError(response.status_code, "HttpError", "What answers is no CNS: it cannot be read.") from None
 
     def read_optional(self, response: httpx.Response) -> T | None:
         """The answer, or None for 204."""

@@ -74,8 +74,9 @@ def find_profile(name: str, url: str, region: str, environment: Mapping[str, str
 def _is_address(url: str) -> bool:
     try:
         parts = urlsplit(url)
-        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:  # brackets, or a port beyond 65535
+        host = (parts.hostname or "").encode("idna")
+        return parts.scheme in ("http", "https") and bool(host) and parts.port != 0
+    except ValueError:  # brackets, a port beyond 65535, or no name of a host
         return False
 
 
@@ -140,8 +141,11 @@ class Service:
         except ApiError as error:
             print(f"cns: {error.code}: {error.detail}", file=sys.stderr)
             sys.exit(EXIT_REFUSED)
-        except UnicodeError:
+        except (UnicodeDecodeError, UnicodeEncodeError):  # arguments are text: see `main`
             print("cns: standard input is not text in UTF-8", file=sys.stderr)
+            sys.exit(EXIT_USAGE)
+        except httpx.InvalidURL as error:
+            print(f"cns: {found.url!r} is not a URL: {error}", file=sys.stderr)
             sys.exit(EXIT_USAGE)
         except httpx.HTTPError as error:
             print(f"cns: {found.url} does not answer: {error}", file=sys.stderr)

@@ -178,7 +178,7 @@ def test_a_filter_is_tested_without_a_service(words: tuple[str, ...], code: int,
     assert done.stderr.count("\n") == (code == 2)
 
 
-@pytest.mark.parametrize("url", ["http://[::1", "service:6059", "http://127.0.0.1:99999"])
+@pytest.mark.parametrize("url", ["http://[::1", "service:6059", "http://127.0.0.1:99999", "http://.."])
 def test_what_is_no_url_is_wrong_usage(cns: Run, url: str) -> None:
     refused = cns("queue", "list", "--url", url)
     assert refused.returncode == 2
