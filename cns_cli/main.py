@@ -15,6 +15,8 @@ from typer.main import get_command, get_group
 import cns
 from cns_backend.optional_dependencies import extra_missing
 from cns_cli.examples import epilog
+from cns_cli.streams import discard_output, flushed_output, is_unwritten_output, prepare_streams
+from cns_common.data_directory import EXIT_DATA_UNUSABLE
 from cns_common.errors import StartError
 
 COMMANDS = {
@@ -54,6 +56,7 @@ COMMANDS = {
 }
 """Each command's module and its function or, for a group, its `typer.Typer`; in the order of `cns --help`."""
 
+EXIT_USAGE = 2
 COMPLETION_VARIABLE = "_CNS_COMPLETE"
 """Set when a shell asks for completions: see `cns_cli/completion.py`."""
 
@@ -118,16 +121,32 @@ def options(
 
 def main() -> None:
     """Run a command. A start error of any command ends it with one line and an exit code."""
+    prepare_streams()
+    _check_words(sys.argv[1:])
     if COMPLETION_VARIABLE in os.environ:  # noqa: TID251  # the shell's, no setting
         from typer._completion_classes import completion_init
 
         completion_init()
     try:
-        app()
+        with flushed_output():
+            app()
     except ModuleNotFoundError as error:
         _end(extra_missing(error))
     except StartError as error:
         _end(error)
+    except OSError as error:
+        if not is_unwritten_output(error):
+            raise
+        discard_output()
+        _end(StartError(f"cannot write: {error.strerror}", EXIT_DATA_UNUSABLE))
+
+
+def _check_words(words: list[str]) -> None:
+    """Python keeps bytes of arguments that are no text as halves of surrogate pairs."""
+    for n, word in enumerate(words, 1):
+        if any("\ud800" <= character <= "\udfff" for character in word):
+            print(f"cns: argument {n} is not text in UTF-8: {word}", file=sys.stderr)
+            sys.exit(EXIT_USAGE)
 
 
 def _end(error: StartError) -> NoReturn:

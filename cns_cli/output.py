@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Sequence
+from json import dumps, loads
 
 import msgspec
 
@@ -12,8 +13,17 @@ _encode = msgspec.json.Encoder().encode
 
 def print_json(values: Iterable[object]) -> None:
     for value in values:
-        sys.stdout.write(_encode(value).decode() + "\n")
+        sys.stdout.write(_writable(_encode(value).decode()) + "\n")
         sys.stdout.flush()
+
+
+def _writable(text: str) -> str:
+    """JSON text in characters of standard output's encoding."""
+    try:
+        text.encode(sys.stdout.encoding or "utf-8")
+    except UnicodeEncodeError:
+        return dumps(loads(text), separators=(",", ":"))
+    return text
 
 
 def print_value(value: object, text: str, *, json: bool) -> None:

@@ -58,8 +58,16 @@ def cns_service(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFa
 @pytest.fixture
 def cns_environment(cns_service: Service, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     """Sets the variables by which the code under test finds the service without any argument."""
+    from cns_pytest.http import LOCAL_HOSTS, is_local
+    from cns_pytest.service import HIDING_VARIABLES
+
+    for name in HIDING_VARIABLES:
+        monkeypatch.delenv(name, raising=False)
     for name, value in cns_service.environment.items():
         monkeypatch.setenv(name, value)
+    if is_local(cns_service.url):
+        for name in ("NO_PROXY", "no_proxy"):
+            monkeypatch.setenv(name, ",".join(LOCAL_HOSTS), prepend=",")
     return cns_service.environment
 
 
@@ -78,7 +86,7 @@ def cns_sns(cns_service: Service) -> Any:
 @pytest.fixture
 def cns_queue(cns_sqs: Any) -> Iterator[Callable[..., Queue]]:
     """Creates a queue with these attributes and a unique name: `cns_queue(VisibilityTimeout="5")`."""
-    from cns_pytest.resources import create_queue
+    from cns_pytest.resources import create_queue, delete_queue
 
     created: list[Queue] = []
 
@@ -88,7 +96,7 @@ def cns_queue(cns_sqs: Any) -> Iterator[Callable[..., Queue]]:
 
     yield create
     for queue in created:
-        cns_sqs.delete_queue(QueueUrl=queue.url)
+        delete_queue(queue)
 
 
 @pytest.fixture

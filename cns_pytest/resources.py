@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -90,12 +91,19 @@ def create_topic(sns: Any, attributes: Mapping[str, str]) -> Topic:
     return Topic(sns, sns.create_topic(Name=name, Attributes=dict(attributes))["TopicArn"])
 
 
+def delete_queue(queue: Queue) -> None:
+    """Delete it, unless the test has."""
+    with suppress(queue.sqs.exceptions.QueueDoesNotExist):
+        queue.sqs.delete_queue(QueueUrl=queue.url)
+
+
 def delete_topic(topic: Topic) -> None:
-    """Delete it with its subscriptions, which AWS would leave for three days."""
-    for page in topic.sns.get_paginator("list_subscriptions_by_topic").paginate(TopicArn=topic.arn):
-        for subscription in page["Subscriptions"]:
-            if subscription["SubscriptionArn"].startswith("arn:"):
-                topic.sns.unsubscribe(SubscriptionArn=subscription["SubscriptionArn"])
+    """Delete it, unless the test has, with its subscriptions, which AWS would leave for three days."""
+    with suppress(topic.sns.exceptions.NotFoundException):
+        for page in topic.sns.get_paginator("list_subscriptions_by_topic").paginate(TopicArn=topic.arn):
+            for subscription in page["Subscriptions"]:
+                if subscription["SubscriptionArn"].startswith("arn:"):
+                    topic.sns.unsubscribe(SubscriptionArn=subscription["SubscriptionArn"])
     topic.sns.delete_topic(TopicArn=topic.arn)
 
 

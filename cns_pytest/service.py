@@ -9,10 +9,21 @@ from pathlib import Path
 from typing import Any
 
 from cns_pytest.deliveries import Delivery, difference, ended, read_deliveries
-from cns_pytest.http import fetch, wait_until
+from cns_pytest.http import fetch, is_local, wait_until
 from cns_pytest.processes import Process
 
 WAIT_S = 30.0
+HIDING_VARIABLES = (
+    "AWS_PROFILE",
+    "AWS_DEFAULT_PROFILE",
+    "AWS_SESSION_TOKEN",
+    "AWS_SECURITY_TOKEN",
+    "AWS_ENDPOINT_URL_SQS",
+    "AWS_ENDPOINT_URL_SNS",
+    "AWS_ENDPOINT_URL_STS",
+    "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS",
+)
+"""A developer's own, with which SDKs would not find the service, or would sign with another's token."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,10 +59,13 @@ class Service:
         }
 
     def client(self, name: str, **options: Any) -> Any:
-        """A client of `sqs`, `sns` or `sts`, as boto3 makes it."""
-        from botocore.session import get_session
+        """A client of `sqs`, `sns` or `sts`, as boto3 makes it. It uses no profile, and no proxy on this machine."""
+        from botocore.config import Config
+        from botocore.session import Session
 
-        return get_session().create_client(name, **{**self.client_options, **options})
+        session = Session({"profile": (None, None, None, None)})
+        config = Config(proxies={}) if is_local(self.url) else None
+        return session.create_client(name, **{**self.client_options, "config": config, **options})
 
     def advance(self, seconds: float) -> None:
         """Advance the service's clock: delays, visibility timeouts and retries end earlier."""

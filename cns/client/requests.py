@@ -55,7 +55,11 @@ class ApiRequest(Generic[T]):
 
     def read(self, response: httpx.Response) -> T:
         """The answer. Raises ApiError."""
-        return msgspec.json.decode(_checked(response).content, type=self.answer)
+        content = _checked(response).content
+        try:
+            return msgspec.json.decode(content, type=self.answer)
+        except msgspec.MsgspecError:
+            raise ApiError(response.status_code, "HttpError", "What answers is no CNS: it cannot be read.") from None
 
     def read_optional(self, response: httpx.Response) -> T | None:
         """The answer, or None for 204."""
@@ -127,7 +131,7 @@ class Requests:
     def update_message(
         self, queue: str, pop_receipt: str, text: str | None, lease_seconds: int | None
     ) -> ApiRequest[None]:
-        body = given(body=text, leaseSeconds=lease_seconds)
+        body = given(leaseSeconds=lease_seconds) | ({} if text is None else {"body": text})
         params = {"popReceipt": pop_receipt}
         return ApiRequest("PUT", self._queue(queue, "/messages"), type(None), params, body)
 
@@ -156,7 +160,7 @@ class Requests:
     def publish_message(
         self, topic: str, message: str, subject: str | None, group_id: str | None, deduplication_id: str | None
     ) -> ApiRequest[values.PublishedMessage]:
-        body = given(message=message, subject=subject, groupId=group_id, deduplicationId=deduplication_id)
+        body = given(subject=subject, groupId=group_id, deduplicationId=deduplication_id) | {"message": message}
         return ApiRequest("POST", self._topic(topic, "/messages"), values.PublishedMessage, None, body)
 
     def subscribe(

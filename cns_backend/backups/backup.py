@@ -51,10 +51,10 @@ def no_steps(_: str) -> Iterator[Steps]:
 def make_backup(settings: Settings, directory: Path, open_steps: OpenSteps = no_steps) -> Manifest:
     """Make the backup under another name, and give it its name when it is complete and verified. Raises StartError."""
     directory = directory.absolute()
-    if directory.exists():
-        raise StartError(f"{directory} exists: name a directory that does not", EXIT_DATA_UNUSABLE)
-    scratch = directory.with_name(f".{directory.name}.partial")
+    scratch = directory.parent / f".{directory.name}.partial"
     try:
+        if directory.exists():  # an error, where the path is too long or may not be searched
+            raise StartError(f"{directory} exists: name a directory that does not", EXIT_DATA_UNUSABLE)
         shutil.rmtree(scratch, ignore_errors=True)  # of a backup that was killed
         scratch.mkdir(parents=True, mode=0o700)
         manifest = _write(settings, scratch, open_steps)

@@ -16,6 +16,9 @@ from cns_common.sealing import Seal, load_master_key
 from cns_server.rest.operator_tokens import make_operator_token, operator_key
 from cqs.stores.receipt_key import derived_receipt_key
 
+LIFE_DAYS_MAX = 36_500
+LIFE_MS_MAX = LIFE_DAYS_MAX * 86_400_000
+
 app = typer.Typer(help="Credentials of operators.", no_args_is_help=True, add_completion=False)
 
 
@@ -34,6 +37,8 @@ def token(
     life_ms = duration_ms(life)
     if life_ms is None:
         raise typer.BadParameter(f"{life!r} is not a duration such as 30m, 12h or 7d", param_hint="--life")
+    if not 0 < life_ms <= LIFE_MS_MAX:
+        raise typer.BadParameter(f"{life!r} is not within 1s and {LIFE_DAYS_MAX}d", param_hint="--life")
     settings = load_settings(data)
     seal = Seal(load_master_key(settings.data, settings.master_key, may_make=False))
     key = operator_key(derived_receipt_key(seal))

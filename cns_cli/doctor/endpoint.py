@@ -43,7 +43,7 @@ def check_endpoint(settings: Settings, client: StoredProfile) -> Answer:
     try:
         health = httpx.get(f"{url}/health", timeout=TIMEOUT_S, verify=_trusted(settings))
         metrics = httpx.get(f"{url}/metrics", timeout=TIMEOUT_S, verify=_trusted(settings))
-    except (httpx.HTTPError, httpx.InvalidURL) as error:
+    except (httpx.HTTPError, httpx.InvalidURL, UnicodeError) as error:
         answer.findings.append(problem("endpoint", f"{url} does not answer: {error}", _mend(url, str(error))))
         return answer
     if "cns_build_info" not in metrics.text:

@@ -15,6 +15,8 @@ from cns_common.configuration.settings import Settings
 from cns_common.metrics.model import Metric
 
 TIMEOUT_S = 10.0
+_MEMBERS = {"status", "ready", "reasons", "processes", "workers"}
+"""Of the health of each form."""
 _Labels = tuple[tuple[str, str], ...]
 
 
@@ -55,9 +57,11 @@ class ServiceReader:
 
     def health(self) -> dict[str, Any]:
         try:
-            report: dict[str, Any] = self._get("/health").json()
+            report = self._get("/health").json()
         except ValueError:
-            raise NotAnswering(f"{self.url} is no CNS") from None
+            report = None
+        if not (isinstance(report, dict) and report.keys() >= _MEMBERS):
+            raise NotAnswering(f"{self.url} is no CNS")
         return report
 
     def page(self) -> Page:
@@ -66,7 +70,7 @@ class ServiceReader:
     def _get(self, path: str) -> httpx.Response:
         try:
             return httpx.get(f"{self.url}{path}", timeout=TIMEOUT_S, verify=self._verify)
-        except (httpx.HTTPError, httpx.InvalidURL) as error:
+        except (httpx.HTTPError, httpx.InvalidURL, UnicodeError) as error:  # the last of a host that is no name
             raise NotAnswering(f"{self.url} does not answer: {error}") from None
 
 

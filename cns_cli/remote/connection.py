@@ -18,6 +18,7 @@ from functools import wraps
 from inspect import Parameter, Signature, signature
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
+from urllib.parse import urlsplit
 
 import httpx
 import msgspec
@@ -61,9 +62,22 @@ def find_profile(name: str, url: str, region: str, environment: Mapping[str, str
     found = read_settings(name, url, region, environment)
     if not found.url:
         raise UsageError("no service is named: use --url, AWS_ENDPOINT_URL or a profile")
+    if not _is_address(found.url):
+        raise UsageError(f"{found.url!r} is not the URL of a service, such as http://127.0.0.1:6059")
+    if not (found.token.isascii() and found.token.isprintable()):
+        raise UsageError("the token of the profile has characters that no token has")
     if not (found.key_id or found.token):
         raise UsageError("no access key: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or use a profile")
     return found
+
+
+def _is_address(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        host = (parts.hostname or "").encode("idna")
+        return parts.scheme in ("http", "https") and bool(host) and parts.port != 0
+    except ValueError:  # brackets, a port beyond 65535, or no name of a host
+        return False
 
 
 def read_settings(name: str, url: str, region: str, environment: Mapping[str, str]) -> StoredProfile:
@@ -116,6 +130,8 @@ class Service:
             found = find_profile(self.profile, self.url, self.region, os.environ)  # noqa: TID251  # variables of AWS SDKs, no settings
             credentials = Credentials(key_id=found.key_id, secret=found.secret, token=found.token)
             account = find_caller(found.url, credentials).account
+            if not account:
+                raise UsageError("an operator token has neither queues nor topics: use an access key")
             client = Client(found.url, account, credentials, region=found.region)
             with client:
                 return work(client)
@@ -125,6 +141,12 @@ class Service:
         except ApiError as error:
             print(f"cns: {error.code}: {error.detail}", file=sys.stderr)
             sys.exit(EXIT_REFUSED)
+        except (UnicodeDecodeError, UnicodeEncodeError):  # arguments are text: see `main`
+            print("cns: standard input is not text in UTF-8", file=sys.stderr)
+            sys.exit(EXIT_USAGE)
+        except httpx.InvalidURL as error:
+            print(f"cns: {found.url!r} is not a URL: {error}", file=sys.stderr)
+            sys.exit(EXIT_USAGE)
         except httpx.HTTPError as error:
             print(f"cns: {found.url} does not answer: {error}", file=sys.stderr)
             sys.exit(EXIT_UNREACHABLE)

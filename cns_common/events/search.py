@@ -225,7 +225,7 @@ def _search(path: Path, needle: bytes, selection: _Selection) -> _SegmentMatches
 
 
 def _lines_with(needle: bytes, block: bytes, end: int) -> Iterator[bytes]:
-    at = block.find(needle, 0, end)
+    at = block.find(needle, 0, end) if needle else -1  # an empty one is at each place, and never ends
     while at >= 0:
         line_end = block.find(b"\n", at)
         yield block[block.rfind(b"\n", 0, at) + 1 : line_end]

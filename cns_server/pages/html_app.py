@@ -14,6 +14,7 @@ from cns_common.errors import CnsError
 from cns_server.rest.problems import Problem, status_and_text
 
 STATIC = Path(__file__).parent / "static"
+_INVALID = "The request is not one that these pages send."
 
 
 class HtmlApp(FastAPI):
@@ -34,8 +35,10 @@ class HtmlApp(FastAPI):
 
         @self.exception_handler(RequestValidationError)
         async def invalid(request: Request, _: RequestValidationError) -> Response:
-            return self.failure_page(request, 400, "InvalidRequest", "The request is not one that these pages send.")
+            return self.failure_page(request, 400, "InvalidRequest", _INVALID)
 
         @self.exception_handler(HTTPException)
         async def routing(request: Request, error: HTTPException) -> Response:
-            return self.failure_page(request, error.status_code, "NotFound", "There is no such page.")
+            if error.status_code == 404:
+                return self.failure_page(request, 404, "NotFound", "There is no such page.")
+            return self.failure_page(request, error.status_code, "InvalidRequest", _INVALID)

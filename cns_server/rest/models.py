@@ -11,6 +11,9 @@ from pydantic.alias_generators import to_camel
 LIST_MAX = 1_000
 TEXT_CHARS_MAX = 1_048_576
 QUEUE_NAME = r"^[A-Za-z0-9_-]{1,80}(\.fifo)?$"
+LEVELS_MAX = 40
+"""More would make tokens that are longer than those that are read."""
+LevelName = Annotated[str, Field(max_length=40)]
 QueueText = Annotated[str, Field(max_length=TEXT_CHARS_MAX)]
 
 
@@ -218,7 +221,11 @@ class Confirmation(Wire):
 class PermissionRequest(Wire):
     """The levels, queue and life of a token or signed URL that is to be made."""
 
-    levels: list[str] = Field([], description="Empty: all levels. See /permissions/supportedAuthorizationLevels.")
+    levels: list[LevelName] = Field(
+        [],
+        max_length=LEVELS_MAX,
+        description="Empty: all levels. See /permissions/supportedAuthorizationLevels.",
+    )
     queue: Annotated[str, Field(pattern=QUEUE_NAME, max_length=80)] | None = Field(
         default=None, description="The only queue that it allows."
     )

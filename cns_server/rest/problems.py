@@ -9,7 +9,7 @@ from typing import Any
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
-from fastapi.routing import APIRoute
+from fastapi.routing import APIRoute, iter_route_contexts
 from starlette.exceptions import HTTPException
 from starlette.routing import Match
 
@@ -116,8 +116,8 @@ def add_problem_handlers(app: FastAPI) -> None:
         return problem_response(500, "InternalError", "The service met an internal error.")
 
     @app.exception_handler(RequestValidationError)
-    async def invalid(_: Request, error: RequestValidationError) -> JSONResponse:
-        faults = [{"where": _where(one["loc"]), "reason": str(one["msg"])} for one in error.errors()]
+    async def invalid(request: Request, error: RequestValidationError) -> JSONResponse:
+        faults = [{"where": _where(one["loc"]), "reason": _reason(request, one)} for one in error.errors()]
         text = "; ".join([f"{fault['where']}: {fault['reason']}" for fault in faults])
         return problem_response(400, "InvalidRequest", _encodable(text), errors=faults)
 
@@ -139,10 +139,20 @@ async def no_such_page(request: Request, error: Exception) -> JSONResponse:
 def _methods_of(app: FastAPI, request: Request) -> set[str]:
     """The methods that the request's path has: each is a route of its own."""
     methods: set[str] = set()
-    for route in app.routes:
-        if isinstance(route, APIRoute) and route.matches(request.scope)[0] is not Match.NONE:
-            methods |= route.methods or set()
+    for context in iter_route_contexts(app.routes):
+        if isinstance(context.original_route, APIRoute) and context.matches(request.scope)[0] is not Match.NONE:
+            methods |= context.methods or set()
     return methods
+
+
+def _reason(request: Request, fault: Mapping[str, Any]) -> str:
+    """What is wrong. FastAPI does not read a body that is not said to be JSON: curl says that it is a form."""
+    if tuple(fault["loc"]) == ("body",) and fault["type"] != "missing":
+        given = request.headers.get("content-type", "")
+        kind = given.partition(";")[0].strip().lower()
+        if not (kind == "application/json" or (kind.startswith("application/") and kind.endswith("+json"))):
+            return f"Give it as Content-Type: application/json, not {given!r:.100}"
+    return str(fault["msg"])
 
 
 def _status(code: str) -> int:

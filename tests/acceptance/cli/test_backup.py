@@ -199,6 +199,12 @@ def test_an_upgrade_backs_up_and_refuses_a_newer_store(tmp_path: Path) -> None:
     assert (refused.returncode, refused.stderr.count("\n")) == (74, 1)
 
 
+@pytest.mark.parametrize("directory", ["/", "n" * 300])
+def test_a_directory_that_no_backup_can_have(tmp_path: Path, directory: str) -> None:
+    refused = commands.run("backup", directory, "--data", tmp_path)
+    assert (refused.returncode, refused.stderr.count("\n")) == (74, 1), refused.stderr
+
+
 def test_in_a_cluster_it_says_what_to_run(tmp_path: Path) -> None:
     environment = {**plain_environment(), "CNS_STORE": "cassandra"}
     done = commands.run("backup", tmp_path / "copy", environment=environment)

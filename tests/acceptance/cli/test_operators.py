@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import commands
 from tests.acceptance.running import Up, running
 from tests.acceptance.service import fetch
 from tests.acceptance.sns.test_outbox import Outbox, follow
@@ -86,3 +87,9 @@ def test_mails_have_the_operators_words(talkative: Up) -> None:
     mail = mailbox.next()
     assert "from: Shop, news\n" in mail
     assert mail.endswith("\n\nAsk https://shop.example.com/help\n")
+
+
+@pytest.mark.parametrize("life", ["0s", "36501d", "999999999d"])
+def test_a_life_with_which_a_token_is_never_valid(tmp_path: Path, life: str) -> None:
+    refused = commands.run("operator", "token", "--life", life, "--data", tmp_path)
+    assert (refused.returncode, refused.stdout) == (2, "")

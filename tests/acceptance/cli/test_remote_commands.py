@@ -176,3 +176,37 @@ def test_a_filter_is_tested_without_a_service(words: tuple[str, ...], code: int,
     done = commands.run("subscriptions", "test-filter", *words)
     assert (done.returncode, said in done.stdout) == (code, True), done.stderr
     assert done.stderr.count("\n") == (code == 2)
+
+
+@pytest.mark.parametrize("url", ["http://[::1", "service:6059", "http://127.0.0.1:99999", "http://.."])
+def test_what_is_no_url_is_wrong_usage(cns: Run, url: str) -> None:
+    refused = cns("queue", "list", "--url", url)
+    assert refused.returncode == 2
+    assert refused.stderr == f"cns: {url!r} is not the URL of a service, such as http://127.0.0.1:6059\n"
+
+
+@pytest.mark.parametrize("token", ["\\u00e9", "a\\nb"])
+def test_a_token_that_is_none_is_not_printed(cns: Run, service: Service, tmp_path: Path, token: str) -> None:
+    _write_profile(tmp_path, f'url = "{service.url}"\ntoken = "{token}"')
+    refused = cns("queue", "list", "--profile", "default")
+    assert refused.returncode == 2
+    assert refused.stderr == "cns: the token of the profile has characters that no token has\n"
+
+
+def test_an_operator_has_no_queues(cns: Run, service: Service, tmp_path: Path) -> None:
+    token = service.cns("operator", "token").stdout.strip()
+    _write_profile(tmp_path, f'url = "{service.url}"\ntoken = "{token}"')
+    refused = cns("queue", "list", "--profile", "default")
+    assert refused.returncode == 2
+    assert refused.stderr == "cns: an operator token has neither queues nor topics: use an access key\n"
+
+
+def test_an_empty_message_is_refused_as_such(cns: Run, new_name: Callable[[], str]) -> None:
+    name = new_name()
+    cns("topic", "create", name)
+    assert "Empty message" in cns("publish", name, "").stderr
+
+
+def _write_profile(directory: Path, text: str) -> None:
+    (directory / "cns").mkdir()
+    (directory / "cns" / "config.toml").write_text(f"[profiles.default]\n{text}\n")

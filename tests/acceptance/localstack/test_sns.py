@@ -175,7 +175,8 @@ def test_opting_out(stack: Up, sns: Any, number: str) -> None:
 
     assert opt_out(json.dumps({"phoneNumber": number, "accountId": ACCOUNT}).encode()) == 200
     assert sns.check_if_phone_number_is_opted_out(phoneNumber=number)["isOptedOut"] is True
-    for body in (b"", b"[]", b"{}", b'{"phoneNumber":7}', b"x" * 10_000):
+    empty_names = (b'{"phoneNumber":""}', b'{"phoneNumber":"+15550100","accountId":""}')
+    for body in (b"", b"[]", b"{}", b'{"phoneNumber":7}', b"x" * 10_000, *empty_names):
         assert opt_out(body) == 400
 
 

@@ -84,6 +84,15 @@ def test_refusals_are_pages(person: Person) -> None:
     assert person.post("/ui/queues/none/messages", body="m", delay="soon").status_code == 400
 
 
+def test_a_form_that_no_page_has_is_no_missing_page(person: Person) -> None:
+    token = person.form_token()
+    refused = person.http.post("/ui/queues", data={"form_token": token}, files={"name": b"a file"})
+    assert refused.status_code == 400
+    assert "The request is not one that these pages send." in refused.text
+    wrong_method = person.http.put("/ui/queues")
+    assert (wrong_method.status_code, "There is no such page." in wrong_method.text) == (405, False)
+
+
 def test_forms_of_other_sites_are_refused(person: Person, new_name: Callable[[], str]) -> None:
     name = new_name()
     for data, headers in (

@@ -42,7 +42,26 @@ def test_a_token_names_a_queue_that_can_be(http: httpx.Client, account: str) -> 
     assert http.post(f"/accounts/{account}/permissions", json=body).status_code == 400
 
 
+@pytest.mark.parametrize("levels", [["ReadMessage"] * 500, ["x" * 10_000]])
+def test_a_token_is_no_longer_than_those_that_are_read(http: httpx.Client, levels: list[str]) -> None:
+    refused = http.post("/tokens", json={"levels": levels})
+    assert (refused.status_code, refused.json()["code"]) == (400, "InvalidRequest")
+
+
 @pytest.mark.parametrize("credentials", [b"\xe9", base64.b64encode(b"\xf0"), b"="])
 def test_credentials_of_http_basic_that_are_none(nobody: httpx.Client, credentials: bytes) -> None:
     refused = nobody.get("/caller", headers={b"authorization": b"Basic " + credentials})
     assert refused.status_code == 401, refused.text
+
+
+def test_a_wrong_method_is_told_the_right_ones(http: httpx.Client, account: str) -> None:
+    refused = http.patch(f"/accounts/{account}/queues")
+    assert (refused.status_code, refused.headers["allow"]) == (405, "GET, POST")
+
+
+def test_a_body_that_is_not_said_to_be_json(http: httpx.Client, account: str) -> None:
+    """curl -d says that it is a form."""
+    form = {"content-type": "application/x-www-form-urlencoded"}
+    refused = http.post(f"/accounts/{account}/queues", content='{"name": "q"}', headers=form)
+    assert (refused.status_code, refused.json()["code"]) == (400, "InvalidRequest")
+    assert "Content-Type: application/json" in refused.json()["detail"]

@@ -44,6 +44,33 @@ def test_two(cns_sqs, cns_sns):
 def test_a_setting(cns_sns):
     assert cns_sns.get_sms_sandbox_account_status()["IsInSandbox"]
 """
+IN_OWN_SHELL = """
+import boto3
+import pytest
+
+OWN = {
+    "AWS_PROFILE": "other",
+    "AWS_SESSION_TOKEN": "token",
+    "AWS_ENDPOINT_URL_SQS": "http://127.0.0.1:1",
+    "HTTP_PROXY": "http://127.0.0.1:1",
+    "http_proxy": "http://127.0.0.1:1",
+}
+
+@pytest.fixture(autouse=True)
+def shell(monkeypatch):
+    for name, value in OWN.items():
+        monkeypatch.setenv(name, value)
+
+def test_it_is_found(cns_environment, cns_service, cns_queue):
+    url = cns_queue().url
+    boto3.client("sqs").send_message(QueueUrl=url, MessageBody="m")
+    boto3.client("sqs").delete_queue(QueueUrl=url)
+    assert cns_service.client("sts").get_caller_identity()["Account"]
+    cns_service.advance(1)
+
+def test_a_topic_may_be_deleted(cns_sns, cns_topic):
+    cns_sns.delete_topic(TopicArn=cns_topic().arn)
+"""
 
 pytestmark = pytest.mark.timeout(480)
 
@@ -83,8 +110,9 @@ def test_the_example_of_the_documentation_passes(installed: Path, project: Path)
     (example,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
     (project / "tests" / "test_orders.py").write_text(example)
     (project / "tests" / "test_cleaned.py").write_text(CLEANED)
+    (project / "tests" / "test_shell.py").write_text(IN_OWN_SHELL)
     done = run_pytest(installed, project)
-    assert done.returncode == 0 and "6 passed" in done.stdout, done.stdout + done.stderr
+    assert done.returncode == 0 and "8 passed" in done.stdout, done.stdout + done.stderr
 
 
 def test_a_failed_assertion_tells_what_happened_to_each_subscription(installed: Path, project: Path) -> None:

@@ -68,6 +68,11 @@ def test_events_about_no_notification_are_passed_over(tmp_path: Path) -> None:
     assert ([told.sequence for told in found.events], found.unread) == ([2], 0)
 
 
+def test_nothing_is_found_of_an_empty_id(tmp_path: Path) -> None:
+    write(tmp_path, "b", 1, [event(OURS)])
+    assert search_segments([tmp_path], "").events == ()
+
+
 def test_of_all_processes_in_the_order_of_time(tmp_path: Path) -> None:
     write(tmp_path / "a", "b1", 1, [event(THEIRS), event(OURS, AT_MS + 2)], torn_bytes=0)
     write(tmp_path / "a", "b2", 1, [event(OURS, AT_MS + 1), event(THEIRS, AT_MS + 3)])

@@ -1,0 +1,45 @@
+"""Standard streams of commands: each is open, and prints what its encoding lacks as an escape."""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+_NOT_WRITTEN = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+
+
+def prepare_streams() -> None:
+    """Open the streams that the caller has closed: the next file that the process opens would take their place."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115  # open until the process ends
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+@contextmanager
+def flushed_output() -> Iterator[None]:
+    """Write what is buffered at the end of the block. A reader that has gone, such as `head`, is no error of it."""
+    try:
+        yield
+    finally:
+        try:
+            sys.stdout.flush()
+        except BrokenPipeError:
+            discard_output()
+
+
+def discard_output() -> None:
+    """Drop what could not be written: the interpreter tries once more at its end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def is_unwritten_output(error: OSError) -> bool:
+    """Whether the error is of writing to a stream, such as to a full disk. It names no file."""
+    return error.errno in _NOT_WRITTEN and error.filename is None
