@@ -49,7 +49,7 @@ async def open_engine(cassandra: Cassandra, clock: Clock, skew: ClockSkew) -> As
     index, messages = QueueIndex(cassandra, shared, clock), Messages(cassandra, clock)
     positions = Positions(index, messages, Stamps(clock, node), clock)
     known_queues = new_known_queues(records.generations, shared, index, clock)
-    expired = ExpiredMessages(messages, records.expired)
+    expired = ExpiredMessages(messages, records.expired, records.retentions, shared)
     deliveries = Deliveries(messages, positions, expired)
     parts = EngineParts(
         records=records,

@@ -83,8 +83,9 @@ class Maintenance:
     async def expire(self, queue: KnownQueue, budget: int, now_ms: int) -> int:
         """Remove messages that became visible before the retention period. Others that are too old are removed by the
         receive that meets them."""
-        oldest_ms, done = now_ms - queue.q.retention_ms, 0
+        done = 0
         async for slot in self._index.all_slots(queue.q.id, queue.generation):
+            oldest_ms = now_ms - queue.q.retention_ms
             if window_start(slot) - schema.WINDOW_MS > oldest_ms:
                 break
             while done < budget:
@@ -99,10 +100,9 @@ class Maintenance:
 
     async def _expire_entries(self, queue: KnownQueue, entries: list[Entry], now_ms: int) -> int:
         """Returns how many positions were removed."""
-        oldest_ms = now_ms - queue.q.retention_ms
         keys = list(dict.fromkeys(entry.message for entry in entries))
         rows = await self._messages.read(queue.q.id, keys, queue.mode) if keys else {}
-        expired = {key: row for key, row in rows.items() if row.born_at_ms <= oldest_ms}
+        expired = await self._expired.among(queue, rows, now_ms)
         if expired:
             await self._expired.remove(queue, expired, now_ms)
         missing = [key for key in keys if key not in rows]

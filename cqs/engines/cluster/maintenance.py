@@ -91,7 +91,7 @@ async def clear_garbage(rows: MessageRows, clear_log: Clear, budget: int) -> int
 
 async def expire(rows: MessageRows, caches: CacheRouter, queue: ExpiringQueue, budget: int, now_ms: int) -> int:
     """Remove expired messages, oldest first."""
-    queue_id, oldest_ms, done = queue.q.id, now_ms - queue.q.retention_ms, 0
+    queue_id, oldest_ms, done = queue.q.id, await rows.retentions.oldest_ms(queue, now_ms), 0
     async for bucket in buckets_of(rows, QueueShard(queue_id), queue.generation):
         if start_of(bucket) > oldest_ms:
             break

@@ -13,6 +13,7 @@ from cns_common.errors import CnsError, StoreUnavailable
 from cns_common.task_cancellation import cancel_and_wait
 from cqs.engines.cassandra.expired import ExpiredList
 from cqs.engines.cassandra.generations import QueueGenerations
+from cqs.engines.cassandra.retention import RetentionPeriods
 from cqs.engines.cluster import schema
 from cqs.engines.cluster.bucket_writer import OpenBucket, OpenBuckets
 from cqs.engines.cluster.cache_contract import CachedMessage
@@ -72,6 +73,7 @@ class MessageRows:
         self._clock = clock
         self.node = node
         self.expired = ExpiredList(cassandra, "cqs_expired")
+        self.retentions = RetentionPeriods(cassandra)
         self._open_buckets = OpenBuckets(node, clock, self._seal_soon)
         self._seals: set[asyncio.Task[None]] = set()
         self._last_write_us = 0
@@ -96,6 +98,7 @@ class MessageRows:
     async def drop(self, queue_id: str) -> None:
         await self._generations.drop(queue_id)
         await self._cassandra.run(schema.ADD_GARBAGE, queue_id, "g")  # sorts after every bucket's name
+        await self.retentions.forget(queue_id)
 
     # -- messages -----------------------------------------------------------------------------------------------------
 

@@ -78,6 +78,8 @@ class Reaper:
     async def _expire(self, queue: KnownQueue, pipes: Iterable[ListedPipe], budget: int, now_ms: int) -> int:
         """Remove expired messages, oldest pipes first."""
         q, oldest_ms, done = queue.q, now_ms - queue.q.retention_ms, 0
+        if any(start_of(pipe.name) <= oldest_ms for pipe in pipes):
+            oldest_ms = await self._rows.retentions.oldest_ms(queue, now_ms)
         for pipe in pipes:
             if done >= budget or start_of(pipe.name) > oldest_ms:
                 break
