@@ -112,15 +112,19 @@ class Maintenance:
         return len(removed)
 
     async def _retire_empty(self, queue: KnownQueue, budget: int, now_ms: int) -> int:
-        """Remove slots that are empty and so old that no process writes to them. Each call examines a few, in turn."""
+        """Remove slots that are empty and so old that no process writes to them. Each call examines those in which
+        receives of this process found nothing, and a few others, in turn."""
         before_ms = min(now_ms, self._clock.now_ms()) - schema.RETIRE_MS - schema.WINDOW_MS
         first, end = generation_prefix(queue.generation), generation_prefix(queue.generation + 1)
         old = [slot for slot in await self._index.slots(queue.q.id, first, end) if window_start(slot) <= before_ms]
         level = Consistency.QUORUM if queue.mode.sees_deletes else Consistency.ALL
         turn = [slot for slot in old if slot > queue.last_examined] or old
+        some = turn[:RETIRE_CHECKS]
+        if some:
+            queue.last_examined = some[-1]
+        found_empty = queue.picker.views.found_empty()
         done = 0
-        for slot in turn[: min(RETIRE_CHECKS, budget)]:
-            queue.last_examined = slot
+        for slot in dict.fromkeys([*some, *(slot for slot in old if slot in found_empty)][:budget]):
             if not await self._index.read(queue.q.id, slot, None, 1, level):
                 await self._index.retire(queue.q.id, slot)
                 done += 1
