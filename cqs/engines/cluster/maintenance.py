@@ -77,15 +77,16 @@ async def clear_garbage(rows: MessageRows, clear_log: Clear, budget: int) -> int
         garbage = await rows.garbage(min(budget - done, QUEUES_MAX))
         if not garbage:
             break
-        for queue_id, below in garbage:
-            buckets = [bucket for bucket in await rows.buckets(queue_id, "") if bucket < below][: budget - done]
+        for one in garbage:
+            queue_id = one.queue_id
+            buckets = [bucket for bucket in await rows.buckets(queue_id, "") if bucket < one.below][: budget - done]
             for bucket in buckets:
                 await rows.remove_garbage(queue_id, bucket)
             done += len(buckets)
             done += await clear_log(queue_id, max(budget - done, 0))
             if done >= budget:
                 return budget
-            await rows.forget_garbage(queue_id)
+            await rows.forget_garbage(one)
     return done
 
 

@@ -102,8 +102,9 @@ BODY_DATE = Statement("SELECT WRITETIME(body) FROM cqs_messages WHERE queue = ? 
 DELETE = Statement("DELETE FROM cqs_messages USING TIMESTAMP ? WHERE queue = ? AND bucket = ? AND seq = ?")
 
 ADD_GARBAGE = Statement("INSERT INTO cqs_garbage (one, queue, below) VALUES (1, ?, ?)")
-LIST_GARBAGE = Statement("SELECT queue, below FROM cqs_garbage WHERE one = 1 LIMIT ?")
-REMOVE_GARBAGE = Statement("DELETE FROM cqs_garbage WHERE one = 1 AND queue = ?")
+LIST_GARBAGE = Statement("SELECT queue, below, WRITETIME(below) FROM cqs_garbage WHERE one = 1 LIMIT ?")
+REMOVE_GARBAGE = Statement("DELETE FROM cqs_garbage USING TIMESTAMP ? WHERE one = 1 AND queue = ?")
+"""Dated as the entry that was read: a purge or drop that came meanwhile keeps its own."""
 
 READ_TRUST = Statement(f"SELECT epoch, server, node, seen, reached FROM cqs_cache WHERE cache = ? LIMIT {PAGE_ROWS}")
 RENEW_TRUST = Statement("INSERT INTO cqs_cache (cache, node, seen, reached) VALUES (?, ?, ?, ?) USING TTL ?")
