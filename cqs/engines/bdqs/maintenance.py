@@ -13,7 +13,7 @@ from cqs.engines.bdqs.known_queues import KnownQueue, KnownQueues
 from cqs.engines.bdqs.messages import Messages
 from cqs.engines.bdqs.positions import Positions
 from cqs.engines.cassandra.garbage import Garbage, GarbageList
-from cqs.engines.cassandra.known_queues import maintain_each
+from cqs.engines.cassandra.known_queues import MaintenanceTurns
 
 QUEUES_AT_ONCE = 50
 """Queues of this process per step. Each costs a few statements even if there is nothing to do."""
@@ -37,7 +37,7 @@ class Maintenance:
         self._positions = positions
         self._expired = expired
         self._garbage = garbage
-        self._known_queues = known_queues
+        self._turns = MaintenanceTurns(known_queues, QUEUES_AT_ONCE)
         self._clock = clock
 
     async def clear_garbage(self, budget: int) -> int:
@@ -78,7 +78,7 @@ class Maintenance:
             done = await self.expire(queue, left, now_ms)
             return done + (await self._retire_empty(queue, left - done, now_ms) if done < left else 0)
 
-        return await maintain_each(self._known_queues.next_batch(QUEUES_AT_ONCE), maintain, budget)
+        return await self._turns.step(maintain, budget)
 
     async def expire(self, queue: KnownQueue, budget: int, now_ms: int) -> int:
         """Remove messages that became visible before the retention period. Others that are too old are removed by the

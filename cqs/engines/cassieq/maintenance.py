@@ -6,12 +6,12 @@ import asyncio
 
 from cns_common.cassandra.session import Cassandra
 from cqs.engines.cassandra.garbage import Garbage, GarbageList
-from cqs.engines.cassandra.known_queues import maintain_each
+from cqs.engines.cassandra.known_queues import MaintenanceTurns
 from cqs.engines.cassieq import schema
 from cqs.engines.cassieq.hidden import BEGIN, HiddenMessages
 from cqs.engines.cassieq.ids import bucket_of, queue_key
 from cqs.engines.cassieq.invisibility import Invisibility
-from cqs.engines.cassieq.known_queues import KnownQueue, KnownQueues
+from cqs.engines.cassieq.known_queues import KNOWN_MAX, KnownQueue, KnownQueues
 from cqs.engines.cassieq.monotons import Monotons
 from cqs.engines.cassieq.pointers import Pointer, Pointers
 from cqs.engines.cassieq.receiving import Receiver
@@ -32,6 +32,7 @@ class Maintenance:
         collector: GarbageCollector,
     ) -> None:
         self._known_queues = known_queues
+        self._turns = MaintenanceTurns(known_queues, KNOWN_MAX)
         self._receiver = receiver
         self._invisibility = invisibility
         self._repairer = repairer
@@ -45,7 +46,7 @@ class Maintenance:
 
     async def run_queues(self, budget: int, now_ms: int) -> int:
         """The queues that this process uses."""
-        return await maintain_each(self._known_queues, lambda known, left: self._maintain(known, left, now_ms), budget)
+        return await self._turns.step(lambda known, left: self._maintain(known, left, now_ms), budget)
 
     async def _maintain(self, known: KnownQueue, budget: int, now_ms: int) -> int:
         done = await self._receiver.expire_some(known.q, budget, now_ms)
