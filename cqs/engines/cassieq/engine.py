@@ -71,7 +71,7 @@ class CassieqEngine(StandardQueueEngine):
         self._known_queues = known_queues = KnownQueues(records.generations, pointers, clock)
         super().__init__(records, known_queues, WaiterRegistry(clock), clock)
         self._skew = skew
-        rows, hidden = MessageRows(cassandra, clock), HiddenMessages(cassandra)
+        rows, hidden = MessageRows(cassandra, clock), HiddenMessages(cassandra, clock)
         self._monotons = Monotons(cassandra)
         self._writes = BucketWrites(cassandra, rows)
         self._reader = Reader(rows, pointers, self._monotons, hidden, known_queues)
