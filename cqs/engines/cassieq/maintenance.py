@@ -11,13 +11,15 @@ from cqs.engines.cassieq import schema
 from cqs.engines.cassieq.hidden import BEGIN, HiddenMessages
 from cqs.engines.cassieq.ids import bucket_of, queue_key
 from cqs.engines.cassieq.invisibility import Invisibility
-from cqs.engines.cassieq.known_queues import KNOWN_MAX, KnownQueue, KnownQueues
+from cqs.engines.cassieq.known_queues import KnownQueue, KnownQueues
 from cqs.engines.cassieq.monotons import Monotons
 from cqs.engines.cassieq.pointers import Pointer, Pointers
 from cqs.engines.cassieq.receiving import Receiver
 from cqs.engines.cassieq.repair import Repairer
 from cqs.engines.cassieq.rows import MessageRows
 
+QUEUES_AT_ONCE = 100
+"""Queues of this process per step. Each costs a few statements even if there is nothing to do."""
 BEHIND = (Pointer.REPAIR, Pointer.INVISIBILITY)
 """Buckets before both pointers were removed, or have only hidden messages."""
 
@@ -32,7 +34,7 @@ class Maintenance:
         collector: GarbageCollector,
     ) -> None:
         self._known_queues = known_queues
-        self._turns = MaintenanceTurns(known_queues, KNOWN_MAX)
+        self._turns = MaintenanceTurns(known_queues, QUEUES_AT_ONCE)
         self._receiver = receiver
         self._invisibility = invisibility
         self._repairer = repairer
