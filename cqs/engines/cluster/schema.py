@@ -45,7 +45,8 @@ TABLES = (
     " reached text, PRIMARY KEY (cache, node)) WITH gc_grace_seconds = 3600",
     "CREATE TABLE IF NOT EXISTS cqs_claims (queue text, bucket text, node text, PRIMARY KEY (queue, bucket))"
     f" WITH default_time_to_live = {TTL_S} AND gc_grace_seconds = 14400",
-    "CREATE TABLE IF NOT EXISTS cqs_garbage (one int, queue text, below text, PRIMARY KEY (one, queue))",
+    "CREATE TABLE IF NOT EXISTS cqs_garbage (one int, queue text, below text, PRIMARY KEY (one, queue))"
+    " WITH gc_grace_seconds = 14400",
     "CREATE TABLE IF NOT EXISTS cqs_expired (one int, at_ms bigint, audit text, id text, tenant text,"
     f" PRIMARY KEY (one, at_ms, audit, id)) WITH default_time_to_live = {TTL_S} AND gc_grace_seconds = 0",
     *ownership.TABLES,
