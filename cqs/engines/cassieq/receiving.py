@@ -163,7 +163,8 @@ class Receiver:
     ) -> int:
         """Lease messages for the requests, oldest first. Returns how many visible ones are left."""
         old = await self._too_old(known, candidates, now_ms)
-        young = [row for row in candidates if row not in old] if old else candidates
+        too_old = {row.monoton for row in old}
+        young = [row for row in candidates if row.monoton not in too_old]
         pairs: list[tuple[Request, LeaseRequest]] = []
         for request in batch:
             pairs += [(request, request.lease_request(row)) for row in young[len(pairs) : len(pairs) + request.lacks]]
