@@ -291,6 +291,11 @@ class Engine(Protocol):
         """O(1): the queue and its messages are gone, waiting receives are woken, and the id can never be used again."""
         ...
 
+    async def set_attributes(self, q: QueueRef, now_ms: int) -> None:
+        """The queue's attributes were changed to those of `q`: on return no process removes a message for its age by an
+        earlier retention period, unless it was too old by that before this call."""
+        ...
+
     async def redelay(self, q: QueueRef, delay_ms: int, now_ms: int) -> None:
         """FIFO queues: each message that was never delivered becomes visible `delay_ms` after it was sent."""
         ...

@@ -192,11 +192,11 @@ class Queues:
         return changed
 
     async def _announce(self, view: QueueView) -> None:
-        """Give the engine the queue's attributes. It maintains a queue by those of the last call: without one, messages
-        would be removed after a retention period that is not the queue's any more."""
+        """Give the engine the queue's attributes: messages must not be removed after a retention period that is not
+        the queue's any more."""
         current = await self._cache.read(view.queue.key)
         if current is not None and current.queue.id == view.queue.id:
-            await self.counts(current)
+            await current.engine.set_attributes(current.ref, self._clock.now_ms())
 
     async def _switch_audit(self, view: QueueView, *, on: bool) -> None:
         """Write that the audit begins or ends, by the queue's record: another process may have changed it just now."""

@@ -49,7 +49,7 @@ async def open_engine(cassandra: Cassandra, clock: Clock, skew: ClockSkew) -> As
     index, messages = QueueIndex(cassandra, shared, clock), Messages(cassandra, clock)
     positions = Positions(index, messages, Stamps(clock, node), clock)
     known_queues = new_known_queues(records.generations, shared, index, clock)
-    expired = ExpiredMessages(messages, records.expired)
+    expired = ExpiredMessages(messages, records.expired, records.retentions, shared)
     deliveries = Deliveries(messages, positions, expired)
     parts = EngineParts(
         records=records,
@@ -62,8 +62,8 @@ async def open_engine(cassandra: Cassandra, clock: Clock, skew: ClockSkew) -> As
     )
     engine = BdqsEngine(parts, waiters, clock, skew)
 
-    async def maintain_queues() -> None:
-        await engine.maintain_queues(MAINTENANCE_ROWS, clock.now_ms())
+    async def maintain_queues() -> bool:
+        return await engine.maintain_queues(MAINTENANCE_ROWS, clock.now_ms()) >= MAINTENANCE_ROWS
 
     async with background_steps((engine.poll_step, POLL_INTERVAL_S), (maintain_queues, MAINTENANCE_INTERVAL_S)):
         yield engine

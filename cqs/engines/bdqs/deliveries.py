@@ -85,17 +85,20 @@ class Deliveries:
         positions whose message does not exist, and expired messages."""
         valid: list[Candidate] = []
         useless: list[Entry] = []
-        expired: list[MessageKey] = []
-        oldest_ms = now_ms - queue.q.retention_ms
+        current = {
+            one.entry.message: row
+            for one in picked
+            if (row := rows.get(one.entry.message)) and one.entry.position.stamp >= row.state.stamp
+        }
+        expired = await self._expired.among(queue, current, now_ms)
         for one in picked:
             row = rows.get(one.entry.message)
             if row is None:
                 continue
-            if one.entry.position.stamp < row.state.stamp:
+            if one.entry.message not in current:
                 taken.lost_races += 1
                 useless += [one.entry, *one.older]
-            elif row.born_at_ms <= oldest_ms:
-                expired.append(one.entry.message)
+            elif one.entry.message in expired:
                 useless += [one.entry, *one.older]
             else:
                 valid.append(one)
@@ -104,7 +107,7 @@ class Deliveries:
         useless += [entry for one in missing if one.entry.message in gone for entry in (one.entry, *one.older)]
         taken.expired = len(expired)
         if expired:
-            await self._expired.remove(queue, {key: rows[key] for key in expired}, now_ms)
+            await self._expired.remove(queue, expired, now_ms)
         await self._positions.remove(queue, useless)
         taken.again = len(valid) < len(picked)
         return valid

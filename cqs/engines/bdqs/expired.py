@@ -6,14 +6,31 @@ from collections.abc import Mapping
 
 from cqs.engines.bdqs.ids import MessageKey
 from cqs.engines.bdqs.known_queues import KnownQueue
+from cqs.engines.bdqs.majority_or_one import MajorityOrOne
 from cqs.engines.bdqs.messages import MessageRow, Messages
 from cqs.engines.cassandra.expired import ExpiredList
+from cqs.engines.cassandra.retention import RetentionPeriods
 
 
 class ExpiredMessages:
-    def __init__(self, messages: Messages, expired: ExpiredList) -> None:
+    def __init__(
+        self, messages: Messages, expired: ExpiredList, retentions: RetentionPeriods, shared: MajorityOrOne
+    ) -> None:
         self._messages = messages
         self._list = expired
+        self._retentions = retentions
+        self._shared = shared
+
+    async def among(
+        self, queue: KnownQueue, rows: Mapping[MessageKey, MessageRow], now_ms: int
+    ) -> dict[MessageKey, MessageRow]:
+        """Those of the messages that are too old. The queue's period is read before any is called so."""
+        oldest_ms = now_ms - queue.q.retention_ms
+        if any(row.born_at_ms <= oldest_ms for row in rows.values()):
+            oldest_ms = await self._shared.run(
+                queue.q.id, queue.mode.level, lambda level: self._retentions.oldest_ms(queue, now_ms, level)
+            )
+        return {key: row for key, row in rows.items() if row.born_at_ms <= oldest_ms}
 
     async def remove(self, queue: KnownQueue, rows: Mapping[MessageKey, MessageRow], now_ms: int) -> None:
         await self._list.record(queue.q, [(row.id, row.tenant) for row in rows.values()], now_ms)

@@ -13,7 +13,7 @@ from cqs.engines.bdqs.known_queues import KnownQueue, KnownQueues
 from cqs.engines.bdqs.messages import Messages
 from cqs.engines.bdqs.positions import Positions
 from cqs.engines.cassandra.garbage import Garbage, GarbageList
-from cqs.engines.cassandra.known_queues import maintain_each
+from cqs.engines.cassandra.known_queues import MaintenanceTurns
 
 QUEUES_AT_ONCE = 50
 """Queues of this process per step. Each costs a few statements even if there is nothing to do."""
@@ -37,7 +37,7 @@ class Maintenance:
         self._positions = positions
         self._expired = expired
         self._garbage = garbage
-        self._known_queues = known_queues
+        self._turns = MaintenanceTurns(known_queues, QUEUES_AT_ONCE)
         self._clock = clock
 
     async def clear_garbage(self, budget: int) -> int:
@@ -78,13 +78,14 @@ class Maintenance:
             done = await self.expire(queue, left, now_ms)
             return done + (await self._retire_empty(queue, left - done, now_ms) if done < left else 0)
 
-        return await maintain_each(self._known_queues.next_batch(QUEUES_AT_ONCE), maintain, budget)
+        return await self._turns.step(maintain, budget)
 
     async def expire(self, queue: KnownQueue, budget: int, now_ms: int) -> int:
         """Remove messages that became visible before the retention period. Others that are too old are removed by the
         receive that meets them."""
-        oldest_ms, done = now_ms - queue.q.retention_ms, 0
+        done = 0
         async for slot in self._index.all_slots(queue.q.id, queue.generation):
+            oldest_ms = now_ms - queue.q.retention_ms
             if window_start(slot) - schema.WINDOW_MS > oldest_ms:
                 break
             while done < budget:
@@ -99,10 +100,9 @@ class Maintenance:
 
     async def _expire_entries(self, queue: KnownQueue, entries: list[Entry], now_ms: int) -> int:
         """Returns how many positions were removed."""
-        oldest_ms = now_ms - queue.q.retention_ms
         keys = list(dict.fromkeys(entry.message for entry in entries))
         rows = await self._messages.read(queue.q.id, keys, queue.mode) if keys else {}
-        expired = {key: row for key, row in rows.items() if row.born_at_ms <= oldest_ms}
+        expired = await self._expired.among(queue, rows, now_ms)
         if expired:
             await self._expired.remove(queue, expired, now_ms)
         missing = [key for key in keys if key not in rows]
@@ -112,15 +112,19 @@ class Maintenance:
         return len(removed)
 
     async def _retire_empty(self, queue: KnownQueue, budget: int, now_ms: int) -> int:
-        """Remove slots that are empty and so old that no process writes to them. Each call examines a few, in turn."""
+        """Remove slots that are empty and so old that no process writes to them. Each call examines those in which
+        receives of this process found nothing, and a few others, in turn."""
         before_ms = min(now_ms, self._clock.now_ms()) - schema.RETIRE_MS - schema.WINDOW_MS
         first, end = generation_prefix(queue.generation), generation_prefix(queue.generation + 1)
         old = [slot for slot in await self._index.slots(queue.q.id, first, end) if window_start(slot) <= before_ms]
         level = Consistency.QUORUM if queue.mode.sees_deletes else Consistency.ALL
         turn = [slot for slot in old if slot > queue.last_examined] or old
+        some = turn[:RETIRE_CHECKS]
+        if some:
+            queue.last_examined = some[-1]
+        found_empty = queue.picker.views.found_empty()
         done = 0
-        for slot in turn[: min(RETIRE_CHECKS, budget)]:
-            queue.last_examined = slot
+        for slot in dict.fromkeys([*some, *(slot for slot in old if slot in found_empty)][:budget]):
             if not await self._index.read(queue.q.id, slot, None, 1, level):
                 await self._index.retire(queue.q.id, slot)
                 done += 1

@@ -61,6 +61,8 @@ class Picker:
         """Messages that receives of this process are taking."""
         self._lock = asyncio.Lock()
         self._waiting: list[PickRequest] = []
+        self._last_page: list[str] = []
+        """The slots behind which others may be listed."""
 
     async def pick(
         self,
@@ -110,6 +112,9 @@ class Picker:
         wanted = sum(request.want + len(request.except_for) for request in requests)
         need = min(wanted + reach - 1, PAGE_MAX)
         found = await self._find(need, len(busy), now_ms, busy, level)
+        while not found and self._may_list_on():
+            await self._read_list(now_ms, level)
+            found = await self._find(need, len(busy), now_ms, busy, level)
         for request in requests:
             choice = [one for one in found if one.entry.message not in request.except_for]
             while choice and len(request.picked) < request.want:
@@ -179,16 +184,32 @@ class Picker:
             and now_ms - views.listed_now_ms < LIST_INTERVAL_MS
         ):
             return
+        await self._read_list(now_ms, level)
+
+    def _may_list_on(self) -> bool:
+        """Whether there are slots behind those that were listed, all of which are empty."""
+        return bool(self._last_page) and self.views.are_empty(self._last_page)
+
+    async def _read_list(self, now_ms: int, level: Consistency) -> None:
+        """A page of the list, the next one if all slots of that are empty, and so on, and the slots of the present."""
+        views, monotonic_ms = self.views, self._clock.monotonic_ms()
         is_first = views.listed_now_ms < 0
         first = generation_prefix(views.generation) if is_first else views.lowest(now_ms)
         end = generation_prefix(views.generation + 1)
-        names = await self._index.slots(self._queue_id, first, end, level)
         present = slot_name(views.generation, now_ms - schema.RETIRE_MS, 0)
-        if len(names) == schema.PAGE_ROWS and names[-1] < present:  # a long backlog: also those of the present
-            before = names[-1]
+        page = await self._index.slots(self._queue_id, first, end, level)
+        names = list(page)
+        while is_long := len(page) == schema.PAGE_ROWS and page[-1] < present:
+            if not views.are_empty(page):
+                break
+            page = await self._index.slots(self._queue_id, f"{page[-1]}0", end, level)
+            names += page
+        if is_long:  # a long backlog
+            before = page[-1]
             names += await self._index.slots(self._queue_id, present, end, level)
         else:
             before = present
+        self._last_page = page if is_long else []
         views.replace_listed(names, before)
         views.listed_monotonic_ms, views.listed_now_ms = monotonic_ms, now_ms
 

@@ -13,7 +13,7 @@ from cqs.engines.bdqs.deliveries import Deliveries
 from cqs.engines.bdqs.ids import DeliveryHandle, Entry, MessageKey, generation_of, parse_handle
 from cqs.engines.bdqs.key_locks import KeyLocks
 from cqs.engines.bdqs.known_queues import KnownQueue
-from cqs.engines.bdqs.message_state import MessageState
+from cqs.engines.bdqs.message_state import MessageState, sent_state
 from cqs.engines.bdqs.messages import Messages, gather_few
 from cqs.engines.bdqs.positions import Move, Positions
 from cqs.engines.cassandra.elapsed import Began
@@ -91,8 +91,13 @@ class Settler:
         states: dict[MessageKey, MessageState],
     ) -> list[Entry]:
         """The positions of deliveries whose message does not exist: the process that began its delete may have died
-        before the end."""
+        before the end. A message that only the replica that was read does not have is deleted, if any handle may do
+        that."""
         gone = [one for one in handles if one is not None and one.message not in states]
+        current = [one for one in gone if generation_of(one.message.bucket) == queue.generation]
+        if current and not queue.mode.sees_deletes and queue.q.older_handles:
+            unread = {one.message: sent_state(one.lease, one.due_ms, one.slot, 1, 0) for one in current}
+            await self._messages.delete(queue.q.id, unread, queue.mode)
         missing = await self._messages.confirmed_missing(queue.q.id, [one.message for one in gone], queue.mode)
         return [one.entry for one in gone if one.message in missing]
 

@@ -104,6 +104,14 @@ class SlotViews:
         for name in names:
             self.get(name)
 
+    def are_empty(self, names: Sequence[str]) -> bool:
+        """Whether reads of all these slots found nothing."""
+        return all((view := self._views.get(name)) is not None and view.empty for name in names)
+
+    def found_empty(self) -> set[str]:
+        """The slots in which reads found nothing."""
+        return {name for name, view in self._views.items() if view.empty}
+
     def lowest(self, now_ms: int) -> str:
         """No slot before it is listed, unless a first listing is still to come."""
         oldest = slot_name(self.generation, max(now_ms - schema.RETIRE_MS, 0), 0)

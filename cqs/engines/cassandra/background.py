@@ -16,14 +16,16 @@ REST_FACTOR = 4
 REST_S_MAX = 2.0
 """The longest pause for that reason: waiters learn of messages in time for their polls."""
 
-Step = Callable[[], Awaitable[None]]
+Step = Callable[[], Awaitable[bool | None]]
+"""Returns True if there is more to do at once."""
 
 log = structlog.get_logger(__name__)
 
 
 @asynccontextmanager
 async def background_steps(*steps: tuple[Step, float]) -> AsyncIterator[None]:
-    """Run each step with its pause in seconds while the block runs. A step that fails is logged and repeated."""
+    """Run each step with its pause in seconds while the block runs; the pause is shorter while there is more to do. A
+    step that fails is logged and repeated."""
     tasks = [asyncio.create_task(_repeat(step, pause_s)) for step, pause_s in steps]
     try:
         yield
@@ -32,12 +34,13 @@ async def background_steps(*steps: tuple[Step, float]) -> AsyncIterator[None]:
 
 
 async def _repeat(step: Step, pause_s: float) -> None:
-    loop, took_s = asyncio.get_running_loop(), 0.0
+    loop, took_s, has_more = asyncio.get_running_loop(), 0.0, False
     while True:
-        await asyncio.sleep(max(pause_s, min(REST_FACTOR * took_s, REST_S_MAX)))
-        begun_s = loop.time()
+        rest_s = min(REST_FACTOR * took_s, REST_S_MAX)
+        await asyncio.sleep(rest_s if has_more else max(pause_s, rest_s))
+        begun_s, has_more = loop.time(), False
         try:
-            await step()
+            has_more = bool(await step())
         except CnsError as error:
             log.warning("queue_engine.step_failed", error=str(error))
         took_s = loop.time() - begun_s

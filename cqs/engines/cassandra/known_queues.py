@@ -41,20 +41,34 @@ class MaintainedQueue(Protocol):
 Q = TypeVar("Q", bound=MaintainedQueue)
 
 
-async def maintain_each(queues: Iterable[Q], maintain: Callable[[Q, int], Awaitable[int]], budget: int) -> int:
-    """Maintain the queues that are not dropped, one after the other, until `budget` is used up; returns how much was
-    used. `maintain` gets a queue and the rest of the budget. If it fails, the others go on."""
-    done = 0
-    for queue in queues:
-        if done >= budget:
-            break
-        if queue.generation == DROPPED:
-            continue
-        try:
-            done += await maintain(queue, budget - done)
-        except CnsError as error:
-            log.warning("queue.maintenance_failed", queue=queue.q.id, error=str(error))
-    return done
+class MaintenanceTurns(Generic[Q]):
+    """Maintains queues in turn. A step begins with the queue after the one at which the step before ended: a queue that
+    uses up every budget does not keep the others from being maintained."""
+
+    def __init__(self, queues: Iterable[Q], at_once: int) -> None:
+        """`at_once`: the most queues of one step."""
+        self._queues = queues
+        self._at_once = at_once
+        self._next = 0
+
+    async def step(self, maintain: Callable[[Q, int], Awaitable[int]], budget: int) -> int:
+        """Maintain queues that are not dropped, one after the other, until `budget` is used up; returns how much was
+        used. `maintain` gets a queue and the rest of the budget. If it fails, the others go on."""
+        queues = list(self._queues)
+        first = self._next if self._next < len(queues) else 0
+        done = 0
+        for queue in (queues[first:] + queues[:first])[: self._at_once]:
+            if done >= budget:
+                break
+            first += 1
+            if queue.generation == DROPPED:
+                continue
+            try:
+                done += await maintain(queue, budget - done)
+            except CnsError as error:
+                log.warning("queue.maintenance_failed", queue=queue.q.id, error=str(error))
+        self._next = first % len(queues) if queues else 0
+        return done
 
 
 class KnownQueue:
@@ -88,17 +102,9 @@ class KnownQueues(Generic[K]):
         self._make = make
         self._age_ms_max = age_ms_max
         self._known: OrderedDict[str, K] = OrderedDict()
-        self._next_batch = 0
 
     def __iter__(self) -> Iterator[K]:
         return iter(list(self._known.values()))
-
-    def next_batch(self, n: int) -> list[K]:
-        """The next `n` queues in turn."""
-        known = list(self._known.values())
-        first = self._next_batch if self._next_batch < len(known) else 0
-        self._next_batch = first + n
-        return known[first : self._next_batch]
 
     def find(self, queue_id: str) -> K | None:
         return self._known.get(queue_id)

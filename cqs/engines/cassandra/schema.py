@@ -2,6 +2,8 @@
 
 `cqs_queues` has the generation of each queue of any of these engines: a purge raises it, and only messages of the
 current generation exist. `cqs_engine_garbage` names the generations whose rows an engine has still to remove.
+`cqs_retentions` has the retention period of each queue for which SetQueueAttributes set one: it is dated by the version
+of the attributes, so that the newest stays.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ TABLES = (
     "CREATE TABLE IF NOT EXISTS cqs_queues (queue text PRIMARY KEY, generation int, dropped boolean)",
     "CREATE TABLE IF NOT EXISTS cqs_engine_garbage (engine text, queue text, below int,"
     " PRIMARY KEY (engine, queue, below)) WITH gc_grace_seconds = 14400",
+    "CREATE TABLE IF NOT EXISTS cqs_retentions (queue text PRIMARY KEY, retention_ms bigint, version int)",
 )
 
 FIND_QUEUE = Statement("SELECT generation, dropped FROM cqs_queues WHERE queue = ?")
@@ -37,3 +40,10 @@ DROP_KNOWN = Statement(
 ADD_GARBAGE = Statement("INSERT INTO cqs_engine_garbage (engine, queue, below) VALUES (?, ?, ?)")
 LIST_GARBAGE = Statement("SELECT queue, below FROM cqs_engine_garbage WHERE engine = ? LIMIT ?")
 REMOVE_GARBAGE = Statement("DELETE FROM cqs_engine_garbage WHERE engine = ? AND queue = ? AND below = ?")
+
+FIND_RETENTION = Statement("SELECT retention_ms, version FROM cqs_retentions WHERE queue = ?")
+FIND_RETENTION_AT_ONE = Statement(FIND_RETENTION.cql, consistency=Consistency.ONE)
+SET_RETENTION = Statement(
+    "INSERT INTO cqs_retentions (queue, retention_ms, version) VALUES (?, ?, ?) USING TIMESTAMP ?"
+)
+FORGET_RETENTION = Statement("DELETE FROM cqs_retentions WHERE queue = ?")

@@ -14,6 +14,7 @@ from cns_common.metrics.model import Sample
 from cqs.engines.cassandra.expired import ExpiredList
 from cqs.engines.cassandra.garbage import EVERY_GENERATION, Garbage, GarbageList
 from cqs.engines.cassandra.generations import DROPPED, QueueGenerations
+from cqs.engines.cassandra.retention import RetentionPeriods
 from cqs.engines.cassandra.settle import settle_in_steps
 from cqs.engines.contract import ExpiredMessage, LocalEngine, QueueRef, Settlement, SettlementResult
 from cqs.engines.long_poll import LocalLongPolls
@@ -43,11 +44,15 @@ class QueueRecords:
     generations: QueueGenerations
     garbage: GarbageList
     expired: ExpiredList
+    retentions: RetentionPeriods
 
     @classmethod
     def of(cls, cassandra: Cassandra, engine: str) -> QueueRecords:
         return cls(
-            QueueGenerations(cassandra), GarbageList(cassandra, engine), ExpiredList(cassandra, f"{engine}_expired")
+            QueueGenerations(cassandra),
+            GarbageList(cassandra, engine),
+            ExpiredList(cassandra, f"{engine}_expired"),
+            RetentionPeriods(cassandra),
         )
 
 
@@ -79,6 +84,11 @@ class StandardQueueEngine(LocalEngine):
         await self._used_queues.observe_generation(q, DROPPED)
         self._waiters.wake_all(q.id)
         await self._records.garbage.add(Garbage(q.id, EVERY_GENERATION))
+        await self._records.retentions.forget(q.id)
+
+    async def set_attributes(self, q: QueueRef, now_ms: int) -> None:
+        await self._records.retentions.record(q)
+        await self._used_queues.get(q)
 
     async def redelay(self, q: QueueRef, delay_ms: int, now_ms: int) -> None:
         """There are no FIFO queues."""

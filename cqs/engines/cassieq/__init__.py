@@ -31,8 +31,8 @@ async def open_engine(cassandra: Cassandra, clock: Clock, skew: ClockSkew) -> As
     """The engine and its background tasks."""
     engine = CassieqEngine(cassandra, clock, skew)
 
-    async def maintain_queues() -> None:
-        await engine.maintain_queues(MAINTENANCE_ROWS, clock.now_ms())
+    async def maintain_queues() -> bool:
+        return await engine.maintain_queues(MAINTENANCE_ROWS, clock.now_ms()) >= MAINTENANCE_ROWS
 
     try:
         async with background_steps((engine.poll_step, POLL_INTERVAL_S), (maintain_queues, MAINTENANCE_INTERVAL_S)):

@@ -71,7 +71,7 @@ class CassieqEngine(StandardQueueEngine):
         self._known_queues = known_queues = KnownQueues(records.generations, pointers, clock)
         super().__init__(records, known_queues, WaiterRegistry(clock), clock)
         self._skew = skew
-        rows, hidden = MessageRows(cassandra, clock), HiddenMessages(cassandra)
+        rows, hidden = MessageRows(cassandra, clock), HiddenMessages(cassandra, clock)
         self._monotons = Monotons(cassandra)
         self._writes = BucketWrites(cassandra, rows)
         self._reader = Reader(rows, pointers, self._monotons, hidden, known_queues)
@@ -84,7 +84,7 @@ class CassieqEngine(StandardQueueEngine):
             self._reader,
             self._invisibility,
             known_queues,
-            records.expired,
+            records,
             self._waiters,
         )
         self._settler = Settler(rows, self._writes, hidden, known_queues, self._waiters)
@@ -138,6 +138,7 @@ class CassieqEngine(StandardQueueEngine):
         self._waiters.wake_all(q.id)
         if generation is not None:  # the rows of each generation are found by its number
             await self._records.garbage.add(Garbage(q.id, generation + 1))
+        await self._records.retentions.forget(q.id)
 
     async def maintain(self, budget: int, now_ms: int) -> int:
         return await self._maintenance.run(budget, now_ms)

@@ -9,12 +9,18 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from cns_common.bounded_cache import BoundedCache
 from cns_common.cassandra.session import Cassandra
+from cns_common.clock import Clock
 from cns_common.ids import hex_id
 from cqs.engines.cassieq import schema
 
 NONCE_DIGITS = 12
 PAGE = 100
+QUEUES_MAX = 20_000
+REMOVED_MIN = 100
+UNDER_WAY_MS = 600_000
+"""Far longer than a process may be stopped between dating a write and sending it."""
 
 
 class HiddenEntry(NamedTuple):
@@ -27,8 +33,11 @@ BEGIN = HiddenEntry(-1, -1, "")
 
 
 class HiddenMessages:
-    def __init__(self, cassandra: Cassandra) -> None:
+    def __init__(self, cassandra: Cassandra, clock: Clock) -> None:
         self._cassandra = cassandra
+        self._clock = clock
+        self._removed: BoundedCache[str, int] = BoundedCache(QUEUES_MAX)
+        """By queue: entries that this process removed since `forget_removed`."""
 
     async def add(self, key: str, monoton: int, due_ms: int) -> None:
         await self._cassandra.run(schema.ADD_HIDDEN, key, due_ms, monoton, hex_id()[:NONCE_DIGITS])
@@ -39,6 +48,15 @@ class HiddenMessages:
 
     async def remove(self, key: str, entry: HiddenEntry) -> None:
         await self._cassandra.run(schema.REMOVE_HIDDEN, key, *entry)
+        self._removed.put(key, (self._removed.get(key) or 0) + 1)
+
+    async def forget_removed(self, key: str, first_ms: int) -> None:
+        """Let Cassandra forget what was removed. A read of all entries found none before `first_ms`. An entry that is
+        still under way to Cassandra is not covered, unless it was dated `UNDER_WAY_MS` ago."""
+        if (self._removed.get(key) or 0) >= REMOVED_MIN:
+            self._removed.forget(key)
+            until_us = (self._clock.wall_ms() - UNDER_WAY_MS) * 1_000
+            await self._cassandra.run(schema.FORGET_REMOVED_HIDDEN, until_us, key, first_ms)
 
     async def clear(self, key: str) -> None:
         """Remove the entries of an earlier generation."""

@@ -6,7 +6,7 @@ import asyncio
 
 from cns_common.cassandra.session import Cassandra
 from cqs.engines.cassandra.garbage import Garbage, GarbageList
-from cqs.engines.cassandra.known_queues import maintain_each
+from cqs.engines.cassandra.known_queues import MaintenanceTurns
 from cqs.engines.cassieq import schema
 from cqs.engines.cassieq.hidden import BEGIN, HiddenMessages
 from cqs.engines.cassieq.ids import bucket_of, queue_key
@@ -18,6 +18,8 @@ from cqs.engines.cassieq.receiving import Receiver
 from cqs.engines.cassieq.repair import Repairer
 from cqs.engines.cassieq.rows import MessageRows
 
+QUEUES_AT_ONCE = 100
+"""Queues of this process per step. Each costs a few statements even if there is nothing to do."""
 BEHIND = (Pointer.REPAIR, Pointer.INVISIBILITY)
 """Buckets before both pointers were removed, or have only hidden messages."""
 
@@ -32,6 +34,7 @@ class Maintenance:
         collector: GarbageCollector,
     ) -> None:
         self._known_queues = known_queues
+        self._turns = MaintenanceTurns(known_queues, QUEUES_AT_ONCE)
         self._receiver = receiver
         self._invisibility = invisibility
         self._repairer = repairer
@@ -45,7 +48,7 @@ class Maintenance:
 
     async def run_queues(self, budget: int, now_ms: int) -> int:
         """The queues that this process uses."""
-        return await maintain_each(self._known_queues, lambda known, left: self._maintain(known, left, now_ms), budget)
+        return await self._turns.step(lambda known, left: self._maintain(known, left, now_ms), budget)
 
     async def _maintain(self, known: KnownQueue, budget: int, now_ms: int) -> int:
         done = await self._receiver.expire_some(known.q, budget, now_ms)

@@ -10,7 +10,9 @@ import asyncio
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from cns_common.errors import CnsError
+import structlog
+
+from cns_common.errors import CnsError, StoreUnavailable
 from cqs.engines.cassieq.bucket import NEVER_MS, Bucket, MessageRow, may_leave
 from cqs.engines.cassieq.hidden import BEGIN, PAGE, HiddenEntry, HiddenMessages
 from cqs.engines.cassieq.ids import bucket_of
@@ -22,9 +24,11 @@ from cqs.engines.cassieq.rows import MessageRows
 LEAVES_MAX = 100
 """Buckets that one look may leave. A process that died may have taken many numbers that it never used."""
 FULL_READ_MS = 60_000
-LATE_ENTRY_MS = 600_000
+LATE_ENTRY_MS = 60_000
 """Deleted rows of hidden messages are not read again and again: a look begins at the first entry that was found, or
 this long ago, except once in `FULL_READ_MS`."""
+
+log = structlog.get_logger(__name__)
 
 
 @dataclass(slots=True)
@@ -121,11 +125,7 @@ class Reader:
 
     async def _read_hidden(self, known: KnownQueue, view: View, now_ms: int) -> None:
         """Read a page of the entries that are due, and their messages."""
-        is_full = now_ms - known.hidden_read_ms >= FULL_READ_MS
-        after = BEGIN if is_full else known.hidden_from
-        page = await self._hidden.page(known.key, after)
-        if is_full:
-            known.hidden_read_ms = now_ms
+        after, page = await self._first_entries(known, now_ms)
         first_ms = page[0].due_ms if page else NEVER_MS
         known.hidden_from = max(after, HiddenEntry(min(first_ms - 1, now_ms - LATE_ENTRY_MS), -1, ""))
         due = [entry for entry in page if entry.due_ms <= now_ms]
@@ -147,6 +147,23 @@ class Reader:
                 view.due(row.visible_at_ms)
                 await self._hidden.add(known.key, row.monoton, row.visible_at_ms)
                 await self._hidden.remove(known.key, entry)
+
+    async def _first_entries(self, known: KnownQueue, now_ms: int) -> tuple[HiddenEntry, list[HiddenEntry]]:
+        """The place after which entries were read, and a page of them."""
+        after, recent = known.hidden_from, HiddenEntry(now_ms - LATE_ENTRY_MS, -1, "")
+        if now_ms - known.hidden_read_ms >= FULL_READ_MS:
+            known.hidden_read_ms = now_ms
+            try:
+                page = await self._hidden.page(known.key, BEGIN)
+            except StoreUnavailable as error:  # too many were removed lately: earlier entries wait for a later look
+                log.warning("queue.hidden_entries_refused", queue=known.q.id, error=str(error))
+                after = max(after, recent)
+            else:
+                await self._hidden.forget_removed(
+                    known.key, min([recent.due_ms, *(entry.due_ms for entry in page[:1])])
+                )
+                return BEGIN, page
+        return after, await self._hidden.page(known.key, after)
 
     async def _forget(self, known: KnownQueue, entry: HiddenEntry, bucket: Bucket) -> None:
         """Remove the entry of an acknowledged message, and its bucket if it was the last one of a finalized bucket."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from cqs.engines.cassandra.expired import ExpiredList
+from cqs.engines.cassandra.standard_engine import QueueRecords
 from cqs.engines.cassieq.bucket import NEVER_MS, MessageRow
 from cqs.engines.cassieq.bucket_writes import BucketWrites, RowWrite, WriteResult, acknowledge, consume
 from cqs.engines.cassieq.hidden import HiddenMessages
@@ -70,7 +70,7 @@ class Receiver:
         reader: Reader,
         invisibility: Invisibility,
         known_queues: KnownQueues,
-        expired: ExpiredList,
+        records: QueueRecords,
         waiters: WaiterRegistry,
     ) -> None:
         self._rows = rows
@@ -79,7 +79,7 @@ class Receiver:
         self._reader = reader
         self._invisibility = invisibility
         self._known_queues = known_queues
-        self._expired = expired
+        self._expired, self._retentions = records.expired, records.retentions
         self._waiters = waiters
         self._waiting: dict[str, list[Request]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -162,8 +162,9 @@ class Receiver:
         now_ms: int,
     ) -> int:
         """Lease messages for the requests, oldest first. Returns how many visible ones are left."""
-        old = [row for row in candidates if row.expired(batch[0].q.retention_ms, now_ms)]
-        young = [row for row in candidates if not row.expired(batch[0].q.retention_ms, now_ms)]
+        old = await self._too_old(known, candidates, now_ms)
+        too_old = {row.monoton for row in old}
+        young = [row for row in candidates if row.monoton not in too_old]
         pairs: list[tuple[Request, LeaseRequest]] = []
         for request in batch:
             pairs += [(request, request.lease_request(row)) for row in young[len(pairs) : len(pairs) + request.lacks]]
@@ -198,6 +199,14 @@ class Receiver:
         )
         return results
 
+    async def _too_old(self, known: KnownQueue, rows: Iterable[MessageRow], now_ms: int) -> list[MessageRow]:
+        """Those of the messages that are too old. The queue's period is read before any is called so."""
+        old = [row for row in rows if row.expired(known.q.retention_ms, now_ms)]
+        if not old:
+            return old
+        await self._retentions.oldest_ms(known, now_ms)
+        return [row for row in old if row.expired(known.q.retention_ms, now_ms)]
+
     async def _expire(self, known: KnownQueue, view: View, rows: Sequence[MessageRow], now_ms: int) -> None:
         """Remove messages that are too old."""
         unrecorded = known.to_record(rows)
@@ -213,7 +222,7 @@ class Receiver:
         done = 0
         while done < n and not known.dropped:
             view = await self._reader.look(known, now_ms)
-            old = [row for row in view.visible.values() if row.expired(q.retention_ms, now_ms)][: n - done]
+            old = (await self._too_old(known, view.visible.values(), now_ms))[: n - done]
             if not old:
                 break
             await self._expire(known, view, old, now_ms)

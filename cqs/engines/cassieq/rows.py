@@ -12,6 +12,9 @@ from cns_common.clock import Clock
 from cqs.engines.cassieq import schema
 from cqs.engines.cassieq.bucket import Bucket, MessageRow
 
+BODIES_AT_ONCE = 20
+"""Bodies of one read: each may have 1 MiB, and Cassandra's nodes send each other 128 MiB at most."""
+
 
 class NewMessage(NamedTuple):
     """A message to be inserted."""
@@ -54,9 +57,12 @@ class MessageRows:
 
     async def bodies(self, key: str, monotons: dict[int, list[int]]) -> dict[int, bytes]:
         """Read the bodies, by monoton, of monotons that are given by bucket."""
-        pages = await self._cassandra.run_each(
-            schema.READ_BODIES, [(key, bucket, some) for bucket, some in monotons.items()]
-        )
+        parts = [
+            (key, bucket, some[at : at + BODIES_AT_ONCE])
+            for bucket, some in monotons.items()
+            for at in range(0, len(some), BODIES_AT_ONCE)
+        ]
+        pages = await self._cassandra.run_each(schema.READ_BODIES, parts)
         return {monoton: body for rows in pages for monoton, body in rows if body is not None}
 
     async def seal(self, key: str, number: int, now_ms: int) -> None:

@@ -123,4 +123,7 @@ LIST_HIDDEN = Statement(
     "SELECT due_at, monoton, nonce FROM cassieq_hidden WHERE queue = ? AND (due_at, monoton, nonce) > (?, ?, ?) LIMIT ?"
 )
 REMOVE_HIDDEN = Statement("DELETE FROM cassieq_hidden WHERE queue = ? AND due_at = ? AND monoton = ? AND nonce = ?")
+FORGET_REMOVED_HIDDEN = Statement("DELETE FROM cassieq_hidden USING TIMESTAMP ? WHERE queue = ? AND due_at < ?")
+"""Covers entries that were removed before that date: Cassandra passes over one range, not over each of them. It refuses
+reads that pass over 100,000."""
 CLEAR_HIDDEN = Statement("DELETE FROM cassieq_hidden WHERE queue = ?")

@@ -41,6 +41,9 @@ class DeliveryBuilder:
             queue.observe_generation(generation_of(lease.key.location.bucket))
         current = [lease for lease in taken.leases if generation_of(lease.key.location.bucket) == queue.generation]
         rows = await self._read_and_count(queue, current, now_ms)
+        oldest_ms = now_ms - q.retention_ms
+        if any(row.born_at_ms <= oldest_ms for row in rows.values()):
+            oldest_ms = await self._rows.retentions.oldest_ms(queue, now_ms)
         messages: list[Message] = []
         spent: list[Message] = []
         gone: list[MessageLocation] = []
@@ -50,7 +53,7 @@ class DeliveryBuilder:
             row = rows.get(lease.key.location)
             if row is None:
                 gone.append(lease.key.location)
-            elif row.born_at_ms <= now_ms - q.retention_ms:
+            elif row.born_at_ms <= oldest_ms:
                 expired.append(lease.key.location)
             elif row.visible_at_ms > now_ms and self._cache_of(q.id, lease).on_fallback:
                 later.append(CachedMessage(lease.key.location, row.visible_at_ms))

@@ -121,6 +121,10 @@ class ClusterEngine:
         await self._rows.drop(q.id)
         await self._queues_of_kind(q).begin_generation(q, DROPPED, now_ms)
 
+    async def set_attributes(self, q: QueueRef, now_ms: int) -> None:
+        await self._rows.retentions.record(q)
+        await self._known_queues.get(q)
+
     async def redelay(self, q: QueueRef, delay_ms: int, now_ms: int) -> None:
         await self._fifo.redelay(q, delay_ms, now_ms)
 

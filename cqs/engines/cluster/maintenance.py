@@ -77,21 +77,22 @@ async def clear_garbage(rows: MessageRows, clear_log: Clear, budget: int) -> int
         garbage = await rows.garbage(min(budget - done, QUEUES_MAX))
         if not garbage:
             break
-        for queue_id, below in garbage:
-            buckets = [bucket for bucket in await rows.buckets(queue_id, "") if bucket < below][: budget - done]
+        for one in garbage:
+            queue_id = one.queue_id
+            buckets = [bucket for bucket in await rows.buckets(queue_id, "") if bucket < one.below][: budget - done]
             for bucket in buckets:
                 await rows.remove_garbage(queue_id, bucket)
             done += len(buckets)
             done += await clear_log(queue_id, max(budget - done, 0))
             if done >= budget:
                 return budget
-            await rows.forget_garbage(queue_id)
+            await rows.forget_garbage(one)
     return done
 
 
 async def expire(rows: MessageRows, caches: CacheRouter, queue: ExpiringQueue, budget: int, now_ms: int) -> int:
     """Remove expired messages, oldest first."""
-    queue_id, oldest_ms, done = queue.q.id, now_ms - queue.q.retention_ms, 0
+    queue_id, oldest_ms, done = queue.q.id, await rows.retentions.oldest_ms(queue, now_ms), 0
     async for bucket in buckets_of(rows, QueueShard(queue_id), queue.generation):
         if start_of(bucket) > oldest_ms:
             break

@@ -13,6 +13,7 @@ from cns_common.errors import CnsError, StoreUnavailable
 from cns_common.task_cancellation import cancel_and_wait
 from cqs.engines.cassandra.expired import ExpiredList
 from cqs.engines.cassandra.generations import QueueGenerations
+from cqs.engines.cassandra.retention import RetentionPeriods
 from cqs.engines.cluster import schema
 from cqs.engines.cluster.bucket_writer import OpenBucket, OpenBuckets
 from cqs.engines.cluster.cache_contract import CachedMessage
@@ -65,6 +66,14 @@ class ListedBucket(NamedTuple):
         return self.state == schema.SEALED
 
 
+class ListedGarbage(NamedTuple):
+    queue_id: str
+    below: str
+    """The name before which all buckets of the queue are garbage."""
+    written_us: int
+    """When the entry was written."""
+
+
 class MessageRows:
     def __init__(self, cassandra: Cassandra, clock: Clock, node: str) -> None:
         self._cassandra = cassandra
@@ -72,6 +81,7 @@ class MessageRows:
         self._clock = clock
         self.node = node
         self.expired = ExpiredList(cassandra, "cqs_expired")
+        self.retentions = RetentionPeriods(cassandra)
         self._open_buckets = OpenBuckets(node, clock, self._seal_soon)
         self._seals: set[asyncio.Task[None]] = set()
         self._last_write_us = 0
@@ -96,6 +106,7 @@ class MessageRows:
     async def drop(self, queue_id: str) -> None:
         await self._generations.drop(queue_id)
         await self._cassandra.run(schema.ADD_GARBAGE, queue_id, "g")  # sorts after every bucket's name
+        await self.retentions.forget(queue_id)
 
     # -- messages -----------------------------------------------------------------------------------------------------
 
@@ -279,12 +290,12 @@ class MessageRows:
         await self._cassandra.run(schema.EMPTY_BUCKET, until_us, queue_id, bucket)
         await self._cassandra.run(schema.REMOVE_BUCKET, queue_id, bucket)
 
-    async def garbage(self, n: int) -> list[tuple[str, str]]:
-        """(queue id, name before which all its buckets are garbage)"""
-        return [(row[0], row[1]) for row in await self._cassandra.run(schema.LIST_GARBAGE, n)]
+    async def garbage(self, n: int) -> list[ListedGarbage]:
+        return [ListedGarbage(*row) for row in await self._cassandra.run(schema.LIST_GARBAGE, n)]
 
-    async def forget_garbage(self, queue_id: str) -> None:
-        await self._cassandra.run(schema.REMOVE_GARBAGE, queue_id)
+    async def forget_garbage(self, garbage: ListedGarbage) -> None:
+        """Remove exactly this entry: a purge that came meanwhile has another one."""
+        await self._cassandra.run(schema.REMOVE_GARBAGE, garbage.written_us, garbage.queue_id)
 
     def _write_us(self) -> int:
         """The wall clock: a test clock that was advanced must not date writes after deletes. It rises from write to

@@ -45,7 +45,8 @@ TABLES = (
     " reached text, PRIMARY KEY (cache, node)) WITH gc_grace_seconds = 3600",
     "CREATE TABLE IF NOT EXISTS cqs_claims (queue text, bucket text, node text, PRIMARY KEY (queue, bucket))"
     f" WITH default_time_to_live = {TTL_S} AND gc_grace_seconds = 14400",
-    "CREATE TABLE IF NOT EXISTS cqs_garbage (one int, queue text, below text, PRIMARY KEY (one, queue))",
+    "CREATE TABLE IF NOT EXISTS cqs_garbage (one int, queue text, below text, PRIMARY KEY (one, queue))"
+    " WITH gc_grace_seconds = 14400",
     "CREATE TABLE IF NOT EXISTS cqs_expired (one int, at_ms bigint, audit text, id text, tenant text,"
     f" PRIMARY KEY (one, at_ms, audit, id)) WITH default_time_to_live = {TTL_S} AND gc_grace_seconds = 0",
     *ownership.TABLES,
@@ -102,8 +103,9 @@ BODY_DATE = Statement("SELECT WRITETIME(body) FROM cqs_messages WHERE queue = ? 
 DELETE = Statement("DELETE FROM cqs_messages USING TIMESTAMP ? WHERE queue = ? AND bucket = ? AND seq = ?")
 
 ADD_GARBAGE = Statement("INSERT INTO cqs_garbage (one, queue, below) VALUES (1, ?, ?)")
-LIST_GARBAGE = Statement("SELECT queue, below FROM cqs_garbage WHERE one = 1 LIMIT ?")
-REMOVE_GARBAGE = Statement("DELETE FROM cqs_garbage WHERE one = 1 AND queue = ?")
+LIST_GARBAGE = Statement("SELECT queue, below, WRITETIME(below) FROM cqs_garbage WHERE one = 1 LIMIT ?")
+REMOVE_GARBAGE = Statement("DELETE FROM cqs_garbage USING TIMESTAMP ? WHERE one = 1 AND queue = ?")
+"""Dated as the entry that was read: a purge or drop that came meanwhile keeps its own."""
 
 READ_TRUST = Statement(f"SELECT epoch, server, node, seen, reached FROM cqs_cache WHERE cache = ? LIMIT {PAGE_ROWS}")
 RENEW_TRUST = Statement("INSERT INTO cqs_cache (cache, node, seen, reached) VALUES (?, ?, ?, ?) USING TTL ?")

@@ -136,6 +136,9 @@ class EmbeddedEngine:
         await self._database.write(lambda _: self._state.drop(q, now_ms), grows=False)
         self._waiters.wake_all(q.id)
 
+    async def set_attributes(self, q: QueueRef, now_ms: int) -> None:
+        await self.counts(q, now_ms)  # as each call does, it notes the newest attributes
+
     async def redelay(self, q: QueueRef, delay_ms: int, now_ms: int) -> None:
         generation = self._state.committed_generation(q)
         if generation is None:

@@ -36,8 +36,8 @@ async def open_engine(cassandra: Cassandra, clock: Clock, skew: ClockSkew) -> As
     node = hex_id()[:NODE_DIGITS]
     engine = PipesEngine(PipeRows(cassandra, clock), QueueGenerations(cassandra), clock, skew, node)
 
-    async def maintain_queues() -> None:
-        await engine.maintain_queues(MAINTENANCE_ROWS, clock.now_ms())
+    async def maintain_queues() -> bool:
+        return await engine.maintain_queues(MAINTENANCE_ROWS, clock.now_ms()) >= MAINTENANCE_ROWS
 
     try:
         async with background_steps(

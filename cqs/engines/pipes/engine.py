@@ -60,7 +60,10 @@ class PipesEngine(StandardQueueEngine):
         garbage = GarbageList(rows.cassandra, NAME)
         self._known_queues = new_known_queues(generations, clock)
         super().__init__(
-            QueueRecords(generations, garbage, rows.expired), self._known_queues, WaiterRegistry(clock), clock
+            QueueRecords(generations, garbage, rows.expired, rows.retentions),
+            self._known_queues,
+            WaiterRegistry(clock),
+            clock,
         )
         self._rows = rows
         self._skew = skew

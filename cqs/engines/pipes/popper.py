@@ -35,7 +35,7 @@ LIST_ALL_MS = 10_000
 START_SKEW_MS = 120_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Request:
     q: QueueRef
     options: PipeOptions
@@ -92,12 +92,10 @@ class Popper:
             taken = await self._take(request, min(request.want, room))
             if not taken:
                 return ReceiveResult(next_due_ms=self.next_due_ms(request.now_ms))
-            oldest_ms = request.now_ms - request.q.retention_ms
-            expired = [one for one in taken if one.item.born_at_ms <= oldest_ms]
-            current = [one for one in taken if one.item.born_at_ms > oldest_ms]
-            if expired:
+            current = taken
+            if any(one.item.born_at_ms <= request.now_ms - request.q.retention_ms for one in taken):
                 try:
-                    await self._expire(request, expired, oldest_ms)
+                    current = await self._expire(request, taken)
                 except BaseException:
                     for one in taken:
                         one.view.give_back(one.item)
@@ -145,8 +143,12 @@ class Popper:
             self._served = taken[-1].view.name
         return taken
 
-    async def _expire(self, request: Request, expired: Sequence[SelectedMessage], oldest_ms: int) -> None:
-        """Remove these messages, and all others of their pipes that have expired."""
+    async def _expire(self, request: Request, taken: Sequence[SelectedMessage]) -> list[SelectedMessage]:
+        """Remove those of the messages that are too old, and all others of their pipes that are. Returns the rest."""
+        oldest_ms = await self._rows.retentions.oldest_ms(request, request.now_ms)
+        expired = [one for one in taken if one.item.born_at_ms <= oldest_ms]
+        if not expired:
+            return list(taken)
         places = {(one.view, one.item.place) for one in expired}
         for view in {one.view for one in expired}:
             places |= {(view, place) for place in view.expired(oldest_ms, request.now_ms)}
@@ -154,6 +156,7 @@ class Popper:
         await self._rows.expire(request.q, locations, request.now_ms)
         for view, place in places:
             view.remove(place)
+        return [one for one in taken if one.item.born_at_ms > oldest_ms]
 
     # -- finding messages ---------------------------------------------------------------------------------------------
 

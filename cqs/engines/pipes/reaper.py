@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from cqs.engines.cassandra.garbage import Garbage, GarbageList
-from cqs.engines.cassandra.known_queues import maintain_each
+from cqs.engines.cassandra.known_queues import MaintenanceTurns
 from cqs.engines.pipes import schema
 from cqs.engines.pipes.known_queues import KnownQueue, KnownQueues
 from cqs.engines.pipes.names import Location, start_of
@@ -31,7 +31,7 @@ class Reaper:
         over: Callable[[str], Iterable[str]],
     ) -> None:
         self._rows = rows
-        self._known_queues = known_queues
+        self._turns = MaintenanceTurns(known_queues, QUEUES_AT_ONCE)
         self._keeper = keeper
         self._garbage = garbage
         self._over = over
@@ -54,11 +54,7 @@ class Reaper:
 
     async def reap(self, budget: int, now_ms: int) -> int:
         """Maintain some of the queues that this process uses. Returns how many messages and pipes were removed."""
-        return await maintain_each(
-            self._known_queues.next_batch(QUEUES_AT_ONCE),
-            lambda queue, left: self._reap_queue(queue, left, now_ms),
-            budget,
-        )
+        return await self._turns.step(lambda queue, left: self._reap_queue(queue, left, now_ms), budget)
 
     async def _reap_queue(self, queue: KnownQueue, budget: int, now_ms: int) -> int:
         pipes = await self._rows.all_pipes(queue.q.id, queue.generation)
@@ -78,6 +74,8 @@ class Reaper:
     async def _expire(self, queue: KnownQueue, pipes: Iterable[ListedPipe], budget: int, now_ms: int) -> int:
         """Remove expired messages, oldest pipes first."""
         q, oldest_ms, done = queue.q, now_ms - queue.q.retention_ms, 0
+        if any(start_of(pipe.name) <= oldest_ms for pipe in pipes):
+            oldest_ms = await self._rows.retentions.oldest_ms(queue, now_ms)
         for pipe in pipes:
             if done >= budget or start_of(pipe.name) > oldest_ms:
                 break

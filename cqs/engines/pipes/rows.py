@@ -9,6 +9,7 @@ from typing import NamedTuple
 from cns_common.cassandra.session import Cassandra, Row, Statement
 from cns_common.clock import Clock
 from cqs.engines.cassandra.expired import ExpiredList
+from cqs.engines.cassandra.retention import RetentionPeriods
 from cqs.engines.contract import QueueRef
 from cqs.engines.pipes import schema
 from cqs.engines.pipes.names import Location, generation_prefix
@@ -44,6 +45,7 @@ class PipeRows:
     def __init__(self, cassandra: Cassandra, clock: Clock) -> None:
         self.cassandra = cassandra
         self.expired = ExpiredList(cassandra, "pipes_expired")
+        self.retentions = RetentionPeriods(cassandra)
         self._clock = clock
 
     # -- pipes --------------------------------------------------------------------------------------------------------

@@ -47,6 +47,7 @@ class PipeView:
         self._items: dict[int, Item] = {}
         self._heap: list[tuple[int, int]] = []  # (due, place); entries that differ from the item are skipped
         self._seen: set[int] = set()
+        self._removed: dict[int, int] = {}  # place: the tick at which it was removed here
         self._low = 0  # no place below is unknown
         self.waiting = 0
 
@@ -70,6 +71,7 @@ class PipeView:
         self._items.clear()
         self._heap.clear()
         self._seen.clear()
+        self._removed.clear()
         self._low = self.waiting = 0
         self.is_finished = False
         self.pending_read_ms = None
@@ -98,8 +100,8 @@ class PipeView:
             found.add(place)
             item = self._items.get(place)
             if item is None:
-                if place in self._seen:
-                    continue  # deleted here
+                if self._removed.get(place, 0) > tick:
+                    continue  # deleted here since the read began; else the reaper has brought it back
                 item = self._add(place)
             elif item.taken or item.changed > tick:
                 continue
@@ -170,11 +172,14 @@ class PipeView:
         if item is not None:
             self._ends_waiting(item)
         self._seen.add(place)
+        self.tick += 1
+        self._removed[place] = self.tick
 
     def read_again(self, item: Item) -> None:
         """The outcome of its pop is unknown."""
         self.remove(item.place)
         self._seen.discard(item.place)
+        del self._removed[item.place]
         self._low = min(self._low, item.place)
         self.is_finished = False
         self.pending_read_ms = None

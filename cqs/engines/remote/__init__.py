@@ -47,6 +47,7 @@ _METHODS: Mapping[str, Method] = {
     "counts": Method(tuple[QueueRef, int, bool], Counts),
     "purge": Method(tuple[QueueRef, int], None),
     "drop": Method(tuple[QueueRef, int], None),
+    "set_attributes": Method(tuple[QueueRef, int], None),
     "redelay": Method(tuple[QueueRef, int, int], None),
     "maintain": Method(tuple[int, int], int),
     "expired": Method(tuple[int], list[ExpiredMessage]),
@@ -90,6 +91,7 @@ def handlers(engine_name: str, engine: Engine, clock: Clock) -> dict[str, Handle
         "counts": lambda _, q, now_ms, oldest: engine.counts(q, now_ms, oldest=oldest),
         "purge": lambda _, *a: engine.purge(*a),
         "drop": lambda _, *a: engine.drop(*a),
+        "set_attributes": lambda _, *a: engine.set_attributes(*a),
         "redelay": lambda _, *a: engine.redelay(*a),
         "maintain": lambda _, *a: engine.maintain(*a),
         "expired": lambda _, *a: engine.expired(*a),
@@ -258,6 +260,9 @@ class RemoteEngine:
 
     async def drop(self, q: QueueRef, now_ms: int) -> None:
         await self.call("drop", q, now_ms)
+
+    async def set_attributes(self, q: QueueRef, now_ms: int) -> None:
+        await self.call("set_attributes", q, now_ms)
 
     async def redelay(self, q: QueueRef, delay_ms: int, now_ms: int) -> None:
         await self.call("redelay", q, delay_ms, now_ms)

@@ -3,17 +3,21 @@ polled."""
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
 
 import pytest
 
 from cns_common.clock import Clock
 from cns_common.errors import StoreUnavailable
+from cqs.engines.cassandra.background import background_steps
 from cqs.engines.cassandra.generations import DROPPED
-from cqs.engines.cassandra.known_queues import maintain_each
+from cqs.engines.cassandra.known_queues import MaintenanceTurns
 from cqs.engines.cassandra.standard_engine import POLLS_AT_ONCE, StandardQueueEngine
 from cqs.engines.contract import QueueRef
 from cqs.engines.waiters import LocalWaiter, WaiterRegistry
+
+HOUR_S = 3_600.0
 
 
 @dataclass
@@ -41,15 +45,45 @@ class Maintainer:
 
 async def test_maintenance_goes_on_after_an_error_and_passes_over_dropped_queues() -> None:
     maintain = Maintainer()
-    done = await maintain_each([queue("a"), queue("broken"), queue("gone", DROPPED), queue("b")], maintain, 10)
+    done = await MaintenanceTurns([queue("a"), queue("broken"), queue("gone", DROPPED), queue("b")], at_once=4).step(
+        maintain, 10
+    )
     assert maintain.calls == [("a", 10), ("broken", 8), ("b", 8)]
     assert done == 4
 
 
-async def test_maintenance_ends_with_its_budget() -> None:
-    maintain = Maintainer()
-    assert await maintain_each([queue("a"), queue("b"), queue("c")], maintain, 3) == 4
-    assert maintain.calls == [("a", 3), ("b", 1)]
+async def test_maintenance_ends_with_its_budget_and_goes_on_there() -> None:
+    """A queue with endless work does not keep the others waiting."""
+    maintain, turns = Maintainer(), MaintenanceTurns([queue("a"), queue("b"), queue("c")], at_once=3)
+    assert [await turns.step(maintain, 3) for _ in range(3)] == [4, 4, 4]
+    assert maintain.calls == [("a", 3), ("b", 1), ("c", 3), ("a", 1), ("b", 3), ("c", 1)]
+
+
+async def test_maintenance_of_many_queues_takes_some_at_a_time() -> None:
+    maintain, turns = Maintainer(), MaintenanceTurns([queue("a"), queue("b"), queue("c")], at_once=2)
+    assert [await turns.step(maintain, 9) for _ in range(2)] == [4, 4]
+    assert [name for name, _ in maintain.calls] == ["a", "b", "c", "a"]
+
+
+async def test_a_background_step_with_more_to_do_does_not_wait_for_its_interval(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    left, done, pauses, sleep = [True, True, False], asyncio.Event(), list[float](), asyncio.sleep
+
+    async def record(seconds: float) -> None:
+        pauses.append(seconds)
+        await sleep(0)
+
+    async def step() -> bool:
+        if not left:
+            done.set()
+            return False
+        return left.pop(0)
+
+    monkeypatch.setattr(asyncio, "sleep", record)
+    async with background_steps((step, HOUR_S)):
+        await done.wait()
+    assert [seconds == HOUR_S for seconds in pauses[:4]] == [True, False, False, True]
 
 
 class PolledEngine(StandardQueueEngine):

@@ -107,6 +107,8 @@ class FifoQueues:
         log = self._log(q.id)
         while q.audit and await self._expire(q, log, EXPIRED_MAX, now_ms) == EXPIRED_MAX:
             pass  # else the receive below would remove them without a record
+        if self._may_have_expired(q, log.state, now_ms):
+            q = await self._rows.retentions.current(q)
         to_log = self._time.to_log
         command = c.Receive(to_log(now_ms), want, to_log(visible_at_ms), q.retention_ms, q.max_receives, attempt_id)
         for _ in range(ROUNDS_MAX):
@@ -272,6 +274,9 @@ class FifoQueues:
             if message.visible_at_ms <= visible_ms or not message.deliveries:
                 expired.append(message)
         if expired:
+            current = await self._rows.retentions.current(q)
+            if current.retention_ms > q.retention_ms:
+                return await self._expire(current, log, budget, now_ms)
             await self._rows.expired.record(q, [(one.id, one.group) for one in expired], now_ms)
             await log.append(c.Remove(log_ms, tuple([(one.seq, one.location) for one in expired])))
             await self._remove(q.id, [parse_location(one.location) for one in expired])

@@ -62,3 +62,26 @@ async def test_a_purge_by_a_process_that_does_not_reach_redis(
             await there.send(b"after")
             here.advance(10 * HIDE_MS)
             assert bodies(await drain_both(here, there, want=1)) == [b"after"]
+
+
+async def test_rows_of_a_queue_dropped_while_a_purge_is_cleared_up_go(
+    cassandra_address: CassandraAddress, own_redis: OwnRedis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The drop comes when the buckets of the purge are removed, and their record is not yet."""
+    async with open_with_session(cassandra_address, own_redis.url, Clock()) as (engine, _):
+        queue = QueueFixture(engine, engine._clock)
+        await queue.send(b"purged")
+        await queue.purge()
+        await queue.send(b"dropped")
+        rows = engine._rows
+        forget = rows.forget_garbage
+
+        async def drop_and_forget(*values: object) -> None:
+            monkeypatch.setattr(rows, "forget_garbage", forget)
+            await queue.drop()
+            await forget(*values)  # type: ignore[arg-type]  # as it was called
+
+        monkeypatch.setattr(rows, "forget_garbage", drop_and_forget)
+        while await engine.maintain(500, queue.now_ms):
+            pass
+        assert not await rows.buckets(queue.q.id, "")

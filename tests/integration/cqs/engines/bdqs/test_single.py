@@ -9,6 +9,7 @@ from typing import Any
 from unittest.mock import patch
 
 from cassandra import ConsistencyLevel
+from msgspec.structs import replace
 
 from cns_common.cassandra.connection import CassandraAddress
 from cns_common.cassandra.session import Row
@@ -18,7 +19,7 @@ from cqs.engines.bdqs.known_queues import AGE_MS_MAX
 from cqs.engines.bdqs.majority_or_one import ALONE_MS
 from cqs.engines.cassandra.clock_skew import ClockSkew
 from cqs.engines.cassandra.schema import FIND_QUEUE
-from tests.conformance.support import bodies, numbered
+from tests.conformance.support import GONE, HIDE_MS, bodies, numbered
 from tests.integration.cqs.engines.bdqs.bdqs_processes import Process, Run, advance, bdqs_processes
 from tests.integration.cqs.engines.machines import read_own
 from tests.machine_clocks import MachineClocks
@@ -45,6 +46,27 @@ class Levels:
         if not self.majority and sent.consistency_level != ONE and "FROM system." not in text:
             raise StoreUnavailable("two of three nodes are down")
         return await run(*statement)
+
+
+async def test_a_delete_at_a_replica_without_the_message_deletes_it(cassandra_address: CassandraAddress) -> None:
+    """The replica was away, and has not got yet what it missed."""
+
+    async def gate(run: Run, statement: tuple[Any, ...]) -> list[Row]:
+        sent = statement[0]
+        is_read = getattr(sent, "prepared_statement", None) and (
+            sent.prepared_statement.query_string == schema.READ_STATES.cql
+        )
+        return [] if is_read and sent.consistency_level == ONE else await run(*statement)
+
+    async with bdqs_processes(cassandra_address, 2, Consistency="single") as (one, two):
+        for process in (one, two):
+            process.queue.q = replace(process.queue.q, older_handles=True)
+        await one.queue.send(b"once")
+        message = await one.queue.take_one()
+        one._gate = gate
+        assert await one.queue.delete(message) == [GONE]
+        advance(HIDE_MS + 1, one, two)
+        assert not await two.queue.take()
 
 
 async def test_a_purge_is_read_at_a_majority(cassandra_address: CassandraAddress) -> None:

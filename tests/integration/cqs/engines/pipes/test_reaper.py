@@ -19,6 +19,8 @@ from tests.integration.cqs.engines.pipes.support import PipesProcess, open_proce
 from tests.machine_clocks import MachineClocks
 
 SECOND_NS = 1_000_000_000
+AFTER_POPS_US = 10**12
+"""Later than the pops of a queue's first leases, earlier than what the reaper writes."""
 PUSH_NS = schema.PIPE_PUSH_MS_MAX * 1_000_000
 
 
@@ -111,6 +113,23 @@ async def test_a_message_that_a_lost_pop_left_out_comes_again(
         assert bodies(await other.take()) == numbered(3)
         await other.reap()
         assert await other.states() == [schema.EMPTY]
+
+
+async def test_a_pop_that_was_lost_comes_again_to_its_popper(
+    cassandra_address: CassandraAddress, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The node with the rows of pending messages was lost: the popper has known them, and knows of no delete."""
+    async with open_processes(cassandra_address, Clock()) as (process,):
+        await process.send(*numbered(3))
+        (name,) = await process.pipe_names()
+        assert bodies(await process.take(hide_ms=0)) == numbered(3)
+        await process.pipes.close()
+        await process.cassandra.run(schema.CLEAR[2], AFTER_POPS_US, process.q.id, name)
+        monkeypatch.setattr(popper, "PENDING_AGE_MS_MAX", -1)
+        monkeypatch.setattr(popper, "OVER_AGE_MS_MAX", -1)
+        assert not await process.take()
+        await process.reap()
+        assert bodies(await process.take()) == numbered(3)
 
 
 @pytest.mark.extended
