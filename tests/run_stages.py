@@ -6,8 +6,8 @@
 `slice`). `make test-all` (`--all`) runs every test but those of `make faults` and `make compose-test`, the acceptance
 tests on the cluster form and over the HTTP queue port, fault rounds and a quick bench, and writes docs/conformance.md.
 
-`make test` runs four stages at a time, since many tests wait more than they compute; `make test-all` one. What a stage
-prints is shown when it ends, and meanwhile is in build/stages.
+`make test` runs four stages at a time, since many tests wait more than they compute; `make test-all` three, and then the
+bench alone. What a stage prints is shown when it ends, and meanwhile is in build/stages.
 
 Cassandra and Redis are started first where a stage needs them; what was not running before is stopped at the end. Parts
 that are missing and cannot be installed end in lines "not run: …" with the command that installs them (`tests.parts`);
@@ -39,7 +39,7 @@ PYTEST = (sys.executable, "-m", "pytest", "-q")
 IN_TWO = ("-n2", "--dist=loadfile")
 IN_THREE = ("-n3", "--dist=loadfile")
 """Two or three processes share the test files. Each has a service of its own."""
-AT_A_TIME = 4
+AT_A_TIME, AT_A_TIME_ALL = 4, 3
 LIMIT_S = 1800.0
 LIMIT_ALL_S = 4 * 3600.0
 """A stage of `make test`, and of `make test-all`, is ended after this time: a run shows which one hangs."""
@@ -162,7 +162,7 @@ STAGES = (
     Stage("acceptance-http", None, ("env", "CNS_QUEUE_PORT=http", *PYTEST, *OVER_HTTP)),
     tests("faults", "-m", "not ring", "tests/faults", gate=None, needs=("cassandra", "redis")),
     tests("bench-tools", "tests/bench", gate=None),
-    Stage("bench", None, (sys.executable, "-m", "bench.run", "--quick"), ("cassandra", "redis")),
+    Stage("bench", None, (sys.executable, "-m", "bench.run", "--quick"), ("cassandra", "redis"), is_last=True),
     Stage(
         "rules",
         (sys.executable, "-m", "tests.spec.page", "--check"),
@@ -189,7 +189,7 @@ def main(words: list[str]) -> int:
     try:
         missing = prepare(needs, ours)
         if options.all:
-            return run(chosen, missing, at_a_time=1, limit_s=LIMIT_ALL_S)
+            return run(chosen, missing, at_a_time=AT_A_TIME_ALL, limit_s=LIMIT_ALL_S)
         return run(chosen, missing, at_a_time=AT_A_TIME, limit_s=LIMIT_S)
     finally:
         servers.stop(servers.running(ours) - before)
