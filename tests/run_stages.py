@@ -6,7 +6,7 @@
 `slice`). `make test-all` (`--all`) runs every test but those of `make faults` and `make compose-test`, the acceptance
 tests on the cluster form and over the HTTP queue port, fault rounds and a quick bench, and writes docs/conformance.md.
 
-`make test` runs four stages at a time, since many tests wait more than they compute; `make test-all` three, and then the
+`make test` runs four stages at a time, since many tests wait more than they compute; `make test-all` three, then the
 bench alone. What a stage prints is shown when it ends, and meanwhile is in build/stages.
 
 Cassandra and Redis are started first where a stage needs them; what was not running before is stopped at the end. Parts
