@@ -15,6 +15,7 @@ from cns_common.cassandra.session import Cassandra
 from cns_common.clock import Clock
 from cqs.engines.cassandra.clock_skew import open_clock_skew
 from tests.conformance.support import DAY_MS, QueueFixture, bodies
+from tests.keyspace import emptied
 from tests.marks import first
 
 FIFO = "fifo"
@@ -25,9 +26,10 @@ ROWS = 500
 
 @asynccontextmanager
 async def _pair(address: CassandraAddress, engine: str) -> AsyncIterator[tuple[QueueFixture, QueueFixture]]:
-    """Two processes without Redis."""
+    """Two processes without Redis, and no others: one that another test left would own the queue."""
     kind = CLUSTER_ENGINES["cqs" if engine == FIFO else engine]()
     async with AsyncExitStack() as stack:
+        await stack.enter_async_context(emptied(address))
         sides: list[QueueFixture] = []
         for _ in range(2):
             cassandra = await Cassandra.open(address)

@@ -127,6 +127,7 @@ async def test_a_process_in_doubt_leaves_the_comparison_to_others(
         assert not await fixture_of(one, q).take()
         async with opened(cassandra_address, own_redis.url, 1, beside=cassandra) as (_, [other]):
             await cancel_before_redis(other, monkeypatch, q)
-        one.clocks.run(SECOND_NS)  # its clock has stood still since before the send
+        # its clock has stood still since before the send, and began before the other one's
+        one.clocks.run(other.clocks.wall_ns - one.clocks.wall_ns + SECOND_NS)
         await settle([one])
         assert bodies(await fixture_of(one, q).take()) == [b"written"]
