@@ -120,7 +120,7 @@ STAGES = (
     tests("integration", *IN_THREE, "tests/integration", gate=GATE, needs=("cassandra", "redis", "exim", "namespaces")),
     tests(
         "acceptance",
-        *IN_TWO,
+        *IN_THREE,
         *ignoring(OTHER_LANGUAGES, VALIDATORS, WEBHOOKS, CLIENT_PAGE),
         "tests/acceptance",
         gate=GATE,
