@@ -39,6 +39,7 @@ async def _first_of(queue: QueueFixture, *tenants: str, want: int = 1) -> set[st
 
 
 async def test_without_noise_the_oldest_goes_first(standard: QueueFixture) -> None:
+    assert not await standard.take()  # during the first fill of a cache an older message may come later
     assert await _first_of(standard, "a", "b") == {"a"}
 
 

@@ -48,9 +48,9 @@ func refusedWith(err error, code string, status int) {
 
 // until looks until it is so.
 func until(look func() bool) {
-	end := time.Now().Add(10 * time.Second)
+	end := time.Now().Add(60 * time.Second)
 	for !look() {
-		check(time.Now().Before(end), "not within 10 s")
+		check(time.Now().Before(end), "not within 60 s")
 		time.Sleep(20 * time.Millisecond)
 	}
 }

@@ -7,7 +7,7 @@ import software.amazon.awssdk.awscore.exception.AwsServiceException;
 
 /** What a scenario says of the answers it gets; each throws when it is not so. */
 final class Checks {
-    private static final Duration WAIT = Duration.ofSeconds(10);
+    private static final Duration WAIT = Duration.ofSeconds(60);
     private static final Duration LOOK = Duration.ofMillis(20);
 
     private Checks() {}
