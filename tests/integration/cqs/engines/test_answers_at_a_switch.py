@@ -6,8 +6,10 @@ import pytest
 
 from cns_common.cassandra.connection import CassandraAddress
 from cns_common.metrics.catalogue import REDIS_UP
+from cqs.engines.cluster import cache_failover
 from tests.conformance.support import QueueFixture, numbered
 from tests.integration.cqs.engines.test_redis_outage import queues, sample
+from tests.late_calls import PATIENCE_S
 from tests.own_redis import OwnRedis
 
 BEFORE_AND_AFTER = 10
@@ -37,7 +39,10 @@ class Receives:
 
 
 @pytest.mark.parametrize("n", [1, pytest.param(2, marks=pytest.mark.extended)])
-async def test_none_is_empty(cassandra_address: CassandraAddress, own_redis: OwnRedis, n: int) -> None:
+async def test_none_is_empty(
+    cassandra_address: CassandraAddress, own_redis: OwnRedis, monkeypatch: pytest.MonkeyPatch, n: int
+) -> None:
+    monkeypatch.setattr(cache_failover, "SWITCH_WAIT_S", PATIENCE_S)  # a switch takes a second on a slow machine
     async with queues(cassandra_address, own_redis.url, n) as opened:
         for process in opened:
             await process.send(*numbered(10))
