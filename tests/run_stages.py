@@ -37,8 +37,7 @@ from tests.spec.record import RECORDS
 BIN = Path(sys.executable).parent
 PYTEST = (sys.executable, "-m", "pytest", "-q")
 IN_TWO = ("-n2", "--dist=loadfile")
-IN_THREE = ("-n3", "--dist=loadfile")
-"""Two or three processes share the test files. Each has a service of its own."""
+"""Two processes share the test files. Each has a service of its own. Three are slower on two cores."""
 AT_A_TIME, AT_A_TIME_ALL = 4, 3
 LIMIT_S = 1800.0
 LIMIT_ALL_S = 4 * 3600.0
@@ -117,10 +116,10 @@ STAGES = (
     check("layers", str(BIN / "lint-imports")),
     check("compose", str(BIN / "check-jsonschema"), "--builtin-schema", "vendor.compose-spec", *COMPOSE_FILES),
     check("types", str(BIN / "mypy")),
-    tests("integration", *IN_THREE, "tests/integration", gate=GATE, needs=("cassandra", "redis", "exim", "namespaces")),
+    tests("integration", *IN_TWO, "tests/integration", gate=GATE, needs=("cassandra", "redis", "exim", "namespaces")),
     tests(
         "acceptance",
-        *IN_THREE,
+        *IN_TWO,
         *ignoring(OTHER_LANGUAGES, VALIDATORS, WEBHOOKS, CLIENT_PAGE),
         "tests/acceptance",
         gate=GATE,
