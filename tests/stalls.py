@@ -41,11 +41,11 @@ def end(companion: subprocess.Popen[bytes]) -> None:
 def stall(root: int) -> None:
     """Stop and continue processes until the process `root` has ended."""
     while running := processes_below(root):
-        time.sleep(random.uniform(*RUN_S))  # the machine is quick
+        time.sleep(random.uniform(*RUN_S))  # the span between two standstills
         chosen = random.sample(running, max(1, len(running) // SHARE))
         try:
             send(chosen, signal.SIGSTOP)
-            time.sleep(random.uniform(*STOPPED_S))  # the machine stands still
+            time.sleep(random.uniform(*STOPPED_S))  # the span of the standstill
         finally:
             send(chosen, signal.SIGCONT)
 

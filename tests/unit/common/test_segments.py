@@ -179,14 +179,19 @@ def test_a_directory_that_cannot_be_written_is_counted_and_nothing_raised(tmp_pa
     assert counts(writer, "cns_events_written_total") == {"": 0}
 
 
+def emit_until_refused(writer: SegmentWriter, directory: Path) -> None:
+    """Emit two events. The file size limit stops the write of the second in the middle of its line, as a full disk
+    does."""
+    writer.emit(event(1))
+    wait_until(lambda: files(directory, ".open"), 5)
+    with file_size_limit(files(directory, ".open")[0].stat().st_size + 100):
+        writer.emit(event(2, "x" * 200))
+        wait_until(lambda: counts(writer, "cns_events_lost_total")["disk_refused"] == 1, 5)
+
+
 def test_a_full_disk_leaves_whole_lines_and_a_gap_that_is_known(tmp_path: Path) -> None:
-    """The file size limit stops a write in the middle of a line, as a full disk does."""
     with writing(tmp_path) as writer:
-        writer.emit(event(1))
-        wait_until(lambda: files(tmp_path, ".open"), 5)
-        with file_size_limit(files(tmp_path, ".open")[0].stat().st_size + 100):
-            writer.emit(event(2, "x" * 200))
-            wait_until(lambda: counts(writer, "cns_events_lost_total")["disk_refused"] == 1, 5)
+        emit_until_refused(writer, tmp_path)
         writer.emit(event(3))
     (path,) = files(tmp_path)
     lines = lines_of(path)
@@ -196,11 +201,7 @@ def test_a_full_disk_leaves_whole_lines_and_a_gap_that_is_known(tmp_path: Path) 
 
 def test_events_that_a_full_disk_refused_last_are_a_known_gap_too(tmp_path: Path) -> None:
     with writing(tmp_path) as writer:
-        writer.emit(event(1))
-        wait_until(lambda: files(tmp_path, ".open"), 5)
-        with file_size_limit(files(tmp_path, ".open")[0].stat().st_size + 100):
-            writer.emit(event(2, "x" * 200))
-            wait_until(lambda: counts(writer, "cns_events_lost_total")["disk_refused"] == 1, 5)
+        emit_until_refused(writer, tmp_path)
     (path,) = files(tmp_path)
     sealed = lines_of(path)[-1]
     assert (sealed["last_sequence"], sealed["events"], sealed["stopped"]) == (2, 1, True)
