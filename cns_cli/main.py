@@ -17,7 +17,7 @@ from cns_backend.optional_dependencies import extra_missing
 from cns_cli.examples import epilog
 from cns_cli.streams import discard_output, flushed_output, is_unwritten_output, prepare_streams
 from cns_common.data_directory import EXIT_DATA_UNUSABLE
-from cns_common.errors import StartError
+from cns_common.errors import EXIT_USAGE, StartError
 
 COMMANDS = {
     "up": "cns_cli.service.up:up",
@@ -56,7 +56,6 @@ COMMANDS = {
 }
 """Each command's module and its function or, for a group, its `typer.Typer`; in the order of `cns --help`."""
 
-EXIT_USAGE = 2
 COMPLETION_VARIABLE = "_CNS_COMPLETE"
 """Set when a shell asks for completions: see `cns_cli/completion.py`."""
 

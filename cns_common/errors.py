@@ -10,6 +10,8 @@ CnsError
 
 from __future__ import annotations
 
+EXIT_USAGE = 2
+"""Of a command whose words are wrong, as Typer has it."""
 EXIT_SETTINGS_WRONG = 71
 
 

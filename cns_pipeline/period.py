@@ -6,9 +6,8 @@ import re
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 
-from cns_common.errors import StartError
+from cns_common.errors import EXIT_USAGE, StartError
 
-EXIT_USAGE = 2
 END_MS = 253_402_300_800_000
 """The end of the year 9999, in ms since the epoch; the first time that no event can have."""
 DAY_MS = 86_400_000

@@ -31,8 +31,8 @@ from cns_cli.output import print_json
 from cns_cli.store_access import StoreSpec, open_stores, run_command
 from cns_common.clock import Clock
 from cns_common.configuration.settings import POOL_THREADS_MAX, load_settings
+from cns_common.errors import EXIT_USAGE
 
-EXIT_USAGE = 2
 POLL_INTERVAL_S = 0.2
 POLLS_MAX = 50
 """Polls until running workers have followed; they read sizes and report once a second."""

@@ -15,12 +15,11 @@ from cns_cli.progress import Steps, open_steps
 from cns_cli.remote.connection import Profile, Region, StoredProfile, Url, UsageError, read_settings
 from cns_cli.store_access import open_service_backend
 from cns_common.configuration.settings import Settings, load_settings
-from cns_common.errors import CnsError, StartError
+from cns_common.errors import EXIT_USAGE, CnsError, StartError
 from cns_common.logs import set_up_logs
 from cns_common.sqlite.database import STORE_FILE
 
 EXIT_PROBLEM = 1
-EXIT_USAGE = 2
 
 
 def doctor(

@@ -20,10 +20,10 @@ from cns_cli.output import print_json
 from cns_cli.store_access import open_service_backend, run_command
 from cns_common.arn import parse_arn
 from cns_common.configuration.settings import load_settings
+from cns_common.errors import EXIT_USAGE
 from cns_pipeline.paths import PipelinePaths
 
 EXIT_UNKNOWN = 1
-EXIT_USAGE = 2
 _MESSAGE_ID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 

@@ -17,9 +17,8 @@ from cns_common.acts.search import ActFilter, newest_acts
 from cns_common.clock import Clock
 from cns_common.configuration.settings import load_settings
 from cns_common.data_directory import EXIT_DATA_UNUSABLE
-from cns_common.errors import StartError
+from cns_common.errors import EXIT_USAGE, StartError
 
-EXIT_USAGE = 2
 SHOWN = 100
 UNCHANGED = ", nothing changed"
 

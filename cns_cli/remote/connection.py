@@ -26,9 +26,9 @@ import typer
 
 from cns.client import ApiError, Client, Credentials
 from cns.client.client import find_caller
+from cns_common.errors import EXIT_USAGE
 
 EXIT_REFUSED = 1
-EXIT_USAGE = 2
 EXIT_UNREACHABLE = 69
 CONFIG = Path("cns") / "config.toml"
 DEFAULT_PROFILE = "default"

@@ -15,9 +15,10 @@ from cns.client import Client
 from cns.client.values import BrowsedMessage, ReceivedMessage, Statistics
 from cns_cli.options import Json
 from cns_cli.output import print_json, print_table, print_value
-from cns_cli.remote.connection import EXIT_REFUSED, EXIT_USAGE, Service, with_service
+from cns_cli.remote.connection import EXIT_REFUSED, Service, with_service
 from cns_cli.remote.paging import first_messages, pages
 from cns_cli.remote.redrive import redrive
+from cns_common.errors import EXIT_USAGE
 
 app = typer.Typer(help="Queues and their messages, over the REST API.", no_args_is_help=True, add_completion=False)
 

@@ -20,9 +20,9 @@ from cns.subscriptions.subscription import PAUSED
 from cns_cli.durations import duration_ms
 from cns_cli.options import Json
 from cns_cli.output import print_json, print_table, print_value
-from cns_cli.remote.connection import EXIT_USAGE, Service, with_service
+from cns_cli.remote.connection import Service, with_service
 from cns_cli.remote.paging import pages
-from cns_common.errors import RequestError
+from cns_common.errors import EXIT_USAGE, RequestError
 
 EXIT_NO_MATCH = 1
 UNCONFIRMED = "PendingConfirmation"

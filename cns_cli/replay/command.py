@@ -26,12 +26,12 @@ from cns_cli.replay.pace import Pace
 from cns_cli.replay.progress import Progress, ProgressFile
 from cns_cli.replay.runner import BulkReplay, NoDestination, NoRecord, Wanted
 from cns_cli.replay.table_archive import open_table
-from cns_cli.replay.targets import EXIT_USAGE, check_topic, parse_target
+from cns_cli.replay.targets import check_topic, parse_target
 from cns_cli.store_access import open_service_backend, run_command
 from cns_common.clock import Clock
 from cns_common.configuration.settings import Settings, load_settings
 from cns_common.data_directory import EXIT_DATA_UNUSABLE
-from cns_common.errors import StartError
+from cns_common.errors import EXIT_USAGE, StartError
 from cns_common.ids import hex_id
 from cns_pipeline.period import END_MS, Period, parse_period
 from cns_pipeline.reports.text import counted

@@ -9,8 +9,7 @@ from cns.filters.message_values import attribute_values, body_values
 from cns.filters.model import Filter, Scope
 from cns.filters.parser import read_filter
 from cns.notification import Notification
-from cns_cli.replay.targets import EXIT_USAGE
-from cns_common.errors import RequestError, StartError
+from cns_common.errors import EXIT_USAGE, RequestError, StartError
 
 
 def compile_filter(text: str, scope: Scope, protocol: str) -> Callable[[Notification], bool]:

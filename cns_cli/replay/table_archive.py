@@ -11,9 +11,8 @@ from cns.archives.model import Archive
 from cns.delivery.envelope import timestamp_text
 from cns_backend.optional_dependencies import EXIT_EXTRA_MISSING, how_to_install
 from cns_cli.replay.model import PAGE_MESSAGES, PastMessage
-from cns_cli.replay.targets import EXIT_USAGE
 from cns_common.data_directory import EXIT_DATA_UNUSABLE
-from cns_common.errors import StartError
+from cns_common.errors import EXIT_USAGE, StartError
 from cns_pipeline.archive.manifest import Manifest, date_directory, date_ms, read_manifest, topic_directory
 from cns_pipeline.archive.rows import ArchiveRow, Attribute, notification_of
 from cns_pipeline.paths import PipelinePaths

@@ -9,9 +9,8 @@ from cns.arns import check_subscription_arn, parse_queue_arn, topic_fault
 from cns.delivery.endpoint_names import endpoint_name
 from cns.subscriptions.endpoint_syntax import check_endpoint
 from cns_common.arn import parse_arn
-from cns_common.errors import RequestError, StartError
+from cns_common.errors import EXIT_USAGE, RequestError, StartError
 
-EXIT_USAGE = 2
 URL_PROTOCOLS = {"http": "http", "https": "https", "redis": "redis", "rediss": "redis"}
 """The protocol of each scheme."""
 

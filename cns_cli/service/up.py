@@ -10,8 +10,7 @@ from typing import Annotated
 import typer
 
 from cns_cli.options import Data
-
-EXIT_USAGE = 2
+from cns_common.errors import EXIT_USAGE
 
 
 def up(

@@ -9,11 +9,11 @@ from cns_cli.output import print_json
 from cns_cli.progress import open_steps
 from cns_cli.store_access import require_store
 from cns_common.configuration.settings import load_settings
+from cns_common.errors import EXIT_USAGE
 from cns_common.sqlite.database import STORE_FILE
 from cns_common.sqlite.integrity_check import check_integrity
 
 EXIT_DAMAGED = 1
-EXIT_USAGE = 2
 
 
 def check(data: Data = None, json: Json = False) -> None:

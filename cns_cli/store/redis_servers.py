@@ -15,14 +15,13 @@ from cns_cli.output import print_json, print_value
 from cns_common.clock import Clock
 from cns_common.configuration.checks import check_redis_url
 from cns_common.configuration.settings import load_settings
-from cns_common.errors import CnsError, StartError
+from cns_common.errors import EXIT_USAGE, CnsError, StartError
 from cns_common.redis_urls import address_of, check_server_name
 
 if TYPE_CHECKING:  # its driver is installed in the cluster form only
     from cqs.engines.cluster.servers.operator import RedisServers, ServerChange
 
 EXIT_FAILED = 1
-EXIT_USAGE = 2
 Result = TypeVar("Result")
 
 app = typer.Typer(help="Redis in the cluster form.", no_args_is_help=True, add_completion=False)

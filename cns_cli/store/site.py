@@ -13,7 +13,7 @@ from cns_cli.acts import recorded
 from cns_cli.options import Json
 from cns_cli.output import print_json, print_value
 from cns_common.configuration.settings import Settings, load_settings
-from cns_common.errors import CnsError, StartError
+from cns_common.errors import EXIT_USAGE, CnsError, StartError
 
 if TYPE_CHECKING:  # its driver is installed in the cluster form only
     from cns_backend.sites.decision import View
@@ -21,7 +21,6 @@ if TYPE_CHECKING:  # its driver is installed in the cluster form only
     from cns_backend.sites.operator import SiteOperator
 
 EXIT_FAILED = 1
-EXIT_USAGE = 2
 Result = TypeVar("Result")
 
 app = typer.Typer(help="Sites of the cluster form: CNS_CASSANDRA_SITES.", no_args_is_help=True, add_completion=False)

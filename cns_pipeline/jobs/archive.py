@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from cns_common.clock import Clock
 from cns_common.configuration.settings import Settings, load_settings
 from cns_common.data_directory import EXIT_DATA_UNUSABLE
-from cns_common.errors import StartError
+from cns_common.errors import EXIT_USAGE, StartError
 from cns_common.sqlite.database import STORE_FILE
 from cns_pipeline.archive.manifest import (
     Keep,
@@ -27,7 +27,6 @@ from cns_pipeline.archive.reader import DAY_MS, StorePlace, open_reader
 from cns_pipeline.archive.table import ArchiveTable
 from cns_pipeline.arguments import Arguments, Outcome, exit_code, job_parser, left_out, parsed_arguments
 from cns_pipeline.locking import directory_lock
-from cns_pipeline.period import EXIT_USAGE
 from cns_pipeline.reports.text import are, counted
 from cns_pipeline.session import open_job
 from cns_pipeline.storage import Storage
