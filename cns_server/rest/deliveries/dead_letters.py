@@ -37,6 +37,8 @@ from cqs.service import QueueService
 
 SCANNED = 500
 """Queues, and subscriptions, whose redrive policies one page reads."""
+SCANS_MAX = 10
+"""A page on which nothing was found reads on, so many times in all."""
 RECEIVES_SPENT = "spent:receives"
 """The cause of a message that came from a queue: it was received as often as the queue's redrive policy allows."""
 
@@ -54,6 +56,9 @@ class _Position(NamedTuple):
 
     queues: str | None
     subscriptions: str | None
+
+
+_END = _Position(None, None)
 
 
 class DeadLetterRoutes:
@@ -86,15 +91,20 @@ class DeadLetterRoutes:
         self._calls.check_own(rest, account)
         position = _read_position(after)
         found: dict[str, DeadLetterQueue] = {}
-        next_queues = await self._add_queues(rest, account, position.queues, found)
-        next_subscriptions = await self._add_subscriptions(rest, account, position.subscriptions, found)
+        for _ in range(SCANS_MAX):
+            position = _Position(
+                await self._add_queues(rest, account, position.queues, found),
+                await self._add_subscriptions(rest, account, position.subscriptions, found),
+            )
+            if found or position == _END:
+                break
         shown = [found[arn] for arn in sorted(found)]
         depths = await asyncio.gather(*[self._depth(rest, one.arn) for one in shown])
         return DeadLetterQueues(
             dead_letter_queues=[
                 one.model_copy(update={"depth": depth}) for one, depth in zip(shown, depths, strict=True)
             ],
-            next=_write_position(_Position(next_queues, next_subscriptions)),
+            next=_write_position(position),
         )
 
     async def _add_queues(
@@ -233,6 +243,6 @@ def _read_position(after: str) -> _Position:
 
 
 def _write_position(position: _Position) -> str | None:
-    if position.queues is None and position.subscriptions is None:
+    if position == _END:
         return None
     return base64.urlsafe_b64encode(msgspec.json.encode(position)).decode("ascii")

@@ -10,6 +10,7 @@ import httpx
 
 FORM_TOKEN = re.compile(r'name="form_token" value="([^"]+)"')
 HREF = re.compile(r'href="([^"]+)"')
+NEXT = re.compile(r'href="([^"]+)" rel="next"')
 
 
 class Person:
@@ -46,6 +47,13 @@ class Clicks:
 
     def links(self) -> list[str]:
         return HREF.findall(self.page())
+
+    def turn_to(self, path: str) -> None:
+        """Go to the first page of a list that links to `path`: other tests have made queues, too."""
+        while not self.has(path):
+            further = NEXT.search(self.page())
+            assert further, f"no page up to {self.path} has a link to {path}"
+            self.path = further[1]
 
     def click(self, path: str) -> None:
         assert self.has(path), f"{self.path} has no link to {path}: {self.links()}"

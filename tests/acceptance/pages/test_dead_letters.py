@@ -34,7 +34,7 @@ def test_dead_letters_of_a_queue(person: Person, sqs: Any, new_name: Callable[[]
     wait_until(moved, WAIT_S)
     clicks = Clicks(person)
     clicks.click("/ui/dead-letters")
-    assert clicks.has(f"/ui/queues/{work}")
+    clicks.turn_to(f"/ui/queues/{work}")
     clicks.click(f"/ui/queues/{dead}")
     shown = clicks.page()
     assert "<code><new></code> String" in shown
@@ -61,8 +61,8 @@ def test_dead_letters_of_a_subscription_say_why(person: Person, sqs: Any, topic:
     assert f"to the dead-letter queue {arn_of(sqs, queue)}: spent:status" in page.page()
     listed = Clicks(person, "/ui/dead-letters")
     topic_name, identifier = subscription.split(":")[-2:]
+    listed.turn_to(f"/ui/topics/{topic_name}/subscriptions/{identifier}")
     assert listed.has(f"/ui/queues/{name}")
-    assert listed.has(f"/ui/topics/{topic_name}/subscriptions/{identifier}")
 
 
 def test_a_queue_is_created_with_what_was_asked(person: Person, sqs: Any, new_name: Callable[[], str]) -> None:
