@@ -93,6 +93,7 @@ def test_what_makes_no_sense_is_refused(service: Service, words: str, complaint:
     assert re.search(complaint, refused.stderr), refused.stderr
 
 
+@pytest.mark.extended
 @pytest.mark.usefixtures("as_set")
 def test_resizing_under_5000_deliveries_loses_and_repeats_none(
     service: Service, topic: Topic, endpoint: Endpoint
