@@ -24,7 +24,7 @@ from bench.measure.cpu_share import busy_and_all, cpu_share
 from bench.measure.figures import Figures
 from bench.measure.processes import Server
 from bench.sections.cluster import backend_servers
-from tests.cluster import Cluster, fresh_store, running
+from tests.private_servers.cluster import Cluster, fresh_store, running
 
 Workload = Callable[[Client, int], Awaitable[Figures]]
 WORKLOADS: dict[str, Workload] = {"send": send, "receive, delete": receive_delete}

@@ -29,7 +29,7 @@ from tests.acceptance.cluster.clustered import Clustered
 from tests.acceptance.conftest import running_receiver
 from tests.acceptance.endpoints import Endpoint
 from tests.acceptance.service import BIN
-from tests.cluster import Process, cluster
+from tests.private_servers.cluster import Process, cluster
 from tests.waiting import wait_until
 
 BATCH = 10

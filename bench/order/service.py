@@ -23,8 +23,8 @@ from bench.sections.cluster import environment_of, ring, single_node
 from bench.sections.runs import SERVICE
 from cns_common.cassandra.connection import CassandraAddress
 from tests.acceptance.running import ANNOUNCEMENT, exports_in
-from tests.cluster import Process
 from tests.ports import free_port
+from tests.private_servers.cluster import Process
 
 EMBEDDED = "embedded"
 CNS = str(Path(sys.executable).parent / "cns")

@@ -22,7 +22,7 @@ from bench.sections.runs import QUIET_S_MAX
 from cns_backend import schema
 from cns_common.cassandra.connection import CassandraAddress
 from tests import servers
-from tests.keyspace import aside, keyspace
+from tests.private_servers.keyspace import aside, keyspace
 
 CNS = shlex.quote(str(Path(sys.executable).parent / "cns"))
 KEYSPACE = "bench"

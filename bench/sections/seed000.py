@@ -28,7 +28,7 @@ from bench.measure.stalls import StallLog, cluster_probes
 from bench.sections.cluster import COPIES, backend_servers, environment_of, ring
 from bench.sections.runs import QUIET_S_MAX
 from cns_common.cassandra.connection import PROTOCOL_VERSION
-from tests.cluster import Cluster, fresh_store, running
+from tests.private_servers.cluster import Cluster, fresh_store, running
 
 QUEUES = 10
 SENDERS = RECEIVERS = 2

@@ -20,7 +20,7 @@ from cqs.engines.cluster.fifo.log_time import LogTime
 from cqs.engines.cluster.fifo.snapshots import Snapshots
 from faults.accounting.ledger import NS_PER_S, Ledger
 from faults.service.leftovers import COMPLAINTS, TEXT_SHOWN
-from tests.cluster import Cluster
+from tests.private_servers.cluster import Cluster
 
 POLL_INTERVAL_S = 0.25
 ROWS = "SELECT queue, id FROM cqs_messages"

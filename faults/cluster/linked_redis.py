@@ -10,9 +10,9 @@ from typing import Self
 
 import redis
 
-from tests.cluster import Process
-from tests.own_redis import OwnRedis
-from tests.tcp_proxy import TcpProxy
+from tests.private_servers.cluster import Process
+from tests.private_servers.own_redis import OwnRedis
+from tests.private_servers.tcp_proxy import TcpProxy
 from tests.waiting import wait_until
 
 SYNC_S = 30.0

@@ -18,9 +18,9 @@ from faults.cluster.linked_redis import LinkedRedis
 from faults.cluster.plan import API, CLOCKS, CLOCKS_WRONG_S, NODE, PARTITION, REDIS, REPLICA, WORKER
 from faults.service.resources import RoundResources, create_resources
 from faults.service.wire import OutcomeUnknown, Refused, Wire
-from tests.cluster import Cluster, Process
-from tests.keyspace import aside, keyspace
-from tests.own_redis import OwnRedis
+from tests.private_servers.cluster import Cluster, Process
+from tests.private_servers.keyspace import aside, keyspace
+from tests.private_servers.own_redis import OwnRedis
 from tests.servers import Ring, fresh_keyspace
 from tests.wrong_clock import with_wrong_clock
 

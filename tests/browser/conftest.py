@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
-from tests.mailing import MailService, mailing
+from tests.private_servers.mailing import MailService, mailing
 from tests.servers import chromium_program
 from tests.waiting import PATIENCE_S
 

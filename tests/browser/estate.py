@@ -13,8 +13,8 @@ from cns_pipeline.reports.findings.find import find
 from cns_pipeline.reports.page.page import draw_page
 from tests.acceptance.running import Up
 from tests.acceptance.topics import Topic, arn_of, queue_for
-from tests.pipeline.sample_health import SAMPLE_HEALTH
-from tests.pipeline.sample_report import SAMPLE
+from tests.pipeline.health.sample_health import SAMPLE_HEALTH
+from tests.pipeline.reports.sample_report import SAMPLE
 from tests.ports import free_port
 from tests.waiting import wait_until
 

@@ -11,7 +11,7 @@ from playwright.sync_api import Page, expect
 
 from tests.acceptance.service import fetch
 from tests.acceptance.topics import Topic, arn_of, queue_for
-from tests.mailing import MailService, button_of, new_address
+from tests.private_servers.mailing import MailService, button_of, new_address
 
 ONE_CLICK = b"List-Unsubscribe=One-Click"
 FORM = {"content-type": "application/x-www-form-urlencoded"}

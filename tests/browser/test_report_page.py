@@ -10,8 +10,8 @@ from playwright.sync_api import Browser, Page, expect
 
 from cns_pipeline.reports.findings.find import find
 from cns_pipeline.reports.page.page import draw_page
-from tests.pipeline.sample_health import SAMPLE_HEALTH
-from tests.pipeline.sample_report import SAMPLE
+from tests.pipeline.health.sample_health import SAMPLE_HEALTH
+from tests.pipeline.reports.sample_report import SAMPLE
 
 
 @pytest.fixture

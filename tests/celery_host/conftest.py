@@ -13,7 +13,7 @@ from tests.acceptance.running import Up
 from tests.acceptance.topics import Topic
 from tests.celery_host.celery_running import Celery
 from tests.celery_host.store import storing
-from tests.own_redis import OwnRedis
+from tests.private_servers.own_redis import OwnRedis
 
 __all__ = ["endpoint", "receiver"]
 

@@ -14,7 +14,7 @@ from tests.acceptance.endpoints import Endpoint
 from tests.acceptance.running import Up
 from tests.acceptance.topics import Topic
 from tests.celery_host.celery_running import Celery, CeleryProcess
-from tests.own_redis import OwnRedis
+from tests.private_servers.own_redis import OwnRedis
 from tests.waiting import wait_until
 from workers.celery import configuration
 

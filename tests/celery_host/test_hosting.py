@@ -17,7 +17,7 @@ from tests.acceptance.topics import Topic
 from tests.celery_host.celery_running import Celery
 from tests.celery_host.load import all_arrived, publish_many
 from tests.celery_host.store import storing
-from tests.own_redis import OwnRedis
+from tests.private_servers.own_redis import OwnRedis
 from tests.waiting import wait_until
 
 MESSAGES = 200

@@ -12,7 +12,7 @@ from cns_common.clock import Clock
 from tests.acceptance.running import Up
 from tests.celery_host.celery_running import Celery, CeleryProcess
 from tests.parts import need
-from tests.pipeline.segments import publish
+from tests.pipeline.ingest.segments import publish
 from tests.waiting import wait_until
 
 SPARK_S = 240.0

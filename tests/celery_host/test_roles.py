@@ -17,7 +17,7 @@ from tests.acceptance.topics import Topic, arn_of
 from tests.celery_host.celery_running import Celery, CeleryProcess
 from tests.celery_host.load import all_arrived, publish_many
 from tests.celery_host.sockets import tcp_sockets
-from tests.own_redis import OwnRedis
+from tests.private_servers.own_redis import OwnRedis
 from tests.waiting import wait_until
 
 REPORTED_S = 60.0

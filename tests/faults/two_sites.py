@@ -26,9 +26,9 @@ from deploy.servers.cql import select
 from tests import commands
 from tests.acceptance.running import exports_in
 from tests.acceptance.service import BIN, Samples, fetch, read_samples
-from tests.cluster import HOST, Process
-from tests.own_redis import OwnRedis
 from tests.ports import free_port
+from tests.private_servers.cluster import HOST, Process
+from tests.private_servers.own_redis import OwnRedis
 from tests.servers import Ring, fresh_keyspace
 from tests.waiting import wait_until
 

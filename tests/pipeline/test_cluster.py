@@ -15,8 +15,8 @@ import pytest
 from cns_common.clock import Clock
 from cns_common.events.schema import Event
 from tests.parts import need
+from tests.pipeline.ingest.segments import attempt, delivery, publish, write_segment
 from tests.pipeline.jobs import job
-from tests.pipeline.segments import attempt, delivery, publish, write_segment
 from tests.ports import free_port
 from tests.waiting import wait_until
 

@@ -9,8 +9,8 @@ import pytest
 from cns_common.data_directory import lock_directory
 from cns_pipeline.arguments import LOCK
 from tests.acceptance.service import BIN
+from tests.pipeline.ingest.segments import publish, write_segment
 from tests.pipeline.jobs import job
-from tests.pipeline.segments import publish, write_segment
 
 LACKING = 77
 NOTHING_THERE = 74

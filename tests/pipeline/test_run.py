@@ -19,8 +19,8 @@ from cns_pipeline.jobs import archive, audit, health, report
 from cns_pipeline.jobs import run as job
 from cns_pipeline.session import open_job
 from tests.archived_topic import DAY_MS
-from tests.pipeline.archives import KEPT_DAYS, STANDARD, append, messages, table_rows, topic_named
-from tests.pipeline.segments import publish, write_segment
+from tests.pipeline.archive.archives import KEPT_DAYS, STANDARD, append, messages, table_rows, topic_named
+from tests.pipeline.ingest.segments import publish, write_segment
 
 pytestmark = pytest.mark.timeout(600)  # whole reports, also on a busy machine
 

@@ -31,9 +31,9 @@ from tests.acceptance.endpoints import Endpoint
 from tests.acceptance.running import Up, running
 from tests.acceptance.service import REGION, fetch
 from tests.acceptance.topics import Topic, arn_of, queue_for, receive_all, signature_is_good
-from tests.certificates import make_certificates
 from tests.clients.installing import INSTALL_S
 from tests.ports import free_port
+from tests.private_servers.certificates import make_certificates
 from tests.waiting import wait_until
 
 ARRIVAL_S = 60.0

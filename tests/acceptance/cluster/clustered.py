@@ -15,8 +15,8 @@ from cassandra.cluster import Cluster as Cassandra
 from cassandra.policies import RoundRobinPolicy
 
 from tests.acceptance.service import Samples, Service, fetch, read_samples
-from tests.cluster import Cluster, cluster
-from tests.keyspace import TABLES
+from tests.private_servers.cluster import Cluster, cluster
+from tests.private_servers.keyspace import TABLES
 
 CLUSTER = os.environ.get("CNS_STORE") == "cassandra"
 """Whether the tests run on the cluster form."""

@@ -19,9 +19,9 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from tests.acceptance.running import ANNOUNCEMENT
 from tests.acceptance.service import BIN, fetch
-from tests.cluster import HOST, Process, fresh_store
 from tests.ports import free_port
-from tests.tcp_proxy import TcpProxy
+from tests.private_servers.cluster import HOST, Process, fresh_store
+from tests.private_servers.tcp_proxy import TcpProxy
 from tests.waiting import wait_until
 
 SILENT = "cassandra.responses_stopped"

@@ -19,9 +19,9 @@ from tests.acceptance.running import Up, running
 from tests.acceptance.service import REGION
 from tests.acceptance.sns.test_remote_queues import account_in, subscribe
 from tests.acceptance.topics import Topic, arn_of, queue_for, receive_all
-from tests.mailing import MailService, new_address, text_of
-from tests.own_exim import OwnExim
-from tests.own_redis import OwnRedis
+from tests.private_servers.mailing import MailService, new_address, text_of
+from tests.private_servers.own_exim import OwnExim
+from tests.private_servers.own_redis import OwnRedis
 from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.extended, pytest.mark.timeout(300)]

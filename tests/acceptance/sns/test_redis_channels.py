@@ -12,7 +12,7 @@ import redis
 
 from tests.acceptance.service import Service
 from tests.acceptance.topics import Topic, signature_is_good
-from tests.own_redis import OwnRedis
+from tests.private_servers.own_redis import OwnRedis
 from tests.waiting import wait_until
 
 ARRIVAL_S = 60.0

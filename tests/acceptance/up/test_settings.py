@@ -18,8 +18,8 @@ from tests import commands
 from tests.acceptance.running import running, start
 from tests.acceptance.service import BIN
 from tests.acceptance.up.test_up import EXIT_SETTINGS_WRONG, EXIT_TLS_UNUSABLE, ends_saying
-from tests.certificates import make_certificates
 from tests.marks import extended
+from tests.private_servers.certificates import make_certificates
 
 
 @pytest.mark.parametrize(

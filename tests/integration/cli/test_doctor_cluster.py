@@ -14,10 +14,10 @@ from cns_cli.doctor.findings import CheckResult
 from cns_common.cassandra.connection import CassandraAddress
 from cns_common.cassandra.session import Cassandra
 from cns_common.configuration.settings import Settings
-from tests.integration.cqs.engines.test_sentinel import NAME, sentinel
-from tests.keyspace import keyspace
-from tests.own_redis import OwnRedis
+from tests.integration.cqs.engines.cache.test_sentinel import NAME, sentinel
 from tests.ports import free_port
+from tests.private_servers.keyspace import keyspace
+from tests.private_servers.own_redis import OwnRedis
 from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.extended, pytest.mark.timeout(240)]

@@ -22,7 +22,7 @@ from tests.integration.crashes.crashing_worker import (
     crashing_worker_in,
     endpoint,
 )
-from tests.keyspace import emptied
+from tests.private_servers.keyspace import emptied
 
 SUBSCRIPTIONS = 10
 PAGE = 4

@@ -19,10 +19,10 @@ from cns.endpoints.outcome import Cause, Delivered, Failed, Outcome
 from cns.endpoints.redis_channel import IDLE_CONNECTIONS_MAX, RedisRequest, RedisSender
 from cns.endpoints.redis_connection import REPLY_BYTES_MAX, ReplyReader
 from cns_common.tls import client_context
-from tests.certificates import make_certificates
 from tests.endpoint_bytes import Transport, kept_bytes
-from tests.own_redis import OwnRedis
 from tests.ports import free_port
+from tests.private_servers.certificates import make_certificates
+from tests.private_servers.own_redis import OwnRedis
 
 SHORT_TIMEOUT_S = 0.5
 TIMEOUT_S = 20.0

@@ -15,8 +15,8 @@ from cns.endpoints.smtp import SmtpRequest, SmtpSender
 from cns.mail.message import Mail, to_bytes
 from cns_common.configuration.smtp_url import read_smtp_url
 from cns_common.tls import client_context
-from tests.mailing import new_address
-from tests.own_exim import OwnExim
+from tests.private_servers.mailing import new_address
+from tests.private_servers.own_exim import OwnExim
 
 SENDER = "no-reply@sns.example.com"
 MAIL = Mail(

@@ -26,7 +26,7 @@ from tests.integration.errors.api_calls import (
     with_text,
 )
 from tests.integration.errors.api_forms import ACCOUNT, PROTOCOLS, REGION, FormOfApi, cluster_api, embedded_api
-from tests.keyspace import emptied
+from tests.private_servers.keyspace import emptied
 
 LONG = "a" * 70_000
 """Above what a key of Cassandra and a length of two bytes can be."""

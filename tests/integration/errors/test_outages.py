@@ -23,9 +23,9 @@ from cns_common.cassandra.session import Cassandra, Statement
 from cns_common.errors import OutcomeUnknown, StoreUnavailable
 from tests.integration.errors.api_calls import URL, prepared_calls
 from tests.integration.errors.api_forms import PROTOCOLS, FormOfApi, cluster_api
-from tests.keyspace import emptied
+from tests.private_servers.keyspace import emptied
+from tests.private_servers.tcp_proxy import TcpProxy
 from tests.servers import flush_prefix, redis_url
-from tests.tcp_proxy import TcpProxy
 
 WORKER = Report("worker-1", "worker", (), ())
 PAGES = ("/ready", "/health", "/live", "/metrics")

@@ -28,8 +28,8 @@ from cns_server.http.connection_table import SWEEP_S, ConnectionLimits, Connecti
 from tests.integration.cqs.door import listen_on_free_port
 from tests.integration.errors.api_calls import URL
 from tests.integration.errors.api_forms import ACCOUNT, HOST, cluster_api
-from tests.keyspace import emptied
-from tests.tcp_proxy import TcpProxy
+from tests.private_servers.keyspace import emptied
+from tests.private_servers.tcp_proxy import TcpProxy
 
 PUBLISHED_S = 10.0
 """The limit that docs/operations.md states."""

@@ -17,7 +17,7 @@ from cns_common.configuration.settings import Settings
 from cns_server.api import Api
 from tests.integration.cqs.door import HttpDoor, listen_on_free_port
 from tests.integration.errors.api_forms import MASTER_KEY
-from tests.keyspace import emptied
+from tests.private_servers.keyspace import emptied
 
 
 @asynccontextmanager

@@ -8,7 +8,7 @@ import pytest
 
 from cns_common.cassandra.connection import CassandraAddress
 from tests.integration.storage.two_sites import Site
-from tests.keyspace import emptied
+from tests.private_servers.keyspace import emptied
 
 
 @pytest.fixture

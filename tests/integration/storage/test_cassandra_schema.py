@@ -10,7 +10,7 @@ from cns_backend import schema
 from cns_common.cassandra.connection import CassandraAddress
 from cns_common.cassandra.schema import Table, read_table
 from cns_common.cassandra.session import Cassandra
-from tests.keyspace import keyspace
+from tests.private_servers.keyspace import keyspace
 
 OPTIONS = {"default_time_to_live": "0", "gc_grace_seconds": "864000", "compaction": ""}
 

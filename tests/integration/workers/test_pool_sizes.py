@@ -20,7 +20,7 @@ from cns_common.errors import StoreUnavailable
 from cns_common.rpc.protocol_proxy import handlers_of, methods_of, remote
 from cns_common.rpc.rpc import Client, Server
 from cns_common.sqlite.database import Database
-from tests.keyspace import emptied
+from tests.private_servers.keyspace import emptied
 from workers.delivery.pool.pool import DeliveryPool
 from workers.delivery.pool.resize import PoolResizer
 

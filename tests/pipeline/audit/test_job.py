@@ -10,8 +10,8 @@ import pytest
 from cns_common.events.audit_events import AuditEvent, MessageReceived, MessageSent
 from cns_common.events.schema import Event, QueueCounted
 from cns_pipeline.audit.document import Audit
+from tests.pipeline.ingest.segments import AT_MS, DAY_MS, write_segment
 from tests.pipeline.jobs import job
-from tests.pipeline.segments import AT_MS, DAY_MS, write_segment
 
 QUEUE = "arn:aws:sqs:us-east-1:111111111111:orders"
 HOUR_MS = 3_600_000

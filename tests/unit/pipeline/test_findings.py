@@ -9,9 +9,9 @@ from cns_pipeline.health.document import Health
 from cns_pipeline.reports.document import Coverage, Drop, Figures, Report, Usage
 from cns_pipeline.reports.findings.find import find
 from cns_pipeline.reports.text import milliseconds, plain, share, short_arn, span
-from tests.pipeline.sample_audit import SAMPLE_AUDIT
-from tests.pipeline.sample_health import OUTAGE, SAMPLE_HEALTH, SLOWNESS
-from tests.pipeline.sample_report import SAMPLE, START_MS, TOPIC
+from tests.pipeline.audit.sample_audit import SAMPLE_AUDIT
+from tests.pipeline.health.sample_health import OUTAGE, SAMPLE_HEALTH, SLOWNESS
+from tests.pipeline.reports.sample_report import SAMPLE, START_MS, TOPIC
 
 FIGURES = Figures(
     accepted=5_000,

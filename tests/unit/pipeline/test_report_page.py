@@ -25,9 +25,9 @@ from cns_pipeline.reports.page.scales import (
     time_ticks,
     whole_ticks,
 )
-from tests.pipeline.sample_audit import SAMPLE_AUDIT
-from tests.pipeline.sample_health import SAMPLE_HEALTH
-from tests.pipeline.sample_report import HOUR_MS, SAMPLE, START_MS, TOTALS
+from tests.pipeline.audit.sample_audit import SAMPLE_AUDIT
+from tests.pipeline.health.sample_health import SAMPLE_HEALTH
+from tests.pipeline.reports.sample_report import HOUR_MS, SAMPLE, START_MS, TOTALS
 
 HOSTILE = "\"'></bdi></td></script><script>alert(1)</script><img src=//x onerror=alert(1)>&lt;b&#62;\u202e\x1b[2J"
 KEYS = ("state", "kind", "measure", "day", "severity")

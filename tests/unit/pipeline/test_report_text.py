@@ -9,8 +9,8 @@ from cns_pipeline.reports.document import Figures, Report, Row, Table
 from cns_pipeline.reports.findings.find import find
 from cns_pipeline.reports.page.page import draw_page
 from cns_pipeline.reports.terminal import format_report
-from tests.pipeline.sample_health import SAMPLE_HEALTH
-from tests.pipeline.sample_report import SAMPLE, SHOP, TOPIC
+from tests.pipeline.health.sample_health import SAMPLE_HEALTH
+from tests.pipeline.reports.sample_report import SAMPLE, SHOP, TOPIC
 
 FOUND = find(SAMPLE, SAMPLE_HEALTH)
 

@@ -6,8 +6,8 @@ import pytest
 
 from cqs.engines import cluster
 from tests.conformance.drivers import drop_keyspaces
-from tests.keyspace import aside
 from tests.late_calls import PATIENCE_S, tolerate_late_calls
+from tests.private_servers.keyspace import aside
 
 
 @pytest.fixture(scope="session")

@@ -23,7 +23,7 @@ from cqs.engines.contract import Entry
 from tests.conformance.support import QueueFixture, bodies, numbered
 from tests.integration.cqs.engines.machines import SECOND_NS, at_present, processes
 from tests.machine_clocks import MachineClocks
-from tests.own_redis import OwnRedis
+from tests.private_servers.own_redis import OwnRedis
 
 SOON_S = 60.0
 

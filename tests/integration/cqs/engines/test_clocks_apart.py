@@ -11,7 +11,7 @@ from cns_common.metrics.catalogue import CLOCK_OFFSET_SECONDS
 from cqs.engines.cluster import ClusterEngine, known_queues
 from tests.conformance.support import DONE, GONE, QueueFixture, bodies, numbered
 from tests.integration.cqs.engines.machines import processes, running_processes
-from tests.own_redis import OwnRedis
+from tests.private_servers.own_redis import OwnRedis
 
 HOUR_MS = 3_600_000
 BEHIND_S = [60, -60]

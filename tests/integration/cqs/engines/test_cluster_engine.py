@@ -23,8 +23,8 @@ from cqs.engines.contract import Change, Outcome
 from cqs.engines.embedded import maintenance
 from tests.conformance.support import HIDE_MS, QueueFixture, bodies, numbered
 from tests.integration.cqs.engines.recorded_statements import kinds, record, recording
-from tests.keyspace import asked
-from tests.own_redis import OwnRedis
+from tests.private_servers.keyspace import asked
+from tests.private_servers.own_redis import OwnRedis
 
 HOUR_MS = 3_600_000
 MESSAGES = "cqs_messages"

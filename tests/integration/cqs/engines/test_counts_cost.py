@@ -13,8 +13,8 @@ from cqs.engines.cluster.no_redis import counts as fallback_counts
 from cqs.engines.cluster.refill import RECONCILE_AGE_MS
 from cqs.engines.cluster.rows import MessageRows, RowHeader
 from tests.conformance.support import QueueFixture, numbered
-from tests.keyspace import asked
-from tests.own_redis import OwnRedis
+from tests.private_servers.keyspace import asked
+from tests.private_servers.own_redis import OwnRedis
 
 HOUR_MS = 3_600_000
 BATCH = 10

@@ -15,8 +15,8 @@ from cns_common.cassandra.session import Cassandra
 from cns_common.clock import Clock
 from cqs.engines.cassandra.clock_skew import open_clock_skew
 from tests.conformance.support import DAY_MS, QueueFixture, bodies
-from tests.keyspace import emptied
 from tests.marks import first
+from tests.private_servers.keyspace import emptied
 
 FIFO = "fifo"
 """FIFO queues of the engine `cqs`."""

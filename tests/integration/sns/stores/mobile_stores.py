@@ -24,7 +24,7 @@ from cns_common.rpc.rpc import Client, Server
 from cns_common.sealing import MASTER_KEY_BYTES, Seal
 from cns_common.sqlite.database import Database
 from tests.integration.sns.stores.cns_stores import ACCOUNT, REGION
-from tests.keyspace import emptied
+from tests.private_servers.keyspace import emptied
 
 CONTRACTS: dict[str, type[Any]] = {"platforms": PlatformStore, "endpoints": MobileEndpointStore, "sms": SmsStore}
 SEAL = Seal(b"k" * MASTER_KEY_BYTES)

@@ -22,7 +22,7 @@ from tests.integration.sns.stores.mobile_stores import (
     open_stores_for,
     with_token,
 )
-from tests.keyspace import emptied
+from tests.private_servers.keyspace import emptied
 
 NUMBERS = [f"+1555{number:07}" for number in range(60)]
 

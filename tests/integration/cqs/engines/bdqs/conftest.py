@@ -12,7 +12,7 @@ from cqs.engines import bdqs
 from cqs.engines.bdqs import schema
 from cqs.engines.cassandra import schema as shared_schema
 from tests import servers
-from tests.keyspace import aside
+from tests.private_servers.keyspace import aside
 
 
 @pytest.fixture(scope="session")

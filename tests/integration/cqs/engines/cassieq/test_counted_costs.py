@@ -16,7 +16,7 @@ from cqs.engines.cassieq.monotons import Monotons
 from tests.conformance.support import DONE, QueueFixture, numbered
 from tests.integration.cqs.engines.cassieq.conftest import Processes, engine_of
 from tests.integration.cqs.engines.recorded_statements import record, recording, tombstones
-from tests.keyspace import emptied
+from tests.private_servers.keyspace import emptied
 
 CONTENTION = (1, 2, 4, 8, 16)
 SENDS = 10

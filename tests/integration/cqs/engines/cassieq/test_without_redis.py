@@ -12,7 +12,7 @@ import redis.asyncio
 
 from cns_common.cassandra.connection import CassandraAddress
 from tests.integration.errors.api_forms import ACCOUNT, REGION, FormOfApi, cluster_api
-from tests.keyspace import emptied
+from tests.private_servers.keyspace import emptied
 
 DEAD_ARN = f"arn:aws:sqs:{REGION}:{ACCOUNT}:dead"
 

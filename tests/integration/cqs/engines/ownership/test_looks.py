@@ -13,7 +13,7 @@ from cqs.engines.cluster.ownership.owned_queues import OwnedQueue
 from cqs.engines.cluster.rows import ListedBucket
 from tests.conformance.support import POLL_S, QueueFixture, numbered
 from tests.integration.cqs.engines.ownership.support import Process, fixture_of, opened, settle
-from tests.own_redis import OwnRedis
+from tests.private_servers.own_redis import OwnRedis
 
 ROWS = 10
 BUCKETS = 8

@@ -18,7 +18,7 @@ from tests.integration.cqs.engines.ownership.support import (
     run_rounds,
     settle,
 )
-from tests.own_redis import OwnRedis
+from tests.private_servers.own_redis import OwnRedis
 
 
 def some_queues(n: int) -> list[QueueRef]:

@@ -11,7 +11,7 @@ from cqs.engines.cluster import ROUND_INTERVAL_S
 from cqs.engines.contract import Entry, QueueRef
 from tests.conformance.support import DAY_MS
 from tests.integration.cqs.engines.ownership.support import opened, run_rounds, settle
-from tests.own_redis import OwnRedis
+from tests.private_servers.own_redis import OwnRedis
 
 PER_SECOND_MAX = 50
 MINUTES = (1, 1, 4)

@@ -21,9 +21,9 @@ from cqs.engines.cluster.rows import MessageRows
 from cqs.engines.contract import Entry, QueueRef
 from tests.conformance.support import DAY_MS, bodies
 from tests.integration.cqs.engines.ownership.support import Process, fixture_of, opened, run_rounds, settle
-from tests.keyspace import emptied
 from tests.machine_clocks import MachineClocks
-from tests.own_redis import OwnRedis
+from tests.private_servers.keyspace import emptied
+from tests.private_servers.own_redis import OwnRedis
 
 DEAD = "deadbeef"
 SECOND_NS = 1_000_000_000
