@@ -16,6 +16,7 @@ SDK_TRIES = 5
 SENDERS = 2
 POLLERS = 4
 PROGRESS_S = 60.0
+SAID_CHARS = 10_000
 
 
 @dataclass
@@ -55,14 +56,19 @@ class Load:
             self._receiving.clear()
             for thread in self._pollers:
                 thread.join()
-        assert not self.failures, [repr(failure) for failure in self.failures]
+        self._check()
 
     def goes_on(self) -> None:
         """Wait until messages that are sent from now on have arrived."""
         goal = len(self.sent) + 20
         wait_until(lambda: self.failures or len(self.sent) >= goal, PROGRESS_S, lambda: f"{len(self.sent)} sent")
         wait_until(lambda: self.failures or len(self.deleted) >= goal, PROGRESS_S, lambda: f"{len(self.deleted)} came")
-        assert not self.failures, [repr(failure) for failure in self.failures]
+        self._check()
+
+    def _check(self) -> None:
+        assert not self.failures, (
+            f"{[repr(one) for one in self.failures]}; it said:\n{self.service.said()[-SAID_CHARS:]}"
+        )
 
     def _guard(self, work: Any, number: int) -> None:
         try:

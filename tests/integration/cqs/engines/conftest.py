@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from cqs.engines import cluster
+from cqs.engines import bdqs, cassieq, cluster, pipes
 from tests.conformance.drivers import drop_keyspaces
 from tests.late_calls import PATIENCE_S, tolerate_late_calls
 from tests.private_servers.keyspace import aside
@@ -26,3 +26,10 @@ def late_calls_are_tolerated(monkeypatch: pytest.MonkeyPatch) -> None:
 def redis_is_awaited(monkeypatch: pytest.MonkeyPatch) -> None:
     """On a machine that stalls an engine could begin without it."""
     monkeypatch.setattr(cluster, "START_S_MAX", PATIENCE_S)
+
+
+@pytest.fixture(autouse=True)
+def no_maintenance(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No background maintenance does a part of what a test counts, or does itself, at a time of its own."""
+    for engine in (bdqs, cassieq, pipes):
+        monkeypatch.setattr(engine, "MAINTENANCE_INTERVAL_S", 3_600.0)

@@ -8,7 +8,6 @@ import pytest
 
 from cns_common.cassandra.connection import CassandraAddress
 from cns_common.cassandra.session import Cassandra
-from cqs.engines import bdqs
 from cqs.engines.bdqs import schema
 from cqs.engines.cassandra import schema as shared_schema
 from tests import servers
@@ -34,9 +33,3 @@ async def _run(place: CassandraAddress, *texts: str) -> None:
             await cassandra.run_schema(text)
     finally:
         await cassandra.close()
-
-
-@pytest.fixture(autouse=True)
-def no_maintenance(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only the test's own statements run."""
-    monkeypatch.setattr(bdqs, "MAINTENANCE_INTERVAL_S", 3_600.0)
