@@ -42,6 +42,7 @@ def listeners(service: Up) -> int:
 def test_api_processes_and_worker_are_restarted_and_no_call_fails(tmp_path: Path) -> None:
     with running(tmp_path / "data", "--api", f"{API_PROCESSES}") as service:
         queue = service.client("sqs").create_queue(QueueName="q")["QueueUrl"]
+        wait_until(lambda: listeners(service) == API_PROCESSES, RESTART_S)  # one is enough for the service to be ready
         with Load(service, queue) as load:
             load.goes_on()
             for name in ("api-1", "worker", "api-2"):
