@@ -8,11 +8,13 @@ import signal
 
 import hypothesis
 import pytest
+from httpx._config import DEFAULT_TIMEOUT_CONFIG
 
 from cns_common.logs import set_up_logs
 from tests.hung_tests import HungTests
 from tests.reports import Reports
 from tests.spec.record import Recorder
+from tests.waiting import PATIENCE_S
 
 XDIST_WORKER = "PYTEST_XDIST_WORKER"
 """A variable of pytest-xdist: the name of this process among those that share a run."""
@@ -23,6 +25,8 @@ hypothesis.settings.register_profile("stalling machine", deadline=None)
 
 def pytest_configure(config: pytest.Config) -> None:
     hypothesis.settings.load_profile("stalling machine")
+    for limit in ("connect", "read", "write", "pool"):  # httpx gives up after 5 s: machines stall for as long
+        setattr(DEFAULT_TIMEOUT_CONFIG, limit, PATIENCE_S)
     set_up_logs("info", "tests")
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background processes ignore it
     if XDIST_WORKER not in os.environ:

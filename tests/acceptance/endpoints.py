@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 
 from tests.acceptance.service import fetch
 
-WAIT_S = 20.0
+WAIT_S = 60.0
 
 
 @dataclass(frozen=True)

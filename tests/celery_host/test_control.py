@@ -79,7 +79,7 @@ def test_bad_arguments_are_answered(broker: OwnRedis, celery: Celery) -> None:
         client.config_from_object(configuration(Settings(broker=broker.url)))
 
         def resize(arguments: dict[str, object]) -> object:
-            (answer,) = client.control.broadcast("resize_pool", arguments=arguments, reply=True, limit=1, timeout=10)
+            (answer,) = client.control.broadcast("resize_pool", arguments=arguments, reply=True, limit=1, timeout=60)
             return answer[worker.node]
 
         for arguments, error in REFUSED:

@@ -34,7 +34,7 @@ def spark() -> Iterator[SparkSession]:
         process: subprocess.Popen[bytes] = gateway.proc
         assert process.stdin is not None
         process.stdin.close()
-        process.wait(20)
+        process.wait(60)
 
 
 class TrafficData(NamedTuple):

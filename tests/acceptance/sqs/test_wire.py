@@ -18,7 +18,7 @@ from tests.acceptance.service import REGION, Service
 from tests.waiting import wait_until
 
 HOST = "localhost"
-TIMEOUT_S = 10.0
+TIMEOUT_S = 60.0
 
 
 @dataclass(frozen=True)

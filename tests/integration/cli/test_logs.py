@@ -99,4 +99,4 @@ def test_following_a_log(data: Path) -> None:
             files.append(GROUP, line("d"))
         assert message_ids(process.stdout.readline()) == ["d"]
         process.send_signal(signal.SIGINT)
-        assert process.wait(10) == 0
+        assert process.wait(60) == 0

@@ -19,7 +19,7 @@ SUBSCRIPTION = f"{TOPIC}:2bcfbf39-05c3-41de-beaa-fcfcc21c8f55"
 HEADERS = http_headers(MessageType.NOTIFICATION, "m-1", TOPIC, SUBSCRIPTION)
 BODY = b'{\n  "Type" : "Notification"\n}'
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
-TIMEOUT_S = 10.0
+TIMEOUT_S = 60.0
 LOOPBACK = AddressGuard(["127.0.0.0/8", "::1/128"])
 
 

@@ -125,7 +125,7 @@ async def test_endless_interim_answers_time_out() -> None:
 
 async def test_a_flood_of_interim_answers_fails() -> None:
     async with serve_endpoint(flood_with_processing) as endpoint:
-        (outcome,) = await post(f"{endpoint.url}/", timeout_s=20)
+        (outcome,) = await post(f"{endpoint.url}/", timeout_s=60)
     assert isinstance(outcome, Failed) and outcome.cause is Cause.CONNECTION
     assert outcome.text == "the headers of the answer have no end"
 

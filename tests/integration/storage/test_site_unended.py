@@ -3,6 +3,7 @@ for a repair."""
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -19,7 +20,7 @@ from cns_backend.sites.membership import SiteMembership
 from cns_common.cassandra.connection import CassandraAddress
 from cns_common.clock import Clock
 from tests.integration.storage.two_sites import TO_DC2, Site
-from tests.waiting import PATIENCE_S
+from tests.waiting import PATIENCE_S, POLL_INTERVAL_S
 
 LACKS = "may lack what was accepted .* by processes that did not end in order: run"
 
@@ -48,8 +49,14 @@ async def test_a_killed_process_asks_for_a_repair(
         assert await site.operator.lacking("dc2", everywhere=True) is None
         killed.kill()
         killed.wait()
-    with pytest.raises(ValueError, match="which still goes on"):  # it waits until the row of the process has expired
-        await site.operator.activate(TO_DC2)
+    (left,) = (await site.store.decision()).processes
+    activation = asyncio.create_task(site.operator.activate(TO_DC2))
+    while await site.active():
+        await asyncio.sleep(POLL_INTERVAL_S)  # until the activation has ended the work of dc1
+    assert not activation.done(), "it waits for the row of the process"
+    await site.store.leave(left.process)  # the row has expired
+    with pytest.raises(ValueError, match="which still goes on"):
+        await activation
     assert await site.active() == "dc1"
     monkeypatch.setattr(site_store, "GAP_MS", 0)
     gap = await site.operator.lacking("dc2", everywhere=True)

@@ -21,7 +21,7 @@ from workers.delivery.traffic.circuit_breaker import PROBE_PAUSE_MAX_S
 from workers.delivery.traffic.endpoint_state import EndpointLimits
 from workers.jobs.quarantine import LEASES_MAX
 
-PATIENCE_S = 10.0
+PATIENCE_S = 60.0
 
 
 @pytest.fixture

@@ -26,7 +26,7 @@ from workers.fanout.context import FanoutContext
 from workers.fanout.producer import Producer
 
 STANDSTILL_MS = 40_000
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 
 
 @pytest.fixture

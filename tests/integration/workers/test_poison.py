@@ -17,7 +17,7 @@ from workers.consumers.job_attempts import JobAttempts
 from workers.jobs.quarantine import LEASES_MAX
 
 TOOK, BUG = Delivered(200, 5), RuntimeError("cannot be rendered")
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 MANY = 3 * LEASES_MAX
 
 

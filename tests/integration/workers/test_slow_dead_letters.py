@@ -21,7 +21,7 @@ from workers.consumers.fifo_consumer import FifoConsumer
 TOOK, NO = Delivered(200, 5), Failed(Cause.STATUS, "HTTP 400", 5, status=400, permanent=True)
 NAMES = ("a", "b", "c")
 SOON_S = 0.02
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 LEASES = 3
 """The times that the dead-letter queue takes, in leases."""
 

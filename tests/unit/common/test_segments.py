@@ -158,7 +158,7 @@ def test_what_a_killed_process_left_open_is_sealed_by_the_next_start(tmp_path: P
         assert len(files(tmp_path, ".open")) == 1
     finally:
         victim.send_signal(signal.SIGKILL)  # the victim would write for ever
-        victim.wait(10)
+        victim.wait(60)
     with writing(tmp_path):
         wait_until(lambda: not files(tmp_path, ".open"), 10)
     (path,) = files(tmp_path)

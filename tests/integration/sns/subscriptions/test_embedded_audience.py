@@ -103,7 +103,7 @@ async def test_a_read_during_a_commit_is_not_cached(stores: CountingStores, comm
         if committed:
             commit_only(stores.database)
         committing.set()
-        may_commit.wait(10)
+        may_commit.wait(60)
         commit()
 
     stores.database._commit = commit_slowly  # type: ignore[method-assign]

@@ -264,7 +264,7 @@ async def test_a_failed_send_wakes_no_waiter(tmp_path: Path) -> None:
         assert not await waiter.wait(0)
         disk.full = False
         await queue.send(b"taken")
-        assert await waiter.wait(1)
+        assert await waiter.wait(60)
         assert bodies(await queue.take()) == [b"taken"]
         waiter.close()
 
