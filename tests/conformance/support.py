@@ -24,7 +24,7 @@ from cqs.engines.contract import (
 
 DAY_MS = 86_400_000
 HIDE_MS = 30_000
-POLL_S = 10.0
+POLL_S = 60.0
 """The time that a test waits for an event that must come."""
 
 DONE, GONE, STALE = Outcome.DONE, Outcome.GONE, Outcome.STALE

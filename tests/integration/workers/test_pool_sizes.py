@@ -24,7 +24,7 @@ from tests.private_servers.keyspace import emptied
 from workers.delivery.pool.pool import DeliveryPool
 from workers.delivery.pool.resize import PoolResizer
 
-ENOUGH_S = 10.0
+ENOUGH_S = 60.0
 HERE = "here/worker-1"
 
 

@@ -15,7 +15,7 @@ from workers.delivery.pool.fair_queue import FairQueue, MakeRequest, PoolSend
 from workers.delivery.pool.pool import POLL_INTERVAL_S, WAITING_MAX, DeliveryPool
 from workers.delivery.pool.thread import STARTS_A_TURN
 
-ENOUGH_S = 10.0
+ENOUGH_S = 60.0
 BURST = 1_000
 OK = Delivered(200, 0)
 
