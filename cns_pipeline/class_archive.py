@@ -22,7 +22,7 @@ DIRECTORY = Path(sys.prefix, "share", "cns")
 OPTIONS = ("JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS")
 _PREFIX = "spark-"
 EXIT_S = 120.0
-"""The longest time that Java may take to write an archive and end."""
+"""The longest time that Java may take to write an archive and end. Then it is killed: a later job makes the archive."""
 QUIET = "-Xlog:disable -Xlog:all=error:stderr"
 """Java would print on standard output each class that it cannot archive."""
 
@@ -78,8 +78,15 @@ def finished_at_end(archive: Path | None) -> Iterator[None]:
     SparkContext._gateway = SparkContext._jvm = None
     assert process.stdin is not None  # PySpark ends Java by closing it
     process.stdin.close()
-    if process.wait(EXIT_S) == 0:
+    try:
+        code = process.wait(EXIT_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        code = process.wait()
+    if code == 0:
         _replace_others(archive)
+    else:
+        _unfinished(archive).unlink(missing_ok=True)
 
 
 def _replace_others(archive: Path) -> None:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
+from pyspark import SparkContext
 
-from cns_pipeline.class_archive import archive_path, options_to_make, options_to_use
+from cns_pipeline import class_archive
+from cns_pipeline.class_archive import archive_path, finished_at_end, options_to_make, options_to_use
 
 
 @pytest.fixture
@@ -61,3 +65,19 @@ def test_where_the_environment_is_read_only_it_is_in_the_data_directory(java: Pa
     assert archive is not None
     assert archive.parent == data
     assert archive_path(read_only) is None
+
+
+def test_a_java_that_takes_too_long_to_write_it_is_killed_and_the_job_succeeds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(class_archive, "EXIT_S", 0.0)
+    archive = tmp_path / "spark-0.jsa"
+    part = Path(options_to_make(archive).rpartition("=")[2])
+    part.write_bytes(b"begun")
+    with subprocess.Popen(["sleep", "600"], stdin=subprocess.PIPE) as java:
+        monkeypatch.setattr(SparkContext, "_gateway", Mock(proc=java))
+        monkeypatch.setattr(SparkContext, "_jvm", None)
+        with finished_at_end(archive):
+            pass
+        assert java.returncode is not None
+    assert not list(tmp_path.iterdir())
