@@ -51,10 +51,11 @@ async def test_a_killed_process_asks_for_a_repair(
         killed.wait()
     (left,) = (await site.store.decision()).processes
     activation = asyncio.create_task(site.operator.activate(TO_DC2))
-    while await site.active():
+    while await site.active() and not activation.done():
         await asyncio.sleep(POLL_INTERVAL_S)  # until the activation has ended the work of dc1
     assert not activation.done(), "it waits for the row of the process"
-    await site.store.leave(left.process)  # the row has expired
+    monkeypatch.setattr(schema, "TTL_S", 1)
+    await site.store.renew(left)  # its last renewal: Cassandra ends the row
     with pytest.raises(ValueError, match="which still goes on"):
         await activation
     assert await site.active() == "dc1"
