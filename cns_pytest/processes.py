@@ -31,8 +31,8 @@ class Process:
         self.log = log
         with log.open("wb") as out:
             self._process = subprocess.Popen(  # noqa: S603  # the installed service itself
-                [sys.executable, "-P", "-m", "cns_cli.main", *words],
-                stdin=subprocess.DEVNULL,
+                [sys.executable, "-P", "-m", "cns_cli.main", *words, "--until-input-ends"],
+                stdin=subprocess.PIPE,  # it ends with this process, however that ends
                 stdout=out,
                 stderr=subprocess.STDOUT,
                 env=_environment(settings),
@@ -52,7 +52,7 @@ class Process:
         if self._process.poll() is None:
             self._process.terminate()
         try:
-            self._process.wait(STOP_S)
+            self._process.communicate(timeout=STOP_S)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()

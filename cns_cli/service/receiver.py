@@ -7,6 +7,9 @@ from typing import Annotated, Literal
 
 import typer
 
+from cns_cli.options import UntilInputEnds
+from cns_cli.service.end_of_input import stop_at_end_of_input
+
 
 def receiver(
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 picks a free one.")] = 6060,
@@ -26,6 +29,7 @@ def receiver(
     seed: Annotated[int | None, typer.Option(help="Makes random behaviour repeatable.")] = None,
     tls_cert: Annotated[Path | None, typer.Option(help="PEM certificate: serve https.")] = None,
     tls_key: Annotated[Path | None, typer.Option(help="PEM private key of --tls-cert.")] = None,
+    until_input_ends: UntilInputEnds = False,
 ) -> None:
     """Run an HTTP endpoint for testing deliveries: it confirms, records and verifies, and fails on request."""
     from cns_receiver.receiver import Options, run_receiver
@@ -41,4 +45,6 @@ def receiver(
         tls_cert=tls_cert,
         tls_key=tls_key,
     )
+    if until_input_ends:
+        stop_at_end_of_input()
     run_receiver(host, port, options)

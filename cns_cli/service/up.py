@@ -9,7 +9,8 @@ from typing import Annotated
 
 import typer
 
-from cns_cli.options import Data
+from cns_cli.options import Data, UntilInputEnds
+from cns_cli.service.end_of_input import stop_at_end_of_input
 from cns_common.errors import EXIT_USAGE
 
 
@@ -30,6 +31,7 @@ def up(
     tls_cert: Annotated[Path | None, typer.Option(help="PEM certificate: serve https.")] = None,
     tls_key: Annotated[Path | None, typer.Option(help="PEM private key of --tls-cert.")] = None,
     test_clock: Annotated[bool, typer.Option("--test-clock", help="POST /_cns/clock advances time.")] = False,
+    until_input_ends: UntilInputEnds = False,
 ) -> None:
     """Run the service on this machine: API, store and workers, supervised and restarted."""
     given = {
@@ -49,6 +51,8 @@ def up(
     os.environ.update(options)  # noqa: TID251  # the processes read them as settings
     from cns_cli.service.supervise import run_up
 
+    if until_input_ends:
+        stop_at_end_of_input()
     sys.exit(run_up(api, workers if worker else 0))
 
 

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
+import signal
+import socket
 import subprocess
+from functools import partial
 from pathlib import Path
 
 import pytest
+
+from tests.waiting import PATIENCE_S, wait_until
 
 PAGE = Path(__file__).parents[3] / "docs" / "testing.md"
 RUN_S = 240
@@ -71,6 +77,13 @@ def test_it_is_found(cns_environment, cns_service, cns_queue):
 def test_a_topic_may_be_deleted(cns_sns, cns_topic):
     cns_sns.delete_topic(TopicArn=cns_topic().arn)
 """
+KILLED = """
+import os, pathlib, signal
+
+def test_it_is_killed(cns_service, cns_receiver):
+    pathlib.Path("urls").write_text(f"{cns_service.url} {cns_receiver}")
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
 
 pytestmark = pytest.mark.timeout(480)
 
@@ -127,3 +140,17 @@ def test_a_service_that_cannot_start_is_one_error(installed: Path, project: Path
     (project / "tests" / "test_one.py").write_text("def test_one(cns_service): pass\n")
     done = run_pytest(installed, project, "-o", "cns_settings=CNS_LOG_LEVEL=loud")
     assert done.returncode == 1 and "CNS_LOG_LEVEL" in done.stdout and "ended with 71" in done.stdout, done.stdout
+
+
+def test_what_it_started_ends_with_a_pytest_that_is_killed(installed: Path, project: Path) -> None:
+    (project / "tests" / "test_killed.py").write_text(KILLED)
+    done = run_pytest(installed, project)
+    assert done.returncode == -signal.SIGKILL, done.stdout + done.stderr
+    for url in (project / "urls").read_text().split():
+        port = int(url.rpartition(":")[2])
+        wait_until(partial(is_refused, port), PATIENCE_S)
+
+
+def is_refused(port: int) -> bool:
+    with socket.socket() as client:
+        return client.connect_ex(("127.0.0.1", port)) == errno.ECONNREFUSED

@@ -1,0 +1,23 @@
+"""Stops a process when the program that started it is gone, however that ended."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+
+READ_BYTES = 65_536
+
+
+def stop_at_end_of_input() -> None:
+    """Send SIGTERM to this process when standard input ends. What is read before is dropped."""
+    threading.Thread(target=_read_to_the_end, args=(sys.stdin.fileno(),), name="end-of-input", daemon=True).start()
+
+
+def _read_to_the_end(descriptor: int) -> None:
+    try:
+        while os.read(descriptor, READ_BYTES):
+            pass
+    finally:
+        os.kill(os.getpid(), signal.SIGTERM)
