@@ -32,6 +32,8 @@ from cns_common.task_cancellation import in_daemon, wait_at_most
 
 CONDITIONAL_S = 4.0
 """A try of a conditional statement. Cassandra itself gives up earlier; only a node that hangs does not."""
+PREPARE_S = 4.0
+"""A statement is prepared once in each process, by its first call."""
 SCHEMA_S = 60.0
 PROBE_S = 2.0
 RETRY_S_MIN = 0.5
@@ -267,7 +269,7 @@ class Cassandra:
         self._watch.check()
         sent_s = self._loop.time()
         preparing = asyncio.ensure_future(asyncio.to_thread(self._connection.session.prepare, statement.cql))
-        await asyncio.wait({preparing}, timeout=CONDITIONAL_S)
+        await asyncio.wait({preparing}, timeout=PREPARE_S)
         if not preparing.done():
             preparing.add_done_callback(_ignore_outcome)  # the thread cannot be stopped; the driver ends it
             self._watch.timed_out(sent_s)

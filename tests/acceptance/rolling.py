@@ -15,6 +15,8 @@ SDK_TRIES = 5
 """The default of the SDKs."""
 SENDERS = 2
 POLLERS = 4
+SEND_PAUSE_S = 0.05
+"""Between two sends of a sender: leaves the CPU to the processes that start."""
 PROGRESS_S = 60.0
 SAID_CHARS = 10_000
 
@@ -83,7 +85,7 @@ class Load:
             sqs.send_message(QueueUrl=self.queue, MessageBody=body)
             self.sent.append(body)
             n += 1
-            self._sending_pause.wait(0.01)
+            self._sending_pause.wait(SEND_PAUSE_S)
 
     def _poll(self, sqs: Any, _number: int) -> None:
         while self._receiving.is_set():
@@ -92,4 +94,4 @@ class Load:
                 sqs.delete_message(QueueUrl=self.queue, ReceiptHandle=message["ReceiptHandle"])
                 self.deleted.append(message["Body"])
 
-    _sending_pause: threading.Event = field(default_factory=threading.Event)  # never set: leaves CPU to the service
+    _sending_pause: threading.Event = field(default_factory=threading.Event)  # never set

@@ -27,7 +27,6 @@ def beaten(celery: Celery, **environment: str) -> tuple[CeleryProcess, CeleryPro
     return worker, with_pipeline.start("beat", "beat", "--schedule", str(celery.directory / "schedule"))
 
 
-@pytest.mark.slice
 def test_a_run_that_fails_is_logged_and_tried_again(celery: Celery) -> None:
     worker, beat = beaten(celery, JAVA_HOME="/nowhere")
     wait_until(lambda: len(worker.events("pipeline.failed")) >= 2, 60, worker.said)

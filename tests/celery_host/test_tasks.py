@@ -45,7 +45,6 @@ def ended(worker: CeleryProcess, task: str) -> list[str]:
     return [entry["record"] for entry in worker.events("recorded_task.ended") if entry["task"] == task]
 
 
-@pytest.mark.slice
 def test_a_move_task_is_shown_while_it_runs(celery: Celery, dead_letters: Moves) -> None:
     worker = celery.worker("one", "--role", "maintenance")
     worker.wait_connected()

@@ -13,7 +13,7 @@ from cqs.engines.contract import Engine
 from tests.conformance.drivers import DIFFERENT, DRIVERS, FORGETFUL, ON_CASSANDRA, Driver, drop_keyspaces
 from tests.conformance.support import QueueFixture
 from tests.late_calls import tolerate_late_calls, tolerate_stalls
-from tests.private_servers.keyspace import aside
+from tests.private_servers.keyspace import aside, patient_prepares
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -56,6 +56,12 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def _traits(name: str) -> dict[str, object]:
     """The traits of a driver that a test may need: its capabilities, and leases that survive a restart."""
     return {**msgspec.structs.asdict(DRIVERS[name]), "keeps_leases": name not in FORGETFUL}
+
+
+@pytest.fixture(scope="session", autouse=True)
+def prepares_are_patient() -> Iterator[None]:
+    with patient_prepares():
+        yield
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -15,8 +15,14 @@ from tests.integration.cqs.sqs import Sqs, open_sqs
 from tests.integration.cqs.sqs_wire import Wire
 from tests.integration.sns.cns_support import open_rig
 from tests.integration.sns.sns_door import SnsDoor, open_sns_door
-from tests.private_servers.keyspace import keyspace
+from tests.private_servers.keyspace import keyspace, patient_prepares
 from tests.private_servers.own_redis import OwnRedis
+
+
+@pytest.fixture(scope="session", autouse=True)
+def prepares_are_patient() -> Iterator[None]:
+    with patient_prepares():
+        yield
 
 
 @pytest.fixture(scope="session")

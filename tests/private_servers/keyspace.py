@@ -8,13 +8,25 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
+import pytest
+
 from cns_backend import schema
+from cns_common.cassandra import session
 from cns_common.cassandra.connection import CassandraAddress
 from cns_common.cassandra.session import Cassandra
 from cns_common.errors import StoreUnavailable
 from tests.servers import cassandra_address, fresh_keyspace
+from tests.waiting import PATIENCE_S
 
 TABLES = tuple(schema.table_names())
+
+
+@contextmanager
+def patient_prepares() -> Iterator[None]:
+    """Statements are prepared however long that takes: a machine that stalls for seconds is no outage."""
+    with pytest.MonkeyPatch.context() as changed:
+        changed.setattr(session, "PREPARE_S", PATIENCE_S)
+        yield
 
 
 @contextmanager

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from cns_common.metrics.catalogue import POOL_THREADS
 from tests.acceptance.running import Up, cns, running
 from tests.waiting import wait_until
 
@@ -22,7 +23,12 @@ def workers(data: Path) -> dict[str, Any]:
 
 
 def threads(service: Up) -> dict[str, int]:
-    return {worker: report["pools"]["delivery"]["threads"] for worker, report in workers(service.data).items()}
+    """The threads of the delivery pool by worker, from the metrics: that is cheap enough to ask often."""
+    return {
+        next(label for label in labels if label.startswith("process=")).split('"')[1]: int(value)
+        for (name, labels), value in service.samples().items()
+        if name == POOL_THREADS.name and 'pool="delivery"' in labels
+    }
 
 
 def test_a_size_outlives_the_worker_and_the_service(tmp_path: Path) -> None:
@@ -35,6 +41,7 @@ def test_a_size_outlives_the_worker_and_the_service(tmp_path: Path) -> None:
         wait_until(lambda: threads(service).get(f"worker-{service.pids()['worker']}") == 6, RESTART_S)
     with running(data, "--auth=off") as service:
         wait_until(lambda: list(threads(service).values()) == [6], RESTART_S, lambda: str(threads(service)))
+        assert [report["pools"]["delivery"]["threads"] for report in workers(data).values()] == [6]
 
 
 @pytest.mark.extended

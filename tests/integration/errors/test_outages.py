@@ -88,7 +88,7 @@ async def test_a_silent_cassandra_is_asked_once(
 async def test_a_statement_that_cannot_be_prepared(
     place: CassandraAddress, proxy: TcpProxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(session_module, "CONDITIONAL_S", 0.5)
+    monkeypatch.setattr(session_module, "PREPARE_S", 0.5)
     async with _session(place) as cassandra:
         proxy.hold()
         with pytest.raises(StoreUnavailable):

@@ -137,6 +137,7 @@ def test_a_segment_lies_in_the_hour_it_was_opened_in(tmp_path: Path) -> None:
 
 WRITE_FOR_EVER = """
 import sys
+import time
 from pathlib import Path
 from cns_common.clock import Clock
 from cns_common.events.writer import SegmentWriter
@@ -146,6 +147,8 @@ number = 0
 while True:
     number += 1
     writer.emit(event(number))
+    while number - writer.samples()[0].value > 1_000:  # else it outruns the disk, and the buffer gets full
+        time.sleep(0.001)
 """
 
 
