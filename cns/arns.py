@@ -7,14 +7,13 @@ from uuid import UUID
 
 from cns.errors import invalid_parameter
 from cns.limits import TOPIC_NAME_CHARS_MAX
-from cns_common.arn import Arn, parse_arn
+from cns_common.arn import ACCOUNT_ID, Arn, parse_arn
 from cns_common.aws.region import REGION_CHARS_MAX
 from cns_common.errors import RequestError
 
 PARTS = 6
 TOPIC_ARN_CHARS_MAX = len("arn:aws:sns:") + REGION_CHARS_MAX + len(":123456789012:") + TOPIC_NAME_CHARS_MAX
 
-_ACCOUNT = re.compile(r"[0-9]{12}")
 _QUEUE_NAME = re.compile(r"[A-Za-z0-9_-]{1,80}|[A-Za-z0-9_-]{1,75}\.fifo")
 
 
@@ -48,15 +47,15 @@ def parse_queue_arn(text: str) -> Arn | None:
     arn = parse_arn(text)
     if arn is None or arn.partition != "aws" or arn.service != "sqs" or not arn.region:
         return None
-    return arn if _ACCOUNT.fullmatch(arn.account) and _QUEUE_NAME.fullmatch(arn.resource) else None
+    return arn if ACCOUNT_ID.fullmatch(arn.account) and _QUEUE_NAME.fullmatch(arn.resource) else None
 
 
 def _is_ours(arn: Arn, region: str) -> bool:
     return (
         arn.partition == "aws"
         and arn.service == "sns"
-        and arn.region in (region or arn.region,)
-        and _ACCOUNT.fullmatch(arn.account) is not None
+        and (not region or arn.region == region)
+        and ACCOUNT_ID.fullmatch(arn.account) is not None
         and len(arn.region) <= REGION_CHARS_MAX
         and 0 < len(arn.resource.partition(":")[0]) <= TOPIC_NAME_CHARS_MAX
         and arn.resource.isascii()

@@ -24,8 +24,8 @@ from cns_common.clock import Clock
 from cns_common.metrics.model import Sample
 from cns_common.rpc.protocol_proxy import ChangeSource, methods_of
 from cns_common.rpc.rpc import Method
-from cqs.engines import remote as engine_calls
 from cqs.engines.contract import Engine
+from cqs.engines.remote import protocol as engine_calls
 from cqs.stores.contract import MoveTaskStore, QueueStore, ReceiptKeyStore
 
 

@@ -1,4 +1,6 @@
-"""The queue engines by name, the value of a queue's `Engine` attribute. A new engine is one line in one of the tables.
+"""The queue engines by name, the value of a queue's `Engine` attribute.
+
+A new engine is an entry in a table; on Cassandra, with a function that opens it.
 
 Embedded form: the store host opens its engines and serves them to the other processes. Cluster form: each process opens
 all engines for itself.
@@ -18,7 +20,7 @@ from cns_common.errors import EXIT_SETTINGS_WRONG, StartError
 from cns_common.metrics.model import Labels, Sample
 from cns_common.sqlite.database import Database
 from cqs.engines.contract import Capabilities, LocalEngine
-from cqs.engines.embedded import EmbeddedEngine
+from cqs.engines.embedded.engine import EmbeddedEngine
 from cqs.internal_queues import check_internal_engine
 
 if TYPE_CHECKING:  # its driver is installed in the cluster form only

@@ -24,7 +24,7 @@ from cns_common.clock import Clock
 from cns_common.configuration.settings import Settings
 from cns_common.rpc.protocol_proxy import remote
 from cns_common.rpc.rpc import Client
-from cqs.engines.remote import RemoteEngine
+from cqs.engines.remote.engine import RemoteEngine
 from cqs.stores.contract import MoveTaskStore, QueueStore, ReceiptKeyStore
 
 if TYPE_CHECKING:  # its driver is installed in the cluster form only

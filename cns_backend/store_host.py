@@ -37,7 +37,7 @@ from cns_common.rpc.rpc import Server
 from cns_common.sealing import Seal, load_master_key, require_master_key
 from cns_common.sqlite.database import Database
 from cns_common.sqlite.format import BeforeMigration
-from cqs.engines import remote as engine_calls
+from cqs.engines.remote import host as engine_host
 from cqs.stores.embedded.move_tasks import EmbeddedMoveTaskStore
 from cqs.stores.embedded.queues import EmbeddedQueueStore
 from cqs.stores.receipt_key import DerivedReceiptKeyStore
@@ -94,10 +94,10 @@ class StoreHost:
             control=EmbeddedControl(self.database, engines.values(), clock, self._server),
         )
         for name, engine in engines.items():
-            self._server.answer(engine_calls.handlers(name, engine, clock))
+            self._server.answer(engine_host.handlers(name, engine, clock))
         for prefix, contract in CONTRACTS.items():
             self._server.answer(handlers_of(contract, prefix, getattr(self.backend, prefix)))
-        self._server.on_close.append(engine_calls.end_session)
+        self._server.on_close.append(engine_host.end_session)
         for prefix, store in self.backend.announced_stores().items():
             announce(prefix, store, self._server)
         self._path = settings.socket_path

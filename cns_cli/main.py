@@ -141,7 +141,7 @@ def main() -> None:
 
 
 def _check_words(words: list[str]) -> None:
-    """Python keeps bytes of arguments that are no text as halves of surrogate pairs."""
+    """Python keeps bytes of arguments that are no text as lone surrogates."""
     for n, word in enumerate(words, 1):
         if any("\ud800" <= character <= "\udfff" for character in word):
             print(f"cns: argument {n} is not text in UTF-8: {word}", file=sys.stderr)

@@ -25,7 +25,7 @@ def prepare_streams() -> None:
 
 @contextmanager
 def flushed_output() -> Iterator[None]:
-    """Write what is buffered at the end of the block. A reader that has gone, such as `head`, is no error of it."""
+    """Write what is buffered at the end of the block. A pipe that its reader closed, such as `head`, is no error."""
     try:
         yield
     finally:
@@ -36,7 +36,7 @@ def flushed_output() -> Iterator[None]:
 
 
 def discard_output() -> None:
-    """Drop what could not be written: the interpreter tries once more at its end."""
+    """Send stdout to /dev/null: the interpreter flushes once more at its end."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple
+
+ACCOUNT_ID = re.compile(r"[0-9]{12}")
 
 
 class Arn(NamedTuple):

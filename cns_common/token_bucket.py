@@ -1,4 +1,5 @@
-"""A token bucket: an average number of actions a second, of which a burst may go at once (sns.md §9)."""
+"""A token bucket: an average number of actions a second, of which a burst may go at once, as by SNS's
+maxReceivesPerSecond."""
 
 from __future__ import annotations
 

@@ -40,8 +40,8 @@ class Checkpoint:
         self._paths = paths
         self._log = paths.checkpoint / "sources" / "0"
 
-    def belong_to(self, events: Location) -> None:
-        """Drop a checkpoint of another directory of events: it has absolute paths, also of segments to read next."""
+    def reset_unless_of(self, events: Location) -> None:
+        """Delete the checkpoint if it is of another directory of events: Spark stores absolute paths in it."""
         if not self.is_of(events):
             self._storage.delete(self._paths.checkpoint)
             self._storage.write(self._paths.source, str(events).encode())

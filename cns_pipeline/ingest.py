@@ -87,7 +87,7 @@ class SegmentIngest:
 
     def prepared_query(self) -> DataStreamWriter:
         """A query over the segments that the checkpoint does not name; the caller says when it runs, and starts it."""
-        self._checkpoint.belong_to(self._events)
+        self._checkpoint.reset_unless_of(self._events)
         present = self._present()
         if present is not None:
             self._checkpoint.trim(present)

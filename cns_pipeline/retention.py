@@ -10,7 +10,7 @@ from cns_pipeline.tables.table import TableWriter
 def old_parts(manifest: Manifest[Contents], keep_days: int, now_ms: int) -> list[PlacedPart]:
     """The parts of dates more than `keep_days` before the newest; 0 keeps all. Rows without a date stay.
 
-    A date after today, UTC, is a clock's fault and not the newest.
+    A date after today, UTC, comes from a wrong clock and does not count as the newest.
     """
     dated = [(placed, day) for placed in manifest.parts() if (day := date_of(placed.part)) is not None]
     if keep_days == 0 or not dated:

@@ -9,7 +9,7 @@ from cns_common.configuration.checks import read_bind_address
 
 
 class AdminAddress:
-    """Requests are told apart by the port of the socket that they came by, not by what they say."""
+    """Identifies a request by the local port that accepted it, never by its Host header."""
 
     def __init__(self, bind: str) -> None:
         self._port = read_bind_address(bind)[1] if bind else 0
@@ -20,6 +20,6 @@ class AdminAddress:
         return bool(self._port)
 
     def admits(self, scope: Mapping[str, Any]) -> bool:
-        """Whether a request may administrate."""
+        """Whether a request came by this address, or there is none."""
         server = scope.get("server")
         return not self._port or (server is not None and server[1] == self._port)

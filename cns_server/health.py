@@ -14,6 +14,7 @@ from cns_backend.wrong_clock import clock_difference, why_idle
 from cns_common.metrics.catalogue import (
     AUDIT_REFUSED,
     CLOCK_OFFSET_SECONDS,
+    CLOCK_RECEIVES_REFUSED,
     EVENT_SEGMENTS_UNREAD_LEFT_SECONDS,
     EVENT_SEGMENTS_UNREAD_SHARE,
     QUARANTINE_JOBS,
@@ -26,7 +27,6 @@ from cns_common.worker_roles import ALL_ROLES, WorkerRole, lacking_roles
 UNREAD_SHARE_WARNED = 0.5
 """Health is yellow when unread event segments are this near to their removal."""
 CLOCK_OFFSET_WARNED_S = 0.25
-CLOCK_OFFSET_REFUSED_S = 5.0
 HOUR_S = 3600
 NOT_DONE = {
     WorkerRole.PRODUCER: "no worker with the role producer reports: publishes are not fanned out",
@@ -109,13 +109,14 @@ def _site_alone(site: SiteStatus | None) -> list[str]:
 
 
 def _clock_offset(own: Sequence[Sample]) -> list[str]:
-    """A reason if this machine's clock differs from Cassandra's."""
-    for sample in own:
-        if sample.name == CLOCK_OFFSET_SECONDS.name and abs(sample.value) >= CLOCK_OFFSET_WARNED_S:
-            reason = f"this machine's {clock_difference(sample.value)}"
-            refused = abs(sample.value) > CLOCK_OFFSET_REFUSED_S
-            return [f"{reason}: receives are refused" if refused else reason]
-    return []
+    """A reason if this machine's clock differs from Cassandra's, or did until it was set just now."""
+    values = {sample.name: sample.value for sample in own}
+    seconds = values.get(CLOCK_OFFSET_SECONDS.name, 0.0)
+    reason = f"this machine's {clock_difference(seconds)}"
+    if values.get(CLOCK_RECEIVES_REFUSED.name):
+        waits = "message time waits until this machine's clock, which was set back, has reached it"
+        return [f"{reason if abs(seconds) >= CLOCK_OFFSET_WARNED_S else waits}: receives are refused"]
+    return [reason] if abs(seconds) >= CLOCK_OFFSET_WARNED_S else []
 
 
 def _unread_events(samples: Sequence[Sample]) -> list[str]:

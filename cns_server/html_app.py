@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from pathlib import Path
 
 from fastapi import FastAPI, Request, Response
@@ -13,11 +13,11 @@ from starlette.staticfiles import StaticFiles
 from cns_common.errors import CnsError
 from cns_server.rest.problems import Problem, status_and_text
 
-STATIC = Path(__file__).parent / "static"
+STATIC = Path(__file__).parent / "pages" / "static"
 _INVALID = "The request is not one that these pages send."
 
 
-class HtmlApp(FastAPI):
+class HtmlApp(FastAPI, ABC):
     def __init__(self) -> None:
         super().__init__(openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)
         self.mount("/static", StaticFiles(directory=STATIC), name="static")

@@ -5,8 +5,16 @@ from __future__ import annotations
 QUEUE_NAME_CHARS_MAX = 80
 FIFO_SUFFIX = ".fifo"
 
+MESSAGE_BYTES_MIN = 1_024
+MESSAGE_BYTES_MAX = 1_048_576
+"""The bounds of a queue's MaximumMessageSize."""
+RETENTION_S_MIN = 60
+RETENTION_S_MAX = 1_209_600
+KMS_REUSE_S_MIN = 60
+KMS_REUSE_S_MAX = 86_400
+
 BATCH_ENTRIES_MAX = 10
-BATCH_BYTES_MAX = 1_048_576
+BATCH_BYTES_MAX = MESSAGE_BYTES_MAX
 """All bodies and attributes of a batch together, whatever the queue's MaximumMessageSize."""
 RECEIVE_MESSAGES_MAX = 10
 RECEIVE_WAIT_S_MAX = 20

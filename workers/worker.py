@@ -82,7 +82,7 @@ class Worker:
         self._loops.start("counts", self._report_counts)
         await until
         context.port.stop_waiting()
-        sleeping = tuple(name for role in self._roles for name in role.sleeping)
+        sleeping = tuple(name for role in self._roles for name in role.sleeping_loops)
         await self._loops.stop(cancel=(*SLEEPING_LOOPS, *sleeping), grace_s=STEP_GRACE_S)
         for role in self._roles:
             await role.leave()

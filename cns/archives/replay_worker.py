@@ -1,4 +1,4 @@
-"""Run a replay page by page: claim a page of the archive, read it, put its jobs where the fan-out puts, store progress.
+"""Run a replay page by page: claim a page of the archive, read it, enqueue its jobs like the fan-out, store progress.
 
 If the worker stops, another one continues from the stored progress and reads the last page again. On a FIFO topic the
 queue drops the repeated jobs within its deduplication interval of five minutes. `cns.archives.replay` says how the

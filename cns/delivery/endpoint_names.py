@@ -1,10 +1,11 @@
-"""The name of an endpoint in events and reports: the part that succeeds or fails together, without secrets and persons.
+"""The name of an endpoint in events and reports: the part that succeeds or fails together, without credentials and
+personal data.
 
 http, https, redis        the host, and the port where the URL has one that is not the scheme's
 sqs, lambda, firehose     the ARN
 application               the ARN of a mobile endpoint without the id of the device
 email, email-json         the domain
-sms                       '', as for what cannot be read
+sms                       '' (personal data), also for what cannot be parsed
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ class Gateway:
         self._base_url = base_url
 
     def request(self, item: OutboxItem) -> HttpRequest:
-        """The POST of an item, with the same bytes at each attempt. By the id a gateway recognises duplicates."""
+        """The POST of an item, with the same bytes at each attempt. `x-cns-delivery-id` tells a gateway duplicates."""
         body = _ENCODE(item)
         signature = self._signer.sign_message(body, SIGNATURE_VERSION, self._base_url)
         headers = {

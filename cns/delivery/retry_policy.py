@@ -170,7 +170,7 @@ QUEUE_POLICY = RetryPolicy(
     min_delay=2,
     max_delay=100_000,
     backoff=Backoff.EXPONENTIAL,
-    total_s=28 * 86_400,  # attempts that time out make it longer; a notification is kept for 30 days
+    total_s=28 * 86_400,  # 23 days of delays and the time of the attempts; a notification is kept for 30 days
 )
 MAIL_POLICY = RetryPolicy(
     min_delay_s=10,

@@ -55,5 +55,10 @@ class Failed(msgspec.Struct, frozen=True):
     code: str = ""
     size_bytes: int = 0  # as in Delivered, with a status that may count as delivered
 
+    @property
+    def is_client_error(self) -> bool:
+        """Whether it is a 3xx or 4xx answer that no retry follows; `permanent_4xx=aws` counts those as delivered."""
+        return self.permanent and self.cause is Cause.STATUS
+
 
 Outcome = Delivered | Failed

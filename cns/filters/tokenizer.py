@@ -85,7 +85,7 @@ def compact(text: str) -> str:
     try:
         return msgspec.json.encode(_JSON.decode(text)).decode()
     except UnicodeEncodeError:
-        why = json_fault(text) or "Half a surrogate pair is no text"
+        why = json_fault(text) or "A lone surrogate is not text"
     except ValueError:
         why = json_fault(text) or ""
     except RecursionError:

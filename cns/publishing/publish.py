@@ -30,14 +30,17 @@ class Publisher:
     async def publish(
         self, call: Call, topic_arn: str, request: PublishRequest, parameter: str = "TopicArn"
     ) -> PublishResult:
-        """Publish one message. `parameter` is the name of the parameter that held the topic's ARN, for errors."""
+        """Publish one message. `parameter` is the name of the parameter that held the topic's ARN, for errors.
+
+        Errors come in AWS's order: subject, an empty message to a topic that exists, attributes, size (of an absent
+        topic, too), group id, absent topic, permission.
+        """
         check_subject(request.subject)
         known = topic_arn.isascii() and 0 < len(topic_arn) <= TOPIC_ARN_CHARS_MAX
         view = await self._topics.find(topic_arn) if known else None
-        check_message(request.message, may_be_empty=view is None)  # AWS looks for the topic first
+        check_message(request.message, may_be_empty=view is None)
         attributes = parse_attributes(request.attributes) if request.attributes else NO_ATTRIBUTES
         size_bytes = publish_bytes(request.message, attributes)
-        # AWS checks the size first, even when the topic does not exist
         check_size(size_bytes, MESSAGE_BYTES_DEFAULT if view is None else view.message_bytes_max)
         if topic_arn.endswith(FIFO_SUFFIX):
             fifo_group_id(request)
@@ -52,7 +55,7 @@ class Publisher:
         return published
 
     async def find_topic(self, call: Call, topic_arn: str) -> TopicView:
-        """The topic of a batch, once its sender may publish to it."""
+        """The topic of a batch. Raises RequestError unless the caller may publish to it."""
         return await self._access.topic(call, topic_arn, "Publish")
 
     async def publish_all(

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from uuid import UUID
 
 from cns.arns import PARTS
 from cns.errors import invalid_parameter
 from cns.push.attributes import APPLICATION_NAME_CHARS_MAX
-from cns_common.arn import parse_arn
+from cns_common.arn import ACCOUNT_ID, parse_arn
 from cns_common.errors import RequestError
 
-_ACCOUNT = re.compile(r"[0-9]{12}")
 _UUID_CHARS = 36
 _APPLICATION = "PlatformApplicationArn"
 _ENDPOINT = "EndpointArn"
@@ -48,7 +46,7 @@ def _check(text: str, parameter: str, region: str, kind: str, slashes: int) -> N
     if arn.resource.count("/") != slashes:
         raise invalid_parameter(f"{parameter} Reason: Wrong number of slashes in relative portion of the ARN.")
     here = (arn.partition, arn.service, arn.region) == ("aws", "sns", region)
-    known = here and _ACCOUNT.fullmatch(arn.account) and arn.resource.startswith(f"{kind}/") and text.isascii()
+    known = here and ACCOUNT_ID.fullmatch(arn.account) and arn.resource.startswith(f"{kind}/") and text.isascii()
     if not known or max(map(len, arn.resource.split("/"))) > APPLICATION_NAME_CHARS_MAX:
         raise invalid_parameter(parameter)
 

@@ -28,7 +28,7 @@ _LOWER_CASE_TOKENS = ("APNS", "MACOS")
 """Prefixes of platforms whose tokens are hexadecimal: Apple's."""
 
 _NAME = re.compile(r"[A-Za-z0-9_.-]+")
-_NO_TEXT = re.compile("[\ud800-\udfff]")  # half a surrogate pair
+_NO_TEXT = re.compile("[\ud800-\udfff]")  # a lone surrogate
 
 _Check = Callable[[str], str | None]  # value → the error ('': no details), None if valid
 

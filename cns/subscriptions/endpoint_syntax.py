@@ -9,7 +9,7 @@ from urllib.parse import SplitResult, unquote, urlsplit
 from cns.arns import parse_queue_arn
 from cns.errors import invalid_parameter
 from cns.limits import ENDPOINT_CHARS_MAX, FIFO_SUFFIX
-from cns_common.arn import Arn, parse_arn
+from cns_common.arn import ACCOUNT_ID, Arn, parse_arn
 from cns_common.errors import RequestError
 
 ARN_PROTOCOLS = frozenset({"sqs", "lambda", "firehose", "application"})
@@ -24,7 +24,6 @@ _ADDRESS = re.compile(r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~.-]{1,64}@[A-Za-z0-9-]+(\.[A
 _ADDRESS_CHARS_MAX = 320
 _PHONE_NUMBER = re.compile(r"\+?[1-9][0-9]{1,14}")
 _BETWEEN_DIGITS = re.compile(r"(?<=[0-9])[./-](?=[0-9])")
-_ACCOUNT = re.compile(r"[0-9]{12}")
 _FUNCTION = re.compile(r"function:[A-Za-z0-9_-]{1,64}(:(\$LATEST|[A-Za-z0-9_-]{1,128}))?")
 _STREAM = re.compile(r"deliverystream/[A-Za-z0-9_.-]{1,64}")
 _MOBILE_ENDPOINT = re.compile(r"endpoint/[A-Za-z_]{1,32}/[A-Za-z0-9_.-]{1,256}/[0-9a-fA-F-]{36}")
@@ -151,7 +150,7 @@ def _is_resource(protocol: str, arn: Arn) -> bool:
     return (
         (arn.partition, arn.service) == ("aws", service)
         and arn.region != ""
-        and _ACCOUNT.fullmatch(arn.account) is not None
+        and ACCOUNT_ID.fullmatch(arn.account) is not None
         and form.fullmatch(arn.resource) is not None
     )
 

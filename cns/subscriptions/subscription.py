@@ -16,7 +16,7 @@ RAW_PROTOCOLS = HTTP_PROTOCOLS | {"sqs", "firehose", "redis"}
 """Protocols that support raw message delivery; Redis is an extension."""
 
 PAUSED = "DeliveryPaused"
-"""An attribute beyond SNS's: `true` holds the subscription's messages until it is `false` again (ADR 0033)."""
+"""An attribute beyond SNS's: `true` holds the subscription's messages until it is `false` again (ADR 0032)."""
 RESUMED_AT = "ResumedAt"
 """When the last pause ended, in milliseconds. It is stored among the attributes and not shown."""
 

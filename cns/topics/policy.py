@@ -5,7 +5,6 @@ A statement may name another topic, or one that does not exist: AWS accepts it, 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,6 +12,7 @@ import msgspec
 
 from cns.errors import invalid_parameter
 from cns.topics.topic import Topic
+from cns_common.arn import ACCOUNT_ID
 from cns_common.aws.policy.evaluation import Policy, PolicyError, read_policy
 
 POLICY_BYTES_MAX = 30_720
@@ -41,7 +41,6 @@ GRANTABLE = frozenset(
 
 _IN_SCOPE = frozenset(f"sns:{action.lower()}" for action in GRANTABLE)
 _OUT_OF_SCOPE = "Policy statement action out of service scope!"
-_ACCOUNT = re.compile(r"[0-9]{12}")
 _GRANTED_BY_DEFAULT = (
     "GetTopicAttributes",
     "SetTopicAttributes",
@@ -155,7 +154,7 @@ def _with_roots(principals: str | list[str]) -> str | list[str]:
 
 
 def _with_root(principal: str) -> str:
-    return _root(principal) if _ACCOUNT.fullmatch(principal) else principal
+    return _root(principal) if ACCOUNT_ID.fullmatch(principal) else principal
 
 
 def _root(account: str) -> str:

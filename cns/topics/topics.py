@@ -20,12 +20,12 @@ from cns.topics import large_messages
 from cns.topics.attributes import check_change, check_name, check_new, describe, differs, initial_attributes, merge
 from cns.topics.policy import default_policy_text, with_grant, without_grant
 from cns.topics.topic import Topic
+from cns_common.arn import ACCOUNT_ID
 from cns_common.aws.call import Call
 from cns_common.clock import Clock
 from cns_common.errors import RequestError
 from cns_common.ids import hex_id
 
-_ACCOUNT = re.compile(r"[0-9]{12}")
 _LABEL = re.compile(r"[ -~]{1,256}")
 
 
@@ -127,7 +127,7 @@ class Topics:
         view = await self._access.topic(call, arn, "AddPermission")
         if not _LABEL.fullmatch(label):
             raise invalid_parameter("Label")
-        if not all(_ACCOUNT.fullmatch(account) for account in accounts):
+        if not all(ACCOUNT_ID.fullmatch(account) for account in accounts):
             raise invalid_parameter("A provided account ID is not valid")
         call.changed = await self._update_policy(
             view.topic, lambda topic, text: with_grant(text, topic, label, accounts, actions)

@@ -86,9 +86,8 @@ async def _search_queue(
         page = await engine.peek(q, cursor, PAGE_JOBS, now_ms)
         searched += len(page.messages)
         messages = map(_unwrapped, page.messages) if name == jobs.QUARANTINE else page.messages
-        found |= {
-            one.id: one for one in messages if one.id.startswith(message_id)
-        }  # as the id of each of its jobs does
+        # the id of each job of a message begins with the message's
+        found |= {one.id: one for one in messages if one.id.startswith(message_id)}
         if q.fifo:
             for one in page.messages:
                 groups.setdefault(one.group, []).append(one.sequence)

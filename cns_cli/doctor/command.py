@@ -29,7 +29,7 @@ def doctor(
     data: Data = None,
     json: Json = False,
 ) -> None:
-    """Check what often goes wrong at first, and print the command that mends it: endpoint, keys, clock, policies,
+    """Check what often goes wrong at first, and print the command that fixes it: endpoint, keys, clock, policies,
     subscriptions, dead-letter queues, visibility, files, port, disk, data, backup, Java, Cassandra, Redis. Exit code 1
     if there is a problem.
 

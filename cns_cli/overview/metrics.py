@@ -20,7 +20,7 @@ _MEMBERS = {"status", "ready", "reasons", "processes", "workers"}
 _Labels = tuple[tuple[str, str], ...]
 
 
-class NotAnswering(Exception):
+class ServiceUnreachable(Exception):
     """The service gives no health or metrics; one line says why."""
 
 
@@ -61,7 +61,7 @@ class ServiceReader:
         except ValueError:
             report = None
         if not (isinstance(report, dict) and report.keys() >= _MEMBERS):
-            raise NotAnswering(f"{self.url} is no CNS")
+            raise ServiceUnreachable(f"{self.url} is no CNS")
         return report
 
     def page(self) -> Page:
@@ -71,7 +71,7 @@ class ServiceReader:
         try:
             return httpx.get(f"{self.url}{path}", timeout=TIMEOUT_S, verify=self._verify)
         except (httpx.HTTPError, httpx.InvalidURL, UnicodeError) as error:  # the last of a host that is no name
-            raise NotAnswering(f"{self.url} does not answer: {error}") from None
+            raise ServiceUnreachable(f"{self.url} does not answer: {error}") from None
 
 
 def read_page(text: str) -> Page:
@@ -81,5 +81,5 @@ def read_page(text: str) -> Page:
             for sample in family.samples:
                 samples.setdefault(sample.name, {})[tuple(sorted(sample.labels.items()))] = sample.value
     except ValueError:
-        raise NotAnswering("what answers is no CNS: its metrics cannot be read") from None
+        raise ServiceUnreachable("what answers is no CNS: its metrics cannot be read") from None
     return Page(samples)

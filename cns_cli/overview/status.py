@@ -17,7 +17,7 @@ from cns_backend.services import queue_service
 from cns_cli.doctor.inventory import places, queue_names, topic_arns
 from cns_cli.options import Data, Json
 from cns_cli.output import print_json, print_table
-from cns_cli.overview.metrics import NotAnswering, Page, ServiceReader
+from cns_cli.overview.metrics import Page, ServiceReader, ServiceUnreachable
 from cns_cli.progress import Steps, open_steps
 from cns_cli.remote.connection import EXIT_UNREACHABLE, Region, Url
 from cns_cli.store_access import open_service_backend
@@ -110,7 +110,7 @@ async def _collect(settings: Settings, reader: ServiceReader, region: str, shown
     try:
         health = await asyncio.to_thread(reader.health)
         page = await asyncio.to_thread(reader.page)
-    except NotAnswering as error:
+    except ServiceUnreachable as error:
         faults.append(str(error))
     contents = None
     if settings.store == "cassandra" or (settings.data / STORE_FILE).exists():

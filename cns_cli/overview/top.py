@@ -22,7 +22,7 @@ from rich.text import Text
 
 from cns_cli.options import Data, Json
 from cns_cli.output import print_json, print_table
-from cns_cli.overview.metrics import NotAnswering, ServiceReader
+from cns_cli.overview.metrics import ServiceReader, ServiceUnreachable
 from cns_cli.overview.rates import EndpointRate, EventTail, QueueRate, TopicRate, queue_rates
 from cns_cli.remote.connection import EXIT_UNREACHABLE, Url
 from cns_common.configuration.settings import Settings, load_settings
@@ -66,7 +66,7 @@ def top(
             _print_plain(settings, url, interval, rows, once=once, json=json)
         else:
             _show_live(settings, url, interval, rows)
-    except NotAnswering as error:
+    except ServiceUnreachable as error:
         print(f"cns: {error}", file=sys.stderr)
         sys.exit(EXIT_UNREACHABLE)
     except KeyboardInterrupt:

@@ -78,7 +78,7 @@ def delete(service: Service, arn: Arn, json: Json = False) -> None:
 @app.command("pause")
 @with_service
 def pause(service: Service, arn: Arn, json: Json = False) -> None:
-    """Hold the messages of a subscription, each for 14 days, until it is resumed.
+    """Hold the messages of a subscription, each for at most 14 days.
 
     Example: cns subscriptions pause arn:aws:sns:us-east-1:123456789012:news:2bcfbf39-05c3-41de-beaa-fcfcc21c8f55
     """

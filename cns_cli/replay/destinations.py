@@ -21,7 +21,7 @@ from cns_backend.services import audit_log, event_log, notification_service, que
 from cns_backend.urls import address_of
 from cns_cli.replay.display import warn
 from cns_cli.replay.endpoint_destination import EndpointContext, EndpointDestination
-from cns_cli.replay.job_destinations import JobContext, SubscribersDestination, SubscriptionDestination
+from cns_cli.replay.job_destinations import AllSubscriptionsDestination, JobContext, SubscriptionDestination
 from cns_cli.replay.model import PastArchive, ReplayDestination
 from cns_cli.replay.options import ReplayOptions
 from cns_cli.replay.progress import Progress
@@ -103,7 +103,7 @@ async def _topic(
         raise _absent(f"there is no topic {options.target.text}: create it first")
     if topic.arn == options.topic and _archives(topic, archive, progress):
         matcher = SubscriptionMatcher(backend.subscriptions, backend.clock, context.events)
-        return SubscribersDestination(context, matcher, topic.arn, progress.id)
+        return AllSubscriptionsDestination(context, matcher, topic.arn, progress.id)
     dispatcher = notification_service(settings, backend, context.port, context.events).dispatcher
     return TopicDestination(dispatcher, context.port, view_of(topic), progress.id, context.sleep)
 

@@ -54,7 +54,7 @@ class SubscriptionDestination:
         return len(wanted)
 
 
-class SubscribersDestination:
+class AllSubscriptionsDestination:
     """All subscriptions that a topic has now, by their filter policies. Nothing is published or archived anew."""
 
     def __init__(self, context: JobContext, matcher: SubscriptionMatcher, topic_arn: str, replay_id: str) -> None:

@@ -369,11 +369,11 @@ class FrontDoor:
 
 
 def _encoded(params: Params) -> bytes:
-    """Raises RequestError for half a surrogate pair, which JSON can name and nobody can encode."""
+    """Raises RequestError for a lone surrogate, which JSON can name and UTF-8 cannot encode."""
     try:
         return msgspec.json.encode(params)
     except UnicodeEncodeError:
-        raise RequestError("SerializationException", "Half a surrogate pair is no text.") from None
+        raise RequestError("SerializationException", "A lone surrogate is not text.") from None
 
 
 def _is_browser(request: HttpRequest) -> bool:

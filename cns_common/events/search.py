@@ -28,11 +28,11 @@ _FAILED = (b'"outcome":"failed"', b'"event":"delivery.dead_lettered"', b'"event"
 _NAME = re.compile(rf"((?P<process>.+)-(?P<boot>[^-]+)-(?P<first>\d+)){re.escape(SEALED)}(?:\.open)?")
 
 
-class _Timed(msgspec.Struct, frozen=True):
+class _EventTime(msgspec.Struct, frozen=True):
     at_ms: int
 
 
-_timed_decoder = msgspec.json.Decoder(_Timed)
+_timed_decoder = msgspec.json.Decoder(_EventTime)
 _event_decoder = msgspec.json.Decoder(Event)
 _origin_decoder = msgspec.json.Decoder(Origin)
 _sealed_decoder = msgspec.json.Decoder(SegmentSealed)

@@ -30,7 +30,7 @@ _PROCESS = ProcessCollector(registry=None)
 
 
 def process_samples(version: str) -> list[Sample]:
-    """This process's version, CPU time, memory and file descriptors; the latter on Linux only."""
+    """The version of this process and, on Linux only, its CPU time, memory and file descriptors."""
     measured = [Sample(sample.name, sample.value) for family in _PROCESS.collect() for sample in family.samples]
     return [BUILD_INFO.sample(1, version=version), *measured]
 

@@ -20,11 +20,11 @@ STORE_COMMITTED = "store.committed"  # durable; no caller has an answer
 STORE_CHECKPOINT = "store.checkpoint"  # the log is copied back but for its newest frames
 JOB_DELIVERED = "job.delivered"  # endpoints have answered; the job is not settled
 JOB_SETTLED = "job.settled"  # the job is settled; its notification still counts it
-JOB_REFERRED = "job.referred"  # the notification counts the redeliveries of a job, which are not stored yet
+JOB_REFERENCES_ADDED = "job.references_added"  # the notification counts a job's redeliveries, which are not stored yet
 JOB_CONTINUED = "job.continued"  # a job is settled in part: its remaining targets are written and in flight
-JOB_BURIED = "job.buried"  # a dead-letter queue has a message; the job still names its target
-JOB_ON_TRIAL = "job.on_trial"  # the last try of a job that was begun too often is recorded
-PUBLISH_TAKEN = "publish.taken"  # a producer has leased a publish job and written nothing
+JOB_DEAD_LETTERED = "job.dead_lettered"  # a dead-letter queue has a message; the job still names its target
+JOB_LAST_ATTEMPT = "job.last_attempt"  # the last try of a job that was begun too often is recorded
+PUBLISH_RECEIVED = "publish.received"  # a producer has leased a publish job and written nothing
 PUBLISH_FANNED_OUT = "publish.fanned_out"  # the notification counts its endpoint jobs, which are not stored yet
 LANE_DELIVERED = "lane.delivered"  # the endpoint has answered; the lane's jobs are not settled
 LANE_SETTLED = "lane.settled"  # the lane's jobs are settled; their notifications still count them
@@ -51,11 +51,11 @@ POINTS = (
     STORE_CHECKPOINT,
     JOB_DELIVERED,
     JOB_SETTLED,
-    JOB_REFERRED,
+    JOB_REFERENCES_ADDED,
     JOB_CONTINUED,
-    JOB_BURIED,
-    JOB_ON_TRIAL,
-    PUBLISH_TAKEN,
+    JOB_DEAD_LETTERED,
+    JOB_LAST_ATTEMPT,
+    PUBLISH_RECEIVED,
     PUBLISH_FANNED_OUT,
     PUBLISH_SETTLED,
     LANE_DELIVERED,

@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
 from cns_common.endpoint_health import UNHEALTHY_MAX, EndpointHealth, UnhealthyEndpoint
-from cns_pipeline.health.document import EndpointCourse, Health, HourOfDay, Incident
+from cns_pipeline.health.document import EndpointTimeline, Health, HourOfDay, Incident
 from cns_pipeline.period import DAY_MS, Period
 from cns_pipeline.transforms.health.baseline import baselines
 from cns_pipeline.transforms.health.incidents import incidents
@@ -57,7 +57,7 @@ def collect_health(events: DataFrame, history: History, period: Period, made_at_
         endpoints=per_endpoint.count(),
         incidents=tuple([Incident(**row.asDict()) for row in rows[:INCIDENTS_MAX]]),
         incidents_left_out=left_out,
-        courses=_courses(per_endpoint, period, slot_ms),
+        timelines=_timelines(per_endpoint, period, slot_ms),
         by_hour=tuple([HourOfDay(**row.asDict()) for row in all_by_hour(history.by_time_of_day).collect()]),
         by_hour_days=history.by_time_of_day_days,
     )
@@ -110,13 +110,13 @@ def _per_endpoint(slots: DataFrame) -> DataFrame:
     )
 
 
-def _courses(per_endpoint: DataFrame, period: Period, slot_ms: int) -> tuple[EndpointCourse, ...]:
+def _timelines(per_endpoint: DataFrame, period: Period, slot_ms: int) -> tuple[EndpointTimeline, ...]:
     """Return the share of failures in each slot, for the endpoints with the most failures."""
     rows = per_endpoint.where(F.col("failed") > 0).orderBy(F.desc("failed"), "endpoint").take(COURSES_MAX)
     starts_ms = range(period.since_ms - period.since_ms % slot_ms, period.until_ms, slot_ms)
     return tuple(
         [
-            EndpointCourse(
+            EndpointTimeline(
                 endpoint=row["endpoint"],
                 attempts=row["attempts"],
                 failed=row["failed"],

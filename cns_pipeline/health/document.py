@@ -8,7 +8,7 @@ import msgspec
 
 
 class Incident(msgspec.Struct, frozen=True, kw_only=True):
-    """A time in which an endpoint failed, or answered slowly, beyond what its own history lets expect."""
+    """A time in which an endpoint failed, or answered slowly: worse than its own history predicts."""
 
     endpoint: str
     state: Literal["failing", "slow"]
@@ -24,7 +24,7 @@ class Incident(msgspec.Struct, frozen=True, kw_only=True):
     reason: str | None  # one of the answers in words
 
 
-class EndpointCourse(msgspec.Struct, frozen=True, kw_only=True):
+class EndpointTimeline(msgspec.Struct, frozen=True, kw_only=True):
     """The share of failed attempts in each slot of the period; None in a slot without attempts."""
 
     endpoint: str
@@ -53,6 +53,6 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
     endpoints: int  # with attempts in the period
     incidents: tuple[Incident, ...]  # those with the most failures or attempts first
     incidents_left_out: int
-    courses: tuple[EndpointCourse, ...]  # of the endpoints with the most failures
+    timelines: tuple[EndpointTimeline, ...]  # of the endpoints with the most failures
     by_hour: tuple[HourOfDay, ...]
     by_hour_days: int  # the mean is over so many days

@@ -3,7 +3,7 @@
 out/health/hours/date=2026-11-21/….parquet      endpoints by hour
 out/health/traffic/date=2026-11-21/….parquet    topics, queues and endpoints by hour
 
-A date without a directory is made anew: `kill -9` may leave one out, and who doubts one may remove it.
+A date without a directory is computed again: `kill -9` may leave one out, and an operator may delete a suspect one.
 """
 
 from __future__ import annotations

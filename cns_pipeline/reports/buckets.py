@@ -16,7 +16,7 @@ NOTHING = Figures(accepted=0, accepted_bytes=0, matched=0, filtered=0, pending=0
 
 
 def bucket_period(period: Period, first_ms: int, last_ms: int, made_at_ms: int) -> Period:
-    """The period without the time before its first event or after now, where it has no such bounds itself."""
+    """The period from its start, or its first event, until its end or now, but no earlier than after its last event."""
     since_ms = period.since_ms or first_ms
     return Period(since_ms, max(min(period.until_ms, made_at_ms), last_ms + 1))
 

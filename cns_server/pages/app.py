@@ -9,12 +9,12 @@ from fastapi.responses import RedirectResponse
 
 from cns_common.aws.http_request import HttpRequest
 from cns_common.aws.protocol.errors import Answer
+from cns_server.html_app import HtmlApp
 from cns_server.pages.accounts import AccountPages
 from cns_server.pages.acts import ActPages
 from cns_server.pages.context import PageContext
 from cns_server.pages.dead_letters import DeadLetterPages
 from cns_server.pages.endpoints import EndpointPages
-from cns_server.pages.html_app import HtmlApp
 from cns_server.pages.messages import MessagePages
 from cns_server.pages.queues import QueuePages
 from cns_server.pages.rendering import Templates

@@ -9,6 +9,7 @@ from fastapi.responses import RedirectResponse
 
 from cns_common.acts.record import OK, Actor
 from cns_common.acts.recorder import actor_of
+from cns_common.arn import ACCOUNT_ID
 from cns_common.ids import uuid_text
 from cns_common.peer_address import peer_address
 from cns_server.pages.context import FIELDS_MAX, Form
@@ -21,7 +22,6 @@ from cns_server.rest.problems import Problem
 
 ACTION = "cns:SignIn"
 _KEY_ID = re.compile("[A-Z0-9]{16,128}")
-_ACCOUNT = re.compile("[0-9]{12}")
 
 
 class SignInPages:
@@ -61,7 +61,7 @@ class SignInPages:
             else:
                 principal = self._sign_in_key(request, response, form)
         except Problem as problem:
-            target = account if _ACCOUNT.fullmatch(account) else ""
+            target = account if ACCOUNT_ID.fullmatch(account) else ""
             actor = _stranger(request, form.text("key_id").strip())
             await self._calls.acts.record(actor, ACTION, problem.code, target)
             raise

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fastapi import Request, Response
 
-from cns_server.pages.html_app import HtmlApp
+from cns_server.html_app import HtmlApp
 from cns_server.pages.rendering import Templates
 from cns_server.portal.pages import PortalPages, PortalParts
 from cns_server.rest.problems import title_of

@@ -33,7 +33,7 @@ class PortalLink(Wire):
 
 
 class MadePortalLink(PortalLink):
-    url: str = Field(description="It is not shown again. Who has it may use the portal of this subscription.")
+    url: str = Field(description="It is not shown again. Anyone with it can use the portal of this subscription.")
 
 
 class PortalLinkList(Wire):
@@ -80,7 +80,7 @@ class PortalLinkRoutes:
     async def revoke_portal_link(
         self, rest: Begun, account: AccountId, topic: TopicName, subscription: SubscriptionId, link: LinkId
     ) -> None:
-        """End a link, and the visits that it began."""
+        """End a link, and the sessions that it started."""
         arn = _arn(rest, account, topic, subscription)
         async with self._calls.refusals(rest, "cns:RevokePortalLink", arn):
             self._check(rest, account)

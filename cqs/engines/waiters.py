@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections import OrderedDict
 
 from cns_common.aws.call import INTERNAL_ACCOUNT
@@ -14,7 +14,7 @@ from cns_common.metrics.model import Sample
 _INTERNAL_PREFIX = f"{INTERNAL_ACCOUNT}/"
 
 
-class FutureWaiter:
+class FutureWaiter(ABC):
     """A waiter that costs one future: thousands wait in a process, so none has a task, an event or an
     `asyncio.timeout`. See `cqs.engines.contract.Waiter`."""
 

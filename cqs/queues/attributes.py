@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Mapping
 import msgspec
 
 from cns_common.errors import RequestError
+from cqs import limits
 from cqs.engines.contract import Counts
 from cqs.engines.options import EngineOption
 from cqs.queues.model import Queue
@@ -24,12 +25,12 @@ AUDIT = "Audit"
 """An extension: whether what happens to the queue's messages is written as events, none of which is lost."""
 
 _NUMBERS: Mapping[str, tuple[int, int]] = {
-    "DelaySeconds": (0, 900),
-    "KmsDataKeyReusePeriodSeconds": (60, 86_400),
-    "MaximumMessageSize": (1_024, 1_048_576),
-    "MessageRetentionPeriod": (60, 1_209_600),
-    "ReceiveMessageWaitTimeSeconds": (0, 20),
-    "VisibilityTimeout": (0, 43_200),
+    "DelaySeconds": (0, limits.DELAY_S_MAX),
+    "KmsDataKeyReusePeriodSeconds": (limits.KMS_REUSE_S_MIN, limits.KMS_REUSE_S_MAX),
+    "MaximumMessageSize": (limits.MESSAGE_BYTES_MIN, limits.MESSAGE_BYTES_MAX),
+    "MessageRetentionPeriod": (limits.RETENTION_S_MIN, limits.RETENTION_S_MAX),
+    "ReceiveMessageWaitTimeSeconds": (0, limits.RECEIVE_WAIT_S_MAX),
+    "VisibilityTimeout": (0, limits.VISIBILITY_S_MAX),
 }
 _BOOLEANS = ("true", "false")
 _OFF = "off"
@@ -44,7 +45,7 @@ _CHOICES: Mapping[str, tuple[str, ...]] = {
 }
 _DEFAULTS: Mapping[str, str] = {
     "DelaySeconds": "0",
-    "MaximumMessageSize": "1048576",
+    "MaximumMessageSize": str(limits.MESSAGE_BYTES_MAX),
     "MessageRetentionPeriod": "345600",
     "ReceiveMessageWaitTimeSeconds": "0",
     "VisibilityTimeout": "30",
@@ -92,9 +93,7 @@ def _key_id(text: str) -> str:
 def _policy(text: str) -> str:
     read_policy(text)
     try:
-        msgspec.json.decode(
-            text
-        )  # as AddPermission reads it: it takes no half surrogate pair, and no number like 1e999
+        msgspec.json.decode(text)  # as AddPermission reads it: no lone surrogate, no number like 1e999
     except msgspec.DecodeError:
         raise invalid_value("Policy") from None
     return text

@@ -8,13 +8,13 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from cns_common.arn import ACCOUNT_ID
 from cns_common.errors import RequestError
 from cqs.limits import PERMISSION_ACTIONS_MAX, POLICY_STATEMENTS_MAX
 from cqs.messages.validation import invalid, missing
 from cqs.queues.policies import read_policy
 
 _LABEL = re.compile(r"[A-Za-z0-9_-]{1,80}\Z", re.ASCII)
-_ACCOUNT = re.compile(r"[0-9]{12}\Z", re.ASCII)
 GRANTABLE = frozenset(
     {
         "*",
@@ -83,7 +83,7 @@ def read_grant(members: Mapping[str, Any]) -> Grant:
     accounts: list[str] = members.get("AWSAccountIds") or []
     if not accounts:
         raise missing("PrincipalId")
-    if not all(_ACCOUNT.match(account) for account in accounts):
+    if not all(ACCOUNT_ID.fullmatch(account) for account in accounts):
         raise invalid("PrincipalId", f"[{', '.join(accounts)}]", "Unable to verify.")
     return Grant(label, accounts, actions)
 

@@ -12,7 +12,7 @@ import msgspec
 from cns_common.clock import Clock
 from cns_common.sqlite.database import Database
 from cqs.engines.contract import Change, Entry, Message, QueueRef, ReceiveResult, RejectedEntry, SentEntry, Settlement
-from cqs.engines.embedded import EmbeddedEngine
+from cqs.engines.embedded.engine import EmbeddedEngine
 from faults.power.journal import (
     DEAD_LETTERS,
     FIFO,

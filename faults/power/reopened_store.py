@@ -13,7 +13,7 @@ from cns_common.clock import Clock
 from cns_common.errors import CnsError, StartError
 from cns_common.sqlite.database import Database
 from cqs.engines.contract import Entry, Outcome, QueueRef, SentEntry
-from cqs.engines.embedded import EmbeddedEngine
+from cqs.engines.embedded.engine import EmbeddedEngine
 from faults.power.expectation import expect
 from faults.power.journal import DAY_MS, FIFO, QUEUES, RECORDS, SCAN, Journal, SentMessage
 from faults.power.snapshots import digest

@@ -16,7 +16,7 @@ import msgspec
 from cns_common.clock import Clock
 from cns_common.sqlite import checkpoints
 from cns_common.sqlite.database import Database
-from cqs.engines.embedded import EmbeddedEngine
+from cqs.engines.embedded.engine import EmbeddedEngine
 from faults.power.disk import Disk, restore
 from faults.power.load import SCHEMA, Load
 from faults.power.recording_vfs import Log, Record, RecordingVfs, Sync, Write

@@ -19,8 +19,10 @@ from cns_common.sqlite.database import Database
 from cqs.engines.cassandra import schema as shared_schema
 from cqs.engines.cassandra.clock_skew import open_clock_skew
 from cqs.engines.contract import Capabilities, Engine
-from cqs.engines.embedded import EmbeddedEngine
-from cqs.engines.remote import RemoteEngine, end_session, handlers, methods
+from cqs.engines.embedded.engine import EmbeddedEngine
+from cqs.engines.remote.engine import RemoteEngine
+from cqs.engines.remote.host import end_session, handlers
+from cqs.engines.remote.protocol import methods
 from tests.servers import cassandra_address, fresh_keyspace, redis_url
 
 CLUSTER: Mapping[str, ClusterEngineKind] = {name: kind() for name, kind in CLUSTER_ENGINES.items()}

@@ -17,7 +17,7 @@ from cns.delivery.jobs import TARGETS_MAX, group_of
 from cns.delivery.target import Target
 from cns.endpoints.outcome import Failed, Outcome
 from cns.queue_port.contract import NewJob
-from cns_common.process.kill_points import JOB_CONTINUED, JOB_DELIVERED, JOB_REFERRED, JOB_SETTLED
+from cns_common.process.kill_points import JOB_CONTINUED, JOB_DELIVERED, JOB_REFERENCES_ADDED, JOB_SETTLED
 from workers.consumers.delivery_context import DeliveryContext
 from workers.consumers.job_attempts import JobAttempts
 from workers.consumers.job_order import JobOrder, JobTurn
@@ -44,7 +44,7 @@ whatever its size."""
 JOBS_A_RECEIVE = 10
 JOBS_AT_ONCE_MAX = 200
 WAIT_S = 20.0
-KILL_POINTS = SettlementKillPoints(JOB_DELIVERED, JOB_REFERRED, JOB_SETTLED, JOB_CONTINUED)
+KILL_POINTS = SettlementKillPoints(JOB_DELIVERED, JOB_REFERENCES_ADDED, JOB_SETTLED, JOB_CONTINUED)
 
 
 class Consumer:

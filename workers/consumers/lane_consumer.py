@@ -1,6 +1,6 @@
 """The consumer of lanes: deliveries that were deferred because their endpoint had no room for them.
 
-A lane is a message group of one FIFO queue. Whoever holds its head holds all of it, so one worker alone tries an
+A lane is a message group of one FIFO queue. The worker that leases its head owns the lane, so one worker alone tries an
 endpoint whose circuit breaker is open, or keeps a subscription's rate. While there is no room, the head is hidden until
 there may be some; the jobs behind it cost nothing. An attempt that fails here becomes a redelivery of its own.
 """
@@ -114,12 +114,12 @@ class LaneConsumer:
         if block.paused:
             await self._held.note(block.paused, batch.head.handle, HELD_RECHECK_S)
         if block.key:
-            self._hide(block, batch.head)
+            self._note_hidden(block, batch.head)
             self._jobs_a_receive = max(self._jobs_a_receive // 2, 1)
         else:
             self._jobs_a_receive = min(self._jobs_a_receive * 2, JOBS_A_RECEIVE_MAX)
 
-    def _hide(self, block: LaneBlock, head: LeasedJob) -> None:
+    def _note_hidden(self, block: LaneBlock, head: LeasedJob) -> None:
         """Note a head that was hidden until its endpoint has room."""
         now_s = _now_s()
         self._hidden.add(block.key, head.group, head.handle, now_s)
@@ -230,7 +230,7 @@ class LaneBatch:
         """Keep the head in the lane of its paused subscription. From the lane of an endpoint it goes there, and after
         `HELD_MS_MAX` to the dead-letter queue: then the next job is the head, and None is returned."""
         if job.is_held_too_long(self._context.clock.now_ms()):
-            following = await self._followed(self._outcomes.give_up(job, target, HELD_TOO_LONG))
+            following = await self._with_renewals(self._outcomes.give_up(job, target, HELD_TOO_LONG))
             self._end(job, target, following)
             del self._left[0]
             await self._renew_if_due()
@@ -288,7 +288,7 @@ class LaneBatch:
             self._left.insert(0, job)
         else:
             handling = self._outcomes.handle(job, target, outcome)
-            self._end(job, target, await (self._followed(handling) if isinstance(outcome, Failed) else handling))
+            self._end(job, target, await (self._with_renewals(handling) if isinstance(outcome, Failed) else handling))
 
     def _redeliver_crashed(self, job: JobAttempts, error: BaseException) -> None:
         """A job that crashes would hold up its lane. As a redelivery it is quarantined if it keeps crashing."""
@@ -298,10 +298,10 @@ class LaneBatch:
 
     async def _give_up(self, job: JobAttempts, target: Target) -> None:
         cause = "deadline_while_open" if target.receives_per_second is None else "deadline_while_throttled"
-        self._end(job, target, await self._followed(self._outcomes.give_up(job, target, cause)))
+        self._end(job, target, await self._with_renewals(self._outcomes.give_up(job, target, cause)))
 
-    async def _followed(self, work: Awaitable[NextAttempt | None]) -> NextAttempt | None:
-        """Wait for what may be a dead letter."""
+    async def _with_renewals(self, work: Awaitable[NextAttempt | None]) -> NextAttempt | None:
+        """Wait for `work`, which may send a dead letter; renew the leases meanwhile."""
         return await with_renewals(work, self._renew, RENEW_S)
 
     def _end(self, job: JobAttempts, target: Target, following: NextAttempt | None) -> None:

@@ -8,7 +8,7 @@ import structlog
 
 from cns.delivery.target import Target
 from cns.endpoints.outcome import Delivered, Failed, Outcome
-from cns_common.process.kill_points import JOB_BURIED, kill_point
+from cns_common.process.kill_points import JOB_DEAD_LETTERED, kill_point
 from workers.consumers.delivery_context import DeliveryContext
 from workers.consumers.job_attempts import JobAttempts, NextAttempt
 from workers.consumers.retry_decision import End, judge
@@ -70,7 +70,7 @@ class OutcomeHandler:
         if target.dead_letter_arn and job.notification is not None:
             answer = await self._channels.queues.dead_letter(target.dead_letter_arn, target, job.notification)
             if not isinstance(answer, Failed):
-                kill_point(JOB_BURIED)
+                kill_point(JOB_DEAD_LETTERED)
                 job.events.report_dead_letter(target, cause)
                 return None
             if not answer.permanent:

@@ -24,12 +24,12 @@ from workers.jobs.receiver import ReceivedJob
 
 RECHECK_MS_MIN = 60_000
 RECHECK_MS_MAX = 300_000
-"""Bounds of the time until a group is looked at again. It is as long as the group's head has been held, or shorter by
-up to a half, so that groups that were held at once are not all looked at together."""
+"""Bounds of the time until a group is rechecked. It is as long as the group's head has been held, or shorter by up to a
+half, so that groups that were held at once are not all rechecked together."""
 SPREAD_BY_MS = 100
-"""Jobs stored within this time are neighbours in the store, and are looked at together: that writes few pages."""
+"""Jobs stored within this time are neighbours in the store, and are rechecked together: that writes few pages."""
 WAVE_MS = 5_000
-"""The distance between two waves of looks: ten looks in one commit cost hardly more than one."""
+"""Rechecks are rounded to multiples of this: ten of them in one commit cost hardly more than one."""
 GOLDEN_RATIO = 0.618034
 """The fractional parts of its multiples are spread evenly between 0 and 1."""
 
@@ -55,7 +55,7 @@ class PausedGroups:
         return target.paused and not received.ended and not is_held_too_long(received, self._context.clock.now_ms())
 
     def renewals(self, group: Sequence[ReceivedJob]) -> list[Renewal]:
-        """Hide the head until the group is looked at again, and give back the jobs behind it."""
+        """Hide the head until the group is rechecked, and give back the jobs behind it."""
         delays_ms = [self._recheck_ms(group[0]), *[0] * (len(group) - 1)]
         return [
             Renewal(self._queue, received.leased.handle, delay_ms)
@@ -63,14 +63,14 @@ class PausedGroups:
         ]
 
     async def note(self, subscription: str, head: LeasedJob, hidden_ms: int) -> None:
-        """Note a head that was hidden until its subscription is resumed, unless it was meanwhile."""
+        """Note a head that was hidden until its subscription is resumed, unless it was resumed meanwhile."""
         await self._heads.note(subscription, head.handle, hidden_ms / 1000)
 
     async def write_off_leases(
         self, group: Sequence[ReceivedJob], target: Target, lease_ms: int
     ) -> Sequence[ReceivedJob]:
-        """Write into the jobs that are held no longer that their leases until now ended as they should. Once after each
-        pause: from then on, leases that run out count for the quarantine again."""
+        """Record in jobs whose pause has ended that leases lost during the pause do not count for the quarantine. Once
+        after each pause: later ones count again."""
         written = {received.leased.handle: self._written_off(received, target) for received in group}
         changed = [received for received in group if written[received.leased.handle] is not received]
         if not changed:
@@ -89,7 +89,7 @@ class PausedGroups:
             return received
         if target.paused and not received.ended:
             return replace(received, returns=returns, ended=HELD_TOO_LONG)
-        if received.since_ms < target.resumed_ms:  # later than any other time: it is done once
+        if received.since_ms < target.resumed_ms:  # the new since_ms is not, so this is done once
             since_ms = max(now_ms, target.resumed_ms)
             return replace(received, returns=returns, first_attempt_ms=since_ms, since_ms=since_ms)
         return received

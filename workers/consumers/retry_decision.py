@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from cns.delivery.retry_policy import Retry, RetryPolicy, due_retry
-from cns.endpoints.outcome import Cause, Delivered, Outcome
+from cns.endpoints.outcome import Delivered, Outcome
 
 
 class End(StrEnum):
@@ -39,13 +39,13 @@ def judge(
 ) -> Verdict:
     """`failures` includes this attempt if it failed; `elapsed_s` is the time since the first attempt.
 
-    A 3xx or 4xx other than 429 is permanent. AWS was recorded to count these as delivered (sns.md §9); with
+    A 3xx or 4xx other than 429 is permanent. AWS was recorded to count these as delivered; with
     `client_errors_succeed` so does this service.
     """
     if isinstance(outcome, Delivered):
         return DELIVERED
     if outcome.permanent:
-        if client_errors_succeed and outcome.cause is Cause.STATUS:
+        if client_errors_succeed and outcome.is_client_error:
             return DELIVERED
         return Verdict(end=End.PERMANENT)
     retry = due_retry(policy, failures, elapsed_s=elapsed_s, retry_after_s=outcome.retry_after_s, jitter=jitter)

@@ -25,8 +25,8 @@ from workers.delivery.pool.pool import DeliveryPool
 from workers.delivery.sqs_channel import SqsChannel
 
 OUTBOX_PROTOCOLS = ("lambda", "firehose", "sms", "application", "email", "email-json")
-"""Protocols without a channel of their own, mails unless there is a relay: their deliveries are posted to the gateway,
-or stored in the outbox where there is none."""
+"""Protocols whose deliveries are posted to the gateway, or stored in the outbox where there is none. Mail does so only
+without a relay."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +72,8 @@ def build_channels(pool: DeliveryPool, context: ChannelContext) -> Channels:
     if context.mail_sender:
         mails = EmailChannel(pool, payloads, context.mail_sender, base_url, context.envelopes.mail_words.footer)
     by_protocol: dict[str, Channel] = {
-        **dict.fromkeys(OUTBOX_PROTOCOLS, outbox),
+        "lambda": outbox,
+        "firehose": outbox,
         "sms": RecipientCheckChannel(outbox, lambda target, _: context.recipients.phone(target)),
         "application": RecipientCheckChannel(outbox, lambda target, _: context.recipients.mobile_endpoint(target)),
         **dict.fromkeys(MAIL_PROTOCOLS, RecipientCheckChannel(mails, context.mail_rate.drop_cause)),

@@ -13,7 +13,7 @@ from workers.delivery.envelope_cache import EnvelopeCache
 CONFIRMATION_GROUP = "Subscription"
 """The message group of confirmations in FIFO queues."""
 RAW_ATTRIBUTES_MAX = 10
-"""SQS takes no more; a raw delivery with more fails as a client error (sns.md §8)."""
+"""SQS takes no more; a raw delivery with more fails as a client error."""
 
 
 def objection_to(target: Target, notification: Notification) -> Failed | None:

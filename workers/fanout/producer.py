@@ -16,7 +16,7 @@ from cns.delivery.jobs import EndpointJob, PublishJob
 from cns.notification import Notification
 from cns.publishing.matching import MatchPage
 from cns.queue_port.contract import LeasedJob, NewJob
-from cns_common.process.kill_points import PUBLISH_FANNED_OUT, PUBLISH_SETTLED, PUBLISH_TAKEN, kill_point
+from cns_common.process.kill_points import PUBLISH_FANNED_OUT, PUBLISH_RECEIVED, PUBLISH_SETTLED, kill_point
 from workers.fanout.context import FanoutContext
 from workers.jobs.receiver import JobReceiver
 from workers.jobs.settlement import JobOutcome, JobSettlement, SettlementKillPoints
@@ -56,7 +56,7 @@ class Producer:
             raise failures[0]
 
     async def _run(self, leased: LeasedJob, job: PublishJob) -> None:
-        kill_point(PUBLISH_TAKEN)
+        kill_point(PUBLISH_RECEIVED)
         if not await self._context.quarantine.intercept(QUEUE, leased, job.topic, expected=job.waits):
             await self._fan_out(leased, job)
 

@@ -20,7 +20,7 @@ from cns_backend.stores.contract import LeaseStore
 from cns_common.clock import Clock
 from cns_common.errors import CnsError
 from cns_common.ids import hex_id
-from cns_common.process.kill_points import JOB_ON_TRIAL, kill_point
+from cns_common.process.kill_points import JOB_LAST_ATTEMPT, kill_point
 from workers.stats import Stats
 
 LEASES_MAX = 5
@@ -69,7 +69,7 @@ class Quarantine:
         run = asyncio.current_task()
         assert run is not None, "a job is run in a task"
         run.add_done_callback(lambda ended: self._end_trial(ended, part, holder))
-        kill_point(JOB_ON_TRIAL)
+        kill_point(JOB_LAST_ATTEMPT)
         return True
 
     def _end_trial(self, run: asyncio.Task[object], part: str, holder: str) -> None:

@@ -30,7 +30,7 @@ LOG_CLOSE_S = 5.0
 class ConsumerRole:
     """See `workers.roles.contract.Role`."""
 
-    sleeping = ("pools", "hints")
+    sleeping_loops = ("pools", "hints")
 
     def __init__(self, context: WorkerContext, envelopes: EnvelopeContext) -> None:
         settings, backend = context.settings, context.backend

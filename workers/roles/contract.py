@@ -48,7 +48,7 @@ class Role(Protocol):
     """One role of a running worker."""
 
     @property
-    def sleeping(self) -> tuple[str, ...]:
+    def sleeping_loops(self) -> tuple[str, ...]:
         """The loops that sleep between their steps, so that a stop cancels them."""
         ...
 

@@ -18,7 +18,7 @@ from workers.roles.contract import DrainResult, WorkerContext
 class MaintenanceRole:
     """See `workers.roles.contract.Role`."""
 
-    sleeping = ("maintenance", "moves", "replays")
+    sleeping_loops = ("maintenance", "moves", "replays")
 
     def __init__(self, context: WorkerContext) -> None:
         backend = context.backend
@@ -46,10 +46,10 @@ class MaintenanceRole:
         )
         self.maintenance = Maintenance(engines, swept, backend.leases, backend.clock)
         self.confirmations = Maintenance((), (backend.subscriptions,), backend.leases, backend.clock)
-        """Removes only subscriptions that were not confirmed in time; under the same lease."""
+        """Removes only subscriptions that were not confirmed in time. Takes the same lease as `maintenance`."""
 
     def ask_first(self, trigger: Trigger) -> None:
-        """Run a recorded task only if no run that was asked for begins it in time."""
+        """Ask another worker by `trigger` first; run a recorded task here only if none begins it in time."""
         self.moves.trigger = self.replays.trigger = trigger
 
     def steps(self) -> dict[str, Step]:

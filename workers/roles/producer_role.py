@@ -16,7 +16,7 @@ from workers.roles.contract import DrainResult, WorkerContext
 class ProducerRole:
     """See `workers.roles.contract.Role`."""
 
-    sleeping: tuple[str, ...] = ()
+    sleeping_loops: tuple[str, ...] = ()
 
     def __init__(self, context: WorkerContext) -> None:
         backend = context.backend

@@ -45,7 +45,7 @@ class LogSlice:
 
     position: str
     changes: list[FilterChange]
-    anew: bool
+    reload_all: bool
 
 
 class FilterLog:
@@ -111,10 +111,10 @@ class FilterLog:
         for topic_id, number, entries in await self._cassandra.run(schema.FILTER_LOG, topic_arn):
             last = number or 0  # the topic was created again
             known_id, _, known = since.partition(":")
-            anew = known_id != topic_id or last - int(known) > RING_ENTRIES
-            numbers = range(max(1, last - RING_ENTRIES + 1) if anew else int(known) + 1, last + 1)
+            reload_all = known_id != topic_id or last - int(known) > RING_ENTRIES
+            numbers = range(max(1, last - RING_ENTRIES + 1) if reload_all else int(known) + 1, last + 1)
             changes = [change for each in numbers for change in _decode(entries[each % RING_ENTRIES])]
-            return LogSlice(position=log_position(topic_id, last), changes=changes, anew=anew)
+            return LogSlice(position=log_position(topic_id, last), changes=changes, reload_all=reload_all)
         return None
 
 

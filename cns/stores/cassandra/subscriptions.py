@@ -229,7 +229,7 @@ class CassandraSubscriptionStore(ChangeNotifier[str]):
                 return Audience(ids, since)
             unread = await self._log.read(topic_arn, since)
             if unread is not None:
-                return Audience(ids, unread.position, unread.changes, unread.anew)
+                return Audience(ids, unread.position, unread.changes, unread.reload_all)
         return Audience([])
 
     async def page_of_filtered(self, topic_arn: str, after: str, n: int) -> list[Subscription]:

@@ -9,6 +9,7 @@ from functools import lru_cache
 from hashlib import blake2b
 from typing import NamedTuple
 
+from cns_common.arn import ACCOUNT_ID
 from cns_common.aws.auth.accounts import KeyRing
 from cns_common.aws.auth.signature import parse, unknown_key
 from cns_common.aws.auth.users import USER_ID_LENGTH
@@ -25,7 +26,6 @@ _SCOPE = re.compile(
     rb"([!-$'-+.0-~-]{1,128})(?:/|%2[Ff])[0-9]{0,8}(?:/|%2[Ff])([a-z0-9-]{1,64})(?:/|%2[Ff])([a-z]{1,32})"
 )
 """Key id, day, region, service. Their lengths are bounded, so that no caller chooses how long a match takes."""
-_ACCOUNT = re.compile(r"[0-9]{12}\Z")
 USER_WITHOUT_NAME = "test"
 """The user under `--auth=off` when the access key id is not a valid name."""
 UNVERIFIED_CALLERS_CACHED_MAX = 1_024
@@ -114,7 +114,7 @@ class Authenticator:
         known = self.ring.find(scoped.key_id)
         if known is not None and known[1].account == INTERNAL_ACCOUNT:
             return Identity(known[1], scoped.region)
-        account = scoped.key_id if _ACCOUNT.match(scoped.key_id) else self._account_id
+        account = scoped.key_id if ACCOUNT_ID.fullmatch(scoped.key_id) else self._account_id
         return Identity(_unverified_caller(account, scoped.key_id), scoped.region)
 
 

@@ -6,10 +6,10 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
+from cns_common.arn import ACCOUNT_ID
 from cns_common.aws.call import Caller
 from cns_common.aws.policy.parser import SHARED_MAX, PolicyError, string_list
 
-_ACCOUNT = re.compile(r"[0-9]{12}")
 _IDENTITY = re.compile(r"arn:aws[a-z-]*:(?:iam|sts)::([0-9]{12}):([^*?]+)")
 _KINDS = frozenset({"AWS", "Service", "Federated", "CanonicalUser"})
 
@@ -75,7 +75,7 @@ def _principals(identities: tuple[str, ...], services: tuple[str, ...], count: i
 
 def _account(text: str) -> str:
     """The account that a principal names as a whole; empty when it names a single identity."""
-    if _ACCOUNT.fullmatch(text):
+    if ACCOUNT_ID.fullmatch(text):
         return text
     match = _IDENTITY.fullmatch(text)
     if match is None:

@@ -79,7 +79,7 @@ def _incident(one: Incident) -> tuple[Cell, ...]:
 
 
 def _endpoints(report: Report, health: Health | None) -> Element:
-    courses = {one.endpoint: one for one in health.courses} if health else {}
+    timelines = {one.endpoint: one for one in health.timelines} if health else {}
     columns = (
         *text_columns("endpoint", "protocol"),
         *number_columns("attempts", "failed", "a week before"),
@@ -88,8 +88,8 @@ def _endpoints(report: Report, health: Health | None) -> Element:
     )
     rows = []
     for row in report.endpoints.rows:
-        course = courses.get(row.name)
-        drawn = None if course is None else sparkline(f"{share(_failed(row))} failed", course.shares)
+        timeline = timelines.get(row.name)
+        drawn = None if timeline is None else sparkline(f"{share(_failed(row))} failed", timeline.shares)
         one = row.figures
         rows.append(
             (

@@ -20,7 +20,7 @@ ENDED = "message.ended"
 def messages(events: DataFrame) -> DataFrame:
     """Return the messages, also those with receives alone, whose sends are missing: there `sent_ms` is null.
 
-    The aggregates hold texts, for which Spark sorts its input. Partitioned by hand, it sorts it once.
+    Spark sorts the input of aggregates of strings. The repartition makes it sort once, not twice.
     """
     return (
         events.where(F.col(EVENT).isin(SENT, RECEIVED, DELETED) | (_is(ENDED) & (F.col("message_id") != "")))

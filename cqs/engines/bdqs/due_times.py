@@ -19,7 +19,7 @@ class DueTimes:
         self._due: dict[str, int] = {}
 
     def expect(self, queue_id: str, due_ms: int, now_ms: int) -> None:
-        """A message becomes visible then. Others may do so earlier."""
+        """Wake a waiter at `due_ms`, or earlier if another message is due."""
         if queue_id not in self._waiters:
             self._due.pop(queue_id, None)
             return

@@ -107,14 +107,14 @@ class Stamps:
         self._last_us = 0
 
     def next(self, above: str = FIRST_STAMP) -> str:
-        """The wall clock: a test clock that was advanced must not date writes."""
+        """The next stamp, above `above`, by the wall clock: a test clock that was advanced must not date writes."""
         now_us = self._clock.wall_ms() * 1_000 + self._microsecond()
         self._last_us = max(now_us, self._last_us + 1, stamp_us(above) + 1)
         return f"{self._last_us:0{STAMP_TIME_DIGITS}x}{self._node}"
 
 
 def stamp_us(stamp: str) -> int:
-    """The date of what is written under the stamp."""
+    """The write timestamp, in µs, of what is written under the stamp."""
     return int(stamp[:STAMP_TIME_DIGITS], 16) if stamp else 0
 
 

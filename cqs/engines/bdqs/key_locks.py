@@ -8,11 +8,11 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, Generic, Protocol, TypeVar
 
 
-class _Ordered(Protocol):
+class _Comparable(Protocol):
     def __lt__(self, other: Any, /) -> bool: ...
 
 
-Key = TypeVar("Key", bound=_Ordered)
+Key = TypeVar("Key", bound=_Comparable)
 
 
 class KeyLocks(Generic[Key]):

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from cqs.engines.contract import QueueRef
-from cqs.engines.options import EngineOption
+from cqs.engines.options import EngineOption, number, one_of
 
 BUCKET_SIZE = "BucketSize"
 ID_RANGE = "IdRange"
@@ -13,28 +13,13 @@ STRICT_FIFO = "StrictFifo"
 REPAIR_WAIT = "RepairWait"
 
 
-def _number(least: int, most: int) -> Callable[[str], str]:
-    def check(text: str) -> str:
-        if not text.isascii() or not text.isdigit() or not least <= int(text) <= most:
-            raise ValueError(f"must be a number from {least} to {most}")
-        return str(int(text))
-
-    return check
-
-
-def _flag(text: str) -> str:
-    if text.lower() not in ("true", "false"):
-        raise ValueError("must be true or false")
-    return text.lower()
-
-
 OPTIONS: Mapping[str, EngineOption] = {
     option.name: option
     for option in (
-        EngineOption(BUCKET_SIZE, "20", _number(1, 1_000), live=False),
-        EngineOption(ID_RANGE, "1000", _number(1, 1_000), live=True),
-        EngineOption(STRICT_FIFO, "true", _flag, live=True),
-        EngineOption(REPAIR_WAIT, "30", _number(1, 300), live=True),
+        EngineOption(BUCKET_SIZE, "20", number(1, 1_000), live=False),
+        EngineOption(ID_RANGE, "1000", number(1, 1_000), live=True),
+        EngineOption(STRICT_FIFO, "true", one_of("true", "false"), live=True),
+        EngineOption(REPAIR_WAIT, "30", number(1, 300), live=True),
     )
 }
 

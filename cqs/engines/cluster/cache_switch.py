@@ -14,7 +14,7 @@ from cns_common.errors import CnsError
 from cns_common.task_cancellation import cancel_and_wait
 from cqs.engines.cluster.cache_contract import CacheUnavailable
 from cqs.engines.cluster.cache_failover import CacheFailover
-from cqs.engines.cluster.cache_trust import Belief, CacheTrust
+from cqs.engines.cluster.cache_trust import CacheTrust, TrustState
 from cqs.engines.cluster.no_redis.cache import FallbackCache
 from cqs.engines.cluster.redis.cache import RedisCache
 
@@ -106,21 +106,21 @@ class CacheSwitch:
         """Take the next step of the change. Returns whether there may be more to do."""
         self._failover.lost.clear()
         reached = await self._reach()
-        belief = self._trust.belief
-        if not belief.server and not self._return_pause.is_over(self._clock.monotonic_ms()):
+        state = self._trust.state
+        if not state.server and not self._return_pause.is_over(self._clock.monotonic_ms()):
             reached = ""
         if not self._failover.is_open or reached != self._trust.reached:
             self._trust.reached = reached
-            belief = await self._trust.renew()
-        if belief.epoch != self._trust.epoch:
-            await self._enter(belief)
+            state = await self._trust.renew()
+        if state.epoch != self._trust.epoch:
+            await self._enter(state)
             return True
-        wanted = self._wanted(belief, reached)
+        wanted = self._wanted(state, reached)
         if wanted is not None:
             await self._propose(wanted)
-            return (await self._trust.renew()).epoch != belief.epoch
-        if not self._failover.is_open and belief.epoch and belief.seen_by_all:
-            await self._open(belief)
+            return (await self._trust.renew()).epoch != state.epoch
+        if not self._failover.is_open and state.epoch and state.seen_by_all:
+            await self._open(state)
         elif self._failover.is_open and self._failover.on_fallback:
             await self._fallback.step()
         return False
@@ -137,7 +137,7 @@ class CacheSwitch:
             self._failover.mark_lost(str(error))
             return ""
 
-    async def _enter(self, belief: Belief) -> None:
+    async def _enter(self, state: TrustState) -> None:
         """End the epoch by which this process acted."""
         in_time = self._trust.certain
         until_ms = self._clock.monotonic_ms() + SAVE_MS_MAX
@@ -150,27 +150,27 @@ class CacheSwitch:
                 break
             await asyncio.sleep(SWITCH_INTERVAL_S)
         self._unregistered_ms = 0
-        self._trust.act_by(belief.epoch)
+        self._trust.act_by(state.epoch)
         await self._trust.renew()
 
-    def _wanted(self, belief: Belief, reached: str) -> str | None:
+    def _wanted(self, state: TrustState, reached: str) -> str | None:
         """The server to trust in a new epoch, '' for none; None to keep the present one."""
         if not reached and not self._failover.losses and self._clock.monotonic_ms() - self._began_ms < JOIN_MS:
             return None
-        if not belief.epoch:
+        if not state.epoch:
             return reached
-        if reached and belief.reached == {reached}:
-            stays = reached == belief.server and self._redis.lost_epoch != belief.epoch
+        if reached and state.reached == {reached}:
+            stays = reached == state.server and self._redis.lost_epoch != state.epoch
             return None if stays else reached
-        if not belief.server:
+        if not state.server:
             return None
-        if reached == belief.server:
-            return reached if self._redis.lost_epoch == belief.epoch else None
+        if reached == state.server:
+            return reached if self._redis.lost_epoch == state.epoch else None
         # Another server has taken over, unless this process never reached the one that the others trust.
-        return reached if self._redis.epoch == belief.epoch else ""
+        return reached if self._redis.epoch == state.epoch else ""
 
     async def _propose(self, server: str) -> None:
-        before = self._trust.belief.epoch
+        before = self._trust.state.epoch
         epoch = await self._trust.propose(server, self._redis.newest_epoch)
         if epoch:
             log.info("cache_trust.epoch_started", name=self._trust.name, epoch=epoch, server=server)
@@ -179,19 +179,19 @@ class CacheSwitch:
         elif epoch:
             await self._redis.register(epoch, before)
 
-    async def _open(self, belief: Belief) -> None:
-        if not belief.server:
-            self._fallback.trust(belief.epoch)
+    async def _open(self, state: TrustState) -> None:
+        if not state.server:
+            self._fallback.trust(state.epoch)
             await self._fallback.step()
             self._failover.open(redis=False)
-        elif await self._redis.has_content(belief.epoch):
-            self._redis.trust(belief.epoch, belief.server)
+        elif await self._redis.has_content(state.epoch):
+            self._redis.trust(state.epoch, state.server)
             self._failover.open(redis=True)
             with suppress(CacheUnavailable):  # the reconciler finds messages that are not reported
                 await self._failover.replay_changes(self._redis)
         else:
             self._unregistered_ms = self._unregistered_ms or self._clock.monotonic_ms()
             if self._clock.monotonic_ms() - self._unregistered_ms > REGISTER_MS_MAX:
-                self._redis.lost_epoch = belief.epoch
+                self._redis.lost_epoch = state.epoch
             return
         self._wake_all_queues()

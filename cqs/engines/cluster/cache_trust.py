@@ -2,8 +2,8 @@
 
 The row has an *epoch* and the run id of the server that is trusted in it; '' if none is, and processes hide messages by
 claims on buckets. A change begins an epoch. Beside the row each process keeps one of its own, which expires: the epoch
-by which it acts, and the server that it reaches. Messages are leased in an epoch once all living processes act by it;
-before, each saves what it hides by the one before.
+by which it acts, and the server that it reaches. Messages are leased in an epoch once all living processes act by it.
+Until then each process writes what it hides into the rows under the previous epoch.
 
 A process is *certain* of its epoch for `CERTAIN_MS` after it began to renew its row. Others wait for it until the row
 expires, which is later, so no two processes lease by different epochs.
@@ -32,7 +32,7 @@ EPOCH_START_MAX = 2**31
 log = structlog.get_logger(__name__)
 
 
-class Belief(NamedTuple):
+class TrustState(NamedTuple):
     epoch: int = 0
     """0 before any process decided."""
     server: str = ""
@@ -47,19 +47,19 @@ class Belief(NamedTuple):
 class CacheTrust:
     def __init__(self, cassandra: Cassandra, clock: Clock, node: str, cache: str = FIRST_SERVER) -> None:
         """`cache` is the name of the server, which is the key of its row. Each activation of a site has rows of its
-        own, so that no belief of the site before is taken over."""
+        own, so that no state of the site before is taken over."""
         self._cassandra = cassandra
         self._clock = clock
         self.node = node
         self.name = f"{cache}@{cassandra.activation}" if cassandra.activation else cache
         self._lock = asyncio.Lock()
-        self._confirming: asyncio.Task[Belief] | None = None
+        self._confirming: asyncio.Task[TrustState] | None = None
         self._certain_from: tuple[int, int] | None = None
         self.epoch = 0
         """The epoch by which this process acts."""
         self.reached = ""
         """The server that this process reaches."""
-        self.belief = Belief()
+        self.state = TrustState()
         self.changed = asyncio.Event()
         """Set when the row is seen to be of another epoch than this process acts by."""
 
@@ -80,7 +80,7 @@ class CacheTrust:
         self._certain_from = None
         self.changed.clear()
 
-    async def renew(self) -> Belief:
+    async def renew(self) -> TrustState:
         """Show the state of this process and read the others'."""
         async with self._lock:
             try:
@@ -88,7 +88,7 @@ class CacheTrust:
                     await self._renew()
             except TimeoutError:
                 raise StoreUnavailable("Cassandra does not confirm in time that Redis is trusted") from None
-        return self.belief
+        return self.state
 
     async def ensure_certain(self) -> None:
         """Renew, once for all concurrent callers."""
@@ -100,8 +100,8 @@ class CacheTrust:
         begun, epoch = self._times(), self.epoch
         certain = self.certain
         await self._cassandra.run(schema.RENEW_TRUST, self.name, self.node, epoch, self.reached, TTL_S)
-        self.belief = await self._read()
-        if self.belief.epoch != epoch:
+        self.state = await self._read()
+        if self.state.epoch != epoch:
             self.changed.set()
         elif epoch and (certain or await self._confirm(epoch)) and epoch == self.epoch:
             self._certain_from = begun
@@ -110,16 +110,16 @@ class CacheTrust:
         """The row of this process may have expired: a later epoch may be decided that the read did not show yet."""
         return await self._cassandra.run_conditional(schema.CONFIRM_TRUST, epoch, self.name, epoch)
 
-    async def look(self) -> Belief:
+    async def read_state(self) -> TrustState:
         """Read the state, without showing one of this process."""
-        self.belief = await self._read()
-        return self.belief
+        self.state = await self._read()
+        return self.state
 
-    async def _read(self) -> Belief:
+    async def _read(self) -> TrustState:
         rows = await self._cassandra.run(schema.READ_TRUST, self.name)
         epoch, server = rows[0][:2] if rows else (None, None)
         living = [(seen or 0, reached or "") for _, _, node, seen, reached in rows if node is not None]
-        return Belief(
+        return TrustState(
             epoch or 0,
             server or "",
             all(seen == epoch for seen, _ in living),
@@ -130,7 +130,7 @@ class CacheTrust:
     async def propose(self, server: str, above: int = 0) -> int:
         """Try to begin an epoch, with a number above `above`, in which `server` is trusted. Returns its number, 0 if
         another process was quicker or the outcome is unknown."""
-        before = self.belief.epoch
+        before = self.state.epoch
         epoch = max(before, above) + 1
         if before:
             begun = await self._cassandra.run_conditional(schema.NEXT_TRUST, epoch, server, self.name, before)

@@ -5,24 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from cqs.engines.contract import QueueRef
-from cqs.engines.options import EngineOption
+from cqs.engines.options import EngineOption, number
 
 NUMBER_OF_SHARDS = "NumberOfShards"
 NUMBER_OF_PARTITIONS = "NumberOfPartitions"
 NUMBER_MAX = 100
 
 
-def _number(text: str) -> str:
-    if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= NUMBER_MAX:
-        raise ValueError(f"must be a number from 1 to {NUMBER_MAX}")
-    return str(int(text))
-
-
 OPTIONS: Mapping[str, EngineOption] = {
     option.name: option
     for option in (
-        EngineOption(NUMBER_OF_SHARDS, "1", _number, live=True),
-        EngineOption(NUMBER_OF_PARTITIONS, "1", _number, live=True),
+        EngineOption(NUMBER_OF_SHARDS, "1", number(1, NUMBER_MAX), live=True),
+        EngineOption(NUMBER_OF_PARTITIONS, "1", number(1, NUMBER_MAX), live=True),
     )
 }
 

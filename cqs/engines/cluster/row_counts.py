@@ -19,16 +19,16 @@ SCANS_AT_ONCE = 4
 class RowCounts:
     def __init__(self, counts: FallbackCounts) -> None:
         self._counts = counts
-        self._places = asyncio.Semaphore(SCANS_AT_ONCE)
+        self._scan_slots = asyncio.Semaphore(SCANS_AT_ONCE)
         self._running: dict[QueueShard, asyncio.Task[CacheCounts]] = {}
 
     async def counts(self, shard: QueueShard, now_ms: int) -> CacheCounts:
         """Begin a scan of the shard, or share the one that runs. It continues when its callers have left: the next
         call finds what it read. Raises StoreUnavailable."""
         if shard not in self._running:
-            await self._places.acquire()
+            await self._scan_slots.acquire()
             if shard in self._running:
-                self._places.release()
+                self._scan_slots.release()
             else:
                 self._begin(shard, now_ms)
         return await asyncio.shield(self._running[shard])
@@ -36,7 +36,7 @@ class RowCounts:
     def _begin(self, shard: QueueShard, now_ms: int) -> None:
         def end(task: asyncio.Task[CacheCounts]) -> None:
             del self._running[shard]
-            self._places.release()
+            self._scan_slots.release()
             if not task.cancelled():
                 task.exception()  # retrieved: its callers may have left
 

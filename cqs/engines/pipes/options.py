@@ -2,39 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from cqs.engines.contract import QueueRef
-from cqs.engines.options import EngineOption
+from cqs.engines.options import EngineOption, number, one_of
 
 OWNED, TURNS = "owned", "turns"
 OFF, SINGLE, LOCKED = "off", "single", "locked"
-
-
-def _number(least: int, most: int) -> Callable[[str], str]:
-    def check(text: str) -> str:
-        if not text.isascii() or not text.isdigit() or not least <= int(text) <= most:
-            raise ValueError(f"must be a whole number from {least} to {most}")
-        return str(int(text))
-
-    return check
-
-
-def _one_of(*values: str) -> Callable[[str], str]:
-    def check(text: str) -> str:
-        if text.lower() not in values:
-            raise ValueError(f"must be one of {', '.join(values)}")
-        return text.lower()
-
-    return check
+ALL_PIPES = 1_000_000
+"""A width that no queue reaches: it never has so many pipes with visible messages."""
 
 
 _ALL = (
-    EngineOption("PipeSize", "1000", _number(1, 50_000), live=True),
-    EngineOption("MaxPopWidth", "8", _number(1, 1_000), live=True),
-    EngineOption("PopMode", OWNED, _one_of(OWNED, TURNS), live=False),
-    EngineOption("StrictFifo", OFF, _one_of(OFF, SINGLE, LOCKED), live=False),
+    EngineOption("PipeSize", "1000", number(1, 50_000), live=True),
+    EngineOption("MaxPopWidth", "8", number(1, 1_000), live=True),
+    EngineOption("PopMode", OWNED, one_of(OWNED, TURNS), live=False),
+    EngineOption("StrictFifo", OFF, one_of(OFF, SINGLE, LOCKED), live=False),
 )
 """`PipeSize`: messages that a pipe takes. `MaxPopWidth`: pipes with visible messages that a popper looks at. `PopMode`:
 a popper keeps its pipes (`owned`), or takes one message of each pipe in turn (`turns`). `StrictFifo`: one popper has
@@ -64,5 +48,5 @@ class PipeOptions(NamedTuple):
 
 def options_of(q: QueueRef) -> PipeOptions:
     size, width, mode, strict = (q.option(option.name, option.default) for option in _ALL)
-    widths = {OFF: int(width), SINGLE: 1, LOCKED: 1_000_000}
+    widths = {OFF: int(width), SINGLE: 1, LOCKED: ALL_PIPES}
     return PipeOptions(int(size), widths[strict], mode == TURNS and strict == OFF, strict)

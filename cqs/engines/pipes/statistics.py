@@ -117,7 +117,7 @@ class StatisticsKeeper:
         return (rows[0][0], rows[0][1]) if rows else (0, "")
 
     async def roll_up(self, queue_id: str, generation: int, pipe: str) -> None:
-        """Add an empty pipe to the totals, once: call it again after a crash. Remove the pipe then.
+        """Add the count of an empty pipe to the totals, once: safe to repeat. The caller removes the pipe then.
 
         The totals name the pipe that was added last. It is removed before another one is added, so none is added twice.
         """

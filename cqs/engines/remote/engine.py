@@ -1,9 +1,4 @@
-"""The remote engine: an engine of the store host, used from another process over the host's Unix socket.
-
-`methods` and `handlers` are the host's half, `RemoteEngine` is the client's. The host serves each of its engines under
-the engine's name. A long poll is one call; a `Waiter` is registered in the host, which pushes its wake-ups. After a
-reconnect, each waiter is registered again and woken once.
-"""
+"""The client's half of the remote engine."""
 
 from __future__ import annotations
 
@@ -11,14 +6,12 @@ import asyncio
 from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any
 
-from cns_common.clock import Clock
 from cns_common.errors import OutcomeUnknown
-from cns_common.rpc.rpc import Client, Handler, Method, Session
+from cns_common.rpc.rpc import Client
 from cqs.engines.contract import (
     Capabilities,
     Change,
     Counts,
-    Engine,
     Entry,
     ExpiredMessage,
     Outcome,
@@ -29,183 +22,10 @@ from cqs.engines.contract import (
     SentEntry,
     Settlement,
     SettlementResult,
-    Waiter,
 )
-from cqs.engines.long_poll import LocalLongPolls
 from cqs.engines.options import EngineOption
-from cqs.engines.remote.client_leases import ClientLeases
+from cqs.engines.remote.protocol import prefix, woken_event
 from cqs.engines.waiters import FutureWaiter
-
-_METHODS: Mapping[str, Method] = {
-    "capabilities": Method(tuple[()], Capabilities),
-    "send": Method(tuple[QueueRef, list[Entry], int], list[SentEntry | RejectedEntry]),
-    "receive": Method(tuple[QueueRef, int, int, int, str], ReceiveResult),
-    "delete": Method(tuple[QueueRef, list[bytes], int], list[Outcome]),
-    "change": Method(tuple[QueueRef, list[Change], int], list[Outcome]),
-    "settle": Method(tuple[Settlement, int], SettlementResult),
-    "peek": Method(tuple[QueueRef, str, int, int], PeekPage),
-    "counts": Method(tuple[QueueRef, int, bool], Counts),
-    "purge": Method(tuple[QueueRef, int], None),
-    "drop": Method(tuple[QueueRef, int], None),
-    "set_attributes": Method(tuple[QueueRef, int], None),
-    "redelay": Method(tuple[QueueRef, int, int], None),
-    "maintain": Method(tuple[int, int], int),
-    "expired": Method(tuple[int], list[ExpiredMessage]),
-    "forget_expired": Method(tuple[list[ExpiredMessage]], None),
-    "add_waiter": Method(tuple[QueueRef, int], None),
-    "pass_on": Method(tuple[int], None),
-    "remove_waiter": Method(tuple[int, int], None),
-    "long_poll": Method(tuple[int, QueueRef, int, int, float], ReceiveResult),
-    "stop_long_polls": Method(tuple[int], None),
-}
-
-
-def methods(engine_name: str) -> dict[str, Method]:
-    """The calls that the store host answers for its engine of this name."""
-    return {f"{_prefix(engine_name)}{name}": method for name, method in _METHODS.items()}
-
-
-def _prefix(engine_name: str) -> str:
-    return f"engine.{engine_name}."
-
-
-def _woken_event(engine_name: str) -> str:
-    return f"{_prefix(engine_name)}woken"
-
-
-def handlers(engine_name: str, engine: Engine, clock: Clock) -> dict[str, Handler]:
-    """Answers of the store host to the calls in `methods`."""
-    host = _EngineHost(engine_name, engine, clock)
-
-    async def capabilities(_: Session) -> Capabilities:
-        return engine.capabilities
-
-    calls: dict[str, Handler] = {
-        "capabilities": capabilities,
-        "send": lambda _, *a: engine.send(*a),
-        "receive": lambda _, *a: engine.receive(*a),
-        "delete": lambda _, *a: engine.delete(*a),
-        "change": lambda _, *a: engine.change(*a),
-        "settle": host.settle,
-        "peek": lambda _, *a: engine.peek(*a),
-        "counts": lambda _, q, now_ms, oldest: engine.counts(q, now_ms, oldest=oldest),
-        "purge": lambda _, *a: engine.purge(*a),
-        "drop": lambda _, *a: engine.drop(*a),
-        "set_attributes": lambda _, *a: engine.set_attributes(*a),
-        "redelay": lambda _, *a: engine.redelay(*a),
-        "maintain": lambda _, *a: engine.maintain(*a),
-        "expired": lambda _, *a: engine.expired(*a),
-        "forget_expired": lambda _, *a: engine.forget_expired(*a),
-        "add_waiter": host.add_waiter,
-        "pass_on": host.pass_on,
-        "remove_waiter": host.remove_waiter,
-        "long_poll": host.long_poll,
-        "stop_long_polls": host.stop_long_polls,
-    }
-    return {f"{_prefix(engine_name)}{name}": handler for name, handler in calls.items()}
-
-
-def end_session(session: Session) -> None:
-    """For `Server.on_close`: pass on the wake-ups and release the leases of a client whose connection is lost."""
-    for client in session.state.values():
-        if isinstance(client, _ClientState):
-            client.end()
-
-
-_release_tasks: set[asyncio.Task[None]] = set()
-
-
-class _HostWaiter:
-    """The host's half of a client's waiter: a task that pushes each wake-up."""
-
-    def __init__(self, session: Session, event: str, waiter: Waiter, number: int) -> None:
-        self._waiter = waiter
-        self._pushed = 0
-        self._task = asyncio.create_task(self._push(session, event, number))
-
-    async def _push(self, session: Session, event: str, number: int) -> None:
-        while await self._waiter.wait():
-            self._pushed += 1
-            session.event(event, number)
-
-    def pass_on(self) -> None:
-        self._waiter.pass_on()
-
-    def end(self, used: int) -> None:
-        """Close the waiter, of whose wake-ups the client used `used`. Closing it ends the task: to cancel the task
-        would leave a reference cycle for the garbage collector at the end of each poll."""
-        if self._pushed > used:
-            self._waiter.pass_on()
-        self._waiter.close()
-
-
-class _ClientState:
-    """A client's waiters and long polls on one engine, by the client's numbers, and the leases it was given."""
-
-    def __init__(self, engine: Engine, clock: Clock) -> None:
-        self.waiters: dict[int, _HostWaiter] = {}
-        self.long_polls: dict[int, LocalLongPolls] = {}
-        self.leases = ClientLeases(engine, clock)
-
-    def end(self) -> None:
-        for waiter in self.waiters.values():
-            waiter.end(used=0)
-        self.waiters.clear()
-        for polls in self.long_polls.values():
-            polls.stop()
-        task = asyncio.ensure_future(self.leases.release_all())  # a receive that ends later releases its own leases
-        _release_tasks.add(task)
-        task.add_done_callback(_release_tasks.discard)
-
-
-class _EngineHost:
-    """The handlers that keep state for a client between calls."""
-
-    def __init__(self, engine_name: str, engine: Engine, clock: Clock) -> None:
-        self._key = _prefix(engine_name)
-        self._event = _woken_event(engine_name)
-        self._engine = engine
-        self._clock = clock
-
-    def _client(self, session: Session) -> _ClientState:
-        client: _ClientState | None = session.state.get(self._key)
-        if client is None:
-            client = session.state[self._key] = _ClientState(self._engine, self._clock)
-        return client
-
-    async def add_waiter(self, session: Session, q: QueueRef, number: int) -> None:
-        waiter = self._engine.waiter(q)  # registered before the client's next receive
-        self._client(session).waiters[number] = _HostWaiter(session, self._event, waiter, number)
-
-    async def pass_on(self, session: Session, number: int) -> None:
-        waiter = self._client(session).waiters.get(number)
-        if waiter is not None:
-            waiter.pass_on()
-
-    async def remove_waiter(self, session: Session, number: int, used: int) -> None:
-        waiter = self._client(session).waiters.pop(number, None)
-        if waiter is not None:
-            waiter.end(used)
-
-    async def long_poll(
-        self, session: Session, number: int, q: QueueRef, want: int, lease_ms: int, wait_s: float
-    ) -> ReceiveResult:
-        client = self._client(session)
-        polls = client.long_polls.get(number)
-        if polls is None:
-            polls = client.long_polls[number] = LocalLongPolls(self._engine, self._clock)
-        received = await polls.receive(q, want, lease_ms, wait_s)
-        await client.leases.record(q, received, lease_ms)
-        return received
-
-    async def stop_long_polls(self, session: Session, number: int) -> None:
-        polls = self._client(session).long_polls.get(number)
-        if polls is not None:
-            polls.stop()
-
-    async def settle(self, session: Session, settlement: Settlement, now_ms: int) -> SettlementResult:
-        self._client(session).leases.forget_settled(settlement)
-        return await self._engine.settle(settlement, now_ms)
 
 
 class RemoteEngine:
@@ -213,17 +33,17 @@ class RemoteEngine:
 
     def __init__(self, client: Client, engine_name: str, capabilities: Capabilities) -> None:
         self._client = client
-        self._prefix = _prefix(engine_name)
+        self._prefix = prefix(engine_name)
         self.capabilities = capabilities
         self.options: Mapping[str, EngineOption] = {}  # no engine of the embedded form has options
         self._waiters: dict[int, RemoteWaiter] = {}
         self._next_number = 0
-        client.on_event(_woken_event(engine_name), int, self._on_woken)
+        client.on_event(woken_event(engine_name), int, self._on_woken)
         client.on_connect.append(self._register_again)
 
     @classmethod
     async def connect(cls, client: Client, engine_name: str) -> RemoteEngine:
-        return cls(client, engine_name, await client.call(f"{_prefix(engine_name)}capabilities"))
+        return cls(client, engine_name, await client.call(f"{prefix(engine_name)}capabilities"))
 
     async def send(self, q: QueueRef, entries: Sequence[Entry], now_ms: int) -> list[SentEntry | RejectedEntry]:
         sent: list[SentEntry | RejectedEntry] = await self.call("send", q, entries, now_ms)

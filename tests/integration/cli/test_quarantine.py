@@ -15,7 +15,7 @@ from cns.queue_port.inline import InlineQueuePort
 from cns_backend.stores.embedded.leases import EmbeddedLeaseStore
 from cns_common.clock import Clock
 from cns_common.sqlite.database import Database
-from cqs.engines.embedded import EmbeddedEngine
+from cqs.engines.embedded.engine import EmbeddedEngine
 from tests.acceptance.running import cns, running
 from tests.integration.workers.embedded_context import no_queue
 from tests.waiting import wait_until

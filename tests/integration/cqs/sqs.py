@@ -16,7 +16,7 @@ from cns_common.errors import RequestError
 from cns_common.sqlite.database import Database
 from cqs.api import operations
 from cqs.engines.contract import QueueRef, ReceiveResult, Waiter
-from cqs.engines.embedded import EmbeddedEngine
+from cqs.engines.embedded.engine import EmbeddedEngine
 from cqs.limits import RECREATE_WAIT_S
 from cqs.messages.receipt_handle import KEY_BYTES
 from cqs.queues.queues import QueueWaits

@@ -38,7 +38,7 @@ from cns_backend.stores.embedded.rates import EmbeddedRateStore
 from cns_common.clock import Clock
 from cns_common.sqlite.database import Database
 from cqs.engines.contract import Engine
-from cqs.engines.embedded import EmbeddedEngine
+from cqs.engines.embedded.engine import EmbeddedEngine
 from tests.integration.workers.embedded_context import channels_to, no_queue
 from tests.recorded_events import RecordedEvents
 from workers.consumers.consumer import Consumer

@@ -26,7 +26,7 @@ from cns_backend.stores.embedded.leases import EmbeddedLeaseStore
 from cns_backend.stores.embedded.rates import EmbeddedRateStore
 from cns_common.clock import Clock
 from cns_common.sqlite.database import Database
-from cqs.engines.embedded import EmbeddedEngine
+from cqs.engines.embedded.engine import EmbeddedEngine
 from tests.recorded_events import RecordedEvents
 from workers.consumers.consumer import LEASE_MS, Consumer
 from workers.consumers.delivery_context import DeliveryContext

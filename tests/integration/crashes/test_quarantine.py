@@ -25,7 +25,7 @@ from cns_backend.stores.embedded.leases import EmbeddedLeaseStore
 from cns_common.clock import Clock
 from cns_common.errors import StoreUnavailable
 from cns_common.sqlite.database import Database
-from cqs.engines.embedded import EmbeddedEngine
+from cqs.engines.embedded.engine import EmbeddedEngine
 from tests.integration.workers.drop_fixture import NoReplays
 from tests.integration.workers.embedded_context import no_queue
 from tests.recorded_events import RecordedEvents

@@ -39,7 +39,7 @@ async def worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterat
 @pytest.mark.parametrize("page", range(1, PAGES + 1))
 @pytest.mark.parametrize(
     ("point", "leaks"),
-    [(kill_points.PUBLISH_TAKEN, 0), (kill_points.PUBLISH_FANNED_OUT, 3), (kill_points.PUBLISH_SETTLED, 1)],
+    [(kill_points.PUBLISH_RECEIVED, 0), (kill_points.PUBLISH_FANNED_OUT, 3), (kill_points.PUBLISH_SETTLED, 1)],
 )
 async def test_a_fan_out(
     worker: CrashingWorker, monkeypatch: pytest.MonkeyPatch, point: str, leaks: int, page: int
@@ -75,7 +75,7 @@ async def test_a_duplicate_shows_in_the_events(worker: CrashingWorker, monkeypat
     ("point", "count", "twice", "leaks"),
     [
         (kill_points.JOB_DELIVERED, 1, {"a", "b", "slow"}, 0),
-        (kill_points.JOB_REFERRED, 1, {"a", "b", "slow"}, 1),
+        (kill_points.JOB_REFERENCES_ADDED, 1, {"a", "b", "slow"}, 1),
         (kill_points.JOB_CONTINUED, 1, {"slow"}, 0),
         (kill_points.JOB_DELIVERED, 2, {"slow"}, 0),
         (kill_points.JOB_SETTLED, 1, set(), 1),
@@ -101,7 +101,7 @@ async def test_a_job_with_several_targets(
     assert 0 <= worker.references() <= leaks
 
 
-@pytest.mark.parametrize("point", [kill_points.JOB_BURIED, kill_points.JOB_DELIVERED, kill_points.JOB_SETTLED])
+@pytest.mark.parametrize("point", [kill_points.JOB_DEAD_LETTERED, kill_points.JOB_DELIVERED, kill_points.JOB_SETTLED])
 async def test_a_dead_letter_of_a_killed_worker(
     worker: CrashingWorker, monkeypatch: pytest.MonkeyPatch, point: str
 ) -> None:

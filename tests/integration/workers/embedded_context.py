@@ -20,7 +20,7 @@ from cns_backend.stores.embedded.leases import EmbeddedLeaseStore
 from cns_backend.stores.embedded.rates import EmbeddedRateStore
 from cns_common.clock import Clock
 from cns_common.sqlite.database import Database
-from cqs.engines.embedded import EmbeddedEngine
+from cqs.engines.embedded.engine import EmbeddedEngine
 from tests.recorded_events import RecordedEvents
 from workers.consumers.delivery_context import DeliveryContext
 from workers.delivery.channels import Channels

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cns_pipeline.health.document import EndpointCourse, Health, HourOfDay, Incident
+from cns_pipeline.health.document import EndpointTimeline, Health, HourOfDay, Incident
 from cns_pipeline.period import DAY_MS
 from tests.pipeline.reports.sample_report import HOST, HOUR_MS, SLOW_HOST, START_MS
 
@@ -43,8 +43,8 @@ SAMPLE_HEALTH = Health(
     endpoints=3,
     incidents=(OUTAGE, SLOWNESS),
     incidents_left_out=0,
-    courses=(
-        EndpointCourse(
+    timelines=(
+        EndpointTimeline(
             endpoint=HOST,
             attempts=900,
             failed=350,

@@ -309,7 +309,7 @@ def test_the_job_keeps_days_and_tells_workers(spark: SparkSession, tmp_path: Pat
     (incident,) = health.incidents
     assert (incident.endpoint, incident.state, incident.failed, incident.reason) == ("bad", "failing", 10, "<off>")
     assert (incident.expected_share, health.history_days, health.endpoints) == (0.0, 3, 2)
-    assert [(one.endpoint, one.failed, len(one.shares)) for one in health.courses] == [("bad", 10, 144)]
+    assert [(one.endpoint, one.failed, len(one.shares)) for one in health.timelines] == [("bad", 10, 144)]
     written = read_endpoint_health(out / "health" / FILE_NAME)
     assert (written.observed_until_ms, written.observed) == (end_ms, 2)
     assert written.unhealthy == (

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from cns_backend.engines import ChosenEngines, choose_engines
 from cns_common.configuration.settings import Settings
 from cns_common.errors import EXIT_SETTINGS_WRONG, StartError
-from cqs.engines.embedded import EmbeddedEngine
+from cqs.engines.embedded.engine import EmbeddedEngine
 
 FULL = EmbeddedEngine.capabilities
 FORM = {"own": FULL, "second": FULL, "plain": replace(FULL, update_body=False)}

@@ -12,7 +12,7 @@ from cqs.engines.bdqs import BdqsEngine
 from cqs.engines.cassieq import CassieqEngine
 from cqs.engines.cluster import ClusterEngine
 from cqs.engines.contract import Capabilities
-from cqs.engines.embedded import EmbeddedEngine
+from cqs.engines.embedded.engine import EmbeddedEngine
 from cqs.engines.options import EngineOption
 from cqs.engines.pipes import PipesEngine
 from cqs.internal_queues import check_internal_engine

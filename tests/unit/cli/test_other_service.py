@@ -11,7 +11,7 @@ import pytest
 
 from cns.client import ApiError, Credentials
 from cns.client.client import find_caller
-from cns_cli.overview.metrics import NotAnswering, ServiceReader
+from cns_cli.overview.metrics import ServiceReader, ServiceUnreachable
 from cns_common.configuration.settings import Settings
 
 
@@ -41,12 +41,12 @@ def other(request: pytest.FixtureRequest) -> Iterator[str]:
 
 
 def test_its_answers_are_no_stack_trace(other: str) -> None:
-    with pytest.raises(NotAnswering, match="is no CNS"):
+    with pytest.raises(ServiceUnreachable, match="is no CNS"):
         ServiceReader(Settings(), other).health()
     with pytest.raises(ApiError, match="is no CNS"):
         find_caller(other, Credentials(key_id="k", secret="s"))
 
 
 def test_a_host_that_is_no_name_does_not_answer() -> None:
-    with pytest.raises(NotAnswering, match=r"http://\.\. does not answer"):
+    with pytest.raises(ServiceUnreachable, match=r"http://\.\. does not answer"):
         ServiceReader(Settings(), "http://..").health()

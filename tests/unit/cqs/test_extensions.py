@@ -12,7 +12,7 @@ from cns_common.aws.call import Call, root_caller
 from cns_common.clock import Clock
 from cns_common.errors import OutcomeUnknown, RequestError, StoreFull
 from cqs.engines.contract import Change, Entry, Outcome, RejectedEntry, SentEntry, Settlement, SettlementResult
-from cqs.engines.embedded import EmbeddedEngine
+from cqs.engines.embedded.engine import EmbeddedEngine
 from cqs.internal_api import extended_model
 from cqs.internal_queues import internal_ref
 from cqs.messages.receipt_handle import ReceiptHandles

@@ -12,7 +12,7 @@ from cqs.queues.model import Queue
 ARN = "arn:aws:sqs:us-east-1:000000000000:dlq"
 POLICY = '{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":"*","Action":"sqs:*","Resource":"*"}]}'
 OF_INFINITY = POLICY.replace('"*"}]', '"*","Condition":{"NumericEquals":{"aws:x":1e999}}}]')
-"""AddPermission, which reads the policy again, would find neither this number nor half a surrogate pair to be JSON."""
+"""AddPermission, which reads the policy again, would find neither this number nor a lone surrogate to be JSON."""
 
 
 def queue(name: str = "q", **attributes: str) -> Queue:

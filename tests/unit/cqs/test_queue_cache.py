@@ -9,7 +9,7 @@ import pytest
 
 from cns_common.errors import StoreUnavailable
 from cqs.engines.contract import Engine
-from cqs.engines.embedded import EmbeddedEngine
+from cqs.engines.embedded.engine import EmbeddedEngine
 from cqs.internal_queues import internal_key
 from cqs.queues import cache as queue_cache
 from cqs.queues.cache import QueueCache

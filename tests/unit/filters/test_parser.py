@@ -208,10 +208,10 @@ REFUSED = [
     (of_key("-Infinity"), f"{NO_JSON} Non-standard token '-Infinity': enable "),
     (of_key("01"), f"{NO_JSON} Invalid numeric value: Leading zeroes not allowed"),
     ("[1,]" + " " * 40_000, NO_JSON),
-    (of_key('"\\ud800"'), f"{NO_JSON} Half a surrogate pair is no text"),
-    (of_key('"\ud800"'), f"{NO_JSON} Half a surrogate pair is no text"),
+    (of_key('"\\ud800"'), f"{NO_JSON} A lone surrogate is not text"),
+    (of_key('"\ud800"'), f"{NO_JSON} A lone surrogate is not text"),
     (of_key('"\n"'), f"{NO_JSON} Illegal unquoted character ((CTRL-CHAR, code 10)): has to be escaped "),
-    ('{"\\udc00":["a"]}', f"{NO_JSON} Half a surrogate pair is no text"),
+    ('{"\\udc00":["a"]}', f"{NO_JSON} A lone surrogate is not text"),
     ("[" * 5000 + "]" * 5000, f"{NO_JSON} Document nesting depth (1001) exceeds the maximum allowed (1000, "),
     ('{"a":' * 5000 + "[1]" + "}" * 5000, f"{NO_JSON} Document nesting depth (1001) exceeds "),
 ]

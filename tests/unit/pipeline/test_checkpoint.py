@@ -74,12 +74,12 @@ def test_a_log_that_is_not_understood_names_nothing(out: Path, text: str) -> Non
 def test_a_checkpoint_of_other_events_is_dropped(out: Path) -> None:
     checkpoint, events = checkpoint_of(out), located("/events")
     assert not checkpoint.is_of(events)
-    checkpoint.belong_to(events)
+    checkpoint.reset_unless_of(events)
     write_log(out, "0", "/events/a")
-    checkpoint.belong_to(events)
+    checkpoint.reset_unless_of(events)
     assert checkpoint.is_of(events)
     assert checkpoint.segments() == {"/events/a"}
-    checkpoint.belong_to(located("/moved"))
+    checkpoint.reset_unless_of(located("/moved"))
     assert checkpoint.segments() == set()
 
 

@@ -79,12 +79,24 @@ def test_unread_events_near_their_removal(
         (-0.2, ""),
         (0.3, "this machine's clock is 0.3 s ahead of Cassandra's"),
         (-5.0, "this machine's clock is 5.0 s behind Cassandra's"),
-        (-60.0, "this machine's clock is 60.0 s behind Cassandra's: receives are refused"),
     ],
 )
 def test_a_wrong_clock(tmp_path: Path, offset_s: float, reason: str) -> None:
     health = judge_health(ServiceState("", (WORKER,), ()), tmp_path, [CLOCK_OFFSET_SECONDS.sample(offset_s)])
     assert (health.status, "; ".join(health.reasons)) == ("yellow" if reason else "green", reason)
+
+
+@pytest.mark.parametrize(
+    ("offset_s", "reason"),
+    [
+        (-5.1, "this machine's clock is 5.1 s behind Cassandra's"),
+        (0.1, "message time waits until this machine's clock, which was set back, has reached it"),
+    ],
+)
+def test_receives_are_refused_when_the_engine_says_so(tmp_path: Path, offset_s: float, reason: str) -> None:
+    samples = [CLOCK_OFFSET_SECONDS.sample(offset_s), CLOCK_RECEIVES_REFUSED.sample(1)]
+    health = judge_health(ServiceState("", (WORKER,), ()), tmp_path, samples)
+    assert (health.status, *health.reasons) == ("yellow", f"{reason}: receives are refused")
 
 
 def _on_a_wrong_clock(*roles: str) -> Report:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
 from cns.delivery.status_logging import Feedback, application_feedback, sms_feedback
-from cns.endpoints.outcome import Cause, Delivered
+from cns.endpoints.outcome import Delivered
 from cns.stores.mobile_contract import PlatformStore, SmsStore
 from cns_backend.backend import Backend
 from cns_common.arn import parse_arn
@@ -143,7 +143,7 @@ class FeedbackLog:
         outcome = attempt.outcome
         if isinstance(outcome, Delivered):
             return True
-        return self._client_errors_succeed and outcome.permanent and outcome.cause is Cause.STATUS
+        return self._client_errors_succeed and outcome.is_client_error
 
 
 def _owner(attempt: LoggedAttempt) -> Owner | None:

@@ -50,7 +50,7 @@ POLL_INTERVAL_S = 0.05
 """Short, so that few sends at a time have waited too long, and deferring them takes no noticeable time."""
 TRIED_A_POLL = 2
 """Endpoints on probation are tried from their lanes a few at a time: sends that start together time out together, and
-so would all that follow them. Two a poll is more than can time out: 500 sends of 15 s each."""
+so would all that follow them. Two a poll are 40 a second, more than the 33 that can time out (500 sends of 15 s)."""
 TRIED_WITHIN_S = 10.0
 """With many endpoints on probation, so many are tried at a time that each waits about this long: so a recovery of
 thousands is known soon."""

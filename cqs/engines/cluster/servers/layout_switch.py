@@ -19,7 +19,7 @@ from cns_common.task_cancellation import cancel_and_wait
 from cqs.engines.cluster.cache_contract import CacheUnavailable
 from cqs.engines.cluster.cache_failover import CacheFailover
 from cqs.engines.cluster.cache_switch import SAVE_MS_MAX, SWITCH_INTERVAL_S, WATCH_INTERVAL_S
-from cqs.engines.cluster.cache_trust import Belief, CacheTrust
+from cqs.engines.cluster.cache_trust import CacheTrust, TrustState
 from cqs.engines.cluster.ids import QueueShard, queue_of
 from cqs.engines.cluster.redis.cache import RedisCache
 from cqs.engines.cluster.rows import MessageRows
@@ -83,37 +83,37 @@ class LayoutSwitch:
         """Do what is to be done next. Returns whether there may be more."""
         if not self._router.is_settled:
             await self._trust.renew()
-        belief = self._trust.belief
+        state = self._trust.state
         if self._is_first_step:
-            self._adopts_own, self._is_first_step = not belief.others, False
-        if not belief.epoch:
+            self._adopts_own, self._is_first_step = not state.others, False
+        if not state.epoch:
             await self._trust.propose(Layout.first(self._own_servers).write())
             return (await self._trust.renew()).epoch > 0
-        if belief.epoch != self._trust.epoch:
-            await self._enter(belief)
+        if state.epoch != self._trust.epoch:
+            await self._enter(state)
             return True
-        if not self._router.is_settled and belief.seen_by_all:
+        if not self._router.is_settled and state.seen_by_all:
             self._router.settle()
             await self._follow_servers(self._router.layout)
-            log.info("redis_layout.changed", epoch=belief.epoch, servers=self._router.layout.names)
+            log.info("redis_layout.changed", epoch=state.epoch, servers=self._router.layout.names)
             self._wake_all_queues()
             if self._adopts_own:
                 self._adopts_own = False
-                return await self._propose_own(belief)
+                return await self._propose_own(state)
         if not self._router.is_settled:
             return False
         with suppress(CacheUnavailable):  # the reconciler finds messages that are not reported
             await self._router.replay_changes(self._clock.now_ms())
-        return await self._propose_shards(belief)
+        return await self._propose_shards(state)
 
-    async def _propose_shards(self, belief: Belief) -> bool:
+    async def _propose_shards(self, state: TrustState) -> bool:
         """Propose what queues' attributes say."""
         wanted = self._router.shard_counts.take_wanted()
         if not wanted:
             return False
-        if not await self._trust.propose(self._router.layout.with_shards(belief.epoch + 1, wanted).write()):
+        if not await self._trust.propose(self._router.layout.with_shards(state.epoch + 1, wanted).write()):
             self._router.shard_counts.put_back(wanted)
-        return (await self._trust.renew()).epoch != belief.epoch
+        return (await self._trust.renew()).epoch != state.epoch
 
     async def _save_from(self, failover: CacheFailover, redis: RedisCache) -> bool:
         """Save what Redis hides: for processes that have ended, and for messages that this one does not remember. One
@@ -131,26 +131,26 @@ class LayoutSwitch:
         return True
 
     async def _save_shard(self, redis: RedisCache, shard: QueueShard) -> None:
-        if not await redis.take_task(f"{self._trust.belief.epoch}:{shard.name}", self._trust.node):
+        if not await redis.take_task(f"{self._trust.state.epoch}:{shard.name}", self._trust.node):
             return
         behind = 0
         while page := await redis.held(shard, behind):
             await self._rows.keep_hidden(shard.queue_id, page)
             behind += len(page)
 
-    async def _propose_own(self, belief: Belief) -> bool:
+    async def _propose_own(self, state: TrustState) -> bool:
         """The first process uses the servers of its settings. It begins with those that were used last, since these
         know what is in flight."""
         layout = self._router.layout
         if layout.servers == self._own_servers:
             return False
         await self._wait_until_open()
-        await self._trust.propose(layout.with_servers(belief.epoch + 1, self._own_servers).write())
-        return (await self._trust.renew()).epoch != belief.epoch
+        await self._trust.propose(layout.with_servers(state.epoch + 1, self._own_servers).write())
+        return (await self._trust.renew()).epoch != state.epoch
 
-    async def _enter(self, belief: Belief) -> None:
+    async def _enter(self, state: TrustState) -> None:
         """Stop leasing messages of the shards that move."""
-        layout = Layout.read(belief.epoch, belief.server)
+        layout = Layout.read(state.epoch, state.server)
         in_time = self._trust.certain
         await self._follow_servers(layout)
         until_ms = self._clock.monotonic_ms() + SAVE_MS_MAX
@@ -160,7 +160,7 @@ class LayoutSwitch:
                 await self._save_moving(in_time=False)
                 break
             await asyncio.sleep(SWITCH_INTERVAL_S)
-        self._trust.act_by(belief.epoch)
+        self._trust.act_by(state.epoch)
         await self._trust.renew()
 
     async def _save_moving(self, *, in_time: bool) -> bool:

@@ -41,23 +41,22 @@ class RedisServers:
 
     async def states(self) -> list[ServerState]:
         """The servers of the processes that run now or ran last."""
-        belief = await self._trust.look()
-        layout = Layout.read(belief.epoch, belief.server)
-        beliefs = [await self._trust_in(one.name).look() for one in layout.servers]
+        state = await self._trust.read_state()
+        layout = Layout.read(state.epoch, state.server)
+        states = [await self._trust_in(one.name).read_state() for one in layout.servers]
         return [
-            ServerState(one, bool(known.server), known.epoch)
-            for one, known in zip(layout.servers, beliefs, strict=True)
+            ServerState(one, bool(known.server), known.epoch) for one, known in zip(layout.servers, states, strict=True)
         ]
 
     async def change(self, change: ServerChange) -> bool:
         """Change the list, and wait until all running processes act by it. Returns whether they did in time. Raises
         ValueError if there is no list yet, or the change is not possible."""
         for _ in range(PROPOSALS_MAX):
-            belief = await self._trust.look()
-            if not belief.epoch:
+            state = await self._trust.read_state()
+            if not state.epoch:
                 raise ValueError("no process with CNS_REDIS has started yet: start one")
-            layout = Layout.read(belief.epoch, belief.server)
-            after = layout.with_servers(belief.epoch + 1, change(layout.servers))
+            layout = Layout.read(state.epoch, state.server)
+            after = layout.with_servers(state.epoch + 1, change(layout.servers))
             epoch = await self._trust.propose(after.write())
             if epoch:
                 return await self._followed(epoch)
@@ -66,8 +65,8 @@ class RedisServers:
     async def _followed(self, epoch: int) -> bool:
         """Whether all living processes act by this epoch or a later one."""
         for _ in range(round(FOLLOW_S_MAX / POLL_INTERVAL_S)):
-            belief = await self._trust.look()
-            if belief.epoch >= epoch and belief.seen_by_all:
+            state = await self._trust.read_state()
+            if state.epoch >= epoch and state.seen_by_all:
                 return True
             await asyncio.sleep(POLL_INTERVAL_S)
         return False

@@ -1,8 +1,8 @@
 """Decides when a process proposes another number of shards of a queue than the layout has.
 
-Processes read a queue's attributes through caches, so one may still see an old number. A process proposes the number to
-which it sees the attribute change, or the first one; any other difference only once it has lasted for longer than an
-attribute is cached.
+Processes read a queue's attributes through caches, so one may still see an old number. A process proposes a
+number at once when it sees the attribute change, or reads it for the first time. It proposes any other difference only
+after that has lasted longer than an attribute is cached.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class ShardCounts:
         self._wanted: dict[str, int] = {}
 
     def note(self, queue_id: str, count: int, now_ms: int) -> None:
-        """A call sees this number of shards in the queue's attributes."""
+        """Record the number of shards that a call read from the queue's attributes."""
         known = self._layout().text.shards.get(queue_id)
         now = 1 if known is None else known.count
         seen = self._seen.get(queue_id)
@@ -48,13 +48,13 @@ class ShardCounts:
             self._wanted[queue_id] = count
 
     def forget(self, queue_id: str) -> None:
-        """The queue was dropped."""
+        """Propose removal of the dropped queue's entry."""
         self._wanted.pop(queue_id, None)
         if queue_id in self._layout().text.shards:
             self._wanted[queue_id] = 0
 
     def put_back(self, wanted: dict[str, int]) -> None:
-        """The proposal failed: take these again, except for what was noted since."""
+        """Restore numbers whose proposal failed, except where a newer one was recorded since."""
         self._wanted = wanted | self._wanted
 
     def take_wanted(self) -> dict[str, int]:

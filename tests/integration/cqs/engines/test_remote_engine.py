@@ -15,9 +15,11 @@ from cns_common.errors import OutcomeUnknown
 from cns_common.rpc.rpc import Client, Server
 from cns_common.sqlite.database import Database
 from cqs.engines.contract import Change, ReceiveResult, Settlement
-from cqs.engines.embedded import EmbeddedEngine
-from cqs.engines.remote import RemoteEngine, end_session, handlers, methods
+from cqs.engines.embedded.engine import EmbeddedEngine
 from cqs.engines.remote.client_leases import ClientLeases
+from cqs.engines.remote.engine import RemoteEngine
+from cqs.engines.remote.host import end_session, handlers
+from cqs.engines.remote.protocol import methods
 from tests.conformance.drivers import ENGINE
 from tests.conformance.support import HIDE_MS, POLL_S, QueueFixture, bodies, numbered
 

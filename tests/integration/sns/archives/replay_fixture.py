@@ -24,7 +24,7 @@ from cns_backend.stores.embedded.leases import EmbeddedLeaseStore
 from cns_common.clock import Clock
 from cns_common.events.schema import NoEvents
 from cns_common.sqlite.database import Database
-from cqs.engines.embedded import EmbeddedEngine
+from cqs.engines.embedded.engine import EmbeddedEngine
 from tests.integration.sns.cns_support import Rig, queue_arn
 from tests.integration.workers.embedded_context import no_queue
 from tests.recorded_events import RecordedEvents

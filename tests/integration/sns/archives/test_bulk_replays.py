@@ -13,7 +13,7 @@ from cns.delivery import jobs
 from cns.delivery.jobs import TARGETS_MAX, EndpointJob
 from cns.notification import Notification
 from cns.topics.cache import TopicView, view_of
-from cns_cli.replay.job_destinations import JobContext, SubscribersDestination, SubscriptionDestination
+from cns_cli.replay.job_destinations import AllSubscriptionsDestination, JobContext, SubscriptionDestination
 from cns_cli.replay.topic_destination import TopicDestination
 from cns_common.events.schema import NotificationMatched, PublishAccepted
 from tests.integration.sns.archives.replay_fixture import (
@@ -129,7 +129,7 @@ async def test_all_subscriptions_of_a_topic_get_each_message_once(
     ]
     texts = numbered_texts(3)
     past = archived(site, topic, *texts)
-    destination = SubscribersDestination(context(site), site.rig.service.matcher, topic, REPLAY)
+    destination = AllSubscriptionsDestination(context(site), site.rig.service.matcher, topic, REPLAY)
     assert await destination.send(past) == 3
     got = await received(site, name)
     assert got == {**dict.fromkeys(plain, texts), **dict.fromkeys(filtered, texts[1:2])}

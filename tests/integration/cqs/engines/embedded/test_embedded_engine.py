@@ -15,7 +15,8 @@ from cns_common.clock import Clock
 from cns_common.errors import StoreFull
 from cns_common.sqlite.database import Database
 from cqs.engines.contract import ATTEMPT_WINDOW_MS, Message, Settlement
-from cqs.engines.embedded import EmbeddedEngine, maintenance, queue_state, receive, transaction
+from cqs.engines.embedded import maintenance, queue_state, receive, transaction
+from cqs.engines.embedded.engine import EmbeddedEngine
 from tests.conformance.support import DONE, QueueFixture, bodies, numbered
 from tests.integration.storage.faulty_disk import FaultyDisk
 

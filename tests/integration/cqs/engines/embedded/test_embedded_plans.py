@@ -15,7 +15,8 @@ import pytest
 
 from cns_common.clock import Clock
 from cns_common.sqlite.database import Database
-from cqs.engines.embedded import EmbeddedEngine, schema
+from cqs.engines.embedded import schema
+from cqs.engines.embedded.engine import EmbeddedEngine
 from cqs.queues.model import Queue
 from cqs.stores.embedded import queues as queue_store
 from cqs.stores.embedded.queues import EmbeddedQueueStore
