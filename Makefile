@@ -70,7 +70,8 @@ faults: install-dev ## kill -9 and power loss, all rounds, and a ring of three n
 compose-test: install-dev ## the composed cluster, brought up by podman-compose on images made here, and driven
 	$(BIN)/python -m pytest -q -m compose tests/compose
 
-format: install-dev
+format: install-dev ## format; generate the synchronous client
+	$(BIN)/python -m deploy.sync_client
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 

@@ -9,6 +9,6 @@ compile pyproject.toml -o requirements/core.lock
 compile pyproject.toml --extra cluster -c requirements/core.lock -o requirements/cluster.lock
 compile pyproject.toml --extra pipeline -c requirements/core.lock -o requirements/pipeline.lock
 compile pyproject.toml --extra otel -c requirements/core.lock -o requirements/otel.lock
-compile pyproject.toml --all-extras --group dev -c requirements/cluster.lock -c requirements/pipeline.lock -o requirements/dev.lock
+compile pyproject.toml --all-extras --group dev -c requirements/bootstrap.lock -c requirements/cluster.lock -c requirements/pipeline.lock -o requirements/dev.lock
 compile --group site -o requirements/site.lock
 compile --group sbom -o requirements/sbom.lock

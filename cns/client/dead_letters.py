@@ -6,7 +6,6 @@ from urllib.parse import quote
 
 import msgspec
 
-from cns.client.connection import AsyncConnection, Connection
 from cns.client.requests import ApiRequest, given
 from cns.client.values import MessageAttribute, QueueNames
 
@@ -82,7 +81,7 @@ class Redrives(msgspec.Struct, frozen=True, rename="camel"):
     redrives: list[Redrive]
 
 
-class _Requests:
+class DeadLetterRequests:
     def __init__(self, account: str) -> None:
         self._account = f"/accounts/{account}"
 
@@ -107,57 +106,3 @@ class _Requests:
 
     def cancel_redrive(self, queue: str, handle: str) -> ApiRequest[Redrive]:
         return ApiRequest("DELETE", self._queue(queue, f"/redrives/{quote(handle, safe='')}"), Redrive)
-
-
-class DeadLetterCalls(Connection):
-    def dead_letter_queues(self, after: str = "") -> DeadLetterQueues:
-        """The dead-letter queues of the account's queues and subscriptions, a page at a time."""
-        return self._send(_Requests(self.account).queues(after))
-
-    def dead_letters(self, queue: str, *, after: str = "", limit: int = 10) -> DeadLetters:
-        """Look at the messages of a dead-letter queue: where each came from, and why."""
-        return self._send(_Requests(self.account).letters(queue, after, limit))
-
-    def dead_letter_sources(self, queue: str) -> QueueNames:
-        """The queues whose dead-letter queue this is."""
-        return self._send(_Requests(self.account).sources(queue))
-
-    def redrives(self, queue: str) -> Redrives:
-        """The last redrives from a dead-letter queue with their progress, the newest first."""
-        return self._send(_Requests(self.account).redrives(queue))
-
-    def redrive(self, queue: str, *, destination_arn: str = "", messages_per_second: int | None = None) -> Redrive:
-        """Move the messages of a dead-letter queue back to where they came from, or to another queue."""
-        return self._send(_Requests(self.account).redrive(queue, destination_arn, messages_per_second))
-
-    def cancel_redrive(self, queue: str, handle: str) -> Redrive:
-        """Cancel a redrive. What it has moved stays moved."""
-        return self._send(_Requests(self.account).cancel_redrive(queue, handle))
-
-
-class AsyncDeadLetterCalls(AsyncConnection):
-    async def dead_letter_queues(self, after: str = "") -> DeadLetterQueues:
-        """The dead-letter queues of the account's queues and subscriptions, a page at a time."""
-        return await self._send(_Requests(self.account).queues(after))
-
-    async def dead_letters(self, queue: str, *, after: str = "", limit: int = 10) -> DeadLetters:
-        """Look at the messages of a dead-letter queue: where each came from, and why."""
-        return await self._send(_Requests(self.account).letters(queue, after, limit))
-
-    async def dead_letter_sources(self, queue: str) -> QueueNames:
-        """The queues whose dead-letter queue this is."""
-        return await self._send(_Requests(self.account).sources(queue))
-
-    async def redrives(self, queue: str) -> Redrives:
-        """The last redrives from a dead-letter queue with their progress, the newest first."""
-        return await self._send(_Requests(self.account).redrives(queue))
-
-    async def redrive(
-        self, queue: str, *, destination_arn: str = "", messages_per_second: int | None = None
-    ) -> Redrive:
-        """Move the messages of a dead-letter queue back to where they came from, or to another queue."""
-        return await self._send(_Requests(self.account).redrive(queue, destination_arn, messages_per_second))
-
-    async def cancel_redrive(self, queue: str, handle: str) -> Redrive:
-        """Cancel a redrive. What it has moved stays moved."""
-        return await self._send(_Requests(self.account).cancel_redrive(queue, handle))

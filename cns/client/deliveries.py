@@ -8,11 +8,8 @@ from urllib.parse import quote
 
 import msgspec
 
-from cns.client.connection import AsyncConnection, Connection
 from cns.client.requests import ApiRequest, given
 from cns.client.values import SubscriptionArn
-
-_NO_ATTRIBUTES: Mapping[str, Mapping[str, str]] = {}
 
 
 class Delivery(msgspec.Struct, frozen=True, rename="camel"):
@@ -85,7 +82,7 @@ class PortalLinkList(msgspec.Struct, frozen=True, rename="camel"):
     links: list[PortalLink]
 
 
-class _Requests:
+class DeliveryRequests:
     def __init__(self, account: str) -> None:
         self._account = f"/accounts/{account}"
 
@@ -138,105 +135,3 @@ class _Requests:
 
     def revoke_portal_link(self, arn: str, link: str) -> ApiRequest[None]:
         return ApiRequest("DELETE", self._subscription(arn, f"/portal-links/{quote(link, safe='')}"), type(None))
-
-
-class DeliveryCalls(Connection):
-    def deliveries(
-        self, topic: str = "", *, subscription: str = "", message: str = "", only_failures: bool = False
-    ) -> Deliveries:
-        """The newest deliveries of a topic, of one of its messages, or to a subscription (its ARN)."""
-        return self._send(_Requests(self.account).deliveries(topic, subscription, message, only_failures))
-
-    def failures(self, topic: str = "", *, subscription: str = "") -> FailureList:
-        """The newest failures of a topic or a subscription (its ARN), by cause."""
-        return self._send(_Requests(self.account).failures(topic, subscription))
-
-    def test_filter(
-        self,
-        policy: Mapping[str, Any],
-        *,
-        message: str = "",
-        attributes: Mapping[str, Mapping[str, str]] = _NO_ATTRIBUTES,
-        scope: str = "MessageAttributes",
-    ) -> FilterVerdict:
-        """Whether a filter policy matches a message. An attribute is `{"dataType": …, "stringValue": …}`."""
-        return self._send(_Requests(self.account).filter_test(policy, message, attributes, scope))
-
-    def subscription_attributes(self, arn: str) -> SubscriptionAttributes:
-        """A subscription's attributes, such as PendingConfirmation and FilterPolicy."""
-        return self._send(_Requests(self.account).subscription(arn))
-
-    def set_subscription_attributes(self, arn: str, attributes: Mapping[str, str]) -> SubscriptionAttributes:
-        """Set attributes."""
-        return self._send(_Requests(self.account).change_subscription(arn, attributes))
-
-    def confirm_subscription(self, topic: str, token: str) -> SubscriptionArn:
-        """Confirm a subscription with the token that its endpoint got."""
-        return self._send(_Requests(self.account).confirm(topic, token))
-
-    def unsubscribe(self, arn: str) -> None:
-        """Delete a subscription."""
-        self._send_optional(_Requests(self.account).unsubscribe(arn))
-
-    def portal_links(self, arn: str) -> list[PortalLink]:
-        """The links to the portal of a subscription that have not ended, without their URLs."""
-        return self._send(_Requests(self.account).portal_links(arn)).links
-
-    def create_portal_link(self, arn: str, life_seconds: int | None = None) -> PortalLink:
-        """A link for the owner of a subscription's endpoint, by default for a week."""
-        return self._send(_Requests(self.account).create_portal_link(arn, life_seconds))
-
-    def revoke_portal_link(self, arn: str, link: str) -> None:
-        """End a link, by its id."""
-        self._send_optional(_Requests(self.account).revoke_portal_link(arn, link))
-
-
-class AsyncDeliveryCalls(AsyncConnection):
-    async def deliveries(
-        self, topic: str = "", *, subscription: str = "", message: str = "", only_failures: bool = False
-    ) -> Deliveries:
-        """The newest deliveries of a topic, of one of its messages, or to a subscription (its ARN)."""
-        return await self._send(_Requests(self.account).deliveries(topic, subscription, message, only_failures))
-
-    async def failures(self, topic: str = "", *, subscription: str = "") -> FailureList:
-        """The newest failures of a topic or a subscription (its ARN), by cause."""
-        return await self._send(_Requests(self.account).failures(topic, subscription))
-
-    async def test_filter(
-        self,
-        policy: Mapping[str, Any],
-        *,
-        message: str = "",
-        attributes: Mapping[str, Mapping[str, str]] = _NO_ATTRIBUTES,
-        scope: str = "MessageAttributes",
-    ) -> FilterVerdict:
-        """Whether a filter policy matches a message. An attribute is `{"dataType": …, "stringValue": …}`."""
-        return await self._send(_Requests(self.account).filter_test(policy, message, attributes, scope))
-
-    async def subscription_attributes(self, arn: str) -> SubscriptionAttributes:
-        """A subscription's attributes, such as PendingConfirmation and FilterPolicy."""
-        return await self._send(_Requests(self.account).subscription(arn))
-
-    async def set_subscription_attributes(self, arn: str, attributes: Mapping[str, str]) -> SubscriptionAttributes:
-        """Set attributes."""
-        return await self._send(_Requests(self.account).change_subscription(arn, attributes))
-
-    async def confirm_subscription(self, topic: str, token: str) -> SubscriptionArn:
-        """Confirm a subscription with the token that its endpoint got."""
-        return await self._send(_Requests(self.account).confirm(topic, token))
-
-    async def unsubscribe(self, arn: str) -> None:
-        """Delete a subscription."""
-        await self._send_optional(_Requests(self.account).unsubscribe(arn))
-
-    async def portal_links(self, arn: str) -> list[PortalLink]:
-        """The links to the portal of a subscription that have not ended, without their URLs."""
-        return (await self._send(_Requests(self.account).portal_links(arn))).links
-
-    async def create_portal_link(self, arn: str, life_seconds: int | None = None) -> PortalLink:
-        """A link for the owner of a subscription's endpoint, by default for a week."""
-        return await self._send(_Requests(self.account).create_portal_link(arn, life_seconds))
-
-    async def revoke_portal_link(self, arn: str, link: str) -> None:
-        """End a link, by its id."""
-        await self._send_optional(_Requests(self.account).revoke_portal_link(arn, link))

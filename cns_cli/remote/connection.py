@@ -25,7 +25,7 @@ import msgspec
 import typer
 
 from cns.client import ApiError, Client, Credentials
-from cns.client.client import find_caller
+from cns.client.connection import find_caller
 from cns_common.errors import EXIT_USAGE
 
 EXIT_REFUSED = 1

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from cns.client import ApiError, Credentials
-from cns.client.client import find_caller
+from cns.client.connection import find_caller
 from cns_cli.overview.metrics import ServiceReader, ServiceUnreachable
 from cns_common.configuration.settings import Settings
 

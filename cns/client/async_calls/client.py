@@ -1,0 +1,123 @@
+"""The client of the REST API."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from cns.client import values
+from cns.client.async_calls.administration import AsyncAdministrationCalls
+from cns.client.async_calls.dead_letters import AsyncDeadLetterCalls
+from cns.client.async_calls.deliveries import AsyncDeliveryCalls
+from cns.client.requests import DEFAULT_LIFE_S
+
+_NONE: Mapping[str, str] = {}
+
+
+class AsyncClient(AsyncAdministrationCalls, AsyncDeliveryCalls, AsyncDeadLetterCalls):
+    """Each method sends one request; a refusal raises ApiError."""
+
+    async def list_queues(self, prefix: str = "", after: str = "", *, definitions: bool = False) -> values.QueueNames:
+        """The names of the account's queues, a page at a time, and their definitions if asked for."""
+        return await self._send(self._requests.list_queues(prefix, after, definitions=definitions))
+
+    async def create_queue(
+        self, name: str, attributes: Mapping[str, str] = _NONE, tags: Mapping[str, str] = _NONE
+    ) -> values.QueueDefinition:
+        """Create a queue, or find the one with these attributes."""
+        return await self._send(self._requests.create_queue(name, attributes, tags))
+
+    async def show_queue(self, queue: str) -> values.QueueDefinition:
+        """The queue with all its attributes."""
+        return await self._send(self._requests.show_queue(queue))
+
+    async def change_queue(self, queue: str, attributes: Mapping[str, str]) -> values.QueueDefinition:
+        """Set attributes."""
+        return await self._send(self._requests.change_queue(queue, attributes))
+
+    async def delete_queue(self, queue: str) -> None:
+        """Delete the queue and its messages."""
+        await self._send_optional(self._requests.delete_queue(queue))
+
+    async def purge_queue(self, queue: str) -> None:
+        """Delete all messages of the queue."""
+        await self._send_optional(self._requests.purge_queue(queue))
+
+    async def queue_statistics(self, queue: str, *, by_hour: bool = False) -> values.Statistics:
+        """Counts of the messages that wait, are leased, are delayed; on the engine pipes what was pushed and popped."""
+        return await self._send(self._requests.queue_statistics(queue, by_hour=by_hour))
+
+    async def put_message(
+        self,
+        queue: str,
+        text: str,
+        *,
+        delay_seconds: int | None = None,
+        group_id: str | None = None,
+        deduplication_id: str | None = None,
+    ) -> values.SentMessage:
+        """Put a message at the tail of the queue."""
+        return await self._send(self._requests.put_message(queue, text, delay_seconds, group_id, deduplication_id))
+
+    async def next_message(
+        self, queue: str, *, lease_seconds: int | None = None, wait_seconds: int | None = None
+    ) -> values.ReceivedMessage | None:
+        """Lease the next message; None if there is none."""
+        return await self._send_optional(self._requests.next_message(queue, lease_seconds, wait_seconds))
+
+    async def update_message(
+        self, queue: str, pop_receipt: str, *, text: str | None = None, lease_seconds: int | None = None
+    ) -> None:
+        """Replace the contents of a leased message, renew its lease, or both."""
+        await self._send_optional(self._requests.update_message(queue, pop_receipt, text, lease_seconds))
+
+    async def acknowledge_message(self, queue: str, pop_receipt: str) -> None:
+        """Delete a leased message. ApiError `LeaseExpired` if another delivery has it."""
+        await self._send_optional(self._requests.acknowledge_message(queue, pop_receipt))
+
+    async def browse_messages(self, queue: str, *, after: str = "", limit: int = 10) -> values.BrowsedMessages:
+        """Look at messages without leasing them."""
+        return await self._send(self._requests.browse_messages(queue, after, limit))
+
+    async def list_topics(self, after: str = "") -> values.Topics:
+        """The ARNs of the account's topics, a page at a time."""
+        return await self._send(self._requests.list_topics(after))
+
+    async def create_topic(self, name: str, attributes: Mapping[str, str] = _NONE) -> values.TopicDefinition:
+        """Create a topic, or find the one with these attributes."""
+        return await self._send(self._requests.create_topic(name, attributes))
+
+    async def delete_topic(self, topic: str) -> None:
+        """Delete the topic and its subscriptions."""
+        await self._send_optional(self._requests.delete_topic(topic))
+
+    async def publish_message(
+        self,
+        topic: str,
+        message: str,
+        *,
+        subject: str | None = None,
+        group_id: str | None = None,
+        deduplication_id: str | None = None,
+    ) -> values.PublishedMessage:
+        """Publish a message to all subscriptions."""
+        return await self._send(self._requests.publish_message(topic, message, subject, group_id, deduplication_id))
+
+    async def subscribe(
+        self, topic: str, protocol: str, endpoint: str, attributes: Mapping[str, str] = _NONE
+    ) -> values.SubscriptionArn:
+        """Subscribe an endpoint."""
+        return await self._send(self._requests.subscribe(topic, protocol, endpoint, attributes))
+
+    async def list_subscriptions(self, after: str = "") -> values.Subscriptions:
+        """The subscriptions of all topics of the account, a page at a time."""
+        return await self._send(self._requests.list_subscriptions(after))
+
+    async def list_topic_subscriptions(self, topic: str, after: str = "") -> values.Subscriptions:
+        """The topic's subscriptions, a page at a time."""
+        return await self._send(self._requests.list_topic_subscriptions(topic, after))
+
+    async def create_permission(
+        self, levels: Sequence[str] = (), *, queue: str = "", life_seconds: int = DEFAULT_LIFE_S
+    ) -> values.Permission:
+        """A token and signed URL with these levels (empty: all), for one queue or the account."""
+        return await self._send(self._requests.create_permission(levels, queue, life_seconds))
