@@ -11,6 +11,7 @@ from cns_common.metrics.catalogue import (
     DEAD_LETTERED,
     DELIVERIES,
     DELIVERY_ATTEMPT_SECONDS,
+    DELIVERY_SECONDS,
     DROPPED,
     FANOUT_SECONDS,
     JOB_LEASES_LOST,
@@ -22,9 +23,9 @@ from cns_common.metrics.catalogue import (
 from cns_common.metrics.histogram import Histogram
 from cns_common.metrics.model import Counters
 from workers.consumers.retry_decision import End
-from workers.latency import Latency
 
 WAIT_BOUNDS_S = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3_600)
+DELIVERY_BOUNDS_S = (0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3_600)
 ATTEMPT_BOUNDS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 15, 30)
 """An attempt over HTTP ends after 15 s."""
 DEADLINES = ("deadline_while_open", "deadline_while_throttled")
@@ -36,7 +37,8 @@ class Stats(Counters):
 
     def __init__(self) -> None:
         super().__init__()
-        self.latency = Latency()
+        self.delivery_times = Histogram(DELIVERY_SECONDS, DELIVERY_BOUNDS_S)
+        """From publish to accepted delivery."""
         self.attempts = Histogram(DELIVERY_ATTEMPT_SECONDS, ATTEMPT_BOUNDS_S)
         self.job_waits = Histogram(JOB_WAIT_SECONDS, WAIT_BOUNDS_S)
         self.fanouts = Histogram(FANOUT_SECONDS, WAIT_BOUNDS_S)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TypeVar
 
 Entry = TypeVar("Entry")
@@ -26,3 +27,21 @@ async def verified_page(
             break
         after = key_of(entries[-1])
     return found[:n]
+
+
+async def page_of_ids(
+    read: Callable[[str, int], Awaitable[Sequence[str]]],
+    find: Callable[[Sequence[str]], Awaitable[Mapping[str, Found]]],
+    remove: Callable[[str], Awaitable[None]],
+    after: str,
+    n: int,
+) -> list[Found]:
+    """As `verified_page`, of an index whose entries are ids: `find` gives the records that exist, by id, and `remove`
+    removes the entry of one that does not."""
+
+    async def check(ids: Sequence[str]) -> list[Found]:
+        found = await find(ids)
+        await asyncio.gather(*[remove(one) for one in ids if one not in found])
+        return [found[one] for one in ids if one in found]
+
+    return await verified_page(read, check, str, after, n)

@@ -40,8 +40,8 @@ class Metric:
 
     def histogram(self, bounds: Sequence[float], counts: Sequence[int], total: float, labels: Labels) -> list[Sample]:
         """`counts` are those up to each bound and, at the end, those beyond all; `total` is the sum of what was
-        observed."""
-        texts = [*map(str, bounds), "+Inf"]
+        observed. Bounds are written as floats (1.0), as in Prometheus' own clients."""
+        texts = [*[str(float(bound)) for bound in bounds], "+Inf"]
         return [
             *[
                 Sample(f"{self.name}_bucket", n, (*labels, ("le", bound)))

@@ -110,7 +110,8 @@ class JobEvents:
         at_ms, size_bytes = self._answers[target.arn]
         since_publish_ms = at_ms - self.published_ms
         if self._notification is not None and not self._replayed:
-            self._stats.latency.observe(target.protocol, since_publish_ms, first=self._failures == 0)
+            attempt = "later" if self._failures else "first"
+            self._stats.delivery_times.observe(since_publish_ms / 1000, target.protocol, attempt)
         self._events.emit(
             DeliveryDelivered(
                 at_ms=at_ms,

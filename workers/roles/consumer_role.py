@@ -90,7 +90,7 @@ class ConsumerRole:
 
     def samples(self) -> list[Sample]:
         return [
-            *self._stats.latency.samples(),
+            *self._stats.delivery_times.samples(),
             *self._stats.attempts.samples(),
             *self._delivery_log.samples(),
             *self._consumers.samples(),

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from hashlib import blake2b
 
 import msgspec
@@ -20,7 +21,7 @@ from cns.stores.cassandra import mobile_schema as schema
 from cns.stores.mobile_contract import MobileEndpointStore
 from cns_common.cassandra.lwt import resolve_lost_write
 from cns_common.cassandra.session import Cassandra, Statement
-from cns_common.cassandra.verified_pages import verified_page
+from cns_common.cassandra.verified_pages import page_of_ids
 from cns_common.errors import OutcomeUnknown, StoreUnavailable
 from cns_common.store_keys import refuse_bad_keys
 
@@ -179,15 +180,8 @@ class CassandraMobileEndpointStore:
         return _decode(rows[0][0]) if rows else None
 
     async def page(self, application_id: str, after: str, n: int) -> list[MobileEndpoint]:
-        async def read(after: str, n: int) -> list[str]:
-            return await self._ids(application_id, after, n)
-
-        async def check(ids: Sequence[str]) -> list[MobileEndpoint]:
-            found = await self._find_all(ids)
-            await asyncio.gather(*[self._leave(application_id, one) for one in ids if one not in found])
-            return [found[one] for one in ids if one in found]
-
-        return await verified_page(read, check, str, after, n)
+        read = partial(self._ids, application_id)
+        return await page_of_ids(read, self._find_all, partial(self._leave, application_id), after, n)
 
     async def _find_all(self, ids: Sequence[str]) -> dict[str, MobileEndpoint]:
         chunks = [list(ids[start : start + READ_AT_ONCE]) for start in range(0, len(ids), READ_AT_ONCE)]

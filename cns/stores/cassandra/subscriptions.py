@@ -29,6 +29,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Sequence
+from functools import partial
 
 from cns.publishing.filter_changes import Audience, FilterChange
 from cns.stores.cassandra import schema
@@ -50,7 +51,7 @@ from cns.subscriptions.subscription import (
 )
 from cns_common.cassandra.change_listeners import ChangeNotifier
 from cns_common.cassandra.session import Cassandra
-from cns_common.cassandra.verified_pages import verified_page
+from cns_common.cassandra.verified_pages import page_of_ids
 from cns_common.errors import OutcomeUnknown
 from cns_common.store_keys import refuse_bad_keys
 
@@ -249,23 +250,13 @@ class CassandraSubscriptionStore(ChangeNotifier[str]):
             pages = await asyncio.gather(*[self._topic_index.ids(topic_id, level, state, after, n) for state in states])
             return sorted({one for page in pages for one in page})[:n]
 
-        async def check(ids: Sequence[str]) -> list[Subscription]:
-            found = await self._records.find_all(ids)
-            await asyncio.gather(*[self._topic_index.remove(topic_id, level, one) for one in ids if one not in found])
-            return [found[one] for one in ids if one in found]
-
-        return await verified_page(read, check, str, after, n)
+        remove = partial(self._topic_index.remove, topic_id, level)
+        return await page_of_ids(read, self._records.find_all, remove, after, n)
 
     async def page_of_owner(self, account: str, region: str, after: str, n: int) -> list[Subscription]:
-        async def read(after: str, n: int) -> list[str]:
-            return await self._owner_index.ids(account, region, after, n)
-
-        async def check(ids: Sequence[str]) -> list[Subscription]:
-            found = await self._records.find_all(ids)
-            await asyncio.gather(*[self._owner_index.remove(account, region, one) for one in ids if one not in found])
-            return [found[one] for one in ids if one in found]
-
-        return await verified_page(read, check, str, after, n)
+        read = partial(self._owner_index.ids, account, region)
+        remove = partial(self._owner_index.remove, account, region)
+        return await page_of_ids(read, self._records.find_all, remove, after, n)
 
     async def regions(self, account: str) -> list[str]:
         return await schema.OWNER_REGIONS.regions(self._cassandra, account)

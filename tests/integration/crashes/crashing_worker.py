@@ -43,7 +43,8 @@ from tests.integration.workers.embedded_context import channels_to, no_queue
 from tests.recorded_events import RecordedEvents
 from workers.consumers.consumer import Consumer
 from workers.consumers.delivery_context import DeliveryContext
-from workers.consumers.lane_consumer import LEASE_MS, LaneConsumer
+from workers.consumers.lane_batch import LEASE_MS
+from workers.consumers.lane_consumer import LaneConsumer
 from workers.delivery.traffic.admission import AdmissionController
 from workers.delivery.traffic.endpoint_state import EndpointLimits
 from workers.fanout.context import FanoutContext

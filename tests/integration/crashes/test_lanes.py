@@ -20,7 +20,7 @@ from tests.integration.crashes.crashing_worker import (
     endpoint,
     kill_at,
 )
-from workers.consumers.lane_consumer import LEASE_MS
+from workers.consumers.lane_batch import LEASE_MS
 
 TWO_A_SECOND = '{"throttlePolicy": {"maxReceivesPerSecond": 2}}'
 AWAY = Failed(Cause.STATUS, "503", 0, status=503)

@@ -75,7 +75,7 @@ async def test_what_a_job_says_of_a_confirmation(rig: Rig, tmp_path: Path) -> No
     facts.report_delivery(target)
     (told,) = log.told
     assert (told.message_id, told.message_md5, told.published_ms) == ("c", "", 3)
-    assert stats.latency.samples() == []  # nothing was published
+    assert stats.delivery_times.samples() == []  # nothing was published
     await fixture.log.close()
 
 
@@ -91,7 +91,7 @@ async def test_a_delivery_is_measured_unless_it_is_a_replay(
     facts.set_notification(notification)
     facts.report_attempt(target, OK)
     facts.report_delivery(target)
-    counts = [sample.value for sample in stats.latency.samples() if sample.name == "cns_delivery_seconds_count"]
+    counts = [sample.value for sample in stats.delivery_times.samples() if sample.name == "cns_delivery_seconds_count"]
     assert sum(counts) == observed
     facts.report_dead_letter(target, "spent:status")
     facts.report_drop(target.arn, "spent:status")

@@ -32,7 +32,8 @@ from tests.integration.workers.embedded_context import channels_to, embedded_con
 from tests.recorded_events import RecordedEvents
 from workers.consumers.consumer import SETTLE_AFTER_S, Consumer
 from workers.consumers.delivery_context import DeliveryContext
-from workers.consumers.lane_consumer import BATCHES_AT_ONCE_MAX, JOBS_A_RECEIVE_MAX, PARK_AFTER_S, LaneConsumer
+from workers.consumers.lane_batch import PARK_AFTER_S
+from workers.consumers.lane_consumer import BATCHES_AT_ONCE_MAX, JOBS_A_RECEIVE_MAX, LaneConsumer
 from workers.consumers.outcome_handler import DEAD_LETTER_RETRY_MS
 from workers.delivery.traffic import admission as admission
 from workers.delivery.traffic.admission import AdmissionController

@@ -15,7 +15,7 @@ from cns.notification import Notification
 from cns.queue_port.contract import NewJob, Renewal
 from tests.integration.workers.embedded_context import channels_to
 from tests.integration.workers.test_lanes import TOPIC, Host, lane_host
-from workers.consumers import consumer, fifo_consumer, lane_consumer
+from workers.consumers import consumer, fifo_consumer, lane_batch
 from workers.consumers.fifo_consumer import FifoConsumer
 
 TOOK, NO = Delivered(200, 5), Failed(Cause.STATUS, "HTTP 400", 5, status=400, permanent=True)
@@ -55,7 +55,7 @@ class Renewed:
 @pytest.fixture
 async def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Host]:
     monkeypatch.setattr(consumer, "RENEW_S", SOON_S)
-    monkeypatch.setattr(lane_consumer, "RENEW_S", SOON_S)
+    monkeypatch.setattr(lane_batch, "RENEW_S", SOON_S)
     monkeypatch.setattr(fifo_consumer, "SETTLE_AFTER_S", SOON_S)
     async with lane_host(tmp_path) as found:
         found.endpoints.answers = {name: [NO] for name in NAMES}
@@ -85,8 +85,8 @@ async def test_the_jobs_of_a_lane(host: Host, monkeypatch: pytest.MonkeyPatch) -
     await host.consumer(jobs.ENDPOINT_JOBS).step()
     renewed = Renewed(host, monkeypatch)
     for letter in letters:
-        await renewed.outlast(lane_consumer.LEASE_MS)
-        assert await host.port.receive(jobs.LANES, 10, lane_consumer.LEASE_MS, 0) == []
+        await renewed.outlast(lane_batch.LEASE_MS)
+        assert await host.port.receive(jobs.LANES, 10, lane_batch.LEASE_MS, 0) == []
         letter.set_result(TOOK)
     await _until_empty(host, jobs.LANES)
     assert (host.endpoints.names(), host.endpoints.buried) == (["a"] * len(NAMES), len(NAMES))

@@ -16,7 +16,6 @@ from cns_common.metrics import catalogue
 from cns_common.metrics.catalogue import API_CALLS, DELIVERY_SECONDS, METRICS, QUARANTINE_JOBS
 from cns_common.metrics.model import Counters, Metric, Sample
 from cns_common.metrics.page import FOREIGN_HELP, page, process_samples
-from workers.latency import Latency
 from workers.stats import Stats
 
 ROOT = Path(cns.__file__).parents[1]
@@ -85,11 +84,10 @@ def test_a_metric_that_breaks_a_convention_is_found(metric: Metric) -> None:
 
 
 def test_two_processes_on_a_page_that_prometheus_reads() -> None:
-    latency = Latency()
-    latency.observe("http", 7, first=True)
     stats = Stats()
+    stats.delivery_times.observe(0.007, "http", "first")
     stats.count_delivery("http")
-    own = [*stats.samples(), *latency.samples(), *process_samples("1.2.3"), QUARANTINE_JOBS.sample(2)]
+    own = [*stats.samples(), *stats.delivery_times.samples(), *process_samples("1.2.3"), QUARANTINE_JOBS.sample(2)]
     text = page([sample.labelled("process", name) for name in ("worker-1", "worker-2") for sample in own])
     families = {family.name: family for family in text_string_to_metric_families(text)}
     lines = text.splitlines()
