@@ -32,6 +32,7 @@ from cns_backend.backend import Backend
 from cns_backend.store_host import StoreHost
 from cns_common.clock import Clock
 from cns_common.configuration.settings import Settings
+from cns_common.durations import HOUR_MS
 from cns_common.events.newest import RECENT_BYTES_MAX
 from cns_common.events.schema import DeliveryAttempted, DeliveryDelivered, PublishAccepted
 from cns_common.events.segment import SegmentLimits
@@ -52,7 +53,6 @@ EVENT_BYTES = 400
 EVENTS_EACH = 3
 """Events of one message."""
 MESSAGE_BYTES = 100
-HOUR_MS = 3_600_000
 IDLE_S = 20.0
 RETENTION_MS = 4 * 86_400_000
 WRITTEN_S = 60.0

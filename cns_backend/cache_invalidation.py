@@ -19,7 +19,7 @@ from redis.exceptions import RedisError
 
 from cns_backend.acknowledgements import PendingAcks
 from cns_common.ids import hex_id
-from cns_common.redis_client import close_client, open_client
+from cns_common.redis.client import close_client, open_client
 from cns_common.rpc.protocol_proxy import ChangeSource
 from cns_common.task_cancellation import cancel_and_wait
 

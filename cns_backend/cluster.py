@@ -41,7 +41,7 @@ from cns_common.clock import Clock
 from cns_common.configuration.checks import read_contact_points
 from cns_common.configuration.settings import Settings
 from cns_common.errors import OutcomeUnknown, StartError, StoreUnavailable
-from cns_common.redis_urls import first_url
+from cns_common.redis.urls import first_url
 from cns_common.sealing import Seal, load_master_key
 from cqs.engines.cassandra.clock_skew import open_clock_skew
 from cqs.stores.cassandra.move_tasks import CassandraMoveTaskStore

@@ -7,9 +7,9 @@ from datetime import UTC, date, datetime, timedelta
 
 import msgspec
 
+from cns_common.durations import DAY_MS
 from cns_pipeline.location import located
 from cns_pipeline.paths import PipelinePaths
-from cns_pipeline.period import DAY_MS
 from cns_pipeline.storage import FileStore, Storage
 from cns_pipeline.tables.manifest import Part
 from cns_pipeline.tables.table import BatchTable

@@ -6,11 +6,11 @@ import re
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 
+from cns_common.durations import DAY_MS
 from cns_common.errors import EXIT_USAGE, StartError
 
 END_MS = 253_402_300_800_000
 """The end of the year 9999, in ms since the epoch; the first time that no event can have."""
-DAY_MS = 86_400_000
 WEEK_MS = 7 * DAY_MS
 _AGO = re.compile(r"-?([0-9]{1,9})([smhd])")
 _UNIT_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": DAY_MS}

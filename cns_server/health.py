@@ -11,6 +11,7 @@ import msgspec
 from cns_backend.sites.decision import SiteStatus
 from cns_backend.stores.contract import ServiceState
 from cns_backend.wrong_clock import clock_difference, why_idle
+from cns_common.durations import HOUR_S
 from cns_common.metrics.catalogue import (
     AUDIT_REFUSED,
     CLOCK_OFFSET_SECONDS,
@@ -27,7 +28,6 @@ from cns_common.worker_roles import ALL_ROLES, WorkerRole, lacking_roles
 UNREAD_SHARE_WARNED = 0.5
 """Health is yellow when unread event segments are this near to their removal."""
 CLOCK_OFFSET_WARNED_S = 0.25
-HOUR_S = 3600
 NOT_DONE = {
     WorkerRole.PRODUCER: "no worker with the role producer reports: publishes are not fanned out",
     WorkerRole.CONSUMER: "no worker with the role consumer reports: nothing is delivered",

@@ -11,11 +11,11 @@ from cns.stores.embedded import EmbeddedArchiveStore, EmbeddedSubscriptionStore,
 from cns.subscriptions.subscription import Subscription, SubscriptionState
 from cns.topics.topic import Topic
 from cns_common.clock import Clock
+from cns_common.durations import DAY_MS
 from cns_common.sqlite.database import Database
 
 ACCOUNT = "000000000000"
 REGION = "us-east-1"
-DAY_MS = 86_400_000
 
 
 def archived_topic(name: str, now_ms: int, *, began_days_ago: int, kept_days: int) -> Topic:

@@ -16,10 +16,10 @@ from multiprocessing import get_context
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from bench.pipeline.made_events import DAY_MS
 from bench.pipeline.measured import HEADER
 from bench.pipeline.work import MadeDay, make, run_duckdb, run_spark
 from cns_common.clock import Clock
+from cns_common.durations import DAY_MS
 
 
 def main() -> None:

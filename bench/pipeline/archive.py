@@ -24,8 +24,9 @@ from pathlib import Path
 from cns.archives.model import ArchivedMessage, archive_key
 from cns.notification import Notification
 from cns_common.clock import Clock
+from cns_common.durations import DAY_MS
 from cns_common.ids import uuid_text
-from tests.archived_topic import DAY_MS, archived_topic, fill_archive
+from tests.archived_topic import archived_topic, fill_archive
 
 BIN = Path(sys.executable).parent
 BODY = "x" * 1024

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
+from cns_common.durations import DAY_MS
 from cns_common.events.audit_events import AuditEvent
 from cns_common.events.files import SEALED, encoder, fact_line, folder_at, origin_of, segment_name
 from cns_common.events.schema import (
@@ -23,7 +24,6 @@ from cns_common.events.schema import (
     SegmentSealed,
 )
 
-DAY_MS = 86_400_000
 SEGMENT_EVENTS = 40_000  # about 16 MiB, at which a segment is sealed
 TOPICS = 200
 TARGETS = 3

@@ -15,9 +15,10 @@ from tempfile import TemporaryDirectory
 
 from bench.pipeline.archive import PR_SET_CHILD_SUBREAPER
 from bench.pipeline.archive import measure as measure_command
-from bench.pipeline.made_events import DAY_MS, write_day
+from bench.pipeline.made_events import write_day
 from bench.pipeline.made_messages import write_messages
 from bench.pipeline.measured import MIB, measure
+from cns_common.durations import DAY_MS
 from cns_common.events.files import encoder, origin_of
 from cns_common.events.schema import QueueCounted, RequestsCounted
 from cns_pipeline.class_archive import DIRECTORY, archive_path

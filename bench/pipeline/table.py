@@ -21,8 +21,9 @@ from random import Random
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from bench.pipeline.made_events import DAY_MS, day, write_day, write_segment
+from bench.pipeline.made_events import day, write_day, write_segment
 from cns_common.clock import Clock
+from cns_common.durations import DAY_MS
 from cns_pipeline.batches import Contents, Span, event_table
 from cns_pipeline.compaction import compact
 from cns_pipeline.follow import Follower

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.pipeline import duck
-from bench.pipeline.made_events import DAY_MS, write_day
+from bench.pipeline.made_events import write_day
 from bench.pipeline.made_messages import write_messages
 from bench.pipeline.measured import measure
+from cns_common.durations import DAY_MS
 from cns_pipeline.arguments import Arguments, make_arguments
 from cns_pipeline.period import Period
 

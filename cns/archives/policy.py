@@ -9,6 +9,7 @@ from cns.archives.model import Archive
 from cns.delivery.envelope import timestamp_text
 from cns.errors import invalid_parameter
 from cns.topics.topic import Topic
+from cns_common.durations import DAY_MS
 from cns_common.ids import hex_id
 
 ARCHIVE_POLICY = "ArchivePolicy"
@@ -16,7 +17,6 @@ BEGINNING_ARCHIVE_TIME = "BeginningArchiveTime"
 
 POLICY_CHARS_MAX = 1_024
 """Of the text that is stored as it was given. AWS's limit is not known."""
-_DAY_MS = 86_400_000
 _DAYS_MAX = 365
 _KEY = "MessageRetentionPeriod"
 
@@ -58,7 +58,7 @@ def retention_ms(topic: Topic) -> int:
     """The retention period of a topic that has an archive."""
     days = _days(_members(topic.attributes[ARCHIVE_POLICY].encode())[_KEY])
     assert days is not None  # it was checked when it was stored
-    return days * _DAY_MS
+    return days * DAY_MS
 
 
 def with_archive(topic: Topic, now_ms: int) -> Topic:

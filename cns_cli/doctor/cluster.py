@@ -13,8 +13,8 @@ from cns_common.clock import Clock
 from cns_common.configuration.checks import read_contact_points
 from cns_common.configuration.settings import Settings
 from cns_common.errors import CnsError, StartError
-from cns_common.redis_client import close_client, open_client
-from cns_common.redis_urls import address_of, read_server_urls
+from cns_common.redis.client import close_client, open_client
+from cns_common.redis.urls import address_of, read_server_urls
 
 TIMEOUT_S = 5.0
 POLICY = "noeviction"

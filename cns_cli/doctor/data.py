@@ -13,12 +13,12 @@ from cns_backend.backups.record import last_backup
 from cns_cli.doctor.findings import CheckResult, ok, problem, warning
 from cns_common.clock import Clock
 from cns_common.configuration.settings import Settings
+from cns_common.durations import DAY_MS
 from cns_common.sqlite.database import STORE_FILE
 from cns_common.sqlite.format import FORMAT
 from cns_common.sqlite.opening import MASTER_KEY_FILE
 
 BACKUP_AGE_WARNED_DAYS = 7
-DAY_MS = 24 * 3_600_000
 
 
 def check_data(settings: Settings) -> list[CheckResult]:

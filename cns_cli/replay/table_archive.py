@@ -12,13 +12,13 @@ from cns.delivery.envelope import timestamp_text
 from cns_backend.optional_dependencies import EXIT_EXTRA_MISSING, how_to_install
 from cns_cli.replay.model import PAGE_MESSAGES, PastMessage
 from cns_common.data_directory import EXIT_DATA_UNUSABLE
+from cns_common.durations import DAY_MS
 from cns_common.errors import EXIT_USAGE, StartError
 from cns_pipeline.archive.manifest import Manifest, date_directory, date_ms, read_manifest, topic_directory
 from cns_pipeline.archive.rows import ArchiveRow, Attribute, notification_of
 from cns_pipeline.paths import PipelinePaths
 from cns_pipeline.storage import Storage
 
-DAY_MS = 86_400_000
 MEMORY = "512MB"
 """The memory limit of DuckDB, which sorts larger data on disk."""
 _POSITION = "printf('%014d %s %s', archive_began_ms, archive, key)"

@@ -16,7 +16,7 @@ from cns_common.clock import Clock
 from cns_common.configuration.checks import check_redis_url
 from cns_common.configuration.settings import load_settings
 from cns_common.errors import EXIT_USAGE, CnsError, StartError
-from cns_common.redis_urls import address_of, check_server_name
+from cns_common.redis.urls import address_of, check_server_name
 
 if TYPE_CHECKING:  # its driver is installed in the cluster form only
     from cqs.engines.cluster.servers.operator import RedisServers, ServerChange

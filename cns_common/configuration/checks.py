@@ -11,8 +11,8 @@ from ipaddress import IPv4Network, IPv6Network, ip_network
 from typing import NamedTuple
 from urllib.parse import SplitResult, urlsplit
 
-from cns_common.redis_sentinel import is_sentinel, read_sentinel_url
-from cns_common.redis_urls import read_server_urls
+from cns_common.redis.sentinel import is_sentinel, read_sentinel_url
+from cns_common.redis.urls import read_server_urls
 
 CQL_PORT = 9042
 SITES = 2

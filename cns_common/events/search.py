@@ -15,12 +15,12 @@ from typing import NamedTuple
 
 import msgspec
 
+from cns_common.durations import HOUR_MS
 from cns_common.events.backwards import folders_backwards
 from cns_common.events.files import SEALED, folder_at, open_segment
 from cns_common.events.schema import SCHEMA_VERSION, Event, NotificationEvent, Origin, PublishAccepted, SegmentSealed
 
 BLOCK_BYTES = 4 * 1024 * 1024
-HOUR_MS = 3_600_000
 EARLY_MS = 10_000
 """An event of a message may have been written so long before the one of its publish: processes buffer events."""
 _SUBSCRIPTION = re.compile(rb'"subscription":"([^"]+)"')

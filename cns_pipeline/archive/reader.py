@@ -20,7 +20,6 @@ if TYPE_CHECKING:  # its module loads the driver
     from cns_common.cassandra.connection import CassandraAddress
 
 PAGE_MESSAGES = 500
-DAY_MS = 86_400_000
 
 
 class ArchiveReader(Protocol):

@@ -15,8 +15,9 @@ from cns.notification import Notification
 from cns.stores.embedded import archive_schema, schema
 from cns.topics.topic import Topic
 from cns_common.data_directory import EXIT_DATA_UNUSABLE
+from cns_common.durations import DAY_MS
 from cns_common.errors import StartError
-from cns_pipeline.archive.reader import DAY_MS, PAGE_MESSAGES
+from cns_pipeline.archive.reader import PAGE_MESSAGES
 
 BUSY_MS = 5_000
 TOPICS_A_PAGE = 500

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
+from cns_common.durations import DAY_MS
 from cns_common.endpoint_health import UNHEALTHY_MAX, EndpointHealth, UnhealthyEndpoint
 from cns_pipeline.health.document import EndpointTimeline, Health, HourOfDay, Incident
-from cns_pipeline.period import DAY_MS, Period
+from cns_pipeline.period import Period
 from cns_pipeline.transforms.health.baseline import baselines
 from cns_pipeline.transforms.health.incidents import incidents
 from cns_pipeline.transforms.health.judgement import FAILING, HEALTHY, judged

@@ -16,9 +16,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import DateType, LongType, StringType, StructField, StructType
 
+from cns_common.durations import DAY_MS, HOUR_MS
 from cns_pipeline.location import Location
 from cns_pipeline.paths import PipelinePaths
-from cns_pipeline.period import DAY_MS, Period
+from cns_pipeline.period import Period
 from cns_pipeline.read import read_events
 from cns_pipeline.schema import DATE
 from cns_pipeline.storage import FileStore, Storage
@@ -26,7 +27,6 @@ from cns_pipeline.transforms.health.slots import endpoint_slots
 from cns_pipeline.transforms.health.time_of_day import hourly_traffic
 
 HISTORY_DAYS = 28
-HOUR_MS = 3_600_000
 GROWING_DAYS = 2
 """Events of a day may still come in until so many days after its beginning: until then it is made anew each time."""
 _PREFIX = f"{DATE}="

@@ -13,12 +13,13 @@ import contextlib
 import msgspec
 from pyspark.sql import SparkSession
 
+from cns_common.durations import DAY_MS
 from cns_common.endpoint_health import FILE_NAME, EndpointHealth, encode_endpoint_health
 from cns_pipeline.health.collect import History, collect_endpoint_health, collect_health, judged_now
 from cns_pipeline.health.document import Health
 from cns_pipeline.health.history import days_before, days_of, hours_table, traffic_table
 from cns_pipeline.paths import PipelinePaths
-from cns_pipeline.period import DAY_MS, END_MS, Period
+from cns_pipeline.period import END_MS, Period
 from cns_pipeline.read import read_events
 from cns_pipeline.storage import Storage
 from cns_pipeline.transforms.health.time_of_day import time_of_day

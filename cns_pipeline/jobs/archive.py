@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 from cns_common.clock import Clock
 from cns_common.configuration.settings import Settings, load_settings
 from cns_common.data_directory import EXIT_DATA_UNUSABLE
+from cns_common.durations import DAY_MS, HOUR_MS
 from cns_common.errors import EXIT_USAGE, StartError
 from cns_common.sqlite.database import STORE_FILE
 from cns_pipeline.archive.manifest import (
@@ -23,7 +24,7 @@ from cns_pipeline.archive.manifest import (
     write_keep,
 )
 from cns_pipeline.archive.planning import first_kept_ms, plan_topics
-from cns_pipeline.archive.reader import DAY_MS, StorePlace, open_reader
+from cns_pipeline.archive.reader import StorePlace, open_reader
 from cns_pipeline.archive.table import ArchiveTable
 from cns_pipeline.arguments import Arguments, Outcome, exit_code, job_parser, left_out, parsed_arguments
 from cns_pipeline.locking import directory_lock
@@ -32,7 +33,6 @@ from cns_pipeline.session import open_job
 from cns_pipeline.storage import Storage
 
 LOCK = "archive.lock"
-HOUR_MS = 3_600_000
 
 
 class ArchiveOptions(NamedTuple):

@@ -7,11 +7,12 @@ from dataclasses import replace
 
 from cns_common.clock import Clock
 from cns_common.data_directory import EXIT_DATA_IN_USE
+from cns_common.durations import DAY_MS
 from cns_common.errors import StartError
 from cns_pipeline.arguments import Arguments, Outcome, left_out, main
 from cns_pipeline.jobs import archive, audit, health, ingest, report
 from cns_pipeline.locking import directory_lock
-from cns_pipeline.period import DAY_MS, Period
+from cns_pipeline.period import Period
 from cns_pipeline.session import open_job
 
 LOCK = "run.lock"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from cns_pipeline.period import DAY_MS, Period
+from cns_common.durations import DAY_MS, HOUR_MS
+from cns_pipeline.period import Period
 from cns_pipeline.reports.document import Bucket, Figures, LatencyBin
 
-HOUR_MS = 3_600_000
 BY_DAY_FROM_MS = 14 * DAY_MS
 """Longer periods have a bucket a day."""
 BUCKETS_MAX = 1_000

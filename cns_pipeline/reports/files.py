@@ -12,9 +12,10 @@ from typing import Any
 import msgspec
 from pyspark.sql import DataFrame
 
+from cns_common.durations import DAY_MS
 from cns_pipeline.location import Location
 from cns_pipeline.paths import PipelinePaths
-from cns_pipeline.period import DAY_MS, Period
+from cns_pipeline.period import Period
 from cns_pipeline.reports.document import Report
 from cns_pipeline.storage import Storage
 

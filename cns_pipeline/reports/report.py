@@ -7,10 +7,11 @@ from datetime import UTC, datetime
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from cns_common.durations import HOUR_MS
 from cns_pipeline.paths import PipelinePaths
 from cns_pipeline.period import WEEK_MS, Period
 from cns_pipeline.read import read_events
-from cns_pipeline.reports.buckets import HOUR_MS, NOTHING, bucket_period, bucket_span_ms, buckets, latency_bins
+from cns_pipeline.reports.buckets import NOTHING, bucket_period, bucket_span_ms, buckets, latency_bins
 from cns_pipeline.reports.document import (
     Bucket,
     Coverage,

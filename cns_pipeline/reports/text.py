@@ -5,8 +5,8 @@ from __future__ import annotations
 import unicodedata
 from datetime import UTC, datetime
 
-HOUR_MS = 3_600_000
-DAY_MS = 86_400_000
+from cns_common.durations import DAY_MS, HOUR_MS
+
 TEXT_CHARS_MAX = 400
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 _UNSEEN = frozenset({"Cc", "Cf", "Cs", "Co", "Zl", "Zp"})

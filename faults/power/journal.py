@@ -7,9 +7,9 @@ from typing import Any
 
 import apsw
 
+from cns_common.durations import DAY_MS
 from cqs.engines.contract import Message, Outcome, QueueRef
 
-DAY_MS = 24 * 3_600_000
 STANDARD = QueueRef("standard", fifo=False, retention_ms=4 * DAY_MS)
 MOVED = QueueRef("moved", fifo=False, retention_ms=4 * DAY_MS)
 PURGED = QueueRef("purged", fifo=False, retention_ms=4 * DAY_MS)

@@ -10,12 +10,20 @@ from typing import Any
 import apsw
 
 from cns_common.clock import Clock
+from cns_common.durations import DAY_MS
 from cns_common.errors import CnsError, StartError
 from cns_common.sqlite.database import Database
 from cqs.engines.contract import Entry, Outcome, QueueRef, SentEntry
 from cqs.engines.embedded.engine import EmbeddedEngine
 from faults.power.expectation import expect
-from faults.power.journal import DAY_MS, FIFO, QUEUES, RECORDS, SCAN, Journal, SentMessage
+from faults.power.journal import (
+    FIFO,
+    QUEUES,
+    RECORDS,
+    SCAN,
+    Journal,
+    SentMessage,
+)
 from faults.power.snapshots import digest
 
 BODILESS = "SELECT count(*) FROM slots WHERE seq NOT IN (SELECT seq FROM bodies)"

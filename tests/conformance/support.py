@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from cns_common.clock import Clock
+from cns_common.durations import DAY_MS
 from cqs.engines.contract import (
     Change,
     Engine,
@@ -22,7 +23,6 @@ from cqs.engines.contract import (
     Waiter,
 )
 
-DAY_MS = 86_400_000
 HIDE_MS = 30_000
 POLL_S = 60.0
 """The time that a test waits for an event that must come."""

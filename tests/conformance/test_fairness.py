@@ -7,13 +7,12 @@ from collections import Counter
 import pytest
 
 from cns_common.clock import Clock
+from cns_common.durations import HOUR_MS
 from cqs.engines.contract import NOISY_IN_FLIGHT_MIN, Message
 from tests.conformance.drivers import Driver
 from tests.conformance.support import DONE, QueueFixture, bodies, numbered
 
 pytestmark = pytest.mark.needs(fair=True)
-
-HOUR_MS = 3_600_000
 
 
 def _tenants(messages: tuple[Message, ...] | list[Message]) -> Counter[str]:

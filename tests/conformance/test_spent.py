@@ -7,9 +7,10 @@ import msgspec
 import pytest
 
 from cns_common.clock import Clock
+from cns_common.durations import DAY_MS
 from cqs.engines.contract import SPENT_HIDE_MS, Engine, Entry, Message, QueueRef, SentEntry, Settlement
 from tests.conformance.drivers import Driver
-from tests.conformance.support import DAY_MS, DONE, QueueFixture, bodies, numbered
+from tests.conformance.support import DONE, QueueFixture, bodies, numbered
 
 
 @pytest.fixture

@@ -12,13 +12,13 @@ from pyspark.sql import SparkSession
 
 from cns_common.clock import Clock
 from cns_common.data_directory import EXIT_DATA_IN_USE, EXIT_DATA_UNUSABLE, lock_directory
+from cns_common.durations import DAY_MS
 from cns_common.errors import StartError
 from cns_common.sqlite.database import STORE_FILE
 from cns_pipeline.arguments import Arguments, make_arguments
 from cns_pipeline.jobs import archive, audit, health, report
 from cns_pipeline.jobs import run as job
 from cns_pipeline.session import open_job
-from tests.archived_topic import DAY_MS
 from tests.pipeline.archive.archives import KEPT_DAYS, STANDARD, append, messages, table_rows, topic_named
 from tests.pipeline.ingest.segments import publish, write_segment
 

@@ -16,8 +16,8 @@ from celery import Celery, signals
 
 from cns_common.configuration.settings import Settings, load_settings
 from cns_common.errors import StartError
-from cns_common.redis_sentinel import celery_urls, is_sentinel, read_sentinel_url
-from cns_common.redis_urls import first_url
+from cns_common.redis.sentinel import celery_urls, is_sentinel, read_sentinel_url
+from cns_common.redis.urls import first_url
 from workers.celery import control as celery_control
 from workers.celery import pipeline as celery_pipeline
 from workers.celery import tasks as celery_tasks

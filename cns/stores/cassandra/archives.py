@@ -19,11 +19,11 @@ from cns.stores.cassandra import archive_schema as schema
 from cns.stores.contract import ArchiveStore
 from cns_common.bounded_cache import BoundedCache
 from cns_common.cassandra.session import Cassandra
+from cns_common.durations import DAY_MS
 from cns_common.store_keys import refuse_bad_keys
 
 BUCKET_MS = SKEW_MS_MAX
 """A message that is archived out of order of time is at most one bucket away from its neighbours."""
-DAY_MS = 86_400_000
 PART_BYTES = 16 * 1024 * 1024
 BUCKETS_READ = 1_000
 DAYS_READ = 400

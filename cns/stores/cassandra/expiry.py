@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from cns.stores.cassandra import schema
 from cns.subscriptions.subscription import Subscription
 from cns_common.cassandra.session import Cassandra
+from cns_common.durations import DAY_MS
 
-DAY_MS = 86_400_000
 DAYS_AT_ONCE = 10
 
 

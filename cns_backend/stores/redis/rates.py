@@ -15,7 +15,7 @@ from cns_backend.stores.contract import LATE_MAIL_S, LeaseStore, ServiceReports
 from cns_common.bounded_cache import BoundedCache
 from cns_common.clock import Clock
 from cns_common.errors import OutcomeUnknown, StoreUnavailable
-from cns_common.redis_pipe import PipeError, RedisPipe, ReplyError
+from cns_common.redis.pipe import PipeError, RedisPipe, ReplyError
 from cns_common.token_bucket import TokenBucket, TokenGrant
 from cns_common.worker_roles import WorkerRole
 

@@ -6,9 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from xml.etree.ElementTree import Element
 
+from cns_common.durations import DAY_MS
 from cns_pipeline.reports.page.markup import add, tag
 from cns_pipeline.reports.page.scales import LinearScale, time_ticks
-from cns_pipeline.reports.text import DAY_MS, clock_time, day_of_month
+from cns_pipeline.reports.text import clock_time, day_of_month
 
 WIDTH = 480.0
 """All charts are this wide in their own units, and are scaled to the column: text stays readable on a phone."""

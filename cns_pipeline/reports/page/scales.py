@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from math import ceil, floor, log10
 
-from cns_pipeline.reports.text import DAY_MS, HOUR_MS
+from cns_common.durations import DAY_MS, HOUR_MS
 
 _TIME_STEPS_MS = (
     5 * 60_000,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from xml.etree.ElementTree import Element
 
+from cns_common.durations import HOUR_S
 from cns_pipeline.health.document import Health, HourOfDay
 from cns_pipeline.reports.page.bar_charts import Bin, histogram
 from cns_pipeline.reports.page.markup import tag
@@ -11,7 +12,6 @@ from cns_pipeline.reports.page.tables import Cell, details, number, number_colum
 from cns_pipeline.reports.text import counted
 
 _HOURS = 24
-_HOUR_S = 3_600
 _CHARTS = {
     ("topic", "accepted"): ("Messages accepted per hour", "accepted"),
     ("endpoint", "delivered"): ("Successful attempts per hour", "delivered"),
@@ -41,7 +41,7 @@ def time_of_day_section(health: Health) -> Element | None:
 
 
 def _bin(hour: int, one: HourOfDay | None) -> Bin:
-    return Bin(f"{hour:02}", f"{hour:02}:00 to {hour:02}:59", round(one.per_second * _HOUR_S) if one else 0)
+    return Bin(f"{hour:02}", f"{hour:02}:00 to {hour:02}:59", round(one.per_second * HOUR_S) if one else 0)
 
 
 def _table(health: Health) -> Element:
@@ -51,7 +51,7 @@ def _table(health: Health) -> Element:
             words(one.kind),
             words(one.measure),
             number(one.hour),
-            number(round(one.per_second * _HOUR_S)),
+            number(round(one.per_second * HOUR_S)),
             Cell(f"{one.per_second:.3g}", one.per_second),
         )
         for one in health.by_hour

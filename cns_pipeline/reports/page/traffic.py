@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from math import log2
 from xml.etree.ElementTree import Element
 
+from cns_common.durations import HOUR_MS
 from cns_pipeline.reports.document import Figures, LatencyBin, Report
 from cns_pipeline.reports.page.axes import Span
 from cns_pipeline.reports.page.bar_charts import Bin, Mark, histogram
@@ -22,7 +23,7 @@ from cns_pipeline.reports.page.tables import (
     words,
 )
 from cns_pipeline.reports.page.time_charts import Buckets, Series, bar_panels, time_lines
-from cns_pipeline.reports.text import HOUR_MS, count, milliseconds
+from cns_pipeline.reports.text import count, milliseconds
 
 
 def buckets_of(report: Report) -> Buckets | None:

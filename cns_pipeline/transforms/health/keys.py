@@ -5,7 +5,8 @@ from __future__ import annotations
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-_HOUR_MS = 3_600_000
+from cns_common.durations import HOUR_MS
+
 _DAY_HOURS = 24
 _WEEK_HOURS = 168
 ANY = "any"
@@ -13,7 +14,7 @@ ANY = "any"
 
 def history_keys(at_ms: Column) -> Column:
     """The keys of the kinds of hour that a time (ms since the epoch, UTC) is in, as an array, the narrowest first."""
-    hour = F.floor(at_ms / _HOUR_MS)
+    hour = F.floor(at_ms / HOUR_MS)
     of_week = F.concat(F.lit("week "), (hour % _WEEK_HOURS).cast("string"))
     of_day = F.concat(F.lit("day "), (hour % _DAY_HOURS).cast("string"))
     return F.array(of_week, of_day, F.lit(ANY))

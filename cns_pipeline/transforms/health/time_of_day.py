@@ -7,11 +7,10 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from cns_common.durations import HOUR_MS, HOUR_S
 from cns_pipeline.schema import DATE, EVENT
 
 TOPIC, QUEUE, ENDPOINT = "topic", "queue", "endpoint"
-_HOUR_MS = 3_600_000
-_HOUR_S = 3_600
 _DAY_HOURS = 24
 _KEYS = ("kind", "name", "measure")
 
@@ -21,7 +20,7 @@ def hourly_traffic(events: DataFrame) -> DataFrame:
 
     A topic's measure is accepted, an endpoint's are delivered and failed (attempts), a queue's sent, received, deleted.
     """
-    hour = F.floor(F.col("at_ms") / _HOUR_MS) % _DAY_HOURS
+    hour = F.floor(F.col("at_ms") / HOUR_MS) % _DAY_HOURS
     failed = F.col("outcome") == "failed"
     outcome = F.when(failed, "failed").otherwise("delivered")
     one = F.lit(1).cast("bigint")
@@ -50,7 +49,7 @@ def time_of_day(traffic: DataFrame, days: int) -> DataFrame:
         traffic.groupBy(*_KEYS, "hour")
         .agg(F.sum("number").alias("number"), F.max("number").alias("busiest"))
         .orderBy(*_KEYS, "hour")
-        .select(*_KEYS, "hour", "number", (F.col("number") / (days * _HOUR_S)).alias("per_second"), "busiest")
+        .select(*_KEYS, "hour", "number", (F.col("number") / (days * HOUR_S)).alias("per_second"), "busiest")
     )
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
+from cns_common.durations import HOUR_MS
 from cns_pipeline.schema import EVENT
 
 NOTIFICATION = "Notification"
 """Confirmations are attempted as well, but not published."""
-HOUR_MS = 3_600_000
 
 WEEK = "week"
 """0: the period of the report; 1: the same span a week before."""

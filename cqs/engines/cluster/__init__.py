@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator
 from cns_common.cassandra.background_work import background
 from cns_common.cassandra.session import Cassandra
 from cns_common.clock import Clock
-from cns_common.redis_urls import read_server_urls
+from cns_common.redis.urls import read_server_urls
 from cns_common.task_cancellation import cancel_and_wait, wait_at_most
 from cqs.engines.cassandra.clock_skew import ClockSkew, open_clock_skew
 from cqs.engines.cluster.engine import ClusterEngine

@@ -20,7 +20,7 @@ import structlog
 from cns_common.cassandra.session import Cassandra
 from cns_common.clock import Clock
 from cns_common.errors import CnsError, StoreUnavailable
-from cns_common.redis_urls import FIRST_SERVER
+from cns_common.redis.urls import FIRST_SERVER
 from cqs.engines.cluster import schema
 
 TTL_S = 6

@@ -20,6 +20,7 @@ is removed again.
 from __future__ import annotations
 
 from cns_common.cassandra.session import Statement
+from cns_common.durations import HOUR_MS
 
 ACTIVE, FINISHED, EMPTY = "PA", "PF", "E"
 WHOLE = "whole"
@@ -38,7 +39,6 @@ OWNER_LEASE_RENEW_MS = 3_000
 TTL_S = 31 * 86_400
 """Longer than any retention (30 days for internal queues): reads decide what has expired."""
 PAGE_ROWS = 1_000
-HOUR_MS = 3_600_000
 HOURS_TTL_S = 14 * 86_400
 HOURS_MAX = HOURS_TTL_S * 1_000 // HOUR_MS + 2
 """Rows of one queue: those that live, the one of this hour and the one before the first."""

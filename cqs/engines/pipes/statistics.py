@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from cns_common.cassandra.session import Row, Statement
+from cns_common.durations import HOUR_MS
 from cqs.engines.pipes import schema
 from cqs.engines.pipes.rows import ListedPipe, PipeRows
 from cqs.engines.pipes.scan import PIPES_AT_ONCE, PipeScan
@@ -93,13 +94,13 @@ class StatisticsKeeper:
 
     async def _write(self, queue_id: str, generation: int, now: QueueStatistics, *, is_first: bool) -> None:
         """One batch into two tables with the same partition key."""
-        key, hour_ms = (queue_id, generation), now.at_ms - now.at_ms % schema.HOUR_MS
+        key, hour_ms = (queue_id, generation), now.at_ms - now.at_ms % HOUR_MS
         writes: list[tuple[Statement, Sequence[object]]] = [
             (schema.WRITE_STATISTICS, (*key, *now)),
             (schema.WRITE_HOUR, (*key, hour_ms, now.pushed, now.popped)),
         ]
         if is_first:
-            writes.append((schema.WRITE_HOUR, (*key, hour_ms - schema.HOUR_MS, 0, 0)))
+            writes.append((schema.WRITE_HOUR, (*key, hour_ms - HOUR_MS, 0, 0)))
         await self._rows.cassandra.run_batch(writes, logged=False)
 
     async def _counts(self, queue_id: str, pipe: ListedPipe, now_ms: int) -> tuple[int, int]:

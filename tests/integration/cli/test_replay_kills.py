@@ -22,11 +22,12 @@ from cns.subscriptions.subscription import Subscription
 from cns.topics.topic import Topic
 from cns_cli.replay.model import PAGE_MESSAGES
 from cns_common.clock import Clock
+from cns_common.durations import DAY_MS
 from cns_common.process.kill_points import REPLAY_RECORDED, REPLAY_SENT, STORE_COMMIT, STORE_COMMITTED, VARIABLE
 from cns_common.sqlite.database import Database
 from cqs.engines.embedded.engine import EmbeddedEngine
 from tests.acceptance.service import BIN
-from tests.archived_topic import DAY_MS, archived_topic, fill_archive
+from tests.archived_topic import archived_topic, fill_archive
 from tests.integration.workers.embedded_context import no_queue
 
 KILLS = 10

@@ -36,6 +36,7 @@ from cns.topics.topic import Topic
 from cns_backend.stores.embedded.leases import EmbeddedLeaseStore
 from cns_backend.stores.embedded.rates import EmbeddedRateStore
 from cns_common.clock import Clock
+from cns_common.durations import DAY_MS
 from cns_common.sqlite.database import Database
 from cqs.engines.contract import Engine
 from cqs.engines.embedded.engine import EmbeddedEngine
@@ -54,7 +55,6 @@ from workers.stats import Stats
 
 ACCOUNT = "111111111111"
 TOPIC = Topic(id="0" * 32, account=ACCOUNT, region="us-east-1", name="t", created_ms=1)
-DAY_MS = 86_400_000
 REFERENCES = "SELECT coalesce(sum(refs), 0) FROM notification_refs"
 PAGES = 3
 """Pages of four subscriptions. Each process takes as many steps of the producer."""

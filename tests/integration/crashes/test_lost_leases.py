@@ -25,6 +25,7 @@ from cns.topics.cache import TopicCache
 from cns_backend.stores.embedded.leases import EmbeddedLeaseStore
 from cns_backend.stores.embedded.rates import EmbeddedRateStore
 from cns_common.clock import Clock
+from cns_common.durations import DAY_MS
 from cns_common.sqlite.database import Database
 from cqs.engines.embedded.engine import EmbeddedEngine
 from tests.recorded_events import RecordedEvents
@@ -43,7 +44,6 @@ from workers.stats import Stats
 
 TOPIC = "arn:aws:sns:us-east-1:111111111111:t"
 ARNS = tuple([f"{TOPIC}:{number}" for number in range(150)])
-DAY_MS = 86_400_000
 COUNT = "SELECT refs FROM notification_refs"
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cns_common.redis_pipe import PipeError, RedisPipe, ReplyError
+from cns_common.redis.pipe import PipeError, RedisPipe, ReplyError
 from tests.private_servers.own_redis import OwnRedis
 
 TIMEOUT_S, SHORT_TIMEOUT_S = 30.0, 0.5

@@ -16,8 +16,9 @@ from cns.stores.contract import ArchiveStore, TopicStore
 from cns.stores.embedded import EmbeddedArchiveStore, EmbeddedTopicStore
 from cns.topics.topic import Topic
 from cns_common.clock import Clock
+from cns_common.durations import DAY_MS
 from cns_common.sqlite.database import Database
-from tests.archived_topic import DAY_MS, archived_topic
+from tests.archived_topic import archived_topic
 
 KEPT_DAYS = 30
 STANDARD, FIFO = "standard", "ordered.fifo"

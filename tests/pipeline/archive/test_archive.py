@@ -20,6 +20,7 @@ from cns_cli.replay.table_archive import TableArchive, open_table
 from cns_common.cassandra.connection import CassandraAddress
 from cns_common.cassandra.session import Cassandra
 from cns_common.clock import Clock
+from cns_common.durations import DAY_MS
 from cns_common.errors import StartError
 from cns_pipeline.archive.manifest import ArchivedUntil, date_of, read_manifest
 from cns_pipeline.archive.reader import StorePlace
@@ -27,7 +28,6 @@ from cns_pipeline.arguments import make_arguments
 from cns_pipeline.jobs.archive import ArchiveOptions, run, store_place
 from cns_pipeline.location import located
 from cns_pipeline.storage import Storage
-from tests.archived_topic import DAY_MS
 from tests.parts import need
 from tests.pipeline.archive.archives import (
     FIFO,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from random import Random
 
+from cns_common.durations import HOUR_MS
 from cns_common.events.audit_events import (
     AuditEvent,
     EndCause,
@@ -16,7 +17,6 @@ from cns_common.events.audit_events import (
 )
 from cns_common.events.schema import QueueCounted, SegmentOpened, SegmentSealed
 
-HOUR_MS = 3_600_000
 START_MS = 20_000 * 24 * HOUR_MS
 MESSAGES_MAX = 12
 END_CAUSES: tuple[EndCause, ...] = ("expired", "dead_lettered", "moved")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from cns_common.durations import DAY_MS, HOUR_MS
 from cns_pipeline.audit.document import (
     Audit,
     AuditFinding,
@@ -13,8 +14,7 @@ from cns_pipeline.audit.document import (
     PairAudit,
     QueueAudit,
 )
-from cns_pipeline.period import DAY_MS
-from tests.pipeline.reports.sample_report import HOUR_MS, QUEUE, START_MS
+from tests.pipeline.reports.sample_report import QUEUE, START_MS
 
 COUNTS = Counts(
     sent=1_000,

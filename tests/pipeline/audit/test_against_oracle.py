@@ -7,13 +7,14 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from cns_common.durations import HOUR_MS
 from cns_pipeline.audit.collect import AuditEvents, audit
 from cns_pipeline.audit.options import AuditOptions
 from cns_pipeline.audit.tables import AuditTables
 from cns_pipeline.paths import PipelinePaths
 from tests.pipeline.audit.frames import frame_of
 from tests.pipeline.audit.oracle import Oracle
-from tests.pipeline.audit.random_logs import HOUR_MS, random_log
+from tests.pipeline.audit.random_logs import random_log
 
 LOGS = 1_000
 """An hour each."""

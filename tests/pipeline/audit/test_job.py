@@ -7,14 +7,14 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from cns_common.durations import DAY_MS, HOUR_MS
 from cns_common.events.audit_events import AuditEvent, MessageReceived, MessageSent
 from cns_common.events.schema import Event, QueueCounted
 from cns_pipeline.audit.document import Audit
-from tests.pipeline.ingest.segments import AT_MS, DAY_MS, write_segment
+from tests.pipeline.ingest.segments import AT_MS, write_segment
 from tests.pipeline.jobs import job
 
 QUEUE = "arn:aws:sqs:us-east-1:111111111111:orders"
-HOUR_MS = 3_600_000
 NOON_MS = AT_MS + DAY_MS + 12 * HOUR_MS
 
 

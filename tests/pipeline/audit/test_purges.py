@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from cns_common.durations import DAY_MS
 from cns_common.events.audit_events import EndCause, MessageEnded, MessageSent, QueueAudited
 from cns_common.events.schema import QueueCounted, SegmentSealed
 from cns_pipeline.audit.collect import AuditEvents, audit
@@ -20,7 +21,6 @@ from tests.pipeline.audit.random_logs import Line, LogEvent, queue_of
 
 PURGED_MS = 1_000_000_000
 QUEUE = queue_of(1, fifo=False)
-DAY_MS = 86_400_000
 SENT_MS: Mapping[str, int] = {
     "before": PURGED_MS - 1,
     "as it was purged": PURGED_MS,

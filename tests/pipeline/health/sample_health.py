@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from cns_common.durations import DAY_MS, HOUR_MS
 from cns_pipeline.health.document import EndpointTimeline, Health, HourOfDay, Incident
-from cns_pipeline.period import DAY_MS
-from tests.pipeline.reports.sample_report import HOST, HOUR_MS, SLOW_HOST, START_MS
+from tests.pipeline.reports.sample_report import HOST, SLOW_HOST, START_MS
 
 OUTAGE = Incident(
     endpoint=HOST,

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from cns_common.durations import DAY_MS, HOUR_MS
 from cns_common.endpoint_health import FILE_NAME, UnhealthyEndpoint, read_endpoint_health
 from cns_common.events.schema import DeliveryAttempted, Event, QueueCounted
 from cns_pipeline.health.history import HOURS_SCHEMA, days_before, days_of, hours_table
@@ -27,10 +28,9 @@ from cns_pipeline.transforms.health.judgement import judged
 from cns_pipeline.transforms.health.slots import endpoint_slots
 from cns_pipeline.transforms.health.time_of_day import all_by_hour, hourly_traffic, time_of_day
 from cns_pipeline.transforms.parse import parse_lines
-from tests.pipeline.ingest.segments import AT_MS, DAY_MS, event_line, publish, write_segment
+from tests.pipeline.ingest.segments import AT_MS, event_line, publish, write_segment
 from tests.pipeline.reports.test_transforms import LINES
 
-HOUR_MS = 3_600_000
 SLOT_MS = 600_000
 SLOT_COLUMNS = (
     "endpoint string, slot_ms bigint, attempts bigint, failed bigint, p50_ms bigint, first_failed_ms bigint, "

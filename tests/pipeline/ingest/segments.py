@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from cns_common.durations import DAY_MS
 from cns_common.events.audit_events import AuditEvent
 from cns_common.events.files import SEALED, encoder, fact_line, folder_at, origin_of, segment_name
 from cns_common.events.schema import (
@@ -16,7 +17,6 @@ from cns_common.events.schema import (
     SegmentSealed,
 )
 
-DAY_MS = 86_400_000
 AT_MS = 20_000 * DAY_MS
 DATE = "2024-10-04"
 

@@ -9,6 +9,7 @@ import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
+from cns_common.durations import DAY_MS
 from cns_pipeline.batches import Contents, Span, event_table
 from cns_pipeline.compaction import FAN_IN, PART_BYTES_MAX, all_merges, compact, compact_due, due_merges
 from cns_pipeline.ingest import ingest
@@ -17,7 +18,7 @@ from cns_pipeline.read import read_events
 from cns_pipeline.storage import Storage
 from cns_pipeline.tables.manifest import Batch, Manifest, Part
 from cns_pipeline.tables.table import GRACE_MS, TableWriter
-from tests.pipeline.ingest.segments import AT_MS, DAY_MS, publish, write_segment
+from tests.pipeline.ingest.segments import AT_MS, publish, write_segment
 
 
 def writer_of(paths: PipelinePaths, now_ms: int = 0) -> TableWriter[Contents]:

@@ -13,6 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from cns_common.clock import Clock
+from cns_common.durations import DAY_MS
 from cns_pipeline.arguments import Arguments
 from cns_pipeline.audit.collect import read_audit_events
 from cns_pipeline.batches import Contents, event_table, removed_until_ms
@@ -30,7 +31,7 @@ from cns_pipeline.tables.manifest import Batch
 from cns_pipeline.tables.table import TableWriter
 from cns_pipeline.transforms.coverage import coverage
 from cns_pipeline.transforms.report.aside import lines_aside
-from tests.pipeline.ingest.segments import AT_MS, DAY_MS, event_line, publish, write_segment
+from tests.pipeline.ingest.segments import AT_MS, event_line, publish, write_segment
 from tests.pipeline.tables import expected, numbers, stray_files
 
 

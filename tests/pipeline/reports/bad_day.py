@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 
+from cns_common.durations import DAY_MS, HOUR_MS
 from cns_common.events.schema import (
     DeliveryAttempted,
     DeliveryDeadLettered,
@@ -20,14 +21,13 @@ from cns_common.events.schema import (
     NotificationDropped,
     PublishAccepted,
 )
-from tests.pipeline.ingest.segments import AT_MS, DAY_MS, write_segment
+from tests.pipeline.ingest.segments import AT_MS, write_segment
 
 BAD_MS = AT_MS
 """2024-10-04, a Friday."""
 CLEAN_MS = AT_MS - 7 * DAY_MS
 HISTORY_MS = (CLEAN_MS, AT_MS - 3 * DAY_MS, AT_MS - 2 * DAY_MS, AT_MS - DAY_MS)
 MINUTE_MS = 60_000
-HOUR_MS = 60 * MINUTE_MS
 TOPICS = 200
 ENDPOINTS = 25
 BUSY_EACH_MS = 2 * MINUTE_MS

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TypeGuard
 
+from cns_common.durations import HOUR_MS
 from cns_common.events.schema import (
     DeliveryAttempted,
     DeliveryDeadLettered,
@@ -23,7 +24,6 @@ from cns_pipeline.period import WEEK_MS, Period
 from cns_pipeline.reports.document import Figures, Row
 
 TargetEvent = DeliveryAttempted | DeliveryDelivered | DeliveryDeadLettered | NotificationDropped
-HOUR_MS = 3_600_000
 BY_TARGET = ("subscriptions", "endpoints", "protocols")
 Key = tuple[str, str, str, str]
 """Name, topic, protocol and endpoint of a row."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from cns_pipeline.period import DAY_MS, Period
+from cns_common.durations import DAY_MS, HOUR_MS
+from cns_pipeline.period import Period
 from cns_pipeline.reports.document import (
     Bucket,
     Coverage,
@@ -23,7 +24,6 @@ from cns_pipeline.reports.document import (
 )
 
 START_MS = 20_410 * DAY_MS  # 2025-11-18
-HOUR_MS = 3_600_000
 ACCOUNT = "000000000000"
 TOPIC = f"arn:aws:sns:us-east-1:{ACCOUNT}:orders"
 OTHER_TOPIC = f"arn:aws:sns:us-east-1:{ACCOUNT}:audit"

@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from cns_common.durations import DAY_MS
 from cns_pipeline.health.job import update_health
 from cns_pipeline.ingest import ingest
 from cns_pipeline.paths import PipelinePaths
-from cns_pipeline.period import DAY_MS, Period
+from cns_pipeline.period import Period
 from cns_pipeline.reports.files import new_report
 from cns_pipeline.reports.present import Presentation, present
 from cns_pipeline.reports.report import make_report, read_for_report

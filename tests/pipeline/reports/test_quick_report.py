@@ -7,9 +7,10 @@ from pathlib import Path
 import duckdb
 import pytest
 
+from cns_common.durations import DAY_MS
 from cns_common.errors import StartError
 from cns_pipeline.paths import PipelinePaths
-from cns_pipeline.period import DAY_MS, EVERYTHING, WEEK_MS, Period
+from cns_pipeline.period import EVERYTHING, WEEK_MS, Period
 from cns_pipeline.quick.figures import quick_report, report_of_files
 from tests.pipeline.ingest.segments import event_line
 from tests.pipeline.reports.random_notifications import random_log

@@ -11,8 +11,9 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StringType, StructField, StructType
 
+from cns_common.durations import DAY_MS
 from cns_pipeline.location import located
-from cns_pipeline.period import DAY_MS, EVERYTHING, WEEK_MS, Period
+from cns_pipeline.period import EVERYTHING, WEEK_MS, Period
 from cns_pipeline.reports.document import Report
 from cns_pipeline.reports.files import ReportFiles
 from cns_pipeline.reports.report import make_report

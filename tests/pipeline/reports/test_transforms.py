@@ -10,6 +10,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import DateType, StringType, StructField, StructType
 
+from cns_common.durations import DAY_MS
 from cns_common.events.schema import Event
 from cns_pipeline.period import EVERYTHING, Period
 from cns_pipeline.schema import EVENT_NAMES, event_schema, table_schema
@@ -17,7 +18,7 @@ from cns_pipeline.transforms.coverage import coverage
 from cns_pipeline.transforms.identity import distinct_events, new_events
 from cns_pipeline.transforms.parse import parse_lines
 from cns_pipeline.transforms.report.aside import lines_aside
-from tests.pipeline.ingest.segments import AT_MS, DAY_MS, event_line, publish
+from tests.pipeline.ingest.segments import AT_MS, event_line, publish
 
 LINES = StructType([StructField("value", StringType()), StructField("file", StringType())])
 GOOD: dict[str, object] = json.loads(event_line("b", 1, publish()))

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from cns_backend.engines import CLUSTER_ENGINES
+from cns_common.durations import DAY_MS
 from cqs.engines.bdqs import BdqsEngine
 from cqs.engines.cassieq import CassieqEngine
 from cqs.engines.cluster import ClusterEngine
@@ -18,7 +19,6 @@ from cqs.engines.pipes import PipesEngine
 from cqs.internal_queues import check_internal_engine
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "engines.md"
-DAY_MS = 86_400_000
 CAPABILITIES: Mapping[str, Capabilities] = {
     "embedded": EmbeddedEngine.capabilities,
     **{name: kind().capabilities for name, kind in CLUSTER_ENGINES.items()},

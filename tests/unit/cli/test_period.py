@@ -6,8 +6,9 @@ import re
 
 import pytest
 
+from cns_common.durations import DAY_MS
 from cns_common.errors import StartError
-from cns_pipeline.period import DAY_MS, END_MS, EVERYTHING, WEEK_MS, Period, parse_period
+from cns_pipeline.period import END_MS, EVERYTHING, WEEK_MS, Period, parse_period
 
 MIDNIGHT_MS = 20_000 * DAY_MS  # 2024-10-04
 NOW_MS = MIDNIGHT_MS + 3_600_000

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from cns_common.durations import HOUR_MS
 from cns_common.events import search as segment_search
 from cns_common.events.files import OPEN, SEALED, encoder, fact_line, folder_at, origin_of, segment_name
 from cns_common.events.schema import (
@@ -22,7 +23,6 @@ from cns_common.events.schema import (
 from cns_common.events.search import EARLY_MS, Gap, search_back_to_publish, search_segments
 
 AT_MS = 1_763_700_000_000
-HOUR_MS = 3_600_000
 OURS, THEIRS = "0b6ad2b4-0000-4000-8000-000000000001", "0b6ad2b4-0000-4000-8000-000000000002"
 
 

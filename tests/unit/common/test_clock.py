@@ -8,10 +8,10 @@ import pytest
 import structlog
 
 from cns_common.clock import READ_NS_MAX, STEP_NS, STEP_SHOWN_NS
+from cns_common.durations import HOUR_MS
 from tests.machine_clocks import MachineClocks
 
 S_NS = 1_000_000_000
-HOUR_MS = 3_600_000
 
 
 @pytest.fixture

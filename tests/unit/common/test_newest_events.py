@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from cns_common.durations import HOUR_MS
 from cns_common.events import newest
 from cns_common.events.backwards import BLOCK_BYTES
 from cns_common.events.files import OPEN, SEALED, encoder, folder_at, origin_of, segment_name
 from cns_common.events.newest import ALL, FAILURES, DeliveryEvent, field, newest_events
 from cns_common.events.schema import DeliveryAttempted, DeliveryDelivered
 
-HOUR_MS = 3_600_000
 START_MS = 1_700_000_000_000
 TOPIC = "arn:aws:sns:eu-central-1:111122223333:orders"
 

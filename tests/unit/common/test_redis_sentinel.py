@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from cns_common.configuration.checks import check_redis_urls
-from cns_common.redis_sentinel import celery_urls, read_sentinel_url
-from cns_common.redis_urls import address_of, read_server_urls, url_at
+from cns_common.redis.sentinel import celery_urls, read_sentinel_url
+from cns_common.redis.urls import address_of, read_server_urls, url_at
 
 URL = "redis+sentinel://u:p%40@one:1,two,[::1]:3/queues?db=2"
 

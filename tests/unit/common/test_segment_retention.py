@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 import structlog
 
+from cns_common.durations import HOUR_MS
 from cns_common.events.retention import BYTES_MAX_MIN, INGESTED, SegmentRetention, default_bytes_max
 
-HOUR_MS = 3_600_000
 DAY_S = 86_400
 SEGMENT_BYTES = 10
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import pytest
 
 from cns_common.clock import Clock
+from cns_common.durations import HOUR_S
 from cns_common.errors import StoreUnavailable
 from cqs.engines.cassandra.background import background_steps
 from cqs.engines.cassandra.generations import DROPPED
@@ -16,8 +17,6 @@ from cqs.engines.cassandra.known_queues import MaintenanceTurns
 from cqs.engines.cassandra.standard_engine import POLLS_AT_ONCE, StandardQueueEngine
 from cqs.engines.contract import QueueRef
 from cqs.engines.waiters import LocalWaiter, WaiterRegistry
-
-HOUR_S = 3_600.0
 
 
 @dataclass

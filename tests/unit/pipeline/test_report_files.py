@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from cns_common.durations import DAY_MS, HOUR_MS
 from cns_pipeline.location import located
 from cns_pipeline.paths import PipelinePaths
-from cns_pipeline.period import DAY_MS, EVERYTHING, Period
+from cns_pipeline.period import EVERYTHING, Period
 from cns_pipeline.reports.buckets import (
     BUCKETS_MAX,
-    HOUR_MS,
     NOTHING,
     bucket_period,
     bucket_span_ms,

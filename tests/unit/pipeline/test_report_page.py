@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from cns_common.durations import HOUR_MS
 from cns_pipeline.audit.document import Audit
 from cns_pipeline.health.document import Health
 from cns_pipeline.reports.document import Report, Row, Table
@@ -27,7 +28,7 @@ from cns_pipeline.reports.page.scales import (
 )
 from tests.pipeline.audit.sample_audit import SAMPLE_AUDIT
 from tests.pipeline.health.sample_health import SAMPLE_HEALTH
-from tests.pipeline.reports.sample_report import HOUR_MS, SAMPLE, START_MS, TOTALS
+from tests.pipeline.reports.sample_report import SAMPLE, START_MS, TOTALS
 
 HOSTILE = "\"'></bdi></td></script><script>alert(1)</script><img src=//x onerror=alert(1)>&lt;b&#62;\u202e\x1b[2J"
 KEYS = ("state", "kind", "measure", "day", "severity")

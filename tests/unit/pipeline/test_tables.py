@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from cns_common.durations import DAY_MS
 from cns_common.errors import StartError
 from cns_pipeline.batches import Contents, Span, check_version, event_directories, event_table, merged
 from cns_pipeline.location import Location, located
@@ -16,7 +17,6 @@ from cns_pipeline.tables.manifest import Manifest, Part, PlacedPart
 from cns_pipeline.tables.table import GRACE_MS, MANIFESTS_KEPT, STRAY_MS, BatchTable, TableWriter
 from tests.unit.pipeline.stopping import Stopped, StoppingFiles
 
-DAY_MS = 86_400_000
 NOW_MS = 20_000 * DAY_MS  # 2024-10-04
 DATES = ("2024-10-03", "2024-10-04")
 UNDATED = "__HIVE_DEFAULT_PARTITION__"

@@ -8,10 +8,10 @@ from msgspec.structs import replace
 from cns.archives.model import Archive
 from cns.archives.policy import beginning_ms, describe, policy_to_store, with_archive
 from cns.topics.topic import Topic
+from cns_common.durations import DAY_MS
 from cns_common.errors import RequestError
 
 TOPIC = Topic(id="1", account="111111111111", region="eu-west-1", name="t", created_ms=1)
-DAY_MS = 86_400_000
 
 
 REPEATED = '{"MessageRetentionPeriod":[],"MessageRetentionPeriod":1}'

@@ -16,6 +16,7 @@ import pytest
 
 from cns_common import file_writer
 from cns_common.clock import Clock
+from cns_common.durations import DAY_MS
 from tests.acceptance.running import own_disk
 from tests.unit.common.test_segments import StuckDisk, file_size_limit
 from tests.waiting import wait_until
@@ -24,7 +25,6 @@ from workers.delivery.logs.writer import DeliveryLogWriter, LogLimits, folder_of
 
 GROUP = "sns/us-east-1/123456789012/orders"
 LIMITS = LogLimits(days=7, bytes_max=1 << 30)
-DAY_MS = 86_400_000
 
 
 def line(number: int, padding: int = 0) -> bytes:

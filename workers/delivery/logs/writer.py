@@ -18,6 +18,7 @@ from urllib.parse import quote
 
 from cns_common.bounded_cache import BoundedCache
 from cns_common.clock import Clock
+from cns_common.durations import DAY_MS
 from cns_common.file_writer import Batch, FileWriter, RemovedFiles, WriterMetrics, append_all, remove_old, stored_file
 from cns_common.ids import hex_id
 from cns_common.metrics.catalogue import (
@@ -34,7 +35,6 @@ NAME_BYTES_MAX = 200
 """The limit of a folder's name. A topic's name may have 256 characters; file systems take 255 bytes."""
 BOOT_CHARS = 12
 MODE = 0o600
-DAY_MS = 24 * 3_600_000
 STORE_UNAVAILABLE = "store_unavailable"
 METRICS = WriterMetrics(DELIVERY_LOG_RECORDS_WRITTEN, DELIVERY_LOG_RECORDS_LOST, DELIVERY_LOG_FILES_REMOVED)
 _DATE_CHARS = 10

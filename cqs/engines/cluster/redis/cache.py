@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from cns_common.clock import Clock
-from cns_common.redis_pipe import PipeError, RedisPipe, ReplyError, Word
+from cns_common.redis.pipe import PipeError, RedisPipe, ReplyError, Word
 from cqs.engines.cassandra.generations import DROPPED
 from cqs.engines.cluster.cache_contract import (
     CacheCounts,

@@ -11,8 +11,8 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 
-from cns_common.redis_client import close_client, open_client
-from cns_common.redis_pipe import PipeError, RedisPipe, ReplyError
+from cns_common.redis.client import close_client, open_client
+from cns_common.redis.pipe import PipeError, RedisPipe, ReplyError
 from cns_common.task_cancellation import cancel_and_wait
 from cqs.engines.cluster.cache_contract import CacheUnavailable
 from cqs.engines.cluster.ids import queue_of

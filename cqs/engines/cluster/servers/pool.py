@@ -11,7 +11,7 @@ import structlog
 from cns_common.errors import CnsError
 from cns_common.metrics.catalogue import CACHE_LOOKUPS, QUEUE_DUPLICATE_DELIVERIES, REDIS_OUTAGES, REDIS_UP
 from cns_common.metrics.model import Sample
-from cns_common.redis_urls import FIRST_SERVER, address_of, url_at
+from cns_common.redis.urls import FIRST_SERVER, address_of, url_at
 from cns_common.task_cancellation import cancel_and_wait
 from cqs.engines.cluster.cache_failover import CacheFailover
 from cqs.engines.cluster.cache_trust import CacheTrust

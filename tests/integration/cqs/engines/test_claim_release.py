@@ -12,6 +12,7 @@ import pytest
 from cns_common.cassandra.connection import CassandraAddress
 from cns_common.cassandra.session import Cassandra, Row, Statement
 from cns_common.clock import Clock
+from cns_common.durations import HOUR_MS
 from cns_common.errors import StoreUnavailable
 from cqs.engines.cassandra.clock_skew import ClockSkew
 from cqs.engines.cluster import open_engine, schema
@@ -21,7 +22,6 @@ from tests.integration.cqs.engines.machines import SECOND_NS, read_own
 from tests.machine_clocks import MachineClocks
 
 SOON_S = 60.0
-HOUR_MS = 3_600_000
 
 
 class RefusingCassandra(Cassandra):

@@ -6,6 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from cns_common.cassandra.connection import CassandraAddress
+from cns_common.durations import HOUR_MS
 from cns_common.errors import StoreUnavailable
 from cns_common.metrics.catalogue import CLOCK_OFFSET_SECONDS
 from cqs.engines.cluster import ClusterEngine, known_queues
@@ -13,7 +14,6 @@ from tests.conformance.support import DONE, GONE, QueueFixture, bodies, numbered
 from tests.integration.cqs.engines.machines import processes, running_processes
 from tests.private_servers.own_redis import OwnRedis
 
-HOUR_MS = 3_600_000
 BEHIND_S = [60, -60]
 """The lag of the first process's clock behind that of the second, which is nearly right."""
 STARTED_S = 5

@@ -14,6 +14,7 @@ import redis
 from cns_common.cassandra.connection import CassandraAddress
 from cns_common.cassandra.session import Cassandra, Statement
 from cns_common.clock import Clock
+from cns_common.durations import HOUR_MS
 from cns_common.errors import StoreUnavailable
 from cqs.engines.cassandra import schema as shared_schema
 from cqs.engines.cluster import ClusterEngine, cache_trust, open_engine
@@ -26,7 +27,6 @@ from tests.integration.cqs.engines.recorded_statements import kinds, record, rec
 from tests.private_servers.keyspace import asked
 from tests.private_servers.own_redis import OwnRedis
 
-HOUR_MS = 3_600_000
 MESSAGES = "cqs_messages"
 
 

@@ -7,6 +7,7 @@ import pytest
 from cns_common.cassandra.connection import CassandraAddress
 from cns_common.cassandra.session import Cassandra
 from cns_common.clock import Clock
+from cns_common.durations import HOUR_MS
 from cqs.engines.cluster import cache_trust, open_engine
 from cqs.engines.cluster.ids import COUNTER_BITS, start_of
 from cqs.engines.cluster.no_redis import counts as fallback_counts
@@ -16,7 +17,6 @@ from tests.conformance.support import QueueFixture, numbered
 from tests.private_servers.keyspace import asked
 from tests.private_servers.own_redis import OwnRedis
 
-HOUR_MS = 3_600_000
 BATCH = 10
 
 

@@ -13,8 +13,9 @@ from cns_backend.engines import CLUSTER_ENGINES, ClusterServers
 from cns_common.cassandra.connection import CassandraAddress
 from cns_common.cassandra.session import Cassandra
 from cns_common.clock import Clock
+from cns_common.durations import DAY_MS
 from cqs.engines.cassandra.clock_skew import open_clock_skew
-from tests.conformance.support import DAY_MS, QueueFixture, bodies
+from tests.conformance.support import QueueFixture, bodies
 from tests.marks import first
 from tests.private_servers.keyspace import emptied
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from cns_common.durations import HOUR_S
 from tests.integration.cqs.sqs import Sqs
 
 NOISY_IN_FLIGHT_MIN = 30
-HOUR_S = 3_600
 
 
 async def send(sqs: Sqs, url: str, tenant: str, n: int = 1) -> None:

@@ -7,11 +7,11 @@ import json
 import pytest
 
 from cns.delivery.envelope import timestamp_text
+from cns_common.durations import DAY_MS
 from tests.integration.sns.cns_support import ACCOUNT, queue_arn
 from tests.integration.sns.sns_door import Refusal, SnsDoor, invalid
 
 spec = pytest.mark.spec
-DAY_MS = 86_400_000
 MONTH = '{"MessageRetentionPeriod":30}'
 PERIOD = "MessageRetentionPeriod value is invalid"
 MISSING = "JSON is missing required fields"

@@ -11,9 +11,9 @@ import pytest
 from cns.delivery.envelope import timestamp_text
 from cns.limits import Quotas
 from cns_common.clock import Clock
+from cns_common.durations import DAY_MS
 from tests.integration.sns.cns_support import ACCOUNT, Rig, invalid, open_rig, queue_arn
 
-DAY_MS = 86_400_000
 MONTH = '{"MessageRetentionPeriod":30}'
 
 

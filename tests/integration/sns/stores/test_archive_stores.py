@@ -14,13 +14,13 @@ from cns.archives.replay import Replay
 from cns.stores.contract import ArchiveStore
 from cns.stores.embedded import archive_schema
 from cns_common.clock import Clock
+from cns_common.durations import DAY_MS
 from cns_common.sqlite.database import Database
 from tests.integration.sns.stores.cns_stores import NOTIFICATION, Stores, open_stores, open_stores_for
 from tests.integration.sns.stores.test_topics_and_notifications import steps_of
 
 NOW_MS = 1_700_000_000_000
 MINUTE_MS = 60_000
-DAY_MS = 86_400_000
 TOPIC = "arn:aws:sns:eu-west-1:111111111111:t"
 
 

@@ -9,9 +9,9 @@ import pytest
 
 from cns.delivery.outbox import OUTBOX_MS, OutboxItem, item_id
 from cns.stores.contract import OutboxStore
+from cns_common.durations import HOUR_MS
 from tests.integration.sns.stores.cns_stores import ACCOUNT, OTHER, open_stores_for
 
-HOUR_MS = 3_600_000
 START_MS = 1_900_000_000_000
 
 

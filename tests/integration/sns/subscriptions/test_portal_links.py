@@ -13,10 +13,9 @@ from cns.limits import Quotas
 from cns.portal.links import LIFE_S_MAX, LINKS_MAX, TOKEN_PREFIX, PortalLinks
 from cns_common.aws.call import Call
 from cns_common.clock import Clock
+from cns_common.durations import HOUR_S
 from cns_common.errors import RequestError
 from tests.integration.sns.cns_support import ACCOUNT, OTHER, Rig, call, open_rig
-
-HOUR_S = 3_600
 
 
 @pytest.fixture

@@ -9,13 +9,13 @@ import pytest
 
 from cns_common.cassandra.connection import CassandraAddress
 from cns_common.cassandra.session import Row
+from cns_common.durations import HOUR_MS
 from cns_common.errors import StoreUnavailable
 from tests.conformance.support import bodies, numbered
 from tests.integration.cqs.engines.bdqs.bdqs_processes import Run, bdqs_processes
 
 PROCESSES = 4
 MESSAGES = 120
-HOUR_MS = 3_600_000
 STATEMENTS = 10
 """About as many messages as three receives send."""
 

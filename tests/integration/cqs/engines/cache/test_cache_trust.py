@@ -15,9 +15,10 @@ import redis
 from cns_common.cassandra.connection import CassandraAddress as Cluster
 from cns_common.cassandra.session import Cassandra, Row, Statement
 from cns_common.clock import Clock
+from cns_common.durations import HOUR_MS
 from cns_common.errors import StartError, StoreUnavailable
 from cns_common.metrics.catalogue import QUEUE_DUPLICATE_DELIVERIES, REDIS_UP
-from cns_common.redis_urls import FIRST_SERVER
+from cns_common.redis.urls import FIRST_SERVER
 from cqs.engines.cluster import cache_trust, open_engine, schema
 from cqs.engines.cluster.cache_contract import CachedMessage, CacheUnavailable, LeaseRequest
 from cqs.engines.cluster.ids import MessageLocation, QueueShard, bucket_name
@@ -31,7 +32,6 @@ from tests.private_servers.tcp_proxy import TcpProxy
 
 TURN_S = 60.0
 """Ends a test that hangs; a dead process is noticed within six seconds."""
-HOUR_MS = 3_600_000
 
 
 class GatedCassandra(Cassandra):

@@ -18,6 +18,7 @@ from cns_cli.main import app
 from cns_common.cassandra.connection import CassandraAddress as Cluster
 from cns_common.cassandra.session import Cassandra
 from cns_common.clock import Clock
+from cns_common.durations import HOUR_MS
 from cns_common.metrics.catalogue import QUEUE_DUPLICATE_DELIVERIES, REDIS_UP
 from cqs.engines.cluster import ClusterEngine
 from cqs.engines.cluster.ids import QueueShard
@@ -30,7 +31,6 @@ from tests.conformance.support import QueueFixture, bodies, numbered
 from tests.integration.cqs.engines.cache.test_redis_outage import failover_of, queues, receive_soon, sample
 from tests.private_servers.own_redis import OwnRedis
 
-HOUR_MS = 3_600_000
 QUEUES = 12
 """So many queues are on one of two servers only in one of 2,048 runs."""
 TURN_S = 30.0

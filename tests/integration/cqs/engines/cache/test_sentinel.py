@@ -13,17 +13,11 @@ import pytest
 import redis
 
 from cns_common.cassandra.connection import CassandraAddress as Cluster
+from cns_common.durations import HOUR_MS
 from cns_common.errors import EXIT_SETTINGS_WRONG, StartError
 from cqs.engines.contract import Outcome
 from tests.conformance.support import bodies, numbered
-from tests.integration.cqs.engines.cache.test_cache_trust import (
-    HOUR_MS,
-    another_redis,
-    counted,
-    drain_both,
-    processes,
-    until_up,
-)
+from tests.integration.cqs.engines.cache.test_cache_trust import another_redis, counted, drain_both, processes, until_up
 from tests.integration.cqs.engines.cache.test_redis_outage import receive_soon
 from tests.ports import free_port
 from tests.private_servers.own_redis import OwnRedis

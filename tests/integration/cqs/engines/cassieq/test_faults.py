@@ -10,6 +10,7 @@ import pytest
 
 from cns_common.cassandra.session import Cassandra, Statement
 from cns_common.clock import Clock
+from cns_common.durations import HOUR_MS
 from cns_common.errors import CnsError, OutcomeUnknown, StoreUnavailable
 from cqs.engines.contract import Change
 from tests.conformance.support import DONE, GONE, HIDE_MS, STALE, QueueFixture, bodies, numbered
@@ -18,7 +19,6 @@ from tests.integration.cqs.engines.cassieq.conftest import Processes, engine_of,
 WAIT_MS = 30_000  # the default of a queue without `RepairWait`
 
 SIZE = 2
-HOUR_MS = 3_600_000
 SECOND_NS = 1_000_000_000
 STATEMENTS_MAX = 400
 """More statements than a life has."""

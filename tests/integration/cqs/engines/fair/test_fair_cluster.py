@@ -13,12 +13,12 @@ from cns.queue_port.contract import NewJob, Refusal
 from cns.queue_port.inline import InlineQueuePort
 from cns_common.cassandra.connection import CassandraAddress as Cluster
 from cns_common.clock import Clock
+from cns_common.durations import HOUR_MS
 from cqs.engines.contract import NOISY_IN_FLIGHT_MIN, Message
 from tests.conformance.support import QueueFixture
 from tests.integration.cqs.engines.cache.test_redis_outage import queues, receive_soon
 from tests.private_servers.own_redis import OwnRedis
 
-HOUR_MS = 3_600_000
 HELD = NOISY_IN_FLIGHT_MIN + 10
 
 

@@ -13,6 +13,7 @@ import pytest
 
 from cns_common.cassandra.connection import CassandraAddress
 from cns_common.clock import Clock
+from cns_common.durations import DAY_MS
 from cns_common.errors import StoreUnavailable
 from cqs.engines.cassandra import clock_skew
 from cqs.engines.cluster import ClusterEngine
@@ -20,7 +21,7 @@ from cqs.engines.cluster.fifo import commands as c
 from cqs.engines.cluster.fifo import schema
 from cqs.engines.cluster.fifo.log import CommandLog
 from cqs.engines.contract import Outcome, QueueRef
-from tests.conformance.support import DAY_MS, QueueFixture, bodies
+from tests.conformance.support import QueueFixture, bodies
 from tests.integration.cqs.engines.fifo.test_fifo_log import WOKEN_S, opened
 
 APART_S = (0, 60, -60)

@@ -14,13 +14,14 @@ import pytest
 from cns_common.cassandra.connection import CassandraAddress
 from cns_common.cassandra.session import Cassandra, Row, Statement
 from cns_common.clock import Clock
+from cns_common.durations import DAY_MS
 from cns_common.errors import OutcomeUnknown
 from cqs.engines.cluster import ClusterEngine, known_queues, open_engine
 from cqs.engines.cluster.fifo import engine as fifo_engine
 from cqs.engines.cluster.fifo import log, schema
 from cqs.engines.cluster.no_redis import cache as fallback
 from cqs.engines.contract import Change, Outcome, QueueRef, RejectedEntry, SentEntry
-from tests.conformance.support import DAY_MS, QueueFixture, bodies
+from tests.conformance.support import QueueFixture, bodies
 from tests.private_servers.keyspace import asked
 from tests.private_servers.own_redis import OwnRedis
 

@@ -7,10 +7,10 @@ import uuid
 import pytest
 
 from cns_common.cassandra.connection import CassandraAddress
+from cns_common.durations import DAY_MS
 from cqs.engines.cluster import ROUND_INTERVAL_S
 from cqs.engines.cluster.ownership.processes import CERTAIN_MS, READ_INTERVAL_MS, owner_of
 from cqs.engines.contract import QueueRef
-from tests.conformance.support import DAY_MS
 from tests.integration.cqs.engines.ownership.support import (
     expire_lease,
     fixture_of,

@@ -7,9 +7,9 @@ import uuid
 import pytest
 
 from cns_common.cassandra.connection import CassandraAddress
+from cns_common.durations import DAY_MS
 from cqs.engines.cluster import ROUND_INTERVAL_S
 from cqs.engines.contract import Entry, QueueRef
-from tests.conformance.support import DAY_MS
 from tests.integration.cqs.engines.ownership.support import opened, run_rounds, settle
 from tests.private_servers.own_redis import OwnRedis
 

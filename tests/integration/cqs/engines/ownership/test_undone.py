@@ -12,6 +12,7 @@ import pytest
 
 from cns_common.cassandra.connection import CassandraAddress
 from cns_common.cassandra.session import Cassandra
+from cns_common.durations import DAY_MS
 from cqs.engines.cluster import ROUND_INTERVAL_S
 from cqs.engines.cluster.cache_contract import CachedMessage
 from cqs.engines.cluster.ownership.used_queues import UsedQueues
@@ -19,7 +20,7 @@ from cqs.engines.cluster.reconciler import COMPARED_AFTER_MS
 from cqs.engines.cluster.redis.cache import RedisCache
 from cqs.engines.cluster.rows import MessageRows
 from cqs.engines.contract import Entry, QueueRef
-from tests.conformance.support import DAY_MS, bodies
+from tests.conformance.support import bodies
 from tests.integration.cqs.engines.ownership.support import Process, fixture_of, opened, run_rounds, settle
 from tests.machine_clocks import MachineClocks
 from tests.private_servers.keyspace import emptied

@@ -11,12 +11,12 @@ import pytest
 from cns_common.cassandra.connection import CassandraAddress
 from cns_common.cassandra.session import Cassandra, Row
 from cns_common.clock import Clock
+from cns_common.durations import HOUR_MS
 from cns_common.errors import CnsError, StoreUnavailable
 from cqs.engines.contract import Message
 from tests.conformance.support import bodies, numbered
 from tests.integration.cqs.engines.pipes.support import SOON_S, PipesProcess, open_processes
 
-HOUR_MS = 3_600_000
 POINTS_MAX = 200
 """More than the scenario has statements."""
 SLICE = [(9, False), (14, True)]

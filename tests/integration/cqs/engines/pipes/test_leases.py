@@ -10,6 +10,7 @@ import pytest
 from cns_common.cassandra.connection import CassandraAddress
 from cns_common.cassandra.session import Statement
 from cns_common.clock import Clock
+from cns_common.durations import HOUR_MS
 from cqs.engines.contract import Message
 from cqs.engines.pipes import engine as pipes_engine
 from cqs.engines.pipes import schema
@@ -18,7 +19,6 @@ from tests.integration.cqs.engines.pipes.support import PipesProcess, open_proce
 from tests.machine_clocks import MachineClocks
 
 SECOND_NS = 1_000_000_000
-HOUR_MS = 3_600_000
 
 
 class Pause:

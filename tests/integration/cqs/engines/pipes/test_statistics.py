@@ -7,6 +7,7 @@ import pytest
 from cns_common.cassandra.connection import CassandraAddress
 from cns_common.cassandra.session import Statement
 from cns_common.clock import Clock
+from cns_common.durations import HOUR_MS
 from cns_common.errors import StoreUnavailable
 from cqs.engines.pipes import schema, statistics
 from cqs.engines.pipes.rows import PipeRows
@@ -56,14 +57,14 @@ async def test_they_are_kept_by_hour(cassandra_address: CassandraAddress, monkey
     record(monkeypatch)
     async with open_processes(cassandra_address, Clock(), Clock()) as (one, two):
         for process in (one, two):
-            process.advance(schema.HOUR_MS - process.now_ms % schema.HOUR_MS)  # a new hour begins
+            process.advance(HOUR_MS - process.now_ms % HOUR_MS)  # a new hour begins
         begin_ms = one.now_ms
         await one.send(*numbered(7))
-        await one.take(2, 10 * schema.HOUR_MS)
+        await one.take(2, 10 * HOUR_MS)
         await written_down(one)
         assert await one.pipes.statistics_by_hour(one.q) == [(begin_ms, 7, 2, 5)]
         for process in (one, two):
-            process.advance(2 * schema.HOUR_MS)
+            process.advance(2 * HOUR_MS)
         await two.send(*numbered(4))
         with recording() as sent:
             now = await written_down(two)
@@ -72,7 +73,7 @@ async def test_they_are_kept_by_hour(cassandra_address: CassandraAddress, monkey
         ]
         assert batches == [("INSERT", "pipes_statistics"), ("INSERT", "pipes_hours")]
         hours = await one.pipes.statistics_by_hour(one.q)
-        assert hours == [(begin_ms + 2 * schema.HOUR_MS, 4, 0, 9), (begin_ms, 7, 2, 5)]
+        assert hours == [(begin_ms + 2 * HOUR_MS, 4, 0, 9), (begin_ms, 7, 2, 5)]
         assert (sum(hour.pushed for hour in hours), sum(hour.popped for hour in hours)) == (now.pushed, now.popped)
         before = two.cassandra.statements
         await two.pipes.statistics_by_hour(two.q)
@@ -89,7 +90,7 @@ async def test_the_sums_and_their_hour_are_one_write(cassandra_address: Cassandr
         await process.send(*numbered(3))
         await written_down(process)
         keeper, statements = process.pipes._keeper, []
-        for wait_ms in (2_000, schema.HOUR_MS):
+        for wait_ms in (2_000, HOUR_MS):
             process.advance(wait_ms)
             before = process.cassandra.statements
             await keeper.write_down(process.q.id, 0, 1, process.now_ms)

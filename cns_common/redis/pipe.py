@@ -14,7 +14,7 @@ from typing import Any, cast
 import hiredis
 from redis.connection import SSLConnection, parse_url
 
-from cns_common.redis_sentinel import find_primary, is_sentinel, read_sentinel_url
+from cns_common.redis.sentinel import find_primary, is_sentinel, read_sentinel_url
 from cns_common.task_cancellation import cancel_and_wait
 
 PORT = 6379

@@ -7,7 +7,7 @@ from typing import Any
 from redis.asyncio import Redis
 from redis.asyncio.sentinel import Sentinel, SentinelConnectionPool
 
-from cns_common.redis_sentinel import ASK_S, is_sentinel, read_sentinel_url
+from cns_common.redis.sentinel import ASK_S, is_sentinel, read_sentinel_url
 from cns_common.task_cancellation import wait_at_most
 
 CLOSE_S_MAX = 3.0

@@ -1,0 +1,1 @@
+"""Redis: addresses, clients, pipelines and Sentinels."""
