@@ -34,9 +34,9 @@ class ReplyError(Exception):
 
 
 class RedisPipe:
-    """`url` has redis-py's form, with TLS and Unix sockets, or that of `redis_sentinel`: then each connection is to the
-    primary of its time. `run_id` is the run id of the server connected to last, and
-    `facts` what it says of itself (INFO)."""
+    """`url` has redis-py's form, with TLS and Unix sockets, or that of `sentinel`: then each connection is to the
+    primary of its time. `run_id` is the run id of the server connected to last, `facts` what it says
+    of itself (INFO)."""
 
     def __init__(self, url: str, timeout_s: float) -> None:
         self._sentinels = read_sentinel_url(url) if is_sentinel(url) else None

@@ -60,11 +60,7 @@ def _run(service: Service, kind: str, examples: int, steps: int = STEPS) -> None
     )
 
 
-# Threads of Cassandra sessions use `random`, which Hypothesis takes for the strategies' doing.
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:Do not use the `random` module"),
-    pytest.mark.usefixtures("conformance_keyspace"),
-]
+pytestmark = pytest.mark.usefixtures("conformance_keyspace")
 
 
 @pytest.mark.parametrize("kind", EXAMPLES)
