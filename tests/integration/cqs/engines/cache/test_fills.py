@@ -16,6 +16,7 @@ from cns_common.errors import StoreUnavailable
 from cqs.engines.cluster import ClusterEngine, known_queues, open_engine, queue_contents, refill, schema
 from cqs.engines.cluster.cache_contract import FILLED_BY_ANOTHER
 from cqs.engines.cluster.ids import QueueShard
+from cqs.engines.cluster.redis import cache as redis_cache
 from cqs.engines.cluster.redis.cache import RedisCache
 from cqs.engines.cluster.rows import MessageRows, RowHeader
 from tests.conformance.support import QueueFixture, bodies, numbered
@@ -120,6 +121,9 @@ async def test_one_of_two_processes_fills_what_both_begin_to_fill(
     cassandra_address: CassandraAddress, own_redis: OwnRedis, reads: PageReads, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Both find nothing in Redis at the same moment, and one sends meanwhile: each message is delivered once."""
+    monkeypatch.setattr(
+        redis_cache, "FILLER_TTL_MS", int(PATIENCE_S * 1000)
+    )  # the first is not dead, however long it takes
     both, answers, begun = asyncio.Barrier(2), dict[RedisCache, int](), asyncio.Event()
     begin_epoch = RedisCache.begin_epoch
 
