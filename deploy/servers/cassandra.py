@@ -129,6 +129,7 @@ def _java(software: Cassandra, settings: Settings) -> list[str]:
         f"-Xms{settings.heap}",
         f"-Xmx{settings.heap}",
         "-Xss256k",
+        "-XX:TieredStopAtLevel=1",
         "-XX:+UseSerialGC",
         "-XX:MaxDirectMemorySize=256M",
         "-XX:+ExitOnOutOfMemoryError",

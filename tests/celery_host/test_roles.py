@@ -84,7 +84,6 @@ def producer(celery: Celery) -> Iterator[CeleryProcess]:
     yield celery.worker("producer", "--role", "producer")
 
 
-@pytest.mark.slice
 def test_one_producer_and_one_consumer_each_started_and_stopped_under_load(
     service: Up, celery: Celery, producer: CeleryProcess
 ) -> None:

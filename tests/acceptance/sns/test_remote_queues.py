@@ -162,6 +162,7 @@ def test_dead_letters_may_be_another_services(tmp_path: Path, other: Up, endpoin
             assert json.loads(receive_one(sqs, dead)["Body"])["MessageId"] == published
 
 
+@pytest.mark.extended
 def test_what_was_accepted_arrives_although_it_was_away(tmp_path: Path) -> None:
     port = free_port()
     with ExitStack() as stack, pytest.MonkeyPatch.context() as patch:

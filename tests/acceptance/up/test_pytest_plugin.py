@@ -136,6 +136,7 @@ def test_a_failed_assertion_tells_what_happened_to_each_subscription(installed: 
     assert re.search(r"delivered to arn:\S+, which was not expected", done.stdout)
 
 
+@pytest.mark.extended
 def test_a_service_that_cannot_start_is_one_error(installed: Path, project: Path) -> None:
     (project / "tests" / "test_one.py").write_text("def test_one(cns_service): pass\n")
     done = run_pytest(installed, project, "-o", "cns_settings=CNS_LOG_LEVEL=loud")
