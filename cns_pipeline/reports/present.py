@@ -17,7 +17,7 @@ from cns_pipeline.paths import PipelinePaths
 from cns_pipeline.period import END_MS, Period
 from cns_pipeline.reports.document import Report
 from cns_pipeline.reports.findings.find import find
-from cns_pipeline.reports.findings.finding import Finding
+from cns_pipeline.reports.findings.finding import ReportIssue
 from cns_pipeline.reports.page.page import draw_page
 from cns_pipeline.reports.terminal import format_report
 from cns_pipeline.storage import Storage
@@ -28,7 +28,7 @@ AUDIT = "audit.json"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Presentation:
     report: Report
-    findings: tuple[Finding, ...]
+    findings: tuple[ReportIssue, ...]
     page: str  # HTML
 
     def text(self, width: int, *, wide: bool = False) -> str:

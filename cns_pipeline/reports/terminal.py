@@ -13,7 +13,7 @@ from rich.table import Table as TextTable
 from rich.text import Text
 
 from cns_pipeline.reports.document import Figures, Report, Row, Table
-from cns_pipeline.reports.findings.finding import Finding
+from cns_pipeline.reports.findings.finding import ReportIssue
 from cns_pipeline.reports.text import are, count, milliseconds, plain, share, short_arn, size
 
 ROWS_MAX = 10
@@ -69,7 +69,7 @@ _TOTALS: tuple[tuple[str, Callable[[Figures], str]], ...] = (
 )
 
 
-def format_report(report: Report, findings: Sequence[Finding] | None, width: int, *, wide: bool = False) -> str:
+def format_report(report: Report, findings: Sequence[ReportIssue] | None, width: int, *, wide: bool = False) -> str:
     """Lay the report out for a width in characters. Numbers are never cut; `wide` has all columns and whole ARNs.
 
     `findings` is None for the figures alone: nothing was looked for, and no files were written.
@@ -96,7 +96,7 @@ def _heading(text: str) -> RenderableType:
     return Padding(Text(text), (1, 0, 0, 0))
 
 
-def _findings(report: Report, findings: Sequence[Finding]) -> list[RenderableType]:
+def _findings(report: Report, findings: Sequence[ReportIssue]) -> list[RenderableType]:
     if not findings and report.first_ms is None:
         return [_heading("What went wrong: unknown, no event of this period was ingested")]
     if not findings:

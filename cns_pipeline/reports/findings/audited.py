@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from cns_pipeline.audit.document import Audit
-from cns_pipeline.reports.findings.finding import Finding, Severity
+from cns_pipeline.reports.findings.finding import ReportIssue, Severity
 from cns_pipeline.reports.text import short_arn
 
 _SEVERITIES = {"error": Severity.LOST, "warning": Severity.UNSURE}
 """Notes are in the audit's own section only."""
 
 
-def find_audited(audit: Audit) -> Iterator[Finding]:
+def find_audited(audit: Audit) -> Iterator[ReportIssue]:
     lost = {one.queue: one.counts.lost for one in audit.queues}
     for one in audit.findings:
         if one.severity in _SEVERITIES:
-            yield Finding(
+            yield ReportIssue(
                 kind="audit",
                 severity=_SEVERITIES[one.severity],
                 weight=lost.get(one.queue, 0),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from cns_pipeline.health.document import Health, Incident
-from cns_pipeline.reports.findings.finding import Finding, Severity
+from cns_pipeline.reports.findings.finding import ReportIssue, Severity
 from cns_pipeline.reports.findings.words import failure_in_words
 from cns_pipeline.reports.text import count, counted, milliseconds, share, span, times
 
@@ -13,7 +13,7 @@ NAMED_MAX = 10
 """Incidents of a kind that are named. The others are counted: when the network fails, all endpoints do."""
 
 
-def find_unhealthy(health: Health) -> Iterator[Finding]:
+def find_unhealthy(health: Health) -> Iterator[ReportIssue]:
     failing = [one for one in health.incidents if one.state == "failing"]
     slow = [one for one in health.incidents if one.state == "slow"]
     yield from [_failing(one) for one in failing[:NAMED_MAX]]
@@ -22,10 +22,10 @@ def find_unhealthy(health: Health) -> Iterator[Finding]:
     yield from _others(slow[NAMED_MAX:], Severity.SLOW)
 
 
-def _failing(incident: Incident) -> Finding:
+def _failing(incident: Incident) -> ReportIssue:
     usual = "" if incident.expected_share is None else f" (usually {share(incident.expected_share)})"
     why = failure_in_words(incident.cause, incident.status)
-    return Finding(
+    return ReportIssue(
         kind="failing",
         severity=Severity.FAILED,
         weight=incident.failed,
@@ -36,10 +36,10 @@ def _failing(incident: Incident) -> Finding:
     )
 
 
-def _slow(incident: Incident) -> Finding:
+def _slow(incident: Incident) -> ReportIssue:
     took_ms, usual_ms = incident.p50_ms or 0, incident.expected_p50_ms
     usual = "" if not usual_ms else f", {times(took_ms / usual_ms)} its usual {milliseconds(usual_ms)}"
-    return Finding(
+    return ReportIssue(
         kind="slow",
         severity=Severity.SLOW,
         weight=incident.attempts - incident.failed,
@@ -49,11 +49,11 @@ def _slow(incident: Incident) -> Finding:
     )
 
 
-def _others(incidents: Sequence[Incident], severity: Severity) -> Iterator[Finding]:
+def _others(incidents: Sequence[Incident], severity: Severity) -> Iterator[ReportIssue]:
     if incidents:
         failed = severity is Severity.FAILED
         endpoints = len({one.endpoint for one in incidents})
-        yield Finding(
+        yield ReportIssue(
             kind="failing" if failed else "slow",
             severity=severity,
             weight=max([one.failed if failed else one.attempts - one.failed for one in incidents]),

@@ -7,12 +7,12 @@ from cns_pipeline.health.document import Health
 from cns_pipeline.reports.document import Report
 from cns_pipeline.reports.findings.audited import find_audited
 from cns_pipeline.reports.findings.endpoints import find_unhealthy
-from cns_pipeline.reports.findings.finding import Finding
+from cns_pipeline.reports.findings.finding import ReportIssue
 from cns_pipeline.reports.findings.undelivered import find_undelivered
 from cns_pipeline.reports.findings.whole import find_in_whole
 
 
-def find(report: Report, health: Health | None = None, audit: Audit | None = None) -> tuple[Finding, ...]:
+def find(report: Report, health: Health | None = None, audit: Audit | None = None) -> tuple[ReportIssue, ...]:
     """The worst severity first, and within one what affects most."""
     found = [*find_undelivered(report), *find_in_whole(report)]
     if health is not None:

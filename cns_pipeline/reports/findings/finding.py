@@ -17,7 +17,7 @@ class Severity(IntEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class ReportIssue:
     """`subject` and `text` make a sentence; both may have foreign text. `weight` counts what is affected."""
 
     kind: str

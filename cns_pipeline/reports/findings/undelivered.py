@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from cns_pipeline.reports.document import Report
-from cns_pipeline.reports.findings.finding import Finding, Severity
+from cns_pipeline.reports.findings.finding import ReportIssue, Severity
 from cns_pipeline.reports.findings.words import cause_in_words, mostly
 from cns_pipeline.reports.text import count, counted, share, short_arn
 
@@ -16,19 +16,19 @@ PENDING_SHARE_MIN = 0.01
 PENDING_MIN = 20
 
 
-def find_undelivered(report: Report) -> Iterator[Finding]:
+def find_undelivered(report: Report) -> Iterator[ReportIssue]:
     yield from _drops(report)
     yield from _dead_letters(report)
     yield from _pending(report)
 
 
-def _drops(report: Report) -> Iterator[Finding]:
+def _drops(report: Report) -> Iterator[ReportIssue]:
     for drop in report.drops:
         if drop.cause in EXPECTED_DROPS:
             continue
         parts = (counted(drop.subscriptions, "notification"), counted(drop.fanouts, "whole fan-out"))
         numbers = (drop.subscriptions, drop.fanouts)
-        yield Finding(
+        yield ReportIssue(
             kind="dropped",
             severity=Severity.LOST,
             weight=drop.subscriptions + drop.fanouts,
@@ -38,13 +38,13 @@ def _drops(report: Report) -> Iterator[Finding]:
         )
 
 
-def _dead_letters(report: Report) -> Iterator[Finding]:
+def _dead_letters(report: Report) -> Iterator[ReportIssue]:
     for cause in dict.fromkeys([one.cause for one in report.dead_letters]):
         those = [one for one in report.dead_letters if one.cause == cause]
         messages = sum([one.messages for one in those])
         worst = max(those, key=lambda one: one.most)
         moved_to = short_arn(those[0].queue) if len(those) == 1 else f"{len(those)} dead-letter queues"
-        yield Finding(
+        yield ReportIssue(
             kind="dead_lettered",
             severity=Severity.FAILED,
             weight=messages,
@@ -54,10 +54,10 @@ def _dead_letters(report: Report) -> Iterator[Finding]:
         )
 
 
-def _pending(report: Report) -> Iterator[Finding]:
+def _pending(report: Report) -> Iterator[ReportIssue]:
     pending, matched = report.totals.pending or 0, report.totals.matched or 0
     if pending >= PENDING_MIN and pending > PENDING_SHARE_MIN * matched:
-        yield Finding(
+        yield ReportIssue(
             kind="pending",
             severity=Severity.FAILED,
             weight=pending,

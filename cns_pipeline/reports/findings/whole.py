@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from cns_pipeline.reports.document import Figures, Report
-from cns_pipeline.reports.findings.finding import Finding, Severity
+from cns_pipeline.reports.findings.finding import ReportIssue, Severity
 from cns_pipeline.reports.findings.words import mostly
 from cns_pipeline.reports.text import count, counted, milliseconds, share, times
 
@@ -21,7 +21,7 @@ ERRORS_MIN = 100
 ERRORS_SHARE_MIN = 0.1
 
 
-def find_in_whole(report: Report) -> Iterator[Finding]:
+def find_in_whole(report: Report) -> Iterator[ReportIssue]:
     yield from _refused_requests(report)
     if report.before is not None:
         yield from _latency(report.totals, report.before)
@@ -30,7 +30,7 @@ def find_in_whole(report: Report) -> Iterator[Finding]:
     yield from _coverage(report)
 
 
-def _latency(now: Figures, before: Figures) -> Iterator[Finding]:
+def _latency(now: Figures, before: Figures) -> Iterator[ReportIssue]:
     """The highest percentile that grew."""
     if min(now.delivered, before.delivered) < COMPARED_MIN:
         return
@@ -40,7 +40,7 @@ def _latency(now: Figures, before: Figures) -> Iterator[Finding]:
         ratio = now_ms / max(before_ms, 1)
         if ratio >= LATENCY_RATIO_MIN and now_ms - before_ms >= LATENCY_GROWTH_MS_MIN:
             part = 0.01 if name == "p99" else 0.5
-            yield Finding(
+            yield ReportIssue(
                 kind="latency",
                 severity=Severity.SLOW,
                 weight=int(now.delivered * part),
@@ -51,10 +51,10 @@ def _latency(now: Figures, before: Figures) -> Iterator[Finding]:
             return
 
 
-def _traffic(now: Figures, before: Figures) -> Iterator[Finding]:
+def _traffic(now: Figures, before: Figures) -> Iterator[ReportIssue]:
     is_now, was = now.accepted or 0, before.accepted or 0
     if was >= COMPARED_MIN and is_now * TRAFFIC_RATIO_MIN <= was:
-        yield Finding(
+        yield ReportIssue(
             kind="traffic",
             severity=Severity.FAILED,
             weight=was - is_now,
@@ -64,12 +64,12 @@ def _traffic(now: Figures, before: Figures) -> Iterator[Finding]:
         )
 
 
-def _refused_requests(report: Report) -> Iterator[Finding]:
+def _refused_requests(report: Report) -> Iterator[ReportIssue]:
     for account in dict.fromkeys([one.account for one in report.usage]):
         those = [one for one in report.usage if one.account == account]
         requests, errors = sum([one.requests or 0 for one in those]), sum([one.errors or 0 for one in those])
         if errors >= ERRORS_MIN and errors >= ERRORS_SHARE_MIN * requests:
-            yield Finding(
+            yield ReportIssue(
                 kind="requests",
                 severity=Severity.FAILED,
                 weight=errors,
@@ -79,10 +79,10 @@ def _refused_requests(report: Report) -> Iterator[Finding]:
             )
 
 
-def _duplicates(report: Report) -> Iterator[Finding]:
+def _duplicates(report: Report) -> Iterator[ReportIssue]:
     totals = report.totals
     if totals.duplicates >= max(DUPLICATES_MIN, DUPLICATES_SHARE_MIN * totals.delivered):
-        yield Finding(
+        yield ReportIssue(
             kind="duplicates",
             severity=Severity.REPEATED,
             weight=totals.duplicates,
@@ -100,7 +100,7 @@ def _repeated_most(report: Report) -> str:
     return mostly(worst.figures.duplicates, report.totals.duplicates, worst.topic, worst.endpoint)
 
 
-def _coverage(report: Report) -> Iterator[Finding]:
+def _coverage(report: Report) -> Iterator[ReportIssue]:
     known = report.coverage
     if known.unknown:
         yield _unsure(known.unknown, "event", "missing: what they counted is not in this report", "unknown")
@@ -113,8 +113,8 @@ def _coverage(report: Report) -> Iterator[Finding]:
         yield _unsure(known.malformed, "line", f"kept aside as no events{files}", "malformed")
 
 
-def _unsure(number: int, what: str, text: str, kind: str) -> Finding:
-    return Finding(
+def _unsure(number: int, what: str, text: str, kind: str) -> ReportIssue:
+    return ReportIssue(
         kind=kind,
         severity=Severity.UNSURE,
         weight=number,

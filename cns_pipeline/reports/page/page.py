@@ -11,7 +11,7 @@ from xml.etree.ElementTree import Element
 from cns_pipeline.audit.document import Audit
 from cns_pipeline.health.document import Health
 from cns_pipeline.reports.document import Coverage, Report
-from cns_pipeline.reports.findings.finding import Finding
+from cns_pipeline.reports.findings.finding import ReportIssue
 from cns_pipeline.reports.page.audit import audit_section
 from cns_pipeline.reports.page.endpoints import endpoints_section, incident_spans
 from cns_pipeline.reports.page.failures import drops_section, failures_section
@@ -40,7 +40,7 @@ _MENU = {
 
 
 def draw_page(
-    report: Report, findings: Sequence[Finding], health: Health | None = None, audit: Audit | None = None
+    report: Report, findings: Sequence[ReportIssue], health: Health | None = None, audit: Audit | None = None
 ) -> str:
     """Return the whole page as HTML."""
     spans = incident_spans(health)

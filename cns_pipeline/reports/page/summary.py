@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from xml.etree.ElementTree import Element
 
 from cns_pipeline.reports.document import Figures, Report
-from cns_pipeline.reports.findings.finding import Finding, Severity
+from cns_pipeline.reports.findings.finding import ReportIssue, Severity
 from cns_pipeline.reports.page.markup import foreign, tag
 from cns_pipeline.reports.text import count, milliseconds, moment, share, size, times
 
@@ -32,7 +32,7 @@ def header(report: Report) -> Element:
     )
 
 
-def findings_section(report: Report, findings: Sequence[Finding]) -> Element:
+def findings_section(report: Report, findings: Sequence[ReportIssue]) -> Element:
     if not findings and report.first_ms is None:
         content = tag("p", "Unknown: no event of this period was ingested.")
     elif not findings:
@@ -114,7 +114,7 @@ def _by(sign: str, change: float) -> str:
     return times(1 + change) if change >= _LARGE else f"{sign}{abs(change):.0%}"
 
 
-def _finding(finding: Finding) -> Element:
+def _finding(finding: ReportIssue) -> Element:
     label = _LABELS[finding.severity]
     return tag(
         "li",
