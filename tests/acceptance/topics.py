@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import base64
+import itertools
 import json
 import uuid
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -20,6 +22,7 @@ from tests.acceptance.service import fetch
 from tests.waiting import wait_until
 
 ARRIVAL_S = 60.0
+BURST = 50
 _SIGNED = {
     "Notification": ["Message", "MessageId", "Subject", "Timestamp", "TopicArn", "Type"],
     "SubscriptionConfirmation": ["Message", "MessageId", "SubscribeURL", "Timestamp", "Token", "TopicArn", "Type"],
@@ -36,6 +39,21 @@ class Topic:
     def publish(self, message: str, **more: Any) -> str:
         """Publish a message. Returns its id."""
         return str(self.sns.publish(TopicArn=self.arn, Message=message, **more)["MessageId"])
+
+    def publish_until(self, condition: Callable[[], object], complaint: Callable[[], str]) -> int:
+        """Publish bursts of messages until `condition` holds. Returns how many messages.
+
+        Of several workers each gets its share of a burst; of single messages one worker may take all.
+        """
+        numbers = itertools.count()
+
+        def holds_after_a_burst() -> bool:
+            for number in itertools.islice(numbers, BURST):
+                self.publish(str(number))
+            return bool(condition())
+
+        wait_until(holds_after_a_burst, ARRIVAL_S, complaint)
+        return next(numbers)
 
     def subscribe(self, protocol: str, endpoint: str, **attributes: str) -> str:
         """Subscribe and wait for the confirmation. Returns the subscription's ARN."""

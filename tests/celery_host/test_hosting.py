@@ -79,15 +79,13 @@ def test_a_celery_worker_delivers_and_health_is_honest(
 def test_two_workers_share_the_load(service: Up, celery: Celery, topic: Topic, endpoint: Endpoint) -> None:
     workers = celery.workers("one", "two")
     topic.subscribe("http", endpoint.url)
-    ids = publish_many(topic, MESSAGES)
-    assert all_arrived(endpoint, ids)["duplicates"] == 0
 
     def delivered() -> list[float]:
         labels = [f"worker-{worker.process.pid}" for worker in workers]
         return [service.metric("cns_deliveries_total", process=label) for label in labels]
 
-    wait_until(lambda: sum(delivered()) >= MESSAGES, REPORTS_END_S, lambda: str(delivered()))
-    assert all(delivered()), delivered()
+    published = topic.publish_until(lambda: all(delivered()), lambda: str(delivered()))
+    assert endpoint.wait(distinct_messages=published)["duplicates"] == 0
 
 
 def test_a_lost_broker_takes_away_nothing_but_remote_control(

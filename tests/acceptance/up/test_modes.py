@@ -323,16 +323,15 @@ def test_of_two_workers_each_delivers_and_one_may_die(tmp_path: Path, endpoint: 
         sns = service.client("sns")
         topic = Topic(sns, sns.create_topic(Name="t")["TopicArn"])
         topic.subscribe("http", endpoint.url)
-        for n in range(50):
-            topic.publish(f"before {n}")
-        endpoint.wait(distinct_messages=50)
-        wait_until(lambda: _delivering(service) == {pids["worker-1"], pids["worker-2"]}, 10, service.said)
+        both = {pids["worker-1"], pids["worker-2"]}
+        before = topic.publish_until(lambda: _delivering(service) == both, service.said)
+        endpoint.wait(distinct_messages=before)
         for n in range(25):
             topic.publish(f"around {n}")
         os.kill(pids["worker-1"], signal.SIGKILL)
         for n in range(25):
             topic.publish(f"after {n}")
-        endpoint.wait(distinct_messages=100)
+        endpoint.wait(distinct_messages=before + 50)
         wait_until(lambda: _recovered(service, "worker-1", pids["worker-1"]), 20, service.said)
 
 
