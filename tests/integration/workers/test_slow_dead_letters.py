@@ -27,29 +27,32 @@ LEASES = 3
 
 
 class Renewed:
-    """Counts the settlements that renew leases."""
+    """Sees the settlements that renew leases, each from its begin to its end without a step of the clock."""
 
     def __init__(self, host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
         self._host = host
         self._settle = host.port.settle
-        self._changed = asyncio.Event()
+        self._renewed = asyncio.Event()
+        self._steps = 0
         monkeypatch.setattr(host.port, "settle", self.settle)
 
     async def settle(
         self, queue: str, deletes: Sequence[str] = (), new_jobs: Sequence[NewJob] = (), renewals: Sequence[Renewal] = ()
     ) -> list[bool]:
+        steps = self._steps
         settled = await self._settle(queue, deletes, new_jobs, renewals)
-        if any(renewal.visible_in_ms for renewal in renewals):
-            self._changed.set()
+        if steps == self._steps and any(renewal.visible_in_ms for renewal in renewals):
+            self._renewed.set()
         return settled
 
     async def outlast(self, lease_ms: int) -> None:
         """Let LEASES leases pass, in steps that are shorter than one."""
         for _ in range(2 * LEASES):
-            self._changed.clear()
+            self._renewed.clear()
             async with asyncio.timeout(PATIENCE_S):
-                await self._changed.wait()
+                await self._renewed.wait()
             self._host.clock.advance(lease_ms // 2)
+            self._steps += 1
 
 
 @pytest.fixture
