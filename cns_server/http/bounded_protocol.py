@@ -8,6 +8,7 @@ bounds of all connections together.
 from __future__ import annotations
 
 import asyncio
+import select
 from typing import Any
 
 import httptools
@@ -288,7 +289,7 @@ class BoundedProtocol(HttpToolsProtocol):
             elif now_s - self._waiting_since_s >= self._time_limit_s() and not self.transport.is_closing():
                 if self._in_message:
                     self._refuse(_TOO_SLOW)
-                else:
+                elif self.cycle is None or not self._has_unread_bytes():
                     self.transport.close()
         unwritten = self.transport.get_write_buffer_size()
         if unwritten and unwritten >= self._unwritten_bytes > 0:
@@ -297,6 +298,14 @@ class BoundedProtocol(HttpToolsProtocol):
         else:
             self._unwritten_since_s = now_s
         self._unwritten_bytes = unwritten
+
+    def _has_unread_bytes(self) -> bool:
+        """Whether the client's next request may have come: uvloop runs timers before it reads, and after a long turn
+        of the loop they would end a connection that is in use again."""
+        sock = self.transport.get_extra_info("socket")
+        poll = select.poll()
+        poll.register(sock.fileno(), select.POLLIN)
+        return bool(poll.poll(0))
 
     def _time_limit_s(self) -> float:
         if self._in_message:

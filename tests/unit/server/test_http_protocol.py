@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from socket import socket, socketpair
 from typing import Any
 
 import pytest
@@ -65,8 +67,11 @@ class Transport:
         self.written = b""
         self.waiting_bytes = 0
         self.closed = self.aborted = self.reading_paused = False
+        self.socket: socket | None = None
 
     def get_extra_info(self, name: str) -> Any:
+        if name == "socket":
+            return self.socket
         return (self._address, 40_000) if name in ("peername", "sockname") else None
 
     def set_write_buffer_limits(self, high: int) -> None:
@@ -393,14 +398,44 @@ def test_a_body_must_go_on(fixture: ConnectionFixture, each_bytes: int, ends: bo
     assert client.closed is ends
 
 
+@contextmanager
+def unread(transport: Transport, data: bytes) -> Iterator[socket]:
+    """A socket with bytes that the loop has not read."""
+    here, there = socketpair()
+    with here, there:
+        transport.socket = here
+        there.sendall(data)
+        yield here
+
+
 def test_a_kept_connection_has_its_idle_time(fixture: ConnectionFixture) -> None:
     client = fixture.connect()
     fixture.send(client, CALL)
     fixture.pass_s(74)
     assert not client.closed
     fixture.send(client, b"\r\n")  # a blank line begins no request
-    fixture.pass_s(2)
-    assert client.closed
+    with unread(client, b""):
+        fixture.pass_s(2)
+        assert client.closed
+
+
+def test_a_request_that_came_before_the_sweep_is_read(fixture: ConnectionFixture) -> None:
+    client = fixture.connect()
+    fixture.send(client, CALL)
+    with unread(client, CALL) as sock:
+        fixture.pass_s(75)
+        assert not client.closed
+        fixture.send(client, sock.recv(len(CALL)))
+        assert len(fixture.front.requests) == 2
+        fixture.pass_s(76)
+        assert client.closed
+
+
+def test_a_connection_without_a_request_is_closed_whatever_it_has_sent(fixture: ConnectionFixture) -> None:
+    client = fixture.connect()
+    with unread(client, b"\x16"):
+        fixture.pass_s(10)
+        assert client.closed
 
 
 def test_a_poll_is_not_idle(fixture: ConnectionFixture) -> None:
