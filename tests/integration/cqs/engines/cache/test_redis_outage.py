@@ -68,6 +68,13 @@ async def _pause(waiter: object) -> tuple[Message, ...]:
     return ()
 
 
+async def recovered(*queues: QueueFixture) -> None:
+    """Wait until each process has noticed the loss and uses Redis again."""
+    async with asyncio.timeout(SOON_S):
+        while not all(sample(queue.engine, REDIS_OUTAGES) and sample(queue.engine, REDIS_UP) for queue in queues):
+            await asyncio.sleep(0.05)
+
+
 async def wait_for_counts(queue: QueueFixture, expected: tuple[int, int, int]) -> None:
     """Wait for these counts: Redis is updated some time after it returned."""
     async with asyncio.timeout(SOON_S):
@@ -234,6 +241,7 @@ async def test_a_repeated_delivery_is_counted(cassandra_address: Cluster, own_re
         failover_of(one)._unacked.forget(QueueShard(one.q.id), [parse_handle(first[0].handle).location])  # type: ignore[union-attr]  # as beyond UNACKED_MAX
         with redis.Redis(port=own_redis.port) as client:
             client.flushall()
+        await recovered(one, two)
         second = await receive_soon(two, 1)
         assert bodies(first) == bodies(second)
         assert await one.delete(*first) == [Outcome.DONE]
