@@ -72,25 +72,29 @@ class DeliveryBuilder:
         return [one for one, is_spent in messages if not is_spent], [one for one, is_spent in messages if is_spent]
 
     async def _pop(self, request: PopRequest, view: PipeView, pops: Sequence[_Pop]) -> dict[Item, tuple[Message, bool]]:
-        """The deliveries from one pipe. If the store fails, what became of them is read again."""
+        """The deliveries from one pipe. Those that were not made are undone and read again."""
         first = [pop for pop in pops if pop.item.waits]
         again = [pop for pop in pops if not pop.item.waits]
         queue_id = request.q.id
+        popping_first = asyncio.create_task(self._pop_waiting(queue_id, view, first))
+        popping_again = asyncio.create_task(self._pop_pending(queue_id, view, again))
         try:
             _, applied, rows, bodies = await asyncio.gather(
-                self._pop_waiting(queue_id, view, first),
-                self._pop_pending(queue_id, view, again),
+                popping_first,
+                popping_again,
                 self._rows.messages(queue_id, view.name, [pop.item.place for pop in pops]),
                 self._rows.new_bodies(queue_id, view.name, [pop.item.place for pop in again]),
             )
         except BaseException:
-            for pop in pops:
-                view.read_again(pop.item)
+            await asyncio.wait((popping_first, popping_again))  # an undo must not overtake its pop
+            await self._undo(queue_id, view, pops)
             raise
-        done = [*(first if self._leased(view).lease.certain else ()), *(again if applied else ())]
-        for pop in pops:
-            if pop not in done:  # the lease ended meanwhile, or another popper took one of them
-                view.read_again(pop.item)
+        done = [*first, *(again if applied else ())]
+        for pop in () if applied else again:  # another popper took one of them
+            view.read_again(pop.item)
+        if first and not self._leased(view).lease.certain:
+            await self._undo(queue_id, view, first)
+            done = done[len(first) :]
         for pop in done:
             pop.item.deliveries, pop.item.first_at_ms = pop.deliveries, pop.first_at_ms
             view.popped(pop.item, pop.lease, pop.due_ms)
@@ -122,6 +126,19 @@ class DeliveryBuilder:
             values = (pop.lease, pop.due_ms, pop.deliveries, pop.first_at_ms)
             parts.append((schema.POP_AGAIN, (*values, queue_id, view.name, item.place, item.lease, item.due_ms)))
         return await self._writes.run(queue_id, view.name, parts)
+
+    async def _undo(self, queue_id: str, view: PipeView, pops: Sequence[_Pop]) -> None:
+        """Make these messages visible again, as they were: the lease ended before their pop did, or the store failed.
+        A message that another popper took since is left to it."""
+        for pop in pops:
+            item = pop.item
+            key, before = (
+                (queue_id, view.name, item.place),
+                (item.lease, item.due_ms, item.deliveries, item.first_at_ms),
+            )
+            with suppress(CnsError):  # it is hidden until this delivery's lease ends
+                await self._writes.run(queue_id, view.name, [(schema.UNDO_POP, (*before, *key, pop.lease))])
+            view.read_again(item)
 
     async def _retry_soon(self, request: PopRequest, view: PipeView, pops: Sequence[_Pop]) -> None:
         """These payloads are not there: deleted, or, while the pipe is pushed to, not written yet."""

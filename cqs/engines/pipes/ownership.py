@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Iterable
 from contextlib import suppress
 
 from cns_common.errors import CnsError
@@ -71,8 +73,13 @@ class Ownership:
             await self._cassandra.run_conditional(schema.ADD_WHOLE, self._queue_id)
         return await self.own(view)
 
-    async def release(self, view: PipeView) -> None:
-        if view.lease.held:
+    async def release(self, views: Iterable[PipeView]) -> None:
+        """No pop begins under these leases once this is called."""
+        held = [view for view in views if view.lease.held]
+        for view in held:
             view.lease.held = False
-            with suppress(CnsError):  # it ends by itself
-                await self._cassandra.run_conditional(schema.RELEASE, self._queue_id, view.name, self._node, view.fence)
+        await asyncio.gather(*[self._release(view) for view in held])
+
+    async def _release(self, view: PipeView) -> None:
+        with suppress(CnsError):  # it ends by itself
+            await self._cassandra.run_conditional(schema.RELEASE, self._queue_id, view.name, self._node, view.fence)

@@ -308,13 +308,18 @@ class Popper:
     # -- giving leases up ---------------------------------------------------------------------------------------------
 
     async def release_if_idle(self, idle_ms: int) -> None:
-        if not self._receives and self._clock.monotonic_ms() - self.used_ms > idle_ms:
-            await self.close()
+        if not self._is_idle(idle_ms):
+            return
+        async with self._lock:
+            if self._is_idle(idle_ms):  # else a receive began meanwhile
+                await self._release()
+
+    def _is_idle(self, idle_ms: int) -> bool:
+        return not self._receives and self._clock.monotonic_ms() - self.used_ms > idle_ms
 
     async def close(self) -> None:
         async with self._lock:
             await self._release()
 
     async def _release(self) -> None:
-        held = [view for view in (self._whole, *self._views.values()) if view.lease.held]
-        await asyncio.gather(*[self._ownership.release(view) for view in held])
+        await self._ownership.release((self._whole, *self._views.values()))

@@ -183,7 +183,10 @@ HIDE = Statement(f"UPDATE pipes_pending SET due = ? {_SETTLE} IF lease = ?")
 HIDE_ANY = Statement(f"UPDATE pipes_pending SET due = ? {_SETTLE} IF lease > 0")
 REPLACE_BODY = Statement(f"UPDATE pipes_pending SET body = ? {_SETTLE} IF lease = ?")
 HIDE_AND_REPLACE_BODY = Statement(f"UPDATE pipes_pending SET due = ?, body = ? {_SETTLE} IF lease = ?")
-"""These four are idempotent: a repeated one finds the same lease, or a later one."""
+UNDO_POP = Statement(
+    f"UPDATE pipes_pending SET lease = ?, due = ?, deliveries = ?, first_at = ? {_SETTLE} IF lease = ?"
+)
+"""These five are idempotent: a repeated one finds the same lease, or another one."""
 SETTLE = Statement(f"UPDATE pipes_pending SET lease = {SETTLED} {_SETTLE} IF lease = ?", idempotent=False)
 """Ends the message; `DELETE` of its rows follows. No second delete is DONE."""
 INDEX_AGAIN = Statement(

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
 
 import pytest
 
 from cns_common.cassandra.connection import CassandraAddress
-from cns_common.cassandra.session import Statement
+from cns_common.cassandra.session import Row, Statement
 from cns_common.clock import Clock
 from cns_common.durations import HOUR_MS
+from cns_common.errors import StoreUnavailable
 from cqs.engines.contract import Message
 from cqs.engines.pipes import engine as pipes_engine
 from cqs.engines.pipes import schema
-from tests.conformance.support import DONE, HIDE_MS, STALE, bodies, numbered
+from tests.conformance.support import DONE, STALE, bodies, numbered
 from tests.integration.cqs.engines.pipes.support import PipesProcess, open_processes
 from tests.machine_clocks import MachineClocks
 
@@ -73,21 +76,76 @@ async def test_a_popper_paused_before_its_pop_takes_nothing_of_the_next_owner(
 
 
 @pytest.mark.usefixtures("short_owner_leases")
-async def test_a_popper_paused_after_its_pop_answers_nothing(
+async def test_a_popper_paused_after_its_pop_undoes_it(
     cassandra_address: CassandraAddress, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its messages are hidden until their leases end: none is lost, and nobody else has them."""
+    """The messages of a pop under an ended lease are visible again, and the delivery does not count."""
     machine, still = MachineClocks(time.time_ns()), MachineClocks(time.time_ns())
     async with open_processes(cassandra_address, machine.clock(), still.clock()) as (paused, other):
         await other.send(*numbered(5))
         paused.now_ms = other.now_ms
         pause = Pause(paused, machine, other, before=False)
         pause.begin(monkeypatch)
-        assert not await paused.take(2)
-        assert len(pause.held) == 3
-        other.advance(2 * HIDE_MS)
-        taken = await other.drain(HOUR_MS)
-        assert sorted([*bodies(taken), *bodies(pause.held)]) == numbered(5)
+        taken = await paused.take(2)
+        assert bodies(taken) == numbered(5)[:2]
+        assert [message.deliveries for message in taken] == [1, 1]
+        assert sorted(bodies(pause.held)) == numbered(5)[2:]
+        assert await paused.delete(*taken) == [DONE] * 2
+        assert await other.delete(*pause.held) == [DONE] * 3
+
+
+async def test_a_pop_that_failed_after_it_was_written_is_undone(
+    cassandra_address: CassandraAddress, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with open_processes(cassandra_address, Clock()) as (process,):
+        await process.send(*numbered(3))
+        (hidden,) = await process.take(1)
+        assert await process.hide(hidden, 0) is DONE
+        for method in ("run_batch", "run_conditional_batch"):
+            with monkeypatch.context() as patch, pytest.raises(StoreUnavailable):
+                patch.setattr(process.cassandra, method, _after(getattr(process.cassandra, method)))
+                await process.take(3, HOUR_MS)
+        taken = await process.take(3)
+        assert {message.body: message.deliveries for message in taken} == dict(zip(numbered(3), (2, 1, 1), strict=True))
+
+
+def _after(call: Callable[..., Awaitable[object]]) -> Callable[..., Awaitable[object]]:
+    """A call whose answer is lost once: the store does what it is asked."""
+    lost = False
+
+    async def lose(*values: Any, **options: Any) -> object:
+        nonlocal lost
+        answer = await call(*values, **options)
+        if not lost:
+            lost = True
+            raise StoreUnavailable("the answer was lost")
+        return answer
+
+    return lose
+
+
+async def test_a_release_spares_the_leases_of_a_receive_that_began_before_it(
+    cassandra_address: CassandraAddress, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The release waits until a poll has taken the lease, and the receive that it woke pops at once."""
+    monkeypatch.setattr(pipes_engine, "IDLE_MS", -1)
+    async with open_processes(cassandra_address, Clock()) as (process,):
+        await process.send(b"one")
+        run = process.cassandra.run
+
+        async def run_while_released(statement: Statement, *values: object) -> list[Row]:
+            if statement is schema.LIST and not releases:
+                releases.append(asyncio.create_task(process.pipes.release_step()))
+                await asyncio.sleep(0)
+            return await run(statement, *values)
+
+        releases: list[asyncio.Task[None]] = []
+        monkeypatch.setattr(process.cassandra, "run", run_while_released)
+        await process.pipes._poll(process.q.id)
+        assert bodies(await process.take(1)) == [b"one"]
+        await asyncio.gather(*releases)
+        (pipe,) = await process.pipe_names()
+        assert (await process.descriptor(pipe)).owner is not None
 
 
 async def test_a_handle_of_a_delivery_that_another_process_repeated_is_stale(
