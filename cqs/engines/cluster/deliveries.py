@@ -55,7 +55,7 @@ class DeliveryBuilder:
                 gone.append(lease.key.location)
             elif row.born_at_ms <= oldest_ms:
                 expired.append(lease.key.location)
-            elif row.visible_at_ms > now_ms and self._cache_of(q.id, lease).on_fallback:
+            elif row.due_ms(now_ms) > now_ms and self._cache_of(q.id, lease).on_fallback:
                 later.append(CachedMessage(lease.key.location, row.visible_at_ms))
             else:
                 (spent if lease.spent else messages).append(_message(lease, row))

@@ -73,10 +73,10 @@ async def has_messages(rows: MessageRows, queue_id: str, bucket: str) -> bool:
     return False
 
 
-def cached_messages(headers: list[RowHeader]) -> list[CachedMessage]:
+def cached_messages(headers: list[RowHeader], now_ms: int) -> list[CachedMessage]:
     """Expired messages are included: only a receive knows the queue's current retention."""
     return [
-        CachedMessage(one.location, one.visible_at_ms, one.deliveries, one.first_at_ms, one.tenant or "")
+        CachedMessage(one.location, one.due_ms(now_ms), one.deliveries, one.first_at_ms, one.tenant or "")
         for one in headers
     ]
 
@@ -101,13 +101,13 @@ async def fill_cache(
         filled: bool | None = None
         while filled is None:
             async with slots.in_step:
-                filled = await _fill_step(cache, shard, filler, pages)
+                filled = await _fill_step(cache, shard, filler, pages, rows.now_ms())
             stepped()
         return filled
 
 
 async def _fill_step(
-    cache: Cache, shard: QueueShard, filler: str, pages: AsyncIterator[list[RowHeader]]
+    cache: Cache, shard: QueueShard, filler: str, pages: AsyncIterator[list[RowHeader]], now_ms: int
 ) -> bool | None:
     """Add some pages. Returns whether the cache is filled, or None if pages are left."""
     for _ in range(FILL_STEP_PAGES):
@@ -115,7 +115,7 @@ async def _fill_step(
         if page is None:
             await cache.end_fill(shard, filler)
             return True
-        if not await cache.fill_page(shard, filler, cached_messages(page)):
+        if not await cache.fill_page(shard, filler, cached_messages(page, now_ms)):
             return False
     return None
 
@@ -135,7 +135,7 @@ async def add_missing_since(
     added = 0
     async for page in headers_of(rows, shard.queue_id, bucket, after_seq):
         if page:
-            added += await cache.add_missing(shard, cached_messages(page), now_ms)
+            added += await cache.add_missing(shard, cached_messages(page, now_ms), now_ms)
     return added
 
 

@@ -38,6 +38,10 @@ class MessageRow(NamedTuple):
     taken: str | None = None
     """The cache's epoch in which the message was last delivered without Redis."""
 
+    def due_ms(self, now_ms: int) -> int:
+        """As of `RowHeader`."""
+        return _due_ms(self.born_at_ms, self.visible_at_ms, now_ms)
+
 
 class RowHeader(NamedTuple):
     """A row without its body: what the cache needs."""
@@ -49,6 +53,11 @@ class RowHeader(NamedTuple):
     first_at_ms: int
     id: str
     tenant: str
+
+    def due_ms(self, now_ms: int) -> int:
+        """When it is visible. One that was sent without a delay is so by now, however far its sender's clock was
+        ahead."""
+        return _due_ms(self.born_at_ms, self.visible_at_ms, now_ms)
 
 
 class ListedBucket(NamedTuple):
@@ -88,6 +97,10 @@ class MessageRows:
 
     async def close(self) -> None:
         await cancel_and_wait(self._seals)
+
+    def now_ms(self) -> int:
+        """The message time of this process."""
+        return self._clock.now_ms()
 
     # -- queues -------------------------------------------------------------------------------------------------------
 
@@ -302,6 +315,10 @@ class MessageRows:
         write, since of two writes with one date the greater value wins."""
         self._last_write_us = max(self._clock.wall_ms() * 1000, self._last_write_us + 1)
         return self._last_write_us
+
+
+def _due_ms(born_at_ms: int, visible_at_ms: int, now_ms: int) -> int:
+    return min(visible_at_ms, now_ms) if visible_at_ms == born_at_ms else visible_at_ms
 
 
 def _headers(bucket: str, rows: Iterable[Row]) -> list[RowHeader]:

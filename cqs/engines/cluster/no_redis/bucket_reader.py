@@ -223,7 +223,7 @@ class BucketReader:
             return
         begun_ms, last = self._clock.monotonic_ms(), visibility.buckets[bucket]
         async for page in headers_of(self._rows, shard.queue_id, bucket, last):
-            self.add_messages(shard, visibility, cached_messages(page))
+            self.add_messages(shard, visibility, cached_messages(page, self._clock.now_ms()))
             last = max(last, *[one.location.seq for one in page], -1)
         visibility.note_read(bucket, last, begun_ms, begun_ms - WRITE_MS_MAX)
         visibility.read_to_end.add(bucket)

@@ -79,7 +79,7 @@ class FallbackCounts:
             visibility = self._shelves.get(shard)
             if visibility is None or bucket not in visibility.buckets:
                 async for headers in headers_of(self._rows, shard.queue_id, bucket, self._cleared(shard, bucket)):
-                    page = _soonest([*page, *cached_messages(headers)], after, n)
+                    page = _soonest([*page, *cached_messages(headers, self._rows.now_ms())], after, n)
         return page
 
     async def _buckets(self, shard: QueueShard) -> AsyncIterator[str]:

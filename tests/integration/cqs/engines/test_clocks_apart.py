@@ -76,6 +76,21 @@ async def test_messages_come_at_once_or_after_their_delay(
 
 
 @pytest.mark.parametrize("behind_s", BEHIND_S)
+async def test_a_fill_by_another_process_than_the_sender(
+    cassandra_address: CassandraAddress, own_redis: OwnRedis, monkeypatch: pytest.MonkeyPatch, behind_s: int
+) -> None:
+    """The rows have times of the sender's clock. What has no delay is visible all the same."""
+    async with processes(cassandra_address, own_redis.url, behind_s, STARTED_S) as (_, wrong, right):
+        assert isinstance(wrong.engine, ClusterEngine)
+        with monkeypatch.context() as patch:
+            patch.setattr(wrong.engine._known_queues, "start_fill", lambda *_: None)
+            await wrong.send(b"sent by the wrong clock")
+            await wrong.send(b"later", delay_ms=HOUR_MS)
+        assert bodies(await right.take()) == [b"sent by the wrong clock"]
+        assert await right.counts() == await wrong.counts() == (0, 1, 1)
+
+
+@pytest.mark.parametrize("behind_s", BEHIND_S)
 async def test_deletes_and_spent_messages(
     cassandra_address: CassandraAddress, own_redis: OwnRedis, behind_s: int
 ) -> None:
