@@ -105,13 +105,13 @@ async def _many(engine: ClusterEngine, clock: Clock, queues: int) -> None:
     under_way = 0
 
     async def counted(
-        cache: Cache, shard: QueueShard, filler: str, pages: AsyncIterator[list[RowHeader]]
+        cache: Cache, shard: QueueShard, filler: str, pages: AsyncIterator[list[RowHeader]], now_ms: int
     ) -> bool | None:
         nonlocal most, under_way
         under_way += 1
         most = max(most, under_way)
         try:
-            return await fill_step(cache, shard, filler, pages)
+            return await fill_step(cache, shard, filler, pages, now_ms)
         finally:
             under_way -= 1
 

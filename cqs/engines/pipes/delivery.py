@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from cns_common.cassandra.session import Statement
+from cns_common.clock import Clock
 from cns_common.errors import CnsError
 from cqs.engines.contract import SPENT_HIDE_MS, Message, QueueRef
 from cqs.engines.pipes import schema
@@ -46,12 +47,18 @@ class DeliveryBuilder:
     queue's."""
 
     def __init__(
-        self, writes: ConditionalWrites, rows: PipeRows, ownership: Ownership, leased: Callable[[PipeView], PipeView]
+        self,
+        writes: ConditionalWrites,
+        rows: PipeRows,
+        ownership: Ownership,
+        leased: Callable[[PipeView], PipeView],
+        clock: Clock,
     ) -> None:
         self._writes = writes
         self._rows = rows
         self._ownership = ownership
         self._leased = leased
+        self._clock = clock
 
     async def pop(self, request: PopRequest, taken: Sequence[SelectedMessage]) -> tuple[list[Message], list[Message]]:
         """Returns the messages and the spent ones, in the order given."""
@@ -75,26 +82,24 @@ class DeliveryBuilder:
         """The deliveries from one pipe. Those that were not made are undone and read again."""
         first = [pop for pop in pops if pop.item.waits]
         again = [pop for pop in pops if not pop.item.waits]
-        queue_id = request.q.id
-        popping_first = asyncio.create_task(self._pop_waiting(queue_id, view, first))
-        popping_again = asyncio.create_task(self._pop_pending(queue_id, view, again))
+        queue_id, fence = request.q.id, self._leased(view).fence
         try:
             _, applied, rows, bodies = await asyncio.gather(
-                popping_first,
-                popping_again,
+                self._pop_waiting(queue_id, view, first, fence),
+                self._pop_pending(queue_id, view, again),
                 self._rows.messages(queue_id, view.name, [pop.item.place for pop in pops]),
                 self._rows.new_bodies(queue_id, view.name, [pop.item.place for pop in again]),
             )
         except BaseException:
-            await asyncio.wait((popping_first, popping_again))  # an undo must not overtake its pop
-            await self._undo(queue_id, view, pops)
+            await self._undo(queue_id, view, first, again, fence)
             raise
-        done = [*first, *(again if applied else ())]
-        for pop in () if applied else again:  # another popper took one of them
-            view.read_again(pop.item)
-        if first and not self._leased(view).lease.certain:
-            await self._undo(queue_id, view, first)
-            done = done[len(first) :]
+        done = again if applied else []
+        if not applied:  # another popper took one of them
+            _read_again(view, again)
+        if first and await self._has_owned(view, fence):
+            done = first + done
+        elif first:
+            await self._undo(queue_id, view, first, [], fence)
         for pop in done:
             pop.item.deliveries, pop.item.first_at_ms = pop.deliveries, pop.first_at_ms
             view.popped(pop.item, pop.lease, pop.due_ms)
@@ -105,10 +110,18 @@ class DeliveryBuilder:
             if pop.item.place in rows
         }
 
-    async def _pop_waiting(self, queue_id: str, view: PipeView, pops: Sequence[_Pop]) -> None:
+    async def _has_owned(self, view: PipeView, fence: int) -> bool:
+        """Whether no other popper can have had the pipe since this one had it under this fence."""
+        leased = self._leased(view)
+        if not leased.lease.certain:
+            with suppress(CnsError):
+                await self._ownership.renew(leased)
+        return leased.lease.certain and leased.fence == fence
+
+    async def _pop_waiting(self, queue_id: str, view: PipeView, pops: Sequence[_Pop], fence: int) -> None:
         if not pops:
             return
-        pop_us = self._ownership.next_pop_us(self._leased(view).fence)
+        pop_us = self._ownership.next_pop_us(fence)
         parts: list[_Part] = []
         for pop in pops:
             key = (queue_id, view.name, pop.item.place)
@@ -127,24 +140,39 @@ class DeliveryBuilder:
             parts.append((schema.POP_AGAIN, (*values, queue_id, view.name, item.place, item.lease, item.due_ms)))
         return await self._writes.run(queue_id, view.name, parts)
 
-    async def _undo(self, queue_id: str, view: PipeView, pops: Sequence[_Pop]) -> None:
-        """Make these messages visible again, as they were: the lease ended before their pop did, or the store failed.
-        A message that another popper took since is left to it."""
+    async def _undo(
+        self, queue_id: str, view: PipeView, first: Sequence[_Pop], again: Sequence[_Pop], fence: int
+    ) -> None:
+        """Make messages visible again: the lease ended before their pop did, or the store failed. The deliveries do not
+        count.
+
+        What waited is popped once more, to be visible soon: this write is later than the undone pop, even if that
+        arrives after it, and earlier than the pops of the next owner.
+        """
+        until_ms = self._clock.now_ms() + schema.UNDONE_MS
+        try:
+            with suppress(CnsError):  # they are hidden until their timeout
+                await asyncio.gather(
+                    self._pop_waiting(queue_id, view, [_undone(pop, until_ms) for pop in first], fence),
+                    self._undo_pending(queue_id, view, again),
+                )
+        finally:
+            _read_again(view, [*first, *again])
+
+    async def _undo_pending(self, queue_id: str, view: PipeView, pops: Sequence[_Pop]) -> None:
+        parts: list[_Part] = []
         for pop in pops:
             item = pop.item
-            key, before = (
-                (queue_id, view.name, item.place),
-                (item.lease, item.due_ms, item.deliveries, item.first_at_ms),
-            )
-            with suppress(CnsError):  # it is hidden until this delivery's lease ends
-                await self._writes.run(queue_id, view.name, [(schema.UNDO_POP, (*before, *key, pop.lease))])
-            view.read_again(item)
+            values = (item.lease, item.due_ms, item.deliveries, item.first_at_ms)
+            parts.append((schema.UNDO_POP_AGAIN, (*values, queue_id, view.name, item.place, pop.lease, pop.due_ms)))
+        if parts:
+            await self._writes.run(queue_id, view.name, parts)
 
     async def _retry_soon(self, request: PopRequest, view: PipeView, pops: Sequence[_Pop]) -> None:
         """These payloads are not there: deleted, or, while the pipe is pushed to, not written yet."""
         if not pops:
             return
-        view.pending_read_ms = None
+        view.miss()
         with suppress(CnsError):  # the messages are pending: they are tried again later
             if view.is_finished:
                 await self._rows.delete(request.q.id, [Location(view.name, pop.item.place) for pop in pops])
@@ -167,6 +195,15 @@ def _pop_of(item: Item, request: PopRequest) -> _Pop:
         item.first_at_ms or request.now_ms,
         spent,
     )
+
+
+def _undone(pop: _Pop, until_ms: int) -> _Pop:
+    return pop._replace(lease=0, due_ms=until_ms, deliveries=pop.item.deliveries, first_at_ms=pop.item.first_at_ms)
+
+
+def _read_again(view: PipeView, pops: Sequence[_Pop]) -> None:
+    for pop in pops:
+        view.read_again(pop.item)
 
 
 def _message(view: PipeView, pop: _Pop, row: MessageRow, new_body: bytes | None) -> Message:

@@ -34,37 +34,33 @@ class Ownership:
         """Whether this popper has the lease. If it did not have it before, the view forgets everything."""
         if view.lease.certain and not view.lease.due:
             return True
-        if view.lease.held and await self._renew(view):
+        if await self.renew(view):
             return True
         descriptor = await self._rows.describe(self._queue_id, view.name)
         if descriptor is None or descriptor.fence is None or descriptor.owner not in (None, self._node):
             return False
-        view.fence = descriptor.fence
-        if descriptor.owner == self._node:  # an earlier call did not learn its outcome
-            owns = await self._renew(view)
-        else:
-            owns = await self._take(view)
-        if owns:
-            view.forget_all()
-        return owns
+        if not await view.lease.extend(self._take(view.name, descriptor.owner, descriptor.fence)):
+            return False
+        view.fence = descriptor.fence + 1
+        view.forget_all()
+        return True
 
-    async def _renew(self, view: PipeView) -> bool:
-        return await view.lease.extend(
+    async def renew(self, view: PipeView) -> bool:
+        """Whether this popper has the lease that it had: no other one can have got it since."""
+        return view.lease.held and await view.lease.extend(
             self._cassandra.run_conditional(
                 schema.RENEW_OWN, self._node, self._queue_id, view.name, self._node, view.fence
             )
         )
 
-    async def _take(self, view: PipeView) -> bool:
-        before = view.fence
-        view.fence = before + 1
-        return await view.lease.extend(
-            self._cassandra.run_conditional_batch(
-                [
-                    (schema.OWN, (self._node, self._queue_id, view.name, before)),
-                    (schema.FENCE, (view.fence, self._queue_id, view.name, before)),
-                ]
-            )
+    async def _take(self, pipe: str, owner: str | None, fence: int) -> bool:
+        """A process that is the owner did not learn the outcome of an earlier call: it takes the lease anew, so that a
+        release that arrives late releases nothing."""
+        key = (self._queue_id, pipe)
+        own = (schema.OWN, (self._node, *key, fence))
+        own_again = (schema.RENEW_OWN, (self._node, *key, self._node, fence))
+        return await self._cassandra.run_conditional_batch(
+            [own if owner is None else own_again, (schema.FENCE, (fence + 1, *key, fence))]
         )
 
     async def own_whole(self, view: PipeView) -> bool:

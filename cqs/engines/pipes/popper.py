@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cns_common.clock import Clock
+from cns_common.errors import CnsError
 from cqs.engines.contract import IN_FLIGHT_MAX, QueueRef, ReceiveResult
 from cqs.engines.pipes import schema
 from cqs.engines.pipes.conditional_writes import ConditionalWrites
@@ -43,6 +44,10 @@ class Request:
     visible_at_ms: int
     now_ms: int
 
+    def later(self, ms: int) -> Request:
+        """The same request when so much time has passed, which must not shorten the visibility timeout."""
+        return replace(self, visible_at_ms=self.visible_at_ms + ms, now_ms=self.now_ms + ms)
+
 
 class Popper:
     def __init__(
@@ -54,7 +59,7 @@ class Popper:
         self._clock = clock
         self._queue_id = queue_id
         self._ownership = Ownership(rows, queue_id, node)
-        self._delivery_builder = DeliveryBuilder(writes, rows, self._ownership, self._leased)
+        self._delivery_builder = DeliveryBuilder(writes, rows, self._ownership, self._leased, clock)
         self._whole = PipeView(schema.WHOLE, clock)
         self._locks_queue = False
         self._views: dict[str, PipeView] = {}
@@ -84,7 +89,8 @@ class Popper:
         finally:
             self._receives -= 1
 
-    async def _receive(self, request: Request) -> ReceiveResult:
+    async def _receive(self, first: Request) -> ReceiveResult:
+        begun_ms, request = self._clock.monotonic_ms(), first
         for _ in range(ROUNDS_MAX):
             room = IN_FLIGHT_MAX - self._in_flight(request.now_ms)
             if room <= 0:
@@ -102,9 +108,14 @@ class Popper:
                     raise
             pop = PopRequest(request.q, request.visible_at_ms, request.now_ms)
             popping = asyncio.create_task(self._delivery_builder.pop(pop, current))
-            messages, spent = await asyncio.shield(popping)  # a cancelled receive must not leave a pop half known
+            try:
+                messages, spent = await asyncio.shield(popping)  # a cancelled receive must not leave a pop half known
+            except CnsError:
+                self._announced.clear()  # a waiter that was woken for the messages did not get them
+                raise
             if messages or spent:
                 return ReceiveResult(tuple(messages), tuple(spent), self.next_due_ms(request.now_ms))
+            request = first.later(self._clock.monotonic_ms() - begun_ms)
         return ReceiveResult()
 
     async def _take(self, request: Request, want: int) -> list[SelectedMessage]:
@@ -232,15 +243,16 @@ class Popper:
 
     async def _read(self, view: PipeView, is_finished: bool) -> None:
         """`is_finished` is as listed before: no message comes after this read, then."""
+        misses = view.misses
         if not view.is_finished:
             view.add_waiting(await self._rows.waiting(self._queue_id, view.name, view.low))
-            view.is_finished = is_finished
-        begun_ms, tick, delays = self._clock.monotonic_ms(), view.tick, view.delays
+            view.is_finished = is_finished and view.misses == misses
+        begun_ms, tick, misses = self._clock.monotonic_ms(), view.tick, view.misses
         age_ms_max = OVER_AGE_MS_MAX if view.is_over else PENDING_AGE_MS_MAX
         if view.pending_read_ms is None or begun_ms - view.pending_read_ms > age_ms_max:
             rows = await self._rows.pending(self._queue_id, view.name)
             view.set_pending(rows, tick)
-            view.pending_read_ms = begun_ms if view.delays == delays else None
+            view.pending_read_ms = begun_ms if view.misses == misses else None
 
     def _has_visible(self, view: PipeView, now_ms: int) -> bool:
         item = view.first(can_pop_waiting=self.may_pop(view))
@@ -288,8 +300,7 @@ class Popper:
     def note_delayed(self, pipes: Iterable[str]) -> None:
         """Delayed messages were pushed to these pipes."""
         for view in [self._views[pipe] for pipe in pipes if pipe in self._views]:
-            view.delays += 1
-            view.pending_read_ms = None
+            view.miss()
 
     def note_deleted(self, location: Location) -> None:
         view = self._views.get(location.pipe)

@@ -36,6 +36,9 @@ PUSHER_LEASE_RENEW_MS = 150_000
 OWNER_LEASE_S = 12
 OWNER_LEASE_CERTAIN_MS = 6_000
 OWNER_LEASE_RENEW_MS = 3_000
+UNDONE_MS = OWNER_LEASE_S * 1_000
+"""The delay of a message whose first pop was undone. Meanwhile an owner that read it as waiting pops it, or reads it
+again: it pops nothing that it read longer than `OWNER_LEASE_CERTAIN_MS` and some reads ago."""
 TTL_S = 31 * 86_400
 """Longer than any retention (30 days for internal queues): reads decide what has expired."""
 PAGE_ROWS = 1_000
@@ -183,8 +186,8 @@ HIDE = Statement(f"UPDATE pipes_pending SET due = ? {_SETTLE} IF lease = ?")
 HIDE_ANY = Statement(f"UPDATE pipes_pending SET due = ? {_SETTLE} IF lease > 0")
 REPLACE_BODY = Statement(f"UPDATE pipes_pending SET body = ? {_SETTLE} IF lease = ?")
 HIDE_AND_REPLACE_BODY = Statement(f"UPDATE pipes_pending SET due = ?, body = ? {_SETTLE} IF lease = ?")
-UNDO_POP = Statement(
-    f"UPDATE pipes_pending SET lease = ?, due = ?, deliveries = ?, first_at = ? {_SETTLE} IF lease = ?"
+UNDO_POP_AGAIN = Statement(
+    f"UPDATE pipes_pending SET lease = ?, due = ?, deliveries = ?, first_at = ? {_SETTLE} IF lease = ? AND due = ?"
 )
 """These five are idempotent: a repeated one finds the same lease, or another one."""
 SETTLE = Statement(f"UPDATE pipes_pending SET lease = {SETTLED} {_SETTLE} IF lease = ?", idempotent=False)

@@ -43,7 +43,7 @@ class PipeView:
         self.is_finished = False  # read to its end after the push had finished
         self.pending_read_ms: int | None = None  # on the monotonic clock
         self.tick = 0
-        self.delays = 0  # times that this process pushed delayed messages
+        self.misses = 0  # times that a read under way may miss something
         self._items: dict[int, Item] = {}
         self._heap: list[tuple[int, int]] = []  # (due, place); entries that differ from the item are skipped
         self._seen: set[int] = set()
@@ -182,6 +182,11 @@ class PipeView:
         del self._removed[item.place]
         self._low = min(self._low, item.place)
         self.is_finished = False
+        self.miss()
+
+    def miss(self) -> None:
+        """Read the pending messages at the next look: a read under way may miss one."""
+        self.misses += 1
         self.pending_read_ms = None
 
     def in_flight(self, now_ms: int) -> int:

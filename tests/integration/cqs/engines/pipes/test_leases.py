@@ -27,17 +27,20 @@ SECOND_NS = 1_000_000_000
 class Pause:
     """Stops a process before or after its next pop, until another process has the pipe."""
 
-    def __init__(self, process: PipesProcess, machine: MachineClocks, other: PipesProcess, *, before: bool) -> None:
+    def __init__(
+        self, process: PipesProcess, machine: MachineClocks, other: PipesProcess, *, before: bool, want: int = 10
+    ) -> None:
         self._process = process
         self._machine = machine
         self._other = other
         self._before = before
+        self._want = want
         self._run_batch = process.cassandra.run_batch
         self.held: list[Message] = []
 
     def begin(self, monkeypatch: pytest.MonkeyPatch) -> None:
         async def run_batch(parts: Sequence[tuple[Statement, Sequence[object]]], *, logged: bool) -> None:
-            pops = any(statement is schema.POP_WAITING for statement, _ in parts)
+            pops = not self.held and any(statement is schema.POP_WAITING for statement, _ in parts)
             if pops and self._before:
                 await self._wait()
             await self._run_batch(parts, logged=logged)
@@ -49,7 +52,7 @@ class Pause:
     async def _wait(self) -> None:
         await self._other.unleased("owner")
         self._machine.run(60 * SECOND_NS)  # the paused process notices, as its clocks tell, only afterwards
-        self.held += await self._other.take(10, HOUR_MS)
+        self.held += await self._other.take(self._want, HOUR_MS)
 
 
 @pytest.mark.usefixtures("short_owner_leases")
@@ -76,22 +79,42 @@ async def test_a_popper_paused_before_its_pop_takes_nothing_of_the_next_owner(
 
 
 @pytest.mark.usefixtures("short_owner_leases")
+async def test_an_undone_pop_loses_against_the_next_owners(
+    cassandra_address: CassandraAddress, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next owner has read the messages as waiting, and pops them after the undo."""
+    machine, still = MachineClocks(time.time_ns()), MachineClocks(time.time_ns())
+    async with open_processes(cassandra_address, machine.clock(), still.clock()) as (paused, other):
+        await other.send(*numbered(6))
+        paused.now_ms = other.now_ms
+        pause = Pause(paused, machine, other, before=True, want=1)
+        pause.begin(monkeypatch)
+        assert not await paused.take(5)
+        held = [*pause.held, *await other.take(5, HOUR_MS)]
+        assert bodies(held) == numbered(6)
+        assert await other.counts() == (0, 6, 0)
+        assert await other.delete(*held) == [DONE] * 6
+
+
+@pytest.mark.usefixtures("short_owner_leases")
 async def test_a_popper_paused_after_its_pop_undoes_it(
     cassandra_address: CassandraAddress, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The messages of a pop under an ended lease are visible again, and the delivery does not count."""
+    """The messages of a pop under an ended lease are visible soon, and the delivery does not count."""
     machine, still = MachineClocks(time.time_ns()), MachineClocks(time.time_ns())
     async with open_processes(cassandra_address, machine.clock(), still.clock()) as (paused, other):
         await other.send(*numbered(5))
         paused.now_ms = other.now_ms
         pause = Pause(paused, machine, other, before=False)
         pause.begin(monkeypatch)
-        taken = await paused.take(2)
-        assert bodies(taken) == numbered(5)[:2]
-        assert [message.deliveries for message in taken] == [1, 1]
+        assert not await paused.take(2)
         assert sorted(bodies(pause.held)) == numbered(5)[2:]
-        assert await paused.delete(*taken) == [DONE] * 2
-        assert await other.delete(*pause.held) == [DONE] * 3
+        still.run(2 * SECOND_NS)  # it reads the messages once more
+        other.now_ms = paused.clock.now_ms() + schema.UNDONE_MS
+        taken = await other.drain(HOUR_MS)
+        assert sorted(bodies(taken)) == numbered(5)[:2]
+        assert [message.deliveries for message in taken] == [1, 1]
+        assert await paused.delete(*taken, *pause.held) == [DONE] * 5
 
 
 async def test_a_pop_that_failed_after_it_was_written_is_undone(
@@ -105,6 +128,7 @@ async def test_a_pop_that_failed_after_it_was_written_is_undone(
             with monkeypatch.context() as patch, pytest.raises(StoreUnavailable):
                 patch.setattr(process.cassandra, method, _after(getattr(process.cassandra, method)))
                 await process.take(3, HOUR_MS)
+            process.now_ms = max(process.now_ms, process.clock.now_ms()) + schema.UNDONE_MS
         taken = await process.take(3)
         assert {message.body: message.deliveries for message in taken} == dict(zip(numbered(3), (2, 1, 1), strict=True))
 
@@ -145,7 +169,37 @@ async def test_a_release_spares_the_leases_of_a_receive_that_began_before_it(
         assert bodies(await process.take(1)) == [b"one"]
         await asyncio.gather(*releases)
         (pipe,) = await process.pipe_names()
-        assert (await process.descriptor(pipe)).owner is not None
+        descriptor = await process.descriptor(pipe)
+        assert descriptor.owner is not None
+        assert descriptor.fence == 1, "the lease was taken once"
+
+
+async def test_a_message_is_found_that_a_failed_pop_gave_back_during_a_read(
+    cassandra_address: CassandraAddress, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The read began behind the message, and is the last of the finished pipe."""
+    async with open_processes(cassandra_address, Clock()) as (process,):
+        process.option(PipeSize="2")
+        await process.send(*numbered(2))
+        await process.send(b"in the next pipe")
+        await process.finished(1)
+        assert bodies(await process.take(1)) == numbered(2)[:1]
+        popper = process.pipes._poppers.get(process.q.id)
+        assert popper is not None
+        _, view = min(popper._views.items())
+        view.is_finished = False
+        run = process.cassandra.run
+
+        async def run_while_given_back(statement: Statement, *values: object) -> list[Row]:
+            rows = await run(statement, *values)
+            if statement is schema.LIST_WAITING and values[1] == view.name:
+                view.read_again(view._items[1])
+            return rows
+
+        with monkeypatch.context() as patch:
+            patch.setattr(process.cassandra, "run", run_while_given_back)
+            await process.pipes._poll(process.q.id)
+        assert sorted(bodies(await process.drain())) == [*numbered(2)[1:], b"in the next pipe"]
 
 
 async def test_a_handle_of_a_delivery_that_another_process_repeated_is_stale(
