@@ -73,10 +73,17 @@ async def has_messages(rows: MessageRows, queue_id: str, bucket: str) -> bool:
     return False
 
 
-def cached_messages(headers: list[RowHeader], now_ms: int) -> list[CachedMessage]:
-    """Expired messages are included: only a receive knows the queue's current retention."""
+def cached_messages(headers: list[RowHeader], now_ms: int | None = None) -> list[CachedMessage]:
+    """When they are due by now; without it, in the lasting order of the rows. Expired messages are included: only a
+    receive knows the queue's current retention."""
     return [
-        CachedMessage(one.location, one.due_ms(now_ms), one.deliveries, one.first_at_ms, one.tenant or "")
+        CachedMessage(
+            one.location,
+            one.visible_at_ms if now_ms is None else one.due_ms(now_ms),
+            one.deliveries,
+            one.first_at_ms,
+            one.tenant or "",
+        )
         for one in headers
     ]
 

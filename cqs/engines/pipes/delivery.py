@@ -80,7 +80,7 @@ class DeliveryBuilder:
 
     async def _pop(self, request: PopRequest, view: PipeView, pops: Sequence[_Pop]) -> dict[Item, tuple[Message, bool]]:
         """The deliveries from one pipe. Those that were not made are undone and read again."""
-        first = [pop for pop in pops if pop.item.waits]
+        first = [pop for pop in pops if pop.item.waits and view.holds(pop.item)]
         again = [pop for pop in pops if not pop.item.waits]
         queue_id, fence = request.q.id, self._leased(view).fence
         try:
@@ -96,7 +96,7 @@ class DeliveryBuilder:
         done = again if applied else []
         if not applied:  # another popper took one of them
             _read_again(view, again)
-        if first and await self._has_owned(view, fence):
+        if first and await self._ownership.has_owned(self._leased(view), fence):
             done = first + done
         elif first:
             await self._undo(queue_id, view, first, [], fence)
@@ -109,14 +109,6 @@ class DeliveryBuilder:
             for pop in done
             if pop.item.place in rows
         }
-
-    async def _has_owned(self, view: PipeView, fence: int) -> bool:
-        """Whether no other popper can have had the pipe since this one had it under this fence."""
-        leased = self._leased(view)
-        if not leased.lease.certain:
-            with suppress(CnsError):
-                await self._ownership.renew(leased)
-        return leased.lease.certain and leased.fence == fence
 
     async def _pop_waiting(self, queue_id: str, view: PipeView, pops: Sequence[_Pop], fence: int) -> None:
         if not pops:
@@ -165,8 +157,9 @@ class DeliveryBuilder:
             item = pop.item
             values = (item.lease, item.due_ms, item.deliveries, item.first_at_ms)
             parts.append((schema.UNDO_POP_AGAIN, (*values, queue_id, view.name, item.place, pop.lease, pop.due_ms)))
-        if parts:
-            await self._writes.run(queue_id, view.name, parts)
+        if parts and not await self._writes.run(queue_id, view.name, parts) and len(parts) > 1:
+            for part in parts:  # one of them was deleted or delivered since
+                await self._writes.run(queue_id, view.name, [part])
 
     async def _retry_soon(self, request: PopRequest, view: PipeView, pops: Sequence[_Pop]) -> None:
         """These payloads are not there: deleted, or, while the pipe is pushed to, not written yet."""

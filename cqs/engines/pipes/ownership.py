@@ -34,7 +34,7 @@ class Ownership:
         """Whether this popper has the lease. If it did not have it before, the view forgets everything."""
         if view.lease.certain and not view.lease.due:
             return True
-        if await self.renew(view):
+        if view.lease.held and await view.lease.extend(self._renew(view.name, view.fence)):
             return True
         descriptor = await self._rows.describe(self._queue_id, view.name)
         if descriptor is None or descriptor.fence is None or descriptor.owner not in (None, self._node):
@@ -45,12 +45,21 @@ class Ownership:
         view.forget_all()
         return True
 
-    async def renew(self, view: PipeView) -> bool:
-        """Whether this popper has the lease that it had: no other one can have got it since."""
-        return view.lease.held and await view.lease.extend(
-            self._cassandra.run_conditional(
-                schema.RENEW_OWN, self._node, self._queue_id, view.name, self._node, view.fence
-            )
+    async def has_owned(self, view: PipeView, fence: int) -> bool:
+        """Whether no other popper can have had the lease since this one had it under this fence. What is known of the
+        lease does not change: it may be released or taken meanwhile, and pops must not go on without a read."""
+        if view.fence != fence or not view.lease.held:
+            return False
+        if view.lease.certain:
+            return True
+        try:
+            return await self._renew(view.name, fence)
+        except CnsError:
+            return False
+
+    async def _renew(self, pipe: str, fence: int) -> bool:
+        return await self._cassandra.run_conditional(
+            schema.RENEW_OWN, self._node, self._queue_id, pipe, self._node, fence
         )
 
     async def _take(self, pipe: str, owner: str | None, fence: int) -> bool:

@@ -36,9 +36,9 @@ PUSHER_LEASE_RENEW_MS = 150_000
 OWNER_LEASE_S = 12
 OWNER_LEASE_CERTAIN_MS = 6_000
 OWNER_LEASE_RENEW_MS = 3_000
-UNDONE_MS = OWNER_LEASE_S * 1_000
+UNDONE_MS = 2 * OWNER_LEASE_S * 1_000
 """The delay of a message whose first pop was undone. Meanwhile an owner that read it as waiting pops it, or reads it
-again: it pops nothing that it read longer than `OWNER_LEASE_CERTAIN_MS` and some reads ago."""
+again: its pop counts at the latest when the lease ends that it had when it read."""
 TTL_S = 31 * 86_400
 """Longer than any retention (30 days for internal queues): reads decide what has expired."""
 PAGE_ROWS = 1_000

@@ -144,6 +144,10 @@ class PipeView:
         item = self.first(can_pop_waiting=False)
         return None if item is None else item.due_ms
 
+    def holds(self, item: Item) -> bool:
+        """Whether the item is still known: all are forgotten when the lease is taken anew."""
+        return self._items.get(item.place) is item
+
     def take(self, item: Item) -> None:
         """Reserve an item for a pop of this process."""
         item.taken = True

@@ -79,7 +79,7 @@ class FallbackCounts:
             visibility = self._shelves.get(shard)
             if visibility is None or bucket not in visibility.buckets:
                 async for headers in headers_of(self._rows, shard.queue_id, bucket, self._cleared(shard, bucket)):
-                    page = _soonest([*page, *cached_messages(headers, self._rows.now_ms())], after, n)
+                    page = _soonest([*page, *cached_messages(headers)], after, n)
         return page
 
     async def _buckets(self, shard: QueueShard) -> AsyncIterator[str]:
@@ -117,7 +117,7 @@ class FallbackCounts:
         async for page in headers_of(self._rows, shard.queue_id, bucket, cleared):
             if page and first is None:
                 first = page[0].location.seq
-            later = [_Hidden(one.visible_at_ms, one.deliveries > 0) for one in page if one.visible_at_ms > now_ms]
+            later = [_Hidden(one.visible_at_ms, one.deliveries > 0) for one in page if one.due_ms(now_ms) > now_ms]
             visible += len(page) - len(later)
             hidden += later
         ended_ms = self._clock.monotonic_ms()

@@ -148,6 +148,30 @@ def _after(call: Callable[..., Awaitable[object]]) -> Callable[..., Awaitable[ob
     return lose
 
 
+@pytest.mark.parametrize("lost", [False, True])
+async def test_a_slow_pop_counts_while_nobody_else_had_the_lease(
+    cassandra_address: CassandraAddress, monkeypatch: pytest.MonkeyPatch, lost: bool
+) -> None:
+    """The process is not certain of its lease any more, and asks. A lease that was taken anew is another one."""
+    machine = MachineClocks(time.time_ns())
+    async with open_processes(cassandra_address, machine.clock()) as (process,):
+        await process.send(b"one", b"two")
+        assert bodies(await process.take(1)) == [b"one"]
+        popper = process.pipes._poppers.get(process.q.id)
+        assert popper is not None
+        (view,) = popper._views.values()
+        run_batch = process.cassandra.run_batch
+
+        async def run_slowly(parts: Sequence[tuple[Statement, Sequence[object]]], *, logged: bool) -> None:
+            await run_batch(parts, logged=logged)
+            machine.run(schema.OWNER_LEASE_CERTAIN_MS * 1_000_000)
+            view.fence += lost
+
+        with monkeypatch.context() as patch:
+            patch.setattr(process.cassandra, "run_batch", run_slowly)
+            assert bodies(await process.take(1)) == ([] if lost else [b"two"])
+
+
 async def test_a_release_spares_the_leases_of_a_receive_that_began_before_it(
     cassandra_address: CassandraAddress, monkeypatch: pytest.MonkeyPatch
 ) -> None:
