@@ -68,11 +68,11 @@ async def test_a_silent_cassandra_is_asked_once(
     place: CassandraAddress, proxy: TcpProxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Later statements are refused at once, until a probe is answered; a conditional one's outcome is unknown."""
-    monkeypatch.setattr(session_module, "STATEMENT_S", 1.0)
-    monkeypatch.setattr(session_module, "CONDITIONAL_S", 1.0)
     async with _session(place) as cassandra:
         await cassandra.run(READ)
         await cassandra.run(CONDITIONAL)
+        monkeypatch.setattr(session_module, "STATEMENT_S", 1.0)
+        monkeypatch.setattr(session_module, "CONDITIONAL_S", 1.0)
         proxy.hold()
         with pytest.raises(OutcomeUnknown):
             await cassandra.run(CONDITIONAL)
@@ -144,7 +144,6 @@ async def test_pages_while_cassandra_is_away(
     outage: str,
 ) -> None:
     """`/ready` and `/health` say so, and that it is over; the process itself is alive and shows its metrics."""
-    monkeypatch.setattr(session_module, "STATEMENT_S", 2.0)
     async with emptied(cassandra_address), cluster_api(tmp_path, place) as api:
 
         async def shown() -> dict[str, int]:
@@ -152,6 +151,7 @@ async def test_pages_while_cassandra_is_away(
 
         await api.backend.control.report(WORKER)
         assert await shown() == dict.fromkeys(PAGES, 200)
+        monkeypatch.setattr(session_module, "STATEMENT_S", 2.0)
         proxy.hold() if outage == "hung" else proxy.cut()
         assert await shown() == {"/ready": 503, "/health": 503, "/live": 200, "/metrics": 200}
         health = (await api.http.get("/health")).json()
@@ -172,10 +172,10 @@ async def test_writes_while_cassandra_hangs(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A send, a publish and a delete that Cassandra does not answer are 503 in both protocols."""
-    monkeypatch.setattr(session_module, "STATEMENT_S", 2.0)
-    monkeypatch.setattr(session_module, "CONDITIONAL_S", 2.0)
     async with emptied(cassandra_address), cluster_api(tmp_path, place) as api:
         calls = await prepared_calls(api)
+        monkeypatch.setattr(session_module, "STATEMENT_S", 2.0)
+        monkeypatch.setattr(session_module, "CONDITIONAL_S", 2.0)
         proxy.hold()
         for service, protocol in PROTOCOLS:
             assert await _written(api, service, protocol) == (503, "ServiceUnavailable")
