@@ -58,22 +58,23 @@ class Leftovers:
     async def close(self) -> None:
         await self._cassandra.close()
 
+    async def left(self) -> Counter[str]:
+        """The number of messages in each queue that has any."""
+        await self._follow()
+        rows = await self._rows()
+        kept = Counter({queue: len(log.state.order.messages) for queue, log in self._logs.items()})
+        return +(Counter({queue: n for queue, n in rows.items() if queue not in self._logs}) + kept)
+
     async def messages(self, within_s: float) -> list[str]:
         """A fault for each queue, tenants' or internal, that still has messages after `within_s`."""
         until_s = time.monotonic() + within_s
-        while (left := await self._left()) and time.monotonic() < until_s:
+        while (left := await self.left()) and time.monotonic() < until_s:
             await asyncio.sleep(POLL_INTERVAL_S)
         return [f"left: {n} of {queue}" for queue, n in left.items()]
 
     async def bodies(self) -> int:
         """The number of unreferenced bodies of this round; call it when no message is left."""
         return sum((await self._bodies()).values()) - self._bodies_before
-
-    async def _left(self) -> Counter[str]:
-        await self._follow()
-        rows = await self._rows()
-        kept = Counter({queue: len(log.state.order.messages) for queue, log in self._logs.items()})
-        return +(Counter({queue: n for queue, n in rows.items() if queue not in self._logs}) + kept)
 
     async def _bodies(self) -> Counter[str]:
         rows = await self._rows()
