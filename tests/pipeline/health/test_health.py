@@ -132,6 +132,7 @@ JUDGED: dict[str, tuple[list[tuple[int, int, int]], tuple[int, int, int | None],
 
 
 @pytest.mark.slice
+@pytest.mark.timeout(600)  # Spark, also on a busy machine
 def test_an_endpoint_is_judged_by_its_own_history(spark: SparkSession) -> None:
     history = [
         hour_row(name, hour, *figures) for name, case in JUDGED.items() for hour, figures in enumerate(case[0], 1)

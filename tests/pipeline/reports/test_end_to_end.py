@@ -29,7 +29,7 @@ from tests.pipeline.reports.report_oracle import nearest_rank
 TIMES = ("success_share", "p50_ms", "p90_ms", "p99_ms", "p999_ms", "max_ms")
 OF_TOPICS = ("accepted", "accepted_bytes", "matched", "filtered", "pending", "replay_matched")
 
-pytestmark = pytest.mark.timeout(1_500)  # Java processes, also on a busy machine
+pytestmark = pytest.mark.timeout(3_000)  # Java processes, also on a busy machine
 
 
 @dataclass(frozen=True, slots=True)
