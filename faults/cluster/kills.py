@@ -110,8 +110,8 @@ class ClusterRound:
     # -- the drain ----------------------------------------------------------------------------------------------------
 
     async def _drain(self, wire: Wire, leftovers: Leftovers) -> None:
-        """Wait until every acknowledged message was received and no row is left, as of a send that got no answer; the
-        clock jumps past leases of the killed process."""
+        """Wait until every acknowledged message was received and no row is left, not even that of a send without an
+        answer; the clock jumps past leases of the killed process."""
         for _ in range(JUMPS_MAX):
             if await self._quiet() and (self._clients.failed() or not await leftovers.left()):
                 break

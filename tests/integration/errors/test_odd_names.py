@@ -89,7 +89,7 @@ ODD_TEXTS: tuple[Callable[[str], str], ...] = (
     lambda _: LONG,
     lambda text: text + LONG,
     lambda text: text + "é" * 40_000,
-    lambda text: text.replace("/", "/" + LONG, 3),
+    lambda text: text.replace("/", "/" + LONG, 3) if "/" in text else LONG + text,  # some receipt handles have none
     lambda text: ":".join([*text.split(":")[:3], LONG, *text.split(":")[4:]]),
     lambda text: ":".join([*text.split(":")[:4], "", *text.split(":")[5:]]),
     lambda text: base64.b64encode((text + LONG).encode()).decode(),
@@ -125,16 +125,11 @@ CHANGES = st.one_of(
 
 
 async def _check(forms: Forms, call: OddCall) -> None:
-    """Nothing is compared where the text of a form stays as it is: only some receipt handles have a slash, for one."""
-    known = [calls[call.service][call.action] for calls in forms.calls]
-    texts = [text_at(members, call.place) for members in known]
-    odd = [call.change(text) for text in texts]
-    if any(text == known_text for text, known_text in zip(odd, texts, strict=True)):
-        return
     answers = []
-    for api, members, text in zip((forms.embedded, forms.cluster), known, odd, strict=True):
-        changed = with_text(members, call.place, text)
-        answers.append((await api(call.service, call.protocol, call.action, **changed))[:2])
+    for api, calls in zip((forms.embedded, forms.cluster), forms.calls, strict=True):
+        members = calls[call.service][call.action]
+        odd = with_text(members, call.place, call.change(text_at(members, call.place)))
+        answers.append((await api(call.service, call.protocol, call.action, **odd))[:2])
     assert answers[0] == answers[1], call
     assert answers[0][0] < 500, (call, answers)
 
