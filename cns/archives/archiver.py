@@ -37,22 +37,22 @@ class Archiver:
                 ],
             )
 
-    async def append_and_find_replays(
-        self, topic_arn: str, notification: Notification, accepted_ms: int
-    ) -> dict[str, Replay]:
-        """Archive a FIFO topic's message, which got its sequence number at `accepted_ms`, then return the replays by
-        subscription ARN.
-
-        The replays are read from the store after the message is archived. Replays of an earlier archive of the topic
-        are left out: they have ended.
-        """
+    async def append_of_fifo(self, topic_arn: str, notification: Notification, accepted_ms: int) -> str:
+        """Archive a FIFO topic's message, which got its sequence number at `accepted_ms`. Return the id of the topic's
+        archive, '' if it has none."""
         view = await self._topics.find(topic_arn)
-        archive = None if view is None else view.topic.archive
-        if view is None or archive is None:
-            return {}
+        if view is None or view.topic.archive is None:
+            return ""
         await self.append(view, [notification], accepted_ms)
-        return {
-            replay.subscription_arn: replay
-            for replay in await self._replays.of_topic(topic_arn)
-            if replay.archive_id == archive.id
-        }
+        return view.topic.archive.id
+
+    async def find_replays(self, topic_arn: str, archive_id: str) -> dict[str, Replay]:
+        """Read the topic's replays, by subscription ARN, from the store. Call it after the message is archived and its
+        subscriptions are read: `cns.archives.replay` says why.
+
+        Replays of an earlier archive of the topic are left out: they have ended.
+        """
+        if not archive_id:
+            return {}
+        replays = await self._replays.of_topic(topic_arn)
+        return {replay.subscription_arn: replay for replay in replays if replay.archive_id == archive_id}

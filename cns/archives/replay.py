@@ -3,7 +3,8 @@
 On a FIFO topic no message may arrive twice, or before an earlier message of its group. The replay and the fan-out of
 new messages run in different processes, so they divide the messages by their keys (sequence numbers):
 
-- The fan-out archives a message before it reads the replay's record.
+- The fan-out archives a message, then reads the topic's subscriptions, then the replays' records. Subscribe stores a
+  replay before its subscription, so a subscription that the fan-out finds has its replay already.
 - The replay stores a claim, up to a key, before it reads that part of the archive.
 - Keys above `claimed`: the replay reads them later and finds the message. The fan-out does not send it.
 - Keys above `sent`, up to `claimed`: the replay may be reading them. The fan-out waits.

@@ -101,8 +101,9 @@ class FifoProducer:
     ) -> tuple[JobOutcome, bool] | None:
         context = self._context
         notification = replace(found, sequence_number=leased.sequence_number)
-        replays = await self._archiver.append_and_find_replays(job.topic, notification, leased.sent_ms)
+        archive_id = await self._archiver.append_of_fifo(job.topic, notification, leased.sent_ms)
         arns, last_page = await self._matching_subscriptions(job, notification)
+        replays = await self._archiver.find_replays(job.topic, archive_id)
         live = {arn: replays[arn].live_delivery(notification, leased.sent_ms) for arn in arns if arn in replays}
         if LiveDelivery.LATER in live.values():
             return None

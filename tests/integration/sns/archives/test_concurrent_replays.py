@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -155,15 +157,51 @@ async def test_a_page_that_is_claimed_is_sent_however_many_jobs_wait(fixture: Re
     assert await fixture.status(arn) == "Pending"
 
 
+@pytest.mark.spec("replay.live", "replay.at-subscribe")
+@pytest.mark.parametrize("statement", ["archive", "subscriptions", "replays"])
+async def test_a_subscriber_that_comes_during_a_fan_out_gets_the_message_from_its_replay(
+    fixture: ReplayFixture, monkeypatch: pytest.MonkeyPatch, statement: str
+) -> None:
+    """The subscription is made after the nth statement of the fan-out: it has the message once, behind earlier ones."""
+    topic = await fixture.topic()
+    start = fixture.now_text()
+    await fixture.publish(topic, "a")
+    await fixture.fan_out()
+    rig, arns = fixture.rig, list[str]()
+    store, name = {
+        "archive": (rig.archives, "append"),
+        "subscriptions": (rig.subscriptions, "audience"),
+        "replays": (rig.replays, "of_topic"),
+    }[statement]
+    read = getattr(store, name)
+
+    async def then_subscribe(*arguments: Any) -> Any:
+        found = await read(*arguments)
+        monkeypatch.setattr(store, name, read)
+        policy = json.dumps({"PointType": "Timestamp", "StartingPoint": start})
+        arns.append(await fixture.subscribe(topic, ReplayPolicy=policy))
+        return found
+
+    monkeypatch.setattr(store, name, then_subscribe)
+    await fixture.publish(topic, "b")
+    await fixture.fan_out()
+    (arn,) = arns
+    assert await fixture.replay(arn) == "Completed"
+    await fixture.publish(topic, "c")
+    await fixture.fan_out()
+    assert await fixture.take_queued() == {arn: [*replayed_texts("a", "b"), *live_texts("c")]}
+
+
 class StubArchiver:
     """Returns the given replays, one after another."""
 
     def __init__(self, answers: list[dict[str, Replay]]) -> None:
         self._answers = answers
 
-    async def append_and_find_replays(
-        self, topic_arn: str, notification: Notification, accepted_ms: int
-    ) -> dict[str, Replay]:
+    async def append_of_fifo(self, topic_arn: str, notification: Notification, accepted_ms: int) -> str:
+        return "archive"
+
+    async def find_replays(self, topic_arn: str, archive_id: str) -> dict[str, Replay]:
         return self._answers.pop(0)
 
 
