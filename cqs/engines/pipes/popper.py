@@ -65,7 +65,7 @@ class Popper:
         self._views: dict[str, PipeView] = {}
         self._lock = asyncio.Lock()
         self._looks = 0
-        self._looked_ms = -1  # the message time of the last look
+        self._looked_ms = -1  # the message time of the last look; -1: none since a release
         self._served = ""
         self._announced: dict[Location, int] = {}
         self._receives = 0  # under way
@@ -124,7 +124,7 @@ class Popper:
             await self._look(request.options, request.now_ms)
             return self._select(request, want)
         taken = self._select(request, want)
-        if len(taken) == want and all(map(self._is_sure, taken)):
+        if len(taken) == want and all(map(self._is_sure, taken)) and not self._lapsed():
             return taken
         for one in taken:
             one.view.give_back(one.item)
@@ -139,6 +139,11 @@ class Popper:
         renewed."""
         is_first = one.item.due_ms <= self._looked_ms
         return is_first and not (one.item.waits and self._leased(one.view).lease.due)
+
+    def _lapsed(self) -> bool:
+        """Whether older messages may wait in a pipe whose lease this popper held and must take again."""
+        leases = [self._leased(view).lease for view in self._views.values() if view.waiting]
+        return any(lease.held and not lease.certain for lease in leases)
 
     def _select(self, request: Request, want: int) -> list[SelectedMessage]:
         def first(view: PipeView) -> Item | None:
@@ -333,4 +338,5 @@ class Popper:
             await self._release()
 
     async def _release(self) -> None:
+        self._looked_ms = -1  # what waits in the pipes is passed over until their leases are taken again
         await self._ownership.release((self._whole, *self._views.values()))

@@ -17,6 +17,7 @@ from cns_common.errors import StoreUnavailable
 from cqs.engines.contract import Message
 from cqs.engines.pipes import engine as pipes_engine
 from cqs.engines.pipes import schema
+from cqs.engines.pipes.options import options_of
 from tests.conformance.support import DONE, STALE, bodies, numbered
 from tests.integration.cqs.engines.pipes.support import PipesProcess, open_processes
 from tests.machine_clocks import MachineClocks
@@ -170,6 +171,27 @@ async def test_a_slow_pop_counts_while_nobody_else_had_the_lease(
         with monkeypatch.context() as patch:
             patch.setattr(process.cassandra, "run_batch", run_slowly)
             assert bodies(await process.take(1)) == ([] if lost else [b"two"])
+
+
+@pytest.mark.parametrize("released", [False, True])
+async def test_what_waits_in_a_pipe_without_a_lease_goes_before_what_was_hidden(
+    cassandra_address: CassandraAddress, monkeypatch: pytest.MonkeyPatch, released: bool
+) -> None:
+    """A message that was delivered before can be popped without the lease, but the pipe is looked at again first."""
+    monkeypatch.setattr(pipes_engine, "IDLE_MS", -1)
+    machine = MachineClocks(time.time_ns())
+    async with open_processes(cassandra_address, machine.clock()) as (process,):
+        await process.send(*numbered(2))
+        assert bodies(await process.take(1, 1_000)) == numbered(1)
+        process.advance(1_000)
+        popper = process.pipes._poppers.get(process.q.id)
+        assert popper is not None
+        assert await popper.poll(options_of(process.q), process.now_ms) == 2
+        if released:
+            await process.pipes.release_step()
+        else:
+            machine.run(schema.OWNER_LEASE_CERTAIN_MS * 1_000_000)
+        assert bodies(await process.take(1)) == numbered(2)[1:]
 
 
 async def test_a_release_spares_the_leases_of_a_receive_that_began_before_it(
