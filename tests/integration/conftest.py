@@ -1,7 +1,8 @@
-"""A queue service over the embedded engine and a real database, on a clock that tests advance."""
+"""A queue service and a notification service over embedded stores, on a clock that only tests advance."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from tests.integration.cqs.sqs import Sqs, open_sqs
 from tests.integration.cqs.sqs_wire import Wire
 from tests.integration.sns.cns_support import open_rig
 from tests.integration.sns.sns_door import SnsDoor, open_sns_door
+from tests.machine_clocks import MachineClocks
 from tests.private_servers.keyspace import keyspace, patient_prepares
 from tests.private_servers.own_redis import OwnRedis
 
@@ -40,13 +42,18 @@ def own_redis(tmp_path: Path) -> Iterator[OwnRedis]:
 
 
 @pytest.fixture
+def still_clock() -> Clock:
+    return MachineClocks(time.time_ns()).clock()
+
+
+@pytest.fixture
 def recreate_wait_s() -> int:
     return 60
 
 
 @pytest.fixture
-async def sqs(tmp_path: Path, recreate_wait_s: int) -> AsyncIterator[Sqs]:
-    async with open_sqs(tmp_path, Clock(), recreate_wait_s=recreate_wait_s) as sqs:
+async def sqs(tmp_path: Path, still_clock: Clock, recreate_wait_s: int) -> AsyncIterator[Sqs]:
+    async with open_sqs(tmp_path, still_clock, recreate_wait_s=recreate_wait_s) as sqs:
         yield sqs
 
 
@@ -63,7 +70,7 @@ def wire(request: pytest.FixtureRequest, door: Door) -> Wire:
 
 
 @pytest.fixture
-async def sns(tmp_path: Path) -> AsyncIterator[SnsDoor]:
+async def sns(tmp_path: Path, still_clock: Clock) -> AsyncIterator[SnsDoor]:
     """A notification service over embedded stores, behind its door."""
-    async with open_rig(tmp_path, Clock(), Quotas()) as rig, open_sns_door(rig) as door:
+    async with open_rig(tmp_path, still_clock, Quotas()) as rig, open_sns_door(rig) as door:
         yield door

@@ -122,7 +122,7 @@ def test_a_visibility_timeout_ends(service: Clustered, sqs: Any, create: Create,
 @every_engine
 def test_what_a_killed_process_hid_stays_hidden(service: Clustered, create: Create, engine: str) -> None:
     """Processes keep no timers: messages that a killed process received stay hidden until their time."""
-    queue = create(engine, VisibilityTimeout="600")
+    queue = create(engine, VisibilityTimeout="3600")
     other, there = service.at(1).client("sqs"), at(service, 1, queue)
     send(other, there, *"abc")
     held = receive(service.at(0).client("sqs"), at(service, 0, queue), 3)
@@ -134,9 +134,9 @@ def test_what_a_killed_process_hid_stays_hidden(service: Clustered, create: Crea
     finally:
         service.cluster.start_api(0)
     clients = [(service.at(n).client("sqs"), at(service, n, queue)) for n in (0, 1)]
-    service.advance(590)
+    service.advance(3_000)
     assert all(is_empty(client, url) for client, url in clients)
-    service.advance(11)
+    service.advance(601)
     again = receive(other, there, 3)
     assert {one["MessageId"] for one in again} == {one["MessageId"] for one in held}
 
