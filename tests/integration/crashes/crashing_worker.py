@@ -60,7 +60,8 @@ PAGES = 3
 """Pages of four subscriptions. Each process takes as many steps of the producer."""
 PROCESSES_MAX = 12
 RETRY_MS = 30_000
-DRAIN_S = 2.0
+DRAIN_S = 60.0
+"""A drain ends with the last task; what it cuts would end without its second commit, as after a kill."""
 ENDPOINT_LIMITS = EndpointLimits(sends=1, failures=1)
 """After one failure an endpoint counts as down, and later jobs for it go into its lane."""
 
