@@ -18,8 +18,9 @@ $(UV):
 
 $(VENV)/core.done: $(UV) requirements/core.lock pyproject.toml
 	$(UV) pip install --quiet --compile-bytecode --python $(BIN)/python --require-hashes -r requirements/core.lock
+	@$(UV) pip uninstall --quiet --python $(BIN)/python cns 2>/dev/null  # the name that the distribution had
 	$(UV) pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation -e .
-	$(BIN)/python -m compileall -q cns_common cqs cns cns_backend workers cns_server cns_receiver cns_pipeline cns_cli cns_pytest
+	$(BIN)/python -m compileall -q cns_common cqs cns cns_backend workers/cns_workers cns_server cns_receiver cns_pipeline cns_cli cns_pytest
 	@touch $@
 
 # pyspark comes as source: built with the locked setuptools, nothing else is fetched for it

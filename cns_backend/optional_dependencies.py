@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import cns
 from cns_common.errors import StartError
 
 EXIT_EXTRA_MISSING = 77
 _EXTRAS = {"cassandra": "cluster", "hiredis": "cluster", "celery": "cluster", "opentelemetry": "otel"}
 """The extra of the package that has a module."""
 _MADE = ("cluster", "pipeline")
+_WHEEL = f"cns_cqs-{cns.__version__}-py3-none-any.whl"
+"""The file that `make wheel` builds: the public index does not have it."""
 
 
 def how_to_install(extra: str) -> str:
     """The command that installs an extra: of a wheel, and for those with the source."""
     from_source = f", with its source `make install-{extra}`" if extra in _MADE else ""
-    return f"`pip install 'cns[{extra}]'`{from_source}"
+    return f"`pip install '{_WHEEL}[{extra}]'`{from_source}"
 
 
 def extra_missing(error: ModuleNotFoundError) -> StartError:

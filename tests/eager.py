@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sys
 
-PACKAGES = ("cns", "cqs", "workers", "cns_backend", "cns_server", "cns_common")
+PACKAGES = ("cns", "cqs", "cns_workers", "cns_backend", "cns_server", "cns_common")
 SUFFIX = "INTERVAL_S"
 FACTOR = 20
 

@@ -16,13 +16,15 @@ PACKAGES = (
     "cqs",
     "cns",
     "cns_backend",
-    "workers",
+    "cns_workers",
     "cns_server",
     "cns_receiver",
     "cns_pipeline",
     "cns_cli",
     "cns_pytest",
 )
+"""The top-level packages that the wheel installs: names that collide with none of a user's."""
+FOLDERS = tuple("workers" if package == "cns_workers" else package for package in PACKAGES)
 BUILD_S = 200
 _PIP = (sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check")
 
@@ -30,14 +32,14 @@ _PIP = (sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check")
 def build(directory: Path, source_date_s: int | None = None) -> Path:
     """Build the wheel in an empty directory, from a copy of the source; returns its path."""
     source = directory / "source"
-    for package in PACKAGES:
-        shutil.copytree(ROOT / package, source / package, ignore=shutil.ignore_patterns("__pycache__"))
+    for folder in FOLDERS:
+        shutil.copytree(ROOT / folder, source / folder, ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, source)
     dated = {} if source_date_s is None else {"SOURCE_DATE_EPOCH": str(source_date_s)}
     options = ("--no-build-isolation", "--no-deps", "--no-index", "--wheel-dir", directory)
     _run(*_PIP, "wheel", *options, source, environment={**os.environ, **dated})
-    (wheel,) = directory.glob("cns-*.whl")
+    (wheel,) = directory.glob("cns_cqs-*.whl")
     return wheel
 
 

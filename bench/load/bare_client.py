@@ -27,7 +27,7 @@ from cns.endpoints.outcome import Delivered
 from cns_common.configuration.settings import LOOPBACK, Settings
 from cns_common.process.cpu_affinity import pinned_to_one_core
 from cns_common.tls import client_context
-from workers.delivery.pool.pool import DeliveryPool
+from cns_workers.delivery.pool.pool import DeliveryPool
 
 GRACE_S = 5.0
 TOPIC = "arn:aws:sns:us-east-1:000000000000:bare"

@@ -1,4 +1,4 @@
-"""A job in quarantine, as it is stored: `workers.jobs.quarantine` sets jobs aside."""
+"""A job in quarantine, as it is stored: `cns_workers.jobs.quarantine` sets jobs aside."""
 
 from __future__ import annotations
 

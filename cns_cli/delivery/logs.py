@@ -17,8 +17,8 @@ from cns_common.clock import Clock
 from cns_common.configuration.settings import load_settings
 from cns_common.data_directory import EXIT_DATA_UNUSABLE
 from cns_common.errors import EXIT_USAGE, StartError
-from workers.delivery.logs.reader import LogReader
-from workers.delivery.logs.record import FAILURE_GROUP, group_of_arn
+from cns_workers.delivery.logs.reader import LogReader
+from cns_workers.delivery.logs.record import FAILURE_GROUP, group_of_arn
 
 POLL_INTERVAL_S = 0.5
 

@@ -32,11 +32,11 @@ from cns_common.configuration.settings import Settings
 from cns_common.data_directory import EXIT_DATA_UNUSABLE
 from cns_common.errors import StartError
 from cns_common.events.schema import EventSink
+from cns_workers.delivery.channels import build_channels
+from cns_workers.delivery.pool.pool import DeliveryPool
+from cns_workers.delivery.senders import sender_factory
+from cns_workers.delivery.service_channels import channel_context, envelope_context
 from cqs.service import QueueService
-from workers.delivery.channels import build_channels
-from workers.delivery.pool.pool import DeliveryPool
-from workers.delivery.senders import sender_factory
-from workers.delivery.service_channels import channel_context, envelope_context
 
 PROCESS = "replay"
 """Names the segments of events."""

@@ -22,7 +22,7 @@ from cns_cli.replay.model import ReplayStopped
 from cns_cli.replay.pace import Sleep
 from cns_common.clock import Clock
 from cns_common.events.schema import FIRST, REASON_CHARS_MAX, UNPLANNED, DeliveryAttempted, DeliveryDelivered, EventSink
-from workers.delivery.channel import Channel
+from cns_workers.delivery.channel import Channel
 
 RETRIES_AFTER_S = (1.0, 2.0, 5.0, 10.0)
 RETRY_AFTER_S_MAX = 60.0

@@ -178,7 +178,7 @@ async def _work(
     settings: Settings, stop: asyncio.Future[None] | None = None, site: SiteMembership | None = None
 ) -> None:
     from cns_backend.store_client import open_backend
-    from workers.worker import Worker
+    from cns_workers.worker import Worker
 
     async with open_backend(settings, site) as backend:
         worker = await Worker.build(settings, backend)

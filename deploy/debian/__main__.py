@@ -20,7 +20,7 @@ def main(words: list[str]) -> int:
     parser.add_argument("--date", type=int, default=0, help="seconds since 1970 of all files")
     given = parser.parse_args(words)
     try:
-        wheels = [given.wheel] if given.wheel else sorted((ROOT / "build" / "dist").glob("cns-*.whl"))
+        wheels = [given.wheel] if given.wheel else sorted((ROOT / "build" / "dist").glob("cns_cqs-*.whl"))
         if not wheels:
             raise Failure("there is no wheel in build/dist: make wheel")
         tools = Path(sys.executable).parent

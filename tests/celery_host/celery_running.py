@@ -114,7 +114,7 @@ class Celery:
         return answers if isinstance(answers, dict) else {node: said for one in answers for node, said in one.items()}
 
     def _command(self, words: tuple[str, ...]) -> list[str]:
-        return [str(BIN / "celery"), "-A", "workers", *words]
+        return [str(BIN / "celery"), "-A", "cns_workers", *words]
 
     def _variables(self) -> dict[str, str]:
         return {**os.environ, **self.environment}

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
+from cns_workers.celery.tasks import CONFIRMATIONS, MAINTENANCE, MOVE, MOVES, REPLAY, REPLAYS
 from tests.acceptance.running import Up
 from tests.acceptance.sqs.moves import Moves, moves
 from tests.acceptance.topics import Topic, arn_of, queue_for
 from tests.celery_host.celery_running import Celery, CeleryProcess
 from tests.private_servers.own_redis import OwnRedis
 from tests.waiting import wait_until
-from workers.celery.tasks import CONFIRMATIONS, MAINTENANCE, MOVE, MOVES, REPLAY, REPLAYS
 
 DEAD = 25
 """At one a second enough to kill a worker that moves them, on a busy machine, too."""

@@ -35,7 +35,7 @@ from tests.waiting import wait_until
 NAMES = ("dc1", "dc2")
 WORKERS = {
     "dc1": [str(BIN / "cns"), "worker"],
-    "dc2": [str(BIN / "celery"), "-A", "workers", "worker", "--hostname", "dc2@%h"],
+    "dc2": [str(BIN / "celery"), "-A", "cns_workers", "worker", "--hostname", "dc2@%h"],
 }
 FOLLOW_S = 180.0
 SCHEMA_S = 60.0

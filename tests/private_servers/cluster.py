@@ -203,7 +203,7 @@ class Cluster:
 
     def _worker(self, number: int) -> Process:
         name = f"worker-{number}"
-        return self._process(name, [BIN / "celery", "-A", "workers", "worker", "--hostname", f"{name}@%h"])
+        return self._process(name, [BIN / "celery", "-A", "cns_workers", "worker", "--hostname", f"{name}@%h"])
 
     def _balancer(self) -> Process:
         program = haproxy_program()

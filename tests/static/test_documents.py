@@ -70,6 +70,19 @@ def test_the_reference_has_every_setting_metric_and_command() -> None:
     assert "## delivery.attempted" in pages["events"] and "`duration_ms`" in pages["events"]
 
 
+STRANGER = re.compile(r"""pipx? install (-\S+ )*['"]?cns(\[[\w,]+\])?['"]?(?![\w-])""")
+"""The public index has a package `cns` of somebody else; ours is `cns-cqs`."""
+
+
+def test_no_text_says_to_install_a_package_of_a_stranger() -> None:
+    assert all(STRANGER.search(text) for text in ("pip install cns", "`pip install 'cns[otel]'`", "pipx install cns\n"))
+    assert not any(STRANGER.search(text) for text in ("pip install cns-cqs", "pip install build/dist/cns_cqs-1.whl"))
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True)
+    kept = {"CHANGELOG.md", str(Path(__file__).relative_to(ROOT))}
+    for name in [name for name in listed.stdout.split("\0") if name and name not in kept]:
+        assert not STRANGER.search((ROOT / name).read_text(errors="replace")), name
+
+
 @pytest.mark.extended
 @pytest.mark.timeout(480)
 def test_the_site_is_built_without_warnings_and_loads_nothing_elsewhere() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from tests.wheel import PACKAGES
+from tests.wheel import FOLDERS
 
 ROOT = Path(__file__).parents[2]
 DOCKERFILE = (ROOT / "deploy" / "Dockerfile").read_text()
@@ -24,7 +24,7 @@ def test_what_is_copied_is_let_through_and_exists() -> None:
 
 
 def test_every_package_of_the_wheel_is_in_the_image() -> None:
-    assert set(PACKAGES) <= copied()
+    assert set(FOLDERS) <= copied()
 
 
 def test_it_runs_as_a_user_and_says_whether_it_is_well() -> None:
@@ -36,7 +36,7 @@ def test_every_model_of_botocore_that_is_loaded_is_kept() -> None:
     kept = set(re.findall(r"! -name (\w+)", DOCKERFILE))
     loaded = {
         name
-        for package in PACKAGES
+        for package in FOLDERS
         for path in (ROOT / package).rglob("*.py")
         for name in re.findall(r'load_service\("(\w+)"\)', path.read_text())
     }

@@ -235,7 +235,7 @@ def test_both_workers_deliver(service: Clustered, topic: Topic, endpoint: Endpoi
 def test_workers_hear_the_commands_of_their_own_cluster(service: Clustered) -> None:
     def nodes(**more: str) -> set[str]:
         done = subprocess.run(
-            [BIN / "celery", "-A", "workers", "inspect", "pools", "--json"],
+            [BIN / "celery", "-A", "cns_workers", "inspect", "pools", "--json"],
             env={**os.environ, **service.cluster.environment, **more},
             capture_output=True,
             text=True,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from pathlib import Path
 
@@ -32,6 +33,14 @@ def test_it_is_the_wheel(installed: Path, here: Path) -> None:
         [installed / "python", "-P", "-c", code], cwd=here, capture_output=True, text=True, check=True
     )
     assert done.stdout.startswith(str(installed.parent)), done.stdout
+
+
+def test_packages_of_the_wheel_have_names_of_their_own(installed: Path) -> None:
+    """A package `workers` of the user's, installed beside it, stays importable."""
+    (site,) = installed.parent.glob("lib/python*/site-packages")
+    names = {path.name for path in site.iterdir() if (path / "__init__.py").exists()} - {"pip", "setuptools"}
+    assert names - {"pkg_resources", "_distutils_hack"} == set(PACKAGES)
+    assert all(re.fullmatch(r"cns(_\w+)?|cqs", name) for name in PACKAGES)
 
 
 @pytest.mark.parametrize("options", [(), pytest.param(("--api", "2", "--workers", "2"), marks=pytest.mark.extended)])

@@ -16,6 +16,8 @@ from cns_backend.explain import queue_search as queues
 from cns_backend.explain.model import DeliveryStatus
 from cns_backend.stores.embedded.leases import EmbeddedLeaseStore
 from cns_cli.explain.render import render
+from cns_workers.jobs.quarantine import Quarantine
+from cns_workers.stats import Stats
 from tests.integration.cli.explain_fixture import (
     ID,
     TOPIC,
@@ -28,8 +30,6 @@ from tests.integration.cli.explain_fixture import (
     only_history,
     open_site,
 )
-from workers.jobs.quarantine import Quarantine
-from workers.stats import Stats
 
 
 @pytest.fixture

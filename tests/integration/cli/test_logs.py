@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from cns_common.clock import Clock
+from cns_workers.delivery.logs.record import log_time_text
+from cns_workers.delivery.logs.writer import DeliveryLogWriter, LogLimits
 from tests.acceptance.running import cns
-from workers.delivery.logs.record import log_time_text
-from workers.delivery.logs.writer import DeliveryLogWriter, LogLimits
 
 CNS = Path(sys.executable).parent / "cns"
 TOPIC = "arn:aws:sns:us-east-1:123456789012:orders"

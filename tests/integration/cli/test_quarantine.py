@@ -15,12 +15,12 @@ from cns.queue_port.inline import InlineQueuePort
 from cns_backend.stores.embedded.leases import EmbeddedLeaseStore
 from cns_common.clock import Clock
 from cns_common.sqlite.database import Database
+from cns_workers.jobs.quarantine import Quarantine
+from cns_workers.stats import Stats
 from cqs.engines.embedded.engine import EmbeddedEngine
 from tests.acceptance.running import cns, running
 from tests.integration.workers.embedded_context import no_queue
 from tests.waiting import wait_until
-from workers.jobs.quarantine import Quarantine
-from workers.stats import Stats
 
 TOPIC = "arn:aws:sns:us-east-1:111111111111:t"
 NEWER = b"\x93\xa5later\x01\x02"

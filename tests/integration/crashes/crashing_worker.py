@@ -15,11 +15,11 @@ from typing import Any, cast
 
 import pytest
 
-import workers.consumers.consumer
-import workers.consumers.lane_consumer
-import workers.consumers.outcome_handler
-import workers.fanout.producer
-import workers.jobs.settlement
+import cns_workers.consumers.consumer
+import cns_workers.consumers.lane_consumer
+import cns_workers.consumers.outcome_handler
+import cns_workers.fanout.producer
+import cns_workers.jobs.settlement
 from cns.delivery import jobs
 from cns.delivery.envelope import Confirmation
 from cns.delivery.notification_references import NotificationReferences
@@ -38,20 +38,20 @@ from cns_backend.stores.embedded.rates import EmbeddedRateStore
 from cns_common.clock import Clock
 from cns_common.durations import DAY_MS
 from cns_common.sqlite.database import Database
+from cns_workers.consumers.consumer import Consumer
+from cns_workers.consumers.delivery_context import DeliveryContext
+from cns_workers.consumers.lane_batch import LEASE_MS
+from cns_workers.consumers.lane_consumer import LaneConsumer
+from cns_workers.delivery.traffic.admission import AdmissionController
+from cns_workers.delivery.traffic.endpoint_state import EndpointLimits
+from cns_workers.fanout.context import FanoutContext
+from cns_workers.fanout.producer import Producer
+from cns_workers.jobs.quarantine import Quarantine
+from cns_workers.stats import Stats
 from cqs.engines.contract import Engine
 from cqs.engines.embedded.engine import EmbeddedEngine
 from tests.integration.workers.embedded_context import channels_to, no_queue
 from tests.recorded_events import RecordedEvents
-from workers.consumers.consumer import Consumer
-from workers.consumers.delivery_context import DeliveryContext
-from workers.consumers.lane_batch import LEASE_MS
-from workers.consumers.lane_consumer import LaneConsumer
-from workers.delivery.traffic.admission import AdmissionController
-from workers.delivery.traffic.endpoint_state import EndpointLimits
-from workers.fanout.context import FanoutContext
-from workers.fanout.producer import Producer
-from workers.jobs.quarantine import Quarantine
-from workers.stats import Stats
 
 ACCOUNT = "111111111111"
 TOPIC = Topic(id="0" * 32, account=ACCOUNT, region="us-east-1", name="t", created_ms=1)
@@ -226,8 +226,8 @@ async def crashing_worker_in(
     `engine`, which has this `clock`; without one they are embedded."""
     monkeypatch.setattr(jobs, "PAGE_SUBSCRIPTIONS", 4)
     monkeypatch.setattr(jobs, "TARGETS_MAX", 2)
-    monkeypatch.setattr(workers.consumers.consumer, "SETTLE_AFTER_RESULTS", 2)
-    for module in (workers.consumers.consumer, workers.consumers.lane_consumer, workers.fanout.producer):
+    monkeypatch.setattr(cns_workers.consumers.consumer, "SETTLE_AFTER_RESULTS", 2)
+    for module in (cns_workers.consumers.consumer, cns_workers.consumers.lane_consumer, cns_workers.fanout.producer):
         monkeypatch.setattr(module, "WAIT_S", 0.0)
     clock = clock or Clock()
     database = Database(directory, clock)
@@ -253,9 +253,9 @@ async def crashing_worker_in(
 def kill_at(monkeypatch: pytest.MonkeyPatch, point: str, count: int) -> KillAtPoint:
     kill = KillAtPoint(point, count)
     for module in (
-        workers.consumers.outcome_handler,
-        workers.jobs.settlement,
-        workers.fanout.producer,
+        cns_workers.consumers.outcome_handler,
+        cns_workers.jobs.settlement,
+        cns_workers.fanout.producer,
     ):
         monkeypatch.setattr(module, "kill_point", kill.passed)
     return kill

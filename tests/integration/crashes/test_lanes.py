@@ -12,6 +12,7 @@ from cns.delivery import jobs
 from cns.delivery.jobs import EndpointJob
 from cns.endpoints.outcome import Cause, Failed
 from cns_common.process import kill_points
+from cns_workers.consumers.lane_batch import LEASE_MS
 from tests.integration.crashes.crashing_worker import (
     DRAIN_S,
     TOPIC,
@@ -20,7 +21,6 @@ from tests.integration.crashes.crashing_worker import (
     endpoint,
     kill_at,
 )
-from workers.consumers.lane_batch import LEASE_MS
 
 TWO_A_SECOND = '{"throttlePolicy": {"maxReceivesPerSecond": 2}}'
 AWAY = Failed(Cause.STATUS, "503", 0, status=503)

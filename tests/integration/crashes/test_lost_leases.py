@@ -27,20 +27,20 @@ from cns_backend.stores.embedded.rates import EmbeddedRateStore
 from cns_common.clock import Clock
 from cns_common.durations import DAY_MS
 from cns_common.sqlite.database import Database
+from cns_workers.consumers.consumer import LEASE_MS, Consumer
+from cns_workers.consumers.delivery_context import DeliveryContext
+from cns_workers.delivery.channels import Channels
+from cns_workers.delivery.envelope_cache import EnvelopeCache
+from cns_workers.delivery.pool.pool import DeliveryPool
+from cns_workers.delivery.sqs_channel import SqsChannel
+from cns_workers.delivery.traffic.admission import AdmissionController
+from cns_workers.delivery.traffic.endpoint_state import EndpointLimits
+from cns_workers.fanout.context import FanoutContext
+from cns_workers.fanout.producer import Producer
+from cns_workers.jobs.quarantine import Quarantine
+from cns_workers.stats import Stats
 from cqs.engines.embedded.engine import EmbeddedEngine
 from tests.recorded_events import RecordedEvents
-from workers.consumers.consumer import LEASE_MS, Consumer
-from workers.consumers.delivery_context import DeliveryContext
-from workers.delivery.channels import Channels
-from workers.delivery.envelope_cache import EnvelopeCache
-from workers.delivery.pool.pool import DeliveryPool
-from workers.delivery.sqs_channel import SqsChannel
-from workers.delivery.traffic.admission import AdmissionController
-from workers.delivery.traffic.endpoint_state import EndpointLimits
-from workers.fanout.context import FanoutContext
-from workers.fanout.producer import Producer
-from workers.jobs.quarantine import Quarantine
-from workers.stats import Stats
 
 TOPIC = "arn:aws:sns:us-east-1:111111111111:t"
 ARNS = tuple([f"{TOPIC}:{number}" for number in range(150)])

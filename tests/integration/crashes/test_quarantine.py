@@ -25,17 +25,17 @@ from cns_backend.stores.embedded.leases import EmbeddedLeaseStore
 from cns_common.clock import Clock
 from cns_common.errors import StoreUnavailable
 from cns_common.sqlite.database import Database
+from cns_workers.fanout.context import FanoutContext
+from cns_workers.fanout.fifo_producer import FifoProducer
+from cns_workers.fanout.producer import LEASE_MS, Producer
+from cns_workers.jobs.quarantine import LEASES_MAX, Quarantine
+from cns_workers.jobs.receiver import JobReceiver
+from cns_workers.stats import Stats
 from cqs.engines.embedded.engine import EmbeddedEngine
 from tests.integration.workers.drop_fixture import NoReplays
 from tests.integration.workers.embedded_context import no_queue
 from tests.recorded_events import RecordedEvents
 from tests.waiting import POLL_INTERVAL_S
-from workers.fanout.context import FanoutContext
-from workers.fanout.fifo_producer import FifoProducer
-from workers.fanout.producer import LEASE_MS, Producer
-from workers.jobs.quarantine import LEASES_MAX, Quarantine
-from workers.jobs.receiver import JobReceiver
-from workers.stats import Stats
 
 TOPIC = "arn:aws:sns:us-east-1:111111111111:t"
 OUTAGE_LEASES = 3 * LEASES_MAX

@@ -17,7 +17,7 @@ from cns.endpoints.http import HttpRequest, HttpSender
 from cns.endpoints.outcome import Cause, Delivered, Failed, Outcome
 from cns_common.configuration.settings import Settings
 from cns_common.tls import client_context
-from workers.consumers.retry_decision import DELIVERED, End, Verdict, judge
+from cns_workers.consumers.retry_decision import DELIVERED, End, Verdict, judge
 
 spec = pytest.mark.spec
 TOPIC = "arn:aws:sns:eu-west-1:111111111111:t"

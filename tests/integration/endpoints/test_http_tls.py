@@ -19,8 +19,8 @@ from cns.endpoints.outcome import Cause, Delivered, Failed
 from cns_common.configuration.settings import Settings, load_settings
 from cns_common.errors import StartError
 from cns_common.tls import client_context
+from cns_workers.consumers.retry_decision import judge
 from tests.integration.endpoints.http_endpoints import OK, answer_with, post, serve_endpoint
-from workers.consumers.retry_decision import judge
 
 NOW = datetime.now(UTC)
 DAY = timedelta(days=1)

@@ -8,12 +8,12 @@ from typing import Any
 
 from cns.delivery.target import Target, TargetCache, direct_target
 from cns.endpoints.outcome import Cause, Delivered, Failed, Outcome
+from cns_workers.delivery.logs.logger import FeedbackLog
+from cns_workers.delivery.logs.reader import LogReader
+from cns_workers.delivery.logs.record import LoggedAttempt
+from cns_workers.delivery.logs.writer import DeliveryLogWriter, LogLimits
 from tests.integration.sns.cns_support import ACCOUNT, REGION, Rig
 from tests.integration.sns.mobile.sns_mobile import APPLICATION, direct_job, endpoint
-from workers.delivery.logs.logger import FeedbackLog
-from workers.delivery.logs.reader import LogReader
-from workers.delivery.logs.record import LoggedAttempt
-from workers.delivery.logs.writer import DeliveryLogWriter, LogLimits
 
 ROLE = "arn:aws:iam::123456789012:role/logs"
 NUMBER = "+15551234567"

@@ -23,18 +23,18 @@ from cns.topics.topic import Topic
 from cns_backend.backend import Backend
 from cns_common.events.schema import NotificationDropped
 from cns_common.metrics.catalogue import DROPPED
+from cns_workers.consumers.delivery_context import DeliveryContext
+from cns_workers.consumers.job_attempts import JobAttempts, NextAttempt
+from cns_workers.consumers.outcome_handler import OutcomeHandler
+from cns_workers.delivery.channels import Channels
+from cns_workers.fanout.context import FanoutContext
+from cns_workers.fanout.fifo_producer import FifoProducer
+from cns_workers.fanout.producer import Producer
+from cns_workers.jobs.quarantine import Quarantine
+from cns_workers.jobs.receiver import ReceivedJob
+from cns_workers.stats import Stats
 from tests.integration.workers.embedded_context import channels_to, no_queue
 from tests.recorded_events import RecordedEvents
-from workers.consumers.delivery_context import DeliveryContext
-from workers.consumers.job_attempts import JobAttempts, NextAttempt
-from workers.consumers.outcome_handler import OutcomeHandler
-from workers.delivery.channels import Channels
-from workers.fanout.context import FanoutContext
-from workers.fanout.fifo_producer import FifoProducer
-from workers.fanout.producer import Producer
-from workers.jobs.quarantine import Quarantine
-from workers.jobs.receiver import ReceivedJob
-from workers.stats import Stats
 
 ACCOUNT = "111111111111"
 TOPIC = Topic(id="0" * 32, account=ACCOUNT, region="us-east-1", name="t", created_ms=1)

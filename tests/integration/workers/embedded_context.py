@@ -20,12 +20,12 @@ from cns_backend.stores.embedded.leases import EmbeddedLeaseStore
 from cns_backend.stores.embedded.rates import EmbeddedRateStore
 from cns_common.clock import Clock
 from cns_common.sqlite.database import Database
+from cns_workers.consumers.delivery_context import DeliveryContext
+from cns_workers.delivery.channels import Channels
+from cns_workers.jobs.quarantine import Quarantine
+from cns_workers.stats import Stats
 from cqs.engines.embedded.engine import EmbeddedEngine
 from tests.recorded_events import RecordedEvents
-from workers.consumers.delivery_context import DeliveryContext
-from workers.delivery.channels import Channels
-from workers.jobs.quarantine import Quarantine
-from workers.stats import Stats
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,10 +29,10 @@ from cns_backend.stores.embedded.rates import EmbeddedRateStore
 from cns_common.clock import Clock
 from cns_common.configuration.value_types import RemoteQueues
 from cns_common.errors import StoreUnavailable
-from workers.delivery.channel import Attempt
-from workers.delivery.channels import OUTBOX_PROTOCOLS, ChannelContext, Channels, build_channels, confirmation_of
-from workers.delivery.envelope_cache import EnvelopeContext
-from workers.delivery.pool.pool import DeliveryPool
+from cns_workers.delivery.channel import Attempt
+from cns_workers.delivery.channels import OUTBOX_PROTOCOLS, ChannelContext, Channels, build_channels, confirmation_of
+from cns_workers.delivery.envelope_cache import EnvelopeContext
+from cns_workers.delivery.pool.pool import DeliveryPool
 
 TOPIC = "arn:aws:sns:eu-west-1:111111111111:t"
 QUEUE = "arn:aws:sqs:eu-west-1:222222222222:q"

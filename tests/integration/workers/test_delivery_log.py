@@ -14,6 +14,7 @@ from cns.endpoints.outcome import Cause, Failed, Outcome
 from cns_backend.backend import Backend
 from cns_common.configuration.settings import Settings
 from cns_common.errors import StoreUnavailable
+from cns_workers.delivery.logs.logger import OWNER_LIFE_MS, WAITING_MAX, delivery_log
 from tests.integration.sns.cns_support import Rig
 from tests.integration.sns.mobile.sns_mobile import APPLICATION, endpoint, open_mobile
 from tests.integration.workers.delivery_log_fixture import (
@@ -28,7 +29,6 @@ from tests.integration.workers.delivery_log_fixture import (
     logged_attempt,
     set_application,
 )
-from workers.delivery.logs.logger import OWNER_LIFE_MS, WAITING_MAX, delivery_log
 
 
 @pytest.fixture

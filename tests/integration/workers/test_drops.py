@@ -27,11 +27,11 @@ from cns_common.events.schema import (
     NotificationDropped,
     NotificationMatched,
 )
+from cns_workers.consumers.fifo_consumer import FifoConsumer
+from cns_workers.delivery.channels import Channels
+from cns_workers.delivery.traffic.admission import AdmissionController
+from cns_workers.fanout.fifo_producer import FifoProducer
 from tests.integration.workers.drop_fixture import ACCOUNT, FIFO, TOPIC, DropFixture, NoReplays, message
-from workers.consumers.fifo_consumer import FifoConsumer
-from workers.delivery.channels import Channels
-from workers.delivery.traffic.admission import AdmissionController
-from workers.fanout.fifo_producer import FifoProducer
 
 PAID = '{"kind":["paid"]}'
 MALFORMED = {"list": ("String.Array", "[1")}

@@ -23,15 +23,15 @@ from cns.topics.topic import Topic
 from cns_common.clock import Clock
 from cns_common.errors import StoreUnavailable
 from cns_common.ids import uuid_text
+from cns_workers.consumers.delivery_context import DeliveryContext
+from cns_workers.consumers.fifo_consumer import JOBS_A_RECEIVE, LEASE_MS, FifoConsumer
+from cns_workers.consumers.job_attempts import HELD_MS_MAX
+from cns_workers.consumers.paused_groups import RECHECK_MS_MAX, RECHECK_MS_MIN
+from cns_workers.delivery.traffic.admission import AdmissionController
+from cns_workers.delivery.traffic.endpoint_state import EndpointLimits
+from cns_workers.jobs.quarantine import LEASES_MAX
+from cns_workers.stats import Stats
 from tests.integration.workers.embedded_context import channels_to, embedded_context
-from workers.consumers.delivery_context import DeliveryContext
-from workers.consumers.fifo_consumer import JOBS_A_RECEIVE, LEASE_MS, FifoConsumer
-from workers.consumers.job_attempts import HELD_MS_MAX
-from workers.consumers.paused_groups import RECHECK_MS_MAX, RECHECK_MS_MIN
-from workers.delivery.traffic.admission import AdmissionController
-from workers.delivery.traffic.endpoint_state import EndpointLimits
-from workers.jobs.quarantine import LEASES_MAX
-from workers.stats import Stats
 
 ACCOUNT = "111111111111"
 TOPIC = Topic(id="0" * 32, account=ACCOUNT, region="us-east-1", name="t.fifo", created_ms=1)

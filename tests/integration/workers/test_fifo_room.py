@@ -13,13 +13,13 @@ from cns.delivery.retry_policy import QUEUE_POLICY
 from cns.delivery.target import Target
 from cns.endpoints.outcome import Cause, Failed, Outcome
 from cns.notification import Notification
+from cns_workers.consumers.fifo_consumer import BATCHES_AT_ONCE_MAX, FifoConsumer
+from cns_workers.delivery.traffic.admission import AdmissionController
+from cns_workers.delivery.traffic.circuit_breaker import PROBE_PAUSE_MAX_S
+from cns_workers.delivery.traffic.endpoint_state import EndpointLimits
+from cns_workers.jobs.quarantine import LEASES_MAX
 from tests.integration.workers.embedded_context import channels_to, embedded_context
 from tests.integration.workers.test_fifo_delivery import TOPIC, Host, ScriptedEndpoints
-from workers.consumers.fifo_consumer import BATCHES_AT_ONCE_MAX, FifoConsumer
-from workers.delivery.traffic.admission import AdmissionController
-from workers.delivery.traffic.circuit_breaker import PROBE_PAUSE_MAX_S
-from workers.delivery.traffic.endpoint_state import EndpointLimits
-from workers.jobs.quarantine import LEASES_MAX
 
 PATIENCE_S = 60.0
 

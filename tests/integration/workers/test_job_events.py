@@ -12,14 +12,14 @@ import pytest
 from cns.delivery.jobs import ConfirmationJob, EndpointJob, TargetJob
 from cns.notification import Notification
 from cns_common.clock import Clock
+from cns_workers.consumers.job_events import JobEvents
+from cns_workers.delivery.logs.logger import AttemptLog
+from cns_workers.delivery.logs.record import LoggedAttempt
+from cns_workers.stats import Stats
 from tests.integration.sns.cns_support import Rig
 from tests.integration.sns.mobile.sns_mobile import open_mobile
 from tests.integration.workers.delivery_log_fixture import OK, ROLE, DeliveryLogFixture
 from tests.recorded_events import RecordedEvents
-from workers.consumers.job_events import JobEvents
-from workers.delivery.logs.logger import AttemptLog
-from workers.delivery.logs.record import LoggedAttempt
-from workers.stats import Stats
 
 
 @pytest.fixture

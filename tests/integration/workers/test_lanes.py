@@ -28,18 +28,18 @@ from cns_common.clock import Clock
 from cns_common.events.schema import DeliveryDeadLettered
 from cns_common.ids import uuid_text
 from cns_common.metrics.catalogue import JOBS_FAILED, LANES_WAITING
+from cns_workers.consumers.consumer import SETTLE_AFTER_S, Consumer
+from cns_workers.consumers.delivery_context import DeliveryContext
+from cns_workers.consumers.lane_batch import PARK_AFTER_S
+from cns_workers.consumers.lane_consumer import BATCHES_AT_ONCE_MAX, JOBS_A_RECEIVE_MAX, LaneConsumer
+from cns_workers.consumers.outcome_handler import DEAD_LETTER_RETRY_MS
+from cns_workers.delivery.traffic import admission as admission
+from cns_workers.delivery.traffic.admission import AdmissionController
+from cns_workers.delivery.traffic.circuit_breaker import PROBE_PAUSE_FIRST_S
+from cns_workers.delivery.traffic.endpoint_state import EndpointLimits
+from cns_workers.loops import Loops
 from tests.integration.workers.embedded_context import channels_to, embedded_context
 from tests.recorded_events import RecordedEvents
-from workers.consumers.consumer import SETTLE_AFTER_S, Consumer
-from workers.consumers.delivery_context import DeliveryContext
-from workers.consumers.lane_batch import PARK_AFTER_S
-from workers.consumers.lane_consumer import BATCHES_AT_ONCE_MAX, JOBS_A_RECEIVE_MAX, LaneConsumer
-from workers.consumers.outcome_handler import DEAD_LETTER_RETRY_MS
-from workers.delivery.traffic import admission as admission
-from workers.delivery.traffic.admission import AdmissionController
-from workers.delivery.traffic.circuit_breaker import PROBE_PAUSE_FIRST_S
-from workers.delivery.traffic.endpoint_state import EndpointLimits
-from workers.loops import Loops
 
 ACCOUNT = "111111111111"
 TOPICS = [Topic(id=f"{n:032}", account=ACCOUNT, region="us-east-1", name=f"t{n}", created_ms=1) for n in range(3)]

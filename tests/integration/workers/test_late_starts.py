@@ -18,12 +18,12 @@ from cns.queue_port.contract import NewJob
 from cns.stores.contract import NotificationStore
 from cns.topics.cache import TopicCache
 from cns_common.clock import Clock
+from cns_workers.consumers.job_attempts import JobAttempts
+from cns_workers.fanout import producer
+from cns_workers.fanout.context import FanoutContext
+from cns_workers.fanout.producer import Producer
 from tests.integration.workers.embedded_context import embedded_context
 from tests.integration.workers.test_lanes import TOPIC, Host, lane_host
-from workers.consumers.job_attempts import JobAttempts
-from workers.fanout import producer
-from workers.fanout.context import FanoutContext
-from workers.fanout.producer import Producer
 
 STANDSTILL_MS = 40_000
 PATIENCE_S = 60.0

@@ -13,10 +13,10 @@ from cns.delivery.jobs import ConfirmationJob
 from cns.portal.owner_acts import OwnerActs
 from cns.queue_port.contract import NewJob
 from cns_common.events.schema import DeliveryAttempted, DeliveryDeadLettered, Event
+from cns_workers.consumers.job_attempts import HELD_MS_MAX
+from cns_workers.consumers.outcome_handler import HELD_TOO_LONG
 from tests.integration.workers.test_lanes import ENOUGH_S, REFUSED, TOOK, TOPIC, TOPICS, Host, lane_host
 from tests.recorded_events import RecordedEvents
-from workers.consumers.job_attempts import HELD_MS_MAX
-from workers.consumers.outcome_handler import HELD_TOO_LONG
 
 POLL_S = 0.02
 TURN_S = 0.3  # longer than a settlement takes

@@ -11,10 +11,10 @@ import pytest
 from cns.delivery import jobs
 from cns.delivery.target import Target
 from cns.endpoints.outcome import Delivered
+from cns_workers.consumers.consumer import LEASE_MS
+from cns_workers.consumers.job_attempts import JobAttempts
+from cns_workers.jobs.quarantine import LEASES_MAX
 from tests.integration.workers.test_lanes import Host, lane_host
-from workers.consumers.consumer import LEASE_MS
-from workers.consumers.job_attempts import JobAttempts
-from workers.jobs.quarantine import LEASES_MAX
 
 TOOK, BUG = Delivered(200, 5), RuntimeError("cannot be rendered")
 PATIENCE_S = 60.0

@@ -20,9 +20,9 @@ from cns_common.errors import StoreUnavailable
 from cns_common.rpc.protocol_proxy import handlers_of, methods_of, remote
 from cns_common.rpc.rpc import Client, Server
 from cns_common.sqlite.database import Database
+from cns_workers.delivery.pool.pool import DeliveryPool
+from cns_workers.delivery.pool.resize import PoolResizer
 from tests.private_servers.keyspace import emptied
-from workers.delivery.pool.pool import DeliveryPool
-from workers.delivery.pool.resize import PoolResizer
 
 ENOUGH_S = 60.0
 HERE = "here/worker-1"

@@ -22,17 +22,17 @@ from cns.queue_port.contract import NewJob, QueueMessage, QueuePort, Refusal
 from cns.queue_port.inline import InlineQueuePort
 from cns.subscriptions.subscription import Subscription, SubscriptionState
 from cns.topics.topic import Topic
+from cns_workers.consumers.consumer import SETTLE_TOGETHER_S, Consumer
+from cns_workers.delivery.channel import Attempt
+from cns_workers.delivery.channels import Channels
+from cns_workers.delivery.envelope_cache import EnvelopeCache
+from cns_workers.delivery.pool.pool import DeliveryPool
+from cns_workers.delivery.sqs_channel import QUEUE_SENDS_MAX, SqsChannel
+from cns_workers.delivery.traffic.admission import AdmissionController
+from cns_workers.delivery.traffic.endpoint_state import EndpointLimits
+from cns_workers.loops import Loops
 from tests.integration.workers.embedded_context import embedded_context
 from tests.turns import Turns
-from workers.consumers.consumer import SETTLE_TOGETHER_S, Consumer
-from workers.delivery.channel import Attempt
-from workers.delivery.channels import Channels
-from workers.delivery.envelope_cache import EnvelopeCache
-from workers.delivery.pool.pool import DeliveryPool
-from workers.delivery.sqs_channel import QUEUE_SENDS_MAX, SqsChannel
-from workers.delivery.traffic.admission import AdmissionController
-from workers.delivery.traffic.endpoint_state import EndpointLimits
-from workers.loops import Loops
 
 TOPIC = Topic(id="0" * 32, account="111111111111", region="us-east-1", name="t", created_ms=1)
 JOBS = 40

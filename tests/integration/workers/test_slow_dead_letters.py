@@ -13,10 +13,10 @@ from cns.delivery.jobs import EndpointJob
 from cns.endpoints.outcome import Cause, Delivered, Failed
 from cns.notification import Notification
 from cns.queue_port.contract import NewJob, Renewal
+from cns_workers.consumers import consumer, fifo_consumer, lane_batch
+from cns_workers.consumers.fifo_consumer import FifoConsumer
 from tests.integration.workers.embedded_context import channels_to
 from tests.integration.workers.test_lanes import TOPIC, Host, lane_host
-from workers.consumers import consumer, fifo_consumer, lane_batch
-from workers.consumers.fifo_consumer import FifoConsumer
 
 TOOK, NO = Delivered(200, 5), Failed(Cause.STATUS, "HTTP 400", 5, status=400, permanent=True)
 NAMES = ("a", "b", "c")

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import pytest
 
+import cns
 from cns_backend.optional_dependencies import EXIT_EXTRA_MISSING, extra_missing
 
-CLUSTER = "`pip install 'cns[cluster]'`, with its source `make install-cluster`"
+WHEEL = f"cns_cqs-{cns.__version__}-py3-none-any.whl"
+CLUSTER = f"`pip install '{WHEEL}[cluster]'`, with its source `make install-cluster`"
 
 
 @pytest.mark.parametrize(
     "name, command",
     [
         *((name, CLUSTER) for name in ("cassandra", "cassandra.cluster", "hiredis", "celery")),
-        ("opentelemetry.sdk", "`pip install 'cns[otel]'`"),
+        ("opentelemetry.sdk", f"`pip install '{WHEEL}[otel]'`"),
     ],
 )
 def test_it_says_how_to_get_it(name: str, command: str) -> None:

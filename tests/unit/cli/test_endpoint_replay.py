@@ -16,8 +16,8 @@ from cns_cli.replay.endpoint_destination import RETRIES_AFTER_S, SENDS_AT_ONCE, 
 from cns_cli.replay.model import PAGE_MESSAGES, ReplayStopped
 from cns_common.clock import Clock
 from cns_common.events.schema import DeliveryAttempted
+from cns_workers.delivery.channel import Attempt
 from tests.recorded_events import RecordedEvents
-from workers.delivery.channel import Attempt
 
 URL = "http://127.0.0.1:9/hook"
 TOPIC = "arn:aws:sns:us-east-1:000000000000:t"

@@ -12,9 +12,9 @@ from cns.delivery.retry_policy import RetryPolicy
 from cns_common.clock import Clock
 from cns_common.events.schema import EVENTS, FIRST, SCHEMA_VERSION, UNPLANNED, NotificationDropped
 from cns_common.metrics.catalogue import DROPPED
+from cns_workers.consumers.job_events import JobEvents, phase_of
+from cns_workers.stats import Stats
 from tests.recorded_events import RecordedEvents
-from workers.consumers.job_events import JobEvents, phase_of
-from workers.stats import Stats
 
 VERSION_1 = {
     "publish.accepted": "at_ms message_id topic account size_bytes has_subject jobs",

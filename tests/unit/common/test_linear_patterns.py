@@ -27,8 +27,8 @@ import cns_cli
 import cns_common
 import cns_receiver
 import cns_server
+import cns_workers
 import cqs
-import workers
 from cns_common.aws.policy.parser import arn_wildcard, wildcard
 from tests.regex_steps import StepCounter, TooManySteps, op, parser
 
@@ -48,7 +48,7 @@ OWN_TEXT_ONLY = frozenset(
         "cns_common.cassandra.schema",  # this repository's own CREATE statements
         "cns_common.events.search",  # names of files that this service wrote
         "cns_receiver.journal",  # a file that the receiver wrote
-        "workers.delivery.traffic.admission",  # the operator's own URL
+        "cns_workers.delivery.traffic.admission",  # the operator's own URL
     }
 )
 """Modules whose patterns are never applied to untrusted text."""
@@ -62,7 +62,7 @@ class Use(NamedTuple):
 
 
 def modules() -> Iterator[ModuleType]:
-    for package in (cns_common, cqs, cns, cns_backend, workers, cns_server, cns_receiver, cns_cli):
+    for package in (cns_common, cqs, cns, cns_backend, cns_workers, cns_server, cns_receiver, cns_cli):
         for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
             if found.name in OWN_TEXT_ONLY or "pipeline" in found.name or found.name.endswith("__main__"):
                 continue  # the pipeline needs Spark, and reads what this service wrote

@@ -16,7 +16,7 @@ from cns_common.metrics import catalogue
 from cns_common.metrics.catalogue import API_CALLS, DELIVERY_SECONDS, METRICS, QUARANTINE_JOBS
 from cns_common.metrics.model import Counters, Metric, Sample
 from cns_common.metrics.page import FOREIGN_HELP, page, process_samples
-from workers.stats import Stats
+from cns_workers.stats import Stats
 
 ROOT = Path(cns.__file__).parents[1]
 PRODUCT = ("cns", "cns_backend", "cns_common", "cns_server", "cqs", "workers")

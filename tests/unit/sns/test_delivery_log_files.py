@@ -17,11 +17,11 @@ import pytest
 from cns_common import file_writer
 from cns_common.clock import Clock
 from cns_common.durations import DAY_MS
+from cns_workers.delivery.logs.reader import LogReader
+from cns_workers.delivery.logs.writer import DeliveryLogWriter, LogLimits, folder_of, remove_old_logs
 from tests.acceptance.running import own_disk
 from tests.unit.common.test_segments import StuckDisk, file_size_limit
 from tests.waiting import wait_until
-from workers.delivery.logs.reader import LogReader
-from workers.delivery.logs.writer import DeliveryLogWriter, LogLimits, folder_of, remove_old_logs
 
 GROUP = "sns/us-east-1/123456789012/orders"
 LIMITS = LogLimits(days=7, bytes_max=1 << 30)
@@ -154,7 +154,7 @@ import sys
 from pathlib import Path
 from cns_common.clock import Clock
 from tests.unit.sns.test_delivery_log_files import GROUP, LIMITS, counts, line, numbers, wait_until
-from workers.delivery.logs.writer import DeliveryLogWriter
+from cns_workers.delivery.logs.writer import DeliveryLogWriter
 directory = Path(sys.argv[1])
 files = DeliveryLogWriter(directory, Clock(), LIMITS)
 files.append(GROUP, line(1))

@@ -17,7 +17,7 @@ from cns.mail.texts import MailBranding
 from cns.notification import Notification
 from cns.stores.contract import SigningIdentity
 from cns_common.clock import Clock
-from workers.delivery.envelope_cache import EnvelopeCache, EnvelopeContext
+from cns_workers.delivery.envelope_cache import EnvelopeCache, EnvelopeContext
 
 NOW_MS = 1_767_323_045_000
 TOPIC = "arn:aws:sns:us-east-1:000000000000:t"

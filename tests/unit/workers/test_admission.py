@@ -13,8 +13,8 @@ import pytest
 from cns.endpoints.outcome import Cause, Delivered, Failed, Outcome
 from cns_backend.stores.contract import ProbeRequest
 from cns_common.clock import Clock
-from workers.delivery.traffic import admission as module
-from workers.delivery.traffic.admission import (
+from cns_workers.delivery.traffic import admission as module
+from cns_workers.delivery.traffic.admission import (
     CROWD,
     HUNG_SENDS_MAX,
     POLL_INTERVAL_S,
@@ -24,9 +24,9 @@ from workers.delivery.traffic.admission import (
     WAITING_MAX,
     AdmissionController,
 )
-from workers.delivery.traffic.circuit_breaker import PROBE_PAUSE_MAX_S
-from workers.delivery.traffic.endpoint_state import SLOW_SENDS_MAX, EndpointLimits, EndpointState
-from workers.delivery.traffic.sends import AdmittedAttempt, Deferral
+from cns_workers.delivery.traffic.circuit_breaker import PROBE_PAUSE_MAX_S
+from cns_workers.delivery.traffic.endpoint_state import SLOW_SENDS_MAX, EndpointLimits, EndpointState
+from cns_workers.delivery.traffic.sends import AdmittedAttempt, Deferral
 
 LIMITS = EndpointLimits(sends=10, sends_fast=100, failures=5)
 FAST = Delivered(200, 5)

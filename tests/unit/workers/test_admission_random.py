@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from cns.endpoints.outcome import Cause, Delivered, Failed, Outcome
 from cns_common.clock import Clock
-from workers.delivery.traffic import admission as module
-from workers.delivery.traffic.admission import POLL_INTERVAL_S, WAIT_MAX_S, AdmissionController
-from workers.delivery.traffic.endpoint_state import BLOCKED_S, EndpointLimits
-from workers.delivery.traffic.sends import AdmittedAttempt, Deferral
+from cns_workers.delivery.traffic import admission as module
+from cns_workers.delivery.traffic.admission import POLL_INTERVAL_S, WAIT_MAX_S, AdmissionController
+from cns_workers.delivery.traffic.endpoint_state import BLOCKED_S, EndpointLimits
+from cns_workers.delivery.traffic.sends import AdmittedAttempt, Deferral
 
 SENDS_MAX, SENDS_FAST_MAX, FAILURES, PROBATION, HUNG = 2, 4, 2, 3, 2
 KEYS = "abcd"

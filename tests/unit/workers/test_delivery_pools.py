@@ -13,9 +13,9 @@ import pytest
 from cns.endpoints.contract import Request
 from cns.endpoints.http import HttpRequest
 from cns.endpoints.outcome import Cause, Delivered, Failed, Outcome
-from workers.delivery.pool import pool as pools
-from workers.delivery.pool.pool import DeliveryPool
-from workers.delivery.pool.thread import IN_FLIGHT_MAX, THREAD_ENDED
+from cns_workers.delivery.pool import pool as pools
+from cns_workers.delivery.pool.pool import DeliveryPool
+from cns_workers.delivery.pool.thread import IN_FLIGHT_MAX, THREAD_ENDED
 
 ENOUGH_S = 30.0
 FIRST = "delivery-1"

@@ -11,12 +11,12 @@ import pytest
 from cns_backend.stores.embedded.leases import EmbeddedLeaseStore
 from cns_common import task_cancellation
 from cns_common.clock import Clock
+from cns_workers.background import leased_tasks
+from cns_workers.background.leased_tasks import LeasedTaskRunner, TaskRun
+from cns_workers.consumers.running_jobs import RunningJobs
+from cns_workers.loops import Loops
+from cns_workers.stats import Stats
 from tests.waiting import PATIENCE_S
-from workers.background import leased_tasks
-from workers.background.leased_tasks import LeasedTaskRunner, TaskRun
-from workers.consumers.running_jobs import RunningJobs
-from workers.loops import Loops
-from workers.stats import Stats
 
 SHORT_S = 0.01
 

@@ -11,8 +11,8 @@ from structlog.testing import capture_logs
 from cns.endpoints.outcome import Cause, Delivered, Failed
 from cns_common.clock import Clock
 from cns_common.endpoint_health import EndpointHealth, UnhealthyEndpoint, encode_endpoint_health
-from workers.delivery.traffic.endpoint_hints import HINT_AGE_MAX_MS, EndpointHints, Hint
-from workers.delivery.traffic.endpoint_state import EndpointLimits, EndpointState
+from cns_workers.delivery.traffic.endpoint_hints import HINT_AGE_MAX_MS, EndpointHints, Hint
+from cns_workers.delivery.traffic.endpoint_state import EndpointLimits, EndpointState
 
 NOW_MS = 1_800_000_000_000
 ACCOUNT = "000000000000"

@@ -11,9 +11,9 @@ import pytest
 from cns.endpoints.contract import Request
 from cns.endpoints.http import HttpRequest
 from cns.endpoints.outcome import Delivered, Outcome
-from workers.delivery.pool.fair_queue import FairQueue, MakeRequest, PoolSend
-from workers.delivery.pool.pool import POLL_INTERVAL_S, WAITING_MAX, DeliveryPool
-from workers.delivery.pool.thread import STARTS_A_TURN
+from cns_workers.delivery.pool.fair_queue import FairQueue, MakeRequest, PoolSend
+from cns_workers.delivery.pool.pool import POLL_INTERVAL_S, WAITING_MAX, DeliveryPool
+from cns_workers.delivery.pool.thread import STARTS_A_TURN
 
 ENOUGH_S = 60.0
 BURST = 1_000

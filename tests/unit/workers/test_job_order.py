@@ -1,4 +1,4 @@
-"""Jobs of a topic begin in the order in which they were received: `workers.consumers.job_order`."""
+"""Jobs of a topic begin in the order in which they were received: `cns_workers.consumers.job_order`."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from workers.consumers import job_order
-from workers.consumers.job_order import JobOrder
+from cns_workers.consumers import job_order
+from cns_workers.consumers.job_order import JobOrder
 
 
 async def test_what_is_read_first_waits_for_the_jobs_before_it() -> None:

@@ -10,7 +10,7 @@ import pytest
 from cns_backend.stores.contract import LeaseStore
 from cns_backend.stores.embedded.leases import EmbeddedLeaseStore
 from cns_common.clock import Clock
-from workers.background.maintenance import EVERYTHING, LEASE_MS, ROWS_PER_STEP, TASK, Maintenance
+from cns_workers.background.maintenance import EVERYTHING, LEASE_MS, ROWS_PER_STEP, TASK, Maintenance
 
 STORES: dict[str, Callable[[], LeaseStore]] = {"embedded": EmbeddedLeaseStore}
 NOW_MS = 1_000_000

@@ -9,7 +9,7 @@ import pytest
 
 from cns.notification import Notification
 from cns_common.errors import StoreUnavailable
-from workers.consumers.notification_cache import CACHE_BYTES_MAX, NotificationCache
+from cns_workers.consumers.notification_cache import CACHE_BYTES_MAX, NotificationCache
 
 LARGE_BYTES = 256 * 1024
 JOBS = 100

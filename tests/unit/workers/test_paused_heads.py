@@ -11,9 +11,9 @@ import pytest
 
 from cns.queue_port.contract import Renewal
 from cns_common.errors import StoreUnavailable
-from workers.consumers import paused_heads
-from workers.consumers.hidden_lanes import SHOWN_A_STEP
-from workers.consumers.paused_heads import READ_AT_ONCE, WAVE_S, HiddenHandles, PausedHeads
+from cns_workers.consumers import paused_heads
+from cns_workers.consumers.hidden_lanes import SHOWN_A_STEP
+from cns_workers.consumers.paused_heads import READ_AT_ONCE, WAVE_S, HiddenHandles, PausedHeads
 
 HIDDEN_S = 300.0
 

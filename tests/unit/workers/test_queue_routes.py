@@ -1,4 +1,4 @@
-"""Sends to one queue arrive in the order in which they began: `workers.delivery.queue_routes`."""
+"""Sends to one queue arrive in the order in which they began: `cns_workers.delivery.queue_routes`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from cns.queue_port.contract import DELIVER_ENTRIES_MAX, MessageAttributes, QueueMessage, QueuePort, Refusal
 from cns_common.errors import OutcomeUnknown, StoreUnavailable
-from workers.delivery.queue_routes import DELIVER_BYTES_MAX, QueueRoutes
+from cns_workers.delivery.queue_routes import DELIVER_BYTES_MAX, QueueRoutes
 
 TOPIC = "arn:aws:sns:us-east-1:111111111111:t"
 QUEUE = "arn:aws:sqs:us-east-1:111111111111:q"

@@ -7,9 +7,9 @@ import json
 from typing import Any
 
 from cns_backend.stores.embedded.leases import EmbeddedLeaseStore
+from cns_workers.background.leased_tasks import LeasedTaskRunner
+from cns_workers.background.move_tasks import MoveTasks
 from tests.integration.cqs.sqs import Sqs
-from workers.background.leased_tasks import LeasedTaskRunner
-from workers.background.move_tasks import MoveTasks
 
 
 class MoveTaskFixture:

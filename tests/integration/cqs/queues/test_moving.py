@@ -6,11 +6,11 @@ import asyncio
 
 import pytest
 
+from cns_workers.background.move_tasks import POLL_INTERVAL_S, pace
 from cqs.queues.urls import key_of_arn
 from cqs.redrive.mover import MOVE_LEASE_MS
 from tests.integration.cqs.queues.move_task_fixture import MoveTaskFixture, move_site
 from tests.integration.cqs.sqs import Sqs, refused
-from workers.background.move_tasks import POLL_INTERVAL_S, pace
 
 
 @pytest.fixture

@@ -6,11 +6,11 @@ import asyncio
 
 import pytest
 
+from cns_workers.background import leased_tasks
 from cqs.redrive.mover import MOVE_LEASE_MS
 from cqs.redrive.task import task_handle
 from tests.integration.cqs.queues.move_task_fixture import MoveTaskFixture, move_site
 from tests.integration.cqs.sqs import Sqs
-from workers.background import leased_tasks
 
 RUNNING, DONE = "RUNNING", "COMPLETED"
 
@@ -30,7 +30,7 @@ class RequestedRuns:
 @pytest.fixture
 async def fixture(sqs: Sqs, monkeypatch: pytest.MonkeyPatch) -> MoveTaskFixture:
     fixture = await move_site(sqs)
-    monkeypatch.setattr("workers.background.move_tasks.MoveTasks.poll_interval_s", 0.0)
+    monkeypatch.setattr("cns_workers.background.move_tasks.MoveTasks.poll_interval_s", 0.0)
     return fixture
 
 

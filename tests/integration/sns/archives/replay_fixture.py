@@ -24,16 +24,16 @@ from cns_backend.stores.embedded.leases import EmbeddedLeaseStore
 from cns_common.clock import Clock
 from cns_common.events.schema import NoEvents
 from cns_common.sqlite.database import Database
+from cns_workers.background.leased_tasks import LeasedTaskRunner
+from cns_workers.background.replays import Replays
+from cns_workers.fanout.context import FanoutContext
+from cns_workers.fanout.fifo_producer import FifoProducer
+from cns_workers.jobs.quarantine import Quarantine
+from cns_workers.stats import Stats
 from cqs.engines.embedded.engine import EmbeddedEngine
 from tests.integration.sns.cns_support import Rig, queue_arn
 from tests.integration.workers.embedded_context import no_queue
 from tests.recorded_events import RecordedEvents
-from workers.background.leased_tasks import LeasedTaskRunner
-from workers.background.replays import Replays
-from workers.fanout.context import FanoutContext
-from workers.fanout.fifo_producer import FifoProducer
-from workers.jobs.quarantine import Quarantine
-from workers.stats import Stats
 
 
 class QueuedText(NamedTuple):

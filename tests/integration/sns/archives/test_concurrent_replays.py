@@ -18,6 +18,7 @@ from cns.delivery import jobs
 from cns.notification import Notification
 from cns.queue_port.contract import NewJob, QueuePort, Renewal
 from cns.stores.contract import ArchiveStore, ReplayStore
+from cns_workers.background.leased_tasks import LeasedTaskRunner
 from tests.integration.sns.archives.replay_fixture import (
     ReplayFixture,
     archive_texts,
@@ -27,7 +28,6 @@ from tests.integration.sns.archives.replay_fixture import (
     replayed_texts,
 )
 from tests.marks import extended
-from workers.background.leased_tasks import LeasedTaskRunner
 
 
 @pytest.fixture

@@ -1,0 +1,222 @@
+"""One received job: its targets, their attempts, and the jobs that follow from it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import partial
+from hashlib import blake2b
+
+from msgspec.structs import replace
+
+from cns.delivery import jobs
+from cns.delivery.jobs import ConfirmationJob, DirectJob, EndpointJob, Redelivery, group_of
+from cns.delivery.retry_policy import lifetime_s
+from cns.delivery.target import Target, direct_target
+from cns.endpoints.outcome import Outcome
+from cns.notification import Notification
+from cns.queue_port.contract import NewJob
+from cns_workers.consumers.delivery_context import DeliveryContext
+from cns_workers.consumers.job_events import JobEvents
+from cns_workers.consumers.job_trace import JobTrace, trace_job
+from cns_workers.delivery.channel import Attempt
+from cns_workers.delivery.channels import Channels, confirmation_of
+from cns_workers.delivery.traffic.admission import AdmissionController
+from cns_workers.delivery.traffic.sends import AdmittedAttempt, Deferral
+from cns_workers.jobs.receiver import ReceivedJob
+
+_LANE_BYTES = 16
+HELD_MS_MAX = 14 * 86_400_000
+"""How long a message is held for a paused subscription, from when its first attempt was due. Then it goes to the
+dead-letter queue. Stored notifications and jobs are kept longer."""
+
+
+@dataclass(frozen=True, slots=True)
+class NextAttempt:
+    """The attempt that follows a failure."""
+
+    failures: int
+    """Failed attempts before it."""
+    delay_ms: int
+    first_ms: int
+    """When the first attempt was, or was due."""
+    ended: str = ""
+    """Why no attempt is left. Then it only tries the dead-letter queue, which could not be reached."""
+
+
+class JobAttempts:
+    def __init__(self, received: ReceivedJob, context: DeliveryContext, channels: Channels) -> None:
+        self.received = received
+        self.events = JobEvents(
+            context.stats, context.events, context.clock, received.job, received.failures, context.delivery_log
+        )
+        self.notification: Notification | None = None
+        self._received_ms = context.clock.now_ms()
+        self._context = context
+        self._channels = channels
+        self._trace: JobTrace | None = None
+
+    @property
+    def stored_id(self) -> str:
+        """The id of the stored notification that the job refers to; '' where the job carries what is sent."""
+        job = self.received.job
+        return job.notification_id if isinstance(job, EndpointJob) and job.inline is None else ""
+
+    def age_ms(self) -> int:
+        """The time since the job was received."""
+        return self._context.clock.now_ms() - self._received_ms
+
+    async def load(self) -> list[Target]:
+        """Read the notification and the targets. Targets that are gone are counted as drops."""
+        targets = await self._load()
+        if self._context.spans is not None:
+            now_ms = self._context.clock.now_ms()
+            failures = self.received.failures
+            self._trace = trace_job(self._context.spans, self.notification, len(targets), failures, now_ms)
+        return targets
+
+    async def _load(self) -> list[Target]:
+        job = self.received.job
+        if isinstance(job, ConfirmationJob):
+            found = await self._context.targets.find([job.subscription])
+            if not found:
+                self.events.report_drop(job.subscription, "subscription_gone")
+            return found
+        await self._load_notification(job)
+        if isinstance(job, DirectJob):
+            return [direct_target(job)]
+        targets = [target for target in await self._context.targets.find(job.subscriptions) if target.confirmed]
+        if len(targets) < len(job.subscriptions):
+            for gone in set(job.subscriptions).difference([target.arn for target in targets]):
+                self.events.report_drop(gone, "subscription_gone")
+        if self.notification is not None:
+            return targets
+        for target in targets:
+            self.events.report_drop(target.arn, "notification_lost", target=target)
+        return []
+
+    async def _load_notification(self, job: EndpointJob | DirectJob) -> None:
+        notification = job.inline or await self._context.notifications.get(job.notification_id)
+        if notification is None:
+            return
+        if isinstance(job, EndpointJob) and job.sequence_number:
+            notification = replace(notification, sequence_number=job.sequence_number)
+        if self.received.is_new and isinstance(job, EndpointJob):
+            waited_ms = self._context.clock.now_ms() - notification.timestamp_ms
+            self._context.stats.job_waits.observe(waited_ms / 1000, jobs.ENDPOINT_JOBS)
+        self.notification = notification
+        self.events.set_notification(notification)
+
+    # -- pauses -------------------------------------------------------------------------------------------------------
+
+    def is_held(self, target: Target) -> bool:
+        """Whether the subscription is paused, so that the job waits. Confirmations are sent nevertheless."""
+        return target.paused and not isinstance(self.received.job, ConfirmationJob)
+
+    def is_held_too_long(self, now_ms: int) -> bool:
+        return is_held_too_long(self.received, now_ms)
+
+    def was_held(self, target: Target) -> bool:
+        """Whether the subscription was resumed since the job's first attempt, or since that was due."""
+        return self.received.first_attempt_ms < target.resumed_ms
+
+    def first_attempt_ms(self, target: Target) -> int:
+        """When the retry policy's time began: after a pause anew, with the attempt that is made now."""
+        return self._received_ms if self.was_held(target) else self.received.first_attempt_ms
+
+    def is_late(self, target: Target, now_ms: int) -> bool:
+        """Whether the time is over in which it may wait for room at its endpoint."""
+        if self.was_held(target):
+            return self.is_held_too_long(now_ms)
+        return now_ms > self.received.first_attempt_ms + lifetime_s(target.retry) * 1000
+
+    # -- attempts -----------------------------------------------------------------------------------------------------
+
+    def traffic_key(self, target: Target) -> str:
+        return self._channels.by_protocol[target.protocol].traffic_key(target)
+
+    def start(self, target: Target, admission: AdmissionController) -> AdmittedAttempt:
+        """Start an attempt once the endpoint has room for it, or defer it."""
+        if self._trace is not None:
+            self._trace.start_attempt(target)
+        key = self._channels.by_protocol[target.protocol].traffic_key(target)
+        if not key:
+            return self.start_now(target)
+        return admission.start(key, self.events.message_id, partial(self.start_now, target))
+
+    def start_now(self, target: Target) -> Attempt:
+        """Start an attempt, whatever the state of its endpoint."""
+        channel, job = self._channels.by_protocol[target.protocol], self.received.job
+        if isinstance(job, ConfirmationJob):
+            return channel.confirm(target, confirmation_of(job, target), job.base_url)
+        assert self.notification is not None
+        if self._trace is None:
+            return channel.deliver(target, self.notification)
+        return channel.deliver(target, replace(self.notification, trace_context=self._trace.start_send(target)))
+
+    def report(self, target: Target, attempt: AdmittedAttempt) -> None:
+        """Report an attempt that has ended, unless it was deferred, was cancelled or crashed."""
+        outcome: Outcome | Deferral | None = None
+        if not attempt.cancelled() and attempt.exception() is None:
+            outcome = attempt.result()
+            if not isinstance(outcome, Deferral):
+                self.events.report_attempt(target, outcome)
+        if self._trace is not None:
+            self._trace.end_attempt(target, outcome)
+
+    # -- jobs that follow ---------------------------------------------------------------------------------------------
+
+    def redelivery(self, target: Target, following: NextAttempt) -> NewJob:
+        job_id = f"{self.events.message_id}/{target.arn}/{following.failures}" + ("/ended" if following.ended else "")
+        body = self._single_target(target, following.failures, following.first_ms, following.ended)
+        return NewJob(jobs.REDELIVERY, job_id, body, group_of(self.received.job), following.delay_ms)
+
+    def after_crash(self, target: Target | None = None) -> NewJob:
+        """The job that tries a target by itself after a crash, whatever the state of its endpoint: if it crashes again,
+        it keeps its lease and is quarantined in the end. None: the job has one target."""
+        job, received = self.received.job, self.received
+        job_id = received.leased.id
+        if target is not None and isinstance(job, EndpointJob):
+            job_id = f"{job_id}/{target.arn}"
+            job = EndpointJob(job.notification_id, job.topic, (target.arn,), job.inline)
+        body = jobs.encode(Redelivery(job, received.failures, received.first_attempt_ms, crashed=True))
+        return NewJob(jobs.REDELIVERY, f"{job_id}/crashed", body, group_of(job))
+
+    def deferral(self, target: Target) -> NewJob:
+        """The job for the target's lane. A throttled or paused subscription has its own lane, others share their
+        endpoint's. A job may go from the endpoint's lane into a paused subscription's: its id is another one."""
+        failures = self.received.failures
+        held = self.is_held(target)
+        job_id = f"{self.events.message_id}/{target.arn}/{failures}/{'held' if held else 'aside'}"
+        lane_of = target.arn if held or target.receives_per_second is not None else self.traffic_key(target)
+        return NewJob(
+            jobs.LANES,
+            job_id,
+            self._single_target(target, failures, self.received.first_attempt_ms),
+            lane_name(lane_of),
+        )
+
+    def remaining_body(self, arns: Iterable[str]) -> bytes | None:
+        """The job's body when only these targets remain; None when it stays as it is."""
+        job, received = self.received.job, self.received
+        if not isinstance(job, EndpointJob):
+            return None
+        rest = EndpointJob(job.notification_id, job.topic, tuple(arns), job.inline)
+        if not received.failures:
+            return jobs.encode(rest)
+        return jobs.encode(Redelivery(rest, received.failures, received.first_attempt_ms))
+
+    def _single_target(self, target: Target, failures: int, first_ms: int, ended: str = "") -> bytes:
+        job = self.received.job
+        if isinstance(job, EndpointJob):
+            job = EndpointJob(job.notification_id, job.topic, (target.arn,), job.inline)
+        return jobs.encode(Redelivery(job, failures, first_ms, ended=ended))
+
+
+def is_held_too_long(received: ReceivedJob, now_ms: int) -> bool:
+    return now_ms > min(received.since_ms, received.leased.sent_ms) + HELD_MS_MAX
+
+
+def lane_name(of: str) -> str:
+    """The lane of an endpoint (its traffic key) or of a subscription (its ARN)."""
+    return blake2b(of.encode(), digest_size=_LANE_BYTES).hexdigest()

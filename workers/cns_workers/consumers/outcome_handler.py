@@ -1,0 +1,83 @@
+"""Decides and does what follows from an attempt: another attempt, the dead-letter queue, a drop, or nothing."""
+
+from __future__ import annotations
+
+import random
+
+import structlog
+
+from cns.delivery.target import Target
+from cns.endpoints.outcome import Delivered, Failed, Outcome
+from cns_common.process.kill_points import JOB_DEAD_LETTERED, kill_point
+from cns_workers.consumers.delivery_context import DeliveryContext
+from cns_workers.consumers.job_attempts import JobAttempts, NextAttempt
+from cns_workers.consumers.retry_decision import End, judge
+from cns_workers.delivery.channels import Channels
+
+DEAD_LETTER_RETRY_MS = 30_000
+"""The delay after a dead-letter queue could not be reached: then the target comes back for that queue only, not for an
+attempt."""
+
+HELD_TOO_LONG = "deadline_while_paused"
+"""The cause of a message whose subscription was paused until the message's time was over."""
+
+log = structlog.get_logger(__name__)
+
+
+class OutcomeHandler:
+    """Its methods return None when the target is done with: delivered, dead-lettered or dropped."""
+
+    def __init__(self, context: DeliveryContext, channels: Channels) -> None:
+        self._context = context
+        self._channels = channels
+
+    async def handle(self, job: JobAttempts, target: Target, outcome: Outcome) -> NextAttempt | None:
+        if isinstance(outcome, Delivered):
+            job.events.report_delivery(target)
+            return None
+        received = job.received
+        failures = received.failures + 1
+        verdict = judge(
+            outcome,
+            target.retry,
+            failures=failures,
+            elapsed_s=(self._context.clock.now_ms() - job.first_attempt_ms(target)) / 1000,
+            jitter=random.random(),  # noqa: S311  # spreads retries
+            client_errors_succeed=self._context.client_errors_succeed,
+        )
+        log.info(
+            "delivery_attempt.failed",
+            subscription=target.arn,
+            attempt=failures,
+            cause=str(outcome.cause),
+            text=outcome.text,
+            retry_in_s=verdict.retry.delay_s if verdict.retry else None,
+        )
+        if verdict.delivered:
+            job.events.report_delivery(target)
+            return None
+        if verdict.retry is not None:
+            self._context.stats.count_retry(verdict.retry.phase)
+            return NextAttempt(failures, int(verdict.retry.delay_s * 1000), job.first_attempt_ms(target))
+        return await self._dead_letter(job, target, f"{verdict.end or End.SPENT}:{outcome.cause}", failures)
+
+    async def give_up(self, job: JobAttempts, target: Target, cause: str) -> NextAttempt | None:
+        """Make no further attempt: the target's time is over, or it came back for its dead-letter queue alone."""
+        return await self._dead_letter(job, target, cause, job.received.failures)
+
+    async def _dead_letter(self, job: JobAttempts, target: Target, cause: str, attempts: int) -> NextAttempt | None:
+        reason = ""
+        if target.dead_letter_arn and job.notification is not None:
+            answer = await self._channels.queues.dead_letter(target.dead_letter_arn, target, job.notification)
+            if not isinstance(answer, Failed):
+                kill_point(JOB_DEAD_LETTERED)
+                job.events.report_dead_letter(target, cause)
+                return None
+            if not answer.permanent:
+                return NextAttempt(attempts, DEAD_LETTER_RETRY_MS, job.first_attempt_ms(target), cause)
+            cause = f"dead_letter_queue_refused:{cause.rpartition(':')[2]}"
+            reason = answer.text
+        job.events.report_drop(target.arn, cause, reason, target)
+        detail = {"text": reason} if reason else {}
+        log.warning("notification.dropped", subscription=target.arn, topic=job.events.topic, cause=cause, **detail)
+        return None

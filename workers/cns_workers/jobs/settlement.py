@@ -1,0 +1,86 @@
+"""Settles jobs of one internal queue, and the references that they hold to stored notifications.
+
+Three steps, in an order that a crash between them turns into a reference too many, never into one too few:
+
+1. Add the references of the jobs that follow.
+2. Settle: enqueue the jobs that follow and delete or renew the job, in one commit where the engine can.
+3. Release the reference of each deleted job, unless its lease had run out: then another worker has the job, and the
+   reference with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from cns.delivery.notification_references import NotificationReferences
+from cns.queue_port.contract import NewJob, QueuePort, Renewal
+from cns_common.process.kill_points import kill_point
+from cns_workers.stats import Stats
+
+
+class JobOutcome(msgspec.Struct, frozen=True):
+    """The end of one leased job, or with a `renewal` its continuation. `new_jobs` follow from it."""
+
+    handle: str
+    notification_id: str = ""  # that it and `new_jobs` refer to; '' where they carry what is sent
+    new_jobs: Sequence[NewJob] = ()
+    renewal: Renewal | None = None
+
+
+class SettlementKillPoints(NamedTuple):
+    """See `cns_common.process.kill_points`: before step 1, after it, after step 2 with and without a done job."""
+
+    begun: str = ""
+    referred: str = ""
+    settled: str = ""
+    continued: str = ""
+
+
+class JobSettlement:
+    def __init__(
+        self,
+        queue: str,
+        port: QueuePort,
+        references: NotificationReferences,
+        stats: Stats,
+        kill_points: SettlementKillPoints,
+    ) -> None:
+        self._queue = queue
+        self._port = port
+        self._references = references
+        self._stats = stats
+        self._kill_points = kill_points
+
+    def renewal(self, handle: str, visible_in_ms: int, body: bytes | None = None) -> Renewal:
+        """Keep a job of this queue leased, or give it back with `visible_in_ms` 0; a `body` replaces its own."""
+        return Renewal(self._queue, handle, visible_in_ms, body)
+
+    async def settle(self, outcomes: Sequence[JobOutcome], renewals: Sequence[Renewal] = ()) -> None:
+        """Settle jobs together. `renewals` are for further jobs of the queue."""
+        kill_point(self._kill_points.begun)
+        done: list[JobOutcome] = []
+        new_jobs: list[NewJob] = []
+        all_renewals = [*renewals]
+        for outcome in outcomes:
+            if outcome.notification_id and outcome.new_jobs:
+                await self._references.add(outcome.notification_id, len(outcome.new_jobs))
+            new_jobs += outcome.new_jobs
+            if outcome.renewal is None:
+                done.append(outcome)
+            else:
+                all_renewals.append(outcome.renewal)
+        kill_point(self._kill_points.referred)
+        handles = [outcome.handle for outcome in done]
+        still_leased = await self._port.settle(self._queue, handles, new_jobs, all_renewals)
+        kill_point(self._kill_points.settled if done else self._kill_points.continued)
+        for outcome, is_leased in zip(done, still_leased, strict=True):
+            if not is_leased:  # the lease had run out, so the job's work may be done twice
+                self.count_lost_lease()
+            elif outcome.notification_id:
+                await self._references.release(outcome.notification_id)
+
+    def count_lost_lease(self) -> None:
+        self._stats.count_lost_lease(self._queue)

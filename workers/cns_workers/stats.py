@@ -1,0 +1,78 @@
+"""A worker's counters: deliveries, failures and drops by cause, jobs. The worker reports them every second."""
+
+from __future__ import annotations
+
+from cns.delivery.jobs import INTERNAL_QUEUES
+from cns.delivery.retry_policy import Phase
+from cns.endpoints.outcome import Cause
+from cns.subscriptions.endpoint_syntax import PROTOCOLS
+from cns_common.metrics.catalogue import (
+    ATTEMPTS_FAILED,
+    DEAD_LETTERED,
+    DELIVERIES,
+    DELIVERY_ATTEMPT_SECONDS,
+    DELIVERY_SECONDS,
+    DROPPED,
+    FANOUT_SECONDS,
+    JOB_LEASES_LOST,
+    JOB_WAIT_SECONDS,
+    JOBS_FAILED,
+    JOBS_QUARANTINED,
+    RETRIES_SCHEDULED,
+)
+from cns_common.metrics.histogram import Histogram
+from cns_common.metrics.model import Counters
+from cns_workers.consumers.retry_decision import End
+
+WAIT_BOUNDS_S = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3_600)
+DELIVERY_BOUNDS_S = (0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3_600)
+ATTEMPT_BOUNDS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 15, 30)
+"""An attempt over HTTP ends after 15 s."""
+DEADLINES = ("deadline_while_open", "deadline_while_throttled")
+_ENDED = tuple(f"{end}:{cause}" for end in End for cause in Cause)
+
+
+class Stats(Counters):
+    """Counters since the worker started."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.delivery_times = Histogram(DELIVERY_SECONDS, DELIVERY_BOUNDS_S)
+        """From publish to accepted delivery."""
+        self.attempts = Histogram(DELIVERY_ATTEMPT_SECONDS, ATTEMPT_BOUNDS_S)
+        self.job_waits = Histogram(JOB_WAIT_SECONDS, WAIT_BOUNDS_S)
+        self.fanouts = Histogram(FANOUT_SECONDS, WAIT_BOUNDS_S)
+        self.start(DELIVERIES, protocol=PROTOCOLS)
+        self.start(RETRIES_SCHEDULED, phase=Phase)
+        self.start(DEAD_LETTERED, cause=(*_ENDED, *DEADLINES))
+        refused = (f"dead_letter_queue_refused:{cause}" for cause in (*Cause, *DEADLINES))
+        self.start(DROPPED, cause=(*_ENDED, *DEADLINES, *refused, "subscription_gone", "notification_lost"))
+        for metric in (JOBS_FAILED, JOB_LEASES_LOST, JOBS_QUARANTINED):
+            self.start(metric, queue=INTERNAL_QUEUES)
+
+    def count_delivery(self, protocol: str) -> None:
+        self.add(DELIVERIES, protocol=protocol)
+
+    def count_failure(self, protocol: str, cause: str) -> None:
+        self.add(ATTEMPTS_FAILED, protocol=protocol, cause=cause)
+
+    def count_retry(self, phase: str) -> None:
+        self.add(RETRIES_SCHEDULED, phase=phase)
+
+    def count_dead_letter(self, cause: str) -> None:
+        self.add(DEAD_LETTERED, cause=cause)
+
+    def count_drop(self, cause: str, n: int = 1) -> None:
+        """Count notifications that a subscription neither gets nor finds in a dead-letter queue."""
+        self.add(DROPPED, n, cause=cause)
+
+    def count_quarantined_job(self, queue: str) -> None:
+        self.add(JOBS_QUARANTINED, queue=queue)
+
+    def count_job_failure(self, queue: str) -> None:
+        """Count a job that failed by a defect of ours or an absent store. It comes back when its lease runs out."""
+        self.add(JOBS_FAILED, queue=queue)
+
+    def count_lost_lease(self, queue: str) -> None:
+        """Count a job whose lease ran out before it was settled: its work may be done twice."""
+        self.add(JOB_LEASES_LOST, queue=queue)
