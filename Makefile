@@ -12,7 +12,7 @@ help:
 
 $(UV):
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed: set PYTHON=" >&2; exit 1; }
-	@$(PYTHON) -c 'import ensurepip, venv' || { echo "a system package is missing: install python3-venv" >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { echo "a system package is missing: install python3-venv" >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/bootstrap.lock
 

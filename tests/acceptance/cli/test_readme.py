@@ -9,6 +9,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tests.acceptance.running import running
 from tests.acceptance.service import BIN
@@ -28,7 +29,7 @@ def section(title: str) -> str:
 def test_the_first_five_minutes(tmp_path: Path) -> None:
     receiver_port = free_port()
     blocks = _BLOCK.findall(section("First five minutes"))
-    assert len(blocks) == 3
+    assert len(blocks) == 4 and blocks.pop(0).startswith(".venv/bin/uv pip install -c requirements/dev.lock awscli")
     typed = "\n".join(["shopt -s expand_aliases", "set -e", *blocks]).replace(":6060/", f":{receiver_port}/")
     typed = typed.replace("--port 6060", f"--port {receiver_port}")
     with running(tmp_path / "data") as service:
@@ -56,6 +57,18 @@ def test_the_first_five_minutes(tmp_path: Path) -> None:
     shown = answers[-1]
     assert (shown["received"], shown["confirmed"]) == (1, 1), shown
     assert "to the web" in json.dumps(shown)
+
+
+def test_the_snippet_for_a_compose_file(tmp_path: Path) -> None:
+    (snippet,) = re.findall(r"^```yaml\n(.*?)^```$", README.read_text(), re.MULTILINE | re.DOTALL)
+    (tmp_path / "compose.yml").write_text(snippet)
+    check = ("check-jsonschema", "--quiet", "--builtin-schema", "vendor.compose-spec", tmp_path / "compose.yml")
+    subprocess.run([BIN / check[0], *check[1:]], check=True)
+    service = yaml.safe_load(snippet)["services"]["cns"]
+    variables = service["environment"] | {"CNS_HOST": "0.0.0.0"}
+    with running(tmp_path / "data", *service["command"][1:], environment=variables) as up:
+        url = up.client("sqs").create_queue(QueueName="q")["QueueUrl"]
+    assert url == f"{variables['CNS_PUBLIC_URL']}/000000000000/q"
 
 
 def test_how_to_have_cns_on_the_path() -> None:
