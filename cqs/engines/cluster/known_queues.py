@@ -204,10 +204,14 @@ class KnownQueues:
         await self._caches.at(shard).save_hidden(shard)
 
         async def walk(cache: Cache) -> bool:
-            return await fill_cache(self._rows, cache, shard, queue.generation, self._fill_slots, stepped.set)
+            filled = await fill_cache(self._rows, cache, shard, queue.generation, self._fill_slots, stepped.set)
+            return filled and self._caches.at(shard).redis in (None, cache)  # Redis may have returned meanwhile
 
-        while not await self._caches.ask(shard, walk):  # noqa: ASYNC110  # the other filler is in another process
-            await asyncio.sleep(FILL_RETRY_S)
+        while True:
+            async with self._fill_slots.begun:  # before the cache is chosen: the one in use may change during the wait
+                if await self._caches.ask(shard, walk):
+                    return
+            await asyncio.sleep(FILL_RETRY_S)  # the other filler may be in another process
 
     async def close(self) -> None:
         """Wait for running fills: an aborted one would block fills by other processes until its lease ends."""

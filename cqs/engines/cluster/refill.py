@@ -97,20 +97,20 @@ async def fill_cache(
     stepped: Callable[[], None],
 ) -> bool:
     """Fill an epoch, if that is needed; `stepped` is called after each step, of this filler or another task's. Returns
-    False while another process fills it: call again, since that process may die."""
-    async with slots.begun:
-        filler = hex_id()
-        to_fill = await cache.begin_epoch(shard, generation, filler)
-        if to_fill < 0:
-            stepped()
-            return to_fill == FILLED
-        pages = _pages_of(rows, shard, to_fill)
-        filled: bool | None = None
-        while filled is None:
-            async with slots.in_step:
-                filled = await _fill_step(cache, shard, filler, pages, rows.now_ms())
-            stepped()
-        return filled
+    False while another process fills it: call again, since that process may die. The caller holds a slot of
+    `slots.begun`."""
+    filler = hex_id()
+    to_fill = await cache.begin_epoch(shard, generation, filler)
+    if to_fill < 0:
+        stepped()
+        return to_fill == FILLED
+    pages = _pages_of(rows, shard, to_fill)
+    filled: bool | None = None
+    while filled is None:
+        async with slots.in_step:
+            filled = await _fill_step(cache, shard, filler, pages, rows.now_ms())
+        stepped()
+    return filled
 
 
 async def _fill_step(

@@ -14,14 +14,15 @@ from cns_common.cassandra.session import Cassandra, Statement
 from cns_common.clock import Clock
 from cns_common.errors import StoreUnavailable
 from cqs.engines.cluster import ClusterEngine, known_queues, open_engine, queue_contents, refill, schema
-from cqs.engines.cluster.cache_contract import FILLED_BY_ANOTHER
+from cqs.engines.cluster.cache_contract import FILLED_BY_ANOTHER, CacheUnavailable
 from cqs.engines.cluster.ids import QueueShard
 from cqs.engines.cluster.redis import cache as redis_cache
 from cqs.engines.cluster.redis.cache import RedisCache
 from cqs.engines.cluster.rows import MessageRows, RowHeader
 from tests.conformance.support import QueueFixture, bodies, numbered
-from tests.late_calls import PATIENCE_S, tolerate_stalls
+from tests.late_calls import tolerate_stalls
 from tests.private_servers.own_redis import OwnRedis
+from tests.waiting import PATIENCE_S
 
 PAGE = 10
 PAGES = 6
@@ -221,36 +222,57 @@ async def test_fills_of_many_queues_are_bounded(
     assert 1 < most_begun <= fills_max
 
 
-async def lose_all(engine: ClusterEngine, own_redis: OwnRedis) -> tuple[RedisCache, asyncio.Semaphore]:
-    """Empty Redis, and wait until it is in use again. Fills wait until the semaphore is released."""
+async def lose_all(
+    engine: ClusterEngine, own_redis: OwnRedis, lost: asyncio.Event | None = None
+) -> tuple[RedisCache, asyncio.Semaphore]:
+    """Empty Redis, set `lost`, and wait until it is in use again. Fills wait until the semaphore is released."""
     (failover,) = engine._servers.router.failovers()
     waiting = engine._known_queues._fill_slots.begun = asyncio.Semaphore(0)
     with redis.Redis.from_url(own_redis.url) as client:
         client.flushall()
+    if lost is not None:
+        lost.set()
     async with asyncio.timeout(PATIENCE_S):
         while not failover.losses or failover.redis is None:
             await asyncio.sleep(SHORT_S)  # the engine reports no event for it
     return failover.redis, waiting
 
 
+@pytest.mark.parametrize("step", ["begin_epoch", "fill_page", "end_fill"])
 async def test_counts_and_pages_before_a_fill_begins(
-    cassandra_address: CassandraAddress, own_redis: OwnRedis, monkeypatch: pytest.MonkeyPatch
+    cassandra_address: CassandraAddress, own_redis: OwnRedis, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
-    """Redis has lost all, is in use again, and the fill of the queue waits behind others."""
+    """Redis has lost all in a step of a fill and is in use again, and the queue's fill waits behind others: it fills
+    the Redis that returned. The first step meets the loss, the others reach the next epoch, which knows no filler."""
     monkeypatch.setattr(known_queues, "FILL_WAIT_S", SHORT_S)
+    begun, go_on = asyncio.Event(), asyncio.Event()
+    original = getattr(RedisCache, step)
+
+    async def held(cache: RedisCache, *arguments: object) -> object:
+        if not begun.is_set():
+            begun.set()
+            await go_on.wait()
+            if step == "begin_epoch":
+                raise CacheUnavailable("Redis has lost content")
+        return await original(cache, *arguments)
+
+    monkeypatch.setattr(RedisCache, step, held)
     cassandra = await Cassandra.open(cassandra_address)
     clock = Clock()
     async with open_engine(cassandra, own_redis.url, clock) as engine:
         queue = QueueFixture(engine, clock)
-        await queue.send(*numbered(3))
-        cache, waiting = await lose_all(engine, own_redis)
+        async with asyncio.timeout(PATIENCE_S):
+            await queue.send(*numbered(3))
+            await begun.wait()
+        cache, waiting = await lose_all(engine, own_redis, go_on if step == "begin_epoch" else None)
         assert await queue.counts() == (3, 0, 0)
         assert [one.body for one in await queue.peek_all()] == numbered(3)
         assert waiting.locked()
+        go_on.set()
         waiting.release()
         async with asyncio.timeout(PATIENCE_S):
             while await cache.counts(QueueShard(queue.q.id), queue.now_ms, require_filled=True) is None:
-                await asyncio.sleep(SHORT_S)
+                await asyncio.sleep(SHORT_S)  # nobody starts another fill
         assert await queue.counts() == (3, 0, 0)
     await cassandra.close()
 
