@@ -13,6 +13,7 @@ from random import randrange
 
 from cns_common.bounded_cache import BoundedCache
 from cns_common.clock import Clock
+from cqs.engines.cassandra.lease import Lease, LeaseTimes
 from cqs.engines.cluster.ids import COUNTER_BITS, NUMBER_DIGITS, MessageLocation, bucket_name
 from cqs.engines.cluster.schema import (
     BUCKET_BYTES_MAX,
@@ -23,42 +24,9 @@ from cqs.engines.cluster.schema import (
 )
 
 OPEN_MAX = 20_000
-NUMBERS = 16**NUMBER_DIGITS
 """The most open buckets of this process. Each further queue gets a new bucket."""
-
-
-class BucketLease:
-    """The writer's lease on a bucket. Its age is that of the clock that says more: the monotonic clock stands still
-    while a machine is suspended, and the wall clock may be set back."""
-
-    __slots__ = ("_clock", "_monotonic_ms", "_real_ms", "held")
-
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self._monotonic_ms, self._real_ms = clock.monotonic_ms(), clock.real_ms()
-        self.held = False
-
-    @property
-    def age_ms(self) -> int:
-        """The time since it was extended, before that since the bucket was begun."""
-        return max(self._clock.monotonic_ms() - self._monotonic_ms, self._clock.real_ms() - self._real_ms)
-
-    @property
-    def certain(self) -> bool:
-        """Whether this process certainly may write into the bucket: no other one can have sealed it since."""
-        return self.held and self.age_ms < BUCKET_LEASE_CERTAIN_MS
-
-    @property
-    def due(self) -> bool:
-        return not self.held or self.age_ms >= BUCKET_LEASE_RENEW_MS
-
-    async def extend(self, ask: Awaitable[bool]) -> bool:
-        """Extend it if `ask` does so in Cassandra. It is as old as the question, not as the answer."""
-        monotonic_ms, real_ms = self._clock.monotonic_ms(), self._clock.real_ms()
-        self.held = await ask
-        if self.held:
-            self._monotonic_ms, self._real_ms = monotonic_ms, real_ms
-        return self.held
+NUMBERS = 16**NUMBER_DIGITS
+_LEASE_TIMES = LeaseTimes(BUCKET_LEASE_CERTAIN_MS, BUCKET_LEASE_RENEW_MS)
 
 
 class OpenBucket:
@@ -78,9 +46,7 @@ class OpenBucket:
         "writes",
     )
 
-    def __init__(
-        self, queue_id: str, generation: int, start_ms: int, name: str, lease: BucketLease, of: int = 1
-    ) -> None:
+    def __init__(self, queue_id: str, generation: int, start_ms: int, name: str, lease: Lease, of: int = 1) -> None:
         self.queue_id = queue_id
         self.generation = generation
         self.start_ms = start_ms
@@ -144,7 +110,7 @@ class OpenBuckets:
         """Begin a bucket. Its number is one of every `of`, so that the buckets of one turn are in one shard."""
         number = next(self._numbers) % (NUMBERS // of) * of + turn
         name = bucket_name(generation, now_ms, self._node, number)
-        opened = OpenBucket(queue_id, generation, now_ms, name, BucketLease(self._clock), of)
+        opened = OpenBucket(queue_id, generation, now_ms, name, Lease(self._clock, _LEASE_TIMES), of)
         self._open.put((queue_id, turn), opened)
         if before is not None:
             before.superseded = True

@@ -17,9 +17,9 @@ from cns_common.cassandra.session import Statement
 from cns_common.clock import Clock
 from cns_common.errors import CnsError, StoreUnavailable
 from cns_common.task_cancellation import cancel_and_wait
+from cqs.engines.cassandra.lease import Lease, LeaseTimes
 from cqs.engines.contract import Entry
 from cqs.engines.pipes import schema
-from cqs.engines.pipes.lease import Lease, LeaseTimes
 from cqs.engines.pipes.names import Location, pipe_name
 from cqs.engines.pipes.rows import PipeRows
 

@@ -6,8 +6,8 @@ import heapq
 from collections.abc import Iterable
 
 from cns_common.clock import Clock
+from cqs.engines.cassandra.lease import Lease, LeaseTimes
 from cqs.engines.pipes import schema
-from cqs.engines.pipes.lease import Lease, LeaseTimes
 
 _TIMES = LeaseTimes(schema.OWNER_LEASE_CERTAIN_MS, schema.OWNER_LEASE_RENEW_MS)
 
