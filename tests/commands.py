@@ -14,7 +14,8 @@ from collections.abc import Mapping
 from multiprocessing import get_context
 from pathlib import Path
 
-TIMEOUT_S = 60.0
+from tests.waiting import PATIENCE_S
+
 _context = get_context("forkserver")
 _context.set_forkserver_preload(
     [
@@ -56,11 +57,11 @@ def run(
             target=_run, args=(arguments, dict(environment or os.environ), cwd or Path.cwd(), given, out, err)
         )
         process.start()
-        process.join(TIMEOUT_S)
+        process.join(PATIENCE_S)
         if process.exitcode is None:
             process.kill()
             process.join()
-            raise subprocess.TimeoutExpired(["cns", *arguments], TIMEOUT_S)
+            raise subprocess.TimeoutExpired(["cns", *arguments], PATIENCE_S)
         return subprocess.CompletedProcess(["cns", *arguments], process.exitcode, out.read_text(), err.read_text())
 
 

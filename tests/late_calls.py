@@ -10,9 +10,9 @@ from cqs.engines import cluster
 from cqs.engines.cluster import cache_failover, cache_trust, known_queues
 from cqs.engines.cluster.redis import cache as redis_cache
 from cqs.engines.cluster.redis import script_calls, scripts
+from tests.waiting import PATIENCE_S
 
 TOLERATED_MS = 30_000
-PATIENCE_S = 60.0
 
 
 def tolerate_stalls(monkeypatch: pytest.MonkeyPatch) -> None:

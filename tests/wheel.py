@@ -10,6 +10,8 @@ import sysconfig
 import venv
 from pathlib import Path
 
+from tests.waiting import PATIENCE_S
+
 ROOT = Path(__file__).parents[1]
 PACKAGES = (
     "cns_common",
@@ -25,7 +27,6 @@ PACKAGES = (
 )
 """The top-level packages that the wheel installs: names that collide with none of a user's."""
 FOLDERS = tuple("workers" if package == "cns_workers" else package for package in PACKAGES)
-BUILD_S = 200
 _PIP = (sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check")
 
 
@@ -55,5 +56,5 @@ def install(directory: Path) -> Path:
 
 
 def _run(*words: str | Path, environment: dict[str, str] | None = None) -> None:
-    done = subprocess.run(words, capture_output=True, text=True, timeout=BUILD_S, env=environment, check=False)
+    done = subprocess.run(words, capture_output=True, text=True, timeout=PATIENCE_S, env=environment, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -17,7 +17,7 @@ from tests.acceptance.running import Up, keys_in, running
 from tests.acceptance.service import BIN, Service, fetch
 from tests.acceptance.topics import Topic
 from tests.ports import free_port
-from tests.waiting import wait_until
+from tests.waiting import PATIENCE_S, wait_until
 
 BODY_BYTES_KEPT = 300 * 1024
 SAID_CHARS = 20_000
@@ -117,7 +117,7 @@ def running_receiver() -> Iterator[str]:
         yield url
     finally:
         process.terminate()
-        process.wait(60)
+        process.wait(PATIENCE_S)
 
 
 @pytest.fixture

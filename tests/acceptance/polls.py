@@ -6,7 +6,7 @@ import threading
 from typing import Any
 
 from tests.acceptance.service import Service
-from tests.waiting import wait_until
+from tests.waiting import PATIENCE_S, wait_until
 
 
 class Poll(threading.Thread):
@@ -30,7 +30,7 @@ class Poll(threading.Thread):
         self._answer = self._service.client("sqs").receive_message(QueueUrl=self._queue, WaitTimeSeconds=20)
 
     def bodies(self) -> list[str]:
-        self.join(15)
+        self.join(PATIENCE_S)
         assert not self.is_alive(), "the poll still waits"
         assert self._answer is not None, "the poll failed"
         return [message["Body"] for message in self._answer.get("Messages", [])]

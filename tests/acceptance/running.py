@@ -14,10 +14,9 @@ from tests import commands
 from tests.acceptance.service import BIN, Service
 from tests.parts import need
 from tests.ports import free_port
-from tests.waiting import wait_until
+from tests.waiting import PATIENCE_S, wait_until
 
-START_S = 90.0
-STOP_S = 45.0
+START_S = PATIENCE_S
 RESERVE_BYTES = 1024 * 1024
 """Size of each service's disk: pytest keeps the directories of hundreds."""
 ANNOUNCEMENT = "cns: SNS and SQS on "
@@ -66,7 +65,7 @@ class Up(Service):
     def stop(self) -> int:
         """Send SIGTERM. Returns the exit code."""
         self.process.terminate()
-        return self.process.wait(STOP_S)
+        return self.process.wait(PATIENCE_S)
 
 
 def start(

@@ -21,6 +21,8 @@ import pytest
 from botocore.config import Config
 from botocore.exceptions import ClientError
 
+from tests.waiting import PATIENCE_S
+
 BIN = Path(sys.executable).parent
 REGION = "eu-central-1"
 _METRIC = re.compile(r"(\w+)(?:\{(.*)\})? (\S+)")
@@ -75,7 +77,7 @@ class Service(ABC):
             capture_output=True,
             text=True,
             check=False,
-            timeout=60,
+            timeout=PATIENCE_S,
         )
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout) if done.stdout.strip() else None

@@ -24,9 +24,9 @@ from bench.measure.row_count import Rows, rows_in, size_bytes
 from bench.run import PUBLISH_BARS, Bar
 from bench.sections.dead_endpoints import RUNS, counts_of, topics_in_turn
 from bench.sections.fanout import figures_of
+from tests.waiting import PATIENCE_S
 
 LATE_S = 0.3
-HANG_UP_S_MAX = 30.0
 KINDS = {Kind.HEALTHY: 2, Kind.REFUSED: 1, Kind.HANGING: 1, Kind.SLOW: 1, Kind.FAILING: 1}
 
 
@@ -247,7 +247,7 @@ async def test_endpoints_fail_by_their_kind_and_recover(endpoints: EndpointProce
     await endpoints.recover()
     for hung_up in waiting:
         with pytest.raises(LoadError, match="hung up"):
-            await asyncio.wait_for(hung_up, HANG_UP_S_MAX)
+            await asyncio.wait_for(hung_up, PATIENCE_S)
     for kind in KINDS:
         await _post(endpoints, kind, b"number=3 rest")
         await _post(endpoints, kind, b"number=3 again")

@@ -13,11 +13,11 @@ from cns_common.errors import StoreUnavailable
 from cqs.engines.contract import Entry, QueueRef, RejectedEntry, SentEntry
 from cqs.queues.model import decode_body
 from tests.conformance.drivers import Driver
+from tests.waiting import PATIENCE_S
 
 TEXT = "some text"
 MD5 = "552e21cd4cd9918678e3c1a0df491bc3"
 MESSAGES = 2 * ENTRIES + 7
-ENOUGH_S = 60.0
 
 
 async def test_it_fills_a_queue_exactly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -32,7 +32,7 @@ async def test_it_fills_a_queue_exactly(tmp_path: Path, monkeypatch: pytest.Monk
             return await send(q, entries, now_ms)
 
         monkeypatch.setattr(engine, "send", send_at_last)
-        assert await send_all(engine, q, clock, TEXT, MESSAGES, ENOUGH_S) == MESSAGES
+        assert await send_all(engine, q, clock, TEXT, MESSAGES, PATIENCE_S) == MESSAGES
         assert not failures
         assert (await engine.counts(q, clock.now_ms())).visible == MESSAGES
         (message,) = (await engine.receive(q, 1, clock.now_ms() + 1_000, clock.now_ms())).messages

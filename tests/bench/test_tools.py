@@ -25,6 +25,7 @@ from bench.load.wire import Budget, Lane, LoadError, connect
 from bench.measure.backends import CounterSnapshot, costs_between
 from bench.measure.figures import Figures, percentile
 from bench.measure.processes import Server, listener, local_ports, python, read_sockets, running
+from tests.waiting import PATIENCE_S
 
 CREDENTIALS = Credentials(key_id="AKIDEXAMPLE", secret="secret", region="eu-west-3")
 LATE_S = 0.3
@@ -263,7 +264,7 @@ def test_the_sampler_finds_the_busy_functions_of_all_threads_in_a_child_process_
     )
     command = [sys.executable, "-m", "bench.measure.sampler", str(tmp_path / "out"), "--", "parent"]
     root = Path(__file__).parents[2]
-    subprocess.run(command, cwd=root, env={"PYTHONPATH": f"{root}:{tmp_path}"}, check=True, timeout=30)
+    subprocess.run(command, cwd=root, env={"PYTHONPATH": f"{root}:{tmp_path}"}, check=True, timeout=PATIENCE_S)
     texts = [file.read_text() for file in (tmp_path / "out").iterdir()]
     (busy,) = (text for text in texts if text.startswith("-m busy"))
     shares = {words[2]: words for words in map(str.split, busy.splitlines()) if "/busy.py:" in str(words)}

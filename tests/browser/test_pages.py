@@ -65,7 +65,7 @@ def test_a_queue_in_the_browser(person: Page, paged: Up) -> None:
     sqs: Any = paged.client("sqs", region_name="us-east-1")
     url = sqs.get_queue_url(QueueName=name)["QueueUrl"]
     sqs.send_message(QueueUrl=url, MessageBody="from elsewhere")
-    expect(person.locator("[data-figure=visible]")).to_have_text("2", timeout=20_000)  # without a reload
+    expect(person.locator("[data-figure=visible]")).to_have_text("2")  # without a reload
     fits(person)
     person.get_by_label("I want to lose the queue and its messages").check()
     person.get_by_role("button", name="Delete queue").click()

@@ -12,11 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from tests.acceptance.service import BIN
-from tests.waiting import wait_until
+from tests.waiting import PATIENCE_S, wait_until
 
-START_S = 30.0
-STOP_S = 45.0
-COMMAND_S = 30.0
 HOST = "here"
 
 
@@ -40,19 +37,19 @@ class CeleryProcess:
         return [entry for entry in logged if entry["event"] == event]
 
     def wait_event(self, event: str) -> None:
-        wait_until(lambda: self.process.poll() is not None or self.events(event), START_S, self.said)
+        wait_until(lambda: self.process.poll() is not None or self.events(event), PATIENCE_S, self.said)
         assert self.process.poll() is None, self.said()
 
     def wait_connected(self) -> None:
         """Wait until it answers remote control."""
-        wait_until(lambda: f"{self.node} ready." in self.said(), START_S, self.said)
+        wait_until(lambda: f"{self.node} ready." in self.said(), PATIENCE_S, self.said)
 
     def signal(self, number: signal.Signals) -> None:
         self.process.send_signal(number)
 
     def wait(self) -> int:
         """Wait for its end. Returns the exit code."""
-        return self.process.wait(STOP_S)
+        return self.process.wait(PATIENCE_S)
 
     def stop(self) -> int:
         """Shut down warmly. Returns the exit code."""
@@ -102,7 +99,7 @@ class Celery:
             text=True,
             check=False,
             env=self._variables(),
-            timeout=COMMAND_S,
+            timeout=PATIENCE_S,
         )
 
     def ask(self, *words: str) -> dict[str, Any]:

@@ -39,7 +39,6 @@ def test_a_run_that_fails_is_logged_and_tried_again(celery: Celery) -> None:
 
 
 @pytest.mark.extended
-@pytest.mark.timeout(600)  # starts a Java process
 def test_one_run_at_a_time_and_none_outlives_its_worker(celery: Celery, service: Up) -> None:
     need("java")
     write_segment(service.data / "events", "b", 1, [publish(at_ms=Clock().real_ms())])

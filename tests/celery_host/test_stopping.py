@@ -14,12 +14,11 @@ from tests.acceptance.topics import Topic
 from tests.celery_host.celery_running import Celery
 from tests.celery_host.load import all_arrived, publish_many
 from tests.private_servers.own_redis import OwnRedis
-from tests.waiting import wait_until
+from tests.waiting import PATIENCE_S, wait_until
 
 MESSAGES = 300
 DELAY_MS = 200
 LEASE_S = 31
-COLD_S = 60
 SETTLED = 10
 
 
@@ -64,7 +63,7 @@ def test_cold_shutdown_cuts_a_warm_one_short(celery: Celery, topic: Topic, endpo
     worker.signal(signal.SIGTERM)
     wait_until(lambda: "Warm shutdown" in worker.said(), 10)
     worker.signal(signal.SIGQUIT)
-    assert worker.process.wait(COLD_S) == 0
+    assert worker.process.wait(PATIENCE_S) == 0
     assert not worker.events("worker.stopped")
     celery.worker("two")  # the store gave the job back when the connection of the first worker closed
     endpoint.wait(received=2, accepted=1, retries=1)

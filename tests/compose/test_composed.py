@@ -23,7 +23,7 @@ from tests.compose.composed import READY_S, ComposedService, first_account, give
 from tests.ports import free_port
 from tests.waiting import wait_until
 
-pytestmark = [pytest.mark.compose, pytest.mark.timeout(1_200)]
+pytestmark = pytest.mark.compose
 
 REPORTED_S = 60.0
 

@@ -22,9 +22,10 @@ from cqs.engines.contract import (
     SentEntry,
     Waiter,
 )
+from tests.waiting import PATIENCE_S
 
 HIDE_MS = 30_000
-POLL_S = 60.0
+POLL_S = PATIENCE_S
 """The time that a test waits for an event that must come."""
 
 DONE, GONE, STALE = Outcome.DONE, Outcome.GONE, Outcome.STALE

@@ -28,7 +28,6 @@ def cluster_under_test(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tup
         yield made, asyncio.run(made.resources(receiver_port, journal))
 
 
-@pytest.mark.timeout(180)
 @pytest.mark.parametrize("kind", ROUNDS)
 async def test_a_cluster_loses_and_invents_nothing(cluster_under_test: tuple[Site, RoundResources], kind: str) -> None:
     result = await cluster_round(*cluster_under_test, plan_cluster_round(kind, ROUNDS[kind]))
@@ -39,7 +38,6 @@ async def test_a_cluster_loses_and_invents_nothing(cluster_under_test: tuple[Sit
 
 
 @pytest.mark.extended
-@pytest.mark.timeout(360)
 async def test_a_partition_and_a_promoted_replica_repeat_nothing(tmp_path: Path) -> None:
     receiver_port, journal = free_port(), tmp_path / "arrivals"
     with receiving(receiver_port, journal), site(tmp_path, linked=True) as made:

@@ -23,7 +23,7 @@ LOAD_ROWS = 300
 LOAD_S = 60.0
 NOTICE_S = 60.0
 
-pytestmark = [pytest.mark.ring, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.ring
 
 
 @pytest.fixture

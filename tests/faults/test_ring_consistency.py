@@ -42,7 +42,7 @@ NEEDS = {
 ROWS = 30
 TRACED_S = 30.0
 
-pytestmark = [pytest.mark.ring, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.ring
 
 
 class QueueUse:

@@ -41,7 +41,7 @@ ENGINES = ["bdqs", "cassieq", "pipes", "cqs alone", "cqs"]
 """`cqs alone` has no Redis."""
 ROOT = Path(__file__).parents[2]
 
-pytestmark = [pytest.mark.ring, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.ring
 
 
 class Users:

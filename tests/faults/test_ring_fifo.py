@@ -18,7 +18,7 @@ MESSAGES = 20
 DEAD_NODE_S = 2.0
 """The time that a node without an answer may cost a statement."""
 
-pytestmark = [pytest.mark.ring, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.ring
 
 
 async def _use(queue: QueueFixture) -> None:

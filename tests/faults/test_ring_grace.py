@@ -23,7 +23,7 @@ RECEIVED_S = 20.0
 """Less than a lease."""
 NOW = Statement("SELECT toUnixTimestamp(now()) FROM system.local")
 
-pytestmark = [pytest.mark.ring, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.ring
 
 
 async def _send(user: Process) -> QueueFixture:

@@ -31,7 +31,7 @@ BATCH = 2
 APART_MAX = 0.2
 """The largest accepted difference of a node's share from an equal one."""
 
-pytestmark = [pytest.mark.ring, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.ring
 
 
 async def _send_from(place: CassandraAddress, processes: int, partitions: int) -> str:

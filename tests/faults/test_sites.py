@@ -32,7 +32,7 @@ LOAD_S = 60.0
 NOTICE_S = 180.0
 HIDDEN_S = 43_200
 
-pytestmark = [pytest.mark.ring, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.ring
 
 
 @pytest.fixture(scope="module")

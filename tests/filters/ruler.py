@@ -11,8 +11,7 @@ from tests.clients.installing import installed
 from tests.filters.naive import parsed, ways
 from tests.filters.pair_generator import Case
 from tests.filters.pools import written
-
-RUN_S = 120.0
+from tests.waiting import PATIENCE_S
 
 
 def engine_answers(cases: Sequence[Case]) -> list[bool | str]:
@@ -44,7 +43,7 @@ def _asked(pairs: Iterable[tuple[str, str]]) -> list[bool | str]:
         capture_output=True,
         encoding="utf-8",
         check=False,
-        timeout=RUN_S,
+        timeout=PATIENCE_S,
     )
     assert done.returncode == 0, done.stderr
     return [{"true": True, "false": False}.get(line, line) for line in done.stdout.splitlines()]

@@ -10,15 +10,13 @@ import re
 import subprocess
 from random import Random
 
-import pytest
-
 from cns.json_errors import json_fault
-from tests.clients.installing import INSTALL_S, installed
+from tests.clients.installing import installed
+from tests.waiting import PATIENCE_S
 
 SEED = 18
 TEXTS = 12_000
 KINDS_MIN = 30
-RUN_S = 120.0
 PIECES = (
     *"{}[],:+-.eE01/#_$xInt \n\r\t\x00\x0c\x7f\u00e9\u20ac\u200b\u2028\u0663\U0001f642",
     *('"a"', '"b\\n"', '"', "\\", "\\u00e9", "\\u12", "true", "false", "null", "tru", "NaN", "Infinity", "-INF"),
@@ -31,8 +29,6 @@ GOOD = (
     '{\n "a" : [ 1 ,\r\n 2 ]\n}',
 )
 _TOKEN = re.compile(r"(Unrecognized token '(.*?)(?:\.\.\.)?': .*column: )(\d+)\]", re.DOTALL)
-
-pytestmark = pytest.mark.timeout(INSTALL_S)  # the first test that needs the program waits for it
 
 
 def texts(seed: int, n: int) -> list[str]:
@@ -67,7 +63,7 @@ def jackson(given: list[str]) -> list[str | None]:
         capture_output=True,
         encoding="utf-8",
         check=False,
-        timeout=RUN_S,
+        timeout=PATIENCE_S,
     )
     assert done.returncode == 0, done.stderr
     return [json.loads(line) for line in done.stdout.split("\n")[:-1]]

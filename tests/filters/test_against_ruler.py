@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import pytest
 
-from tests.clients.installing import INSTALL_S
 from tests.filters.answers import service_answer
 from tests.filters.pair_generator import BODY, Case, cases
 from tests.filters.policies import OPERATORS
@@ -32,8 +31,6 @@ EXAMPLES = (
     ("more than five decimals", '{"a": [0.3]}', '{"a": 0.300009}', True),
     ("a number that is no double", '{"a": [{"numeric": ["<", 0]}]}', '{"a": -12345678901234567890}', True),
 )
-
-pytestmark = pytest.mark.timeout(INSTALL_S)  # the first test waits for the installation
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ from tests.parts import need
 from tests.pipeline.jobs import QUICK_JAVA
 from tests.pipeline.ledger import Ledger
 from tests.pipeline.traffic import make_traffic
+from tests.waiting import PATIENCE_S
 
 
 @pytest.fixture(scope="session")
@@ -34,7 +35,7 @@ def spark() -> Iterator[SparkSession]:
         process: subprocess.Popen[bytes] = gateway.proc
         assert process.stdin is not None
         process.stdin.close()
-        process.wait(60)
+        process.wait(PATIENCE_S)
 
 
 class TrafficData(NamedTuple):

@@ -52,7 +52,6 @@ def cluster(tmp_path: Path) -> Iterator[str]:
 
 
 @pytest.mark.extended
-@pytest.mark.timeout(600)  # starts six Java processes
 def test_ingest_and_report_on_a_cluster(cluster: str, tmp_path: Path) -> None:
     events: list[Event] = [publish(at_ms=Clock().real_ms()), attempt("t", "s"), delivery("t", "s", 7)]
     write_segment(tmp_path / "events", "b", 1, events)

@@ -79,7 +79,6 @@ def test_a_table_of_an_earlier_version(tmp_path: Path) -> None:
         assert "was made by an earlier version: move it away" in refused(NOTHING_THERE, command, "--data", tmp_path)
 
 
-@pytest.mark.timeout(300)  # starts a Java process
 def test_a_job_that_fails_in_spark(tmp_path: Path) -> None:
     """Its checkpoint cannot be read."""
     (tmp_path / "events").mkdir()
@@ -93,7 +92,6 @@ def test_a_job_that_fails_in_spark(tmp_path: Path) -> None:
     assert said.endswith(f" (more is in {log})")
 
 
-@pytest.mark.timeout(300)  # starts a Java process
 def test_nothing_but_the_result_is_on_the_terminal(tmp_path: Path) -> None:
     path = write_segment(tmp_path / "events", "b", 1, [publish()] * 2, b"no event\n")
     done = job("cns", "pipeline", "ingest", "--data", tmp_path)

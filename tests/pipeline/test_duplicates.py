@@ -12,18 +12,14 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import msgspec
-import pytest
 
 from cns_common.events.schema import DeliveryDelivered
 from tests.acceptance.running import Up, running
 from tests.acceptance.service import fetch
 from tests.acceptance.topics import Topic
-from tests.waiting import wait_until
+from tests.waiting import PATIENCE_S, wait_until
 
-DONE_S = 60.0
 STEP_S = 5.0
-
-pytestmark = pytest.mark.timeout(200)
 
 
 class _Origin(msgspec.Struct):
@@ -54,7 +50,7 @@ class _Handler(BaseHTTPRequestHandler):
             fetch(message["SubscribeURL"])
         else:
             self.server.arrivals += 1
-            self.server.answers.wait(DONE_S)
+            self.server.answers.wait(PATIENCE_S)
         self.send_response(200)
         self.send_header("content-length", "0")
         self.end_headers()
@@ -86,14 +82,14 @@ def test_a_duplicate_has_two_delivered_events_of_two_boots(tmp_path: Path) -> No
         subscription = topic.subscribe("http", endpoint.url)
         pids = service.pids()
         message_id = topic.publish("twice")
-        wait_until(lambda: endpoint.arrivals == 1, DONE_S)
+        wait_until(lambda: endpoint.arrivals == 1, PATIENCE_S)
         os.kill(pids["api"], signal.SIGSTOP)
         endpoint.answers.set()
-        wait_until(lambda: len(delivered(data, message_id)) == 1, DONE_S)
+        wait_until(lambda: len(delivered(data, message_id)) == 1, PATIENCE_S)
         for name in ("worker", "api"):
             os.kill(pids[name], signal.SIGKILL)
-        wait_until(lambda: came_again(service, endpoint), DONE_S)
-        wait_until(lambda: len(delivered(data, message_id)) == 2, DONE_S)
+        wait_until(lambda: came_again(service, endpoint), PATIENCE_S)
+        wait_until(lambda: len(delivered(data, message_id)) == 2, PATIENCE_S)
     found = delivered(data, message_id)
     assert len({boot for boot, _ in found}) == 2
     assert {(event.subscription, event.attempt, event.replayed) for _, event in found} == {(subscription, 1, False)}

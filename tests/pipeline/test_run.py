@@ -22,8 +22,6 @@ from cns_pipeline.session import open_job
 from tests.pipeline.archive.archives import KEPT_DAYS, STANDARD, append, messages, table_rows, topic_named
 from tests.pipeline.ingest.segments import publish, write_segment
 
-pytestmark = pytest.mark.timeout(600)  # whole reports, also on a busy machine
-
 
 @pytest.fixture
 def arguments(tmp_path: Path) -> Arguments:

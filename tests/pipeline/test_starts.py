@@ -32,7 +32,6 @@ def run_job(directory: Path) -> str:
 
 
 @pytest.mark.extended
-@pytest.mark.timeout(500)  # starts two Java processes
 def test_the_second_start_uses_what_the_first_one_made(tmp_path: Path) -> None:
     need("java")
     (tmp_path / "spark-of-an-earlier-java.jsa").touch()

@@ -32,7 +32,7 @@ from tests.pipeline.ledger import QueueUse, Requests, SubscriptionCounts
 Kind = TypeVar("Kind", bound=msgspec.Struct)
 NOTIFICATION = "Notification"
 
-pytestmark = [pytest.mark.timeout(300), pytest.mark.slice]  # the service, on a busy machine
+pytestmark = pytest.mark.slice  # the service, on a busy machine
 
 
 @pytest.fixture(scope="module")

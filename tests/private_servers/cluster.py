@@ -24,11 +24,9 @@ from tests.acceptance.service import BIN, fetch
 from tests.ports import free_port
 from tests.private_servers.keyspace import keyspace
 from tests.servers import ROOT, flush_prefix, haproxy_program, redis_url
-from tests.waiting import wait_until
+from tests.waiting import PATIENCE_S, wait_until
 
 HOST = "127.0.0.1"
-START_S = 60.0
-STOP_S = 45.0
 APIS_MAX = 4
 """The number of API servers in `deploy/haproxy.cfg`."""
 
@@ -75,7 +73,7 @@ class Process:
 
     def wait_said(self, text: str) -> None:
         """Wait until the output since the last start contains `text`."""
-        wait_until(lambda: not self.is_running() or text in self._said_now(), START_S, self.said)
+        wait_until(lambda: not self.is_running() or text in self._said_now(), PATIENCE_S, self.said)
         assert self.is_running(), self.said()
 
     def _said_now(self) -> str:
@@ -86,7 +84,7 @@ class Process:
     def wait_end(self) -> int:
         """Wait for its end. Returns the exit code."""
         assert self._process is not None, f"{self.name} was never started"
-        return self._process.wait(STOP_S)
+        return self._process.wait(PATIENCE_S)
 
     def begin_stop(self) -> None:
         """Send SIGTERM (a warm shutdown) without waiting for the end."""
@@ -173,7 +171,7 @@ class Cluster:
         """Wait until the balancer passes calls on and every API process knows of a worker (if there is one)."""
         urls = [self.url, *(api.url for api in self.apis)] if self.workers else [self.url]
         path = "/ready" if self.workers else "/metrics"
-        wait_until(lambda: all(_answers(url + path) for url in urls), START_S, self.said)
+        wait_until(lambda: all(_answers(url + path) for url in urls), PATIENCE_S, self.said)
 
     def said(self) -> str:
         """The output of all processes."""
@@ -218,7 +216,7 @@ class Cluster:
 
     def _wait_api(self, api: Process) -> None:
         api.wait_said(ANNOUNCEMENT)
-        wait_until(lambda: _answers(f"{api.url}/metrics"), START_S, api.said)
+        wait_until(lambda: _answers(f"{api.url}/metrics"), PATIENCE_S, api.said)
 
 
 def _stop(processes: list[Process]) -> list[int]:

@@ -24,11 +24,9 @@ from urllib.parse import quote
 from tests.ports import free_port
 from tests.private_servers.certificates import make_certificates
 from tests.servers import exim_program
-from tests.waiting import wait_until
+from tests.waiting import PATIENCE_S, wait_until
 
-START_S = 10.0
 ANSWER_S = 5.0
-ARRIVAL_S = 20.0
 USER, PASSWORD = "cns", "p@ss:word/1"  # characters that a URL must escape
 SERVER_USER = "Debian-exim"
 """The user that Exim runs as when root starts it."""
@@ -137,7 +135,7 @@ class OwnExim:
         command = [self._program, "-C", str(self.directory / "exim.conf"), "-bdf", "-q1m"]
         with (self.directory / "output").open("ab") as output:
             self._process = subprocess.Popen(command, stdout=output, stderr=output, start_new_session=True)
-        wait_until(self._answers, START_S, self.said)
+        wait_until(self._answers, PATIENCE_S, self.said)
 
     def stop(self) -> None:
         """Kill the server and the processes of its connections."""
@@ -202,7 +200,7 @@ class OwnExim:
             found[:] = [one for one in fresh if one[1]["Envelope-to"] == address]
             return bool(found)
 
-        wait_until(look, ARRIVAL_S, lambda: f"nothing came for {address}: {self.said()}")
+        wait_until(look, PATIENCE_S, lambda: f"nothing came for {address}: {self.said()}")
         ((path, mail),) = found
         self._seen.add(path)
         return mail

@@ -12,9 +12,7 @@ import redis
 
 from tests.parts import need
 from tests.ports import free_port
-from tests.waiting import wait_until
-
-START_S = 10.0
+from tests.waiting import PATIENCE_S, wait_until
 
 
 @dataclass
@@ -36,7 +34,7 @@ class OwnRedis:
         settings = {"port": self.port, "bind": "127.0.0.1", "save": "", "appendonly": "no", "dir": self.directory}
         options = [word for name, value in settings.items() for word in (f"--{name}", str(value))]
         self._process = subprocess.Popen([program, *options, *self.options], stdout=subprocess.DEVNULL)
-        wait_until(self._answers, START_S, lambda: "redis-server does not answer")
+        wait_until(self._answers, PATIENCE_S, lambda: "redis-server does not answer")
 
     def kill(self) -> None:
         """Send SIGKILL and wait for the end."""

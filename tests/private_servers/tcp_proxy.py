@@ -9,10 +9,10 @@ from contextlib import suppress
 from typing import Any, Self
 
 from tests.ports import free_port
+from tests.waiting import PATIENCE_S
 
 HOST = "127.0.0.1"
 CHUNK = 65_536
-STOP_S = 10.0
 
 
 class TcpProxy:
@@ -41,7 +41,7 @@ class TcpProxy:
     def __exit__(self, *_: object) -> None:
         self._do(self._close())
         self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(STOP_S)
+        self._thread.join(PATIENCE_S)
         self._loop.close()
 
     def cut(self) -> None:
@@ -68,7 +68,7 @@ class TcpProxy:
     # -- in the thread ------------------------------------------------------------------------------------------------
 
     def _do(self, work: Coroutine[Any, Any, None]) -> None:
-        asyncio.run_coroutine_threadsafe(work, self._loop).result(STOP_S)
+        asyncio.run_coroutine_threadsafe(work, self._loop).result(PATIENCE_S)
 
     async def _open(self) -> None:
         self._server = await asyncio.start_server(self._serve, HOST, self.port)

@@ -120,7 +120,6 @@ def complaints(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.mark.parametrize(("root", "prefix"), [(root, prefix) for root in ROOTS for prefix in CONTRACTS])
-@pytest.mark.timeout(MYPY_S)
 def test_a_store_that_breaks_its_contract_is_refused(complaints: str, root: str, prefix: str) -> None:
     expected = f'Argument "{prefix}" to "Backend" has incompatible type "{stores_of(root)[prefix]}"'
     assert any(line.startswith(f"{root}:") and expected in line for line in complaints.splitlines()), complaints

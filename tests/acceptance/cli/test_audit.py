@@ -29,7 +29,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
 
 @pytest.fixture
 def browser(service: Up) -> Iterator[Person]:
-    with httpx.Client(base_url=service.url, follow_redirects=True, timeout=30) as http:
+    with httpx.Client(base_url=service.url, follow_redirects=True) as http:
         yield Person(http)
 
 

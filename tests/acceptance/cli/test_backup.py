@@ -24,7 +24,7 @@ from cns_common.process.kill_points import (
 from tests import commands
 from tests.acceptance.running import Up, cns, own_disk, plain_environment, running
 from tests.acceptance.service import BIN
-from tests.waiting import wait_until
+from tests.waiting import PATIENCE_S, wait_until
 
 SENT_BEFORE = 20
 KILLED = -9
@@ -51,7 +51,7 @@ class Sender:
 
     def __exit__(self, *_: object) -> None:
         self._stop.set()
-        self._thread.join(30)
+        self._thread.join(PATIENCE_S)
 
 
 def drain(service: Up, name: str) -> set[str]:
@@ -90,7 +90,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, dict[
 def killed(*words: str | Path, environment: dict[str, str]) -> int:
     """Run the installed program: the order to die is read when a process starts."""
     return subprocess.run(
-        [BIN / "cns", *words], env=environment, capture_output=True, check=False, timeout=60
+        [BIN / "cns", *words], env=environment, capture_output=True, check=False, timeout=PATIENCE_S
     ).returncode
 
 
@@ -224,7 +224,7 @@ def test_a_full_disk_is_named_and_keeps_nothing_of_the_restore(
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=PATIENCE_S,
     )
     assert (done.returncode, done.stderr.count("\n")) == (79, 1), done.stderr
     assert "No space left on device" in done.stderr

@@ -15,6 +15,7 @@ from tests.acceptance.service import fetch
 from tests.acceptance.sns.test_outbox import Outbox, follow
 from tests.acceptance.topics import Topic
 from tests.parts import need
+from tests.waiting import PATIENCE_S
 
 SETTINGS = {
     "CNS_LOG_LEVEL": "debug",
@@ -64,7 +65,7 @@ def test_the_test_clock_takes_any_content_type(talkative: Up, content_type: str)
     header = f"Content-Type: {content_type}" if content_type else "Content-Type:"  # curl then sends no such header
     need("curl")
     words = ["curl", "-s", "-H", header, "-d", '{"advance_s": 60}', f"{talkative.url}/_cns/clock"]
-    offsets = [json.loads(subprocess.check_output(words, timeout=30))["offset_ms"] for _ in range(2)]
+    offsets = [json.loads(subprocess.check_output(words, timeout=PATIENCE_S))["offset_ms"] for _ in range(2)]
     assert offsets[1] - offsets[0] == 60_000
 
 

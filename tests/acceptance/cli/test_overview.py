@@ -16,6 +16,7 @@ from tests import commands
 from tests.acceptance.cli.command_runs import run
 from tests.acceptance.running import Up, cns, plain_environment, running
 from tests.acceptance.service import BIN
+from tests.waiting import PATIENCE_S
 
 
 @pytest.fixture(scope="module")
@@ -98,5 +99,5 @@ def test_completion(shell: str) -> None:
         asking = "COMP_WORDS=(cns queue re) COMP_CWORD=2; _cns_completion cns; printf '%s\\n' \"${COMPREPLY[@]}\""
         environment = {**os.environ, "PATH": f"{BIN}:{os.environ['PATH']}"}
         words = ["bash", "-c", f"{script}\n{asking}"]
-        done = subprocess.run(words, env=environment, capture_output=True, text=True, check=False, timeout=60)
+        done = subprocess.run(words, env=environment, capture_output=True, text=True, check=False, timeout=PATIENCE_S)
         assert sorted(done.stdout.split()) == ["receive", "redrive"], done.stderr

@@ -8,15 +8,14 @@ import re
 import subprocess
 from pathlib import Path
 
-import pytest
 import yaml
 
 from tests.acceptance.running import running
 from tests.acceptance.service import BIN
 from tests.ports import free_port
+from tests.waiting import PATIENCE_S
 
 README = Path(__file__).parents[3] / "README.md"
-SHELL_S = 400
 _BLOCK = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -25,7 +24,6 @@ def section(title: str) -> str:
     return text.partition("\n## ")[0]
 
 
-@pytest.mark.timeout(480)
 def test_the_first_five_minutes(tmp_path: Path) -> None:
     receiver_port = free_port()
     blocks = _BLOCK.findall(section("First five minutes"))
@@ -40,7 +38,7 @@ def test_the_first_five_minutes(tmp_path: Path) -> None:
             env={**os.environ, **service.environment, "PATH": f"{BIN}:{os.environ['PATH']}", "AWS_PAGER": ""},
             capture_output=True,
             text=True,
-            timeout=SHELL_S,
+            timeout=PATIENCE_S,
         )
     assert done.returncode == 0, done.stdout + done.stderr
     decoder, answers, rest = json.JSONDecoder(), [], done.stdout

@@ -13,6 +13,7 @@ import pytest
 
 from tests import commands
 from tests.acceptance.service import BIN, REGION, Service
+from tests.waiting import PATIENCE_S
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
@@ -33,7 +34,13 @@ def cns(service: Service, tmp_path: Path) -> Run:
         if not text:
             return commands.run(*words, environment=changed)
         return subprocess.run(
-            [BIN / "cns", *words], input=text, env=changed, capture_output=True, text=True, check=False, timeout=60
+            [BIN / "cns", *words],
+            input=text,
+            env=changed,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=PATIENCE_S,
         )
 
     return run

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.acceptance.service import BIN, REGION, Service
+from tests.waiting import PATIENCE_S
 
 Run = Callable[..., "subprocess.CompletedProcess[bytes]"]
 
@@ -30,7 +31,7 @@ def cns_queue(service: Service) -> Run:
             stderr=subprocess.PIPE,
             env={**os.environ, **service.environment, **own, **more},
             check=False,
-            timeout=60,
+            timeout=PATIENCE_S,
         )
 
     return run

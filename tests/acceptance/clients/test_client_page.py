@@ -16,11 +16,9 @@ from tests.acceptance.running import Up
 from tests.acceptance.service import BIN
 from tests.clients.installing import HERE, installed
 from tests.parts import need
+from tests.waiting import PATIENCE_S
 
 PAGE = (Path(__file__).parents[3] / "docs" / "guides" / "clients.md").read_text()
-RUN_S = 400
-
-pytestmark = pytest.mark.timeout(480)
 
 
 def _python(directory: Path) -> list[str]:
@@ -50,7 +48,7 @@ def _go(directory: Path) -> list[str]:
     for name in ("go.mod", "go.sum"):
         shutil.copy(HERE / "go" / name, directory)
     (directory / "hello.go").rename(directory / "main.go")
-    subprocess.run(["go", "build", "-o", "hello", "."], cwd=directory, check=True, timeout=RUN_S)
+    subprocess.run(["go", "build", "-o", "hello", "."], cwd=directory, check=True, timeout=PATIENCE_S)
     return ["./hello"]
 
 
@@ -84,6 +82,6 @@ def test_it_sends_and_receives(service: Up, tmp_path: Path, language: str) -> No
         capture_output=True,
         text=True,
         check=False,
-        timeout=RUN_S,
+        timeout=PATIENCE_S,
     )
     assert (done.returncode, done.stdout) == (0, "hello\n"), done.stderr

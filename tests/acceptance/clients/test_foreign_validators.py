@@ -31,7 +31,6 @@ from tests.acceptance.endpoints import Endpoint
 from tests.acceptance.running import Up, running
 from tests.acceptance.service import REGION, fetch
 from tests.acceptance.topics import Topic, arn_of, queue_for, receive_all, signature_is_good
-from tests.clients.installing import INSTALL_S
 from tests.ports import free_port
 from tests.private_servers.certificates import make_certificates
 from tests.waiting import wait_until
@@ -69,8 +68,6 @@ ONE_PEM = re.compile(rb"-----BEGIN CERTIFICATE-----\n(?:[A-Za-z0-9+/=]{1,64}\n)+
 
 SLICE = "sns-validator"
 """The validator that `make test` runs."""
-
-pytestmark = pytest.mark.timeout(INSTALL_S)  # the first test waits for the installation
 
 
 @dataclass(frozen=True)

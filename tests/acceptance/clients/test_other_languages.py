@@ -13,9 +13,9 @@ import pytest
 
 from tests.acceptance.running import keys_in, running
 from tests.acceptance.service import REGION
-from tests.clients.installing import CLIENTS, INSTALL_S, installed
+from tests.clients.installing import CLIENTS, installed
+from tests.waiting import PATIENCE_S
 
-RUN_S = 120.0
 SCENARIOS = (
     "create-queue",
     "create-queue-again",
@@ -68,8 +68,6 @@ SCENARIOS = (
     "platform-application",
     "sms",
 )
-
-pytestmark = pytest.mark.timeout(INSTALL_S)  # the first test waits for the installation
 
 
 @dataclass(frozen=True)
@@ -125,7 +123,7 @@ def _run(command: list[str], environment: dict[str, str]) -> ProgramResult:
         capture_output=True,
         encoding="utf-8",
         check=False,
-        timeout=RUN_S,
+        timeout=PATIENCE_S,
         stdin=subprocess.DEVNULL,
     )
     results = [json.loads(line) for line in done.stdout.splitlines()]

@@ -16,10 +16,9 @@ from tests.acceptance.endpoints import Endpoint
 from tests.acceptance.running import Up
 from tests.acceptance.topics import Topic
 from tests.parts import need
+from tests.waiting import PATIENCE_S
 
 PAGE = (Path(__file__).parents[3] / "docs" / "webhooks.md").read_text()
-RUN_S = 100
-BUILD_S = 400
 PROGRAMS: dict[str, tuple[str, Sequence[str], Sequence[str]]] = {
     "python": ("verify.py", (sys.executable,), ()),
     "javascript": ("verify.js", ("node",), ("node",)),
@@ -29,7 +28,6 @@ PROGRAMS: dict[str, tuple[str, Sequence[str], Sequence[str]]] = {
 }
 """The file of each, what runs it, and the parts that this needs."""
 IN_THE_GATE = "sh"
-pytestmark = pytest.mark.timeout(480)
 LANGUAGES = [
     pytest.param(name, marks=pytest.mark.slice if name == IN_THE_GATE else pytest.mark.extended) for name in PROGRAMS
 ]
@@ -47,12 +45,18 @@ def test_it_accepts_what_the_service_signed_and_nothing_else(
     (tmp_path / file).write_text(text)
     if language == "go":
         file = "verify"
-        subprocess.run(["go", "build", "-o", file, "verify.go"], cwd=tmp_path, check=True, timeout=BUILD_S)
+        subprocess.run(["go", "build", "-o", file, "verify.go"], cwd=tmp_path, check=True, timeout=PATIENCE_S)
 
     def verify(message: dict[str, Any], address: str = service.url) -> bool:
         words = [*runner, str(tmp_path / file), address]
         done = subprocess.run(
-            words, input=json.dumps(message), capture_output=True, text=True, check=False, timeout=RUN_S, cwd=tmp_path
+            words,
+            input=json.dumps(message),
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=PATIENCE_S,
+            cwd=tmp_path,
         )
         return done.returncode == 0
 

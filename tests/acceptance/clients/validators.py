@@ -19,6 +19,7 @@ from sns_message_validator import exceptions as python_refusals
 from tests.acceptance.service import REGION
 from tests.clients.installing import installed
 from tests.clients.tools import find_jdk
+from tests.waiting import PATIENCE_S
 
 ACCEPTED = ""
 IN_EVENT = "in a function's event"
@@ -34,7 +35,6 @@ KINDS = (
     UNSUBSCRIBED,
 )
 VERSIONS = ("1", "2")
-RUN_S = 120.0
 STORE_PASSWORD = "changeit"
 PYTHON_REFUSALS = (
     python_refusals.InvalidCertURLException,
@@ -137,7 +137,7 @@ def _asked(command: list[str], lines: Iterable[str], **environment: str) -> list
         capture_output=True,
         encoding="utf-8",
         check=False,
-        timeout=RUN_S,
+        timeout=PATIENCE_S,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()

@@ -25,7 +25,7 @@ from tests.acceptance.running import keys_in, running
 from tests.acceptance.service import BIN, REGION
 from tests.acceptance.topics import Topic, arn_of, queue_for, receive_all, receive_one
 from tests.ports import free_port
-from tests.waiting import wait_until
+from tests.waiting import PATIENCE_S, wait_until
 
 NAME = "cns.example.test"
 SDK_TRIES = 5
@@ -240,7 +240,7 @@ def test_workers_hear_the_commands_of_their_own_cluster(service: Clustered) -> N
             capture_output=True,
             text=True,
             check=False,
-            timeout=60,
+            timeout=PATIENCE_S,
         )
         return {node.partition("@")[0] for node in json.loads(done.stdout or "{}")}
 

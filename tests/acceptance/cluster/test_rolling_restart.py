@@ -17,7 +17,6 @@ PUBLISHED = 20
 
 
 @pytest.mark.extended
-@pytest.mark.timeout(600)  # two API processes, two workers and a balancer start, and four of them again
 def test_no_call_fails_and_nothing_is_lost(tmp_path: Path, endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CNS_STOP_DELAY_S", STOP_DELAY_S)
     with serving(tmp_path) as service:

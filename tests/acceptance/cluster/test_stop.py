@@ -22,11 +22,10 @@ from tests.acceptance.service import BIN, fetch
 from tests.ports import free_port
 from tests.private_servers.cluster import HOST, Process, fresh_store
 from tests.private_servers.tcp_proxy import TcpProxy
-from tests.waiting import wait_until
+from tests.waiting import PATIENCE_S, wait_until
 
 SILENT = "cassandra.responses_stopped"
 """The event of a process that has noticed that Cassandra answers nothing."""
-END_S = 120.0
 FOREVER_S = 60
 
 
@@ -49,7 +48,7 @@ def _processes(directory: Path) -> Iterator[tuple[TcpProxy, TcpProxy, Process, P
                 api.launch()
                 worker.launch()
                 api.wait_said(ANNOUNCEMENT)
-                wait_until(lambda: _is_ready(api), END_S, lambda: api.said() + worker.said())
+                wait_until(lambda: _is_ready(api), PATIENCE_S, lambda: api.said() + worker.said())
                 yield cassandra, redis, api, worker
             finally:
                 for process in (api, worker):
@@ -114,12 +113,11 @@ def _is_ready(api: Process) -> bool:
 
 
 def _exit_code(process: Process) -> int:
-    wait_until(lambda: not process.is_running(), END_S, process.said)
+    wait_until(lambda: not process.is_running(), PATIENCE_S, process.said)
     return process.wait_end()
 
 
 @pytest.mark.extended
-@pytest.mark.timeout(600)
 @pytest.mark.parametrize(("noticed", "redis_hangs"), [(True, False), (False, False), (False, True)])
 def test_processes_end_while_cassandra_hangs(tmp_path: Path, *, noticed: bool, redis_hangs: bool) -> None:
     with _processes(tmp_path) as (cassandra, redis, api, worker), _Callers(api):
@@ -127,7 +125,7 @@ def test_processes_end_while_cassandra_hangs(tmp_path: Path, *, noticed: bool, r
         if redis_hangs:
             redis.hold()
         if noticed:
-            wait_until(lambda: SILENT in api.said() and SILENT in worker.said(), END_S, api.said)
+            wait_until(lambda: SILENT in api.said() and SILENT in worker.said(), PATIENCE_S, api.said)
         for process in (api, worker):
             process.begin_stop()
         for process in (api, worker):

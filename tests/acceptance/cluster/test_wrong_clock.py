@@ -26,7 +26,7 @@ KILLED_AT = 20
 ARRIVAL_S = 120.0
 SDK_TRIES = 5
 
-pytestmark = [pytest.mark.extended, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.extended
 
 
 @pytest.fixture(scope="module")

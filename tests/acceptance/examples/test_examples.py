@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from tests.acceptance.running import Up
+from tests.waiting import PATIENCE_S
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
-RUN_S = 100
 PRINTED = {
     "unicast": "received: apples bread milk\n",
     "work_dispatch": ("20 of 20 tasks are done by 3 workers\nthe task of the worker that died is done: True\n"),
@@ -60,7 +60,7 @@ def test_it_prints_what_it_shows(service: Up, sqs: Any, sns: Any, name: str) -> 
         capture_output=True,
         text=True,
         check=False,
-        timeout=RUN_S,
+        timeout=PATIENCE_S,
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, PRINTED[name], "")
     assert mine() == []

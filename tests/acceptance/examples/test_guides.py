@@ -13,10 +13,10 @@ import pytest
 from tests.acceptance.running import Up, running
 from tests.acceptance.service import BIN
 from tests.ports import free_port
+from tests.waiting import PATIENCE_S
 
 ROOT = Path(__file__).parents[3]
 GUIDES = ROOT / "docs" / "guides"
-SHELL_S = 400
 PORTS = ("6060", "6070", "4566")
 """Ports that the pages name; a run takes free ones instead."""
 ANY = "…"
@@ -28,7 +28,7 @@ aws() { command aws --endpoint-url "$AWS_ENDPOINT_URL" "$@"; }
 PAGES = {page.stem: _BLOCK.findall(page.read_text()) for page in sorted(GUIDES.glob("*.md"))}
 SESSIONS = [name for name, blocks in PAGES.items() if blocks]
 
-pytestmark = [pytest.mark.extended, pytest.mark.timeout(480)]
+pytestmark = pytest.mark.extended
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +59,7 @@ def test_the_commands_print_what_the_page_says(own_service: Up, tmp_path: Path, 
         },
         capture_output=True,
         text=True,
-        timeout=SHELL_S,
+        timeout=PATIENCE_S,
     )
     printed = [
         path.read_text() if path.exists() else "" for path in (tmp_path / f"out-{n}" for n in range(len(blocks)))

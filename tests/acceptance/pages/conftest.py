@@ -15,9 +15,7 @@ from tests.acceptance.service import REGION, Service
 @pytest.fixture
 def open_browser(service: Service) -> Iterator[Callable[[], Person]]:
     with ExitStack() as browsers:
-        yield lambda: Person(
-            browsers.enter_context(httpx.Client(base_url=service.url, follow_redirects=True, timeout=30))
-        )
+        yield lambda: Person(browsers.enter_context(httpx.Client(base_url=service.url, follow_redirects=True)))
 
 
 @pytest.fixture

@@ -32,7 +32,7 @@ def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
 @pytest.fixture
 def browser(own: Up) -> Iterator[Callable[[], Person]]:
     with ExitStack() as browsers:
-        yield lambda: Person(browsers.enter_context(httpx.Client(base_url=own.url, follow_redirects=True, timeout=30)))
+        yield lambda: Person(browsers.enter_context(httpx.Client(base_url=own.url, follow_redirects=True)))
 
 
 def set_password(data: Path, account: str, password: str) -> None:

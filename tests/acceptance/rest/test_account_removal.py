@@ -58,7 +58,7 @@ def doomed(service: Service, new_name: Callable[[], str]) -> AccountToDelete:
 def operator(service: Service) -> Iterator[httpx.Client]:
     token = service.cns("operator", "token").stdout.strip()
     headers = {"authorization": f"Bearer {token}"}
-    with httpx.Client(base_url=f"{service.url}/api/v1", headers=headers, timeout=60) as client:
+    with httpx.Client(base_url=f"{service.url}/api/v1", headers=headers) as client:
         yield client
 
 

@@ -24,7 +24,6 @@ CONFIG = """
 
 
 @pytest.mark.extended
-@pytest.mark.timeout(600)
 def test_requests_made_from_the_document(service: Service, rest: Client, queue_name: str, tmp_path: Path) -> None:
     account = rest.show_queue(queue_name).account
     config = tmp_path / "schemathesis.toml"

@@ -24,7 +24,7 @@ from tests.private_servers.own_exim import OwnExim
 from tests.private_servers.own_redis import OwnRedis
 from tests.waiting import wait_until
 
-pytestmark = [pytest.mark.extended, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.extended
 
 MESSAGES = 10
 KILLED_AT = 8

@@ -13,9 +13,7 @@ import redis
 from tests.acceptance.service import Service
 from tests.acceptance.topics import Topic, signature_is_good
 from tests.private_servers.own_redis import OwnRedis
-from tests.waiting import wait_until
-
-ARRIVAL_S = 60.0
+from tests.waiting import PATIENCE_S, wait_until
 
 
 @pytest.fixture
@@ -36,10 +34,10 @@ class Listener:
         self._client = redis.Redis.from_url(channel.rpartition("/")[0])
         self._heard: Any = self._client.pubsub()  # type: ignore[no-untyped-call]  # redis-py does not annotate it
         self._heard.subscribe(channel.rpartition("/")[2])
-        self._heard.get_message(timeout=ARRIVAL_S)
+        self._heard.get_message(timeout=PATIENCE_S)
 
     def next(self) -> str:
-        message = self._heard.get_message(timeout=ARRIVAL_S)
+        message = self._heard.get_message(timeout=PATIENCE_S)
         assert message is not None, "nothing was heard"
         return str(message["data"].decode())
 
@@ -79,7 +77,7 @@ def test_what_redis_does_not_take_is_tried_again(
     subscription = topic.subscribe("redis", channel, RawMessageDelivery="true")
     topic.publish("late")
     wait_until(
-        lambda: service.events("delivery_attempt.failed", subscription=subscription, cause="connection"), ARRIVAL_S
+        lambda: service.events("delivery_attempt.failed", subscription=subscription, cause="connection"), PATIENCE_S
     )
     server.start()
     listener = Listener(channel)

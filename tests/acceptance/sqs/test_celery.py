@@ -11,7 +11,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from tests.acceptance.service import REGION, Service
-from tests.waiting import wait_until
+from tests.waiting import PATIENCE_S, wait_until
 
 SEND = """
 import json, sys
@@ -40,12 +40,12 @@ def test_tasks_countdowns_and_retries(service: Service, new_name: Callable[[], s
     try:
         tasks: list[tuple[str, list[str], float | None]] = [("note", [str(n)], None) for n in range(12)]
         tasks += [("note", ["late"], COUNTDOWN_S), ("third_time", ["try"], None)]
-        subprocess.run([sys.executable, "-c", SEND, json.dumps(tasks)], env=environment, check=True, timeout=60)
+        subprocess.run([sys.executable, "-c", SEND, json.dumps(tasks)], env=environment, check=True, timeout=PATIENCE_S)
         expected = sorted([*map(str, range(12)), "late", "try 0", "try 1", "try 2"])
         wait_until(lambda: sorted(done.read_text().split("\n"))[1:] == expected, 60, said.read_text)
     finally:
         worker.terminate()
-        worker.wait(30)
+        worker.wait(PATIENCE_S)
     assert "Traceback" not in said.read_text(), said.read_text()
     queue = service.client("sqs").get_queue_url(QueueName=f"{environment['CELERY_TEST_PREFIX']}celery")["QueueUrl"]
     counts = service.client("sqs").get_queue_attributes(QueueUrl=queue, AttributeNames=["All"])["Attributes"]

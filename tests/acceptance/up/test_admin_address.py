@@ -13,7 +13,7 @@ from tests.acceptance.service import BIN
 from tests.acceptance.topics import Topic, arn_of
 from tests.marks import extended
 from tests.ports import free_port
-from tests.waiting import wait_until
+from tests.waiting import PATIENCE_S, wait_until
 
 
 def test_pages_and_operators_are_served_there_only(tmp_path: Path) -> None:
@@ -67,7 +67,7 @@ def test_bad_addresses(tmp_path: Path, bind: str) -> None:
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=PATIENCE_S,
     )
     assert done.returncode == 71, done.stderr
     assert "CNS_ADMIN_BIND" in done.stderr

@@ -13,9 +13,9 @@ import pytest
 
 import cns as package
 from tests import wheel
+from tests.waiting import PATIENCE_S
 
 ROOT = Path(__file__).parents[3]
-BUILD_S = 400
 ACCOUNTS = {
     "passwd": "root:x:0:0:root:/root:/bin/bash\n",
     "group": "root:x:0:\n",
@@ -26,7 +26,6 @@ ACCOUNTS = {
 
 pytestmark = [
     pytest.mark.extended,
-    pytest.mark.timeout(480),
     pytest.mark.skipif(os.geteuid() != 0, reason="dpkg gives files to root"),
 ]
 
@@ -50,7 +49,7 @@ def deb(tmp_path_factory: pytest.TempPathFactory) -> Path:
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=BUILD_S,
+        timeout=PATIENCE_S,
         check=False,
     )
     assert done.returncode == 0, done.stderr
@@ -72,13 +71,14 @@ def root(tmp_path: Path) -> Iterator[Path]:
 def dpkg(root: Path, *words: str | Path) -> None:
     forced = ("--force-script-chrootless", "--force-depends", "--force-confold", f"--log={root}/dpkg.log")
     done = subprocess.run(
-        ["dpkg", f"--root={root}", *forced, *words], capture_output=True, text=True, timeout=120, check=False
+        ["dpkg", f"--root={root}", *forced, *words], capture_output=True, text=True, timeout=PATIENCE_S, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
 
 
 def version_by(program: Path) -> str:
-    return subprocess.run([program, "--version"], capture_output=True, text=True, timeout=60, check=True).stdout.strip()
+    done = subprocess.run([program, "--version"], capture_output=True, text=True, timeout=PATIENCE_S, check=True)
+    return done.stdout.strip()
 
 
 def test_installed_upgraded_and_purged(deb: Path, root: Path) -> None:
@@ -98,7 +98,7 @@ def test_installed_upgraded_and_purged(deb: Path, root: Path) -> None:
         [root / "usr/bin/cns", "account", "create", "--data", data],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE_S,
         check=True,
     )
     assert "export AWS_ACCESS_KEY_ID=" in made.stdout

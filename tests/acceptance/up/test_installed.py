@@ -15,9 +15,6 @@ from tests.wheel import PACKAGES
 NOT_OURS = 'raise RuntimeError("a folder of the user was taken for the service")\n'
 
 
-pytestmark = pytest.mark.timeout(480)
-
-
 @pytest.fixture
 def here(tmp_path: Path) -> Path:
     """A working directory with packages of the same names."""

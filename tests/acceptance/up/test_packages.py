@@ -16,7 +16,7 @@ from tests import wheel
 ROOT = Path(__file__).parents[3]
 COMMITTED_S = 1_700_000_000
 
-pytestmark = [pytest.mark.extended, pytest.mark.timeout(480)]
+pytestmark = pytest.mark.extended
 
 
 def test_two_builds_are_the_same(tmp_path: Path) -> None:

@@ -16,7 +16,6 @@ import pytest
 from tests.waiting import PATIENCE_S, wait_until
 
 PAGE = Path(__file__).parents[3] / "docs" / "testing.md"
-RUN_S = 240
 WORKERS = """import os
 import boto3
 
@@ -85,8 +84,6 @@ def test_it_is_killed(cns_service, cns_receiver):
     os.kill(os.getpid(), signal.SIGKILL)
 """
 
-pytestmark = pytest.mark.timeout(480)
-
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
@@ -115,7 +112,7 @@ def run_pytest(installed: Path, project: Path, *words: str) -> subprocess.Comple
         capture_output=True,
         text=True,
         check=False,
-        timeout=RUN_S,
+        timeout=PATIENCE_S,
     )
 
 

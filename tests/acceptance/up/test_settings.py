@@ -20,6 +20,7 @@ from tests.acceptance.service import BIN
 from tests.acceptance.up.test_up import EXIT_SETTINGS_WRONG, EXIT_TLS_UNUSABLE, ends_saying
 from tests.marks import extended
 from tests.private_servers.certificates import make_certificates
+from tests.waiting import PATIENCE_S
 
 
 @pytest.mark.parametrize(
@@ -53,7 +54,7 @@ def test_an_engine_that_the_form_does_not_have(tmp_path: Path, monkeypatch: pyte
 @pytest.mark.parametrize("role", ["api", *extended("worker")])
 def test_a_process_of_its_own_says_so_itself(tmp_path: Path, role: str) -> None:
     environment = {**os.environ, "CNS_STORE": "cassandra", "CNS_CASSANDRA": "foo:bar", "CNS_DATA": str(tmp_path)}
-    done = subprocess.run([BIN / "cns", role], env=environment, capture_output=True, text=True, timeout=60)
+    done = subprocess.run([BIN / "cns", role], env=environment, capture_output=True, text=True, timeout=PATIENCE_S)
     (line,) = done.stderr.splitlines()
     assert (done.returncode, line[:27]) == (EXIT_SETTINGS_WRONG, "cns: CNS_CASSANDRA=foo:bar:")
 

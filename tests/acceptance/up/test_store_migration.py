@@ -21,6 +21,7 @@ from cns_common.clock import Clock
 from cns_common.process.kill_points import MIGRATION_BACKED_UP, VARIABLE
 from cns_common.sqlite.format import FORMAT
 from tests.acceptance.running import cns, running
+from tests.waiting import PATIENCE_S
 
 DUMP = Path(__file__).with_name("store_format_1.sql")
 BODIES = {"first", "second", "third"}
@@ -64,7 +65,7 @@ def query(directory: Path, text: str) -> Any:
 def open_once(directory: Path, **more: str) -> int:
     """Start and stop the store host. Returns the exit code."""
     command = [sys.executable, "-c", OPEN, str(directory)]
-    return subprocess.run(command, env={**os.environ, **more}, check=False, timeout=60).returncode
+    return subprocess.run(command, env={**os.environ, **more}, check=False, timeout=PATIENCE_S).returncode
 
 
 def backups(directory: Path) -> list[Path]:

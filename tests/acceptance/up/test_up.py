@@ -16,7 +16,7 @@ from tests.acceptance.running import Up, running, start
 from tests.acceptance.topics import Topic
 from tests.marks import extended
 from tests.ports import free_port
-from tests.waiting import wait_until
+from tests.waiting import PATIENCE_S, wait_until
 
 EXIT_SETTINGS_WRONG = 71
 EXIT_PORT_TAKEN = 72
@@ -166,7 +166,7 @@ def test_a_stop_lets_work_end(tmp_path: Path, endpoint: Endpoint) -> None:
         pids = [service.process.pid, *service.pids().values()]
         service.process.terminate()
         assert [poll.bodies() for poll in polls] == [[], [], []]
-        assert service.process.wait(60) == 0
+        assert service.process.wait(PATIENCE_S) == 0
         assert endpoint.look()["accepted"] == 1
         assert [pid for pid in pids if alive(pid)] == []
         assert [stop["jobs_given_back"] for stop in service.events("worker.stopped")] == [0]
@@ -181,7 +181,7 @@ def test_a_signal_to_the_whole_group_stops_it_as_well(tmp_path: Path) -> None:
     with running(tmp_path / "data", first=os.setpgrp) as service:
         pids = service.pids()
         os.killpg(service.process.pid, signal.SIGINT)
-        assert service.process.wait(60) == 0
+        assert service.process.wait(PATIENCE_S) == 0
         assert [pid for pid in pids.values() if alive(pid)] == []
         assert "Traceback" not in service.said()
 

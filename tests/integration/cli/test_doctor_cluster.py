@@ -20,7 +20,7 @@ from tests.private_servers.keyspace import keyspace
 from tests.private_servers.own_redis import OwnRedis
 from tests.waiting import wait_until
 
-pytestmark = [pytest.mark.extended, pytest.mark.timeout(240)]
+pytestmark = pytest.mark.extended
 START_S = 30.0
 KEY = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="
 

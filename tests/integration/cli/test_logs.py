@@ -17,6 +17,7 @@ from cns_common.clock import Clock
 from cns_workers.delivery.logs.record import log_time_text
 from cns_workers.delivery.logs.writer import DeliveryLogWriter, LogLimits
 from tests.acceptance.running import cns
+from tests.waiting import PATIENCE_S
 
 CNS = Path(sys.executable).parent / "cns"
 TOPIC = "arn:aws:sns:us-east-1:123456789012:orders"
@@ -99,4 +100,4 @@ def test_following_a_log(data: Path) -> None:
             files.append(GROUP, line("d"))
         assert message_ids(process.stdout.readline()) == ["d"]
         process.send_signal(signal.SIGINT)
-        assert process.wait(60) == 0
+        assert process.wait(PATIENCE_S) == 0

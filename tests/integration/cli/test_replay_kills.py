@@ -29,13 +29,13 @@ from cqs.engines.embedded.engine import EmbeddedEngine
 from tests.acceptance.service import BIN
 from tests.archived_topic import archived_topic, fill_archive
 from tests.integration.workers.embedded_context import no_queue
+from tests.waiting import PATIENCE_S
 
 KILLS = 10
 COUNT_MAX = 4
 MESSAGES = KILLS * COUNT_MAX * PAGE_MESSAGES + 50
 GROUPS = 3
 SEED = 20
-COMMAND_S = 120.0
 
 pytestmark = [pytest.mark.extended, pytest.mark.timeout(1800)]  # starts a process for each kill
 
@@ -73,7 +73,7 @@ def run(words: list[str], environment: dict[str, str]) -> subprocess.CompletedPr
         capture_output=True,
         text=True,
         check=False,
-        timeout=COMMAND_S,
+        timeout=PATIENCE_S,
         env={**os.environ, **environment},
     )
 

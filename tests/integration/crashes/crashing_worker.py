@@ -52,6 +52,7 @@ from cqs.engines.contract import Engine
 from cqs.engines.embedded.engine import EmbeddedEngine
 from tests.integration.workers.embedded_context import channels_to, no_queue
 from tests.recorded_events import RecordedEvents
+from tests.waiting import PATIENCE_S
 
 ACCOUNT = "111111111111"
 TOPIC = Topic(id="0" * 32, account=ACCOUNT, region="us-east-1", name="t", created_ms=1)
@@ -60,7 +61,7 @@ PAGES = 3
 """Pages of four subscriptions. Each process takes as many steps of the producer."""
 PROCESSES_MAX = 12
 RETRY_MS = 30_000
-DRAIN_S = 60.0
+DRAIN_S = PATIENCE_S
 """A drain ends with the last task; what it cuts would end without its second commit, as after a kill."""
 ENDPOINT_LIMITS = EndpointLimits(sends=1, failures=1)
 """After one failure an endpoint counts as down, and later jobs for it go into its lane."""

@@ -35,7 +35,7 @@ from cqs.engines.embedded.engine import EmbeddedEngine
 from tests.integration.workers.drop_fixture import NoReplays
 from tests.integration.workers.embedded_context import no_queue
 from tests.recorded_events import RecordedEvents
-from tests.waiting import POLL_INTERVAL_S
+from tests.waiting import PATIENCE_S, POLL_INTERVAL_S
 
 TOPIC = "arn:aws:sns:us-east-1:111111111111:t"
 OUTAGE_LEASES = 3 * LEASES_MAX
@@ -178,7 +178,7 @@ async def test_an_outage_during_a_trial_quarantines_nothing(fixture: QuarantineF
         await fixture.run_worker()
     fixture.leases.away = False
     fixture.matcher.fails.clear()
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE_S):
         while fixture.leases._leases:
             await asyncio.sleep(POLL_INTERVAL_S)
     await fixture.run_worker()

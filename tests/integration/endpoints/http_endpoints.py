@@ -13,13 +13,14 @@ from cns.endpoints.address_guard import AddressGuard
 from cns.endpoints.http import HttpRequest, HttpSender
 from cns.endpoints.outcome import Outcome
 from cns_common.tls import client_context
+from tests.waiting import PATIENCE_S
 
 TOPIC = "arn:aws:sns:eu-west-1:111111111111:t"
 SUBSCRIPTION = f"{TOPIC}:2bcfbf39-05c3-41de-beaa-fcfcc21c8f55"
 HEADERS = http_headers(MessageType.NOTIFICATION, "m-1", TOPIC, SUBSCRIPTION)
 BODY = b'{\n  "Type" : "Notification"\n}'
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
-TIMEOUT_S = 60.0
+TIMEOUT_S = PATIENCE_S
 LOOPBACK = AddressGuard(["127.0.0.0/8", "::1/128"])
 
 

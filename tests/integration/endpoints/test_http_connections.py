@@ -27,9 +27,9 @@ from tests.integration.endpoints.http_endpoints import (
     serve_endpoint,
 )
 from tests.integration.endpoints.test_http_tls import issue, server_context
+from tests.waiting import PATIENCE_S
 
 LARGE = b"x" * 256 * 1024
-GONE_S = 30.0
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ async def test_a_tls_handshake_without_end_times_out() -> None:
 
     async with serve_endpoint(read_only) as endpoint:
         (outcome,) = await post(endpoint.url.replace("http:", "https:") + "/", timeout_s=0.3)
-        async with asyncio.timeout(GONE_S):
+        async with asyncio.timeout(PATIENCE_S):
             await closed.wait()
     assert isinstance(outcome, Failed) and outcome.cause is Cause.TIMEOUT
 
@@ -127,7 +127,7 @@ async def test_idle_connections_are_closed(monkeypatch: pytest.MonkeyPatch) -> N
     http_sender = sender()
     async with serve_endpoint(read_to_the_end) as endpoint:
         await http_sender.send(HttpRequest(f"{endpoint.url}/", HEADERS, BODY))
-        async with asyncio.timeout(GONE_S):
+        async with asyncio.timeout(PATIENCE_S):
             await closed.wait()
     await http_sender.close()
 
@@ -249,7 +249,7 @@ async def test_refused_addresses_of_a_name_are_skipped(monkeypatch: pytest.Monke
 async def test_a_name_with_private_addresses_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """The check is made at each connection, not only at Subscribe."""
     FakeResolver(monkeypatch, ["127.0.0.1", "10.0.0.1"])
-    http_sender = HttpSender(AddressGuard([]), timeout_s=GONE_S, wall_s=lambda: 0.0, verify=client_context(None))
+    http_sender = HttpSender(AddressGuard([]), timeout_s=PATIENCE_S, wall_s=lambda: 0.0, verify=client_context(None))
     async with serve_endpoint(answer_with(OK)) as endpoint:
         outcome = await http_sender.send(request_by_name(endpoint.url))
     await http_sender.close()

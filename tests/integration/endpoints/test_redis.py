@@ -23,9 +23,10 @@ from tests.endpoint_bytes import Transport, kept_bytes
 from tests.ports import free_port
 from tests.private_servers.certificates import make_certificates
 from tests.private_servers.own_redis import OwnRedis
+from tests.waiting import PATIENCE_S
 
 SHORT_TIMEOUT_S = 0.5
-TIMEOUT_S = 60.0
+TIMEOUT_S = PATIENCE_S
 ATTEMPTS = 40
 LOOPBACK = AddressGuard(["127.0.0.0/8", "::1/128"])
 

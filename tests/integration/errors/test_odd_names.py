@@ -143,7 +143,6 @@ async def test_no_text_in_a_call_is_the_fault_of_the_service(
 
 
 @pytest.mark.extended
-@pytest.mark.timeout(600)
 async def test_no_odd_text_in_any_place_is_the_fault_of_the_service(forms: Forms) -> None:
     for place in _places():
         for change in ODD_TEXTS:

@@ -99,7 +99,6 @@ async def test_a_statement_that_cannot_be_prepared(
 
 @pytest.mark.parametrize("outage", ["hung", "gone"])
 @pytest.mark.extended
-@pytest.mark.timeout(600)
 async def test_no_operation_fails_but_as_unavailable(
     tmp_path: Path, place: CassandraAddress, cassandra_address: CassandraAddress, proxy: TcpProxy, outage: str
 ) -> None:
@@ -119,7 +118,6 @@ async def test_no_operation_fails_but_as_unavailable(
 
 
 @pytest.mark.extended
-@pytest.mark.timeout(600)
 async def test_no_operation_fails_without_redis(tmp_path: Path, cassandra_address: CassandraAddress) -> None:
     port = urlsplit(redis_url()).port or 6379
     with TcpProxy(port) as proxy:

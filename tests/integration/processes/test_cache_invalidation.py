@@ -16,9 +16,7 @@ from cns_backend.cache_invalidation import CacheInvalidation
 from cns_common.cassandra.change_listeners import no_other_process
 from tests.private_servers.own_redis import OwnRedis
 from tests.servers import fresh_prefix, redis_url
-from tests.waiting import wait_until
-
-ENOUGH_S = 30.0
+from tests.waiting import PATIENCE_S, wait_until
 
 
 @dataclass
@@ -65,10 +63,10 @@ async def test_a_change_reaches_the_other_processes_once() -> None:
         one.topics.change("arn")
         one.queues.change(("account", "region", "name"))
         one.invalidation.announce("clock", 7)
-        await asyncio.to_thread(wait_until, lambda: len(other.received) == 3, ENOUGH_S)
+        await asyncio.to_thread(wait_until, lambda: len(other.received) == 3, PATIENCE_S)
         assert other.received == ["arn", ("account", "region", "name"), 7]
         other.topics.change("back")
-        await asyncio.to_thread(wait_until, lambda: len(one.received) == 3, ENOUGH_S)
+        await asyncio.to_thread(wait_until, lambda: len(one.received) == 3, PATIENCE_S)
         assert one.received == ["arn", ("account", "region", "name"), "back"]
         assert other.received[3:] == ["back"]
 
@@ -76,7 +74,7 @@ async def test_a_change_reaches_the_other_processes_once() -> None:
 async def test_a_change_is_acknowledged_by_all_before_it_is_answered() -> None:
     channel = fresh_prefix()
     async with start_process(redis_url(), channel) as one, start_process(redis_url(), channel) as other:
-        await asyncio.to_thread(wait_until, lambda: one.cache_clears > 0 and other.cache_clears > 0, ENOUGH_S)
+        await asyncio.to_thread(wait_until, lambda: one.cache_clears > 0 and other.cache_clears > 0, PATIENCE_S)
         for number in range(20):
             one.topics.change(str(number))
             await one.topics.others_acknowledged()
@@ -89,10 +87,10 @@ async def test_a_redis_that_hangs_delays_no_change(tmp_path: Path, monkeypatch: 
     server.start()
     try:
         async with start_process(server.url, "any") as process:
-            await asyncio.to_thread(wait_until, lambda: process.cache_clears > 0, ENOUGH_S)
+            await asyncio.to_thread(wait_until, lambda: process.cache_clears > 0, PATIENCE_S)
             server.pause()
             process.topics.change("arn")
-            await asyncio.wait_for(process.topics.others_acknowledged(), ENOUGH_S)
+            await asyncio.wait_for(process.topics.others_acknowledged(), PATIENCE_S)
             server.resume()
     finally:
         server.kill()
@@ -101,10 +99,10 @@ async def test_a_redis_that_hangs_delays_no_change(tmp_path: Path, monkeypatch: 
 async def test_announcements_are_sent_before_close() -> None:
     channel = fresh_prefix()
     async with start_process(redis_url(), channel) as listener:
-        await asyncio.to_thread(wait_until, lambda: listener.cache_clears > 0, ENOUGH_S)
+        await asyncio.to_thread(wait_until, lambda: listener.cache_clears > 0, PATIENCE_S)
         async with start_process(redis_url(), channel) as command:
             command.topics.change("arn")
-        await asyncio.to_thread(wait_until, lambda: listener.received == ["arn"], ENOUGH_S)
+        await asyncio.to_thread(wait_until, lambda: listener.received == ["arn"], PATIENCE_S)
 
 
 @pytest.mark.parametrize("url", ["", "redis://127.0.0.1:1/0"])
@@ -112,4 +110,4 @@ async def test_without_redis_caches_are_cleared_at_an_interval(url: str, monkeyp
     monkeypatch.setattr(cache_invalidation, "CACHE_AGE_S", 0.01)
     async with start_process(url, "any") as process:
         process.topics.change("arn")
-        await asyncio.to_thread(wait_until, lambda: process.cache_clears >= 3, ENOUGH_S)
+        await asyncio.to_thread(wait_until, lambda: process.cache_clears >= 3, PATIENCE_S)

@@ -17,8 +17,7 @@ from cns_common.metrics.catalogue import LONG_POLLS_WAITING
 from cns_server.api import Api
 from cns_server.listener import listen
 from tests.ports import free_port
-
-ENOUGH_S = 60.0
+from tests.waiting import PATIENCE_S
 
 
 @dataclass
@@ -103,7 +102,7 @@ async def test_it_answers_until_balancers_know_and_then_ends_polls(service: Serv
     kept, polling = await service.connect(), await service.connect()
     assert "connection" not in (await kept.ask("POST", "/", "GetQueueUrl", QueueName="q")).headers
     poll = asyncio.create_task(polling.ask("POST", "/", "ReceiveMessage", QueueUrl=url, WaitTimeSeconds=20))
-    await asyncio.wait_for(_until_polling(service), ENOUGH_S)
+    await asyncio.wait_for(_until_polling(service), PATIENCE_S)
     assert await service.page("/live") == 200
 
     service.until.set_result(None)
@@ -116,10 +115,10 @@ async def test_it_answers_until_balancers_know_and_then_ends_polls(service: Serv
     assert not poll.done()
 
     service.balancers_know.set()
-    ended = await asyncio.wait_for(poll, ENOUGH_S)
+    ended = await asyncio.wait_for(poll, PATIENCE_S)
     assert (ended.status, ended.headers["connection"], json.loads(ended.body)) == (200, "close", {})
     assert await polling.is_ended()
-    await asyncio.wait_for(service.served, ENOUGH_S)
+    await asyncio.wait_for(service.served, PATIENCE_S)
     with pytest.raises(OSError):
         await service.connect()
 
@@ -128,10 +127,10 @@ async def test_a_poll_that_finds_something_while_it_leaves_is_answered(service: 
     url = json.loads((await service.call("CreateQueue", QueueName="q")).body)["QueueUrl"]
     polling = await service.connect()
     poll = asyncio.create_task(polling.ask("POST", "/", "ReceiveMessage", QueueUrl=url, WaitTimeSeconds=20))
-    await asyncio.wait_for(_until_polling(service), ENOUGH_S)
+    await asyncio.wait_for(_until_polling(service), PATIENCE_S)
     service.until.set_result(None)
     assert (await service.call("SendMessage", QueueUrl=url, MessageBody="late")).status == 200
-    answer = await asyncio.wait_for(poll, ENOUGH_S)
+    answer = await asyncio.wait_for(poll, PATIENCE_S)
     assert json.loads(answer.body)["Messages"][0]["Body"] == "late"
     assert answer.headers["connection"] == "close"
 

@@ -17,6 +17,7 @@ from cassandra.policies import RoundRobinPolicy
 
 from tests import servers
 from tests.ports import free_port
+from tests.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.extended
 
@@ -85,7 +86,7 @@ class Tool:
             capture_output=True,
             text=True,
             check=False,
-            timeout=100,
+            timeout=PATIENCE_S,
         )
 
     def pid(self) -> int:
@@ -118,7 +119,7 @@ def test_two_ups_at_once_start_one(tool: Tool) -> None:
         subprocess.Popen(command, cwd=servers.ROOT, env=own, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         for _ in range(2)
     ]
-    errors = [process.communicate(timeout=60)[1] for process in both]
+    errors = [process.communicate(timeout=PATIENCE_S)[1] for process in both]
     assert [process.returncode for process in both] == [0, 0]
     assert sorted(errors) == [b"", b"redis: starting\n"]
 

@@ -19,6 +19,7 @@ from cns_common.clock import Clock
 from cns_common.errors import StoreFull
 from cns_common.sqlite.database import Database
 from tests.acceptance.running import own_disk
+from tests.waiting import PATIENCE_S
 
 DISK_MIB = 48
 MIB = 1024 * 1024
@@ -30,7 +31,7 @@ def run(directory: Path, scenario: str) -> dict[str, Any]:
     """Run a scenario (see `SCENARIOS`) on a disk of its own, and return its facts."""
     command = [*own_disk(directory, DISK_MIB), sys.executable, "-m", "tests.integration.storage.full_disk"]
     result = subprocess.run(
-        [*command, str(directory), scenario], capture_output=True, text=True, check=False, timeout=100
+        [*command, str(directory), scenario], capture_output=True, text=True, check=False, timeout=PATIENCE_S
     )
     assert result.returncode == 0, result.stderr
     facts: dict[str, Any] = json.loads(result.stdout.splitlines()[-1])  # the lines before are the log

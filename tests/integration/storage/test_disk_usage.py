@@ -11,9 +11,9 @@ from cns_backend.stores.cassandra.disk_usage import MIB, DiskUsage
 from cns_common.cassandra.connection import CassandraAddress
 from cns_common.cassandra.session import Cassandra, Statement
 from cns_common.errors import StoreUnavailable
+from tests.waiting import PATIENCE_S
 
 ROWS = 64
-FLUSHED_S = 60.0
 
 
 async def test_it_grows_with_what_is_stored(cassandra_address: CassandraAddress) -> None:
@@ -29,7 +29,7 @@ async def test_it_grows_with_what_is_stored(cassandra_address: CassandraAddress)
     )
     insert = Statement("INSERT INTO filled (id, value) VALUES (?, ?)")
     await cassandra.run_each(insert, [(number, os.urandom(MIB // 16)) for number in range(ROWS)])
-    async with asyncio.timeout(FLUSHED_S):
+    async with asyncio.timeout(PATIENCE_S):
         while usage.samples()[0].value < before.value + ROWS // 16 * MIB:
             await asyncio.sleep(0.1)
             await usage.read()

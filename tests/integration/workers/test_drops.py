@@ -32,6 +32,7 @@ from cns_workers.delivery.channels import Channels
 from cns_workers.delivery.traffic.admission import AdmissionController
 from cns_workers.fanout.fifo_producer import FifoProducer
 from tests.integration.workers.drop_fixture import ACCOUNT, FIFO, TOPIC, DropFixture, NoReplays, message
+from tests.waiting import PATIENCE_S
 
 PAID = '{"kind":["paid"]}'
 MALFORMED = {"list": ("String.Array", "[1")}
@@ -97,7 +98,7 @@ async def malformed_attributes_at_a_fifo_topic_that_waits_for_a_replay(fixture: 
         cast(Any, NoReplays(replace(replay, status="In progress", claimed="9" * 20), looks=3)),
     )
     await fixture.put(jobs.FIFO_PUBLISH_JOBS, PublishJob("m", FIFO.arn, message(FIFO, attributes=MALFORMED)))
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE_S):
         while await fixture.port.depth(jobs.FIFO_PUBLISH_JOBS):
             await fixture.fifo_producer.step()
             fixture.backend.clock.advance(1_000)

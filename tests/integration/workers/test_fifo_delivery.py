@@ -32,6 +32,7 @@ from cns_workers.delivery.traffic.endpoint_state import EndpointLimits
 from cns_workers.jobs.quarantine import LEASES_MAX
 from cns_workers.stats import Stats
 from tests.integration.workers.embedded_context import channels_to, embedded_context
+from tests.waiting import PATIENCE_S
 
 ACCOUNT = "111111111111"
 TOPIC = Topic(id="0" * 32, account=ACCOUNT, region="us-east-1", name="t.fifo", created_ms=1)
@@ -135,7 +136,7 @@ class Host:
         """Run so many receives, and all that follows from them."""
         for _ in range(rounds):
             consumer = self.consumer()
-            await asyncio.wait_for(consumer.step(), 30)
+            await asyncio.wait_for(consumer.step(), PATIENCE_S)
             await consumer.drain(5.0)
 
     async def pause(self, arn: str) -> None:

@@ -17,6 +17,7 @@ from cns_workers.consumers.fifo_consumer import LEASE_MS
 from cns_workers.jobs.quarantine import LEASES_MAX
 from tests.integration.workers.embedded_context import embedded_context
 from tests.integration.workers.test_fifo_delivery import TOPIC, Host, ScriptedEndpoints
+from tests.waiting import PATIENCE_S
 
 NEWER = b"\x93\xa5later\x01\x02"
 """A job as a later version may write it."""
@@ -86,7 +87,7 @@ async def test_of_a_group_only_the_job_that_is_sent_is_on_trial(host: Host, monk
     monkeypatch.setattr(host.endpoints, "deliver", hanging)
     consumer = host.consumer()
     await consumer.step()
-    await asyncio.wait_for(sent.wait(), 30)
+    await asyncio.wait_for(sent.wait(), PATIENCE_S)
     assert trials == ["1"]
     answer.set_result(Delivered(200, 0, "id"))
     assert (await consumer.drain(5.0), trials, await host.left()) == (0, ["1", "2", "3"], 0)

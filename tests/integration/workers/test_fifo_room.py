@@ -20,8 +20,7 @@ from cns_workers.delivery.traffic.endpoint_state import EndpointLimits
 from cns_workers.jobs.quarantine import LEASES_MAX
 from tests.integration.workers.embedded_context import channels_to, embedded_context
 from tests.integration.workers.test_fifo_delivery import TOPIC, Host, ScriptedEndpoints
-
-PATIENCE_S = 60.0
+from tests.waiting import PATIENCE_S
 
 
 @pytest.fixture

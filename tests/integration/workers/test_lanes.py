@@ -40,6 +40,7 @@ from cns_workers.delivery.traffic.endpoint_state import EndpointLimits
 from cns_workers.loops import Loops
 from tests.integration.workers.embedded_context import channels_to, embedded_context
 from tests.recorded_events import RecordedEvents
+from tests.waiting import PATIENCE_S
 
 ACCOUNT = "111111111111"
 TOPICS = [Topic(id=f"{n:032}", account=ACCOUNT, region="us-east-1", name=f"t{n}", created_ms=1) for n in range(3)]
@@ -51,7 +52,7 @@ NO = Failed(Cause.STATUS, "HTTP 400", 5, status=400, permanent=True)
 AWAY = Failed(Cause.QUEUE, "away", 5)
 LATE_MS = 1_300
 PAUSES = 10  # a third of the time after which a lane is looked at anyhow
-ENOUGH_S = 30.0
+ENOUGH_S = PATIENCE_S
 TURN_S = 0.3  # longer than a settlement takes
 
 

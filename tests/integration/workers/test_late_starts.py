@@ -24,9 +24,9 @@ from cns_workers.fanout.context import FanoutContext
 from cns_workers.fanout.producer import Producer
 from tests.integration.workers.embedded_context import embedded_context
 from tests.integration.workers.test_lanes import TOPIC, Host, lane_host
+from tests.waiting import PATIENCE_S
 
 STANDSTILL_MS = 40_000
-PATIENCE_S = 60.0
 
 
 @pytest.fixture

@@ -15,9 +15,9 @@ from cns_workers.consumers.consumer import LEASE_MS
 from cns_workers.consumers.job_attempts import JobAttempts
 from cns_workers.jobs.quarantine import LEASES_MAX
 from tests.integration.workers.test_lanes import Host, lane_host
+from tests.waiting import PATIENCE_S
 
 TOOK, BUG = Delivered(200, 5), RuntimeError("cannot be rendered")
-PATIENCE_S = 60.0
 MANY = 3 * LEASES_MAX
 
 

@@ -23,8 +23,8 @@ from cns_common.sqlite.database import Database
 from cns_workers.delivery.pool.pool import DeliveryPool
 from cns_workers.delivery.pool.resize import PoolResizer
 from tests.private_servers.keyspace import emptied
+from tests.waiting import PATIENCE_S
 
-ENOUGH_S = 60.0
 HERE = "here/worker-1"
 
 
@@ -162,7 +162,7 @@ async def worker(tmp_path: Path) -> AsyncIterator[Worker]:
         worker = Worker(store)
         yield worker
         for pool in worker.pools.values():
-            await pool.close(ENOUGH_S)
+            await pool.close(PATIENCE_S)
 
 
 async def test_a_worker_follows_what_is_wanted_and_falls_back(worker: Worker) -> None:

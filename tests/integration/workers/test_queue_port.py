@@ -13,6 +13,7 @@ from cns.delivery.jobs import ENDPOINT_JOBS, FIFO_PUBLISH_JOBS, INTERNAL_QUEUES,
 from cns.queue_port.contract import LeasedJob, NewJob, QueuePort, Renewal
 from cqs.internal_queues import internal_ref
 from tests.integration.workers.queue_ports import Cqs, serving
+from tests.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -209,7 +210,7 @@ async def test_who_is_cancelled_while_waits_end_is_cancelled(port: QueuePort, cq
 async def _waiting(port: QueuePort, cqs: Cqs) -> asyncio.Task[list[LeasedJob]]:
     """A receive that has begun to wait in the engine."""
     waiting = asyncio.create_task(port.receive(PUBLISH_JOBS, 10, LEASE_MS, 20))
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE_S):
         while not await cqs.polls_waiting():
             await asyncio.sleep(0)
     return waiting

@@ -33,6 +33,7 @@ from cns_workers.delivery.traffic.endpoint_state import EndpointLimits
 from cns_workers.loops import Loops
 from tests.integration.workers.embedded_context import embedded_context
 from tests.turns import Turns
+from tests.waiting import PATIENCE_S
 
 TOPIC = Topic(id="0" * 32, account="111111111111", region="us-east-1", name="t", created_ms=1)
 JOBS = 40
@@ -114,11 +115,11 @@ async def test_jobs_wait_where_they_are_while_too_many_sends_are_under_way(fixtu
     await fixture.port.enqueue([_job(number) for number in range(JOBS)])
     loops = Loops()
     loops.start("consumer", fixture.consumer.step)
-    await asyncio.wait_for(fixture.queues.many.wait(), 30.0)
+    await asyncio.wait_for(fixture.queues.many.wait(), PATIENCE_S)
     with pytest.raises(TimeoutError):
         await asyncio.wait_for(fixture.queues.too_many.wait(), POLL_INTERVAL_S)
     fixture.queues.let.set()
-    await asyncio.wait_for(fixture.queues.all.wait(), 30.0)
+    await asyncio.wait_for(fixture.queues.all.wait(), PATIENCE_S)
     fixture.port.stop_waiting()
     await loops.stop(cancel=(), grace_s=10.0)
     assert await fixture.consumer.drain(10.0) == 0

@@ -17,11 +17,11 @@ from cns_workers.consumers import consumer, fifo_consumer, lane_batch
 from cns_workers.consumers.fifo_consumer import FifoConsumer
 from tests.integration.workers.embedded_context import channels_to
 from tests.integration.workers.test_lanes import TOPIC, Host, lane_host
+from tests.waiting import PATIENCE_S
 
 TOOK, NO = Delivered(200, 5), Failed(Cause.STATUS, "HTTP 400", 5, status=400, permanent=True)
 NAMES = ("a", "b", "c")
 SOON_S = 0.02
-PATIENCE_S = 60.0
 LEASES = 3
 """The times that the dead-letter queue takes, in leases."""
 

@@ -75,7 +75,6 @@ def past_messages(
 
 
 @pytest.mark.slice
-@pytest.mark.timeout(600)  # Spark, also on a busy machine
 def test_messages_come_out_of_the_table_as_they_went_in(spark: SparkSession, tmp_path: Path, out: Path) -> None:
     now_ms = Clock().real_ms()
     topics = [topic_named(name, now_ms) for name in (STANDARD, FIFO)]

@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
 from pyspark.sql import SparkSession
 
 from tests.acceptance.cli.test_replay import by_group, publish_all_kinds
@@ -21,8 +20,6 @@ OF_ITS_SERVICE = ("Signature", "SigningCertURL", "UnsubscribeURL", "SequenceNumb
 """Members of a notification that a new service makes itself, or that say that it is a replay."""
 CHANGED = (1, 2, 3, 4, 5, 12, 14, 16)
 """Columns of the table that differ for a message that was restored: those of its archive, of its order, the mark."""
-
-pytestmark = pytest.mark.timeout(400)  # two services beside a Java process
 
 
 def create_topics(service: Up) -> tuple[Topic, Topic]:

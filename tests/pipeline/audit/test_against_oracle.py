@@ -22,7 +22,6 @@ LOST_AFTER_MS = 10 * 24 * HOUR_MS
 
 
 @pytest.mark.extended
-@pytest.mark.timeout(600)
 def test_a_thousand_logs(spark: SparkSession, out: Path) -> None:
     lines = [line for number in range(LOGS) for line in random_log(number)]
     oracle = Oracle(lines, LOST_AFTER_MS)

@@ -44,7 +44,6 @@ LOG: list[Event | AuditEvent] = [
 
 
 @pytest.mark.extended
-@pytest.mark.timeout(800)  # starts four Java processes
 def test_days_and_exit_codes(tmp_path: Path) -> None:
     write_segment(tmp_path / "events", "b", 1, LOG)
     ingested = job("cns", "pipeline", "ingest", "--data", tmp_path)

@@ -53,7 +53,6 @@ def log(queue: str, received: tuple[int, ...]) -> list[Line]:
 
 
 @pytest.mark.slice
-@pytest.mark.timeout(600)  # Spark, also on a busy machine
 def test_worked_examples(spark: SparkSession) -> None:
     lines = [line for name, (received, _, _) in EXAMPLES.items() for line in log(name, received)]
     rows = pair_figures(order(messages(frame_of(spark, lines)))).collect()

@@ -132,7 +132,6 @@ JUDGED: dict[str, tuple[list[tuple[int, int, int]], tuple[int, int, int | None],
 
 
 @pytest.mark.slice
-@pytest.mark.timeout(600)  # Spark, also on a busy machine
 def test_an_endpoint_is_judged_by_its_own_history(spark: SparkSession) -> None:
     history = [
         hour_row(name, hour, *figures) for name, case in JUDGED.items() for hour, figures in enumerate(case[0], 1)
@@ -288,7 +287,6 @@ def test_a_day_that_had_not_ended_when_it_was_made_is_made_anew(spark: SparkSess
 
 
 @pytest.mark.extended
-@pytest.mark.timeout(600)  # an ingest, and the job three times
 def test_the_job_keeps_days_and_tells_workers(spark: SparkSession, tmp_path: Path, out: Path) -> None:
     """Four days of steady traffic, then an hour in which one endpoint fails. A lost day is made again."""
     paths = PipelinePaths(out)

@@ -24,7 +24,6 @@ from tests.pipeline.jobs import ROOT, job, job_environment
 from tests.pipeline.tables import expected, numbers
 
 EVERY_S = 0.1
-pytestmark = pytest.mark.timeout(300)
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from tests.pipeline.reports.bad_day import BAD_MS, PLANTED, REASON, write_bad_da
 PERIOD = Period(BAD_MS, BAD_MS + DAY_MS)
 MADE_MS = PERIOD.until_ms + 5
 
-pytestmark = [pytest.mark.timeout(1_200), pytest.mark.extended]  # 135,000 events
+pytestmark = pytest.mark.extended  # 135,000 events
 
 
 def presented(spark: SparkSession, paths: PipelinePaths) -> Presentation:

@@ -32,8 +32,6 @@ RECOMPILED_MAX = 30
 """A first report compiles 325 pieces of code, and a second one 6, whose plans depend on what adaptive execution saw."""
 LINES = StructType([StructField("value", StringType()), StructField("file", StringType())])
 
-pytestmark = pytest.mark.timeout(600)
-
 
 def events_of(spark: SparkSession, log: list[NumberedEvent]) -> DataFrame:
     lines = [event_line(one.boot, one.sequence, one.event).decode().strip() for one in log]

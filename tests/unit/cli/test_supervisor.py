@@ -12,9 +12,9 @@ import pytest
 
 from cns_common.data_directory import EXIT_DATA_FULL, EXIT_DATA_UNUSABLE
 from cns_common.process.supervisor import Child, Supervisor
+from tests.waiting import PATIENCE_S
 
 STARTS_UNTIL_MENDED = 3
-ENOUGH_S = 60.0
 SCRIPT = """
 import sys
 path, code = sys.argv[1], int(sys.argv[2])
@@ -30,7 +30,7 @@ async def test_a_full_disk_is_tried_again_with_growing_pauses_and_bad_data_are_n
 ) -> None:
     started = tmp_path / "started"
     command = [sys.executable, "-c", SCRIPT, str(started), str(code), str(STARTS_UNTIL_MENDED)]
-    ended = await Supervisor([Child("store", command, stop_rank=0)], tmp_path / "status", ENOUGH_S).run()
+    ended = await Supervisor([Child("store", command, stop_rank=0)], tmp_path / "status", PATIENCE_S).run()
     assert len(started.read_text().splitlines()) == starts
     assert ended == (70 if starts > 1 else code)
     pauses = [line.rpartition(" in ")[2] for line in capfd.readouterr().err.splitlines()]
@@ -42,7 +42,7 @@ async def test_a_child_that_does_not_stop_is_killed(tmp_path: Path, capfd: pytes
     stays = f"import signal, time; signal.signal(15, signal.SIG_IGN); open({str(started)!r}, 'w'); time.sleep(3600)"
     child = Child("api", [sys.executable, "-c", stays], stop_rank=0)
     running = asyncio.create_task(Supervisor([child], tmp_path / "status", stop_s=0.1).run())
-    async with asyncio.timeout(ENOUGH_S):
+    async with asyncio.timeout(PATIENCE_S):
         while not started.exists():
             await asyncio.sleep(0.01)  # the child starts
         os.kill(os.getpid(), signal.SIGTERM)

@@ -230,15 +230,14 @@ async def test_the_segment_after_a_failed_first_fsync_replaces_none(
 async def test_a_disk_that_hangs_ends_the_call_but_not_the_event(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(audit_log, "WRITE_S_MAX", 0.0)
     monkeypatch.setattr(audit_log, "WAITING_BYTES_MAX", 100)
     slow = SlowSync(monkeypatch)
     with writing(tmp_path) as writer:
         with pytest.raises(OutcomeUnknown):
-            await writer.write([event(1)])
+            await writer.write([event(1)], within_s=0.0)
         await asyncio.to_thread(slow.entered.wait)
         with pytest.raises(OutcomeUnknown):
-            await writer.write([event(2, "x" * 200)])
+            await writer.write([event(2, "x" * 200)], within_s=0.0)
         with pytest.raises(StoreUnavailable, match="too many"):
             writer.check()
         slow.go_on.set()

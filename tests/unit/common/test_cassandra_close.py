@@ -14,6 +14,7 @@ from cns_common.cassandra.connection import CassandraAddress, Connection
 from cns_common.cassandra.session import Cassandra
 from cns_common.cassandra.site_guard import OneSite
 from cns_common.cassandra.write_dates import WriteDates
+from tests.waiting import PATIENCE_S
 
 
 async def test_a_driver_that_hangs_does_not_keep_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -28,7 +29,7 @@ async def test_a_driver_that_hangs_does_not_keep_the_process(monkeypatch: pytest
     loop = asyncio.get_running_loop()
     cassandra = Cassandra(CassandraAddress(hosts=("none",)), connection, loop, WriteDates(), OneSite())
     cassandra._reconnecting = loop.create_task(asyncio.Event().wait())  # type: ignore[arg-type]  # it hangs, too
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE_S):
         await cassandra.close()
     assert [thread.daemon for thread in threads] == [True]
     assert threads[0].is_alive()

@@ -10,6 +10,7 @@ import structlog
 from cns_common.clock import READ_NS_MAX, STEP_NS, STEP_SHOWN_NS
 from cns_common.durations import HOUR_MS
 from tests.machine_clocks import MachineClocks
+from tests.waiting import PATIENCE_S
 
 S_NS = 1_000_000_000
 
@@ -109,7 +110,7 @@ async def test_timers_that_a_step_makes_due_fire(machine: MachineClocks) -> None
     machine.step(3_601 * S_NS)
     await asyncio.to_thread(clock.now_ms)  # the first to notice may be a thread without a loop
     cancelled.cancel()
-    await asyncio.wait_for(fired.wait(), 30)
+    await asyncio.wait_for(fired.wait(), PATIENCE_S)
 
 
 def test_a_correction_moves_time_forward_at_once(machine: MachineClocks) -> None:
@@ -159,5 +160,5 @@ async def test_a_correction_sets_timers_again(machine: MachineClocks) -> None:
     clock, fired = machine.clock(), asyncio.Event()
     clock.call_at(clock.now_ms() + HOUR_MS, fired.set)
     clock.correct(HOUR_MS)
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE_S):
         await fired.wait()

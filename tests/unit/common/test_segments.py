@@ -21,7 +21,7 @@ from cns_common.clock import Clock
 from cns_common.events.schema import NotificationDropped
 from cns_common.events.segment import SegmentLimits
 from cns_common.events.writer import SegmentWriter
-from tests.waiting import wait_until
+from tests.waiting import PATIENCE_S, wait_until
 
 LIMITS = SegmentLimits(segment_bytes_max=1 << 24, segment_age_s=60, retention_s=86_400, bytes_max=1 << 30)
 MIB = 1024 * 1024
@@ -161,7 +161,7 @@ def test_what_a_killed_process_left_open_is_sealed_by_the_next_start(tmp_path: P
         assert len(files(tmp_path, ".open")) == 1
     finally:
         victim.send_signal(signal.SIGKILL)  # the victim would write for ever
-        victim.wait(60)
+        victim.wait(PATIENCE_S)
     with writing(tmp_path):
         wait_until(lambda: not files(tmp_path, ".open"), 10)
     (path,) = files(tmp_path)
@@ -184,9 +184,9 @@ def test_a_directory_that_cannot_be_written_is_counted_and_nothing_raised(tmp_pa
 
 def emit_until_refused(writer: SegmentWriter, directory: Path) -> None:
     """Emit two events. The file size limit stops the write of the second in the middle of its line, as a full disk
-    does."""
+    does. The file appears before the first one is in it."""
     writer.emit(event(1))
-    wait_until(lambda: files(directory, ".open"), 5)
+    wait_until(lambda: counts(writer, "cns_events_written_total") == {"": 1}, 5)
     with file_size_limit(files(directory, ".open")[0].stat().st_size + 100):
         writer.emit(event(2, "x" * 200))
         wait_until(lambda: counts(writer, "cns_events_lost_total")["disk_refused"] == 1, 5)

@@ -9,6 +9,7 @@ import pytest
 
 from cns_common import task_cancellation
 from cns_common.task_cancellation import cancel_and_wait, in_daemon, wait_at_most
+from tests.waiting import PATIENCE_S
 
 NEVER_S = 3_600.0
 
@@ -25,7 +26,7 @@ async def test_tasks_end_whatever_they_swallow(swallows: int) -> None:
 
     tasks = [asyncio.create_task(stubborn()) for _ in range(3)]
     await asyncio.sleep(0)
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE_S):
         await cancel_and_wait(tasks)
     assert all(task.done() for task in tasks)
 
@@ -51,7 +52,7 @@ async def test_a_task_that_never_ends_is_left(monkeypatch: pytest.MonkeyPatch) -
 
     deaf_one, other = asyncio.create_task(deaf()), asyncio.create_task(asyncio.Event().wait())
     await asyncio.sleep(0)
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE_S):
         await cancel_and_wait([deaf_one, other])
     assert other.cancelled()
     assert not deaf_one.done()

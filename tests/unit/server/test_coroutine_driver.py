@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from cns_server.http.coroutine_driver import CoroutineDriver
+from tests.waiting import PATIENCE_S
 
 Steps = Callable[[list[object]], Coroutine[Any, Any, None]]
 
@@ -31,7 +32,7 @@ async def _sleeps(told: list[object]) -> None:
 
 async def _awaits_task(told: list[object]) -> None:
     async def inner() -> str:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE_S):
             await asyncio.sleep(0.001)
         return "done"
 
@@ -67,7 +68,7 @@ async def _gathers(told: list[object]) -> None:
 async def test_runs_to_its_end(steps: Steps) -> None:
     told: list[object] = []
     CoroutineDriver(steps(told), asyncio.get_running_loop())
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE_S):
         while not told:
             await asyncio.sleep(0.001)
     assert told == ["done"]

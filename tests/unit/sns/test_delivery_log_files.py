@@ -21,7 +21,7 @@ from cns_workers.delivery.logs.reader import LogReader
 from cns_workers.delivery.logs.writer import DeliveryLogWriter, LogLimits, folder_of, remove_old_logs
 from tests.acceptance.running import own_disk
 from tests.unit.common.test_segments import StuckDisk, file_size_limit
-from tests.waiting import wait_until
+from tests.waiting import PATIENCE_S, wait_until
 
 GROUP = "sns/us-east-1/123456789012/orders"
 LIMITS = LogLimits(days=7, bytes_max=1 << 30)
@@ -170,7 +170,7 @@ assert numbers(directory) == [1, 3], numbers(directory)
 def test_a_disk_that_is_full(tmp_path: Path) -> None:
     """On a real disk of 1 MiB: records that do not fit are dropped, others are written."""
     command = [*own_disk(tmp_path / "logs", 1), sys.executable, "-c", FILL_THE_DISK, str(tmp_path / "logs")]
-    subprocess.run(command, cwd=Path(__file__).parents[3], check=True, timeout=60)
+    subprocess.run(command, cwd=Path(__file__).parents[3], check=True, timeout=PATIENCE_S)
 
 
 def test_a_disk_that_hangs_bounds_the_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -27,6 +27,7 @@ from cns_workers.delivery.traffic.admission import (
 from cns_workers.delivery.traffic.circuit_breaker import PROBE_PAUSE_MAX_S
 from cns_workers.delivery.traffic.endpoint_state import SLOW_SENDS_MAX, EndpointLimits, EndpointState
 from cns_workers.delivery.traffic.sends import AdmittedAttempt, Deferral
+from tests.waiting import PATIENCE_S
 
 LIMITS = EndpointLimits(sends=10, sends_fast=100, failures=5)
 FAST = Delivered(200, 5)
@@ -34,7 +35,6 @@ SLOW = Delivered(200, 150)
 DOWN = Failed(Cause.TIMEOUT, "no answer", 15_000)
 REFUSING = Failed(Cause.STATUS, "HTTP 400", 5, status=400, permanent=True)
 FULL = Failed(Cause.QUEUE, "not this recipient", 5)
-ENOUGH_S = 30.0
 
 
 def tried(endpoint: EndpointState, *outcomes: Outcome, now_s: float = 0.0, message: str = "") -> EndpointState:
@@ -190,7 +190,7 @@ class SendDriver:
 
 
 async def _until(known: Callable[[], bool]) -> None:
-    async with asyncio.timeout(ENOUGH_S):
+    async with asyncio.timeout(PATIENCE_S):
         while not known():
             await asyncio.sleep(0.05)
 
@@ -210,7 +210,7 @@ async def test_what_has_no_room_begins_when_there_is_some() -> None:
 async def test_what_cannot_begin_within_a_second_is_deferred() -> None:
     driver = SendDriver()
     attempts = [driver.start("hangs") for _ in range(12)]
-    assert await asyncio.wait_for(asyncio.gather(*attempts[10:]), ENOUGH_S) == [Deferral.BUSY] * 2
+    assert await asyncio.wait_for(asyncio.gather(*attempts[10:]), PATIENCE_S) == [Deferral.BUSY] * 2
     assert not any(attempt.done() for attempt in attempts[:10])
     assert driver.start("hangs").result() is Deferral.BUSY, "an answer is overdue: there is nothing to wait for"
     driver.start("other")
@@ -232,7 +232,7 @@ async def test_the_line_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
     await asyncio.sleep(0)
     assert not full.done()
     await driver.end("busy", FAST)
-    assert await asyncio.wait_for(full, ENOUGH_S) == 1, "one has begun"
+    assert await asyncio.wait_for(full, PATIENCE_S) == 1, "one has begun"
     attempts[-1].cancel()
     await asyncio.sleep(0)
     assert await driver.admission.room() == 2, "nobody wants another one any more"
@@ -416,7 +416,7 @@ async def _rooms_per_poll(endpoints: int, until: int) -> list[int]:
         driver.start(f"e{number}")
         await driver.end(f"e{number}", DOWN)
     seen = len(told)
-    async with asyncio.timeout(ENOUGH_S):
+    async with asyncio.timeout(PATIENCE_S):
         while len(told) < until:
             await asyncio.sleep(0)
             if len(told) > seen:

@@ -16,8 +16,8 @@ from cns.endpoints.outcome import Cause, Delivered, Failed, Outcome
 from cns_workers.delivery.pool import pool as pools
 from cns_workers.delivery.pool.pool import DeliveryPool
 from cns_workers.delivery.pool.thread import IN_FLIGHT_MAX, THREAD_ENDED
+from tests.waiting import PATIENCE_S
 
-ENOUGH_S = 30.0
 FIRST = "delivery-1"
 OK = Delivered(200, 0)
 
@@ -49,7 +49,7 @@ class PoolFixture:
         """A send whose request blocks its thread until `answer`."""
 
         def prepare() -> Request:
-            self.answer.wait(ENOUGH_S)
+            self.answer.wait(PATIENCE_S)
             return HttpRequest("blocked", {}, b"")
 
         return self.pool.send(prepare, "a")
@@ -129,18 +129,18 @@ async def fixture() -> AsyncIterator[PoolFixture]:
     fixture = PoolFixture()
     yield fixture
     fixture.answer.set()
-    assert await fixture.pool.close(ENOUGH_S) == 0
+    assert await fixture.pool.close(PATIENCE_S) == 0
     assert fixture.senders == 0  # every opened sender is closed
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(ENOUGH_S):
+    async with asyncio.timeout(PATIENCE_S):
         while not condition():
             await asyncio.sleep(0.01)
 
 
 async def soon(futures: list[asyncio.Future[Outcome]]) -> list[Outcome]:
-    return await asyncio.wait_for(asyncio.gather(*futures), ENOUGH_S)
+    return await asyncio.wait_for(asyncio.gather(*futures), PATIENCE_S)
 
 
 async def test_what_is_sent_and_what_fails_comes_back(fixture: PoolFixture) -> None:
@@ -176,7 +176,7 @@ async def test_what_waits_for_a_thread_that_leaves_goes_to_the_others(
     fixture: PoolFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        pools, "POLL_INTERVAL_S", ENOUGH_S * 10
+        pools, "POLL_INTERVAL_S", PATIENCE_S * 10
     )  # otherwise the thread would leave before it could answer
     pool = fixture.start(2)
     fixture.hangs = lambda url: url != "waits"
@@ -296,7 +296,7 @@ async def test_closing_waits_for_what_is_under_way(fixture: PoolFixture) -> None
     sends = [fixture.send(str(n)) for n in range(30)]
     pool.resize(2)
     asyncio.get_running_loop().call_later(0.2, fixture.answer.set)
-    assert await pool.close(ENOUGH_S) == 0
+    assert await pool.close(PATIENCE_S) == 0
     assert [send.result() for send in sends] == [OK] * 30
 
 

@@ -14,8 +14,8 @@ from cns.endpoints.outcome import Delivered, Outcome
 from cns_workers.delivery.pool.fair_queue import FairQueue, MakeRequest, PoolSend
 from cns_workers.delivery.pool.pool import POLL_INTERVAL_S, WAITING_MAX, DeliveryPool
 from cns_workers.delivery.pool.thread import STARTS_A_TURN
+from tests.waiting import PATIENCE_S
 
-ENOUGH_S = 60.0
 BURST = 1_000
 OK = Delivered(200, 0)
 
@@ -45,7 +45,7 @@ def happened() -> list[str]:
 async def pool(happened: list[str]) -> AsyncIterator[DeliveryPool]:
     pool = DeliveryPool("delivery", 1, lambda: Sender(happened))
     yield pool
-    assert await pool.close(ENOUGH_S) == 0
+    assert await pool.close(PATIENCE_S) == 0
 
 
 def request(name: str) -> MakeRequest:
@@ -86,12 +86,12 @@ async def send_together(pool: DeliveryPool, groups: Sequence[str]) -> None:
     go = Event()
 
     def wait() -> Request:
-        go.wait(ENOUGH_S)
+        go.wait(PATIENCE_S)
         return HttpRequest("first", {}, b"")
 
     sends = [pool.send(wait, "a"), *[pool.send(request(group), group) for group in groups]]
     go.set()
-    await asyncio.wait_for(asyncio.gather(*sends), ENOUGH_S)
+    await asyncio.wait_for(asyncio.gather(*sends), PATIENCE_S)
 
 
 async def test_one_who_comes_after_a_burst_begins_among_the_first(pool: DeliveryPool, happened: list[str]) -> None:
@@ -110,7 +110,7 @@ async def test_no_more_jobs_are_taken_while_too_much_waits(pool: DeliveryPool) -
     go = Event()
 
     def wait() -> Request:
-        go.wait(ENOUGH_S)
+        go.wait(PATIENCE_S)
         return HttpRequest("first", {}, b"")
 
     assert await pool.room() == WAITING_MAX
@@ -119,6 +119,6 @@ async def test_no_more_jobs_are_taken_while_too_much_waits(pool: DeliveryPool) -
     await asyncio.wait([room], timeout=2 * POLL_INTERVAL_S)
     assert not room.done()
     go.set()
-    assert await asyncio.wait_for(room, ENOUGH_S) > 0
-    await asyncio.wait_for(asyncio.gather(*sends), ENOUGH_S)
+    assert await asyncio.wait_for(room, PATIENCE_S) > 0
+    await asyncio.wait_for(asyncio.gather(*sends), PATIENCE_S)
     assert await pool.room() == WAITING_MAX

@@ -6,8 +6,9 @@ import pytest
 
 from cqs.engines import bdqs, cassieq, cluster, pipes
 from tests.conformance.drivers import drop_keyspaces
-from tests.late_calls import PATIENCE_S, tolerate_late_calls
+from tests.late_calls import tolerate_late_calls
 from tests.private_servers.keyspace import aside
+from tests.waiting import PATIENCE_S
 
 
 @pytest.fixture(scope="session")

@@ -24,8 +24,7 @@ from tests.conformance.support import QueueFixture, bodies, numbered
 from tests.integration.cqs.engines.machines import SECOND_NS, at_present, processes
 from tests.machine_clocks import MachineClocks
 from tests.private_servers.own_redis import OwnRedis
-
-SOON_S = 60.0
+from tests.waiting import PATIENCE_S
 
 
 @pytest.fixture(autouse=True)
@@ -62,7 +61,7 @@ async def maintain(queue: QueueFixture) -> None:
 
 async def unleased(queue: QueueFixture) -> None:
     """Wait until nobody has a lease on a bucket of the queue."""
-    async with asyncio.timeout(SOON_S):
+    async with asyncio.timeout(PATIENCE_S):
         while any(bucket.leased for bucket in await buckets(queue)):
             await asyncio.sleep(0.1)
 
@@ -181,7 +180,7 @@ async def test_full_buckets_are_sealed_by_their_writer_and_go_when_empty(
     async with processes(cassandra_address, own_redis.url, 0, 0) as (_, writer, other):
         for at in range(3):
             await writer.send(*numbered(10, b"%d" % at))
-        async with asyncio.timeout(SOON_S):
+        async with asyncio.timeout(PATIENCE_S):
             while [one.sealed for one in await buckets(writer)] != [True, True, False]:
                 await asyncio.sleep(0.1)
         at_present(other)

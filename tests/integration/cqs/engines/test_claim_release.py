@@ -20,8 +20,7 @@ from cqs.engines.cluster.no_redis.bucket_reader import IDLE_MS
 from tests.conformance.support import QueueFixture, bodies, numbered
 from tests.integration.cqs.engines.machines import SECOND_NS, read_own
 from tests.machine_clocks import MachineClocks
-
-SOON_S = 60.0
+from tests.waiting import PATIENCE_S
 
 
 class RefusingCassandra(Cassandra):
@@ -42,7 +41,7 @@ class RefusingCassandra(Cassandra):
 async def _receive(queue: QueueFixture, n: int) -> list[bytes]:
     """The next `n` messages. Their process may have to renew its claims first."""
     arrived: list[bytes] = []
-    async with asyncio.timeout(SOON_S):
+    async with asyncio.timeout(PATIENCE_S):
         while len(arrived) < n:
             queue.now_ms = queue.clock.now_ms()
             arrived += bodies(await queue.take(n - len(arrived), HOUR_MS))
@@ -51,7 +50,7 @@ async def _receive(queue: QueueFixture, n: int) -> list[bytes]:
 
 
 async def _claims_end(cassandra: Cassandra, queue: QueueFixture) -> None:
-    async with asyncio.timeout(SOON_S):
+    async with asyncio.timeout(PATIENCE_S):
         while await cassandra.run(schema.LIST_CLAIMS, queue.q.id, ""):
             await asyncio.sleep(0.02)
 
@@ -66,7 +65,7 @@ async def test_messages_stay_hidden_while_their_visibility_cannot_be_saved(cassa
         assert await _receive(queue, 3) == numbered(3)
         cassandra.refuse()
         queue.advance(IDLE_MS + 1)
-        await asyncio.wait_for(cassandra.refused.wait(), SOON_S)
+        await asyncio.wait_for(cassandra.refused.wait(), PATIENCE_S)
         await queue.send(b"new")
         assert await _receive(queue, 1) == [b"new"]
         cassandra.refuses = False

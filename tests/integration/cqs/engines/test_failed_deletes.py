@@ -13,8 +13,8 @@ from cns_common.errors import StoreUnavailable
 from cqs.engines.cluster import ClusterEngine, open_engine, schema
 from cqs.engines.cluster.no_redis.bucket_reader import IDLE_MS, WRITE_MS_MAX
 from tests.conformance.support import QueueFixture, bodies
+from tests.waiting import PATIENCE_S
 
-SOON_S = 30.0
 HIDE_MS = 3 * WRITE_MS_MAX
 STEP_MS = IDLE_MS - 100
 """So short that the queue is not idle."""
@@ -61,7 +61,7 @@ async def test_a_batch_with_a_message_that_another_process_delivered(
         handles = []
         for queue, body in ((here, b"here"), (there, b"there")):
             await queue.send(body)
-            async with asyncio.timeout(SOON_S):
+            async with asyncio.timeout(PATIENCE_S):
                 while not (taken := await queue.take(1, HIDE_MS)):
                     queue.now_ms = clock.now_ms()
             assert bodies(taken) == [body]

@@ -10,6 +10,7 @@ from cns_backend.stores.embedded.leases import EmbeddedLeaseStore
 from cns_workers.background.leased_tasks import LeasedTaskRunner
 from cns_workers.background.move_tasks import MoveTasks
 from tests.integration.cqs.sqs import Sqs
+from tests.waiting import PATIENCE_S
 
 
 class MoveTaskFixture:
@@ -49,7 +50,7 @@ class MoveTaskFixture:
         """The newest task, after its end."""
         stepping = asyncio.create_task(self._step())
         try:
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(PATIENCE_S):
                 while (task := (await self.listed())[0])["Status"] in ("RUNNING", "CANCELLING"):
                     await asyncio.sleep(0.01)  # the runner's tasks run concurrently
         finally:

@@ -11,6 +11,7 @@ from cqs.redrive.mover import MOVE_LEASE_MS
 from cqs.redrive.task import task_handle
 from tests.integration.cqs.queues.move_task_fixture import MoveTaskFixture, move_site
 from tests.integration.cqs.sqs import Sqs
+from tests.waiting import PATIENCE_S
 
 RUNNING, DONE = "RUNNING", "COMPLETED"
 
@@ -97,7 +98,7 @@ async def test_a_stop_ends_the_run_and_another_worker_continues(fixture: MoveTas
     await fixture.start(MaxNumberOfMessagesPerSecond=1)
     (task,) = await fixture.tasks.store.active()
     run = asyncio.create_task(fixture.runner.run_until_over(task.id))
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE_S):
         while not (await fixture.listed())[0]["ApproximateNumberOfMessagesMoved"]:
             await asyncio.sleep(0.01)  # waits as the runner does between its steps
     await fixture.runner.close()

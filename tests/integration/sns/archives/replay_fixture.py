@@ -34,6 +34,7 @@ from cqs.engines.embedded.engine import EmbeddedEngine
 from tests.integration.sns.cns_support import Rig, queue_arn
 from tests.integration.workers.embedded_context import no_queue
 from tests.recorded_events import RecordedEvents
+from tests.waiting import PATIENCE_S
 
 
 class QueuedText(NamedTuple):
@@ -85,7 +86,7 @@ class ReplayFixture:
 
     async def fan_out(self, leave: int = 0) -> None:
         """Fan out published messages until `leave` are left in the queue."""
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE_S):
             while await self.port.depth(jobs.FIFO_PUBLISH_JOBS) > leave:
                 await self.producer.step()
 

@@ -28,6 +28,7 @@ from tests.integration.sns.archives.replay_fixture import (
     replayed_texts,
 )
 from tests.marks import extended
+from tests.waiting import PATIENCE_S
 
 
 @pytest.fixture
@@ -226,7 +227,7 @@ async def test_groups_at_different_speeds_keep_their_order(fixture: ReplayFixtur
         if number % 7 == 0:
             await fixture.fan_out()
     await fixture.fan_out()
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE_S):
         await stepping
     queued = await fixture.take_queued()
     for arn in arns:

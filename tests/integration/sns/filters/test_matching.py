@@ -20,6 +20,7 @@ from cns_common.clock import Clock
 from cns_common.errors import StoreUnavailable
 from tests.integration.sns.stores.cns_stores import NOTIFICATION, Stores, change, open_stores_for, subscription
 from tests.recorded_events import RecordedEvents
+from tests.waiting import PATIENCE_S
 
 RED = {"FilterPolicy": '{"colour":["red"]}'}
 RED_TOO = {"FilterPolicy": '{"colour":["red","pink"]}'}
@@ -194,6 +195,6 @@ async def test_constant_filter_changes_do_not_delay_a_publish(stores: Stores, n:
     everything = await stores.enter(topic, "https://e/everything")
     store = ChangingStore(stores, entered[0])
     matcher = SubscriptionMatcher(store, Clock(), RecordedEvents())  # type: ignore[arg-type]  # it needs no other method
-    async with asyncio.timeout(60):  # ends a test that hangs
+    async with asyncio.timeout(PATIENCE_S):  # ends a test that hangs
         for _ in range(4):
             assert await matched(matcher, topic, "red", n) == sorted(one.id for one in [*entered, everything])

@@ -9,8 +9,8 @@ from cns_common.metrics.catalogue import REDIS_UP
 from cqs.engines.cluster import cache_failover
 from tests.conformance.support import QueueFixture, numbered
 from tests.integration.cqs.engines.cache.test_redis_outage import queues, sample
-from tests.late_calls import PATIENCE_S
 from tests.private_servers.own_redis import OwnRedis
+from tests.waiting import PATIENCE_S
 
 BEFORE_AND_AFTER = 10
 """Receives of each process before the loss, between loss and return, and after it."""

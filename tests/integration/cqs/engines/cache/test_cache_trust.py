@@ -29,9 +29,7 @@ from tests.conformance.support import QueueFixture, bodies, numbered
 from tests.integration.cqs.engines.cache.test_redis_outage import queues, receive_soon, sample
 from tests.private_servers.own_redis import OwnRedis
 from tests.private_servers.tcp_proxy import TcpProxy
-
-TURN_S = 60.0
-"""Ends a test that hangs; a dead process is noticed within six seconds."""
+from tests.waiting import PATIENCE_S
 
 
 class GatedCassandra(Cassandra):
@@ -87,7 +85,7 @@ def proxies(*targets: OwnRedis) -> Iterator[list[TcpProxy]]:
 async def drain_both(*sides: QueueFixture, want: int) -> list[Message]:
     """`want` messages, received by all processes in turn."""
     arrived: list[Message] = []
-    async with asyncio.timeout(TURN_S):
+    async with asyncio.timeout(PATIENCE_S):
         while len(arrived) < want:
             for queue in sides:
                 queue.now_ms = queue.clock.now_ms()
@@ -96,14 +94,14 @@ async def drain_both(*sides: QueueFixture, want: int) -> list[Message]:
 
 
 async def until_up(queue: QueueFixture, *, up: bool = True) -> None:
-    async with asyncio.timeout(TURN_S):
+    async with asyncio.timeout(PATIENCE_S):
         while bool(sample(queue.engine, REDIS_UP)) is not up:
             await asyncio.sleep(0.02)
 
 
 async def until_counted(queue: QueueFixture, counts: tuple[int, int, int]) -> None:
     """A count is too low while the cache is filled, if that takes long."""
-    async with asyncio.timeout(TURN_S):
+    async with asyncio.timeout(PATIENCE_S):
         while await queue.counts() != counts:
             await asyncio.sleep(0.02)
 
@@ -167,7 +165,7 @@ async def test_a_replica_that_takes_over(cassandra_address: Cluster, own_redis: 
         async with processes(cassandra_address, proxy.redis_url, proxy.redis_url) as ((one, _), (two, _)):
             await one.send(*numbered(30))
             held = [*await receive_soon(one, 10, HOUR_MS), *await receive_soon(two, 10, HOUR_MS)]
-            async with asyncio.timeout(TURN_S):
+            async with asyncio.timeout(PATIENCE_S):
                 while client.dbsize() == 0:
                     await asyncio.sleep(0.02)
             own_redis.kill()
@@ -210,7 +208,7 @@ async def test_lost_content_is_noticed_by_idle_processes(cassandra_address: Clus
         epoch = one.engine._servers.router.failovers()[0].redis.epoch  # type: ignore[attr-defined]  # no metric shows it
         with redis.Redis(port=own_redis.port) as client:
             client.flushall()
-        async with asyncio.timeout(TURN_S):
+        async with asyncio.timeout(PATIENCE_S):
             while (cache := two.engine._servers.router.failovers()[0].redis) is None or cache.epoch == epoch:  # type: ignore[attr-defined]  # as above
                 await asyncio.sleep(0.02)
         assert set(bodies(await receive_soon(two, 1, HOUR_MS))) == set(numbered(2)) - set(bodies(held))

@@ -28,10 +28,9 @@ from cqs.engines.cluster.unacked import UnackedDeliveries
 from cqs.engines.contract import Message, Outcome
 from tests.conformance.support import HIDE_MS, QueueFixture, bodies, numbered
 from tests.private_servers.own_redis import OwnRedis
+from tests.waiting import PATIENCE_S
 
 EPOCH = 1_000
-SOON_S = 60.0
-"""A dead process is detected within six seconds."""
 
 
 @asynccontextmanager
@@ -54,7 +53,7 @@ async def receive_soon(queue: QueueFixture, n: int, hide_ms: int = HIDE_MS) -> l
     """The next `n` messages, received as a long poll does."""
     arrived: list[Message] = []
     waiter = queue.engine.waiter(queue.q)
-    until_ms = queue.clock.wall_ms() + 1000 * SOON_S
+    until_ms = queue.clock.wall_ms() + 1000 * PATIENCE_S
     while len(arrived) < n:
         assert queue.clock.wall_ms() < until_ms, f"{len(arrived)} of {n} came"
         queue.now_ms = queue.clock.now_ms()
@@ -70,14 +69,14 @@ async def _pause(waiter: object) -> tuple[Message, ...]:
 
 async def recovered(*queues: QueueFixture) -> None:
     """Wait until each process has noticed the loss and uses Redis again."""
-    async with asyncio.timeout(SOON_S):
+    async with asyncio.timeout(PATIENCE_S):
         while not all(sample(queue.engine, REDIS_OUTAGES) and sample(queue.engine, REDIS_UP) for queue in queues):
             await asyncio.sleep(0.05)
 
 
 async def wait_for_counts(queue: QueueFixture, expected: tuple[int, int, int]) -> None:
     """Wait for these counts: Redis is updated some time after it returned."""
-    async with asyncio.timeout(SOON_S):
+    async with asyncio.timeout(PATIENCE_S):
         while await queue.counts() != expected:
             await asyncio.sleep(0.05)
 
@@ -107,7 +106,7 @@ async def test_a_send_wakes_a_poll_of_another_process(cassandra_address: Cluster
     async with queues(cassandra_address, "", 2) as (one, two):
         waiter = one.engine.waiter(one.q)
         await two.send(b"for whoever asks")
-        assert await waiter.wait(SOON_S)
+        assert await waiter.wait(PATIENCE_S)
         assert bodies(await one.take()) == [b"for whoever asks"]
         waiter.close()
 
@@ -316,7 +315,7 @@ async def test_an_unfinished_delete_of_a_dead_process(
         assert await rows_left() == 1
         monkeypatch.setattr(redis_cache, "UNFINISHED_DELETE_MS", -1)
         await UsedQueues(cassandra).add(two.q, "deadbeef.0")
-        async with asyncio.timeout(SOON_S):
+        async with asyncio.timeout(PATIENCE_S):
             while await rows_left():
                 for process in (one, two):  # one of the two is the queue's owner
                     work = process.engine.work  # type: ignore[attr-defined]  # of a ClusterEngine
@@ -335,7 +334,7 @@ async def test_old_empty_buckets_are_removed(cassandra_address: Cluster, own_red
         await queue.delete(deleted)
         queue.advance(2 * 3_600_000)
         await queue.send(b"new")
-        async with asyncio.timeout(SOON_S):
+        async with asyncio.timeout(PATIENCE_S):
             while not (await rows.listed_buckets(queue.q.id, ""))[0].sealed:  # sealed by its writer
                 await asyncio.sleep(0.05)
         for _ in range(3):

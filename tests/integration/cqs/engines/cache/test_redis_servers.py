@@ -30,10 +30,10 @@ from cqs.engines.contract import Outcome
 from tests.conformance.support import QueueFixture, bodies, numbered
 from tests.integration.cqs.engines.cache.test_redis_outage import failover_of, queues, receive_soon, sample
 from tests.private_servers.own_redis import OwnRedis
+from tests.waiting import PATIENCE_S
 
 QUEUES = 12
 """So many queues are on one of two servers only in one of 2,048 runs."""
-TURN_S = 30.0
 MASTER_KEY = base64.b64encode(bytes(32)).decode()
 
 
@@ -115,7 +115,7 @@ async def test_a_long_poll_is_woken_through_each_server(
             assert not await there.take()
             waiter = there.engine.waiter(there.q)
             await queue.send(b"x")
-            assert await waiter.wait(TURN_S)
+            assert await waiter.wait(PATIENCE_S)
             assert bodies(await there.take()) == [b"x"]
             waiter.close()
 
@@ -137,13 +137,13 @@ async def test_the_loss_of_one_server_concerns_only_its_queues(
         for queue in several:
             held[queue.q.id] += await receive_soon(queue, 1, HOUR_MS)
         for process in (one, two):
-            async with asyncio.timeout(TURN_S):
+            async with asyncio.timeout(PATIENCE_S):
                 while up(process)["b"]:
                     await asyncio.sleep(0.02)
             assert up(process) == {"a": 1, "b": 0}
         two_servers[1].start()
         for process in (one, two):
-            async with asyncio.timeout(TURN_S):
+            async with asyncio.timeout(PATIENCE_S):
                 while not up(process)["b"]:
                     await asyncio.sleep(0.02)
         for queue in several:
@@ -235,7 +235,7 @@ async def exchange(
         for message in await receiver.take(1, HOUR_MS):
             arrived[message.body] += 1
             assert await receiver.delete(message) == [Outcome.DONE]
-    async with asyncio.timeout(TURN_S):
+    async with asyncio.timeout(PATIENCE_S):
         while sum(sent[body] for body in sent if body.startswith(sender.q.id.encode())) > sum(
             arrived[body] for body in arrived if body.startswith(sender.q.id.encode())
         ):
@@ -248,7 +248,7 @@ async def until_used(names: tuple[str, ...], *processes: QueueFixture) -> None:
     for process in processes:
         assert isinstance(process.engine, ClusterEngine)
         router = process.engine._servers.router
-        async with asyncio.timeout(TURN_S):
+        async with asyncio.timeout(PATIENCE_S):
             while tuple(router.layout.names) != names or not router.is_settled:
                 await asyncio.sleep(0.02)
 
@@ -372,7 +372,7 @@ def shards_of(queue: QueueFixture) -> tuple[QueueShard, ...]:
 
 
 async def until_sharded(count: int, *processes: QueueFixture) -> None:
-    async with asyncio.timeout(TURN_S):
+    async with asyncio.timeout(PATIENCE_S):
         for process in processes:
             while len(shards_of(process)) != count or not process.engine._servers.router.is_settled:  # type: ignore[attr-defined]  # it is a ClusterEngine
                 await asyncio.sleep(0.02)

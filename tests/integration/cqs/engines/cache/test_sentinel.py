@@ -21,14 +21,12 @@ from tests.integration.cqs.engines.cache.test_cache_trust import another_redis, 
 from tests.integration.cqs.engines.cache.test_redis_outage import receive_soon
 from tests.ports import free_port
 from tests.private_servers.own_redis import OwnRedis
-from tests.waiting import wait_until
+from tests.waiting import PATIENCE_S, wait_until
 
 NAME = "queues"
 DOWN_MS = 1_500
-START_S = 30.0
-FAIL_OVER_S = 90.0
 
-pytestmark = [pytest.mark.extended, pytest.mark.timeout(240)]
+pytestmark = pytest.mark.extended
 
 
 @contextmanager
@@ -69,9 +67,9 @@ async def test_a_fail_over_by_sentinel(cassandra_address: Cluster, own_redis: Ow
         replica = stack.enter_context(another_redis(tmp_path))
         client = stack.enter_context(redis.Redis(port=replica.port))
         client.replicaof("127.0.0.1", str(own_redis.port))
-        wait_until(lambda: client.info("replication")["master_link_status"] == "up", START_S)
+        wait_until(lambda: client.info("replication")["master_link_status"] == "up", PATIENCE_S)
         port = stack.enter_context(sentinel(tmp_path, own_redis))
-        wait_until(lambda: _knows_replica(port), START_S)
+        wait_until(lambda: _knows_replica(port), PATIENCE_S)
         url = f"redis+sentinel://127.0.0.1:1,127.0.0.1:{port}/{NAME}"  # the first Sentinel is down
         async with processes(cassandra_address, url, url) as ((one, _), (two, _)):
             await until_up(one)
@@ -80,7 +78,7 @@ async def test_a_fail_over_by_sentinel(cassandra_address: Cluster, own_redis: Ow
             held = [*await receive_soon(one, 10, HOUR_MS), *await receive_soon(two, 10, HOUR_MS)]
             own_redis.kill()
             held += await drain_both(one, two, want=10)
-            wait_until(lambda: _primary_port(port) == replica.port, FAIL_OVER_S)
+            wait_until(lambda: _primary_port(port) == replica.port, PATIENCE_S)
             await until_up(one)
             await until_up(two)
             assert client.dbsize() > 0

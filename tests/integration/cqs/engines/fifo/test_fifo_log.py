@@ -24,10 +24,11 @@ from cqs.engines.contract import Change, Outcome, QueueRef, RejectedEntry, SentE
 from tests.conformance.support import QueueFixture, bodies
 from tests.private_servers.keyspace import asked
 from tests.private_servers.own_redis import OwnRedis
+from tests.waiting import PATIENCE_S
 
 GROUPS = 6
 MESSAGES = 25
-WOKEN_S = 30.0
+WOKEN_S = PATIENCE_S
 
 
 @asynccontextmanager
@@ -98,7 +99,7 @@ async def _sent_and_received(queues: list[QueueFixture]) -> None:
 
     names = [chr(ord("a") + index) for index in range(len(queues))]
     senders = [send(queue, name) for queue, name in zip(queues, names, strict=True)]
-    await asyncio.wait_for(asyncio.gather(*senders, *[take(queue) for queue in queues]), 60)
+    await asyncio.wait_for(asyncio.gather(*senders, *[take(queue) for queue in queues]), PATIENCE_S)
     for name in names:
         for group in range(GROUPS):
             expected = [b"%d" % number for number in range(MESSAGES) if number % GROUPS == group]

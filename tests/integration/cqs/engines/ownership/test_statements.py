@@ -56,7 +56,6 @@ async def test_of_a_fresh_process(cassandra_address: CassandraAddress, own_redis
 
 
 @pytest.mark.extended
-@pytest.mark.timeout(600)
 async def test_of_eight_processes_with_a_thousand_queues(
     cassandra_address: CassandraAddress, own_redis: OwnRedis
 ) -> None:

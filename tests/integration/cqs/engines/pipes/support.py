@@ -20,8 +20,9 @@ from cqs.engines.pipes.names import NODE_DIGITS
 from cqs.engines.pipes.rows import Descriptor, PipeRows
 from tests.conformance.support import QueueFixture
 from tests.integration.cqs.engines.machines import read_own
+from tests.waiting import PATIENCE_S
 
-SOON_S = 60.0
+SOON_S = PATIENCE_S
 SHORT_TTL_S = 1
 
 

@@ -118,7 +118,6 @@ async def test_a_death_at_some_statements(cassandra_address: CassandraAddress, s
 
 
 @pytest.mark.extended
-@pytest.mark.timeout(600)
 @pytest.mark.usefixtures("short_owner_leases")
 @pytest.mark.parametrize("written", [False, True])
 async def test_a_death_at_any_statement(cassandra_address: CassandraAddress, written: bool) -> None:

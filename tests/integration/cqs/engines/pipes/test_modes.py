@@ -13,6 +13,7 @@ from cqs.engines.contract import Entry
 from cqs.engines.pipes.pusher import Pusher
 from tests.conformance.support import DONE, HIDE_MS, bodies, numbered
 from tests.integration.cqs.engines.pipes.support import PipesProcess, open_processes
+from tests.waiting import PATIENCE_S
 
 PUSHED = {1: 4, 2: 1, 3: 6, 4: 1, 5: 1, 6: 7, 7: 8, 8: 1, 9: 2, 10: 3, 11: 5}
 """The worked example of seed 003: M1:P4 M2:P1 M3:P6 …"""
@@ -96,7 +97,7 @@ async def test_poppers_of_two_processes_take_each_message_once(
                 taken.extend(bodies(messages))
                 assert await process.delete(*messages) == [DONE] * len(messages)
 
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE_S):
             await asyncio.gather(*[pop(process) for process in processes])
         assert Counter(taken) == Counter([*numbered(12, b"0"), *numbered(12, b"1")])
 
