@@ -7,7 +7,7 @@ import hashlib
 import pytest
 
 from cqs.engines import cluster
-from cqs.engines.cluster import cache_failover, cache_trust, known_queues
+from cqs.engines.cluster import cache_failover, cache_trust, known_queues, queue_contents
 from cqs.engines.cluster.redis import cache as redis_cache
 from cqs.engines.cluster.redis import script_calls, scripts
 from tests.waiting import PATIENCE_S
@@ -21,6 +21,7 @@ def tolerate_stalls(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cluster, "START_S_MAX", PATIENCE_S)
     monkeypatch.setattr(cache_failover, "SWITCH_WAIT_S", PATIENCE_S)
     monkeypatch.setattr(known_queues, "FILL_WAIT_S", PATIENCE_S)
+    monkeypatch.setattr(queue_contents, "BY_ROWS_S", PATIENCE_S)
     monkeypatch.setattr(redis_cache, "TIMEOUT_S", redis_cache.TIMEOUT_S * 30)
     monkeypatch.setattr(cache_trust, "RENEW_TIMEOUT_S", cache_trust.RENEW_TIMEOUT_S * 30)
 

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from cqs.engines import bdqs, cassieq, cluster, pipes
+from cqs.engines.cluster import queue_contents
 from tests.conformance.drivers import drop_keyspaces
 from tests.late_calls import tolerate_late_calls
 from tests.private_servers.keyspace import aside
@@ -25,8 +26,9 @@ def late_calls_are_tolerated(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(autouse=True)
 def redis_is_awaited(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a machine that stalls an engine could begin without it."""
+    """On a machine that stalls an engine could begin without it, and counts during a fill be refused."""
     monkeypatch.setattr(cluster, "START_S_MAX", PATIENCE_S)
+    monkeypatch.setattr(queue_contents, "BY_ROWS_S", PATIENCE_S)
 
 
 @pytest.fixture(autouse=True)

@@ -244,6 +244,7 @@ async def test_counts_and_pages_before_a_fill_begins(
 ) -> None:
     """Redis has lost all in a step of a fill and is in use again, and the queue's fill waits behind others: it fills
     the Redis that returned. The first step meets the loss, the others reach the next epoch, which knows no filler."""
+    tolerate_stalls(monkeypatch)  # a Redis that is lost again would end the fill
     monkeypatch.setattr(known_queues, "FILL_WAIT_S", SHORT_S)
     begun, go_on = asyncio.Event(), asyncio.Event()
     original = getattr(RedisCache, step)
@@ -282,13 +283,15 @@ async def test_counts_wait_for_the_rows_for_a_limited_time(
 ) -> None:
     """The fill waits behind others, and the rows are many: one scan goes on for all callers. A depth that is not known
     is never 0."""
-    monkeypatch.setattr(known_queues, "FILL_WAIT_S", SHORT_S)
-    monkeypatch.setattr(queue_contents, "BY_ROWS_S", SHORT_S)
     cassandra = await Cassandra.open(cassandra_address)
     clock = Clock()
     async with open_engine(cassandra, own_redis.url, clock) as engine:
         queue = QueueFixture(engine, clock)
         await queue.send(*numbered(3))
+        known = engine._known_queues
+        await known.wait_for_fill(await known.get(queue.q), QueueShard(queue.q.id))  # it reads the rows, too
+        monkeypatch.setattr(known_queues, "FILL_WAIT_S", SHORT_S)
+        monkeypatch.setattr(queue_contents, "BY_ROWS_S", SHORT_S)
         _, waiting = await lose_all(engine, own_redis)
         reads.clear()
         reads.stop_after(queue, 0)
