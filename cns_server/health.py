@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -19,6 +20,7 @@ from cns_common.metrics.catalogue import (
     EVENT_SEGMENTS_UNREAD_LEFT_SECONDS,
     EVENT_SEGMENTS_UNREAD_SHARE,
     QUARANTINE_JOBS,
+    REDIS_REACHED_BY,
     REDIS_UP,
 )
 from cns_common.metrics.model import Sample
@@ -28,6 +30,7 @@ from cns_common.worker_roles import ALL_ROLES, WorkerRole, lacking_roles
 UNREAD_SHARE_WARNED = 0.5
 """Health is yellow when unread event segments are this near to their removal."""
 CLOCK_OFFSET_WARNED_S = 0.25
+NAMED_MAX = 3
 NOT_DONE = {
     WorkerRole.PRODUCER: "no worker with the role producer reports: publishes are not fanned out",
     WorkerRole.CONSUMER: "no worker with the role consumer reports: nothing is delivered",
@@ -85,8 +88,7 @@ def judge_health(state: ServiceState, data: Path, own: Sequence[Sample] = (), si
     reported = [*own, *[sample for report in state.reports for sample in report.samples]]
     if any(sample.name == AUDIT_REFUSED.name and sample.value for sample in reported):
         yellow.append("audit events cannot be written: calls to queues with Audit=on are refused")
-    if any(sample.name == REDIS_UP.name and not sample.value for sample in own):
-        yellow.append("Redis does not answer: without it messages are given out more slowly")
+    yellow += _redis_lost(own)
     yellow += _clock_offset(own)
     yellow += _unread_events([*own, *[sample for report in workers for sample in report.samples]])
     if state.clock_warning:
@@ -106,6 +108,27 @@ def _site_alone(site: SiteStatus | None) -> list[str]:
     if site is None or (site.other_reachable and not site.activated_alone):
         return []
     return [f"site {site.other} does not answer: what is accepted now is at site {site.site} only"]
+
+
+def _redis_lost(own: Sequence[Sample]) -> list[str]:
+    """A reason for each Redis server that processes do not all reach, and one if another does not answer."""
+    lost = {dict(sample.labels)["server"] for sample in own if sample.name == REDIS_UP.name and not sample.value}
+    peers: defaultdict[str, defaultdict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
+    for sample in own:
+        if sample.name == REDIS_REACHED_BY.name:
+            of = dict(sample.labels)
+            answer = f"server {of['run']}" if sample.value else "no answer"
+            peers[of["server"]][f"{of['address']} ({answer})"].append(of["peer"])
+    reasons = ["Redis does not answer"] if lost - peers.keys() else []
+    for server, places in sorted(peers.items()):
+        told = [f"{_some(sorted(names))} at {place}" for place, names in sorted(places.items())]
+        reasons.append(f"the processes do not reach one Redis as {server}, compare CNS_REDIS: {'; '.join(told)}")
+    return [f"{reason}: without it messages are given out more slowly" for reason in reasons]
+
+
+def _some(names: Sequence[str]) -> str:
+    more = len(names) - NAMED_MAX
+    return ", ".join(names[:NAMED_MAX]) + (f" and {more} more" if more > 0 else "")
 
 
 def _clock_offset(own: Sequence[Sample]) -> list[str]:

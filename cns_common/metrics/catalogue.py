@@ -287,6 +287,16 @@ REDIS_UP = _metric(
     "1 while the Redis server hides messages, 0 while it is lost. Absent where no Redis is configured.",
     "server",
 )
+REDIS_REACHED_BY = _metric(
+    "cns_redis_reached_by",
+    "gauge",
+    "While processes do not reach the same Redis server: for each of them, at the address of its settings, 1 if one"
+    " answers, 0 if none does.",
+    "server",
+    "peer",
+    "address",
+    "run",
+)
 CLOCK_OFFSET_SECONDS = _metric(
     "cns_clock_offset_seconds",
     "gauge",

@@ -159,7 +159,7 @@ class CacheSwitch:
             return None
         if not state.epoch:
             return reached
-        if reached and state.reached == {reached}:
+        if reached and {*state.reached.values()} == {reached}:
             stays = reached == state.server and self._redis.lost_epoch != state.epoch
             return None if stays else reached
         if not state.server:

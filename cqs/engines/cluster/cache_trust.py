@@ -12,7 +12,9 @@ expires, which is later, so no two processes lease by different epochs.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from contextlib import suppress
+from types import MappingProxyType
 from typing import NamedTuple
 
 import structlog
@@ -38,8 +40,8 @@ class TrustState(NamedTuple):
     server: str = ""
     seen_by_all: bool = False
     """Whether all living processes act by this epoch."""
-    reached: frozenset[str] = frozenset()
-    """The servers that living processes reach, '' for one that reaches none."""
+    reached: Mapping[str, str] = MappingProxyType({})
+    """The servers that living processes reach, by the process; '' for one that reaches none."""
     others: int = 0
     """The number of other living processes."""
 
@@ -58,7 +60,7 @@ class CacheTrust:
         self.epoch = 0
         """The epoch by which this process acts."""
         self.reached = ""
-        """The server that this process reaches."""
+        """The server that this process reaches; of a layout, who this process is and the servers of its settings."""
         self.state = TrustState()
         self.changed = asyncio.Event()
         """Set when the row is seen to be of another epoch than this process acts by."""
@@ -118,13 +120,13 @@ class CacheTrust:
     async def _read(self) -> TrustState:
         rows = await self._cassandra.run(schema.READ_TRUST, self.name)
         epoch, server = rows[0][:2] if rows else (None, None)
-        living = [(seen or 0, reached or "") for _, _, node, seen, reached in rows if node is not None]
+        living = {node: (seen or 0, reached or "") for _, _, node, seen, reached in rows if node is not None}
         return TrustState(
             epoch or 0,
             server or "",
-            all(seen == epoch for seen, _ in living),
-            frozenset([reached for _, reached in living]),
-            sum(node not in (None, self.node) for _, _, node, _, _ in rows),
+            all(seen == epoch for seen, _ in living.values()),
+            {node: reached for node, (_, reached) in living.items()},
+            len(living.keys() - {self.node}),
         )
 
     async def propose(self, server: str, above: int = 0) -> int:

@@ -12,6 +12,8 @@ from cns_common.metrics.catalogue import (
     CLOCK_RECEIVES_REFUSED,
     EVENT_SEGMENTS_UNREAD_LEFT_SECONDS,
     EVENT_SEGMENTS_UNREAD_SHARE,
+    REDIS_REACHED_BY,
+    REDIS_UP,
 )
 from cns_server.health import judge_health
 
@@ -97,6 +99,37 @@ def test_receives_are_refused_when_the_engine_says_so(tmp_path: Path, offset_s: 
     samples = [CLOCK_OFFSET_SECONDS.sample(offset_s), CLOCK_RECEIVES_REFUSED.sample(1)]
     health = judge_health(ServiceState("", (WORKER,), ()), tmp_path, samples)
     assert (health.status, *health.reasons) == ("yellow", f"{reason}: receives are refused")
+
+
+@pytest.mark.parametrize(
+    ("reached", "reason"),
+    [
+        ([], "Redis does not answer"),
+        (
+            [("h/1", "redis://a", "f00d"), ("h/2", "redis://b", "")],
+            "the processes do not reach one Redis as redis, compare CNS_REDIS:"
+            " h/1 at redis://a (server f00d); h/2 at redis://b (no answer)",
+        ),
+        (
+            [("h/9", "redis://b", "beef"), *[(f"h/{n}", "redis://a", "f00d") for n in (5, 4, 3, 2, 1)]],
+            "the processes do not reach one Redis as redis, compare CNS_REDIS:"
+            " h/1, h/2, h/3 and 2 more at redis://a (server f00d); h/9 at redis://b (server beef)",
+        ),
+    ],
+)
+def test_a_lost_redis(tmp_path: Path, reached: list[tuple[str, str, str]], reason: str) -> None:
+    samples = [
+        REDIS_UP.sample(0, server="redis"),
+        *[
+            REDIS_REACHED_BY.sample(bool(run), server="redis", peer=peer, address=address, run=run)
+            for peer, address, run in reached
+        ],
+    ]
+    health = judge_health(ServiceState("", (WORKER,), ()), tmp_path, samples)
+    assert (health.status, *health.reasons) == (
+        "yellow",
+        f"{reason}: without it messages are given out more slowly",
+    )
 
 
 def _on_a_wrong_clock(*roles: str) -> Report:

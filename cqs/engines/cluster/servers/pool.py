@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import os
+import socket
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
 
 import structlog
 
 from cns_common.errors import CnsError
-from cns_common.metrics.catalogue import CACHE_LOOKUPS, QUEUE_DUPLICATE_DELIVERIES, REDIS_OUTAGES, REDIS_UP
+from cns_common.metrics.catalogue import (
+    CACHE_LOOKUPS,
+    QUEUE_DUPLICATE_DELIVERIES,
+    REDIS_OUTAGES,
+    REDIS_REACHED_BY,
+    REDIS_UP,
+)
 from cns_common.metrics.model import Sample
 from cns_common.redis.urls import FIRST_SERVER, address_of, url_at
 from cns_common.task_cancellation import cancel_and_wait
@@ -43,6 +51,8 @@ class CacheServers:
             self.router.begin(Layout.first(named))
             self._switch = None
         else:
+            settings = [f"{one.name}={one.address}" for one in named]
+            self._trust.reached = " ".join([f"{socket.gethostname()}/{os.getpid()}", *settings])
             self._switch = LayoutSwitch(
                 self._trust,
                 self.router,
@@ -149,6 +159,7 @@ class CacheServers:
         duplicates = sum(one.duplicates for one in failovers.values()) + self._past_duplicates
         return [
             *[REDIS_UP.sample(not one.redis_is_lost, server=name) for name, one in failovers.items() if one.has_redis],
+            *self._disagreements(),
             *[REDIS_OUTAGES.sample(n, server=name) for name, n in losses.items()],
             *[
                 CACHE_LOOKUPS.sample(n, server=name, result=result)
@@ -158,3 +169,16 @@ class CacheServers:
             ],
             QUEUE_DUPLICATE_DELIVERIES.sample(duplicates),
         ]
+
+    def _disagreements(self) -> Iterator[Sample]:
+        """What each process reaches, of a server that is lost because they do not reach the same one."""
+        settings = (
+            {} if self._trust is None else {node: text.split() for node, text in self._trust.state.reached.items()}
+        )
+        for name, server in self._servers.items():
+            if not server.failover.redis_is_lost or len({*server.reached.values()}) < 2:
+                continue
+            for node, reached in server.reached.items():
+                peer, *urls = settings.get(node) or [node]
+                address = dict(url.split("=", 1) for url in urls).get(name, "")
+                yield REDIS_REACHED_BY.sample(bool(reached), server=name, peer=peer, address=address, run=reached[:8])

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
 import structlog
@@ -66,6 +66,11 @@ class CacheServer:
         self.failover = CacheFailover(self.redis, self._fallback, unacked, rows, clock, self._trust)
         self._subscribed = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
+
+    @property
+    def reached(self) -> Mapping[str, str]:
+        """See `TrustState`."""
+        return self._trust.state.reached
 
     async def refuse_eviction(self) -> None:
         """Raise StartError if Redis may evict keys. It must not be used afterwards."""

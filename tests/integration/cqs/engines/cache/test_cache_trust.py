@@ -4,6 +4,8 @@ given, or it is counted."""
 from __future__ import annotations
 
 import asyncio
+import os
+import socket
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
@@ -17,9 +19,10 @@ from cns_common.cassandra.session import Cassandra, Row, Statement
 from cns_common.clock import Clock
 from cns_common.durations import HOUR_MS
 from cns_common.errors import StartError, StoreUnavailable
-from cns_common.metrics.catalogue import QUEUE_DUPLICATE_DELIVERIES, REDIS_UP
+from cns_common.metrics.catalogue import QUEUE_DUPLICATE_DELIVERIES, REDIS_REACHED_BY, REDIS_UP
 from cns_common.redis.urls import FIRST_SERVER
-from cqs.engines.cluster import cache_trust, open_engine, schema
+from cqs.engines import cluster
+from cqs.engines.cluster import ClusterEngine, cache_trust, open_engine, schema
 from cqs.engines.cluster.cache_contract import CachedMessage, CacheUnavailable, LeaseRequest
 from cqs.engines.cluster.ids import MessageLocation, QueueShard, bucket_name
 from cqs.engines.cluster.redis.cache import RedisCache
@@ -199,6 +202,38 @@ async def test_content_lost_while_redis_runs(cassandra_address: Cluster, own_red
         assert await one.counts() == (0, 30, 0)
         assert await one.delete(*held) == [Outcome.DONE] * 30
         assert counted(one, two) == 0
+
+
+@pytest.mark.parametrize("answers", [True, False])
+async def test_processes_with_different_settings_say_who_disagrees(
+    cassandra_address: Cluster, own_redis: OwnRedis, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, answers: bool
+) -> None:
+    """Both do without Redis, and each knows what the other reaches."""
+    monkeypatch.setattr(cluster, "START_S_MAX", 0.0)
+    with another_redis(tmp_path) as other:
+        url = other.url
+        if not answers:
+            other.kill()
+            url = url.replace("//", "//user:secret@")
+        async with processes(cassandra_address, own_redis.url, url) as ((one, _), (two, _)):
+            this = f"{socket.gethostname()}/{os.getpid()}"
+            reached = {(this, own_redis.url, 1.0), (this, other.url, float(answers))}
+            for queue in (one, two):
+                async with asyncio.timeout(PATIENCE_S):
+                    while reached_by(queue) != reached:
+                        await asyncio.sleep(0.02)
+                assert not sample(queue.engine, REDIS_UP)
+        async with processes(cassandra_address, own_redis.url, own_redis.url) as ((one, _), (two, _)):
+            await until_up(one)
+            await until_up(two)
+            assert not reached_by(one) | reached_by(two)
+
+
+def reached_by(queue: QueueFixture) -> set[tuple[str, str, float]]:
+    """Each process, its address of Redis, and whether a server answers there."""
+    assert isinstance(queue.engine, ClusterEngine)
+    samples = [sample for sample in queue.engine.samples() if sample.name == REDIS_REACHED_BY.name]
+    return {(labels["peer"], labels["address"], one.value) for one in samples for labels in [dict(one.labels)]}
 
 
 async def test_lost_content_is_noticed_by_idle_processes(cassandra_address: Cluster, own_redis: OwnRedis) -> None:
