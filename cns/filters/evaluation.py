@@ -40,6 +40,8 @@ NOTHING: tuple[str, ...] = ()
 
 
 def matches(policy: Filter, values: MessageValues) -> bool:
+    if values.no_attributes:
+        return False
     if values.body is None:
         return _all_met(policy.root, values.by_path)
     body = values.body

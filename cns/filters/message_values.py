@@ -40,6 +40,8 @@ class MessageValues(msgspec.Struct, frozen=True):
 
     by_path: Mapping[str, tuple[str, ...]]
     body: Element | None = None
+    no_attributes: bool = False
+    """The message has no attribute at all: it meets no policy on attributes, not even `exists: false`."""
 
 
 class _Number(str):
@@ -58,7 +60,7 @@ def attribute_values(attributes: Attributes) -> MessageValues | None:
         found = {name: _attribute(data_type, text) for name, (data_type, text) in attributes.items()}
     except _MalformedValue:
         return None
-    return MessageValues({name: values for name, values in found.items() if values})
+    return MessageValues({name: values for name, values in found.items() if values}, no_attributes=not attributes)
 
 
 def body_values(text: str) -> MessageValues | None:

@@ -30,18 +30,13 @@ RESERVED = OPERATORS.keys() | {
 _TOO_COMPLEX = "Filter policy is too complex"
 
 
-def read_filter(
-    text: str, scope: Scope, prefix: str = "", limits: Limits = DEFAULT_LIMITS, *, stored: bool = False
-) -> tuple[str, Filter]:
-    """Check a policy. Return the text to store, and the parsed policy.
-
-    `prefix` begins the text of every error. `stored` is explained at `Cursor`.
-    """
+def read_filter(text: str, scope: Scope, prefix: str = "", limits: Limits = DEFAULT_LIMITS) -> tuple[str, Filter]:
+    """Check a policy. Return the text to store, and the parsed policy. `prefix` begins the text of every error."""
     try:
         if len(text.encode(errors="surrogatepass")) > POLICY_BYTES_MAX:
             raise FilterPolicyError(f"Filter policy can not be larger than {POLICY_BYTES_MAX} bytes")
         whole = compact(text)
-        reader = _Reader(whole, stored=stored)
+        reader = _Reader(whole)
         root = reader.read()
         if reader.nested and scope is Scope.ATTRIBUTES:
             raise invalid_parameter(
@@ -56,7 +51,7 @@ def read_filter(
 @lru_cache(COMPILED_CACHE_MAX)
 def compile_stored(text: str, scope: Scope) -> Filter:
     """Parse a stored text. The limits are not checked: it may have been stored under others."""
-    return Filter(scope, _Reader(text, stored=True).read())
+    return Filter(scope, _Reader(text).read())
 
 
 class _Reader:
@@ -64,8 +59,8 @@ class _Reader:
 
     __slots__ = ("_cursor", "complexity", "keys", "nested")
 
-    def __init__(self, text: str, *, stored: bool = False) -> None:
-        self._cursor = Cursor(text, stored=stored)
+    def __init__(self, text: str) -> None:
+        self._cursor = Cursor(text)
         self.keys = 0
         self.complexity = 0
         self.nested = False

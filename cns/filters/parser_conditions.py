@@ -131,7 +131,7 @@ def _anything_but(cursor: Cursor) -> AnythingBut:
         raise cursor.error("Anything-But expression name not found")
     name = cursor.text()
     pattern = _PATTERNS.get(name)
-    if pattern is None or (name == "suffix" and not cursor.stored):  # earlier versions accepted suffix
+    if pattern is None:
         raise cursor.error(f"Unsupported anything-but pattern: {name}")
     conditions = tuple([pattern(cursor, text) for text in _unwanted_patterns(cursor, name)])
     if not conditions:

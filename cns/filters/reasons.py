@@ -40,6 +40,8 @@ def first_unmet(policy: Filter, values: MessageValues) -> str:
 
 def reason(policy: Filter, values: MessageValues) -> str:
     """A sentence for a person. The policy must not be met."""
+    if values.no_attributes:
+        return "the message has no attributes, and so it meets no policy that looks at attributes"
     part = _first_unmet(policy, values)
     if part is None:
         return "no element of an array meets all that the policy asks of it together"

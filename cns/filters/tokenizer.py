@@ -35,15 +35,11 @@ class FilterPolicyError(Exception):
 
 
 class Cursor:
-    """The tokens of a text that is known to be JSON, and a position in them.
+    """The tokens of a text that is known to be JSON, and a position in them."""
 
-    With `stored` the policy was accepted before, and is read even if it would be refused today.
-    """
+    __slots__ = ("_index", "_read", "_text", "_tokens")
 
-    __slots__ = ("_index", "_read", "_text", "_tokens", "stored")
-
-    def __init__(self, text: str, *, stored: bool = False) -> None:
-        self.stored = stored
+    def __init__(self, text: str) -> None:
         self._text = text
         self._tokens = [_token(match) for match in _TOKEN.finditer(text)]
         self._index = -1

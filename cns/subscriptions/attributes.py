@@ -233,7 +233,7 @@ def _scope(subscription: Subscription, text: str, prefix: str, limits: FilterLim
             f"{prefix}{SCOPE}: Invalid value [{text}]. Please use either {Scope.BODY} or {Scope.ATTRIBUTES}"
         )
     if subscription.filter_policy:
-        read_filter(subscription.filter_policy, Scope(text), prefix, limits, stored=True)
+        read_filter(subscription.filter_policy, Scope(text), prefix, limits)
     return text
 
 

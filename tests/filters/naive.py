@@ -52,7 +52,8 @@ def cut(number: Decimal) -> Decimal:
 
 def attributes_pass(policy: str, attributes: Mapping[str, tuple[str, str]]) -> bool:
     """`attributes`: name → (type, value), as in a message."""
-    return _passes(policy, [Scalar(name, value, {}) for name, typed in attributes.items() for value in _values(*typed)])
+    scalars = [Scalar(name, value, {}) for name, typed in attributes.items() for value in _values(*typed)]
+    return bool(attributes) and _passes(policy, scalars)
 
 
 def body_passes(policy: str, body: str) -> bool:

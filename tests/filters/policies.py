@@ -147,6 +147,7 @@ CONDITIONS: dict[str, Callable[[Random], Any]] = {
     "anything-but strings": lambda random: {"anything-but": _one_or_more(string)(random)},
     "anything-but numbers": lambda random: {"anything-but": _one_or_more(_number)(random)},
     "anything-but prefix": lambda random: {"anything-but": {"prefix": _one_or_more(_beginning)(random)}},
+    "anything-but suffix": lambda random: {"anything-but": {"suffix": _one_or_more(_end)(random)}},
     "anything-but wildcard": lambda random: {"anything-but": {"wildcard": _one_or_more(_pattern)(random)}},
 }
 OPERATORS = (*CONDITIONS, "$or", "nested")

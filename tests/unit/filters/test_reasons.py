@@ -62,6 +62,14 @@ def test_of_attributes(policy: dict[str, object], key: str, words: str) -> None:
     assert (first_unmet(read, values), reason(read, values)) == (key, words)
 
 
+def test_of_a_message_without_attributes() -> None:
+    values = attribute_values({})
+    assert values is not None
+    read = compile_stored('{"kind":[{"exists":false}]}', Scope.ATTRIBUTES)
+    assert first_unmet(read, values) == "kind"
+    assert reason(read, values) == "the message has no attributes, and so it meets no policy that looks at attributes"
+
+
 def test_each_key_alone_is_met_and_not_in_one_element() -> None:
     values = body_values('{"cars":[{"colour":"red","doors":2},{"colour":"blue","doors":4}]}')
     assert values is not None

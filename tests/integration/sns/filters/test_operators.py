@@ -138,6 +138,12 @@ OPERATORS = [
         marks=spec("filter-op.anything-but-prefix"),
     ),
     pytest.param(
+        [{"anything-but": {"suffix": ["ball", "by"]}}],
+        [string("tennis"), number("1")],
+        [string("baseball"), string("rugby")],
+        marks=spec("filter-op.anything-but-suffix"),
+    ),
+    pytest.param(
         [{"anything-but": {"wildcard": ["*ball*", "r*y"]}}],
         [string("tennis")],
         [string("baseballs"), string("rugby")],
@@ -220,7 +226,7 @@ SEVERAL = [
     pytest.param(
         {A: [{"exists": False}]}, [{"b": Y}], [{A: Y}], marks=spec("filter-attribute.absent", "filter-op.exists")
     ),
-    pytest.param({A: [{"exists": False}]}, [{}], [{A: Y}], marks=spec("filter-attribute.none-at-all")),
+    pytest.param({A: [{"exists": False}]}, [{"b": BYTES}], [{}], marks=spec("filter-attribute.none-at-all")),
     pytest.param(
         {"$or": [{A: ["x"]}, {"b": ["y"]}]},
         [{A: X}, {"b": Y}, {A: X, "b": Y}],

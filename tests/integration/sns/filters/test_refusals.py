@@ -69,10 +69,10 @@ TEXTS: list[tuple[str, str, str]] = [  # policy, the beginning of the text, rule
     ),
     (of_key('{"numeric":[1,"<="]}'), "Invalid member in numeric match: 1", "filter-text.member"),
     (
-        of_key('{"anything-but":{"suffix":"test"}}'),
-        'Unsupported anything-but pattern: suffix\n at [Source: (String)"{"key":[{"anything-but":{"suffix":'
-        '"test"}}]}"; line: 1, column: 36]',
-        "filter-op.anything-but-suffix",
+        of_key('{"anything-but":{"cidr":"test"}}'),
+        'Unsupported anything-but pattern: cidr\n at [Source: (String)"{"key":[{"anything-but":{"cidr":'
+        '"test"}}]}"; line: 1, column: 34]',
+        "filter-op.anything-but-pattern",
     ),
     (of_key('{"cidr":"10.0.0.0"}'), "Malformed CIDR, one '/' required", "filter-text.cidr-slash"),
     (of_key('{"cidr":"10.0.0.0/x"}'), "Malformed CIDR, mask bits must be an integer", "filter-text.cidr-bits"),
