@@ -10,7 +10,7 @@ from cqs.limits import RECEIVE_MESSAGES_MAX, RECEIVE_WAIT_S_MAX
 from cqs.messages.delete_and_visibility import InFlightMessages, VisibilityChange, check_visibility
 from cqs.messages.receive import MessageReceiver, ReceiveRequest
 from cqs.messages.send import MessageSender, SentMessage
-from cqs.messages.validation import ValidatedMessage, check_id, invalid, missing, validate_message, wrong_queue_type
+from cqs.messages.validation import ValidatedMessage, check_id, invalid, missing, validate_message
 from cqs.operations.message_result import message_result, read_selection
 from cqs.queues.view import QueueView
 
@@ -113,9 +113,7 @@ def _receive_request(view: QueueView, params: Params, bounds: ReceiveBounds) -> 
         raise invalid("WaitTimeSeconds", wait_s, f"Must be >= 0 and <= {wait_s_max}, if provided.")
     wait_ms = view.wait_ms if wait_s is None else wait_s * 1000
     attempt_id: str | None = params.get("ReceiveRequestAttemptId")
-    if attempt_id is None:
+    if attempt_id is None or not view.fifo:  # AWS ignores it for a standard queue
         return ReceiveRequest(want, visibility_ms, wait_ms)
     check_id("ReceiveRequestAttemptId", attempt_id)
-    if not view.fifo:
-        raise wrong_queue_type("ReceiveRequestAttemptId", attempt_id)
     return ReceiveRequest(want, visibility_ms, wait_ms, attempt_id)

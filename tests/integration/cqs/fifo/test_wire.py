@@ -41,9 +41,12 @@ async def test_a_fifo_message_has_no_delay_of_its_own(sqs: Sqs, wire: Wire) -> N
 
 
 @spec("attempt.fifo-only")
-async def test_no_attempts_at_standard_queues(sqs: Sqs, wire: Wire) -> None:
-    refusal = invalid("ReceiveRequestAttemptId", "a", WRONG_TYPE)
-    await wire.refuses(refusal, "ReceiveMessage", QueueUrl=await sqs.queue(), ReceiveRequestAttemptId="a")
+@pytest.mark.parametrize("attempt", ["a", "", "not an id"])
+async def test_a_standard_queue_ignores_the_attempt(sqs: Sqs, wire: Wire, attempt: str) -> None:
+    url = await sqs.queue()
+    await sqs.send(url, "x")
+    assert len(await wire.receive(url, ReceiveRequestAttemptId=attempt)) == 1
+    assert await wire.receive(url, ReceiveRequestAttemptId=attempt) == []
 
 
 @spec("fair.no-dedup", "fair.group-returned", "fair.no-sequence")
