@@ -11,7 +11,7 @@ from cqs import limits
 from cqs.engines.contract import Counts
 from cqs.engines.options import EngineOption
 from cqs.queues.model import Queue
-from cqs.queues.policies import read_policy
+from cqs.queues.policies import check_actions, read_policy
 from cqs.redrive.policy import as_text, read_redrive_allow_policy, read_redrive_policy
 
 KEY_ID_CHARS_MAX = 2_048
@@ -91,7 +91,7 @@ def _key_id(text: str) -> str:
 
 
 def _policy(text: str) -> str:
-    read_policy(text)
+    check_actions(read_policy(text))
     try:
         msgspec.json.decode(text)  # as AddPermission reads it: no lone surrogate, no number like 1e999
     except msgspec.DecodeError:

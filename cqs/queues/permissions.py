@@ -81,9 +81,7 @@ def read_grant(members: Mapping[str, Any]) -> Grant:
                 "ActionName", f"SQS:{action}", "Please refer to the appropriate WSDL for a list of valid actions."
             )
     accounts: list[str] = members.get("AWSAccountIds") or []
-    if not accounts:
-        raise missing("PrincipalId")
-    if not all(ACCOUNT_ID.fullmatch(account) for account in accounts):
+    if not accounts or not all(ACCOUNT_ID.fullmatch(account) for account in accounts):
         raise invalid("PrincipalId", f"[{', '.join(accounts)}]", "Unable to verify.")
     return Grant(label, accounts, actions)
 

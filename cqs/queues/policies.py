@@ -9,7 +9,13 @@ from cns_common.aws.policy.evaluation import Policy, PolicyError
 from cns_common.aws.policy.evaluation import read_policy as read_document
 from cns_common.aws.protocol.models import load_service
 from cns_common.errors import RequestError
-from cqs.limits import POLICY_BYTES_MAX, POLICY_CONDITIONS_MAX, POLICY_PRINCIPALS_MAX, POLICY_STATEMENTS_MAX
+from cqs.limits import (
+    PERMISSION_ACTIONS_MAX,
+    POLICY_BYTES_MAX,
+    POLICY_CONDITIONS_MAX,
+    POLICY_PRINCIPALS_MAX,
+    POLICY_STATEMENTS_MAX,
+)
 
 UNKNOWN_ACTIONS_MAX = 5
 UNKNOWN_CHARS_MAX = 80
@@ -18,7 +24,7 @@ UNKNOWN_CHARS_MAX = 80
 
 def read_policy(text: str) -> Policy:
     if len(text.encode(errors="replace")) > POLICY_BYTES_MAX:
-        raise RequestError("OverLimit", f"The policy is longer than the {POLICY_BYTES_MAX} bytes allowed")
+        raise RequestError("OverLimit", "Submitted policy is over max allowed size.")
     try:
         text.encode()
         policy = read_document(text, resource_optional=True)
@@ -29,6 +35,12 @@ def read_policy(text: str) -> Policy:
     _check_number("principals", sum(each.principals.count for each in statements), POLICY_PRINCIPALS_MAX)
     _check_number("conditions", sum(len(each.conditions) for each in statements), POLICY_CONDITIONS_MAX)
     return policy
+
+
+def check_actions(policy: Policy) -> None:
+    """Refuse more actions in a statement than AWS takes. Not part of `read_policy`: a stored policy may have more."""
+    for each in policy.statements:
+        _check_number("actions", len(each.actions), PERMISSION_ACTIONS_MAX, "a statement from the submitted policy")
 
 
 def unknown_actions(policy: Policy) -> list[str]:
@@ -52,6 +64,6 @@ def _actions() -> frozenset[str]:
     return frozenset(name.lower() for name in load_service("sqs").operations)
 
 
-def _check_number(what: str, found: int, most: int) -> None:
+def _check_number(what: str, found: int, most: int, where: str = "the submitted policy") -> None:
     if found > most:
-        raise RequestError("OverLimit", f"{found} {what} were found in the submitted policy, max allowed is {most}")
+        raise RequestError("OverLimit", f"{found} {what} were found in {where}, max allowed is {most}")

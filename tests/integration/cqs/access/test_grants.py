@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from cqs.queues.policies import read_policy
 from tests.integration.cqs.sqs import OTHER_ACCOUNT
 from tests.integration.cqs.sqs_wire import Refusal, Wire, invalid, invalid_value, missing, modelled
 
@@ -136,8 +137,14 @@ def conditions(n: int) -> str:
         pytest.param(
             padded(8_192),
             padded(8_193),
-            over_limit("The policy is longer than the 8192 bytes allowed"),
+            over_limit("Submitted policy is over max allowed size."),
             marks=spec("permission.policy-bytes"),
+        ),
+        pytest.param(
+            policy(Action=["sqs:SendMessage"] * 7),
+            policy(Action=["sqs:SendMessage"] * 8),
+            over_limit("8 actions were found in a statement from the submitted policy, max allowed is 7"),
+            marks=spec("permission.policy-actions"),
         ),
         pytest.param(
             policy(20), policy(21), too_many("statements", 21, 20), marks=spec("permission.policy-statements")
@@ -149,11 +156,16 @@ def conditions(n: int) -> str:
             conditions(10), conditions(11), too_many("conditions", 11, 10), marks=spec("permission.policy-conditions")
         ),
     ],
-    ids=["bytes", "statements", "principals", "conditions"],
+    ids=["bytes", "actions", "statements", "principals", "conditions"],
 )
 async def test_quotas_of_policies(wire: Wire, url: str, most: str, more: str, refusal: Refusal) -> None:
     await wire.refuses(refusal, "SetQueueAttributes", QueueUrl=url, Attributes={"Policy": more})
     await wire("SetQueueAttributes", QueueUrl=url, Attributes={"Policy": most})
+
+
+def test_a_policy_with_more_actions_that_was_stored_before_is_read() -> None:
+    (statement,) = read_policy(policy(Action=["sqs:SendMessage"] * 8)).statements
+    assert len(statement.actions) == 8
 
 
 # -- tags -------------------------------------------------------------------------------------------------------------

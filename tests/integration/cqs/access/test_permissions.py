@@ -197,7 +197,11 @@ GRANT: dict[str, Any] = {"Label": "label", "AWSAccountIds": [OTHER_ACCOUNT], "Ac
             "Value SQS:CreateQueue for parameter ActionName is invalid. "
             "Reason: Only the queue owner is allowed to invoke this action.",
         ),
-        ({"AWSAccountIds": []}, "MissingParameter", "The request must contain the parameter PrincipalId."),
+        (
+            {"AWSAccountIds": []},
+            "InvalidParameterValue",
+            "Value [] for parameter PrincipalId is invalid. Reason: Unable to verify.",
+        ),
         ({"AWSAccountIds": ["12345", "\ud800"]}, "InvalidParameterValue", None),
         ({"AWSAccountIds": [OTHER_ACCOUNT] * 51}, "OverLimit", None),
     ],
