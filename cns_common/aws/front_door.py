@@ -45,7 +45,7 @@ ACTION_CHARS_MAX = 100
 _SERVICE_BY_VERSION: Mapping[str, ServiceName] = {"2012-11-05": "sqs", "2010-03-31": "sns", "2011-06-15": "sts"}
 _SERVICE_BY_HOST: Mapping[bytes, ServiceName] = {b"sqs": "sqs", b"sns": "sns", b"sts": "sts"}
 """Keys are the first label of a host such as sqs.us-east-1.localhost.localstack.cloud."""
-_QUEUE_PATH = re.compile(r"/(?:queue/[a-z0-9-]+/)?[0-9]{12}/[^/]+/?\Z")
+_QUEUE_PATH = re.compile(r"/(?:(?:queue/[a-z0-9-]+/)?[0-9]{12}|queue)/[^/]+/?\Z")
 _JSON_TYPE = (b"content-type", b"application/x-amz-json-1.0")
 _XML_TYPE = (b"content-type", b"text/xml")
 
@@ -260,6 +260,7 @@ class FrontDoor:
                 raise _too_large()
             pairs = read_pairs(request.query, request.body if request.method == "POST" else b"")
             fields = dict(pairs)
+            as_json = as_json or fields.get("ContentType") == "JSON"  # as boto 2 asks for it
             action = fields.get("Action", "")
             if not action and on_queue_path and request.method == "GET":
                 unknown = Answer(404, [_XML_TYPE], b"<UnknownOperationException/>")

@@ -1,8 +1,8 @@
 """Queue URLs: from a request's QueueUrl or path to a queue's key, and back.
 
 The host of a QueueUrl is ignored, since clients reach the service under many names. But a host or path that names
-another region than the signature is refused. A bare queue name means a queue of the caller. `cqs.localstack.url_styles`
-writes further forms; all of them are read here.
+another region than the signature is refused. A name alone, and a path without an account such as ElasticMQ's
+`/queue/NAME`, mean a queue of the caller. `cqs.localstack.url_styles` writes further forms; all of them are read here.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ from cqs.queues.names import QueueKey
 
 _URL = re.compile(r"https?://([^/]*)(/.*)\Z", re.ASCII)
 _ACCOUNT_DIGITS = 12
+_NO_PATH = re.compile("[%:]")
+"""An account that is escaped, or behind a scheme that is not read, must not be overlooked."""
 
 
 def no_such_queue() -> RequestError:
@@ -35,18 +37,18 @@ def addressed_queue(call: Call, url: str | None) -> QueueKey:
     """The key in a request's QueueUrl or, without one, in its path."""
     if not url:
         path = call.path
-    elif url.startswith(call.base_url):
-        path = url[len(call.base_url) :]
-    elif "/" not in url:
-        return queue_key(call, call.caller.account, url)
+    elif (rest := url.removeprefix(call.base_url)).startswith("/"):
+        path = rest
     else:
         path = _path_of(url, call.region)
-    parts = path.split("/")
-    if len(parts) == 3:
-        return queue_key(call, parts[1], parts[2])
-    if len(parts) == 5 and parts[1] == "queue":
-        _check_region(parts[2], call.region, url or path)
-        return queue_key(call, parts[3], parts[4])
+    *places, name = path.split("/")
+    if not any(place.isdigit() or place == INTERNAL_ACCOUNT for place in places) and not _NO_PATH.search(path):
+        return queue_key(call, call.caller.account, name)
+    if len(places) == 2:
+        return queue_key(call, places[1], name)
+    if len(places) == 4 and places[1] == "queue":
+        _check_region(places[2], call.region, url or path)
+        return queue_key(call, places[3], name)
     raise no_such_queue()
 
 

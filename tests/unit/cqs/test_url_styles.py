@@ -97,7 +97,7 @@ def test_without_a_named_region_the_signature_s_counts(url: str) -> None:
     assert queue_in_named_region(call(f"sqs.eu-west-1.{LOCAL}"), url) == key()
 
 
-@pytest.mark.parametrize("url", ["http://stack/q", "http://stack/cns/jobs", f"ftp://sqs.eu-west-1.x/{ACCOUNT}/q"])
+@pytest.mark.parametrize("url", ["http://stack/", "http://stack/cns/jobs", f"ftp://sqs.eu-west-1.x/{ACCOUNT}/q"])
 def test_nothing_there(url: str) -> None:
     with pytest.raises(RequestError) as caught:
         queue_in_named_region(call(), url)

@@ -50,18 +50,26 @@ async def test_the_empty_half_of_a_batch(door: Door, body: str, half: str) -> No
     assert (reply.status, [*reply.json()]) == (200, [half])
 
 
-@spec("protocol.accept-json", "protocol.accept-json-messages")
-async def test_query_for_a_client_that_accepts_json(door: Door) -> None:
+AS_JSON = [
+    pytest.param({"accept": "application/json"}, {}, marks=spec("protocol.accept-json")),
+    pytest.param({}, {"ContentType": "JSON"}, marks=spec("protocol.content-type-json")),
+]
+
+
+@spec("protocol.accept-json-messages")
+@pytest.mark.parametrize(("headers", "asked"), AS_JSON)
+async def test_query_for_a_client_that_accepts_json(door: Door, headers: dict[str, str], asked: dict[str, str]) -> None:
     url = await door.queue("q")
-    accept = {"accept": "application/json"}
-    listed = await door.query("ListQueues", headers=accept)
+    listed = await door.query("ListQueues", asked, headers=headers)
     assert (listed.status, listed.headers["content-type"]) == (200, "application/json")
     request_id = {"RequestId": listed.headers["x-amzn-requestid"]}
     result = {"NextToken": None, "queueUrls": [url]}
     assert listed.json() == {"ListQueuesResponse": {"ListQueuesResult": result, "ResponseMetadata": request_id}}
     await door.json("SendMessage", QueueUrl="q", MessageBody="x")
-    received = (await door.query("ReceiveMessage", {"QueueUrl": "q"}, method="GET", headers=accept)).json()
+    received = (await door.query("ReceiveMessage", {"QueueUrl": "q", **asked}, method="GET", headers=headers)).json()
     assert [m["Body"] for m in received["ReceiveMessageResponse"]["ReceiveMessageResult"]["messages"]] == ["x"]
+    refused = await door.query("Nonsense", asked, headers=headers)
+    assert refused.json()["Error"]["Code"] == "InvalidAction"
 
 
 @spec("protocol.xml-escapes")
