@@ -70,7 +70,6 @@ from cns_server.localstack.sns_pages import NotificationPages
 from cns_server.localstack.sqs_pages import MessagePages
 from cns_server.paths import ADMIN_PATH, PAGES_PREFIX, PORTAL_PREFIX, REST_PREFIX
 from cns_server.quiet_server import QuietServer
-from cns_server.rest.problems import no_such_page
 from cqs.internal_api import extended_model
 from cqs.messages.count_report import COUNTS_INTERVAL_S, QueueCountReporter
 from cqs.service import QueueService
@@ -156,7 +155,6 @@ class Api:
         rest = LazyApp(lambda: rest_app(settings, backend, front, authenticator, queues, links, receipt_key, recorder))
         pages = LazyApp(lambda: pages_app(settings, backend, queues, api.health, rest.make()))
         api.app.mount(REST_PREFIX, rest)
-        api.app.add_exception_handler(404, no_such_page)
         if not settings.admin_bind:
             front.landing = partial(_landing, pages)
         api.app.mount(PAGES_PREFIX, pages)

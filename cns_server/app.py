@@ -19,6 +19,7 @@ from cns_common.aws.front_door import FrontDoor
 from cns_common.log_throttle import LogThrottle
 from cns_server.admin_address import AdminAddress
 from cns_server.health import Health
+from cns_server.refusals import REFUSALS, no_such_page, refuse
 
 ADVANCE_S_MAX = 10 * 365 * 86_400
 CERTIFICATE_PREFIX = "SimpleNotificationService-"
@@ -62,13 +63,15 @@ class App(FastAPI):
         self._admin = admin
         self._pages_of_admin = pages_of_admin
         self._crash_lines = LogThrottle(time.monotonic)
+        for status in (404, 405):
+            self.add_exception_handler(status, no_such_page)
         self._add_routes(pages)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and self._front.claims(scope["path"]):
             await self._front(scope, receive, send)
         elif scope["path"].startswith(self._pages_of_admin) and not self._admin.admits(scope):
-            await PlainTextResponse("", status_code=404)(scope, receive, send)
+            await refuse(REFUSALS[404], Request(scope))(scope, receive, send)
         else:
             await self._show(scope, receive, send)
 

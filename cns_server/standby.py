@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import socket
 
-import msgspec
 import uvicorn
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
@@ -13,17 +12,14 @@ from starlette.types import Receive, Scope, Send
 
 from cns_backend.sites.membership import SiteMembership
 from cns_common.configuration.settings import Settings
-from cns_common.ids import uuid_text
+from cns_common.errors import RequestError
 from cns_server.health import Health
 from cns_server.quiet_server import QuietServer
+from cns_server.refusals import refuse
 
 RETRY_AFTER_S = "1"
 STOP_S_MAX = 3
 """The time for calls that are being read or answered."""
-_QUERY_ERROR = (
-    '<?xml version="1.0"?><ErrorResponse><Error><Type>Receiver</Type><Code>ServiceUnavailable</Code>'
-    "<Message>{}</Message></Error><RequestId>{}</RequestId></ErrorResponse>"
-)
 
 
 class Standby:
@@ -91,9 +87,5 @@ class Standby:
 
     def _refusal(self, request: Request) -> Response:
         """In the protocol of the call, so that SDKs repeat it."""
-        why, call = f"This site stands by: {self._site.why_standing_by}", uuid_text()
-        headers = {"retry-after": RETRY_AFTER_S, "x-amzn-requestid": call}
-        if "x-amz-target" not in request.headers:
-            return Response(_QUERY_ERROR.format(why, call), 503, headers, "text/xml")
-        error = msgspec.json.encode({"__type": "com.amazon.coral.service#ServiceUnavailableException", "message": why})
-        return Response(error, 503, headers, "application/x-amz-json-1.0")
+        why = RequestError("ServiceUnavailable", f"This site stands by: {self._site.why_standing_by}")
+        return refuse(why, request, {"retry-after": RETRY_AFTER_S})

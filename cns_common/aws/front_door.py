@@ -305,6 +305,8 @@ class FrontDoor:
     def _find(self, service: ServiceName, name: str, *, on_queue_path: bool) -> tuple[OperationModel, Operation]:
         table = self._services[service]
         operation = table.operations.get(name)
+        if not name:
+            raise RequestError("MissingAction", "The request is missing an action or a required parameter.")
         if operation is None or (on_queue_path and name in ("ListQueues", "CreateQueue")):
             shown = name[:ACTION_CHARS_MAX]
             raise RequestError("InvalidAction", f"The action {shown} is not valid for this endpoint.")

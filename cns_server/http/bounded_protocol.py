@@ -37,13 +37,10 @@ RESPONSE_BYTES_MAX = 64 * 1024
 """While more than this waits for the client to take it, its connection is not read and its next request waits."""
 QUEUED_REQUEST_BYTES = 5_120
 """Estimated memory of a parsed request that waits its turn, without its body."""
+REFUSAL_BYTES_MAX = 1_024
+"""No refusal is longer."""
 
-_END = b"\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
-_BAD_FRAMING = b"HTTP/1.1 400 Bad Request" + _END
-_TOO_SLOW = b"HTTP/1.1 408 Request Timeout" + _END
-_BODY_TOO_LARGE = b"HTTP/1.1 413 Content Too Large" + _END
-_HEAD_TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large" + _END
-_OVERLOADED = b"HTTP/1.1 503 Service Unavailable" + _END
+_BAD_FRAMING, _TOO_SLOW, _BODY_TOO_LARGE, _HEAD_TOO_LARGE, _OVERLOADED = 400, 408, 413, 431, 503
 _HEAD_END = b"\r\n\r\n"
 _MALFORMED = "Invalid HTTP request received."
 
@@ -132,6 +129,10 @@ class BoundedProtocol(HttpToolsProtocol):
         raise NotImplementedError
 
     def _drop_body(self) -> None:
+        raise NotImplementedError
+
+    def _refusal(self, status: int) -> bytes:
+        """The response that refuses it, and ends the connection."""
         raise NotImplementedError
 
     # -- reading ------------------------------------------------------------------------------------------------------
@@ -231,20 +232,23 @@ class BoundedProtocol(HttpToolsProtocol):
                 self.parser.feed_data(data)
             except httptools.HttpParserUpgrade as upgrade:
                 data = data[upgrade.args[0] :]
-            except httptools.HttpParserError:
+            except httptools.HttpParserError as error:
                 self.logger.warning(_MALFORMED)
-                self.send_400_response(_MALFORMED)
+                if isinstance(error.__context__, HeadTooLarge):
+                    self._refuse(_HEAD_TOO_LARGE)
+                else:
+                    self.send_400_response(_MALFORMED)
                 return
             else:
                 return
 
-    def _refuse(self, response: bytes) -> None:
-        """Close the connection, after `response` unless an earlier request is still owed its own."""
+    def _refuse(self, status: int) -> None:
+        """Close the connection, after a refusal unless an earlier request is still owed its own response."""
         if self.transport.is_closing():
             return
         cycle: Any = self.cycle
         if not self.pipeline and (not self._answering or not getattr(cycle, "response_started", True)):
-            self.transport.write(response)
+            self.transport.write(self._refusal(status))
         self.transport.close()
         self._release_bytes()
 
@@ -318,7 +322,7 @@ class BoundedProtocol(HttpToolsProtocol):
         else:
             self.transport.close()
         self._release_bytes()
-        if self.transport.get_write_buffer_size() > len(_OVERLOADED):
+        if self.transport.get_write_buffer_size() > REFUSAL_BYTES_MAX:
             self.transport.abort()  # else it would hold the bytes until the client takes them
 
     def pause_writing(self) -> None:
@@ -360,3 +364,7 @@ class BoundedProtocol(HttpToolsProtocol):
             self._schedule_backlog()
         elif self.flow.read_paused:
             self.flow.resume_reading()
+
+
+class HeadTooLarge(Exception):
+    """The URL and headers of a request are larger than allowed."""

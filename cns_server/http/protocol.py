@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import math
 import urllib.parse
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterable
 from http import HTTPStatus
 from typing import Any
 
@@ -20,12 +20,14 @@ from uvicorn.server import ServerState
 
 from cns_common.aws.front_door import FrontDoor
 from cns_common.aws.http_request import HttpRequest
-from cns_common.aws.protocol.errors import Answer
+from cns_common.aws.protocol.errors import Answer, render_error_json
 from cns_common.errors import OutcomeUnknown
-from cns_server.http.bounded_protocol import BoundedProtocol
+from cns_common.ids import uuid_text
+from cns_server.http.bounded_protocol import BoundedProtocol, HeadTooLarge
 from cns_server.http.connection_table import ConnectionTable
 from cns_server.http.coroutine_driver import CoroutineDriver
 from cns_server.http.exchange import Exchange
+from cns_server.refusals import REFUSALS, refusal
 
 PAGE_BODY_BYTES_MAX = 256 * 1024
 """Limit of body and framing of a request that is no AWS call: no page reads more than 64 KiB."""
@@ -75,11 +77,11 @@ class ApiProtocol(BoundedProtocol):
         self.headers.append((name.lower(), value))
 
     def on_headers_complete(self) -> None:
+        if self._head_bytes > self.head_bytes_max and _head_bytes(self.url, self.headers) > self.head_bytes_max:
+            raise HeadTooLarge
         self._in_head = False
         self._message_bytes = self._framing_bytes = self._progress_bytes = 0
         self._waiting_since_s = 0.0
-        if self._head_bytes > self.head_bytes_max and _head_bytes(self.url, self.headers) > self.head_bytes_max:
-            raise HeadTooLarge  # answered 400
         if self.parser.should_upgrade():
             self._skipped_bytes = _length_of_skipped(self.headers)
         raw_path, query = _split(self.url)
@@ -168,9 +170,14 @@ class ApiProtocol(BoundedProtocol):
             self._start(exchange, request)
 
     def _body_left(self) -> int | None:
-        headers = self._request.headers if self._request is not None else self.cycle.scope["headers"]
-        length = next((value for name, value in headers if name == b"content-length"), None)
+        length = next((value for name, value in self._headers_read() if name == b"content-length"), None)
         return None if length is None else int(length) - self._size
+
+    def _headers_read(self) -> Iterable[tuple[bytes, bytes]]:
+        """Those of the request that is being read."""
+        if self._in_head:
+            return self.headers
+        return self._request.headers if self._request is not None else self.cycle.scope["headers"]
 
     def _message_bytes_max(self) -> int:
         """Twice the limit of a call's body: the front door answers a body slightly above the limit with AWS's error."""
@@ -207,11 +214,28 @@ class ApiProtocol(BoundedProtocol):
         self._call = exchange, CoroutineDriver(self._answer(exchange, self.front.answer(request)), self.loop)
 
     async def _answer(self, exchange: Exchange, answer: Coroutine[Any, Any, Answer]) -> None:
-        status, headers, body = await answer
+        answered = await answer
         exchange.response_complete = True
         if exchange.disconnected or self.transport.is_closing():
             return
         ends = not exchange.keep_alive or self.front.leaving
+        self.transport.write(self._encoded(answered, ends=ends, bodiless=exchange.bodiless))
+        if ends:
+            self.transport.close()
+        self.on_response_complete()
+
+    def _refusal(self, status: int) -> bytes:
+        """In the protocol of the request, as far as it has arrived. If nothing has, without a body: an SDK takes none
+        for an error of its protocol, and stumbles over that of another."""
+        error = REFUSALS[status]
+        if self._in_message:
+            answer = refusal(error, self.url.decode("latin-1"), self._headers_read())
+        else:
+            answer = render_error_json("sqs", error, uuid_text())._replace(body=b"")
+        return self._encoded(answer, ends=True)
+
+    def _encoded(self, answer: Answer, *, ends: bool, bodiless: bool = False) -> bytes:
+        status, headers, body = answer
         if ends:
             headers.append((b"connection", b"close"))
         parts = [_STATUS_LINES[status]]
@@ -219,11 +243,8 @@ class ApiProtocol(BoundedProtocol):
             parts += (name, b": ", value, b"\r\n")
         for name, value in headers:
             parts += (name, b": ", value, b"\r\n")
-        parts += (b"content-length: %d\r\n\r\n" % len(body), b"" if exchange.bodiless else body)
-        self.transport.write(b"".join(parts))
-        if ends:
-            self.transport.close()
-        self.on_response_complete()
+        parts += (b"content-length: %d\r\n\r\n" % len(body), b"" if bodiless else body)
+        return b"".join(parts)
 
     def enforce_deadlines(self, now_s: float) -> None:
         super().enforce_deadlines(now_s)
@@ -269,7 +290,3 @@ def _length_of_skipped(headers: list[tuple[bytes, bytes]]) -> int:
 
 class BodyWithoutLength(Exception):
     """A request for another protocol has a body in chunks, which the parser skips."""
-
-
-class HeadTooLarge(Exception):
-    """The URL and headers of a request are larger than allowed."""

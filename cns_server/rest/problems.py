@@ -15,7 +15,6 @@ from starlette.routing import Match
 
 from cns_common.aws.protocol.faults import find_fault
 from cns_common.errors import CnsError, OutcomeUnknown, RequestError, StoreFull, StoreUnavailable
-from cns_server.paths import REST_PREFIX
 
 MEDIA_TYPE = "application/problem+json"
 RETRY_AFTER_S = 1
@@ -126,14 +125,6 @@ def add_problem_handlers(app: FastAPI) -> None:
         code = {404: "NoSuchResource", 405: "MethodNotAllowed"}.get(error.status_code, "InvalidRequest")
         headers = {"allow": ", ".join(sorted(_methods_of(app, request)))} if error.status_code == 405 else {}
         return problem_response(error.status_code, code, str(error.detail), headers)
-
-
-async def no_such_page(request: Request, error: Exception) -> JSONResponse:
-    """404 of the app that this one is mounted in: also below the mount, for paths with a line feed."""
-    detail = error.detail if isinstance(error, HTTPException) else "Not Found"
-    if request.scope["path"].startswith(REST_PREFIX):
-        return problem_response(404, "NoSuchResource", detail)
-    return JSONResponse({"detail": detail}, 404)
 
 
 def _methods_of(app: FastAPI, request: Request) -> set[str]:

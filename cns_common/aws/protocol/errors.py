@@ -91,6 +91,15 @@ def render_error_query_json(service: ServiceName, error: BaseException, request_
     return _answer(failure, b"application/json", request_id, body)
 
 
+def render_refusal(error: BaseException, headers: Mapping[bytes, bytes], request_id: str) -> Answer:
+    """The error of a request that reaches no operation, in the protocol that its headers tell."""
+    if b"x-amz-target" in headers:
+        return render_error_json("sqs", error, request_id)
+    if b"application/json" in headers.get(b"accept", b""):
+        return render_error_query_json("sqs", error, request_id)
+    return render_error_xml("sns" if b"/sns/" in headers.get(b"authorization", b"") else "sqs", error, request_id)
+
+
 def _failure(service: ServiceName, error: BaseException) -> _Failure:
     match error:
         case RequestError(code=code, message=text) if fault := find_fault(service, code):

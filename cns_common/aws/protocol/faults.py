@@ -35,16 +35,24 @@ _FRONT_DOOR: Mapping[str, Fault] = {
     "IncompleteSignature": Fault(400, "IncompleteSignature", _CORAL + "IncompleteSignatureException"),
     "InternalError": INTERNAL_ERROR,
     "InvalidAction": Fault(400, "InvalidAction", _CORAL + "UnknownOperationException"),
+    "InvalidHttpRequest": Fault(400, "InvalidHttpRequest", _CORAL + "InvalidHttpRequestException"),
     "InvalidClientTokenId": Fault(403, "InvalidClientTokenId", _CORAL + "UnrecognizedClientException"),
     "InvalidSecurity": Fault(403, "InvalidSecurity", _SQS + "InvalidSecurity"),
     "MalformedInput": Fault(400, "MalformedInput", _CORAL + "SerializationException"),
+    "MethodNotAllowed": Fault(405, "MethodNotAllowed", _CORAL + "MethodNotAllowedException"),
+    "MissingAction": Fault(400, "MissingAction", _CORAL + "MissingActionException"),
     "MissingAuthenticationToken": Fault(
         403, "MissingAuthenticationToken", _CORAL + "MissingAuthenticationTokenException"
     ),
     "RequestEntityTooLarge": Fault(413, "RequestEntityTooLarge", _CORAL + "RequestEntityTooLargeException"),
+    "RequestHeaderFieldsTooLarge": Fault(
+        431, "RequestHeaderFieldsTooLarge", _CORAL + "RequestHeaderFieldsTooLargeException"
+    ),
+    "RequestTimeout": Fault(408, "RequestTimeout", _CORAL + "RequestTimeoutException"),
     "SerializationException": Fault(400, "MalformedInput", _CORAL + "SerializationException"),
     "ServiceUnavailable": UNAVAILABLE,
     "SignatureDoesNotMatch": Fault(403, "SignatureDoesNotMatch", _CORAL + "InvalidSignatureException"),
+    "UnknownOperationException": Fault(404, "UnknownOperationException", _CORAL + "UnknownOperationException"),
 }
 
 

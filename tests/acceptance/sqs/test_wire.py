@@ -13,6 +13,7 @@ from io import BufferedReader
 from typing import Any
 
 import pytest
+from botocore.exceptions import ClientError
 
 from tests.acceptance.service import REGION, Service
 from tests.waiting import wait_until
@@ -277,4 +278,14 @@ def test_what_is_no_http(wire: Wire, raw: bytes) -> None:
 def test_odd_requests_have_plain_answers(wire: Wire, head: str, status: int) -> None:
     wire.write(f"{head}\r\nHost: {HOST}\r\nConnection: close\r\n\r\n".encode())
     reply = wire.read()
-    assert (reply.status, b"Traceback" in reply.body) == (status, False)
+    assert (reply.status, b"Traceback" in reply.body, b"detail" in reply.body) == (status, False, False)
+
+
+@pytest.mark.spec("protocol.refusal-shape")
+@pytest.mark.parametrize("service", ["sqs", "sns"])
+@pytest.mark.parametrize("prefix", ["/sns", "/queue", "/a/b"])
+def test_an_sdk_at_a_path_that_is_none_prints_a_sentence(open_service: Service, service: str, prefix: str) -> None:
+    client = open_service.client(service, url=open_service.url + prefix)
+    call = client.list_queues if service == "sqs" else client.list_topics
+    with pytest.raises(ClientError, match=r"\(UnknownOperationException\).* has no path"):
+        call()

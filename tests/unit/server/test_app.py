@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import MutableMapping
 from typing import Any
 
 import pytest
 import structlog
+from botocore.parsers import create_parser
 from fastapi import Request
 from structlog.testing import capture_logs
 
@@ -15,6 +17,7 @@ from cns_server.app import App, Pages
 from cns_server.health import Health
 
 SENT = MutableMapping[str, Any]
+NO_SHAPE: Any = None
 
 
 class NoCalls:
@@ -42,7 +45,7 @@ def app() -> App:
         certificate=lambda name: None,
         advance_clock=None,
     )
-    made = App(NoCalls(), pages, AdminAddress(""))  # type: ignore[arg-type]  # it has what pages need of one
+    made = App(NoCalls(), pages, AdminAddress("127.0.0.1:1"), ("/ui/",))  # type: ignore[arg-type]  # it has what pages need of one
 
     @made.post("/reads")
     async def reads(request: Request) -> int:
@@ -56,7 +59,9 @@ def app() -> App:
     return made
 
 
-async def _ask(app: App, method: str, path: str, *messages: SENT) -> list[SENT]:
+async def _ask(
+    app: App, method: str, path: str, *messages: SENT, headers: tuple[tuple[bytes, bytes], ...] = ()
+) -> list[SENT]:
     left, sent = list(messages), []
 
     async def receive() -> SENT:
@@ -65,7 +70,14 @@ async def _ask(app: App, method: str, path: str, *messages: SENT) -> list[SENT]:
     async def send(message: SENT) -> None:
         sent.append(message)
 
-    scope = {"type": "http", "method": method, "path": path, "query_string": b"", "headers": [], "scheme": "http"}
+    scope = {
+        "type": "http",
+        "method": method,
+        "path": path,
+        "query_string": b"",
+        "headers": [*headers],
+        "scheme": "http",
+    }
     await app({**scope, "http_version": "1.1", "server": ("x", 80), "client": ("192.0.2.1", 1)}, receive, send)
     return sent
 
@@ -91,3 +103,46 @@ async def test_failing_pages_are_answered_and_logged_once_a_second(app: App, mon
         ("page.crashed", "/fails", 4),
     ]
     assert isinstance(logs[0]["exc_info"], ZeroDivisionError)
+
+
+SHAPES: list[tuple[str, tuple[tuple[bytes, bytes], ...]]] = [
+    ("query", ()),
+    ("query", ((b"authorization", b"AWS4-HMAC-SHA256 Credential=AKIA/20260102/us-east-1/sns/aws4_request"),)),
+    ("json", ((b"x-amz-target", b"AmazonSQS.ListQueues"),)),
+]
+
+
+@pytest.mark.spec("protocol.refusal-shape")
+@pytest.mark.parametrize(("protocol", "headers"), SHAPES, ids=["query", "query of SNS", "json"])
+@pytest.mark.parametrize(
+    ("method", "path", "status", "code"),
+    [
+        ("POST", "/sqs", 404, "UnknownOperationException"),
+        ("POST", "/sns/", 404, "UnknownOperationException"),
+        ("GET", "/SimpleNotificationService-0.pem", 404, "UnknownOperationException"),
+        ("GET", "/ui/queues", 404, "UnknownOperationException"),
+        ("POST", "/health", 405, "MethodNotAllowed"),
+        ("GET", "/reads", 405, "MethodNotAllowed"),
+    ],
+)
+async def test_refusals_are_in_the_callers_protocol(  # the parts of a request and its refusal
+    app: App,
+    protocol: str,
+    headers: tuple[tuple[bytes, bytes], ...],
+    method: str,
+    path: str,
+    status: int,
+    code: str,
+) -> None:
+    start, *rest = await _ask(app, method, path, {"type": "http.request", "body": b""}, headers=headers)
+    answered = {name.decode(): value.decode() for name, value in start["headers"]}
+    body = b"".join(part.get("body", b"") for part in rest)
+    told = create_parser(protocol).parse({"status_code": start["status"], "headers": answered, "body": body}, NO_SHAPE)
+    assert (start["status"], told["Error"]["Code"]) == (status, code)
+    assert told["Error"]["Message"].endswith(".")
+
+
+async def test_a_client_that_accepts_json_is_refused_in_json(app: App) -> None:
+    accepting = ((b"accept", b"application/json"),)
+    _, part = await _ask(app, "POST", "/sqs", {"type": "http.request", "body": b""}, headers=accepting)
+    assert json.loads(part["body"])["Error"]["Code"] == "UnknownOperationException"

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from http.client import HTTPResponse
+from io import BytesIO
 from socket import socket, socketpair
 from typing import Any
 
 import pytest
+from botocore.parsers import create_parser
 from uvicorn.config import Config
 from uvicorn.server import ServerState
 
@@ -24,6 +28,7 @@ HEAD_BYTES_MAX = 16 * 1024
 CALL = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
 CHUNKED = b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
 PIECE = 4_000
+NO_SHAPE: Any = None
 
 
 def post(length: int) -> bytes:
@@ -109,6 +114,16 @@ class Transport:
 
     def resume_reading(self) -> None:
         self.reading_paused = False
+
+
+class FakeSocket:
+    """Read by `http.client`."""
+
+    def __init__(self, received: bytes) -> None:
+        self._received = received
+
+    def makefile(self, mode: str) -> BytesIO:
+        return BytesIO(self._received)
 
 
 class Front:
@@ -206,6 +221,43 @@ def test_trailers_in_one_piece_are_limited(fixture: ConnectionFixture) -> None:
     client = fixture.connect()
     fixture.send(client, CHUNKED + b"0\r\n" + (b"a: " + b"x" * 59 + b"\r\n") * 2_000)
     assert (client.closed, status(client)) == (True, 400)
+
+
+JSON_CALL = b"X-Amz-Target: AmazonSQS.SendMessage\r\n"
+ENDLESS = b"Content-Length: 1000000000\r\n\r\n" + b"x" * (2 * BODY_BYTES_MAX + protocol.FRAMING_BYTES_MAX + 2 * PIECE)
+
+
+@pytest.mark.spec("protocol.refusal-shape")
+@pytest.mark.parametrize("target", [b"", JSON_CALL])
+@pytest.mark.parametrize(
+    ("rest", "status_told", "code"),
+    [
+        (b"X: " + b"x" * HEAD_BYTES_MAX + b"\r\n\r\n", 431, "RequestHeaderFieldsTooLarge"),
+        (b"X: " + b"x" * HEAD_BYTES_MAX, 431, "RequestHeaderFieldsTooLarge"),
+        (b"Transfer-Encoding: chunked\r\n\r\n2;" + b"x" * 5 * PIECE, 400, "InvalidHttpRequest"),
+        (ENDLESS, 413, "RequestEntityTooLarge"),
+    ],
+    ids=["large head", "endless head", "framing", "body"],
+)
+def test_refusals_are_in_the_callers_protocol(
+    fixture: ConnectionFixture, target: bytes, rest: bytes, status_told: int, code: str
+) -> None:
+    client = fixture.connect()
+    sent = b"POST / HTTP/1.1\r\nHost: x\r\n" + target + rest
+    fixture.send(client, *[sent[at : at + PIECE] for at in range(0, len(sent), PIECE)])
+    answer = HTTPResponse(FakeSocket(client.written))  # type: ignore[arg-type]  # it has what reading a response needs
+    answer.begin()
+    response = {"status_code": answer.status, "headers": {**answer.headers}, "body": answer.read()}
+    assert len(client.written) <= bounded_protocol.REFUSAL_BYTES_MAX
+    told = create_parser("json" if target else "query").parse(response, NO_SHAPE)
+    assert (answer.status, client.closed, told["Error"]["Code"]) == (status_told, True, code)
+    assert told["Error"]["Message"].endswith(".")
+
+
+def test_a_rest_request_is_refused_as_a_problem(fixture: ConnectionFixture) -> None:
+    client = fixture.connect()
+    fixture.send(client, b"POST /api/v1/queues HTTP/1.1\r\nHost: x\r\nX: " + b"x" * HEAD_BYTES_MAX)
+    assert json.loads(client.written.partition(b"\r\n\r\n")[2])["code"] == "RequestHeaderFieldsTooLarge"
 
 
 def test_trailers_are_no_headers(fixture: ConnectionFixture) -> None:
@@ -473,6 +525,8 @@ def test_only_where_none_is_idle_a_newcomer_is_refused() -> None:
     fixture.send(polling, CALL.replace(b"/ ", b"/000000000000/later "))
     newcomer = fixture.connect()
     assert (polling.closed, newcomer.closed, status(newcomer)) == (False, True, 503)
+    head, _, body = newcomer.written.partition(b"\r\n\r\n")
+    assert (b"x-amzn-query-error: ServiceUnavailable;Receiver" in head, body) == (True, b"")
 
 
 def test_an_address_takes_only_its_own_share() -> None:

@@ -152,6 +152,12 @@ async def test_unknown_actions(door: Door, action: str) -> None:
     assert (await door.query(action)).query_fault == no_such_action(action)
 
 
+@spec("protocol.missing-action")
+async def test_no_action(door: Door) -> None:
+    text = "The request is missing an action or a required parameter."
+    assert (await door.query("")).query_fault == (400, "MissingAction", "Sender", text)
+
+
 @spec("protocol.account-action-on-queue-path")
 @pytest.mark.parametrize("action", ["ListQueues", "CreateQueue"])
 async def test_actions_of_the_account_at_a_queues_path(door: Door, action: str) -> None:

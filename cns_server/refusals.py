@@ -1,0 +1,50 @@
+"""Answers to requests that reach no operation and no page, in the shape that their client reads: an SDK then prints a
+code and a sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+
+from cns_common.aws.protocol.errors import Answer, render_refusal
+from cns_common.errors import CnsError, RequestError, StoreUnavailable
+from cns_common.ids import uuid_text
+from cns_server.paths import REST_PREFIX
+from cns_server.rest.problems import problem_response, response_of
+
+_NO_PATH = "There is nothing at this path. The endpoint URL of an SDK has no path: it is like http://host:port."
+REFUSALS: Mapping[int, CnsError] = {
+    400: RequestError("InvalidHttpRequest", "The body of the request is not framed as HTTP asks."),
+    404: RequestError("UnknownOperationException", _NO_PATH),
+    405: RequestError("MethodNotAllowed", "This path does not take the method of the request."),
+    408: RequestError("RequestTimeout", "The request did not arrive in time."),
+    413: RequestError("RequestEntityTooLarge", "The request is larger than any operation takes."),
+    431: RequestError("RequestHeaderFieldsTooLarge", "The URL and headers of the request are too large."),
+    503: StoreUnavailable("overloaded"),
+}
+
+
+def refusal(error: CnsError, path: str, headers: Iterable[tuple[bytes, bytes]]) -> Answer:
+    """`headers` are those of the request, with names in lower case."""
+    if path.startswith(f"{REST_PREFIX}/"):
+        response = response_of(error)
+        kept = [(name, value) for name, value in response.raw_headers if name != b"content-length"]
+        return Answer(response.status_code, kept, bytes(response.body))
+    return render_refusal(error, dict(headers), uuid_text())
+
+
+def refuse(error: CnsError, request: Request, headers: Mapping[str, str] | None = None) -> Response:
+    """`headers` are further ones of the answer."""
+    status, own, body = refusal(error, request.scope["path"], request.scope["headers"])
+    return Response(body, status, {name.decode(): value.decode() for name, value in own} | dict(headers or {}))
+
+
+async def no_such_page(request: Request, error: Exception) -> Response:
+    """404 and 405 of the app that the others are mounted in: also below a mount, for paths with a line feed."""
+    assert isinstance(error, HTTPException)
+    if request.scope["path"].startswith(REST_PREFIX):
+        return problem_response(404, "NoSuchResource", error.detail)
+    return refuse(REFUSALS[error.status_code], request, error.headers)
