@@ -116,6 +116,21 @@ async def test_messages_without_a_tenant_are_never_noisy_together(standard: Queu
     assert await _first_of(standard, "", "quiet") == {""}
 
 
+@pytest.mark.spec("fair.none-is-quiet")
+async def test_messages_without_a_tenant_are_never_busy_together(standard: QueueFixture) -> None:
+    await _hold(standard, "quiet", 1)
+    await _work(standard, "", 5)
+    assert await _first_of(standard, "", "quiet") == {""}
+
+
+@pytest.mark.spec("fair.none-is-quiet", "fair.noisy-in-flight")
+async def test_messages_without_a_tenant_count_in_all_in_flight(standard: QueueFixture) -> None:
+    await _hold(standard, "loud", NOISY_IN_FLIGHT_MIN)
+    for _ in range(27):
+        await _hold(standard, "", 10)
+    assert await _first_of(standard, "loud", "quiet") == {"loud"}
+
+
 @pytest.mark.differs_by_engine
 async def test_messages_sent_before_the_first_tenant(standard: QueueFixture) -> None:
     """Messages sent before the queue became fair are received in turn."""
