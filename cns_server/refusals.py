@@ -46,5 +46,6 @@ async def no_such_page(request: Request, error: Exception) -> Response:
     """404 and 405 of the app that the others are mounted in: also below a mount, for paths with a line feed."""
     assert isinstance(error, HTTPException)
     if request.scope["path"].startswith(REST_PREFIX):
-        return problem_response(404, "NoSuchResource", error.detail)
+        code = "NoSuchResource" if error.status_code == 404 else "MethodNotAllowed"
+        return problem_response(error.status_code, code, error.detail, error.headers)
     return refuse(REFUSALS[error.status_code], request, error.headers)

@@ -146,3 +146,13 @@ async def test_a_client_that_accepts_json_is_refused_in_json(app: App) -> None:
     accepting = ((b"accept", b"application/json"),)
     _, part = await _ask(app, "POST", "/sqs", {"type": "http.request", "body": b""}, headers=accepting)
     assert json.loads(part["body"])["Error"]["Code"] == "UnknownOperationException"
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status", "code"),
+    [("GET", "/api/v1/x\n", 404, "NoSuchResource"), ("POST", "/api/v1", 405, "MethodNotAllowed")],
+)
+async def test_refusals_of_the_rest_api_are_problems(app: App, method: str, path: str, status: int, code: str) -> None:
+    app.add_redirections({"/api/v1": "/api/v1/"})
+    start, part = await _ask(app, method, path, {"type": "http.request", "body": b""})
+    assert (start["status"], json.loads(part["body"])["code"]) == (status, code)
