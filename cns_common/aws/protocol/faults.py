@@ -40,7 +40,6 @@ _FRONT_DOOR: Mapping[str, Fault] = {
     "InvalidSecurity": Fault(403, "InvalidSecurity", _SQS + "InvalidSecurity"),
     "MalformedInput": Fault(400, "MalformedInput", _CORAL + "SerializationException"),
     "MethodNotAllowed": Fault(405, "MethodNotAllowed", _CORAL + "MethodNotAllowedException"),
-    "MissingAction": Fault(400, "MissingAction", _CORAL + "MissingActionException"),
     "MissingAuthenticationToken": Fault(
         403, "MissingAuthenticationToken", _CORAL + "MissingAuthenticationTokenException"
     ),
