@@ -90,10 +90,11 @@ def _time_ms(option: str, text: str, now_ms: int) -> int:
 
 
 def _checked_ms(at: datetime) -> int:
-    """Raises ValueError for a time before 1970."""
-    if at < _EPOCH:
+    """Raises ValueError for a time before 1970, or after 9999 in UTC."""
+    at_ms = (at - _EPOCH) // timedelta(milliseconds=1)
+    if not 0 <= at_ms < END_MS:
         raise ValueError
-    return (at - _EPOCH) // timedelta(milliseconds=1)
+    return at_ms
 
 
 def _iso(at_ms: int) -> str:

@@ -19,7 +19,7 @@ from cns_pipeline.health.collect import History, collect_endpoint_health, collec
 from cns_pipeline.health.document import Health
 from cns_pipeline.health.history import days_before, days_of, hours_table, traffic_table
 from cns_pipeline.paths import PipelinePaths
-from cns_pipeline.period import END_MS, Period
+from cns_pipeline.period import Period
 from cns_pipeline.read import read_events
 from cns_pipeline.storage import Storage
 from cns_pipeline.transforms.health.time_of_day import time_of_day
@@ -28,8 +28,8 @@ DOCUMENT = "health.json"
 
 
 def health_period(period: Period, now_ms: int) -> Period:
-    """A period with a beginning and an end: without an end until now, without a beginning the last day."""
-    until_ms = now_ms if period.until_ms == END_MS else period.until_ms
+    """A period with a beginning and an end that is not in the future; without a beginning, the last day."""
+    until_ms = min(period.until_ms, max(now_ms, period.since_ms + 1))
     since_ms = period.since_ms or until_ms - DAY_MS
     return Period(since_ms, until_ms)
 

@@ -8,7 +8,7 @@ from cns_common.clock import Clock
 from cns_common.data_directory import EXIT_DATA_UNUSABLE
 from cns_common.errors import StartError
 from cns_pipeline.arguments import Arguments, Outcome
-from cns_pipeline.quick.figures import quick_report
+from cns_pipeline.quick.figures import known_members, quick_report
 from cns_pipeline.reports.terminal import format_report
 
 
@@ -18,7 +18,7 @@ def run(arguments: Arguments, *, wide: bool = False) -> Outcome:
         raise StartError(f"--quick reads local tables, not {arguments.paths.out}", EXIT_DATA_UNUSABLE)
     arguments.check_table()
     report = quick_report(arguments.paths, arguments.period, Clock().real_ms())
-    facts = {"directory": None, "report": report}
+    facts = {"directory": None, "report": known_members(report)}
     if report.first_ms is None:
         return Outcome(f"{report.period}: no event of this period was ingested", facts=facts)
     text = format_report(report, None, shutil.get_terminal_size().columns, wide=wide)

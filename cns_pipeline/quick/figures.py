@@ -50,6 +50,12 @@ _COLUMNS = {
 _OF_TOPICS = ("accepted", "accepted_bytes", "matched", "filtered", "pending", "replay_matched")
 """Events name these by topic: they are None in the tables by target."""
 _BY_TARGET = ("subscriptions", "endpoints", "protocols")
+_NOT_ASKED = (
+    *("buckets", "days", "queues", "retries", "latency", "failures", "dead_letters", "drops", "slowest"),
+    *("recoveries", "usage"),
+)
+_NOT_COUNTED = ("unknown", "malformed", "newer", "malformed_files")
+"""Members of the report, and of its coverage, that Spark's has and this one does not know."""
 _EVENT = "regexp_extract(filename, 'event=([^/]*)/', 1)"
 """The event is in the path, as Spark partitions the table."""
 
@@ -62,6 +68,13 @@ def quick_report(paths: PipelinePaths, period: Period, made_at_ms: int) -> Repor
     before = period.earlier(WEEK_MS)
     spans = [period] if before is None else [before, period]
     return report_of_files(sorted({file for span in spans for file in _files(paths, span)}), period, made_at_ms)
+
+
+def known_members(report: Report) -> dict[str, Any]:
+    """The report as JSON has it: what was not looked for is null, as 0 and an empty list say that there is none."""
+    members: dict[str, Any] = msgspec.to_builtins(report) | dict.fromkeys(_NOT_ASKED)
+    members["coverage"] |= dict.fromkeys(_NOT_COUNTED)
+    return members
 
 
 def report_of_files(files: Sequence[str], period: Period, made_at_ms: int) -> Report:

@@ -46,11 +46,12 @@ def present(spark: SparkSession, paths: PipelinePaths, events: DataFrame, report
 
 
 def shown_period(report: Report) -> Period | None:
-    """The report's period; an open end is that of its events. None without events."""
+    """The report's period; an open end is that of its events, one in the future is now. None without events."""
     if report.first_ms is None or report.last_ms is None:
         return None
-    since_ms, until_ms = report.period.since_ms, report.period.until_ms
-    return Period(since_ms or report.first_ms, report.last_ms + 1 if until_ms == END_MS else until_ms)
+    since_ms, until_ms, last_ms = report.period.since_ms, report.period.until_ms, report.last_ms + 1
+    now_ms = last_ms if until_ms == END_MS else max(report.made_at_ms, last_ms)
+    return Period(since_ms or report.first_ms, min(until_ms, now_ms))
 
 
 def read_audit(storage: Storage, paths: PipelinePaths) -> Audit | None:

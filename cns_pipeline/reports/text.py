@@ -6,6 +6,7 @@ import unicodedata
 from datetime import UTC, datetime
 
 from cns_common.durations import DAY_MS, HOUR_MS
+from cns_pipeline.period import END_MS
 
 TEXT_CHARS_MAX = 400
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
@@ -103,7 +104,8 @@ def span(since_ms: int, until_ms: int) -> str:
 
 
 def _utc(at_ms: int) -> datetime:
-    return datetime.fromtimestamp(at_ms / 1000, UTC)
+    """Python has no date after the year 9999, where a period without an end and the last slots of a chart end."""
+    return datetime.fromtimestamp(min(at_ms, END_MS - 1) / 1000, UTC)
 
 
 def _scaled(number: float, units: tuple[tuple[float, float, str], ...]) -> str:

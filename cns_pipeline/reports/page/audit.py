@@ -5,6 +5,7 @@ from __future__ import annotations
 from xml.etree.ElementTree import Element
 
 from cns_pipeline.audit.document import Audit, GroupAudit, Order, PairAudit, QueueAudit
+from cns_pipeline.period import Period
 from cns_pipeline.reports.page.markup import foreign, tag
 from cns_pipeline.reports.page.tables import (
     Cell,
@@ -18,7 +19,6 @@ from cns_pipeline.reports.page.tables import (
     text_columns,
     words,
 )
-from cns_pipeline.reports.text import moment
 
 _COUNTS = number_columns("sent", "received", "deleted", "lost", "loss rate", "unknown", "duplicates", "duplicate rate")
 _ORDER = number_columns("compared", "out of order", "rate", "displacement")
@@ -33,7 +33,7 @@ def audit_section(audit: Audit) -> Element:
     return tag(
         "section",
         tag("h2", "Audit of queues"),
-        tag("p", f"Messages sent from {moment(audit.since_ms)} to {moment(audit.until_ms)}.", class_="muted"),
+        tag("p", f"Audited: {Period(audit.since_ms, audit.until_ms)}, by the time of the send.", class_="muted"),
         tag("ul", *said, class_="findings") if said else tag("p", "Nothing lost, repeated or out of order."),
         _queues(audit),
         details("Groups", _groups(audit)) if audit.groups else None,

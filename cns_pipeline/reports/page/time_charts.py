@@ -109,9 +109,15 @@ def _draw_line(svg: Element, buckets: Buckets, series: Series, y: LogScale) -> N
         if there and points:
             path = " ".join([f"{at:.1f},{y(value):.1f}" for at, value, _ in points])
             add(svg, tag("polyline", class_=f"line {series.style}", points=path))
+            alone = " alone" if len(points) == 1 else ""  # a line of one point is not seen
             for at, value, start_ms in points:
                 words = f"{moment(start_ms)}: {series.name} {milliseconds(value)}"
-                add(svg, tag("circle", tag("title", words), class_=f"dot {series.style}", cx=at, cy=y(value), r="2.2"))
+                add(
+                    svg,
+                    tag(
+                        "circle", tag("title", words), class_=f"dot {series.style}{alone}", cx=at, cy=y(value), r="2.2"
+                    ),
+                )
 
 
 def _draw_key(svg: Element, series: Series, at: int, number: int) -> None:

@@ -5,13 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 
 import duckdb
+import msgspec
 import pytest
 
 from cns_common.durations import DAY_MS
 from cns_common.errors import StartError
 from cns_pipeline.paths import PipelinePaths
 from cns_pipeline.period import EVERYTHING, WEEK_MS, Period
-from cns_pipeline.quick.figures import quick_report, report_of_files
+from cns_pipeline.quick.figures import known_members, quick_report, report_of_files
+from cns_pipeline.reports.document import Coverage, Figures, Report
 from tests.pipeline.ingest.segments import event_line
 from tests.pipeline.reports.random_notifications import random_log
 from tests.pipeline.reports.report_oracle import NumberedEvent, oracles, table_rows
@@ -65,6 +67,18 @@ def test_a_table_without_files(tmp_path: Path) -> None:
     (tmp_path / "events").mkdir()
     report = quick_report(PipelinePaths(tmp_path), DAY, 0)
     assert (report.totals.accepted, report.totals.success_share, report.topics.rows) == (0, None, ())
+
+
+def test_what_it_does_not_know_is_null_in_json(tmp_path: Path) -> None:
+    """Exactly the members that it leaves at their defaults, whatever is added to the document."""
+    report = report_of_files(parquet_files(tmp_path, log_of(1)), DAY, 0)
+    known = known_members(report)
+    bare = Report(period=EVERYTHING, made_at_ms=1, coverage=Coverage(), totals=Figures())
+    assert {name for name, value in known.items() if value is None} == {
+        name for name in known if getattr(report, name) == getattr(bare, name)
+    }
+    assert known["coverage"] == dict.fromkeys(Coverage.__struct_fields__) | {"events": report.coverage.events}
+    assert known["totals"] == msgspec.to_builtins(report.totals)
 
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:

@@ -5,10 +5,14 @@ from __future__ import annotations
 import re
 
 import pytest
+from msgspec.structs import replace
 
 from cns_common.durations import DAY_MS
 from cns_common.errors import StartError
+from cns_pipeline.health.job import health_period
 from cns_pipeline.period import END_MS, EVERYTHING, WEEK_MS, Period, parse_period
+from cns_pipeline.reports.present import shown_period
+from tests.pipeline.reports.sample_report import SAMPLE
 
 MIDNIGHT_MS = 20_000 * DAY_MS  # 2024-10-04
 NOW_MS = MIDNIGHT_MS + 3_600_000
@@ -45,6 +49,7 @@ def test_options_name_a_period(since: str, until: str, day: str, expected: Perio
         ("", "", "-1d", "--day '-1d' is neither a date"),
         ("1969-12-31", "", "", "is not a time"),
         ("0001-01-01T00:00+14:00", "", "", "is not a time"),
+        ("", "9999-12-31T23:00-05:00", "", "is not a time"),
         ("", "", "1969-12-31", "is neither a date"),
         ("-1h", "", "today", "--day goes without --since and --until"),
         ("-1h", "-1h", "", "--since -1h is not before --until -1h"),
@@ -65,6 +70,16 @@ def test_the_same_span_a_week_earlier() -> None:
     for endless in (EVERYTHING, Period(MIDNIGHT_MS, END_MS), Period(0, MIDNIGHT_MS)):
         assert endless.earlier(WEEK_MS) is None
     assert Period(DAY_MS, 2 * DAY_MS).earlier(WEEK_MS) is None
+
+
+def test_an_end_in_the_future_is_now() -> None:
+    """Judged by its last hour, a day that has not ended would have no attempts; one until 9999 has millions of slots."""
+    future = Period(MIDNIGHT_MS, END_MS - 1)
+    assert health_period(future, NOW_MS) == Period(MIDNIGHT_MS, NOW_MS)
+    assert health_period(Period(NOW_MS + 5, END_MS), NOW_MS) == Period(NOW_MS + 5, NOW_MS + 6)
+    report = replace(SAMPLE, period=future, made_at_ms=NOW_MS, first_ms=MIDNIGHT_MS, last_ms=NOW_MS - 9)
+    assert shown_period(report) == Period(MIDNIGHT_MS, NOW_MS)
+    assert shown_period(replace(report, last_ms=NOW_MS)) == Period(MIDNIGHT_MS, NOW_MS + 1)
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,8 @@ import pytest
 from cns_common.durations import HOUR_MS
 from cns_pipeline.audit.document import Audit
 from cns_pipeline.health.document import Health
+from cns_pipeline.period import END_MS
+from cns_pipeline.reports.buckets import NOTHING
 from cns_pipeline.reports.document import Report, Row, Table
 from cns_pipeline.reports.findings.find import find
 from cns_pipeline.reports.page.page import draw_page
@@ -87,6 +89,26 @@ def page_with(text: str) -> str:
         msgspec.convert(filled(msgspec.to_builtins(SAMPLE_HEALTH), text), Health),
         msgspec.convert(filled(msgspec.to_builtins(SAMPLE_AUDIT), text), Audit),
     )
+
+
+def test_an_audit_and_a_report_without_an_end() -> None:
+    page = page_of(SAMPLE, SAMPLE_HEALTH, msgspec.structs.replace(SAMPLE_AUDIT, since_ms=0, until_ms=END_MS))
+    assert "Audited: all events" in page
+    last = msgspec.structs.replace(SAMPLE.buckets[-1], start_ms=END_MS - HOUR_MS)
+    draw_page(msgspec.structs.replace(SAMPLE, last_ms=END_MS - 1, buckets=(last,)), ())
+
+
+def test_a_latency_without_neighbours_is_seen() -> None:
+    """A line of one point has no length: its dot is drawn."""
+    quiet = msgspec.structs.replace(SAMPLE.buckets[0], figures=NOTHING)
+    busy = [one for one in SAMPLE.buckets if one.figures.p50_ms is not None]
+    alone, pair = [
+        draw_page(msgspec.structs.replace(SAMPLE, buckets=shown), ()) for shown in ((quiet, busy[0], quiet), busy[:2])
+    ]
+    assert alone.count(' alone"') == 4  # p50, p90, p99, max
+    assert ' alone"' not in pair
+    style = files("cns_pipeline.reports.page").joinpath("page.css").read_text()
+    assert ".dot.alone { fill-opacity: 1; }" in style
 
 
 def test_the_page_loads_nothing() -> None:
