@@ -73,7 +73,7 @@ def test_the_same_span_a_week_earlier() -> None:
 
 
 def test_an_end_in_the_future_is_now() -> None:
-    """Judged by its last hour, a day that has not ended would have no attempts; one until 9999 has millions of slots."""
+    """Judged by its last hour, today would have no attempts; a period until 9999 has millions of slots."""
     future = Period(MIDNIGHT_MS, END_MS - 1)
     assert health_period(future, NOW_MS) == Period(MIDNIGHT_MS, NOW_MS)
     assert health_period(Period(NOW_MS + 5, END_MS), NOW_MS) == Period(NOW_MS + 5, NOW_MS + 6)
