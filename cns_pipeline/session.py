@@ -24,6 +24,8 @@ _LOG_SETTINGS = Path(__file__).parent / "log4j2.properties"
 SUBMITTED = "PYSPARK_GATEWAY_PORT"
 """Set in the environment of a job that `spark-submit` runs with its own options and Java process."""
 STANDARD_ERROR = 2
+CAUSE = "Caused by: "
+TRACEBACK = "Traceback (most recent call last):"
 _JAVA_LOG = "spark.cns.javaLog"
 """Our own setting: the file with the standard error of the Java process."""
 ALWAYS = {
@@ -82,9 +84,19 @@ def open_job(name: str, arguments: Arguments) -> Iterator[SparkSession]:
             log_name = session.conf.get(_JAVA_LOG, "") or ""
             yield session
     except (PySparkException, Py4JError) as error:
-        first = (str(error).strip() or type(error).__name__).splitlines()[0]
         more = f" (more is in {log_name})" if log_name else ""
-        raise StartError(f"{name} failed in Spark: {first}{more}", EXIT_DATA_UNUSABLE) from error
+        raise StartError(f"{name} failed in Spark: {reason_of(error)}{more}", EXIT_DATA_UNUSABLE) from error
+
+
+def reason_of(error: Exception) -> str:
+    """One line: the deepest cause that Java names, else what a Python traceback ends with, else the first line."""
+    lines = (str(error).strip() or type(error).__name__).splitlines()
+    causes = [line.removeprefix(CAUSE) for line in lines if line.startswith(CAUSE)]
+    if causes:
+        return causes[-1]
+    if lines[0].endswith(TRACEBACK):
+        return next((line for line in lines[1:] if line and not line.startswith(" ")), lines[0])
+    return lines[1].removeprefix(": ") if len(lines) > 1 and lines[1].startswith(": ") else lines[0]
 
 
 @contextmanager

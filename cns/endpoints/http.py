@@ -25,6 +25,7 @@ BODY_SHOWN_BYTES_MAX = 200
 CHALLENGES_MAX = 2
 """Challenges answered in one attempt: the first, and one more when the nonce was stale."""
 
+POSTED_AGAIN = "the connection was idle, so the post was repeated at once"
 DATE_CHARS_MAX = 64
 """A date of RFC 9110 has 29 characters."""
 
@@ -40,11 +41,12 @@ class HttpRequest(msgspec.Struct, frozen=True):
 class _Attempt:
     """One attempt: one request, or several when the endpoint asks for credentials. `deadline_s` is loop time."""
 
-    __slots__ = ("deadline_s", "started_s")
+    __slots__ = ("closed", "deadline_s", "started_s")
 
     def __init__(self, timeout_s: float) -> None:
         self.started_s = time.monotonic()
         self.deadline_s = asyncio.get_running_loop().time() + timeout_s
+        self.closed: Failed | None = None  # the post on an idle connection that the endpoint closed
 
     @property
     def dwell_ms(self) -> int:
@@ -74,6 +76,14 @@ class HttpSender:
     async def post(self, request: HttpRequest) -> HttpResponse | Failed:
         """Make one attempt and return the response whatever its status."""
         attempt = _Attempt(self._timeout_s)
+        response = await self._post_to_target(attempt, request)
+        if attempt.closed is None:
+            return response
+        if isinstance(response, Failed):
+            return msgspec.structs.replace(response, repeats=attempt.closed)
+        return response._replace(repeats=attempt.closed)
+
+    async def _post_to_target(self, attempt: _Attempt, request: HttpRequest) -> HttpResponse | Failed:
         target = target_of(request.url)
         if target is None:  # the URL stays out of the text: it may hold a password
             return Failed(Cause.INVALID_URL, "not a URL that can be posted to", 0, permanent=True)
@@ -125,7 +135,7 @@ class HttpSender:
         self, attempt: _Attempt, target: HttpTarget, headers: Mapping[str, str], body: bytes
     ) -> HttpResponse:
         """Post over an idle connection, else over a new one. The endpoint may close an idle connection just as it is
-        written to: then post once more. At worst that is one duplicate, as the retry 20 seconds later would be."""
+        written to: then post once more, which events report as another attempt. At worst that is one duplicate."""
         head = _head(target, headers, len(body))
         idle = self._pool.take(target.origin)
         if idle is not None:
@@ -133,6 +143,7 @@ class HttpSender:
                 return await self._post(attempt, idle, head, body)
             except ConnectionClosed as error:
                 _forget_frames(error)
+                attempt.closed = Failed(Cause.CONNECTION, f"{error}: {POSTED_AGAIN}", attempt.dwell_ms)
         new = await self._pool.open(target.origin, attempt.deadline_s)
         return await self._post(attempt, new, head, body)
 
@@ -145,7 +156,9 @@ class HttpSender:
     def _classify(self, response: HttpResponse, size_bytes: int) -> Outcome:
         if 200 <= response.status < 300:
             reason = response.reason[:RESPONSE_CHARS_MAX]
-            return Delivered(response.status, response.dwell_ms, response=reason, size_bytes=size_bytes)
+            return Delivered(
+                response.status, response.dwell_ms, response=reason, size_bytes=size_bytes, repeats=response.repeats
+            )
         # below 200 is only 101, which no request asked for: the endpoint is faulty
         retryable = response.status >= 500 or response.status == 429 or response.status < 200
         return Failed(
@@ -157,6 +170,7 @@ class HttpSender:
             retry_after_s=self.retry_after_s(response) if retryable else 0.0,
             response=response.reason[:RESPONSE_CHARS_MAX],
             size_bytes=size_bytes,
+            repeats=response.repeats,
         )
 
 

@@ -17,7 +17,7 @@ from typing import NamedTuple, cast
 import httptools
 
 from cns.endpoints.http_url import Origin
-from cns.endpoints.outcome import RESPONSE_CHARS_MAX
+from cns.endpoints.outcome import RESPONSE_CHARS_MAX, Failed
 
 BODY_BYTES_MAX = 64 * 1024
 """Bytes of a body that are read, so that the connection can be used again; a longer body costs the connection."""
@@ -47,13 +47,14 @@ class InvalidResponse(ValueError):
 
 class HttpResponse(NamedTuple):
     """`body` is the part received: all of it when it is short and came at once. `headers` has only fields of
-    HEADERS_KEPT. `dwell_ms` is the time from the start of the attempt to the status."""
+    HEADERS_KEPT. `dwell_ms` is the time from the start of the attempt to the status. `repeats`: see `Delivered`."""
 
     status: int
     reason: str  # the reason phrase, of at most RESPONSE_CHARS_MAX characters
     headers: list[tuple[bytes, bytes]]
     body: bytes
     dwell_ms: int
+    repeats: Failed | None = None
 
     def fields(self, name: str) -> list[str]:
         """Values of the kept fields with this name, in lower case."""

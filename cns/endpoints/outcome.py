@@ -40,6 +40,7 @@ class Delivered(msgspec.Struct, frozen=True):
     provider_id: str = ""  # message id in the queue
     response: str = ""  # the endpoint's text beside its status
     size_bytes: int = 0  # of the body that was sent
+    repeats: Failed | None = None  # the post before it, on an idle connection that the endpoint closed
 
 
 class Failed(msgspec.Struct, frozen=True):
@@ -54,6 +55,7 @@ class Failed(msgspec.Struct, frozen=True):
     response: str = ""  # as in Delivered
     code: str = ""
     size_bytes: int = 0  # as in Delivered, with a status that may count as delivered
+    repeats: Failed | None = None  # as in Delivered
 
     @property
     def is_client_error(self) -> bool:

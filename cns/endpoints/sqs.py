@@ -70,7 +70,9 @@ class RemoteQueueSender:
         if 200 <= response.status < 300:
             message_id = decode_or_default(response.body, _SendMessageResponse).id
             size_bytes = utf8_bytes(request.message.body)
-            return Delivered(response.status, response.dwell_ms, message_id, size_bytes=size_bytes)
+            return Delivered(
+                response.status, response.dwell_ms, message_id, size_bytes=size_bytes, repeats=response.repeats
+            )
         return self._failure(response)
 
     async def close(self) -> None: ...
@@ -89,6 +91,7 @@ class RemoteQueueSender:
             retry_after_s=self._http.retry_after_s(response),
             response=text,
             code=code,
+            repeats=response.repeats,
         )
 
 

@@ -62,7 +62,9 @@ def replay(
     rate: Annotated[
         float, typer.Option(min=0, metavar="N", help="At most so many messages a second; 0: no limit.")
     ] = 0,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Count the messages, and send nothing.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Count the messages, and send nothing; --to is not needed.")
+    ] = False,
     data: Data = None,
     json: Json = False,
 ) -> None:
@@ -70,7 +72,7 @@ def replay(
 
     Example: cns replay --topic ARN --day yesterday --to https://example.com/hook
     """
-    if bool(to) == dry_run:
+    if not (to or dry_run):
         raise StartError("name a target with --to, or count with --dry-run", EXIT_USAGE)
     if not math.isfinite(rate):
         raise StartError(f"--rate {rate} is not a number: 0 is no limit", EXIT_USAGE)
@@ -84,6 +86,7 @@ def replay(
         table=from_table,
         raw=raw,
         rate_per_s=rate,
+        dry_run=dry_run,
     )
     done = _done(data, options)
     target = None if options.target is None else options.target.text
@@ -101,7 +104,7 @@ def _done(data: Path | None, options: ReplayOptions) -> Progress:
     def run() -> Progress:
         return run_command(lambda: _run(load_settings(data), options))
 
-    if options.target is None:
+    if options.dry_run or options.target is None:
         return run()
     with recorded(data, "Replay", options.topic, f"to {options.target.shown}") as note:
         done = run()
@@ -112,13 +115,13 @@ def _done(data: Path | None, options: ReplayOptions) -> Progress:
 async def _run(settings: Settings, options: ReplayOptions) -> Progress:
     """Run the replay, or count; return how far it came."""
     async with AsyncExitStack() as stack:
-        if options.target is None and options.table is not None:
+        if options.dry_run and options.table is not None:
             archive: PastArchive = open_table(options.table, options.topic)
             return await _count(archive, options, Clock().real_ms())
         backend = await stack.enter_async_context(open_service_backend(settings))
         archive = await _archive(backend, options)
         now_ms = backend.clock.now_ms()
-        if options.target is None:
+        if options.dry_run:
             return await _count(archive, options, now_ms)
         file = stack.enter_context(ProgressFile(settings.data, options.identity))
         progress = resumed(file) or _begun(archive, options, now_ms)

@@ -114,6 +114,8 @@ class EndpointDestination:
             )
 
     def _report(self, notification: Notification, outcome: Outcome, attempt: int) -> None:
+        if outcome.repeats is not None:
+            self._report(notification, outcome.repeats, attempt)
         context, failed = self._context, outcome if isinstance(outcome, Failed) else None
         now_ms = context.clock.now_ms()
         facts = _Facts(

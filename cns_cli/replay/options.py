@@ -17,7 +17,7 @@ class ReplayOptions:
     """`period_text` has the options of the period as they were given: `-24h` names the same replay an hour later."""
 
     topic: str  # ARN
-    target: ReplayTarget | None  # None: a dry run
+    target: ReplayTarget | None  # None only in a dry run
     period: Period
     period_text: tuple[str, str, str]
     filter: str
@@ -25,6 +25,7 @@ class ReplayOptions:
     table: Path | None  # the pipeline's output directory; None: the live archive
     raw: bool
     rate_per_s: float
+    dry_run: bool
 
     @property
     def identity(self) -> str:

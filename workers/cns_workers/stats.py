@@ -28,7 +28,7 @@ WAIT_BOUNDS_S = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 
 DELIVERY_BOUNDS_S = (0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3_600)
 ATTEMPT_BOUNDS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 15, 30)
 """An attempt over HTTP ends after 15 s."""
-DEADLINES = ("deadline_while_open", "deadline_while_throttled")
+DEADLINES = tuple([f"deadline_while_{what}" for what in ("open", "waiting", "throttled", "paused")])
 _ENDED = tuple(f"{end}:{cause}" for end in End for cause in Cause)
 
 

@@ -8,6 +8,7 @@ from cns_pipeline.reports.text import count, short_arn
 
 _CAUSES: Mapping[str, str] = {
     "deadline_while_open": "their time ended while the endpoint's circuit breaker was open",
+    "deadline_while_waiting": "their time ended while they waited for room at the endpoint, which was slow or hung",
     "deadline_while_paused": "their subscription was paused until their time ended",
     "deadline_while_throttled": "their time ended while the throttle policy held them back",
     "subscription_gone": "their subscription is gone",

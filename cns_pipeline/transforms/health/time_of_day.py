@@ -9,6 +9,7 @@ from pyspark.sql import functions as F
 
 from cns_common.durations import HOUR_MS, HOUR_S
 from cns_pipeline.schema import DATE, EVENT
+from cns_pipeline.transforms.report.columns import is_of_notification
 
 TOPIC, QUEUE, ENDPOINT = "topic", "queue", "endpoint"
 _DAY_HOURS = 24
@@ -66,7 +67,7 @@ def all_by_hour(by_time_of_day: DataFrame) -> DataFrame:
 def _part(
     events: DataFrame, event: str, kind: str, name: Column, measure: Column, number: Column, hour: Column
 ) -> DataFrame:
-    return events.where((F.col(EVENT) == event) & (name != "")).select(
+    return events.where((F.col(EVENT) == event) & is_of_notification() & (name != "")).select(
         F.lit(kind).alias("kind"),
         name.alias("name"),
         measure.alias("measure"),

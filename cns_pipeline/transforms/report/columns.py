@@ -36,6 +36,11 @@ def is_event(*names: str) -> Column:
     return F.col(EVENT).isin(*names) if len(names) > 1 else F.col(EVENT) == names[0]
 
 
+def is_of_notification() -> Column:
+    """Whether an event is of what was published, or is no event of a message at all: no figure counts confirmations."""
+    return F.coalesce("message_type", F.lit("")).isin("", NOTIFICATION)
+
+
 def is_failed_attempt() -> Column:
     return is_event(ATTEMPTED) & (F.col("outcome") == "failed")
 

@@ -8,16 +8,16 @@ from pyspark.sql import functions as F
 from cns_pipeline.transforms.report.columns import (
     DEAD_LETTERED,
     DROPPED,
-    NOTIFICATION,
     is_event,
     is_failed_attempt,
+    is_of_notification,
     total,
 )
 
 
 def failures(events: DataFrame) -> DataFrame:
     return (
-        events.where(is_failed_attempt() & (F.col("message_type") == NOTIFICATION))
+        events.where(is_failed_attempt() & is_of_notification())
         .groupBy("cause", "status", "phase")
         .agg(
             F.count("*").alias("attempts"),
@@ -34,7 +34,7 @@ def failures(events: DataFrame) -> DataFrame:
 def drops(events: DataFrame) -> DataFrame:
     subscriptions = F.coalesce("subscriptions", F.lit(1))
     by_target = (
-        events.where(is_event(DROPPED) & (F.col("message_type") == NOTIFICATION))
+        events.where(is_event(DROPPED) & is_of_notification())
         .groupBy("cause", *_target())
         .agg(
             F.count("*").alias("events"),
@@ -54,7 +54,7 @@ def drops(events: DataFrame) -> DataFrame:
 
 def dead_letters(events: DataFrame) -> DataFrame:
     return (
-        events.where(is_event(DEAD_LETTERED) & (F.col("message_type") == NOTIFICATION))
+        events.where(is_event(DEAD_LETTERED) & is_of_notification())
         .groupBy("cause", "queue", *_target())
         .agg(F.count("*").alias("messages"))
         .groupBy("cause", "queue")

@@ -9,13 +9,13 @@ from cns_pipeline.schema import EVENT
 from cns_pipeline.transforms.report.columns import (
     HAS_TARGET,
     HOUR,
-    NOTIFICATION,
     OF_NOTIFICATIONS,
     OF_TARGETS,
     PLACE,
     WEEK,
     hour_of,
     is_event,
+    is_of_notification,
 )
 
 DIRECT = ":endpoint/"
@@ -26,7 +26,7 @@ def notifications(events: DataFrame) -> DataFrame:
     """Drop confirmations and what is no event of a notification. Nulls become defaults: '', 0 and false."""
     topic = F.when(F.col("topic").contains(DIRECT), "").otherwise(F.col("topic"))
     return (
-        events.where(is_event(*OF_NOTIFICATIONS) & (text("message_type").isin("", NOTIFICATION)))
+        events.where(is_event(*OF_NOTIFICATIONS) & is_of_notification())
         .withColumn("topic", topic)
         .select(
             WEEK,

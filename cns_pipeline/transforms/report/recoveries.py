@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from cns_pipeline.transforms.report.columns import ATTEMPTED, NOTIFICATION, is_event, is_failed_attempt
+from cns_pipeline.transforms.report.columns import ATTEMPTED, is_event, is_failed_attempt, is_of_notification
 
 
 def recoveries(events: DataFrame) -> DataFrame:
@@ -14,7 +14,7 @@ def recoveries(events: DataFrame) -> DataFrame:
     An endpoint without a failure has no run, and one that the events do not name is left out.
     """
     attempts = events.where(
-        is_event(ATTEMPTED) & (F.col("message_type") == NOTIFICATION) & (F.coalesce("endpoint", F.lit("")) != "")
+        is_event(ATTEMPTED) & is_of_notification() & (F.coalesce("endpoint", F.lit("")) != "")
     ).select("endpoint", "at_ms", "boot", "sequence", is_failed_attempt().alias("failed"))
     failing = attempts.where("failed").select("endpoint").distinct()
     order = Window.partitionBy("endpoint").orderBy("at_ms", "boot", "sequence")

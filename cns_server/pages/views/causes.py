@@ -38,6 +38,9 @@ _CAUSES: Mapping[str, Why] = {
     "notification_lost": Why("the stored message was lost", "Look at the store's health."),
     "invalid_attributes": Why("an attribute of the message is malformed, so no filter can be evaluated"),
     "deadline_while_open": Why("the endpoint stayed down until the message's time was over"),
+    "deadline_while_waiting": Why(
+        "the endpoint was too slow, or hung, until the message's time was over", "Look at the endpoint's answer times."
+    ),
     "deadline_while_paused": Why("the subscription was paused until the message's time was over", "Resume it earlier."),
     "deadline_while_throttled": Why("throttled until the message's time was over", "Raise maxReceivesPerSecond."),
 }

@@ -69,6 +69,8 @@ def test_a_topic_sends_to_all_its_subscribers_again(service: Service, sqs: Any, 
     assert said == f"3 messages sent of 6, to {subscription}"
     assert by_group(drained(sqs, queue, 3)) == {"g0": repeated(first["g0"])}
     assert replay(service, fifo, "--dry-run") == "6 messages of 6 would be sent", "nothing was archived twice"
+    counted = replay(service, fifo, "--dry-run", "--to", "http://127.0.0.1:9/nowhere")
+    assert counted == "6 messages of 6 would be sent", "the line of the replay, with --dry-run behind it"
     assert receive_all(sqs, evens) == []
     acts = [json.loads(line) for line in service.cns("audit", "--action", "Replay", "--json").stdout.splitlines()]
     assert [one["detail"] for one in acts if one["target"] == fifo.arn] == [

@@ -7,7 +7,7 @@ import gc
 
 import pytest
 
-from cns.endpoints.http import CHALLENGES_MAX, HttpRequest
+from cns.endpoints.http import CHALLENGES_MAX, POSTED_AGAIN, HttpRequest
 from cns.endpoints.http_connection import BODY_BYTES_MAX
 from cns.endpoints.outcome import Cause, Delivered, Failed, Outcome
 from tests.integration.endpoints.http_endpoints import (
@@ -158,7 +158,7 @@ async def test_a_connection_that_cannot_be_reused_is_closed(given: bytes) -> Non
 
 @pytest.mark.parametrize("end", [ServerConnection.hang_up, ServerConnection.reset])
 async def test_a_request_on_a_connection_that_closes_is_sent_again(end: object) -> None:
-    """The endpoint closes the connection when it reads the second request. The request is sent again."""
+    """The endpoint closes the connection when it reads the second request. The request is sent again, and said so."""
 
     async def hang_up_on_second_request(connection: ServerConnection) -> None:
         await connection.request()
@@ -169,6 +169,9 @@ async def test_a_request_on_a_connection_that_closes_is_sent_again(end: object) 
     async with serve_endpoint(hang_up_on_second_request, answer_with(OK)) as endpoint:
         outcomes = await post(*[f"{endpoint.url}/"] * 2)
     assert [type(outcome) for outcome in outcomes] == [Delivered, Delivered]
+    once, twice = [outcome.repeats for outcome in outcomes]
+    assert once is None
+    assert twice is not None and (twice.cause, twice.text.endswith(POSTED_AGAIN)) == (Cause.CONNECTION, True)
     assert [received.connection for received in endpoint.requests] == [0, 0, 1]
     assert len({received.body for received in endpoint.requests}) == 1
 

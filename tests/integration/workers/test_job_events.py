@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from cns.delivery.jobs import ConfirmationJob, EndpointJob, TargetJob
+from cns.endpoints.outcome import Cause, Delivered, Failed
 from cns.notification import Notification
 from cns_common.clock import Clock
 from cns_workers.consumers.job_events import JobEvents
@@ -62,6 +63,21 @@ async def test_what_a_job_says_of_an_attempt(rig: Rig, tmp_path: Path) -> None:
     assert (first.message_id, first.topic, first.published_ms, first.number) == ("m", topic, 7, 3)
     assert first.message_md5 == "5d41402abc4b2a76b9719d911017c592"
     assert second.message_md5 == "795f3202b17cb6bc3d4b771d8c6c9eaf"
+    await fixture.log.close()
+
+
+async def test_a_post_that_was_repeated_is_two_attempts(rig: Rig, tmp_path: Path) -> None:
+    """The endpoint may have got both: the events, the metrics and the delivery log have as many attempts as posts."""
+    fixture, log, stats, recorded = DeliveryLogFixture(rig, tmp_path), RecordedAttempts(), Stats(), RecordedEvents()
+    topic, target = await fixture.subscribed("http", "http://127.0.0.1/a", HTTPSuccessFeedbackRoleArn=ROLE)
+    facts = facts_of(EndpointJob("m", topic, (target.arn,)), log, stats=stats, events=recorded)
+    facts.report_attempt(target, msgspec.structs.replace(OK, repeats=Failed(Cause.CONNECTION, "closed", 3)))
+    lines = [msgspec.to_builtins(event) for event in recorded.events]
+    assert [(line["event"], line["attempt"], line["outcome"], line["cause"]) for line in lines] == [
+        ("delivery.attempted", 1, "failed", "connection"),
+        ("delivery.attempted", 1, "delivered", ""),
+    ]
+    assert [type(told.outcome) for told in log.told] == [Failed, Delivered]
     await fixture.log.close()
 
 

@@ -25,6 +25,7 @@ from cns.stores.embedded import EmbeddedSubscriptionStore
 from cns.subscriptions.subscription import Subscription, SubscriptionState
 from cns.topics.topic import Topic
 from cns_common.clock import Clock
+from cns_common.durations import HOUR_MS
 from cns_common.events.schema import DeliveryDeadLettered
 from cns_common.ids import uuid_text
 from cns_common.metrics.catalogue import JOBS_FAILED, LANES_WAITING
@@ -338,6 +339,31 @@ async def test_while_the_dead_letter_queue_is_away_there_is_no_further_attempt(h
         event for event in cast(RecordedEvents, host.context.events).events if isinstance(event, DeliveryDeadLettered)
     ]
     assert (end.attempt, end.cause) == (1, "permanent:status")
+
+
+@pytest.mark.parametrize(
+    ("is_down", "per_second", "cause"),
+    [(True, 0, "open"), (False, 0, "waiting"), (True, 10, "open"), (False, 10, "throttled")],
+)
+async def test_a_late_message_says_what_it_waited_for(host: Host, is_down: bool, per_second: int, cause: str) -> None:
+    """Only of an endpoint whose circuit breaker is open it says so; one that hangs is waited for, too."""
+    arn = await host.subscribed("e", per_second=per_second, dead_letters=True)
+    if is_down:
+        await host.fail("e")
+    else:
+        host.send("e")
+        host.clock.advance(LATE_MS)
+        await _until(lambda: host.admission.wait_s("e"))
+    host.work()
+    await host.publish("1", arn)
+    await _until(lambda: host.hidden() == 1)
+    host.clock.advance(HOUR_MS + LATE_MS)
+    await _until(lambda: host.endpoints.buried)
+    await _until_left(host, jobs.LANES, 0)
+    (end,) = [
+        event for event in cast(RecordedEvents, host.context.events).events if isinstance(event, DeliveryDeadLettered)
+    ]
+    assert end.cause == f"deadline_while_{cause}"
 
 
 async def test_a_stop_settles_what_was_answered(host: Host) -> None:

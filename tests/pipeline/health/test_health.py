@@ -12,6 +12,7 @@ from statistics import median_low
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from pyspark.sql import DataFrame, SparkSession
 
 from cns_common.durations import DAY_MS, HOUR_MS
@@ -89,6 +90,7 @@ def test_a_slot_counts_what_an_endpoint_did(spark: SparkSession) -> None:
         attempted("a", AT_MS + SLOT_MS, 7),
         attempted("b", AT_MS - 1, 7),
         attempted("", AT_MS, 7),
+        replace(attempted("a", AT_MS, 7, 503, "status"), message_type="SubscriptionConfirmation"),
         publish("a"),
     ]
     found = rows(endpoint_slots(frame_of(spark, told), SLOT_MS).orderBy("endpoint", "slot_ms"))
@@ -244,6 +246,7 @@ def test_traffic_by_time_of_day(spark: SparkSession) -> None:
         publish("u", at_ms=AT_MS + 8 * HOUR_MS),
         attempted("e", AT_MS),
         attempted("e", AT_MS, cause="timeout"),
+        replace(attempted("e", AT_MS), message_type="SubscriptionConfirmation"),
         counted("q", AT_MS + 23 * HOUR_MS, 72, 36, 18),
         counted("q", AT_MS + 24 * HOUR_MS - 1, 72, 36, 18),
     ]

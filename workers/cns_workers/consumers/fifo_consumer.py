@@ -172,7 +172,7 @@ class FifoBatch:
     async def _deferred(self, job: JobAttempts, target: Target) -> NextAttempt | None:
         """The queue, which is of another service, has no room: its groups wait, hidden, and leave the others theirs."""
         if job.is_late(target, self._clock.now_ms()):
-            return await self._ended(self._outcomes.give_up(job, target, "deadline_while_open"))
+            return await self._ended(self._outcomes.give_up(job, target, job.deadline_cause(target, self._admission)))
         pause_s = self._admission.pause_s(job.traffic_key(target))
         return NextAttempt(job.received.failures, int(pause_s * 1000), job.first_attempt_ms(target))
 

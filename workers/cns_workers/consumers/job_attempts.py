@@ -130,6 +130,12 @@ class JobAttempts:
             return self.is_held_too_long(now_ms)
         return now_ms > self.received.first_attempt_ms + lifetime_s(target.retry) * 1000
 
+    def deadline_cause(self, target: Target, admission: AdmissionController) -> str:
+        """Why a late job waited: what is so now that its time is over."""
+        if admission.is_open(self.traffic_key(target)):
+            return "deadline_while_open"
+        return "deadline_while_waiting" if target.receives_per_second is None else "deadline_while_throttled"
+
     # -- attempts -----------------------------------------------------------------------------------------------------
 
     def traffic_key(self, target: Target) -> str:

@@ -76,6 +76,8 @@ class JobEvents:
 
     def report_attempt(self, target: Target, outcome: Outcome) -> None:
         """Report an attempt as soon as it has ended. What follows from it is reported up to a second later."""
+        if outcome.repeats is not None:
+            self.report_attempt(target, outcome.repeats)
         now_ms = self._clock.now_ms()
         self._answers[target.arn] = _Answer(now_ms, outcome.size_bytes)
         cause = outcome.cause.value if isinstance(outcome, Failed) else ""

@@ -213,7 +213,7 @@ class LaneBatch:
         self._done.append(JobOutcome(job.received.leased.handle, job.stored_id, (job.after_crash(),)))
 
     async def _give_up(self, job: JobAttempts, target: Target) -> None:
-        cause = "deadline_while_open" if target.receives_per_second is None else "deadline_while_throttled"
+        cause = job.deadline_cause(target, self._admission)
         self._end(job, target, await self._with_renewals(self._outcomes.give_up(job, target, cause)))
 
     async def _with_renewals(self, work: Awaitable[NextAttempt | None]) -> NextAttempt | None:

@@ -140,6 +140,10 @@ class AdmissionController:
             return max(self.wait_s(key), WAIT_MAX_S)
         return WAIT_MAX_S
 
+    def is_open(self, key: str) -> bool:
+        """Whether the endpoint's circuit breaker is open."""
+        return key in self._open
+
     def await_room(self, key: str) -> float:
         """Have `on_room` called when the endpoint has room, or its next try is known. Returns `wait_s`."""
         self._endpoint(key, self._now_s()).is_awaited = True
