@@ -10,6 +10,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from cns_pipeline.reports.findings.find import find
 from cns_pipeline.reports.page.page import draw_page
+from tests.pipeline.audit.sample_audit import SAMPLE_AUDIT
 from tests.pipeline.health.sample_health import SAMPLE_HEALTH
 from tests.pipeline.reports.sample_report import SAMPLE
 
@@ -57,6 +58,19 @@ def test_tables_scroll_on_a_phone_and_keep_their_words_whole(report: Page) -> No
     table = report.get_by_role("table", name="Failed attempts by cause")
     assert table.evaluate("one => one.offsetWidth > innerWidth && one.parentElement.scrollWidth >= one.offsetWidth")
     assert table.evaluate("one => getComputedStyle(one.parentElement).overflowX") == "auto"
+
+
+def test_tables_fit_a_laptop(chromium: Browser, tmp_path: Path) -> None:
+    """At 1,280 pixels no table of the report scrolls sideways, all of its parts open."""
+    file = tmp_path / "report.html"
+    file.write_text(draw_page(SAMPLE, (), SAMPLE_HEALTH, SAMPLE_AUDIT), encoding="utf-8")
+    page = chromium.new_page(viewport={"width": 1_280, "height": 800})
+    page.goto(file.as_uri())
+    page.evaluate("document.querySelectorAll('details').forEach(one => { one.open = true })")
+    wide = "all => all.filter(one => one.offsetWidth > one.parentElement.clientWidth).map(one => one.caption.innerText)"
+    tables = page.locator("table")
+    assert (tables.count() > 20, tables.evaluate_all(wide)) == (True, [])
+    page.close()
 
 
 def test_a_click_sorts_a_table_by_number(report: Page) -> None:
