@@ -31,7 +31,18 @@ def receiver(
     tls_key: Annotated[Path | None, typer.Option(help="PEM private key of --tls-cert.")] = None,
     until_input_ends: UntilInputEnds = False,
 ) -> None:
-    """Run an HTTP endpoint for testing deliveries: it confirms, records and verifies, and fails on request."""
+    """Run an HTTP endpoint for testing deliveries: it confirms, records and verifies, and fails on request.
+
+    The query of the subscribed URL says how it fails; this one twice, then it succeeds:
+    http://127.0.0.1:6060/endpoint/a?status=500&times=2
+
+    status=503, retry_after=30, redirect=URL, body=TEXT, body_bytes=N: the answer;
+    delay_ms=2000; hang=true: no answer; refuse=true: the connection is closed;
+    times=2: the next two requests; chance=0.5: half of them; on=all: confirmations, too.
+
+    To change it later, and for `then` (after `times`) and `auth` (asks for a password):
+    curl -X PUT http://127.0.0.1:6060/endpoint/a/behaviour -d '{"status": 500, "times": 2, "then": {"hang": true}}'
+    """
     from cns_receiver.receiver import Options, run_receiver
 
     options = Options(

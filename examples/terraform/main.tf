@@ -26,12 +26,12 @@ provider "aws" {
 }
 
 resource "aws_sqs_queue" "dead" {
-  name                      = "orders-dead"
+  name                      = "placed-orders-dead"
   message_retention_seconds = 1209600
 }
 
 resource "aws_sqs_queue" "orders" {
-  name                       = "orders"
+  name                       = "placed-orders"
   visibility_timeout_seconds = 60
   receive_wait_time_seconds  = 20
 
@@ -42,7 +42,7 @@ resource "aws_sqs_queue" "orders" {
 }
 
 resource "aws_sns_topic" "orders" {
-  name = "orders"
+  name = "placed-orders"
 }
 
 resource "aws_sqs_queue_policy" "orders" {

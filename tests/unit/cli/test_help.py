@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from typer.main import get_command
 
 from cns_cli.main import COMMANDS, app
+from cns_receiver.behaviour import Behaviour
 
 ROOT: Any = get_command(app)  # Typer has no public type of a command
 _EXAMPLE = re.compile(r"Examples?: (.+?)\s*\Z", re.DOTALL)
@@ -34,6 +36,7 @@ def example_of(command: Any) -> str:
 
 
 ALL = list(leaves(ROOT))
+GUIDE = Path(__file__).parents[3] / "docs" / "guide.md"
 
 
 @pytest.mark.parametrize(("words", "command"), ALL, ids=[" ".join(words) for words, _ in ALL])
@@ -47,3 +50,10 @@ def test_each_command_has_an_example_that_parses(words: tuple[str, ...], command
     rest = given[len(words) + 1 :]
     ends = [rest.index(mark) for mark in _REST if mark in rest]
     command.make_context(words[-1], rest[: min(ends, default=len(rest))])  # raises for unknown arguments
+
+
+@pytest.mark.parametrize("where", ["help", "guide"])
+def test_each_way_to_make_the_receiver_fail_is_where_one_looks(where: str) -> None:
+    guide = GUIDE.read_text().partition("## Testing failures\n")[2].partition("\n## ")[0]
+    text = guide if where == "guide" else str(dict(ALL)["receiver",].help)
+    assert [key for key in Behaviour.__struct_fields__ if not re.search(rf"\b{key}\b", text)] == []
