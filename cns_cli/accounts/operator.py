@@ -13,7 +13,7 @@ from cns_cli.output import print_value
 from cns_common.clock import Clock
 from cns_common.configuration.settings import load_settings
 from cns_common.sealing import Seal, load_master_key
-from cns_server.rest.operator_tokens import make_operator_token, operator_key
+from cns_server.rest.operator_tokens import OperatorToken, operator_key
 from cqs.stores.receipt_key import derived_receipt_key
 
 LIFE_DAYS_MAX = 36_500
@@ -44,5 +44,5 @@ def token(
     key = operator_key(derived_receipt_key(seal))
     expires_s = (Clock().real_ms() + life_ms) // 1000
     with recorded(data, "MakeOperatorToken", detail=f"valid for {life}"):
-        made = make_operator_token(key, expires_s)
+        made = OperatorToken(expires_s).signed(key)
     print_value({"token": made, "expiresAt": expires_s * 1000}, made, json=json)

@@ -22,7 +22,7 @@ class AccountPages:
         app.add_api_route("/accounts/{account}/rotate", self.rotate, methods=["POST"])
 
     async def list_accounts(self, request: Request) -> Response:
-        session, rest = self._context.call(request)
+        session, rest = await self._context.call(request)
         return await self._page(request, session, rest, None)
 
     async def create(self, request: Request) -> Response:

@@ -24,7 +24,7 @@ class ActPages:
         self, request: Request, action: str = "", account: str = "", target: str = "", failed: str = ""
     ) -> Response:
         """The newest acts, of those that match the fields."""
-        session, rest = self._context.call(request)
+        session, rest = await self._context.call(request)
         action, account, target = (text.strip()[:FILTER_CHARS_MAX] for text in (action, account, target))
         wanted = ActFilter(action=action, account=account, target=target, only_failures=bool(failed))
         found = await self._acts.find(rest, wanted, SHOWN)

@@ -44,7 +44,7 @@ class PagesApp(HtmlApp):
         super().__init__()
         self._templates = Templates(version)
         self.add_exception_handler(SignInRequired, _sign_in_page)
-        sessions = Sessions(rest.calls.authenticator, rest.clock)
+        sessions = Sessions(rest.calls.authenticator, sources.backend.accounts, rest.clock)
         context = PageContext(rest.calls, sessions, self._templates)
         reader = EventReader(sources.settings)
         groups: list[_Pages] = [

@@ -54,20 +54,20 @@ class PageContext:
         """Whether the process will stop: streams end."""
         return self._calls.leaving
 
-    def session(self, request: Request) -> Session:
+    async def session(self, request: Request) -> Session:
         """Raises SignInRequired."""
-        return self._sessions.find(request)
+        return await self._sessions.find(request)
 
-    def is_signed_in(self, request: Request) -> bool:
+    async def is_signed_in(self, request: Request) -> bool:
         try:
-            self._sessions.find(request)
+            await self._sessions.find(request)
         except SignInRequired:
             return False
         return True
 
-    def call(self, request: Request) -> tuple[Session, RestCall]:
+    async def call(self, request: Request) -> tuple[Session, RestCall]:
         """The session of a request, and the call that does its work. Raises SignInRequired."""
-        session = self._sessions.find(request)
+        session = await self._sessions.find(request)
         return session, self._calls.begin_as(request, session.principal)
 
     def check_account(self, rest: RestCall) -> None:
@@ -85,7 +85,7 @@ class PageContext:
 
     async def posted(self, request: Request) -> tuple[Session, RestCall, Form]:
         """The same for a posted form of this session. Raises Problem 403 for another form."""
-        session, rest = self.call(request)
+        session, rest = await self.call(request)
         form = Form(await request.form(max_files=0, max_fields=FIELDS_MAX))
         check_form(request, session, form.text(FORM_FIELD))
         return session, rest, form

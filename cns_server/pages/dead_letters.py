@@ -17,7 +17,7 @@ class DeadLetterPages:
         app.add_api_route("/dead-letters", self.list_queues, methods=["GET"])
 
     async def list_queues(self, request: Request, after: str = "") -> Response:
-        session, rest = self._context.call(request)
+        session, rest = await self._context.call(request)
         page = await self._dead_letters.list_dead_letter_queues(rest, session.account, after)
         values = {"rows": page.dead_letter_queues, "after": after, "next": page.next}
         return self._context.page(request, "dead_letters.html", session, **values)

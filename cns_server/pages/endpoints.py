@@ -38,7 +38,7 @@ class EndpointPages:
         app.add_api_route("/endpoints/probe", self.probe, methods=["POST"])
 
     async def show(self, request: Request) -> Response:
-        session, _ = self._context.call(request)
+        session, _ = await self._context.call(request)
         return self._context.page(
             request,
             "endpoints.html",

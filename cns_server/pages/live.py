@@ -31,7 +31,7 @@ def live_response(
                 yield f"data: {text}\n\n"
                 shown = text
             await asyncio.sleep(LIVE_INTERVAL_S)
-            if not context.is_signed_in(request):  # any more
+            if not await context.is_signed_in(request):  # any more
                 return
             text = await read()
 

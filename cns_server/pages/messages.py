@@ -46,7 +46,7 @@ class MessagePages:
 
     async def search(self, request: Request, q: str = "") -> Response:
         """A message id, or the beginning of a queue's name."""
-        self._context.session(request)
+        await self._context.session(request)
         text = q.strip().lower()
         if MESSAGE_ID.fullmatch(text):
             return RedirectResponse(f"/ui/messages/{text}", 303)
@@ -55,7 +55,7 @@ class MessagePages:
         return RedirectResponse(f"/ui/queues?prefix={q.strip()}", 303)
 
     async def list_messages(self, request: Request, topic: str = "") -> Response:
-        session, rest = self._context.call(request)
+        session, rest = await self._context.call(request)
         self._context.check_account(rest)
         arn = (await self._topics.show_topic(rest, session.account, topic)).arn if topic else ""
         recent = await self._reader.recent(session)
@@ -63,7 +63,7 @@ class MessagePages:
         return self._context.page(request, "messages.html", session, rows=rows, topic=topic, since_ms=recent.since_ms)
 
     async def deliveries(self, request: Request, by: str = GROUPS[0]) -> Response:
-        session, rest = self._context.call(request)
+        session, rest = await self._context.call(request)
         self._context.check_account(rest)
         if by not in GROUPS:
             raise Problem(400, "InvalidRequest", f"Failures are shown by {', '.join(GROUPS)}.")
@@ -80,7 +80,7 @@ class MessagePages:
         )
 
     async def show(self, request: Request, message_id: str, subscription: str = "") -> Response:
-        session, rest = self._context.call(request)
+        session, rest = await self._context.call(request)
         self._context.check_account(rest)
         if MESSAGE_ID.fullmatch(message_id) is None:
             raise Problem(404, "NoSuchMessage", f"{message_id:.80} is not a message id.")

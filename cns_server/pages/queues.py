@@ -68,7 +68,7 @@ class QueuePages:
             app.add_api_route(f"{queue}/{action}", work, methods=["POST"])
 
     async def list_queues(self, request: Request, prefix: str = "", after: str = "") -> Response:
-        session, rest = self._context.call(request)
+        session, rest = await self._context.call(request)
         page = await self._queues.list_queues(rest, session.account, prefix, after, LISTED)
         counts = await asyncio.gather(*[self._counts(rest, session.account, name) for name in page.queues])
         rows = [QueueRow(name, counted) for name, counted in zip(page.queues, counts, strict=True)]
@@ -83,7 +83,7 @@ class QueuePages:
         return done(_path(name), "created")
 
     async def show(self, request: Request, name: str, after: str = "") -> Response:
-        session, rest = self._context.call(request)
+        session, rest = await self._context.call(request)
         account = session.account
         queue = await self._queues.show_queue(rest, account, name)
         counts = await self._queues.queue_statistics(rest, account, name)
@@ -110,7 +110,7 @@ class QueuePages:
 
     async def live(self, request: Request, name: str) -> Response:
         """The queue's counts as server-sent events, while the page is open."""
-        session, rest = self._context.call(request)
+        session, rest = await self._context.call(request)
         first = await self._queues.queue_statistics(rest, session.account, name)
 
         async def read() -> str | None:

@@ -43,20 +43,20 @@ class ReportPages:
         app.add_api_route("/reports/{name}/page", self.page, methods=["GET"])
 
     async def list_reports(self, request: Request) -> Response:
-        session, rest = self._context.call(request)
+        session, rest = await self._context.call(request)
         self._context.check_operator(rest)
         reports = await asyncio.to_thread(_reports, self._directory)
         return self._context.page(request, "reports.html", session, reports=reports)
 
     async def show(self, request: Request, name: str) -> Response:
-        session, rest = self._context.call(request)
+        session, rest = await self._context.call(request)
         self._context.check_operator(rest)
         self._file(name)
         return self._context.page(request, "report.html", session, name=name)
 
     async def page(self, request: Request, name: str) -> Response:
         """The report as it was written, in a sandbox: it reaches neither the session nor another host."""
-        _, rest = self._context.call(request)
+        _, rest = await self._context.call(request)
         self._context.check_operator(rest)
         content = await asyncio.to_thread(_read, self._file(name))
         return Response(content, media_type="text/html; charset=utf-8", headers=_HEADERS)

@@ -54,7 +54,7 @@ class ServicePages:
         app.add_api_route("/service/pools/reset", self.reset, methods=["POST"])
 
     async def show(self, request: Request) -> Response:
-        session = self._context.session(request)
+        session = await self._context.session(request)
         state = await self._backend.control.state()
         return self._context.page(
             request,
@@ -69,7 +69,7 @@ class ServicePages:
 
     async def live(self, request: Request) -> Response:
         """The sums as server-sent events, while the page is open."""
-        self._context.session(request)
+        await self._context.session(request)
         return live_response(request, self._context, await self._figures(), self._figures)
 
     async def _figures(self) -> str:

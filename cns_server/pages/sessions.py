@@ -12,8 +12,10 @@ from urllib.parse import urlsplit
 
 from fastapi import Request, Response
 
+from cns_common.aws.auth.accounts import AccountStore
 from cns_common.aws.call import Caller
 from cns_common.clock import Clock
+from cns_common.ids import hex_id
 from cns_server.rest.authentication import Principal, RestAuthenticator
 from cns_server.rest.grants import Grant, sign_grant
 from cns_server.rest.problems import Problem
@@ -52,12 +54,13 @@ class SignInRequired(Exception):
 
 
 class Sessions:
-    def __init__(self, authenticator: RestAuthenticator, clock: Clock) -> None:
+    def __init__(self, authenticator: RestAuthenticator, accounts: AccountStore, clock: Clock) -> None:
         self._authenticator = authenticator
+        self._accounts = accounts
         self._clock = clock
 
-    def find(self, request: Request) -> Session:
-        """The session of a request. Raises SignInRequired."""
+    async def find(self, request: Request) -> Session:
+        """The session of a request. Raises SignInRequired, or CnsError if the store does not answer."""
         token = request.cookies.get(COOKIE, "")
         region = request.cookies.get(REGION_COOKIE, "")
         region = region if REGION.fullmatch(region) else ""
@@ -65,7 +68,7 @@ class Sessions:
             principal = self._authenticator.bearer(token, region) if token else None
         except Problem:
             principal = None
-        if principal is None or _is_narrow(principal):
+        if principal is None or not principal.session_id or await self._accounts.has_ended(principal.session_id):
             raise SignInRequired
         return Session(principal=principal, form_token=_form_token(token))
 
@@ -75,8 +78,11 @@ class Sessions:
         """Set the cookies. Raises Problem 401 for wrong credentials."""
         check_region(region)
         if operator_token:
-            principal = self._authenticator.bearer(operator_token, "")
-            self._set_cookies(response, operator_token, region, secure=secure)
+            principal = self._authenticator.token(operator_token, "")
+            if not principal.operator:
+                raise Problem(401, "InvalidToken", "The operator token is not valid.")
+            token = self._authenticator.operator_session(principal, hex_id(), SESSION_S)
+            self._set_cookies(response, token, region, secure=secure)
             return principal
         caller = self._authenticator.by_secret(key_id, secret)
         return self.begin(response, caller, secret, region=region, secure=secure)
@@ -84,11 +90,15 @@ class Sessions:
     def begin(self, response: Response, caller: Caller, secret: str, *, region: str, secure: bool) -> Principal:
         """Set the cookies of a session that the caller's key signs."""
         expires_s = self._clock.now_ms() // 1000 + SESSION_S
-        token = sign_grant(Grant(caller.key_id, caller.account, expires_s, session=True), secret)
+        token = sign_grant(Grant(caller.key_id, caller.account, expires_s, session=True, session_id=hex_id()), secret)
         self._set_cookies(response, token, region, secure=secure)
         return Principal(caller=caller, region=region)
 
-    def sign_out(self, response: Response) -> None:
+    async def sign_out(self, session: Session, response: Response) -> None:
+        """End the session on the server, so that every copy of its cookie is refused."""
+        until_ms = session.principal.expires_s * 1000
+        now_ms = min(self._clock.now_ms(), self._clock.real_ms())  # an operator's session ends by the latter
+        await self._accounts.end_session(session.principal.session_id, until_ms, now_ms)
         response.delete_cookie(COOKIE, path=_PATH)
         response.delete_cookie(REGION_COOKIE, path=_PATH)
 
@@ -101,12 +111,6 @@ def check_region(region: str) -> None:
     """Raise Problem 400 for a text that is no region; '' is the service's own."""
     if region and not REGION.fullmatch(region):
         raise Problem(400, "InvalidRequest", "A region is like us-east-1.")
-
-
-def _is_narrow(principal: Principal) -> bool:
-    """Whether a token allows less than its key: not all that the pages show is checked action by action."""
-    grant = principal.grant
-    return grant is not None and bool(grant.levels or grant.queue or grant.account != principal.caller.account)
 
 
 class FormSession(Protocol):

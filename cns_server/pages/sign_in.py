@@ -38,7 +38,7 @@ class SignInPages:
         app.add_api_route("/sign-out", self.sign_out, methods=["POST"])
 
     async def home(self, request: Request) -> Response:
-        operator = self._sessions.find(request).principal.operator
+        operator = (await self._sessions.find(request)).principal.operator
         return RedirectResponse("/ui/accounts" if operator else "/ui/queues", 303)
 
     async def ask(self, request: Request) -> Response:
@@ -80,12 +80,12 @@ class SignInPages:
     async def sign_out(self, request: Request) -> Response:
         response = RedirectResponse("/ui/sign-in", 303)
         try:
-            session = self._sessions.find(request)
+            session = await self._sessions.find(request)
         except SignInRequired:
             return response
         form = Form(await request.form(max_files=0, max_fields=FIELDS_MAX))
         check_form(request, session, form.text(FORM_FIELD))
-        self._sessions.sign_out(response)
+        await self._sessions.sign_out(session, response)
         return response
 
 

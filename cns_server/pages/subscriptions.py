@@ -89,7 +89,7 @@ class SubscriptionPages:
         given: dict[str, str],
         made: MadePortalLink | None = None,
     ) -> Response:
-        session, rest = self._context.call(request)
+        session, rest = await self._context.call(request)
         shown = (await self._topics.show_subscription(rest, session.account, name, subscription)).attributes
         recent = await self._reader.recent(session)
         arn = shown["SubscriptionArn"]

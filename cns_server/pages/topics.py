@@ -43,7 +43,7 @@ class TopicPages:
         app.add_api_route(topic + "/delete", self.delete, methods=["POST"])
 
     async def list_topics(self, request: Request, after: str = "") -> Response:
-        session, rest = self._context.call(request)
+        session, rest = await self._context.call(request)
         page = await self._topics.list_topics(rest, session.account, after)
         names = [arn.rpartition(":")[2] for arn in page.topics]
         return self._context.page(request, "topics.html", session, names=names, after=after, next=page.next)
@@ -67,7 +67,7 @@ class TopicPages:
     async def _page(
         self, request: Request, name: str, after: str, trial: Trial | None, given: dict[str, str]
     ) -> Response:
-        session, rest = self._context.call(request)
+        session, rest = await self._context.call(request)
         topic = await self._topics.show_topic(rest, session.account, name)
         page = await self._topics.list_topic_subscriptions(rest, session.account, name, after)
         recent = await self._reader.recent(session)

@@ -19,7 +19,7 @@ from cns_common.aws.region import REGION_CHARS_MAX
 from cns_common.clock import Clock
 from cns_common.peer_address import peer_address
 from cns_server.rest.grants import Grant, refused, verify_grant
-from cns_server.rest.operator_tokens import OPERATOR_PREFIX, verify_operator_token
+from cns_server.rest.operator_tokens import OPERATOR_PREFIX, OperatorToken, verify_operator_token
 from cns_server.rest.problems import Problem
 
 SIGNED_URL_PARAMETER = "auth"
@@ -39,6 +39,10 @@ class Principal:
     region: str
     grant: Grant | None = None
     operator: bool = False
+    session_id: str = ""
+    """Of a sign-in to the pages, whose token is no credential of the REST API."""
+    expires_s: int = 0
+    """When the token expires, in seconds since the epoch; 0 without a token."""
 
 
 class ConsoleCaller(NamedTuple):
@@ -65,13 +69,13 @@ class RestAuthenticator:
             raise Problem(400, "InvalidRequest", "A region is like us-east-1.")
         match scheme.lower():
             case "bearer":
-                return self.bearer(value.strip(), region)
+                return self.token(value.strip(), region)
             case "basic":
                 return Principal(caller=self._basic(value.strip()), region=region)
             case "aws4-hmac-sha256":
                 return await self._signed(request)
         if token := request.query_params.get(SIGNED_URL_PARAMETER):
-            return self.bearer(token, region)
+            return self.token(token, region)
         if not self._authenticator.enforced or "X-Amz-Signature" in request.query_params:
             return await self._signed(request)
         raise Problem(401, "MissingAuthenticationToken", _UNAUTHENTICATED)
@@ -87,10 +91,24 @@ class RestAuthenticator:
         """The principal behind a token; an empty `region` is the service's. Raises Problem 401."""
         region = region or self._region
         if token.startswith(OPERATOR_PREFIX):
-            verify_operator_token(token, self._operator_key, self._clock.real_ms())
-            return Principal(caller=_OPERATOR, region=region, operator=True)
+            found = verify_operator_token(token, self._operator_key, self._clock.real_ms())
+            return Principal(caller=_OPERATOR, region=region, operator=True, session_id=found.session_id, expires_s=found.expires_s)
         caller, grant = verify_grant(token, self._ring, self._clock.now_ms())
-        return Principal(caller=caller, region=region, grant=grant)
+        return Principal(
+            caller=caller, region=region, grant=grant, session_id=grant.session_id, expires_s=grant.expires_s
+        )
+
+    def operator_session(self, operator: Principal, session_id: str, life_s: int) -> str:
+        """A token for a session of an operator, which ends with the operator's own token."""
+        expires_s = min(operator.expires_s, self._clock.real_ms() // 1000 + life_s)
+        return OperatorToken(expires_s, session_id).signed(self._operator_key)
+
+    def token(self, token: str, region: str) -> Principal:
+        """The same for a token that is no session's."""
+        principal = self.bearer(token, region)
+        if principal.session_id:
+            raise refused("The token is a session of the pages, not one of POST /api/v1/tokens.")
+        return principal
 
     def _basic(self, value: str) -> Caller:
         try:

@@ -36,6 +36,7 @@ class Grant(msgspec.Struct, frozen=True, omit_defaults=True):
     """The only queue that it allows; empty for all queues and topics of the account."""
     session: bool = False
     """Made by a sign-in with the key's secret: what its holder makes may outlive it."""
+    session_id: str = ""
 
     def permits(self, action: str, account: str, queue: str) -> bool:
         """Whether it allows `action`, such as `sqs:SendMessage`, on a queue of an account ('' for none)."""

@@ -6,6 +6,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
+from typing import NamedTuple
 
 from cns_server.rest.problems import Problem
 
@@ -19,21 +20,30 @@ def operator_key(receipt_key: bytes) -> bytes:
     return hashlib.blake2b(key=receipt_key, person=_PURPOSE, digest_size=KEY_BYTES).digest()
 
 
-def make_operator_token(key: bytes, expires_s: int) -> str:
-    """`operator.<expiry>.<signature>`, valid until `expires_s` (seconds since the epoch)."""
-    return f"{OPERATOR_PREFIX}{expires_s}.{_signature(key, expires_s)}"
+class OperatorToken(NamedTuple):
+    expires_s: int
+    """Seconds since the epoch."""
+    session_id: str = ""
+    """Of a token that a sign-in made."""
+
+    def signed(self, key: bytes) -> str:
+        """`operator.<expiry>.<signature>`, of a session `operator.<expiry>-<id>.<signature>`."""
+        content = f"{self.expires_s}-{self.session_id}" if self.session_id else str(self.expires_s)
+        return f"{OPERATOR_PREFIX}{content}.{_signature(key, content)}"
 
 
-def verify_operator_token(token: str, key: bytes, now_ms: int) -> None:
+def verify_operator_token(token: str, key: bytes, now_ms: int) -> OperatorToken:
     """Raises Problem 401 for a token that is not valid."""
-    expires, _, signature = token.removeprefix(OPERATOR_PREFIX).partition(".")
-    valid = expires.isascii() and expires.isdigit() and len(expires) <= 12 and signature.isascii()
-    if not valid or not hmac.compare_digest(_signature(key, int(expires)), signature):
+    content, _, signature = token.removeprefix(OPERATOR_PREFIX).partition(".")
+    expires, _, session_id = content.partition("-")
+    valid = token.isascii() and expires.isdigit() and len(expires) <= 12
+    if not valid or not hmac.compare_digest(_signature(key, content), signature):
         raise Problem(401, "InvalidToken", "The operator token is not valid.")
     if now_ms >= int(expires) * 1000:
         raise Problem(401, "ExpiredToken", "The operator token has expired: `cns operator token` makes another.")
+    return OperatorToken(int(expires), session_id)
 
 
-def _signature(key: bytes, expires_s: int) -> str:
-    mac = hmac.digest(key, str(expires_s).encode(), hashlib.sha256)
+def _signature(key: bytes, content: str) -> str:
+    mac = hmac.digest(key, content.encode(), hashlib.sha256)
     return base64.urlsafe_b64encode(mac).rstrip(b"=").decode("ascii")

@@ -44,6 +44,7 @@ SCHEMA = (
     " record BLOB NOT NULL, PRIMARY KEY(account, name)) WITHOUT ROWID",
     "CREATE TABLE IF NOT EXISTS account_owners(account TEXT PRIMARY KEY, name TEXT NOT NULL, sealed BLOB NOT NULL,"
     f" password_ms INTEGER NOT NULL, {_FOLDED_COLUMN}) WITHOUT ROWID",
+    "CREATE TABLE IF NOT EXISTS ended_sessions(id TEXT PRIMARY KEY, until_ms INTEGER NOT NULL) WITHOUT ROWID",
 )
 ADDED_COLUMNS: Mapping[str, Sequence[str]] = {"account_owners": (_FOLDED_COLUMN,)}
 ADDED_INDICES = (
@@ -138,6 +139,14 @@ class AccountStore(Protocol):
 
     async def internal_key(self, now_ms: int) -> AccessKey:
         """The reserved account's key, made by the first call. `keys` contains it; account lists omit the account."""
+        ...
+
+    async def end_session(self, session: Key, until_ms: int, now_ms: int) -> None:
+        """Remember until `until_ms`, when it expires, that a session of the pages has ended."""
+        ...
+
+    async def has_ended(self, session: Key) -> bool:
+        """Whether `end_session` was called for a session that has not expired."""
         ...
 
 
@@ -239,6 +248,19 @@ class EmbeddedAccountStore(UserStore, OwnerStore):
     def _announce(self, account: str) -> None:
         for callback in self.changed:
             callback(account)
+
+    # -- sessions -----------------------------------------------------------------------------------------------------
+
+    async def end_session(self, session: str, until_ms: int, now_ms: int) -> None:
+        def end(connection: apsw.Connection) -> None:
+            connection.execute("DELETE FROM ended_sessions WHERE until_ms <= ?", (now_ms,))
+            connection.execute("INSERT OR REPLACE INTO ended_sessions VALUES (?, ?)", (session, until_ms))
+
+        await self._database.write(end, grows=False)  # a person can sign out on a full disk
+
+    async def has_ended(self, session: str) -> bool:
+        row = self._database.reader.execute("SELECT 1 FROM ended_sessions WHERE id = ?", (session,)).fetchone()
+        return row is not None
 
     # -- users --------------------------------------------------------------------------------------------------------
 

@@ -25,9 +25,12 @@ TABLES = (
     "CREATE TABLE IF NOT EXISTS account_names(folded text, account text, PRIMARY KEY(folded, account))",
     "CREATE TABLE IF NOT EXISTS account_users(shard int, account text, name text, version text, record blob,"
     " PRIMARY KEY(shard, account, name))",
+    "CREATE TABLE IF NOT EXISTS ended_sessions(id text PRIMARY KEY)",
 )
 PAGE_ROWS = 1_000
 CREATE_TRIES_MAX = 5
+ENDED_GRACE_S = 3_600
+"""How long it is remembered that a session has ended after it has expired."""
 NAMED_MAX = 100
 """Entries of one name that are read. A name has one; more are left where a process died while it changed an owner's."""
 
@@ -69,6 +72,8 @@ _REPLACE_USER = Statement(
 _DELETE_USER = Statement(
     "DELETE FROM account_users WHERE shard = 0 AND account = ? AND name = ? IF version = ?", idempotent=False
 )
+_END_SESSION = Statement("INSERT INTO ended_sessions(id) VALUES (?) USING TTL ?")
+_HAS_ENDED = Statement("SELECT id FROM ended_sessions WHERE id = ?")
 
 
 @refuse_bad_keys(AccountStore)
@@ -134,6 +139,13 @@ class CassandraAccountStore(ChangeNotifier[str], UserStore, OwnerStore):
         for row in await self._cassandra.run(_GET, INTERNAL_ACCOUNT):
             return self._open(row)
         raise StoreUnavailable("the key that another process made is not readable yet")
+
+    async def end_session(self, session: str, until_ms: int, now_ms: int) -> None:
+        left_s = max(until_ms - now_ms, 0) // 1000
+        await self._cassandra.run(_END_SESSION, session, left_s + ENDED_GRACE_S)
+
+    async def has_ended(self, session: str) -> bool:
+        return bool(await self._cassandra.run(_HAS_ENDED, session))
 
     async def _rows(self, statement: Statement = _PAGE) -> list[Row]:
         rows: list[Row] = []

@@ -69,6 +69,15 @@ async def test_a_rotated_key_replaces_the_old_one(stores: Stores) -> None:
     assert await stores.accounts.keys() == [after]
 
 
+async def test_sessions_that_ended(stores: Stores) -> None:
+    await stores.accounts.end_session("first", 2_000, 1_000)
+    await stores.accounts.end_session("second", 9_000, 2_000)
+    assert await stores.accounts.has_ended("second")
+    assert not await stores.accounts.has_ended("third")
+    await stores.accounts.end_session("second", 9_000, 3_000)  # again
+    assert await stores.accounts.has_ended("second")
+
+
 async def test_an_owner_has_a_name_that_no_other_has(stores: Stores) -> None:
     accounts = stores.accounts
     first, second = [(await accounts.create(ms)).account for ms in (1, 2)]
