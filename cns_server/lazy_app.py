@@ -19,6 +19,7 @@ class LazyApp(Generic[AppType]):
     def __init__(self, make: Callable[[], AppType]) -> None:
         self._make = make
         self._made: AppType | None = None
+        self._making: asyncio.Future[AppType] | None = None
         self._lock = threading.Lock()
 
     def make(self) -> AppType:
@@ -30,8 +31,12 @@ class LazyApp(Generic[AppType]):
             return made
 
     async def get(self) -> AppType:
-        made = self._made
-        return await asyncio.to_thread(self.make) if made is None else made
+        """The app. Requests that come meanwhile wait for the one thread that makes it."""
+        if self._made is not None:
+            return self._made
+        if self._making is None or self._making.done():
+            self._making = asyncio.ensure_future(asyncio.to_thread(self.make))
+        return await asyncio.shield(self._making)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         app = await self.get()

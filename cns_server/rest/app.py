@@ -7,10 +7,13 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from fastapi import APIRouter, FastAPI
+from fastapi.responses import JSONResponse
+from starlette.routing import Route
 
 from cns.portal.links import PortalLinks
 from cns_backend.account_removal import AccountRemoval
 from cns_backend.backend import Backend
+from cns_server.lazy_app import LazyApp
 from cns_server.paths import REST_PREFIX
 from cns_server.rest.accounts import AccountRoutes
 from cns_server.rest.acts import ActRoutes
@@ -72,7 +75,7 @@ class RestApp(FastAPI):
             summary=_SUMMARY,
             docs_url=None,
             redoc_url=None,
-            openapi_url="/openapi.json",
+            openapi_url=None,
             generate_unique_id_function=operation_id,
             redirect_slashes=False,
         )
@@ -110,6 +113,8 @@ class RestApp(FastAPI):
             routes.add_to(router)
             self.include_router(router)
         add_explorer(self)
+        document = LazyApp(lambda: JSONResponse(self.openapi()))  # it takes half a second to make
+        self.router.routes.append(Route("/openapi.json", document, methods=["GET"], include_in_schema=False))
         self._describe: Callable[[], dict[str, Any]] = super().openapi
 
     def openapi(self) -> dict[str, Any]:
