@@ -153,7 +153,7 @@ class Api:
         access = Access(notifications.topic_cache, backend.subscriptions, backend.clock)
         links = PortalLinks(backend.subscriptions, access, backend.clock, receipt_key, authenticator.accepts_key)
         rest = LazyApp(lambda: rest_app(settings, backend, front, authenticator, queues, links, receipt_key, recorder))
-        pages = LazyApp(lambda: pages_app(settings, backend, queues, api.health, rest.make()))
+        pages = LazyApp(lambda: pages_app(settings, backend, queues, access, api.health, rest.make()))
         api.app.mount(REST_PREFIX, rest)
         if not settings.admin_bind:
             front.landing = partial(_landing, pages)

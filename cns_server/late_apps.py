@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 import cns
+from cns.authorization import Access
 from cns.delivery.webhook_secrets import WebhookSecrets
 from cns.portal.links import PortalLinks
 from cns.portal.owner_acts import OwnerActs
@@ -57,12 +58,17 @@ def rest_app(
 
 
 def pages_app(
-    settings: Settings, backend: Backend, queues: QueueService, health: Callable[[], Awaitable[Health]], rest: RestApp
+    settings: Settings,
+    backend: Backend,
+    queues: QueueService,
+    access: Access,
+    health: Callable[[], Awaitable[Health]],
+    rest: RestApp,
 ) -> PagesApp:
     from cns_server.pages.app import PagesApp
     from cns_server.pages.sources import PageSources
 
-    sources = PageSources(settings=settings, backend=backend, queues=queues, health=health)
+    sources = PageSources(settings=settings, backend=backend, queues=queues, access=access, health=health)
     return PagesApp(rest, sources, version=cns.__version__)
 
 

@@ -136,6 +136,7 @@ class OpenBreaker(msgspec.Struct, frozen=True, kw_only=True):
     probe_at_ms: int  # of the next send that probes it
     cause: str  # of the last failure
     in_flight: int
+    topics: tuple[str, ...] = ()  # some of those whose messages it failed to take; an older version reports none
 
 
 class Report(msgspec.Struct, frozen=True):

@@ -15,6 +15,7 @@ from cns_server.pages.acts import ActPages
 from cns_server.pages.context import PageContext
 from cns_server.pages.dead_letters import DeadLetterPages
 from cns_server.pages.endpoints import EndpointPages
+from cns_server.pages.live import LiveStreams
 from cns_server.pages.messages import MessagePages
 from cns_server.pages.queues import QueuePages
 from cns_server.pages.rendering import Templates
@@ -45,11 +46,11 @@ class PagesApp(HtmlApp):
         self._templates = Templates(version)
         self.add_exception_handler(SignInRequired, _sign_in_page)
         sessions = Sessions(rest.calls.authenticator, sources.backend.accounts, rest.clock)
-        context = PageContext(rest.calls, sessions, self._templates)
-        reader = EventReader(sources.settings)
+        context = PageContext(rest.calls, sessions, self._templates, sources.access)
+        reader, streams = EventReader(sources.settings), LiveStreams(context)
         groups: list[_Pages] = [
             SignInPages(sessions, rest.console_sign_in, self._templates, rest.calls),
-            QueuePages(context, rest.queue_routes, rest.message_routes, sources, reader),
+            QueuePages(context, rest.queue_routes, rest.message_routes, sources, reader, streams),
             DeadLetterPages(context, rest.dead_letter_routes),
             TopicPages(context, rest.topic_routes, reader),
             SubscriptionPages(context, rest.topic_routes, rest.portal_link_routes, reader),
@@ -57,7 +58,7 @@ class PagesApp(HtmlApp):
             MessagePages(context, sources, reader, rest.topic_routes),
             EndpointPages(context, sources),
             ReportPages(context, sources),
-            ServicePages(context, sources),
+            ServicePages(context, sources, streams),
             ActPages(context, rest.act_routes),
         ]
         for group in groups:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
+from dataclasses import replace
 from typing import Any, TypeVar
 from urllib.parse import urlencode
 
@@ -10,6 +11,11 @@ from fastapi import Request
 from fastapi.responses import HTMLResponse, RedirectResponse
 from starlette.datastructures import FormData
 
+from cns.authorization import Access
+from cns_common.arn import parse_arn
+from cns_common.errors import RequestError
+from cns_common.events.newest import AccountEvent
+from cns_common.events.schema import QueueCounted
 from cns_server.pages.rendering import Templates
 from cns_server.pages.sessions import FORM_FIELD, Session, Sessions, SignInRequired, check_form
 from cns_server.rest.calls import RestCall, RestCalls
@@ -44,8 +50,9 @@ class Form:
 
 
 class PageContext:
-    def __init__(self, calls: RestCalls, sessions: Sessions, templates: Templates) -> None:
+    def __init__(self, calls: RestCalls, sessions: Sessions, templates: Templates, access: Access) -> None:
         self._calls = calls
+        self._access = access
         self._sessions = sessions
         self._templates = templates
 
@@ -75,6 +82,23 @@ class PageContext:
         if rest.principal.operator:
             raise Problem(403, "AccessDenied", "An operator token administrates accounts only.")
 
+    async def sees_deliveries(self, rest: RestCall, topic: str) -> bool:
+        """Whether the REST API shows the caller the deliveries of a topic. Of a topic that was deleted, and has no
+        policy any more, only the account's root sees them."""
+        call = replace(rest.call, region=topic.split(":")[3])
+        try:
+            for action in ("GetTopicAttributes", "ListSubscriptionsByTopic"):
+                await self._access.topic(call, topic, action)
+        except RequestError as error:
+            return error.code == "NotFound" and rest.call.caller.root
+        return True
+
+    async def seen(self, rest: RestCall, events: Sequence[AccountEvent]) -> list[AccountEvent]:
+        """The events about topics whose deliveries the caller may see, and those about no topic."""
+        topics = {event.topic for event in events if not isinstance(event, QueueCounted)}
+        hidden = {arn for arn in topics if is_topic(arn) and not await self.sees_deliveries(rest, arn)}
+        return [event for event in events if isinstance(event, QueueCounted) or event.topic not in hidden]
+
     def check_operator(self, rest: RestCall) -> None:
         """Raise Problem 403 for others than an operator."""
         self._calls.check_operator(rest)
@@ -92,6 +116,12 @@ class PageContext:
 
     def page(self, request: Request, template: str, session: Session, **values: Any) -> HTMLResponse:
         return self._templates.page(request, template, session, **values)
+
+
+def is_topic(arn: str) -> bool:
+    """False for '', of a publish to a phone number, and for a mobile endpoint."""
+    parsed = parse_arn(arn)
+    return parsed is not None and not parsed.resource.startswith("endpoint/")
 
 
 def done(path: str, notice: str) -> RedirectResponse:

@@ -9,9 +9,10 @@ from fastapi import FastAPI, Request, Response
 
 from cns_backend.stores.contract import OpenBreaker
 from cns_common.endpoint_health import FILE_NAME, EndpointHealth, read_endpoint_health
-from cns_server.pages.context import PageContext, done
+from cns_server.pages.context import PageContext, done, is_topic
 from cns_server.pages.sessions import Session
 from cns_server.pages.sources import PageSources
+from cns_server.rest.calls import RestCall
 from cns_server.rest.problems import Problem
 
 
@@ -38,12 +39,12 @@ class EndpointPages:
         app.add_api_route("/endpoints/probe", self.probe, methods=["POST"])
 
     async def show(self, request: Request) -> Response:
-        session, _ = await self._context.call(request)
+        session, rest = await self._context.call(request)
         return self._context.page(
             request,
             "endpoints.html",
             session,
-            rows=await self._breakers(session),
+            rows=await self._breakers(session, rest),
             health=self._health() if session.principal.operator else None,
             now_ms=self._clock.now_ms(),
         )
@@ -53,18 +54,25 @@ class EndpointPages:
         account only, an operator all."""
         session, rest, form = await self._context.posted(request)
         account, endpoint = form.text("account"), form.text("endpoint")
-        if not any((row.account, row.endpoint) == (account, endpoint) for row in await self._breakers(session)):
+        if not any((row.account, row.endpoint) == (account, endpoint) for row in await self._breakers(session, rest)):
             raise Problem(404, "NoSuchBreaker", "The endpoint has no open circuit breaker any more.")
         await self._context.act(rest, "ProbeEndpoint", self._control.ask_probe(account, endpoint), endpoint)
         return done("/ui/endpoints", "probed")
 
-    async def _breakers(self, session: Session) -> list[BreakerRow]:
-        """The open circuit breakers of the person's account; of all accounts for an operator."""
+    async def _breakers(self, session: Session, rest: RestCall) -> list[BreakerRow]:
+        """The open circuit breakers of endpoints that failed for a topic whose deliveries the caller may see; of all
+        accounts for an operator."""
         reports = (await self._control.state()).reports
         found = [breaker for report in reports for breaker in report.breakers]
         if not session.principal.operator:
-            found = [breaker for breaker in found if breaker.account == session.account]
+            own = [breaker for breaker in found if breaker.account == session.account]
+            found = [breaker for breaker in own if await self._sees(rest, breaker)]
         return _rows(found)
+
+    async def _sees(self, rest: RestCall, breaker: OpenBreaker) -> bool:
+        if not breaker.topics:  # reported by an older version
+            return rest.call.caller.root
+        return any([is_topic(arn) and await self._context.sees_deliveries(rest, arn) for arn in breaker.topics])
 
     def _health(self) -> EndpointHealth | None:
         """The health of endpoints that the pipeline wrote; None if there is none, or this version cannot read it."""

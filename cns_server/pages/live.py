@@ -3,36 +3,73 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 
 from fastapi import Request
 from fastapi.responses import StreamingResponse
+from starlette.types import Receive, Scope, Send
 
 from cns_server.pages.context import PageContext
+from cns_server.pages.sessions import Session
+from cns_server.rest.problems import Problem
 
 LIVE_INTERVAL_S = 2.0
 LIVE_S_MAX = 600
 """The longest stream; the page then connects again."""
+SESSION_STREAMS_MAX = 6
+"""Streams of a session that are open in a process. Browsers open as many connections to a host."""
+ACCOUNT_STREAMS_MAX = 30
 
 
-def live_response(
-    request: Request, context: PageContext, first: str, read: Callable[[], Awaitable[str | None]]
-) -> StreamingResponse:
-    """Send `first`, then what `read` returns when it differs from what was sent before; None ends the stream,
-    and so does the end of the session."""
+class LiveStreams:
+    """Streams that are open in this process."""
 
-    async def events() -> AsyncIterator[str]:
+    def __init__(self, context: PageContext) -> None:
+        self._context = context
+        self._open: Counter[str] = Counter()
+
+    def response(
+        self, request: Request, session: Session, first: str, read: Callable[[], Awaitable[str | None]]
+    ) -> StreamingResponse:
+        """Send `first`, then what `read` returns when it differs from what was sent before; None ends the stream, and
+        so does the end of the session. Raises Problem 429 for one too many."""
+        holders = (session.principal.session_id, f"account {session.account}")
+        for holder, most in zip(holders, (SESSION_STREAMS_MAX, ACCOUNT_STREAMS_MAX), strict=True):
+            if self._open[holder] >= most:
+                raise Problem(429, "TooManyStreams", f"At most {most} pages of a session or account follow at a time.")
+        return _LiveResponse(self._events(request, first, read), self._open, holders)
+
+    async def _events(
+        self, request: Request, first: str, read: Callable[[], Awaitable[str | None]]
+    ) -> AsyncIterator[str]:
         text: str | None = first
         shown = ""
         for _ in range(int(LIVE_S_MAX / LIVE_INTERVAL_S)):
-            if text is None or context.leaving or await request.is_disconnected():
+            if text is None or self._context.leaving or await request.is_disconnected():
                 return
             if text != shown:
                 yield f"data: {text}\n\n"
                 shown = text
             await asyncio.sleep(LIVE_INTERVAL_S)
-            if not await context.is_signed_in(request):  # any more
+            if not await self._context.is_signed_in(request):  # any more
                 return
             text = await read()
 
-    return StreamingResponse(events(), media_type="text/event-stream", headers={"cache-control": "no-store"})
+
+class _LiveResponse(StreamingResponse):
+    """Counts for its holders until it has ended, or its client has gone."""
+
+    def __init__(self, events: AsyncIterator[str], streams: Counter[str], holders: tuple[str, ...]) -> None:
+        super().__init__(events, media_type="text/event-stream", headers={"cache-control": "no-store"})
+        self._streams, self._holders = streams, holders
+        streams.update(holders)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._streams.subtract(self._holders)
+            for holder in self._holders:
+                if not self._streams[holder]:
+                    del self._streams[holder]

@@ -11,13 +11,12 @@ from cns.delivery.target import target_of
 from cns_backend.explain.collect import Question, explain
 from cns_backend.explain.model import DeliveryStatus, Explanation
 from cns_common.arn import parse_arn
-from cns_common.errors import RequestError
-from cns_server.pages.context import PageContext
+from cns_server.pages.context import PageContext, is_topic
 from cns_server.pages.sessions import Session
 from cns_server.pages.sources import EventReader, PageSources
 from cns_server.pages.views import activity, causes
 from cns_server.pages.views.causes import Why, throttled
-from cns_server.pages.views.message_view import topic_name, view_of
+from cns_server.pages.views.message_view import view_of
 from cns_server.rest.calls import RestCall
 from cns_server.rest.problems import Problem
 from cns_server.rest.topics import TopicRoutes
@@ -59,7 +58,7 @@ class MessagePages:
         self._context.check_account(rest)
         arn = (await self._topics.show_topic(rest, session.account, topic)).arn if topic else ""
         recent = await self._reader.recent(session)
-        rows = activity.messages(recent.events, arn)
+        rows = activity.messages(await self._context.seen(rest, recent.events), arn)
         return self._context.page(request, "messages.html", session, rows=rows, topic=topic, since_ms=recent.since_ms)
 
     async def deliveries(self, request: Request, by: str = GROUPS[0]) -> Response:
@@ -68,12 +67,13 @@ class MessagePages:
         if by not in GROUPS:
             raise Problem(400, "InvalidRequest", f"Failures are shown by {', '.join(GROUPS)}.")
         recent = await self._reader.recent(session)
+        events = await self._context.seen(rest, recent.events)
         return self._context.page(
             request,
             "deliveries.html",
             session,
-            rows=activity.failures(recent.events, by),
-            figures=activity.figures(recent.events),
+            rows=activity.failures(events, by),
+            figures=activity.figures(events),
             by=by,
             groups=GROUPS,
             since_ms=recent.since_ms,
@@ -97,7 +97,8 @@ class MessagePages:
         return self._context.page(request, "message.html", session, id=message_id, message=view, found=found)
 
     async def _may_see(self, rest: RestCall, session: Session, found: Explanation) -> bool:
-        """Whether the caller owns the topic, or published to a phone number, as far as the topic's policy allows it."""
+        """Whether the caller's account owns the topic and REST shows its deliveries to the caller, or published to a
+        phone number."""
         arn = parse_arn(found.topic)
         if arn is None:
             publisher = found.accepted.account if found.accepted is not None else ""
@@ -105,13 +106,7 @@ class MessagePages:
             return session.account in (publisher, *attempts)
         if (arn.account, arn.region) != (session.account, session.region):
             return False
-        if arn.resource.startswith("endpoint/"):
-            return True
-        try:
-            await self._topics.show_topic(rest, session.account, topic_name(found.topic))
-        except RequestError as error:
-            return error.code == "NotFound"  # deleted since
-        return True
+        return not is_topic(found.topic) or await self._context.sees_deliveries(rest, found.topic)
 
     async def _waits(self, found: Explanation) -> dict[str, Why]:
         """Why throttled and paused subscriptions wait, by ARN."""

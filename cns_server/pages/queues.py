@@ -10,7 +10,7 @@ from fastapi import FastAPI, Request, Response
 
 from cns_common.errors import CnsError, RequestError
 from cns_server.pages.context import PageContext, done
-from cns_server.pages.live import live_response
+from cns_server.pages.live import LiveStreams
 from cns_server.pages.sources import EventReader, PageSources
 from cns_server.pages.views import activity
 from cns_server.pages.views.charts import charts
@@ -43,11 +43,13 @@ class QueuePages:
         messages: MessageRoutes,
         sources: PageSources,
         reader: EventReader,
+        streams: LiveStreams,
     ) -> None:
         self._context = context
         self._queues = queues
         self._messages = messages
         self._reader = reader
+        self._streams = streams
         self._clock = sources.backend.clock
         self._engines = sorted(sources.backend.engines)
 
@@ -117,7 +119,7 @@ class QueuePages:
             counts = await self._counts(rest, session.account, name)
             return None if counts is None else counts.model_dump_json(by_alias=True)
 
-        return live_response(request, self._context, first.model_dump_json(by_alias=True), read)
+        return self._streams.response(request, session, first.model_dump_json(by_alias=True), read)
 
     async def send(self, request: Request, name: str) -> Response:
         session, rest, form = await self._context.posted(request)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from weakref import WeakValueDictionary
 
+from cns.authorization import Access
 from cns_backend.backend import Backend
 from cns_backend.explain.gaps import EventSource
 from cns_common.configuration.settings import Settings
@@ -26,6 +27,7 @@ class PageSources:
     settings: Settings
     backend: Backend
     queues: QueueService
+    access: Access
     health: Callable[[], Awaitable[Health]]
 
 

@@ -92,7 +92,9 @@ class RestAuthenticator:
         region = region or self._region
         if token.startswith(OPERATOR_PREFIX):
             found = verify_operator_token(token, self._operator_key, self._clock.real_ms())
-            return Principal(caller=_OPERATOR, region=region, operator=True, session_id=found.session_id, expires_s=found.expires_s)
+            return Principal(
+                caller=_OPERATOR, region=region, operator=True, session_id=found.session_id, expires_s=found.expires_s
+            )
         caller, grant = verify_grant(token, self._ring, self._clock.now_ms())
         return Principal(
             caller=caller, region=region, grant=grant, session_id=grant.session_id, expires_s=grant.expires_s

@@ -3,9 +3,12 @@ policy denies it, and across the roles of operators and accounts."""
 
 from __future__ import annotations
 
+import html
 import json
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 from unittest.mock import MagicMock
 
@@ -14,6 +17,7 @@ import pytest
 from fastapi.routing import APIRoute
 
 from cns_server.pages.app import PagesApp
+from cns_server.pages.live import ACCOUNT_STREAMS_MAX, SESSION_STREAMS_MAX
 from tests.acceptance.endpoints import Endpoint
 from tests.acceptance.pages.person import Person
 from tests.acceptance.running import keys_in
@@ -22,6 +26,7 @@ from tests.acceptance.topics import Topic
 from tests.waiting import wait_until
 
 WAIT_S = 60.0
+FAILURES = 25  # more in a row than the circuit breaker allows
 # the subject of a page: any user; the user's own lists; a resource of an account; operators only
 ROUTES: dict[tuple[str, str], str] = {
     ("GET", "/"): "everybody",
@@ -209,6 +214,37 @@ def test_what_a_policy_denies_a_user_the_pages_deny(denied: Person, estate: Esta
     assert estate.topic in person.http.get(estate.path("/topics/{name}")).text, "its owner may"
 
 
+def test_lists_have_no_rows_of_what_a_policy_denies(
+    denied: Person, person: Person, estate: Estate, topic: Topic, endpoint: Endpoint
+) -> None:
+    """Rows and figures, as with the lists of deliveries of the REST API, which need both actions."""
+    endpoint.behave(refuse=True)
+    for n in range(FAILURES):
+        topic.publish(str(n))
+
+    def shows(someone: Person, path: str, text: str) -> bool:
+        return text in html.unescape(someone.http.get(path).text)
+
+    lists = {
+        f"/ui/messages?topic={estate.topic}": estate.topic,
+        "/ui/messages": estate.topic,
+        "/ui/deliveries?by=topic": estate.topic,
+        "/ui/deliveries?by=subscription": topic.arn,
+        "/ui/deliveries?by=endpoint": endpoint.url,
+        "/ui/endpoints": endpoint.url,
+    }
+    for path, text in lists.items():
+        wait_until(partial(shows, person, path, f"{text}<"), WAIT_S)
+        assert not shows(denied, path, f"{text}<"), path
+    assert denied.post("/ui/endpoints/probe", account=estate.account, endpoint=endpoint.url).status_code == 404
+    user = {"AWS": f"arn:aws:iam::{estate.account}:user/intern"}
+    topic.set("Policy", _denial(user, ["sns:ListSubscriptionsByTopic"], topic.arn))
+    assert denied.http.get(estate.path("/messages/{message_id}")).status_code == 404
+    assert not any(shows(denied, path, f"{text}<") for path, text in lists.items())
+    topic.set("Policy", _denial(user, ["sns:Publish"], topic.arn))
+    assert all(shows(denied, path, f"{text}<") for path, text in lists.items()), "it may see these"
+
+
 def test_accounts_do_not_what_operators_do(person: Person, estate: Estate) -> None:
     for method, template in of("operator"):
         assert asked(person, method, estate.path(template)).status_code == 403, template
@@ -254,3 +290,36 @@ def test_live_figures_end_with_the_session(
         for _ in lines:  # the stream ends
             pass
     assert someone.http.get(f"/ui/queues/{queue}").url.path == "/ui/sign-in"
+
+
+def test_live_figures_are_limited_by_session_and_account(
+    service: Service, open_browser: Callable[[], Person], new_name: Callable[[], str]
+) -> None:
+    keys = keys_in(service.cns("account", "create").stdout)
+    queue = new_name()
+    service.client("sqs", **keys).create_queue(QueueName=queue)
+
+    def signed_in() -> Person:
+        someone = open_browser()
+        someone.sign_in(key_id=keys["key"], secret=keys["secret"], region=REGION)
+        return someone
+
+    with ExitStack() as streams:
+
+        def follow(someone: Person, path: str = f"/ui/queues/{queue}/live") -> int:
+            return streams.enter_context(someone.http.stream("GET", path)).status_code
+
+        first = signed_in()
+        assert [follow(first) for _ in range(SESSION_STREAMS_MAX)] == [200] * SESSION_STREAMS_MAX
+        assert (follow(first), follow(first, "/ui/service/live")) == (429, 429)
+        sessions = ACCOUNT_STREAMS_MAX // SESSION_STREAMS_MAX - 1
+        others = [signed_in() for _ in range(sessions)]
+        assert {follow(other) for other in others for _ in range(SESSION_STREAMS_MAX)} == {200}
+        assert follow(signed_in(), "/ui/service/live") == 429
+        assert signed_in().http.get(f"/ui/queues/{queue}").status_code == 200
+
+    def follows_again() -> bool:
+        with first.http.stream("GET", f"/ui/queues/{queue}/live") as stream:
+            return stream.status_code == 200
+
+    wait_until(follows_again, WAIT_S)

@@ -148,7 +148,7 @@ class JobAttempts:
         key = self._channels.by_protocol[target.protocol].traffic_key(target)
         if not key:
             return self.start_now(target)
-        return admission.start(key, self.events.message_id, partial(self.start_now, target))
+        return admission.start(key, self.events.message_id, partial(self.start_now, target), target.group)
 
     def start_now(self, target: Target) -> Attempt:
         """Start an attempt, whatever the state of its endpoint."""

@@ -83,11 +83,11 @@ class AdmissionController:
         self.on_room: Callable[[str], None] = _ignore
         """Called once after `await_room`, with the key of the endpoint."""
 
-    def start(self, key: str, message_id: str, start: StartSend) -> AdmittedAttempt:
-        """Call `start` once the endpoint that `key` names has room, or defer the send."""
+    def start(self, key: str, message_id: str, start: StartSend, topic: str = "") -> AdmittedAttempt:
+        """Call `start` once the endpoint that `key` names has room, or defer the send. `topic` is the ARN of its topic."""
         now_s = self._now_s()
         endpoint = self._endpoint(key, now_s)
-        send = Send(key, endpoint, message_id, start)
+        send = Send(key, endpoint, message_id, start, topic)
         if self._may_start(endpoint, now_s):
             return self._start(send, now_s)
         if endpoint.breaker.is_open:
@@ -228,7 +228,7 @@ class AdmissionController:
         endpoint, now_s = send.endpoint, self._now_s()
         outcome = None if attempt.cancelled() or attempt.exception() is not None else attempt.result()
         was_open = endpoint.breaker.is_open
-        endpoint.end(outcome, send.message_id, now_s, was_overdue=send.is_overdue, probe=send.is_probe)
+        endpoint.end(outcome, send.message_id, now_s, was_overdue=send.is_overdue, probe=send.is_probe, topic=send.topic)
         if send.is_overdue:
             self._count_overdue(-1)
         self._on_probation -= send.on_probation
@@ -380,4 +380,5 @@ def _open_breaker(key: str, endpoint: EndpointState) -> OpenBreaker:
         probe_at_ms=int(endpoint.breaker.probe_at_s * 1000),
         cause=endpoint.failure[:REASON_CHARS_MAX],
         in_flight=endpoint.in_flight,
+        topics=endpoint.failing_topics,
     )

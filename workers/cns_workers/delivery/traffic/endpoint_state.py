@@ -28,6 +28,7 @@ FAILING = frozenset({Cause.STATUS, Cause.TIMEOUT, Cause.CONNECTION, Cause.TLS, C
 
 HINTED_SHARE = 4
 """The first limits of an endpoint with a hint are this part of the others'."""
+FAILING_TOPICS_MAX = 10
 
 _REMEMBERED = (1 << ANSWERS_REMEMBERED) - 1
 
@@ -40,8 +41,6 @@ class EndpointLimits:
     """To an endpoint whose p95 is below 100 ms."""
     failures: int = 20
     """Messages in a row that an endpoint fails to take until its circuit breaker opens. 0: it never opens."""
-
-
 class EndpointState:
     __slots__ = (
         "_answers",
@@ -49,6 +48,7 @@ class EndpointState:
         "_limits",
         "_sends_max",
         "breaker",
+        "failing_topics",
         "failure",
         "has_hung",
         "in_flight",
@@ -68,6 +68,8 @@ class EndpointState:
         self.breaker = CircuitBreaker(limits.failures, _failures_first(limits.failures, hint))
         self.failure = ""
         """The cause of the last failure."""
+        self.failing_topics: tuple[str, ...] = ()
+        """The last ones whose messages it failed to take, since it took one."""
         self.probe_asked_ms = 0
         """When a person last asked for a probe."""
         self.in_flight = 0
@@ -101,7 +103,16 @@ class EndpointState:
         self.in_flight += 1
         self.may_be_tried = False
 
-    def end(self, outcome: Outcome | None, message_id: str, now_s: float, *, was_overdue: bool, probe: bool) -> None:
+    def end(
+        self,
+        outcome: Outcome | None,
+        message_id: str,
+        now_s: float,
+        *,
+        was_overdue: bool,
+        probe: bool,
+        topic: str = "",
+    ) -> None:
         """An `outcome` of None says nothing about the endpoint: the send was cancelled, or crashed."""
         self.in_flight -= 1
         self.overdue -= was_overdue
@@ -114,6 +125,8 @@ class EndpointState:
             self.is_trusted = not self.has_hung
             self._sends_max = max(self._sends_max // 2, 1)
             self.failure = outcome.text or outcome.cause.value
+            if topic not in self.failing_topics:
+                self.failing_topics = (*self.failing_topics, topic)[-FAILING_TOPICS_MAX:]
             self.breaker.fail(message_id, now_s, probe=probe)
 
     def is_forgettable(self, now_s: float) -> bool:
@@ -121,7 +134,7 @@ class EndpointState:
         return not self.in_flight and (not self.breaker.is_open or now_s > self.breaker.probe_at_s + PROBE_PAUSE_MAX_S)
 
     def _answer(self, dwell_ms: int) -> None:
-        self.is_trusted, self.has_hung = True, False
+        self.is_trusted, self.has_hung, self.failing_topics = True, False, ()
         self._history = (self._history << 1 | (dwell_ms >= FAST_MS)) & _REMEMBERED
         self._answers = min(self._answers + 1, ANSWERS_REMEMBERED)
         if self.breaker.is_open:

@@ -34,14 +34,16 @@ class Send:
         "on_probation",
         "start",
         "started_s",
+        "topic",
         "wait",
     )
 
-    def __init__(self, key: str, endpoint: EndpointState, message_id: str, start: StartSend) -> None:
+    def __init__(self, key: str, endpoint: EndpointState, message_id: str, start: StartSend, topic: str = "") -> None:
         self.key = key
         self.endpoint = endpoint
         self.message_id = message_id
         self.start = start
+        self.topic = topic
         self.started_s = 0.0
         self.attempt: asyncio.Future[Outcome] | None = None
         self.wait: asyncio.Future[Outcome | Deferral] | None = None
