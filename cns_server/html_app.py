@@ -24,21 +24,21 @@ class HtmlApp(FastAPI, ABC):
         self._add_failures()
 
     @abstractmethod
-    def failure_page(self, request: Request, status: int, code: str, detail: str) -> Response:
+    async def failure_page(self, request: Request, status: int, code: str, detail: str) -> Response:
         """The page of an error."""
 
     def _add_failures(self) -> None:
         @self.exception_handler(Problem)
         @self.exception_handler(CnsError)
         async def refused(request: Request, error: CnsError | Problem) -> Response:
-            return self.failure_page(request, *status_and_text(error))
+            return await self.failure_page(request, *status_and_text(error))
 
         @self.exception_handler(RequestValidationError)
         async def invalid(request: Request, _: RequestValidationError) -> Response:
-            return self.failure_page(request, 400, "InvalidRequest", _INVALID)
+            return await self.failure_page(request, 400, "InvalidRequest", _INVALID)
 
         @self.exception_handler(HTTPException)
         async def routing(request: Request, error: HTTPException) -> Response:
             if error.status_code == 404:
-                return self.failure_page(request, 404, "NotFound", "There is no such page.")
-            return self.failure_page(request, error.status_code, "InvalidRequest", _INVALID)
+                return await self.failure_page(request, 404, "NotFound", "There is no such page.")
+            return await self.failure_page(request, error.status_code, "InvalidRequest", _INVALID)

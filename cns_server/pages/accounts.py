@@ -31,7 +31,7 @@ class AccountPages:
         return await self._page(request, session, rest, await self._accounts.create_account(rest))
 
     async def rotate(self, request: Request, account: str) -> Response:
-        session, rest, _ = await self._context.posted(request)
+        session, rest = await self._context.confirmed(request)
         return await self._page(request, session, rest, await self._accounts.rotate_keys(rest, account))
 
     async def _page(self, request: Request, session: Session, rest: RestCall, made: AccessKey | None) -> Response:

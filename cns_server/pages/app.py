@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import suppress
 from typing import Protocol
+from urllib.parse import urlencode
 
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import RedirectResponse
+from fastapi.routing import APIRoute
+from starlette.routing import Match
+from starlette.types import Scope
 
 from cns_common.aws.http_request import HttpRequest
 from cns_common.aws.protocol.errors import Answer
+from cns_common.errors import CnsError
 from cns_server.html_app import HtmlApp
 from cns_server.pages.accounts import AccountPages
 from cns_server.pages.acts import ActPages
-from cns_server.pages.context import PageContext
+from cns_server.pages.context import Form, PageContext
 from cns_server.pages.dead_letters import DeadLetterPages
 from cns_server.pages.endpoints import EndpointPages
-from cns_server.pages.live import LiveStreams
 from cns_server.pages.messages import MessagePages
 from cns_server.pages.queues import QueuePages
-from cns_server.pages.rendering import Templates
+from cns_server.pages.rendering import Refused, Templates
 from cns_server.pages.reports import ReportPages
 from cns_server.pages.service import ServicePages
 from cns_server.pages.sessions import Sessions, SignInRequired
@@ -27,7 +33,7 @@ from cns_server.pages.sources import EventReader, PageSources
 from cns_server.pages.subscriptions import SubscriptionPages
 from cns_server.pages.topics import TopicPages
 from cns_server.rest.app import RestApp
-from cns_server.rest.problems import title_of
+from cns_server.rest.problems import Problem, title_of
 
 
 class _Pages(Protocol):
@@ -44,21 +50,21 @@ class PagesApp(HtmlApp):
     ) -> None:
         super().__init__()
         self._templates = Templates(version)
-        self.add_exception_handler(SignInRequired, _sign_in_page)
-        sessions = Sessions(rest.calls.authenticator, sources.backend.accounts, rest.clock)
+        self.add_exception_handler(SignInRequired, self._sign_in_page)
+        sessions = self._sessions = Sessions(rest.calls.authenticator, sources.backend.accounts, rest.clock)
         context = PageContext(rest.calls, sessions, self._templates, sources.access)
-        reader, streams = EventReader(sources.settings), LiveStreams(context)
+        reader = EventReader(sources.settings)
         groups: list[_Pages] = [
             SignInPages(sessions, rest.console_sign_in, self._templates, rest.calls),
-            QueuePages(context, rest.queue_routes, rest.message_routes, sources, reader, streams),
+            QueuePages(context, rest.queue_routes, rest.message_routes, sources, reader),
             DeadLetterPages(context, rest.dead_letter_routes),
             TopicPages(context, rest.topic_routes, reader),
             SubscriptionPages(context, rest.topic_routes, rest.portal_link_routes, reader),
             AccountPages(context, rest.account_routes),
-            MessagePages(context, sources, reader, rest.topic_routes),
+            MessagePages(context, sources, reader, rest.topic_routes, rest.queue_routes),
             EndpointPages(context, sources),
             ReportPages(context, sources),
-            ServicePages(context, sources, streams),
+            ServicePages(context, sources),
             ActPages(context, rest.act_routes),
         ]
         for group in groups:
@@ -70,12 +76,36 @@ class PagesApp(HtmlApp):
         headers = [header for header in page.raw_headers if header[0] != b"content-length"]
         return Answer(page.status_code, headers, bytes(page.body))
 
-    def failure_page(self, request: Request, status: int, code: str, detail: str) -> Response:
+    async def failure_page(self, request: Request, status: int, code: str, detail: str) -> Response:
+        """For a form the page that has it, filled in as before."""
+        title, session = title_of(code), None
+        form: Form | None = getattr(request.state, "form", None)
+        if form is not None:
+            refused = Refused(status, title, detail, request.scope["path"], form.text)
+            for route, scope in self._pages_above(request):
+                shown = Request({**request.scope, "method": "GET", "query_string": b"", "state": {"refused": refused}})
+                with suppress(Problem, CnsError, SignInRequired):
+                    page: Response = await route.endpoint(shown, **scope["path_params"])
+                    return page
+        with suppress(SignInRequired, CnsError):
+            session = await self._sessions.find(request)
+        return self._templates.page(request, "failure.html", session, status, title=title, detail=detail)
+
+    async def _sign_in_page(self, request: Request, _: Exception) -> Response:
+        """To the sign-in, and from there back to this page, or the one that has this form."""
         path = request.url.path
-        back = path if request.method == "GET" else path.rpartition("/")[0] or "/ui/"
-        values = {"title": title_of(code), "detail": detail, "back": "/ui/" if request.method == "GET" else back}
-        return self._templates.page(request, "failure.html", None, status, **values)
+        if request.method != "GET":
+            path = next((scope["path"] for _, scope in self._pages_above(request)), "/ui/")
+        target = f"{path}?{request.url.query}" if request.url.query else path
+        return RedirectResponse("/ui/sign-in" if path == "/ui/" else f"/ui/sign-in?{urlencode({'next': target})}", 303)
 
-
-async def _sign_in_page(_: Request, __: Exception) -> Response:
-    return RedirectResponse("/ui/sign-in", 303)
+    def _pages_above(self, request: Request) -> Iterator[tuple[APIRoute, Scope]]:
+        """The pages whose paths begin a form's path, the longest first."""
+        path = request.scope["path"]
+        while path.count("/") > 1:
+            scope = {**request.scope, "method": "GET", "path": path}
+            for route in self.routes:
+                match, found = route.matches(scope)
+                if isinstance(route, APIRoute) and match is Match.FULL:
+                    yield route, {**scope, **found}
+            path = path.rpartition("/")[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Awaitable, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -53,6 +54,7 @@ class PageContext:
     def __init__(self, calls: RestCalls, sessions: Sessions, templates: Templates, access: Access) -> None:
         self._calls = calls
         self._access = access
+        self.streams: Counter[str] = Counter()  # live figures that are open in this process, by holder
         self._sessions = sessions
         self._templates = templates
 
@@ -112,10 +114,23 @@ class PageContext:
         session, rest = await self.call(request)
         form = Form(await request.form(max_files=0, max_fields=FIELDS_MAX))
         check_form(request, session, form.text(FORM_FIELD))
+        request.state.form = form  # for the page of a failure
         return session, rest, form
+
+    async def confirmed(self, request: Request) -> tuple[Session, RestCall]:
+        """The same for a form whose act cannot be undone. Raises Problem 400 unless its box is ticked."""
+        session, rest, form = await self.posted(request)
+        check_sure(form)
+        return session, rest
 
     def page(self, request: Request, template: str, session: Session, **values: Any) -> HTMLResponse:
         return self._templates.page(request, template, session, **values)
+
+
+def check_sure(form: Form) -> None:
+    """Raise Problem 400 unless the box is ticked that confirms an act."""
+    if form.text("sure") != "yes":
+        raise Problem(400, "InvalidRequest", "Tick the box to confirm.")
 
 
 def is_topic(arn: str) -> bool:

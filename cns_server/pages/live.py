@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 
 from fastapi import Request
 from fastapi.responses import StreamingResponse
@@ -22,54 +22,42 @@ SESSION_STREAMS_MAX = 6
 ACCOUNT_STREAMS_MAX = 30
 
 
-class LiveStreams:
-    """Streams that are open in this process."""
+def live_response(
+    request: Request, context: PageContext, session: Session, first: str, read: Callable[[], Awaitable[str | None]]
+) -> StreamingResponse:
+    """Send `first`, then what `read` returns when it differs from what was sent before; None ends the stream,
+    and so does the end of the session. Raises Problem 429 for one stream too many."""
 
-    def __init__(self, context: PageContext) -> None:
-        self._context = context
-        self._open: Counter[str] = Counter()
-
-    def response(
-        self, request: Request, session: Session, first: str, read: Callable[[], Awaitable[str | None]]
-    ) -> StreamingResponse:
-        """Send `first`, then what `read` returns when it differs from what was sent before; None ends the stream, and
-        so does the end of the session. Raises Problem 429 for one too many."""
-        holders = (session.principal.session_id, f"account {session.account}")
-        for holder, most in zip(holders, (SESSION_STREAMS_MAX, ACCOUNT_STREAMS_MAX), strict=True):
-            if self._open[holder] >= most:
-                raise Problem(429, "TooManyStreams", f"At most {most} pages of a session or account follow at a time.")
-        return _LiveResponse(self._events(request, first, read), self._open, holders)
-
-    async def _events(
-        self, request: Request, first: str, read: Callable[[], Awaitable[str | None]]
-    ) -> AsyncIterator[str]:
+    async def events() -> AsyncIterator[str]:
         text: str | None = first
         shown = ""
         for _ in range(int(LIVE_S_MAX / LIVE_INTERVAL_S)):
-            if text is None or self._context.leaving or await request.is_disconnected():
+            if text is None or context.leaving or await request.is_disconnected():
                 return
             if text != shown:
                 yield f"data: {text}\n\n"
                 shown = text
             await asyncio.sleep(LIVE_INTERVAL_S)
-            if not await self._context.is_signed_in(request):  # any more
+            if not await context.is_signed_in(request):  # any more
                 return
             text = await read()
+
+    holders = {session.principal.session_id: SESSION_STREAMS_MAX, f"account {session.account}": ACCOUNT_STREAMS_MAX}
+    if any(context.streams[holder] >= most for holder, most in holders.items()):
+        raise Problem(429, "TooManyStreams", "Too many pages of the session or account follow their figures.")
+    return _LiveResponse(events(), context.streams, holders)
 
 
 class _LiveResponse(StreamingResponse):
     """Counts for its holders until it has ended, or its client has gone."""
 
-    def __init__(self, events: AsyncIterator[str], streams: Counter[str], holders: tuple[str, ...]) -> None:
+    def __init__(self, events: AsyncIterator[str], streams: Counter[str], holders: Iterable[str]) -> None:
         super().__init__(events, media_type="text/event-stream", headers={"cache-control": "no-store"})
-        self._streams, self._holders = streams, holders
-        streams.update(holders)
+        self._streams, self._held = streams, Counter(holders)
+        self._streams += self._held
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             await super().__call__(scope, receive, send)
         finally:
-            self._streams.subtract(self._holders)
-            for holder in self._holders:
-                if not self._streams[holder]:
-                    del self._streams[holder]
+            self._streams -= self._held

@@ -10,7 +10,7 @@ from fastapi import FastAPI, Request, Response
 
 from cns_common.errors import CnsError, RequestError
 from cns_server.pages.context import PageContext, done
-from cns_server.pages.live import LiveStreams
+from cns_server.pages.live import live_response
 from cns_server.pages.sources import EventReader, PageSources
 from cns_server.pages.views import activity
 from cns_server.pages.views.charts import charts
@@ -43,13 +43,11 @@ class QueuePages:
         messages: MessageRoutes,
         sources: PageSources,
         reader: EventReader,
-        streams: LiveStreams,
     ) -> None:
         self._context = context
         self._queues = queues
         self._messages = messages
         self._reader = reader
-        self._streams = streams
         self._clock = sources.backend.clock
         self._engines = sorted(sources.backend.engines)
 
@@ -119,7 +117,7 @@ class QueuePages:
             counts = await self._counts(rest, session.account, name)
             return None if counts is None else counts.model_dump_json(by_alias=True)
 
-        return self._streams.response(request, session, first.model_dump_json(by_alias=True), read)
+        return live_response(request, self._context, session, first.model_dump_json(by_alias=True), read)
 
     async def send(self, request: Request, name: str) -> Response:
         session, rest, form = await self._context.posted(request)
@@ -133,8 +131,7 @@ class QueuePages:
         return done(_path(name), "sent")
 
     async def purge(self, request: Request, name: str) -> Response:
-        session, rest, form = await self._context.posted(request)
-        _check_sure(form.text("sure"))
+        session, rest = await self._context.confirmed(request)
         await self._queues.purge_queue(rest, session.account, name)
         return done(_path(name), "purged")
 
@@ -160,8 +157,7 @@ class QueuePages:
         return done(_path(name), "saved")
 
     async def delete(self, request: Request, name: str) -> Response:
-        session, rest, form = await self._context.posted(request)
-        _check_sure(form.text("sure"))
+        session, rest = await self._context.confirmed(request)
         await self._queues.delete_queue(rest, session.account, name)
         return done("/ui/queues", "deleted")
 
@@ -177,8 +173,3 @@ class QueuePages:
 
 def _path(name: str) -> str:
     return f"/ui/queues/{quote(name, safe='')}"
-
-
-def _check_sure(text: str) -> None:
-    if text != "yes":
-        raise Problem(400, "InvalidRequest", "Tick the box to confirm.")

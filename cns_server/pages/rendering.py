@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
 import jinja2
 from fastapi import Request
 from fastapi.responses import HTMLResponse
+from markupsafe import Markup, escape
 
+from cns_backend.explain.words import span_text
 from cns_server.pages.sessions import FormSession
 
 _HEADERS = {
@@ -39,6 +43,17 @@ NOTICES = {
     "retried": "The message is sent again. It shows here when it was tried.",
     "revoked": "The link is revoked. Whoever used it is out.",
 }
+_CODE = re.compile("`([^`]*)`")
+
+
+class Refused(NamedTuple):
+    """A refused form, which the page shows again."""
+
+    status: int
+    title: str
+    detail: str
+    path: str
+    text: Callable[[str], str]  # of the form's fields
 
 
 class Templates:
@@ -54,6 +69,8 @@ class Templates:
         )
         self._environment.filters["when"] = _when
         self._environment.filters["sentence"] = lambda text: text[:1].upper() + text[1:]
+        self._environment.filters["ticked"] = _ticked
+        self._environment.filters["span"] = span_text
         self._environment.filters["path"] = lambda text: quote(text, safe="")
         self._version = version
 
@@ -65,14 +82,27 @@ class Templates:
     def page(
         self, request: Request, template: str, session: FormSession | None, status: int = 200, **values: Any
     ) -> HTMLResponse:
+        refused: Refused | None = getattr(request.state, "refused", None)
         text = self._environment.get_template(template).render(
             session=session,
+            refused=refused,
+            kept=lambda path: _typed(refused.text if refused and refused.path == path else None),
             version=self._version,
             notice=NOTICES.get(request.query_params.get("done", ""), ""),
             here=request.url.path,
             **values,
         )
-        return HTMLResponse(text, status, self._headers)
+        return HTMLResponse(text, refused.status if refused else status, self._headers)
+
+
+def _typed(text: Callable[[str], str] | None) -> Callable[..., str]:
+    """What was typed into a field of a form, or the default."""
+    return lambda name, default="": default if text is None else text(name)
+
+
+def _ticked(text: str) -> Markup:
+    """The text in HTML, with what stands between backticks as code."""
+    return Markup(_CODE.sub(r"<code>\1</code>", str(escape(text))))  # noqa: S704  # it is escaped
 
 
 def _when(at_ms: int) -> str:

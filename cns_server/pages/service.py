@@ -20,7 +20,7 @@ from cns_common.metrics.catalogue import (
 )
 from cns_common.metrics.model import Metric
 from cns_server.pages.context import PageContext, done
-from cns_server.pages.live import LiveStreams
+from cns_server.pages.live import live_response
 from cns_server.pages.sources import PageSources
 from cns_server.rest.calls import RestCall
 from cns_server.rest.problems import Problem
@@ -42,9 +42,8 @@ class Total(NamedTuple):
 
 
 class ServicePages:
-    def __init__(self, context: PageContext, sources: PageSources, streams: LiveStreams) -> None:
+    def __init__(self, context: PageContext, sources: PageSources) -> None:
         self._context = context
-        self._streams = streams
         self._health = sources.health
         self._backend = sources.backend
 
@@ -71,7 +70,7 @@ class ServicePages:
     async def live(self, request: Request) -> Response:
         """The sums as server-sent events, while the page is open."""
         session = await self._context.session(request)
-        return self._streams.response(request, session, await self._figures(), self._figures)
+        return live_response(request, self._context, session, await self._figures(), self._figures)
 
     async def _figures(self) -> str:
         state = await self._backend.control.state()

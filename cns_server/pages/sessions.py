@@ -65,10 +65,10 @@ class Sessions:
         region = request.cookies.get(REGION_COOKIE, "")
         region = region if REGION.fullmatch(region) else ""
         try:
-            principal = self._authenticator.bearer(token, region) if token else None
+            principal = self._authenticator.bearer(token, region, session=True) if token else None
         except Problem:
             principal = None
-        if principal is None or not principal.session_id or await self._accounts.has_ended(principal.session_id):
+        if principal is None or await self._accounts.has_ended(principal.session_id):
             raise SignInRequired
         return Session(principal=principal, form_token=_form_token(token))
 
@@ -78,7 +78,7 @@ class Sessions:
         """Set the cookies. Raises Problem 401 for wrong credentials."""
         check_region(region)
         if operator_token:
-            principal = self._authenticator.token(operator_token, "")
+            principal = self._authenticator.bearer(operator_token, "")
             if not principal.operator:
                 raise Problem(401, "InvalidToken", "The operator token is not valid.")
             token = self._authenticator.operator_session(principal, hex_id(), SESSION_S)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import RedirectResponse
@@ -21,6 +22,7 @@ from cns_server.rest.console_sign_in import ConsoleSignIn
 from cns_server.rest.problems import Problem
 
 ACTION = "cns:SignIn"
+_LOCAL = re.compile(r"/ui/(?!sign-)[!-\[\]-~]{1,2000}")
 _KEY_ID = re.compile("[A-Z0-9]{16,128}")
 
 
@@ -42,16 +44,21 @@ class SignInPages:
         return RedirectResponse("/ui/accounts" if operator else "/ui/queues", 303)
 
     async def ask(self, request: Request) -> Response:
-        return self._templates.page(request, "sign_in.html", None, failure="")
+        return self._page(request, request.query_params.get, 200, "")
 
     async def sign_in(self, request: Request) -> Response:
         form = Form(await request.form(max_files=0, max_fields=FIELDS_MAX))
-        response = RedirectResponse("/ui/", 303)
+        response = RedirectResponse(_local(form.text("next")), 303)
         try:
             await self._sign_in(request, response, form)
         except Problem as problem:
-            return self._templates.page(request, "sign_in.html", None, problem.status, failure=problem.detail)
+            return self._page(request, form.text, problem.status, problem.detail)
         return response
+
+    def _page(self, request: Request, text: Callable[[str], str | None], status: int, failure: str) -> Response:
+        """The forms, with what was typed into them before, except secrets."""
+        given = {name: text(name) or "" for name in ("key_id", "region", "account", "next")}
+        return self._templates.page(request, "sign_in.html", None, status, given=given, failure=failure)
 
     async def _sign_in(self, request: Request, response: Response, form: Form) -> None:
         account = form.text("account").strip()
@@ -87,6 +94,11 @@ class SignInPages:
         check_form(request, session, form.text(FORM_FIELD))
         await self._sessions.sign_out(session, response)
         return response
+
+
+def _local(path: str) -> str:
+    """Where to go after the sign-in: a page of these, or the first page for any other text."""
+    return path if _LOCAL.fullmatch(path) else "/ui/"
 
 
 def _stranger(request: Request, key_id: str) -> Actor:

@@ -76,7 +76,7 @@ class SubscriptionPages:
         return await self._page(request, name, subscription, None, {}, made)
 
     async def revoke_link(self, request: Request, name: str, subscription: str, link: str) -> Response:
-        session, rest, _ = await self._context.posted(request)
+        session, rest = await self._context.confirmed(request)
         await self._links.revoke_portal_link(rest, session.account, name, subscription, link)
         return done(_path(name, subscription), "revoked")
 

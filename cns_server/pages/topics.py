@@ -113,14 +113,12 @@ class TopicPages:
         return done(topic_path(name), "subscribed")
 
     async def unsubscribe(self, request: Request, name: str, subscription: str) -> Response:
-        session, rest, _ = await self._context.posted(request)
+        session, rest = await self._context.confirmed(request)
         await self._topics.delete_subscription(rest, session.account, name, subscription)
         return done(topic_path(name), "unsubscribed")
 
     async def delete(self, request: Request, name: str) -> Response:
-        session, rest, form = await self._context.posted(request)
-        if form.text("sure") != "yes":
-            raise Problem(400, "InvalidRequest", "Tick the box to confirm.")
+        session, rest = await self._context.confirmed(request)
         await self._topics.delete_topic(rest, session.account, name)
         return done("/ui/topics", "deleted")
 

@@ -16,6 +16,6 @@ class PortalApp(HtmlApp):
         self._templates = Templates(version, referrer="no-referrer")
         PortalPages(parts, self._templates).add_to(self)
 
-    def failure_page(self, request: Request, status: int, code: str, detail: str) -> Response:
+    async def failure_page(self, request: Request, status: int, code: str, detail: str) -> Response:
         values = {"title": title_of(code), "detail": detail, "back": status not in (403, 404)}
         return self._templates.page(request, "portal_failure.html", None, status, **values)

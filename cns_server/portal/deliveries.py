@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -82,6 +82,15 @@ def rows_of(newest_first: Sequence[DeliveryEvent]) -> list[DeliveryRow]:
             row = rows[event.message_id] = DeliveryRow(event.message_id, event.message_type)
         row.add(event)
     return sorted(rows.values(), key=lambda row: -row.at_ms)[:ROWS_MAX]
+
+
+def retriable(rows: Iterable[DeliveryRow], *, archived: bool, in_queue: Container[str], read_whole: str) -> set[str]:
+    """The messages that failed for good and can be sent again: the topic has an archive, or a dead-letter queue has or
+    may have them. Of the queue `read_whole` it is known that `in_queue` are all."""
+    failed = [row for row in rows if row.may_be_retried]
+    return {
+        row.message_id for row in failed if archived or row.message_id in in_queue or row.queue not in ("", read_whole)
+    }
 
 
 def wanted_again(target: Target, message_id: str, events: Sequence[DeliveryEvent]) -> WantedMessage | None:

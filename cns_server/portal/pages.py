@@ -27,14 +27,14 @@ from cns_common.acts.recorder import ActRecorder
 from cns_common.events.newest import ALL, NewestEvents, field, newest_events
 from cns_common.ids import uuid_text
 from cns_common.peer_address import peer_address
-from cns_server.pages.context import FIELDS_MAX, Form, done
+from cns_server.pages.context import FIELDS_MAX, Form, check_sure, done
 from cns_server.pages.rendering import Templates
 from cns_server.pages.sessions import FORM_FIELD, check_form
 from cns_server.pages.sources import EventReader
 from cns_server.pages.views import activity
 from cns_server.paths import PORTAL_PREFIX
-from cns_server.portal.deliveries import rows_of, wanted_again
-from cns_server.portal.past_messages import DeadLetter, PastMessages
+from cns_server.portal.deliveries import retriable, rows_of, wanted_again
+from cns_server.portal.past_messages import ListedLetters, PastMessages
 from cns_server.portal.sessions import Visit, Visits
 from cns_server.rest.deliveries.routes import about
 from cns_server.rest.problems import Problem
@@ -154,6 +154,8 @@ class PortalPages:
         """The answer shows the secret, so it is no redirection. Repeated, it does not rotate again."""
         visit, form = await self._posted(request)
         number = form.number("number") or 0
+        if number:
+            check_sure(form)
         work = self._parts.acts.rotate_secret(visit.subscription, number)
         await self._act(request, visit, "RotateWebhookSecret", work)
         return await self._page(request, await self._parts.visits.find(request), reveal=True)
@@ -184,6 +186,8 @@ class PortalPages:
         found = await self._events(subscription, field("subscription", subscription.arn))
         rows = rows_of(found.events)
         known = {row.message_id for row in rows}
+        listed = await self._letters(target)
+        topic = await self._parts.backend.topics.get(subscription.topic_arn)
         return self._templates.page(
             request,
             "portal.html",
@@ -196,9 +200,16 @@ class PortalPages:
             rate=target.receives_per_second,
             now_ms=self._clock.now_ms(),
             rows=rows,
-            letters=[one for one in await self._letters(target) if one.message_id not in known][:LETTERS_SHOWN_MAX],
+            retriable=retriable(
+                rows,
+                archived=topic is not None and topic.archive is not None,
+                in_queue={one.message_id for one in listed.letters},
+                read_whole=target.dead_letter_arn if listed.all_read else "",
+            ),
+            letters=[one for one in listed.letters if one.message_id not in known][:LETTERS_SHOWN_MAX],
             figures=activity.figures(found.events, subscription=subscription.arn),
             complete=found.complete,
+            since_ms=0 if found.complete or not found.events else found.events[-1].at_ms,
             every_machine=not self._parts.reader.source.shared,
             events_written=self._parts.reader.source.written,
             certificate=await self._certificate(),
@@ -208,10 +219,10 @@ class PortalPages:
     async def _target(self, subscription: Subscription) -> Target:
         return target_of(subscription, await self._parts.backend.topics.get(subscription.topic_arn))
 
-    async def _letters(self, target: Target) -> list[DeadLetter]:
+    async def _letters(self, target: Target) -> ListedLetters:
         """The subscription's messages in its dead-letter queue: events about them may be on other machines, or gone."""
         if not target.dead_letter_arn:
-            return []
+            return ListedLetters(0, [], all_read=True)
         async with self._parts.reader.room(target.arn):
             return await self._parts.past.dead_letters(target.arn, target.dead_letter_arn)
 

@@ -47,11 +47,13 @@ class DeadLetter(NamedTuple):
     published_ms: int
 
 
-class _ListedLetters(NamedTuple):
+class ListedLetters(NamedTuple):
     """The letters that a page read of a dead-letter queue. Pages opened until `until_ms` use them again."""
 
     until_ms: int
     letters: list[DeadLetter]
+    all_read: bool
+    """Whether the queue has no messages beyond those that were read."""
 
 
 class PastMessages:
@@ -68,7 +70,7 @@ class PastMessages:
         self._archives = archives
         self._queues = queues
         self._certificate = certificate
-        self._listed: dict[tuple[str, str], _ListedLetters] = {}
+        self._listed: dict[tuple[str, str], ListedLetters] = {}
 
     async def find(self, wanted: WantedMessage) -> Notification | None:
         """The message; None if it is kept nowhere."""
@@ -99,30 +101,31 @@ class PastMessages:
             after, read = page[-1].key, read + len(page)
         return None
 
-    async def dead_letters(self, subscription: str, queue: str) -> list[DeadLetter]:
+    async def dead_letters(self, subscription: str, queue: str) -> ListedLetters:
         """The subscription's messages among the first ones of its dead-letter queue, as far as they can be retried, and
         as they were at most LETTERS_FRESH_MS ago. Raw ones have no id, and are not listed."""
         now_ms = self._queues.clock.now_ms()
         self._listed = {key: kept for key, kept in self._listed.items() if now_ms < kept.until_ms}
         kept = self._listed.get((subscription, queue))
         if kept is None:
-            listed = await self._list(subscription, queue)
-            kept = self._listed[subscription, queue] = _ListedLetters(now_ms + LETTERS_FRESH_MS, listed)
-        return kept.letters
+            kept = self._listed[subscription, queue] = await self._list(subscription, queue, now_ms + LETTERS_FRESH_MS)
+        return kept
 
-    async def _list(self, subscription: str, queue: str) -> list[DeadLetter]:
+    async def _list(self, subscription: str, queue: str, until_ms: int) -> ListedLetters:
         topic = await self._topics.get(subscription.rpartition(":")[0])
         may_be_archived = topic is not None and topic.archive is not None
         found: dict[str, DeadLetter] = {}
-        async for letters in self._letters(subscription, queue, LETTERS_LISTED_FROM, LISTED_BYTES_MAX):
+        all_read = True
+        async for letters, more in self._letters(subscription, queue, LETTERS_LISTED_FROM, LISTED_BYTES_MAX):
+            all_read = not more
             for envelope in letters:
                 if envelope.is_signed_whole or may_be_archived:
                     letter = DeadLetter(envelope.message_id, envelope.timestamp_ms)
                     found.setdefault(letter.message_id, letter)
-        return list(found.values())
+        return ListedLetters(until_ms, list(found.values()), all_read)
 
     async def _dead_letter(self, wanted: WantedMessage) -> Envelope | None:
-        async for letters in self._letters(wanted.subscription, wanted.queue, LETTERS_READ_MAX, READ_BYTES_MAX):
+        async for letters, _ in self._letters(wanted.subscription, wanted.queue, LETTERS_READ_MAX, READ_BYTES_MAX):
             for envelope in letters:
                 if envelope.message_id == wanted.message_id:
                     return envelope
@@ -130,15 +133,16 @@ class PastMessages:
 
     async def _letters(
         self, subscription: str, queue: str, n: int, bytes_max: int
-    ) -> AsyncGenerator[list[Envelope], None]:
-        """The letters of a subscription among the first messages of a queue, which are not leased. It reads until there
-        are `n` messages or `bytes_max` bytes."""
+    ) -> AsyncGenerator[tuple[list[Envelope], bool], None]:
+        """The letters of a subscription among the first messages of a queue, which are not leased, and whether it has
+        more. It reads until there are `n` messages or `bytes_max` bytes."""
         view = await self._view(queue)
         cursor, read, size_bytes = "", 0, 0
         while view is not None and read < n and size_bytes < bytes_max:
             page = await view.engine.peek(view.ref, cursor, PEEKED_MESSAGES, self._queues.clock.now_ms())
             bodies = [message.body for message in page.messages]
-            yield await asyncio.to_thread(letters_of, bodies, subscription, self._certificate)
+            letters = await asyncio.to_thread(letters_of, bodies, subscription, self._certificate)
+            yield letters, bool(page.cursor)
             cursor, read, size_bytes = page.cursor, read + len(bodies), size_bytes + sum(map(len, bodies))
             if not cursor:
                 break

@@ -39,10 +39,16 @@ class Principal:
     region: str
     grant: Grant | None = None
     operator: bool = False
-    session_id: str = ""
-    """Of a sign-in to the pages, whose token is no credential of the REST API."""
-    expires_s: int = 0
-    """When the token expires, in seconds since the epoch; 0 without a token."""
+    token: Grant | OperatorToken | None = None
+
+    @property
+    def session_id(self) -> str:
+        """Of a sign-in to the pages, whose token is no credential of the REST API; '' for others."""
+        return self.token.session_id if self.token is not None else ""
+
+    @property
+    def expires_s(self) -> int:
+        return self.token.expires_s if self.token is not None else 0
 
 
 class ConsoleCaller(NamedTuple):
@@ -69,13 +75,13 @@ class RestAuthenticator:
             raise Problem(400, "InvalidRequest", "A region is like us-east-1.")
         match scheme.lower():
             case "bearer":
-                return self.token(value.strip(), region)
+                return self.bearer(value.strip(), region)
             case "basic":
                 return Principal(caller=self._basic(value.strip()), region=region)
             case "aws4-hmac-sha256":
                 return await self._signed(request)
         if token := request.query_params.get(SIGNED_URL_PARAMETER):
-            return self.token(token, region)
+            return self.bearer(token, region)
         if not self._authenticator.enforced or "X-Amz-Signature" in request.query_params:
             return await self._signed(request)
         raise Problem(401, "MissingAuthenticationToken", _UNAUTHENTICATED)
@@ -87,30 +93,24 @@ class RestAuthenticator:
             raise Problem(403, "AccessDenied", "Only the owner of an access key can give permissions.")
         return known[0]
 
-    def bearer(self, token: str, region: str) -> Principal:
-        """The principal behind a token; an empty `region` is the service's. Raises Problem 401."""
+    def bearer(self, token: str, region: str, *, session: bool = False) -> Principal:
+        """The principal behind a token; an empty `region` is the service's. Raises Problem 401, also for a token of a
+        session of the pages where none is asked for, and for another where one is."""
         region = region or self._region
         if token.startswith(OPERATOR_PREFIX):
             found = verify_operator_token(token, self._operator_key, self._clock.real_ms())
-            return Principal(
-                caller=_OPERATOR, region=region, operator=True, session_id=found.session_id, expires_s=found.expires_s
-            )
-        caller, grant = verify_grant(token, self._ring, self._clock.now_ms())
-        return Principal(
-            caller=caller, region=region, grant=grant, session_id=grant.session_id, expires_s=grant.expires_s
-        )
+            principal = Principal(caller=_OPERATOR, region=region, operator=True, token=found)
+        else:
+            caller, grant = verify_grant(token, self._ring, self._clock.now_ms())
+            principal = Principal(caller=caller, region=region, grant=grant, token=grant)
+        if session is not bool(principal.session_id):
+            raise refused("The token is not valid here: sessions are for the pages, other tokens for the API.")
+        return principal
 
     def operator_session(self, operator: Principal, session_id: str, life_s: int) -> str:
         """A token for a session of an operator, which ends with the operator's own token."""
         expires_s = min(operator.expires_s, self._clock.real_ms() // 1000 + life_s)
         return OperatorToken(expires_s, session_id).signed(self._operator_key)
-
-    def token(self, token: str, region: str) -> Principal:
-        """The same for a token that is no session's."""
-        principal = self.bearer(token, region)
-        if principal.session_id:
-            raise refused("The token is a session of the pages, not one of POST /api/v1/tokens.")
-        return principal
 
     def _basic(self, value: str) -> Caller:
         try:

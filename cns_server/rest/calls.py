@@ -149,7 +149,7 @@ class RestCalls:
 
     def check_operator(self, rest: RestCall) -> None:
         if not rest.principal.operator:
-            text = "Only an operator administrates accounts: `cns operator token` prints a token."
+            text = "Only an operator may do or see this: `cns operator token` prints a token."
             raise Problem(403, "AccessDenied", text)
 
     def check_administrator(self, rest: RestCall, account: str) -> None:

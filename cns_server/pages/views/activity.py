@@ -39,7 +39,8 @@ class MessageRow:
     """A message as far as the latest events tell of it."""
 
     id: str
-    at_ms: int = 0
+    at_ms: int = 0  # of its first event
+    published_ms: int = 0  # 0 if the latest events do not tell
     topic: str = ""  # name
     accepted: bool = False
     jobs: int = 0
@@ -79,22 +80,28 @@ class MessageRow:
 def messages(events: Iterable[AccountEvent], topic: str = "", subscription: str = "") -> list[MessageRow]:
     """The latest messages, the newest first; of a topic, or of a subscription, if their ARNs are given."""
     found: dict[str, MessageRow] = {}
+    published: dict[str, int] = {}
     for event in events:
         if isinstance(event, QueueCounted) or (topic and event.topic != topic):
             continue
+        if isinstance(event, PublishAccepted):
+            published[event.message_id] = event.at_ms
         if subscription and getattr(event, "subscription", "") != subscription:
             continue
         row = found.pop(event.message_id, None) or MessageRow(event.message_id)
         found[event.message_id] = row
         row.at_ms, row.topic = row.at_ms or event.at_ms, event.topic.rpartition(":")[2]
+        if isinstance(event, DeliveryDelivered | DeliveryDeadLettered):  # the publish may be older than what is read
+            published.setdefault(event.message_id, event.at_ms - event.since_publish_ms)
+        row.published_ms = published.get(event.message_id, 0)
         _add(row, event)
-    return sorted(found.values(), key=lambda row: -row.at_ms)[:MESSAGES_SHOWN_MAX]
+    return sorted(found.values(), key=lambda row: -(row.published_ms or row.at_ms))[:MESSAGES_SHOWN_MAX]
 
 
 def _add(row: MessageRow, event: AccountEvent) -> None:
     match event:
         case PublishAccepted():
-            row.at_ms, row.accepted, row.jobs, row.matched = event.at_ms, True, event.jobs, event.matched
+            row.accepted, row.jobs, row.matched = True, event.jobs, event.matched
         case NotificationMatched():
             row.matched += event.matched
         case DeliveryFiltered():

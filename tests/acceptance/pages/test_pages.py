@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import html
+import json
 import re
 from collections.abc import Callable
 from typing import Any
 
+import httpx
+import pytest
+
 from tests.acceptance.pages.person import Clicks, Person
+from tests.acceptance.running import keys_in
 from tests.acceptance.service import REGION, Service, fetch
+from tests.acceptance.topics import Topic
 
 
 def test_nothing_is_shown_before_the_sign_in(open_browser: Callable[[], Person]) -> None:
@@ -53,7 +59,9 @@ def test_a_topic_through_the_pages(person: Person, sns: Any, queue: str, sqs: An
     assert "not confirmed" in person.post(f"{topic}/subscriptions", protocol="email", endpoint="a@example.com").text
     assert "The message is published." in person.post(f"{topic}/messages", message="m", subject="s").text
     subscription = re.findall(rf'action="({topic}/subscriptions/[0-9a-f-]+/delete)"', person.http.get(topic).text)
-    assert "The subscription is deleted." in person.post(subscription[0]).text
+    assert person.post(subscription[0]).status_code == 400  # without the confirming check box
+    assert arn in person.http.get(topic).text
+    assert "The subscription is deleted." in person.post(subscription[0], sure="yes").text
     assert "Deleted." in person.post(f"{topic}/delete", sure="yes").text
 
 
@@ -82,6 +90,81 @@ def test_refusals_are_pages(person: Person) -> None:
     assert "alphanumeric" in refused.text
     assert person.http.get("/ui/nowhere").status_code == 404
     assert person.post("/ui/queues/none/messages", body="m", delay="soon").status_code == 400
+
+
+def test_failures_have_the_navigation_of_the_session(person: Person, open_browser: Callable[[], Person]) -> None:
+    for path, status in (("/ui/queues/none", 404), ("/ui/nowhere", 404), ("/ui/accounts", 403)):
+        failed, unknown = person.http.get(path), open_browser().http.get("/ui/nowhere")
+        assert failed.status_code == status
+        assert 'href="/ui/queues"' in failed.text and "Sign out" in failed.text, path
+        assert "Sign out" not in unknown.text
+
+
+FORMS: dict[str, dict[str, str]] = {
+    "/ui/queues": {"name": "bad name", "visibility": "77", "more": "<b>"},
+    "/ui/topics": {"name": "bad <name>"},
+    "/ui/queues/{queue}/messages": {"body": 'a "long" <text>', "delay": "soon"},
+    "/ui/queues/{queue}/attributes": {"attribute": "VisibilityTimout", "value": "9"},
+    "/ui/queues/{queue}/redrive": {"destination": "moon", "rate": "fast"},
+    "/ui/topics/{topic}/messages": {"message": "kept", "subject": "s", "attributes": "{no JSON"},
+    "/ui/topics/{topic}/subscriptions": {"protocol": "email", "endpoint": "nobody", "policy": '{"a": ["b"]}'},
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_refused_form_keeps_what_was_typed(
+    form: str, person: Person, queue: str, topic: Topic, sqs: Any, new_name: Callable[[], str]
+) -> None:
+    dead = queue.rpartition("/")[2]  # a dead-letter queue has the form of a redrive
+    arn = sqs.get_queue_attributes(QueueUrl=queue, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
+    redrive = json.dumps({"deadLetterTargetArn": arn, "maxReceiveCount": 3})
+    sqs.create_queue(QueueName=new_name(), Attributes={"RedrivePolicy": redrive})
+    refused = person.post(form.format(queue=dead, topic=topic.arn.rpartition(":")[2]), **FORMS[form])
+    assert refused.status_code == 400
+    assert 'role="alert"' in refused.text and "Sign out" in refused.text
+    for text in FORMS[form].values():
+        shown = html.escape(text).replace("&#x27;", "&#39;").replace("&quot;", "&#34;")
+        typed = (f'value="{shown}"', f">{shown}</textarea>", f"selected>{shown}</option>")
+        assert sum(refused.text.count(one) for one in typed) == 1, (text, refused.text)
+
+
+def test_a_key_is_not_rotated_without_the_confirming_check_box(service: Service, operator: Person) -> None:
+    keys = keys_in(service.cns("account", "create").stdout)
+    sts = service.client("sts", **keys)
+    account = sts.get_caller_identity()["Account"]
+    assert operator.post(f"/ui/accounts/{account}/rotate").status_code == 400
+    assert sts.get_caller_identity()["Account"] == account
+    assert "Its secret is shown only now." in operator.post(f"/ui/accounts/{account}/rotate", sure="yes").text
+
+
+def test_the_text_about_operators_is_about_more_than_accounts(person: Person) -> None:
+    refused = person.http.get("/ui/acts").text
+    assert "Only an operator may do or see this: <code>cns operator token</code> prints a token." in refused
+
+
+def test_the_search_finds_topics_and_arns(person: Person, topic: Topic, queue: str, sqs: Any, sns: Any) -> None:
+    def found(text: str) -> httpx.Response:
+        return person.http.get("/ui/search", params={"q": text})
+
+    name, queue_name = topic.arn.rpartition(":")[2], queue.rpartition("/")[2]
+    queue_arn = sqs.get_queue_attributes(QueueUrl=queue, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
+    subscription = topic.subscribe("sqs", queue_arn)
+    pages = {
+        name: f"/ui/topics/{name}",
+        name[:-1]: f"/ui/topics/{name}",
+        topic.arn: f"/ui/topics/{name}",
+        queue_arn: f"/ui/queues/{queue_name}",
+        subscription: f"/ui/topics/{name}/subscriptions/{subscription.rpartition(':')[2]}",
+    }
+    assert {text: found(text).url.path for text in pages} == pages
+    sqs.create_queue(QueueName=name)
+    both = found(name).text
+    assert f'href="/ui/topics/{name}"' in both and f'href="/ui/queues/{name}"' in both
+    account = topic.arn.split(":")[4]
+    for arn in (topic.arn.replace(account, "999999999999"), topic.arn.replace(REGION, "us-west-2"), "arn:moon"):
+        assert found(arn).status_code == 404
+    sns.create_topic(Name=f"{name}-2")
+    assert f'href="/ui/topics/{name}-2"' in found(name).text
 
 
 def test_a_form_that_no_page_has_is_no_missing_page(person: Person) -> None:

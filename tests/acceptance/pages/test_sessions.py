@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import html
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -80,3 +82,48 @@ def test_a_sign_out_holds_in_every_process_and_after_a_restart(tmp_path: Path) -
         assert [is_signed_in(service.url, kept) for _ in range(CONNECTIONS)] == [True] * CONNECTIONS
     with running(tmp_path / "data") as service:
         assert (is_signed_in(service.url, ended), is_signed_in(service.url, kept)) == (False, True)
+
+
+def test_after_the_sign_in_the_page_is_shown_that_was_asked_for(
+    service: Service, open_browser: Callable[[], Person]
+) -> None:
+    keys = service.environment
+    secret = {"secret": keys["AWS_SECRET_ACCESS_KEY"], "region": REGION}
+    someone = open_browser()
+    asked = someone.http.get("/ui/queues", params={"prefix": "a&b"})
+    assert asked.url.path == "/ui/sign-in"
+    found = re.search(r'name="next" value="([^"]+)"', asked.text)
+    assert found is not None
+    link = html.unescape(found[1])
+    wrong = someone.sign_in(key_id=keys["AWS_ACCESS_KEY_ID"], secret="a-wrong-secret", next=link)
+    assert wrong.status_code == 401 and "a-wrong-secret" not in wrong.text
+    assert f'value="{keys["AWS_ACCESS_KEY_ID"]}"' in wrong.text and f'value="{html.escape(link)}"' in wrong.text
+    shown = someone.sign_in(key_id=keys["AWS_ACCESS_KEY_ID"], next=link, **secret)
+    assert (shown.url.path, shown.url.query) == ("/ui/queues", b"prefix=a%26b")
+
+    someone.http.cookies.clear()  # the session has ended while a form was filled in
+    posted = someone.http.post("/ui/queues/some/messages", data={"body": "m"})
+    assert posted.url.params["next"] == "/ui/queues/some"
+
+
+@pytest.mark.parametrize(
+    "link",
+    [
+        "https://evil.example/ui/queues",
+        "//evil.example/ui/queues",
+        "/ui",
+        "/api/v1/",
+        "/\\evil.example",
+        "/ui/\\..\\..\\evil.example",
+        "/ui/queues\r\nset-cookie: a=b",
+        "javascript:alert(1)",
+        "/ui/sign-in",
+        " /ui/topics",
+        "/ui/" + "a" * 3_000,
+    ],
+)
+def test_a_sign_in_leads_to_own_pages_only(service: Service, link: str) -> None:
+    keys = service.environment
+    fields = {"key_id": keys["AWS_ACCESS_KEY_ID"], "secret": keys["AWS_SECRET_ACCESS_KEY"], "next": link}
+    answer = httpx.post(f"{service.url}/ui/sign-in", data=fields, timeout=60)
+    assert (answer.status_code, answer.headers["location"]) == (303, "/ui/")

@@ -91,7 +91,7 @@ def spent(scene: Scene) -> str:
 CAUSES: dict[Callable[[Scene], str], str] = {
     no_policy: "No policy: the queue does not allow the topic to send.",
     no_queue: "No such queue.",
-    filtered: "Key `kind` of its policy was not met.",
+    filtered: "Key <code>kind</code> of its policy was not met.",
     unconfirmed: "Unconfirmed: the endpoint had not confirmed the subscription.",
     down: "The endpoint is down: no connection.",
     throttled: "Throttled: at most 1 messages a second.",

@@ -51,7 +51,7 @@ class Portal:
         await self.send(json.dumps(members))
 
     async def listed(self) -> list[str]:
-        return [one.message_id for one in await self._past.dead_letters(f"{self._topic}:s", self._queue)]
+        return [one.message_id for one in (await self._past.dead_letters(f"{self._topic}:s", self._queue)).letters]
 
 
 @pytest.fixture
