@@ -70,7 +70,7 @@ class Templates:
         self._environment.filters["when"] = _when
         self._environment.filters["sentence"] = lambda text: text[:1].upper() + text[1:]
         self._environment.filters["ticked"] = _ticked
-        self._environment.filters["span"] = span_text
+        self._environment.filters["span"] = lambda ms: f"{ms} ms" if ms < 1_000 else span_text(ms)
         self._environment.filters["path"] = lambda text: quote(text, safe="")
         self._version = version
 

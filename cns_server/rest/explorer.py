@@ -22,6 +22,20 @@ _PAGE = """<!doctype html>
 <title>CNS REST API</title>
 <link rel="icon" href="explorer/favicon.png">
 <link rel="stylesheet" href="explorer/swagger-ui.css">
+<style>
+.swagger-ui .info .title small, .swagger-ui .info .title small.version-stamp { background: #4d5763; }
+.swagger-ui .info .link, .swagger-ui a.nostyle, .swagger-ui .info .link .url { color: #0a58ca; }
+.swagger-ui .btn.authorize, .swagger-ui .btn.authorize span { color: #146c43; }
+.swagger-ui .opblock .opblock-summary-method { background: #0a58ca !important; }
+.swagger-ui .opblock-post .opblock-summary-method { background: #146c43 !important; }
+.swagger-ui .opblock-patch .opblock-summary-method, .swagger-ui .opblock-put .opblock-summary-method {
+  background: #7a4d00 !important; }
+.swagger-ui .opblock-delete .opblock-summary-method {
+  background: #b02a37 !important; }
+.swagger-ui button[class*=expand-deep] { color: #4d5763; }
+.swagger-ui .btn.cancel { color: #b02a37; }
+.swagger-ui .btn.execute { background: #0a58ca; }
+</style>
 </head>
 <body>
 <div id="swagger-ui"></div>
@@ -32,7 +46,7 @@ _PAGE = """<!doctype html>
 """
 _START = """SwaggerUIBundle({
   url: "openapi.json", dom_id: "#swagger-ui", deepLinking: true, docExpansion: "list", displayRequestDuration: true,
-  validatorUrl: null,
+  validatorUrl: null, onComplete: () => document.querySelector("#servers").setAttribute("aria-label", "Server"),
 });
 """
 

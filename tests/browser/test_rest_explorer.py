@@ -10,6 +10,8 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.acceptance.running import Up, running
+from tests.browser.test_accessible_pages import axe
+from tests.waiting import PATIENCE_S
 
 
 @pytest.fixture(scope="module")
@@ -25,6 +27,7 @@ def explorer(chromium: Browser, running_service: Up) -> Iterator[Page]:
     foreign: list[str] = []
     context = chromium.new_context(viewport={"width": 1400, "height": 900})
     page = context.new_page()
+    page.set_default_timeout(1000 * PATIENCE_S)
     page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
     page.on("request", lambda request: foreign.append(request.url) if not _own(request.url, running_service) else None)
     page.goto(f"{running_service.url}/api/v1/")
@@ -36,6 +39,16 @@ def explorer(chromium: Browser, running_service: Up) -> Iterator[Page]:
 
 def _own(url: str, service: Up) -> bool:
     return url.startswith((service.url, "data:"))
+
+
+def test_its_texts_have_contrast_and_its_lists_have_names(explorer: Page) -> None:
+    operation = explorer.locator("#operations-queues-createQueue")
+    operation.click()
+    operation.get_by_role("button", name="Try it out").click()
+    explorer.evaluate(axe())
+    rules = {"runOnly": {"type": "rule", "values": ["color-contrast", "select-name"]}}
+    found = explorer.evaluate("rules => axe.run(document, rules).then(run => run.violations)", rules)
+    assert [(one["id"], node["html"][:200]) for one in found for node in one["nodes"]] == []
 
 
 @pytest.mark.slice

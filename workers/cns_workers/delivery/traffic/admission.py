@@ -228,7 +228,9 @@ class AdmissionController:
         endpoint, now_s = send.endpoint, self._now_s()
         outcome = None if attempt.cancelled() or attempt.exception() is not None else attempt.result()
         was_open = endpoint.breaker.is_open
-        endpoint.end(outcome, send.message_id, now_s, was_overdue=send.is_overdue, probe=send.is_probe, topic=send.topic)
+        endpoint.end(
+            outcome, send.message_id, now_s, was_overdue=send.is_overdue, probe=send.is_probe, topic=send.topic
+        )
         if send.is_overdue:
             self._count_overdue(-1)
         self._on_probation -= send.on_probation

@@ -41,6 +41,8 @@ class EndpointLimits:
     """To an endpoint whose p95 is below 100 ms."""
     failures: int = 20
     """Messages in a row that an endpoint fails to take until its circuit breaker opens. 0: it never opens."""
+
+
 class EndpointState:
     __slots__ = (
         "_answers",
