@@ -103,7 +103,7 @@ class PagesApp(HtmlApp):
         """The pages whose paths begin a form's path, the longest first."""
         path = request.scope["path"]
         while path.count("/") > 1:
-            scope = {**request.scope, "method": "GET", "path": path}
+            scope = {**request.scope, "method": "GET", "path": path, "path_params": {}}
             for route in self.routes:
                 match, found = route.matches(scope)
                 if isinstance(route, APIRoute) and match is Match.FULL:

@@ -53,7 +53,7 @@ class _LiveResponse(StreamingResponse):
 
     def __init__(self, events: AsyncIterator[str], streams: Counter[str], holders: Iterable[str]) -> None:
         super().__init__(events, media_type="text/event-stream", headers={"cache-control": "no-store"})
-        self._streams, self._held = streams, Counter(holders)
+        self._streams, self._held = streams, Counter(list(holders))
         self._streams += self._held
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

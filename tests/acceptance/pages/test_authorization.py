@@ -229,12 +229,12 @@ def test_lists_have_no_rows_of_what_a_policy_denies(
         f"/ui/messages?topic={estate.topic}": estate.topic,
         "/ui/messages": estate.topic,
         "/ui/deliveries?by=topic": estate.topic,
-        "/ui/deliveries?by=subscription": topic.arn,
+        "/ui/deliveries?by=subscription": f"{topic.arn}:{estate.subscription}",
         "/ui/deliveries?by=endpoint": endpoint.url,
         "/ui/endpoints": endpoint.url,
     }
     for path, text in lists.items():
-        wait_until(partial(shows, person, path, f"{text}<"), WAIT_S)
+        wait_until(partial(shows, person, path, f"{text}<"), WAIT_S, partial(str, path))
         assert not shows(denied, path, f"{text}<"), path
     assert denied.post("/ui/endpoints/probe", account=estate.account, endpoint=endpoint.url).status_code == 404
     user = {"AWS": f"arn:aws:iam::{estate.account}:user/intern"}

@@ -127,7 +127,7 @@ def test_attempts_that_fail_are_limited_and_tell_nothing(own: Up, browser: Calla
     unknown = [someone.sign_in(account="999999999999", password="wrong") for _ in range(6)]
     assert [answer.status_code for answer in known] == [401] * 5 + [429]
     assert [answer.status_code for answer in unknown] == [401] * 5 + [429]
-    assert known[0].text == unknown[0].text
+    assert known[0].text.replace(account, "999999999999") == unknown[0].text
     assert someone.sign_in(account=account, password=PASSWORD).status_code == 429
     failed = [
         json.loads(line) for line in own.cns("audit", "--json", "--failed", "--action", "SignIn").stdout.splitlines()

@@ -16,8 +16,11 @@ POLICY = '{"kind": ["new"], "size": [{"numeric": [">", 5]}]}'
     ("fields", "shown"),
     [
         ({"policy": POLICY, "attributes": '{"kind": "new", "size": 7}'}, "Matches."),
-        ({"policy": POLICY, "attributes": '{"kind": "new", "size": 3}'}, "key `size`: value 3 matches none of [> 5]"),
-        ({"policy": POLICY, "attributes": '{"kind": ["old", "new"]}'}, "key `size`: it is not there"),
+        (
+            {"policy": POLICY, "attributes": '{"kind": "new", "size": 3}'},
+            "key <code>size</code>: value 3 matches none of [> 5]",
+        ),
+        ({"policy": POLICY, "attributes": '{"kind": ["old", "new"]}'}, "key <code>size</code>: it is not there"),
         ({"policy": POLICY, "attributes": '{"kind": {"DataType": "String", "StringValue": "x"}}'}, 'value "x" matches'),
         ({"policy": '{"a": {"b": ["c"]}}', "scope": "MessageBody", "body": '{"a": {"b": "c"}}'}, "Matches."),
         ({"policy": '{"a": ["c"]}', "scope": "MessageBody", "body": "plain"}, "The body is no JSON object"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from pathlib import Path
+from typing import Any
 from unittest.mock import MagicMock
 
 import httpx
@@ -14,8 +15,8 @@ from cns_server.rest.app import RestApp
 
 
 async def test_the_document_is_made_once_beside_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
-    parts = [MagicMock() for _ in range(5)]
-    app = RestApp(*parts, Path(), receipt_key=b"k" * 32, version="1")
+    one: Any = MagicMock()
+    app = RestApp(one, one, one, one, one, Path(), receipt_key=b"k" * 32, version="1")
     made_in: list[int] = []
 
     def document() -> dict[str, object]:

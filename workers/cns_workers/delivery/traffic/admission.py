@@ -84,7 +84,7 @@ class AdmissionController:
         """Called once after `await_room`, with the key of the endpoint."""
 
     def start(self, key: str, message_id: str, start: StartSend, topic: str = "") -> AdmittedAttempt:
-        """Call `start` once the endpoint that `key` names has room, or defer the send. `topic` is the ARN of its topic."""
+        """Call `start` once the endpoint that `key` names has room, or defer the send. `topic`: its ARN."""
         now_s = self._now_s()
         endpoint = self._endpoint(key, now_s)
         send = Send(key, endpoint, message_id, start, topic)
