@@ -24,7 +24,7 @@ _PAGE = """<!doctype html>
 <link rel="stylesheet" href="explorer/swagger-ui.css">
 <style>
 .swagger-ui .info .title small, .swagger-ui .info .title small.version-stamp { background: #4d5763; }
-.swagger-ui .info .link, .swagger-ui a.nostyle, .swagger-ui .info .link .url { color: #0a58ca; }
+.swagger-ui .info .link, .swagger-ui .info .link .url { color: #0a58ca; }
 .swagger-ui .btn.authorize, .swagger-ui .btn.authorize span { color: #146c43; }
 .swagger-ui .opblock .opblock-summary-method { background: #0a58ca !important; }
 .swagger-ui .opblock-post .opblock-summary-method { background: #146c43 !important; }
