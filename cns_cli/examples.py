@@ -5,7 +5,6 @@ from __future__ import annotations
 EXAMPLES = {
     "up": "cns up --data data --port 6059",
     "receiver": "cns receiver --port 9000 --confirm auto",
-    "explain": "cns explain 8f14e45f-ceea-467f-9575-7f7cb7d3c2aa",
     "logs": "cns logs arn:aws:sns:us-east-1:123456789012:news --failures",
     "check": "cns check --data data",
     "api": "CNS_STORE=cassandra cns api",

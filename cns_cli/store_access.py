@@ -128,10 +128,10 @@ async def open_service_backend(settings: Settings) -> AsyncIterator[Backend]:
         yield backend
 
 
-def require_store(settings: Settings) -> None:
+def require_store(settings: Settings, else_: str = "") -> None:
     """Raise a StartError that names the data directory if there is no store in it."""
     if not (settings.data / STORE_FILE).exists():
-        text = f"there is no store in {settings.data.absolute()}: name its directory with --data or CNS_DATA"
+        text = f"there is no store in {settings.data.absolute()}: name its directory with --data or CNS_DATA{else_}"
         raise StartError(text, EXIT_DATA_UNUSABLE)
 
 

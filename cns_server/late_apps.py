@@ -38,10 +38,10 @@ def rest_app(
     receipt_key: bytes,
     acts: ActRecorder,
 ) -> RestApp:
+    from cns_server.pages.sources import EventReader
     from cns_server.rest.app import RestApp
     from cns_server.rest.authentication import RestAuthenticator
     from cns_server.rest.calls import RestCalls
-    from cns_server.rest.deliveries.routes import EventSource
     from cns_server.rest.operator_tokens import operator_key
 
     rest_authenticator = RestAuthenticator(
@@ -51,9 +51,9 @@ def rest_app(
     calls = RestCalls(
         front, rest_authenticator, admin, acts, public_url=settings.public_url, service_url=base_url(settings)
     )
-    events = EventSource(settings.events_path, every_machine=settings.store != "cassandra")
+    searches = EventReader(settings)
     return RestApp(
-        calls, queues, backend, events, links, settings.acts_path, receipt_key=receipt_key, version=cns.__version__
+        calls, queues, backend, searches, links, settings.acts_path, receipt_key=receipt_key, version=cns.__version__
     )
 
 

@@ -100,6 +100,10 @@ class DeliveryRequests:
             path = self._topic(topic, f"/messages/{message}/deliveries" if message else "/deliveries")
         return ApiRequest("GET", path, Deliveries, given(onlyFailures="true" if only_failures else ""))
 
+    def explanation(self, message: str, subscription: str) -> ApiRequest[dict[str, Any]]:
+        path = f"{self._account}/messages/{quote(message, safe='')}"
+        return ApiRequest("GET", path, dict[str, Any], given(subscription=subscription))
+
     def failures(self, topic: str, subscription: str) -> ApiRequest[FailureList]:
         path = self._subscription(subscription, "/failures") if subscription else self._topic(topic, "/failures")
         return ApiRequest("GET", path, FailureList)

@@ -9,7 +9,9 @@ from collections import Counter
 
 from cns.authorization import check_owner
 from cns.delivery import jobs
+from cns.delivery.envelope import MessageType
 from cns.delivery.jobs import DirectJob
+from cns.endpoints.outcome import Cause
 from cns.errors import invalid_parameter
 from cns.limits import MESSAGE_BYTES_DEFAULT
 from cns.notification import Attributes, Notification
@@ -25,7 +27,7 @@ from cns.sms.numbers import is_number
 from cns_common.aws.call import Call
 from cns_common.clock import Clock
 from cns_common.errors import RequestError
-from cns_common.events.schema import EventSink, PublishAccepted
+from cns_common.events.schema import EventSink, NotificationDropped, PublishAccepted
 from cns_common.ids import uuid_text
 from cns_common.store_keys import KEY_CHARS_MAX
 
@@ -85,6 +87,8 @@ class DirectPublisher:
         if not refused:
             await self._direct_jobs.enqueue_sms(call, number, notification)
         self._emit_accepted(call, notification, "", size_bytes, refused or "sms")
+        if refused:
+            self._emit_drop(call, notification, refused)
         return PublishResult(notification.id)
 
     async def to_endpoint(self, call: Call, arn: str, request: PublishRequest) -> PublishResult:
@@ -134,7 +138,23 @@ class DirectPublisher:
                 size_bytes=size_bytes,
                 has_subject=accepted.subject is not None,
                 jobs=jobs,
-                matched=jobs,
+                matched=1,  # the recipient: delivered, or dropped below
+            )
+        )
+
+    def _emit_drop(self, call: Call, accepted: Notification, cause: Cause) -> None:
+        """As the worker does where a subscription's number gets nothing."""
+        self._events.emit(
+            NotificationDropped(
+                at_ms=self._clock.now_ms(),
+                message_id=accepted.id,
+                message_type=MessageType.NOTIFICATION.value,
+                topic="",
+                subscription="",
+                attempt=0,
+                cause=f"permanent:{cause}",
+                protocol="sms",
+                account=call.caller.account,
             )
         )
 

@@ -22,6 +22,7 @@ from cns_backend.explain.gaps import EventSource, unknown_facts
 from cns_backend.explain.histories import MessageTrace, Snapshot, histories
 from cns_backend.explain.model import DeliveryStatus, Explanation, SearchSummary
 from cns_backend.explain.queue_search import QueueSearch, notification_in, search_queues
+from cns_backend.explain.why import why_nobody, with_causes
 from cns_common.events.schema import DeliveryAttempted, DeliveryDeadLettered, DeliveryDelivered, NotificationDropped
 from cns_common.events.search import SearchResult, search_back_to_publish, search_segments
 from cns_common.file_writer import FLUSH_INTERVAL_S
@@ -118,7 +119,8 @@ async def _explain(
         lists_untraced=message_type == MessageType.NOTIFICATION and not findings.in_events.left_out,
     )
     trace, found = findings.trace, findings.in_events
-    all_histories = tuple(histories(trace, snapshot, question.subscription)) if findings.any else ()
+    traced = tuple(histories(trace, snapshot, question.subscription)) if findings.any else ()
+    all_histories = with_causes(traced, subscriptions.by_arn, topic, asked_ms)
     totals = Counter(history.status for history in all_histories)
     return Explanation(
         message_id=question.message_id,
@@ -152,6 +154,7 @@ async def _explain(
             took_ms=findings.took_ms,
             jobs=findings.in_queues.jobs,
         ),
+        why=why_nobody(trace.accepted, all_histories),
     )
 
 

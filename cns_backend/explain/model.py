@@ -38,6 +38,13 @@ UNDELIVERED = (
 """Shown first, in this order."""
 
 
+class Why(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A cause in words, and what to do about it."""
+
+    title: str
+    advice: str = ""
+
+
 class JobLocation(msgspec.Struct, frozen=True, kw_only=True):
     """A job with the message in one of the internal queues."""
 
@@ -79,6 +86,7 @@ class DeliveryHistory(
     attempts: tuple[DeliveryAttempted, ...]
     outcomes: tuple[FinalOutcome, ...]
     locations: tuple[JobLocation, ...]
+    why: Why | None = None  # it did not arrive, if that is known
 
 
 class SearchSummary(msgspec.Struct, frozen=True, kw_only=True):
@@ -110,3 +118,4 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True, rename={"histories"
     totals: dict[DeliveryStatus, int]
     unknown: tuple[str, ...]  # what could not be found out, in sentences
     searched: SearchSummary
+    why: Why | None = None  # nobody was to get it

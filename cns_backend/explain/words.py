@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from cns.delivery.envelope import timestamp_text
 from cns.delivery.jobs import LANES, QUARANTINE
-from cns_backend.explain.model import DeliveryStatus, Explanation, FinalOutcome, JobLocation
+from cns_backend.explain.causes import why_failed
+from cns_backend.explain.model import DeliveryStatus, Explanation, FinalOutcome, JobLocation, Why
 from cns_common.events.schema import DeliveryAttempted, PublishAccepted
 
 TEXT_IN = {
@@ -20,7 +21,7 @@ def acceptance_text(accepted: PublishAccepted) -> str:
     if accepted.jobs:
         return "for delivery"
     if not accepted.topic:
-        return "for no delivery: the phone number has opted out, or is not verified"
+        return "for no delivery"
     return "for no delivery: no subscription should get it"
 
 
@@ -37,9 +38,18 @@ def outcome_text(outcome: FinalOutcome) -> str:
         case DeliveryStatus.DELIVERED:
             return f"delivered, {span_text(outcome.since_publish_ms)} after it was published"
         case DeliveryStatus.DEAD_LETTERED:
-            return f"to the dead-letter queue {outcome.queue}: {outcome.cause}"
+            return f"to the dead-letter queue {outcome.queue}: {_cause_text(outcome)}"
         case _:
-            return f"dropped: {outcome.cause}" + (f": {outcome.reason}" if outcome.reason else "")
+            return f"dropped: {_cause_text(outcome)}" + (f": {outcome.reason}" if outcome.reason else "")
+
+
+def _cause_text(outcome: FinalOutcome) -> str:
+    """The cause in words and, for who looks it up, as events and metrics have it."""
+    return f"{why_failed(outcome.cause, outcome.reason).title} ({outcome.cause})"
+
+
+def why_text(why: Why) -> str:
+    return f"{why.title}. {why.advice}".rstrip()
 
 
 def location_text(location: JobLocation, explanation: Explanation) -> str:
@@ -51,7 +61,8 @@ def location_text(location: JobLocation, explanation: Explanation) -> str:
         return f"attempt {number} is under way; its lease is good until {when}"
     now = location.due_ms <= explanation.asked_ms
     if location.behind:
-        return f"attempt {number} waits behind {count_text(location.behind, 'message')} in {location.queue}"
+        line = "for its endpoint" if location.queue == LANES else "of its message group"
+        return f"attempt {number} waits behind {count_text(location.behind, 'message')} {line}"
     if location.queue == LANES:
         at = "" if now else f", at the latest {when}"
         return f"attempt {number} waits for room at its endpoint{at}"

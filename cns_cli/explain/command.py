@@ -1,4 +1,4 @@
-"""`cns explain …`: what became of one message, from the running service or its data directory."""
+"""`cns explain …`: what became of one message, from the service, or from its data directory."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import Annotated, NamedTuple, NoReturn
 
+import msgspec
 import typer
 
 from cns_backend.explain import collect
@@ -17,7 +18,8 @@ from cns_cli.durations import duration_ms
 from cns_cli.explain.render import render
 from cns_cli.options import Data, Json
 from cns_cli.output import print_json
-from cns_cli.store_access import open_service_backend, run_command
+from cns_cli.remote.connection import Profile, Region, Service, Url
+from cns_cli.store_access import open_service_backend, require_store, run_command
 from cns_common.arn import parse_arn
 from cns_common.configuration.settings import load_settings
 from cns_common.errors import EXIT_USAGE
@@ -37,9 +39,31 @@ def explain(
     ] = None,
     json: Json = False,
     data: Data = None,
+    profile: Profile = "",
+    url: Url = "",
+    region: Region = "",
 ) -> None:
-    """Explain what became of a message: filters, each attempt and its answer, the next one, the outcome."""
-    show(Options(message_id, topic, subscription, since, tuple(events or ()), data), json=json)
+    """Explain what became of a message: filters, each attempt and its answer, the next one, the outcome. With --url or
+    --profile it asks the service, else the stores of this machine.
+
+    Example: cns explain 8f14e45f-ceea-467f-9575-7f7cb7d3c2aa
+    """
+    options = Options(message_id, topic, subscription, since, tuple(events or ()), data)
+    question = _question(options)
+    if not (url or profile):
+        explanation = _found_here(options, question)
+    elif topic or since or events:
+        _refuse("--topic, --since and --events are for the stores of this machine, not for --url and --profile")
+    else:
+        service = Service(profile, url, region)
+        found = service.run(lambda client: client.explain_message(message_id, subscription=subscription))
+        explanation = msgspec.convert(found, Explanation)
+    if json:
+        print_json([explanation])
+    else:
+        print(render(explanation))
+    if not explanation.known:
+        sys.exit(EXIT_UNKNOWN)
 
 
 class Options(NamedTuple):
@@ -53,10 +77,7 @@ class Options(NamedTuple):
     data: Path | None
 
 
-def show(options: Options, *, json: bool) -> None:
-    """Print what is known of a message; the exit code is 1 if that is nothing."""
-    question = _question(options)
-
+def _found_here(options: Options, question: Question) -> Explanation:
     async def run() -> Explanation:
         settings = load_settings(options.data)
         source = EventSource(
@@ -65,16 +86,12 @@ def show(options: Options, *, json: bool) -> None:
             shared=settings.store == "cassandra" and not options.events,
             tables=Path(str(PipelinePaths(settings.data / "pipeline").table)),
         )
+        if settings.store == "embedded":
+            require_store(settings, ", or the service with --url")
         async with open_service_backend(settings) as backend:
             return await collect.explain(backend, source, question)
 
-    explanation = run_command(run)
-    if json:
-        print_json([explanation])
-    else:
-        print(render(explanation))
-    if not explanation.known:
-        sys.exit(EXIT_UNKNOWN)
+    return run_command(run)
 
 
 def _question(options: Options) -> Question:

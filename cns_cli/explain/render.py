@@ -16,6 +16,7 @@ from cns_backend.explain.words import (
     one_line,
     outcome_text,
     span_text,
+    why_text,
 )
 
 HISTORIES_SHOWN_MAX = 20
@@ -62,7 +63,9 @@ def _topic_lines(explanation: Explanation) -> Iterator[str]:
     for location in explanation.fan_outs:
         yield f"{'':10} {fan_out_text(location)}"
     for drop in explanation.drops:
-        yield _at(drop.at_ms, explanation) + f"dropped: {drop.cause}"
+        yield _at(drop.at_ms, explanation) + outcome_text(drop)
+    if explanation.why is not None:
+        yield f"{'':10} {why_text(explanation.why)}"
 
 
 def _totals(explanation: Explanation) -> Iterator[str]:
@@ -90,6 +93,8 @@ def _history_lines(history: DeliveryHistory, explanation: Explanation) -> Iterat
     yield " ".join(filter(None, [f"{history.status.value.upper()}:", history.protocol, history.endpoint]))
     if history.subscription:
         yield f"  {history.subscription}"
+    if history.why is not None:
+        yield f"  {'why':10} {why_text(history.why)}"
     first, last = history.attempts[:ATTEMPTS_SHOWN], history.attempts[ATTEMPTS_SHOWN:]
     for attempt in first:
         yield "  " + _at(attempt.at_ms, explanation) + attempt_text(attempt)

@@ -61,7 +61,7 @@ class PagesApp(HtmlApp):
             TopicPages(context, rest.topic_routes, reader),
             SubscriptionPages(context, rest.topic_routes, rest.portal_link_routes, reader),
             AccountPages(context, rest.account_routes),
-            MessagePages(context, sources, reader, rest.topic_routes, rest.queue_routes),
+            MessagePages(context, reader, rest.topic_routes, rest.queue_routes, rest.explanation_routes),
             EndpointPages(context, sources),
             ReportPages(context, sources),
             ServicePages(context, sources),

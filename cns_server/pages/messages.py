@@ -8,48 +8,39 @@ from urllib.parse import quote
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import RedirectResponse
 
-from cns.delivery.target import target_of
-from cns_backend.explain.collect import Question, explain
-from cns_backend.explain.model import DeliveryStatus, Explanation
 from cns_common.arn import parse_arn
-from cns_server.pages.context import PageContext, is_topic
+from cns_server.pages.context import PageContext
 from cns_server.pages.sessions import Session
-from cns_server.pages.sources import EventReader, PageSources
+from cns_server.pages.sources import EventReader
 from cns_server.pages.topics import topic_path
-from cns_server.pages.views import activity, causes
-from cns_server.pages.views.causes import Why, throttled
+from cns_server.pages.views import activity
 from cns_server.pages.views.message_view import view_of
-from cns_server.rest.calls import RestCall
+from cns_server.rest.deliveries.explanation import ExplanationRoutes
 from cns_server.rest.problems import Problem
 from cns_server.rest.queues import QueueRoutes
 from cns_server.rest.topics import TopicRoutes
 
-ARN_CHARS_MAX = 500
 MESSAGE_ID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 GROUPS = ("endpoint", "topic", "subscription")
 TOPIC_PAGES_READ_MAX = 10
 """Pages of 100 topics that a search looks through."""
 FOUND_SHOWN_MAX = 50
-WAITS_READ_MAX = 100
-SUBSCRIPTIONS_READ_MAX = 2_000
-"""The subscriptions of its topic that the page of a message reads, so that it opens at once. Any other can be asked for
-by its ARN."""
 
 
 class MessagePages:
     def __init__(
         self,
         context: PageContext,
-        sources: PageSources,
         reader: EventReader,
         topics: TopicRoutes,
         queues: QueueRoutes,
+        explanations: ExplanationRoutes,
     ) -> None:
         self._context = context
-        self._backend = sources.backend
         self._reader = reader
         self._topics = topics
         self._queues = queues
+        self._explanations = explanations
 
     def add_to(self, app: FastAPI) -> None:
         app.add_api_route("/search", self.search, methods=["GET"])
@@ -115,40 +106,9 @@ class MessagePages:
         self._context.check_account(rest)
         if MESSAGE_ID.fullmatch(message_id) is None:
             raise Problem(404, "NoSuchMessage", f"{message_id:.80} is not a message id.")
-        if subscription and (len(subscription) > ARN_CHARS_MAX or parse_arn(subscription) is None):
-            raise Problem(400, "InvalidRequest", "A subscription is asked for by its ARN.")
-        question = Question(message_id, subscription=subscription, subscriptions_max=SUBSCRIPTIONS_READ_MAX, quick=True)
-        async with self._reader.room(session.account):
-            found = await explain(self._backend, self._reader.source, question)
-        if not found.known or not await self._may_see(rest, session, found):
-            raise Problem(404, "NoSuchMessage", f"Nothing is known of a message {message_id}.")
-        if subscription and not subscription.startswith(f"{found.topic}:"):
-            raise Problem(404, "NoSuchSubscription", "The subscription is not one of the message's topic.")
-        view = view_of(found, await self._waits(found))
+        found = await self._explanations.explained(rest, message_id, subscription)
+        view = view_of(found)
         return self._context.page(request, "message.html", session, id=message_id, message=view, found=found)
-
-    async def _may_see(self, rest: RestCall, session: Session, found: Explanation) -> bool:
-        """Whether the caller's account owns the topic and REST shows its deliveries to the caller, or published to a
-        phone number."""
-        arn = parse_arn(found.topic)
-        if arn is None:
-            publisher = found.accepted.account if found.accepted is not None else ""
-            attempts = [attempt.account for one in found.histories for attempt in one.attempts]
-            return session.account in (publisher, *attempts)
-        if (arn.account, arn.region) != (session.account, session.region):
-            return False
-        return not is_topic(found.topic) or await self._context.sees_deliveries(rest, found.topic)
-
-    async def _waits(self, found: Explanation) -> dict[str, Why]:
-        """Why throttled and paused subscriptions wait, by ARN."""
-        waiting = [one.subscription for one in found.histories if one.status is DeliveryStatus.WAITING]
-        arns = [arn for arn in waiting if arn][:WAITS_READ_MAX]
-        if not arns:
-            return {}
-        topic = await self._backend.topics.get(found.topic)
-        targets = [target_of(one, topic) for one in await self._backend.subscriptions.get(arns)]
-        paused = {one.arn: causes.PAUSED for one in targets if one.paused}
-        return {one.arn: throttled(one.receives_per_second) for one in targets if one.receives_per_second} | paused
 
 
 def _page_of(text: str, session: Session) -> str:

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from cns.delivery.target import Target
+from cns_backend.explain.causes import why_failed
+from cns_backend.explain.model import Why
 from cns_common.events.newest import DeliveryEvent
 from cns_common.events.schema import (
     DeliveryAttempted,
@@ -14,7 +16,6 @@ from cns_common.events.schema import (
     DeliveryDelivered,
     NotificationDropped,
 )
-from cns_server.pages.views.causes import Why, why_failed
 from cns_server.portal.past_messages import WantedMessage
 
 ROWS_MAX = 50

@@ -22,6 +22,7 @@ from cns_server.rest.console_sign_in import ConsoleSignIn
 from cns_server.rest.cursors import Cursors
 from cns_server.rest.debug.routes import DebugRoutes
 from cns_server.rest.deliveries.dead_letters import DeadLetterRoutes
+from cns_server.rest.deliveries.explanation import ExplanationRoutes, SearchRoom
 from cns_server.rest.deliveries.filter_test import FilterRoutes
 from cns_server.rest.deliveries.routes import DeliveryRoutes, EventSource, RecentDeliveries
 from cns_server.rest.explorer import add_explorer
@@ -61,7 +62,7 @@ class RestApp(FastAPI):
         calls: RestCalls,
         queues: QueueService,
         backend: Backend,
-        events: EventSource,
+        searches: SearchRoom,
         portal_links: PortalLinks,
         acts: Path,
         *,
@@ -90,7 +91,9 @@ class RestApp(FastAPI):
         removal = AccountRemoval(backend, queues)
         self.account_routes = AccountRoutes(calls, backend.accounts, removal, NewPasswords(turns), clock)
         self.act_routes = ActRoutes(calls, acts)
-        recent = RecentDeliveries(events)
+        self.explanation_routes = ExplanationRoutes(calls, backend, searches)
+        source = searches.source
+        recent = RecentDeliveries(EventSource(source.directories[0], every_machine=not source.shared))
         self.dead_letter_routes = DeadLetterRoutes(
             calls, queues, self.queue_routes, self.message_routes, backend.subscriptions, recent
         )
@@ -102,6 +105,7 @@ class RestApp(FastAPI):
             ("dead letters", self.dead_letter_routes),
             ("deliveries", DeliveryRoutes(calls, recent)),
             ("deliveries", FilterRoutes(calls)),
+            ("deliveries", self.explanation_routes),
             ("topics", self.portal_link_routes),
             ("permissions", PermissionRoutes(calls, clock)),
             ("accounts", self.account_routes),

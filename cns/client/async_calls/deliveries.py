@@ -30,6 +30,10 @@ class AsyncDeliveryCalls(AsyncConnection):
         """The newest failures of a topic or a subscription (its ARN), by cause."""
         return await self._send(DeliveryRequests(self.account).failures(topic, subscription))
 
+    async def explain_message(self, message: str, *, subscription: str = "") -> dict[str, Any]:
+        """What became of a published message, as `cns explain --json` prints it; for one subscription (its ARN)."""
+        return await self._send(DeliveryRequests(self.account).explanation(message, subscription))
+
     async def test_filter(
         self,
         policy: Mapping[str, Any],

@@ -31,6 +31,10 @@ class DeliveryCalls(Connection):
         """The newest failures of a topic or a subscription (its ARN), by cause."""
         return self._send(DeliveryRequests(self.account).failures(topic, subscription))
 
+    def explain_message(self, message: str, *, subscription: str = "") -> dict[str, Any]:
+        """What became of a published message, as `cns explain --json` prints it; for one subscription (its ARN)."""
+        return self._send(DeliveryRequests(self.account).explanation(message, subscription))
+
     def test_filter(
         self,
         policy: Mapping[str, Any],

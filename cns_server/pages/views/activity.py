@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from cns_backend.explain.causes import why_failed
 from cns_common.events.newest import AccountEvent
 from cns_common.events.schema import (
     DeliveryAttempted,
@@ -20,7 +21,6 @@ from cns_common.events.schema import (
     PublishAccepted,
     QueueCounted,
 )
-from cns_server.pages.views.causes import why_failed
 
 MESSAGES_SHOWN_MAX = 50
 FAILURES_SHOWN_MAX = 100

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Literal, NamedTuple
 
-from cns.delivery.jobs import LANES
-from cns_backend.explain.model import UNDELIVERED, DeliveryHistory, DeliveryStatus, Explanation
+from cns_backend.explain.model import UNDELIVERED, DeliveryHistory, DeliveryStatus, Explanation, Why
 from cns_backend.explain.words import (
     TEXT_IN,
     acceptance_text,
@@ -17,8 +16,6 @@ from cns_backend.explain.words import (
     outcome_text,
     span_text,
 )
-from cns_server.pages.views import causes
-from cns_server.pages.views.causes import Why, why_failed
 
 HISTORIES_SHOWN_MAX = 100
 STEPS_SHOWN_MAX = 40
@@ -69,17 +66,16 @@ class MessageView(NamedTuple):
     totals: tuple[tuple[str, int], ...]
 
 
-def view_of(explanation: Explanation, waits: Mapping[str, Why]) -> MessageView:
-    """`waits`: why throttled and paused subscriptions wait, by ARN."""
+def view_of(explanation: Explanation) -> MessageView:
     order = [*UNDELIVERED, *DeliveryStatus]
     histories = sorted(explanation.histories, key=lambda history: order.index(history.status))
     return MessageView(
         topic=topic_name(explanation.topic),
         published_ms=explanation.published_ms,
         stored=TEXT_IN[explanation.text_in],
-        why=_why_nobody(explanation),
+        why=explanation.why,
         steps=tuple(_topic_steps(explanation)),
-        histories=tuple(_history(one, explanation, waits) for one in histories[:HISTORIES_SHOWN_MAX]),
+        histories=tuple(_history(one, explanation) for one in histories[:HISTORIES_SHOWN_MAX]),
         left_out=max(len(histories) - HISTORIES_SHOWN_MAX, 0),
         totals=tuple((status.value, n) for status, n in explanation.totals.items()),
     )
@@ -87,13 +83,6 @@ def view_of(explanation: Explanation, waits: Mapping[str, Why]) -> MessageView:
 
 def topic_name(arn: str) -> str:
     return arn.rpartition(":")[2]
-
-
-def _why_nobody(explanation: Explanation) -> Why | None:
-    accepted = explanation.accepted
-    if accepted is None or accepted.jobs:
-        return None
-    return causes.NOBODY if accepted.topic else causes.MUTED
 
 
 def _topic_steps(explanation: Explanation) -> Iterator[Step]:
@@ -107,10 +96,10 @@ def _topic_steps(explanation: Explanation) -> Iterator[Step]:
     for location in explanation.fan_outs:
         yield Step("next", 0, fan_out_text(location), "wait")
     for drop in explanation.drops:
-        yield _step(drop.at_ms, f"dropped: {why_failed(drop.cause, drop.reason).title}", "bad", explanation)
+        yield _step(drop.at_ms, outcome_text(drop), "bad", explanation)
 
 
-def _history(history: DeliveryHistory, explanation: Explanation, waits: Mapping[str, Why]) -> HistoryView:
+def _history(history: DeliveryHistory, explanation: Explanation) -> HistoryView:
     steps = list(_steps(history, explanation))
     return HistoryView(
         subscription=history.subscription,
@@ -120,7 +109,7 @@ def _history(history: DeliveryHistory, explanation: Explanation, waits: Mapping[
         endpoint=history.endpoint,
         status=history.status.value,
         tone=_TONES.get(history.status, "none"),
-        why=_why(history, waits),
+        why=history.why,
         reason=history.reason,
         steps=tuple(steps[-STEPS_SHOWN_MAX:]),
         steps_left_out=max(len(steps) - STEPS_SHOWN_MAX, 0),
@@ -136,44 +125,6 @@ def _steps(history: DeliveryHistory, explanation: Explanation) -> Iterator[Step]
     if history.status not in _ENDED:
         for location in history.locations:
             yield Step("next", 0, location_text(location, explanation), "wait")
-
-
-def _why(history: DeliveryHistory, waits: Mapping[str, Why]) -> Why | None:
-    """Why the message did not arrive, in a few words; None if it did."""
-    match history.status:
-        case DeliveryStatus.DELIVERED:
-            return None
-        case DeliveryStatus.DEAD_LETTERED | DeliveryStatus.DROPPED:
-            return _why_ended(history)
-        case DeliveryStatus.FILTERED:
-            return causes.FILTERED
-        case DeliveryStatus.UNCONFIRMED:
-            return causes.UNCONFIRMED
-        case DeliveryStatus.LATER:
-            return causes.LATER
-        case DeliveryStatus.QUARANTINED:
-            return causes.QUARANTINED
-        case _:
-            return _why_waiting(history, waits)
-
-
-def _why_ended(history: DeliveryHistory) -> Why | None:
-    if not history.outcomes:
-        return why_failed(history.reason)
-    last = history.outcomes[-1]
-    answers = [attempt.reason for attempt in history.attempts if attempt.cause]
-    return why_failed(last.cause, last.reason or (answers[-1] if answers else ""))
-
-
-def _why_waiting(history: DeliveryHistory, waits: Mapping[str, Why]) -> Why | None:
-    wait = waits.get(history.subscription)
-    in_lane = any(location.queue == LANES for location in history.locations)
-    if wait is causes.PAUSED or (in_lane and wait is not None):  # a FIFO topic has no lanes
-        return wait
-    failed = [attempt for attempt in history.attempts if attempt.cause]
-    if failed:
-        return why_failed(failed[-1].cause, failed[-1].reason)
-    return causes.BUSY if in_lane else None
 
 
 def _step(at_ms: int, text: str, tone: Tone, explanation: Explanation) -> Step:

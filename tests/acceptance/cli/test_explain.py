@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import subprocess
 import uuid
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.acceptance.cli.command_runs import run
 from tests.acceptance.cluster.clustered import Clustered
 from tests.acceptance.endpoints import Endpoint
 from tests.acceptance.service import Service
@@ -86,9 +88,38 @@ def test_one_message_and_what_became_of_it_for_each_subscription(
     text = cns_explain(service, published).stdout
     assert "5 subscriptions: 1 delivered, 1 dead-lettered, 1 dropped, 1 waiting, 1 filtered" in text
     assert "attempt 1 (first): status 500 after" in text and "attempt 2 is due at" in text
-    assert f"to the dead-letter queue {arn_of(sqs, dead)}: spent:status" in text
+    words = "all attempts are spent: the endpoint answered with an error (spent:status)"
+    assert f"to the dead-letter queue {arn_of(sqs, dead)}: {words}" in text
     (alone,) = explained(service, published, "--subscription", filtered)["lives"]
     assert alone["subscription"] == filtered
+
+
+def test_a_service_explains_its_messages_to_those_who_may_see_them(
+    service: Service, topic: Topic, endpoint: Endpoint, tmp_path: Path
+) -> None:
+    endpoint.behave(refuse=True)
+    arn = topic.subscribe("http", endpoint.url, **policy(GIVES_UP))
+    published = topic.publish("m")
+    here = histories(explained(service, published))
+    elsewhere = {"CNS_DATA": str(tmp_path), "AWS_ENDPOINT_URL": ""}
+
+    def asked(*words: str, **more: str) -> subprocess.CompletedProcess[str]:
+        return run(service, "explain", published, "--url", service.url, *words, **elsewhere, **more)
+
+    there = histories(json.loads(asked("--json").stdout))
+    assert there[arn]["ends"] == here[arn]["ends"] and there[arn]["fate"] == "dropped"
+    text = asked("--subscription", arn).stdout
+    assert "why        all attempts are spent: the endpoint is down: no connection. Check that it runs" in text
+    assert list(tmp_path.iterdir()) == []
+    made = json.loads(service.cns("account", "create", "--json").stdout)
+    keys = {"AWS_ACCESS_KEY_ID": made["keyId"], "AWS_SECRET_ACCESS_KEY": made["secret"]}
+    stranger = asked(**keys)
+    assert (stranger.returncode, stranger.stdout) == (1, "")
+    assert stranger.stderr == f"cns: NoSuchMessage: Nothing is known of a message {published}.\n"
+    assert asked("--since", "2h").returncode == 2
+    (failed,) = service.events("delivery_attempt.failed", message_id=published, retry_in_s=None)
+    (dropped,) = service.events("notification.dropped", message_id=published)
+    assert {failed["subscription"], dropped["subscription"]} == {arn}
 
 
 def test_which_key_was_not_met_is_known_when_the_message_is_gone(service: Service, sqs: Any, topic: Topic) -> None:

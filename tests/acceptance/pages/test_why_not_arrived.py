@@ -94,9 +94,9 @@ CAUSES: dict[Callable[[Scene], str], str] = {
     filtered: "Key <code>kind</code> of its policy was not met.",
     unconfirmed: "Unconfirmed: the endpoint had not confirmed the subscription.",
     down: "The endpoint is down: no connection.",
-    throttled: "Throttled: at most 1 messages a second.",
+    throttled: "Throttled: 1 a second, ",
     paused: "Paused: the subscription holds its messages.",
-    muted: "Muted: the phone number has opted out, or the sandbox does not know it.",
+    muted: "Muted: the phone number has opted out.",
     spent: "All attempts are spent: the endpoint answered with an error.",
 }
 

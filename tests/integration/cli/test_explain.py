@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
@@ -14,7 +15,7 @@ from cns.delivery.jobs import ConfirmationJob, DirectJob
 from cns.notification import Attributes
 from cns.subscriptions.subscription import SubscriptionState
 from cns_backend.explain.collect import Question, explain
-from cns_backend.explain.model import DeliveryStatus
+from cns_backend.explain.model import DeliveryStatus, Explanation
 from cns_cli.explain.render import HISTORIES_SHOWN_MAX, render
 from cns_common.events.schema import DeliveryDeadLettered, DeliveryDelivered, Event, PublishAccepted
 from tests.integration.cli.explain_fixture import (
@@ -188,7 +189,32 @@ async def test_why_attempts_failed(fixture: ExplainFixture) -> None:
     assert "attempt 1 (first): status 500 after 8 ms: Internal Server Error: disk full\n" in text
     assert "attempt 2 (backoff): queue after 8 ms: QueueDoesNotExist: The specified queue …\n" in text
     assert "attempt 3 (backoff): timeout after 8 ms\n" in text
-    assert "dropped: dead_letter_queue_refused:queue: AccessDenied: queue policy denies topic t" in text
+    words = "lost: no policy: the queue does not allow the topic to send, and the dead-letter queue refused it"
+    assert f"dropped: {words} (dead_letter_queue_refused:queue): AccessDenied: queue policy denies topic t" in text
+
+
+@pytest.mark.parametrize(
+    "cause, words",
+    [
+        ("spent:connection", "all attempts are spent: the endpoint is down: no connection. Check that it runs"),
+        ("permanent:not_verified", "muted by the sandbox: the phone number is not verified. Verify it, or leave"),
+        ("permanent:opted_out", "muted: the phone number has opted out. It must opt in: "),
+        ("deadline_while_throttled", "throttled until the message's time was over. Raise maxReceivesPerSecond."),
+    ],
+)
+async def test_the_cause_is_said_in_words_with_what_to_do(fixture: ExplainFixture, cause: str, words: str) -> None:
+    arn = await fixture.subscribe(1)
+    fixture.write_events(accepted(), dropped(arn, cause))
+    explanation = await fixture.explain()
+    text = render(explanation)
+    assert f"  why        {words}" in text and f"({cause})" in text, text
+    assert msgspec.json.decode(msgspec.json.encode(explanation), type=Explanation) == explanation
+
+
+async def test_a_publish_to_a_muted_number_says_which_of_both_it_was(fixture: ExplainFixture) -> None:
+    fixture.write_events(replace(accepted(0), topic=""), replace(dropped("", "permanent:opted_out"), topic=""))
+    text = render(await fixture.explain())
+    assert "why        muted: the phone number has opted out. " in text and "sandbox" not in text
 
 
 async def test_an_event_counts_more_than_a_job_in_a_queue(fixture: ExplainFixture) -> None:
@@ -231,7 +257,10 @@ async def test_a_dead_letter(fixture: ExplainFixture) -> None:
     fixture.write_events(accepted(), *[attempted(arn, 1_000 + number, number) for number in range(1, 10)], letter)
     text = render(await fixture.explain())
     assert "DEAD-LETTERED: http http://example.com/1" in text
-    assert "+0.500 s   to the dead-letter queue arn:aws:sqs:us-east-1:1:dead: spent:status" in text
+    assert (
+        "+0.500 s   to the dead-letter queue arn:aws:sqs:us-east-1:1:dead: all attempts are spent: the endpoint answered"
+        in text
+    )
     assert [f"attempt {number} (" in text for number in range(1, 10)] == [True] * 3 + [False] * 3 + [True] * 3
     assert "… 3 more attempts …" in text
 

@@ -80,6 +80,17 @@ async def test_the_queue_of_a_job(
     assert text_expected in render(explanation)
 
 
+async def test_a_throttled_message_says_its_rate_its_place_and_its_time(fixture: ExplainFixture) -> None:
+    policy = '{"throttlePolicy":{"maxReceivesPerSecond":2}}'
+    arn = await fixture.subscribe(1, attributes={"DeliveryPolicy": policy})
+    for n in range(3):
+        await fixture.put(jobs.LANES, endpoint_job(arn), job_id=f"earlier{n}")
+    await fixture.put(jobs.LANES, endpoint_job(arn))
+    text = render(await fixture.explain())
+    assert "why        throttled: 2 a second, 3 before it, due at " in text and ", in 1.500 s. Raise max" in text
+    assert "attempt 1 waits behind 3 messages for its endpoint" in text
+
+
 async def test_a_quarantined_job(fixture: ExplainFixture) -> None:
     arn = await fixture.subscribe(1)
     await fixture.put(jobs.ENDPOINT_JOBS, endpoint_job(arn))
@@ -114,7 +125,7 @@ async def test_a_fifo_retry_keeps_the_place_of_its_job(fixture: ExplainFixture) 
     arn = await fixture.subscribe(1)
     await fixture.put(jobs.FIFO_ENDPOINT_JOBS, endpoint_job(arn), job_id="another")
     await fixture.put(jobs.FIFO_ENDPOINT_JOBS, endpoint_job(arn))
-    assert "attempt 1 waits behind 1 message in fifo-endpoint-jobs.fifo" in render(await fixture.explain())
+    assert "attempt 1 waits behind 1 message of its message group" in render(await fixture.explain())
     (held, _) = await fixture.port.receive(jobs.FIFO_ENDPOINT_JOBS, 2, 30_000, 0)
     await fixture.port.settle(jobs.FIFO_ENDPOINT_JOBS, [held.handle])
     await fixture.put(jobs.FIFO_ENDPOINT_JOBS, Redelivery(endpoint_job(arn), 1, 1), job_id=f"{ID}/2", group="h")

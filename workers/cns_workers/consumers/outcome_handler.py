@@ -48,6 +48,7 @@ class OutcomeHandler:
         log.info(
             "delivery_attempt.failed",
             subscription=target.arn,
+            message_id=job.events.message_id,
             attempt=failures,
             cause=str(outcome.cause),
             text=outcome.text,
@@ -79,5 +80,12 @@ class OutcomeHandler:
             reason = answer.text
         job.events.report_drop(target.arn, cause, reason, target)
         detail = {"text": reason} if reason else {}
-        log.warning("notification.dropped", subscription=target.arn, topic=job.events.topic, cause=cause, **detail)
+        log.warning(
+            "notification.dropped",
+            subscription=target.arn,
+            topic=job.events.topic,
+            message_id=job.events.message_id,
+            cause=cause,
+            **detail,
+        )
         return None

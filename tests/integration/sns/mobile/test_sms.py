@@ -12,7 +12,7 @@ import pytest
 from cns.delivery import jobs
 from cns.limits import Quotas
 from cns_common.clock import Clock
-from cns_common.events.schema import PublishAccepted
+from cns_common.events.schema import NotificationDropped, PublishAccepted
 from tests.integration.sns.cns_support import ACCOUNT, OTHER, REGION, Rig, call, invalid, open_rig
 from tests.integration.sns.mobile.sns_mobile import NO_ATTRIBUTES, direct_job
 
@@ -216,8 +216,10 @@ async def test_a_number_that_opted_out_gets_nothing(rig: Rig) -> None:
     await rig.sms.opt_out(ACCOUNT, NUMBER)
     assert (await rig("Publish", PhoneNumber=NUMBER, Message="m"))["MessageId"]
     assert rig.queue.take() == []
-    accepted = rig.events.events[-1]
+    accepted, dropped = rig.events.events[-2:]
     assert isinstance(accepted, PublishAccepted) and accepted.jobs == 0
+    assert isinstance(dropped, NotificationDropped)
+    assert (dropped.cause, dropped.message_id) == ("permanent:opted_out", accepted.message_id)
     await rig("OptInPhoneNumber", phoneNumber=NUMBER)
     await rig("Publish", PhoneNumber=NUMBER, Message="m")
     assert direct_job(rig).endpoint == NUMBER

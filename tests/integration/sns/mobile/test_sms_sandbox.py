@@ -229,6 +229,7 @@ async def test_only_verified_numbers_get_messages(rig: Rig) -> None:
     password = await add_number(rig)
     for number in (NUMBER, "+15557654321"):
         assert (await rig("Publish", PhoneNumber=number, Message="m"))["MessageId"]
+        assert getattr(rig.events.events[-1], "cause", "") == "permanent:not_verified"
     assert rig.queue.take() == []
     await verify(rig, password)
     await rig("Publish", PhoneNumber=NUMBER, Message="m")

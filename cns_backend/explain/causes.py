@@ -1,17 +1,11 @@
-"""The texts about failures for a person: the meaning of a cause, and what to do about it."""
+"""Causes in words for a person, and what to do: the one table of commands, pages and the portal."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
 
 from cns.endpoints.outcome import Cause
-
-
-class Why(NamedTuple):
-    title: str
-    advice: str = ""
-
+from cns_backend.explain.model import Why
 
 _CAUSES: Mapping[str, Why] = {
     Cause.STATUS: Why("the endpoint answered with an error", "Look at the endpoint's own log at this time."),
@@ -56,7 +50,6 @@ UNCONFIRMED = Why(
     "It gets a link or token when it is subscribed; subscribe it again to have it sent again.",
 )
 LATER = Why("it was subscribed after the message was published")
-THROTTLED = Why("throttled: at most {} messages a second", "Raise maxReceivesPerSecond of its policy, or wait.")
 BUSY = Why("waits for room: its endpoint is busy or down", "See the endpoint's circuit breaker.")
 PAUSED = Why("paused: the subscription holds its messages", "They are sent when it is resumed, within 14 days.")
 MUTED = Why(
@@ -70,8 +63,9 @@ _PERMANENT = "given up at once: {}"
 _REFUSED = "lost: {}, and the dead-letter queue refused it"
 
 
-def throttled(per_second: int) -> Why:
-    return Why(THROTTLED.title.format(per_second), THROTTLED.advice)
+def throttled(per_second: int, position: str) -> Why:
+    """`position`: how many messages are before it, and when it is due."""
+    return Why(f"throttled: {per_second} a second{position}", "Raise maxReceivesPerSecond of its policy, or wait.")
 
 
 def why_failed(cause: str, reason: str = "") -> Why:
