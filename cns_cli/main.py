@@ -66,6 +66,11 @@ class CommandTable(TyperGroup):
     def list_commands(self, ctx: Any) -> list[str]:  # Typer's signature
         return list(COMMANDS)
 
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:  # Typer's signature
+        names: Any = dict.fromkeys(COMMANDS)
+        self.commands = names  # of these it suggests some for one that is unknown
+        return super().resolve_command(ctx, args)
+
     def get_command(self, ctx: Any, cmd_name: str) -> Any:  # Typer has no public type of a command
         entry = COMMANDS.get(cmd_name)
         if entry is None:
@@ -86,7 +91,12 @@ class CommandTable(TyperGroup):
 
 
 app = typer.Typer(
-    name="cns", cls=CommandTable, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False
+    name="cns",
+    cls=CommandTable,
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["--help", "-h"]},
 )
 
 
@@ -128,7 +138,7 @@ def main() -> None:
         completion_init()
     try:
         with flushed_output():
-            app()
+            app(_without_help(sys.argv[1:]))
     except ModuleNotFoundError as error:
         _end(extra_missing(error))
     except StartError as error:
@@ -138,6 +148,11 @@ def main() -> None:
             raise
         discard_output()
         _end(StartError(f"cannot write: {error.strerror}", EXIT_DATA_UNUSABLE))
+
+
+def _without_help(words: list[str]) -> list[str]:
+    """`cns help queue send` is `cns queue send --help`."""
+    return [*words[1:], "--help"] if words[:1] == ["help"] else words
 
 
 def _check_words(words: list[str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -9,6 +10,13 @@ import typer
 
 Data = Annotated[Path | None, typer.Option("--data", envvar="CNS_DATA", help="The data directory. Default: data.")]
 Json = Annotated[bool, typer.Option("--json", help="For programs: one JSON value per line.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
 UntilInputEnds = Annotated[
     bool, typer.Option("--until-input-ends", help="Stop when standard input ends: with the program that started it.")
 ]
+
+
+def confirm(question: str, *, yes: bool) -> None:
+    """Ask a person at a terminal; no ends the command. Programs are not asked."""
+    if not yes and sys.stdin.isatty():
+        typer.confirm(question, abort=True)

@@ -10,13 +10,14 @@ from typing import Any, Literal
 import msgspec
 
 from cns_backend.sites.decision import SiteStatus
-from cns_backend.stores.contract import ServiceState
+from cns_backend.stores.contract import Report, ServiceState
 from cns_backend.wrong_clock import clock_difference, why_idle
 from cns_common.durations import HOUR_S
 from cns_common.metrics.catalogue import (
     AUDIT_REFUSED,
     CLOCK_OFFSET_SECONDS,
     CLOCK_RECEIVES_REFUSED,
+    DROPPED_RECENTLY,
     EVENT_SEGMENTS_UNREAD_LEFT_SECONDS,
     EVENT_SEGMENTS_UNREAD_SHARE,
     QUARANTINE_JOBS,
@@ -40,7 +41,8 @@ NOT_MAINTAINED = "no worker with the role maintenance reports: nothing that expi
 
 
 class Health(msgspec.Struct, frozen=True):
-    """red: a person must act. yellow: jobs are in quarantine, or a part is restarted or slower. green: all is well."""
+    """red: a person must act. yellow: jobs are in quarantine, messages were dropped, or a part is restarted or slower.
+    green: all is well."""
 
     status: Literal["green", "yellow", "red"]
     ready: bool
@@ -85,6 +87,7 @@ def judge_health(state: ServiceState, data: Path, own: Sequence[Sample] = (), si
         red += [f"the worker's {loop} loop fails" for loop in report.failing]
         if any(sample.name == QUARANTINE_JOBS.name and sample.value for sample in report.samples):
             yellow.append("jobs are in quarantine")
+    yellow += _drops(workers)
     reported = [*own, *[sample for report in state.reports for sample in report.samples]]
     if any(sample.name == AUDIT_REFUSED.name and sample.value for sample in reported):
         yellow.append("audit events cannot be written: calls to queues with Audit=on are refused")
@@ -102,6 +105,14 @@ def judge_health(state: ServiceState, data: Path, own: Sequence[Sample] = (), si
         workers=tuple({"process": process, "roles": list(roles[process])} for process in sorted(roles)),
         site=site,
     )
+
+
+def _drops(workers: Sequence[Report]) -> list[str]:
+    """A reason if any worker dropped messages within the last minutes."""
+    dropped = sum(one.value for report in workers for one in report.samples if one.name == DROPPED_RECENTLY.name)
+    if not dropped:
+        return []
+    return [f"messages were dropped in the last 10 minutes: {dropped:.0f}; `cns doctor` says of which topics, and why"]
 
 
 def _site_alone(site: SiteStatus | None) -> list[str]:

@@ -13,6 +13,8 @@ import msgspec
 from cns.client import values
 
 T = TypeVar("T")
+MessageAttributes = Mapping[str, Mapping[str, str]]
+"""By name: `{"dataType": …, "stringValue": …}`, or `binaryValue` in base64."""
 PREFIX = "/api/v1"
 DEFAULT_LIFE_S = 3_600
 
@@ -117,9 +119,16 @@ class Requests:
     # -- messages -----------------------------------------------------------------------------------------------------
 
     def put_message(
-        self, queue: str, text: str, delay_seconds: int | None, group_id: str | None, deduplication_id: str | None
+        self,
+        queue: str,
+        text: str,
+        attributes: MessageAttributes,
+        delay_seconds: int | None,
+        group_id: str | None,
+        deduplication_id: str | None,
     ) -> ApiRequest[values.SentMessage]:
         body = given(delaySeconds=delay_seconds, groupId=group_id, deduplicationId=deduplication_id)
+        body["attributes"] = attributes
         return ApiRequest("POST", self._queue(queue, "/messages"), values.SentMessage, None, {"body": text, **body})
 
     def next_message(
@@ -158,9 +167,16 @@ class Requests:
         return ApiRequest("DELETE", self._topic(topic), type(None))
 
     def publish_message(
-        self, topic: str, message: str, subject: str | None, group_id: str | None, deduplication_id: str | None
+        self,
+        topic: str,
+        message: str,
+        attributes: MessageAttributes,
+        subject: str | None,
+        group_id: str | None,
+        deduplication_id: str | None,
     ) -> ApiRequest[values.PublishedMessage]:
-        body = given(subject=subject, groupId=group_id, deduplicationId=deduplication_id) | {"message": message}
+        body = given(subject=subject, groupId=group_id, deduplicationId=deduplication_id)
+        body |= {"message": message, "attributes": attributes}
         return ApiRequest("POST", self._topic(topic, "/messages"), values.PublishedMessage, None, body)
 
     def subscribe(

@@ -124,7 +124,10 @@ class Subscriptions(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class SubscriptionArn(msgspec.Struct, frozen=True, rename="camel"):
+    """`warnings`: why messages will not arrive, or may be lost."""
+
     arn: str
+    warnings: list[str] = []
 
 
 class Caller(msgspec.Struct, frozen=True, rename="camel"):

@@ -53,7 +53,9 @@ class AddressGuard:
         except (OSError, UnicodeError):
             return None
         refused = [str(info[4][0]) for info in infos if not self.allows(str(info[4][0]))]
-        return f"{host} resolves to {refused[0]}, a private address" if len(refused) == len(infos) and infos else None
+        if not infos or len(refused) < len(infos):
+            return None
+        return f"{host} resolves to {refused[0]}, a private address that CNS_ALLOWED_NETWORKS does not allow"
 
 
 def _embedded_ipv4(ip: IPv4Address | IPv6Address) -> IPv4Address | IPv6Address:

@@ -51,7 +51,7 @@ async def connect_to_allowed(guard: AddressGuard, infos: Sequence[AddrInfoType])
     """
     allowed = [info for info in infos if guard.allows(str(info[4][0]))]
     if not allowed:
-        raise AddressRefused(f"{infos[0][4][0]} is a private address")
+        raise AddressRefused(f"{infos[0][4][0]} is a private address that CNS_ALLOWED_NETWORKS does not allow")
     return await start_connection(allowed, happy_eyeballs_delay=HAPPY_EYEBALLS_DELAY_S)
 
 

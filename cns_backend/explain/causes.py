@@ -58,6 +58,11 @@ MUTED = Why(
 )
 NOBODY = Why("no subscription was to get it", "Each one is filtered or not confirmed, or the topic has none.")
 QUARANTINED = Why("in quarantine: its job failed too often", "cns quarantine list, show, release.")
+NO_DEAD_LETTER_QUEUE = Why(
+    "no dead-letter queue, so that a message whose attempts all fail is lost, by default within a minute",
+    "aws sns set-subscription-attributes --subscription-arn {} --attribute-name RedrivePolicy"
+    """ --attribute-value '{{"deadLetterTargetArn":"ARN OF A QUEUE"}}'""",
+)
 _SPENT = "all attempts are spent: {}"
 _PERMANENT = "given up at once: {}"
 _REFUSED = "lost: {}, and the dead-letter queue refused it"
@@ -66,6 +71,11 @@ _REFUSED = "lost: {}, and the dead-letter queue refused it"
 def throttled(per_second: int, position: str) -> Why:
     """`position`: how many messages are before it, and when it is due."""
     return Why(f"throttled: {per_second} a second{position}", "Raise maxReceivesPerSecond of its policy, or wait.")
+
+
+def unprotected(protocol: str, attributes: Mapping[str, str]) -> bool:
+    """Whether a message of the subscription is lost when its endpoint is down."""
+    return protocol in ("http", "https") and not attributes.get("RedrivePolicy")
 
 
 def why_failed(cause: str, reason: str = "") -> Why:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -37,10 +38,7 @@ def create(data: Data = None, json: Json = False) -> None:
 @app.command("show")
 def show(account: str, data: Data = None, json: Json = False) -> None:
     """Print an account's root key ids. Secrets are not shown again."""
-    found = [known for known in run_on_accounts(data, lambda store, _: store.accounts()) if known.account == account]
-    if not found:
-        sys.exit(f"cns: there is no account {account}")
-    _print_accounts(found, json=json)
+    _print_accounts([_existing(data, account)], json=json)
 
 
 @app.command("list")
@@ -72,6 +70,8 @@ def password(
     It asks for the password twice on a terminal, else it reads a line of standard input.
     """
     with recorded(data, "ChangeOwner", account, f"password {'removed' if remove else 'set'}"):
+        if not remove and sys.stdin.isatty():
+            _existing(data, account)
         hashed = "" if remove else hash_password(_read_password())
         run_on_accounts(data, lambda store, now_ms: store.set_password(account, hashed, now_ms))
     print_value({"account": account, "hasPassword": not remove}, "", json=json)
@@ -89,6 +89,7 @@ def delete(
     Its keys are refused at once. After an interruption, run it again: it goes on.
     """
     if not yes:
+        _existing(data, account)
         typer.confirm(f"Delete account {account} and all that it has?", abort=True)
     with recorded(data, "DeleteAccount", account):
         deleted = run_command(lambda: _delete(load_settings(data), account))
@@ -122,6 +123,14 @@ async def _delete(settings: Settings, account: str) -> dict[str, int]:
 def rotate(account: str, data: Data = None, json: Json = False) -> None:
     """Print a new root key of an account, once. Its old root keys are refused from then on."""
     make_key(data, "RotateKeys", lambda store, now_ms: store.rotate(account, now_ms), account, json=json)
+
+
+def _existing(data: Path | None, account: str) -> Account:
+    """The account; one that does not exist ends the command, before a person is asked."""
+    for known in run_on_accounts(data, lambda store, _: store.accounts()):
+        if known.account == account:
+            return known
+    sys.exit(f"cns: there is no account {account}")
 
 
 def _read_password() -> str:

@@ -29,9 +29,9 @@ def doctor(
     data: Data = None,
     json: Json = False,
 ) -> None:
-    """Check what often goes wrong at first, and print the command that fixes it: endpoint, keys, clock, policies,
-    subscriptions, dead-letter queues, visibility, files, port, disk, data, backup, Java, Cassandra, Redis. Exit code 1
-    if there is a problem.
+    """Check what often goes wrong at first, and print the command that fixes it: endpoint, keys, clock, SMS sandbox,
+    policies, subscriptions, dead-letter queues, visibility, endpoints that are down, messages dropped within the last
+    hour, files, port, disk, data, backup, Java, Cassandra, Redis. Exit code 1 if there is a problem.
 
     Example: cns doctor --data data
     """
@@ -84,10 +84,12 @@ async def _check_servers(settings: Settings) -> list[CheckResult]:
 
 
 async def _check_messaging(settings: Settings, client: StoredProfile, steps: Steps) -> list[CheckResult]:
+    from cns_cli.doctor.deliveries import check_deliveries
     from cns_cli.doctor.messaging import check_messaging  # slow to import
 
     try:
         async with open_service_backend(settings) as backend:
-            return await check_messaging(settings, backend, [client.region], steps.advance)
+            found = await check_messaging(settings, backend, [client.region], steps.advance)
+            return found + await check_deliveries(settings, backend)
     except (StartError, CnsError) as error:
         return [problem("messaging", f"queues and topics cannot be read: {error}", "see the lines above")]

@@ -15,6 +15,8 @@ import httpx
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
+from cns.endpoints.outcome import Cause
+from cns_backend.explain.causes import why_failed
 from cns_backend.urls import address_of
 from cns_cli.doctor.findings import CheckResult, Level, ok, problem, warning
 from cns_cli.remote.connection import StoredProfile
@@ -116,14 +118,13 @@ def _client(settings: Settings, client: StoredProfile, url: str) -> list[CheckRe
         mend = "export the lines that `cns up` printed at its first start, or those of `cns account create`"
         found.append(warning("keys", text, mend))
     else:
-        found.append(_keys(settings, client, url))
+        found += _keys(settings, client, url)
     return found
 
 
-def _keys(settings: Settings, client: StoredProfile, url: str) -> CheckResult:
-    """Whether the service accepts a call that the key signed."""
-    sts: Any = botocore.session.Session().create_client(
-        "sts",
+def _aws(service: str, settings: Settings, client: StoredProfile, url: str) -> Any:
+    return botocore.session.Session().create_client(
+        service,
         region_name=client.region or address_of(settings).region,
         endpoint_url=url,
         aws_access_key_id=client.key_id,
@@ -132,14 +133,24 @@ def _keys(settings: Settings, client: StoredProfile, url: str) -> CheckResult:
         verify=_trusted(settings),
         config=Config(retries={"total_max_attempts": 1}, connect_timeout=TIMEOUT_S, read_timeout=TIMEOUT_S),
     )
+
+
+def _keys(settings: Settings, client: StoredProfile, url: str) -> list[CheckResult]:
+    """Whether the service accepts a call that the key signed, and whether its account is in the SMS sandbox."""
     try:
-        caller = sts.get_caller_identity()
+        caller = _aws("sts", settings, client, url).get_caller_identity()
     except ClientError as error:
         code, text = error.response["Error"]["Code"], error.response["Error"]["Message"]
-        return problem("keys", f"{client.key_id} is refused: {code}: {text}", _key_mend(code, text))
+        return [problem("keys", f"{client.key_id} is refused: {code}: {text}", _key_mend(code, text))]
     except BotoCoreError as error:
-        return problem("keys", f"{client.key_id} could not be tried: {error}", "see the line above")
-    return ok("keys", f"{client.key_id} is accepted as {caller['Arn']}")
+        return [problem("keys", f"{client.key_id} could not be tried: {error}", "see the line above")]
+    accepted = ok("keys", f"{client.key_id} is accepted as {caller['Arn']}")
+    try:
+        in_sandbox = _aws("sns", settings, client, url).get_sms_sandbox_account_status()["IsInSandbox"]
+    except (ClientError, BotoCoreError):  # a user who may not ask
+        return [accepted]
+    text = "the SMS sandbox is on: only verified phone numbers get messages, what is sent to others is dropped"
+    return [accepted, *[warning("sandbox", text, why_failed(Cause.NOT_VERIFIED).advice)] * in_sandbox]
 
 
 def _key_mend(code: str, text: str) -> str:

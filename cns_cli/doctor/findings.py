@@ -7,6 +7,8 @@ from typing import Literal
 
 import msgspec
 
+FINDINGS_MAX = 20
+"""Lines of one check; a last line counts the others."""
 Level = Literal["ok", "warning", "problem"]
 
 
@@ -43,6 +45,15 @@ def summary(findings: Sequence[CheckResult]) -> str:
     return (
         f"{len(findings)} checks: {problems} {_plural('problem', problems)}, {warnings} {_plural('warning', warnings)}"
     )
+
+
+def shown(found: list[CheckResult], nothing: CheckResult) -> list[CheckResult]:
+    """The first findings of a check, or that it found `nothing`."""
+    if not found:
+        return [nothing]
+    more = len(found) - FINDINGS_MAX
+    last = [msgspec.structs.replace(found[-1], text=f"and {more} more of these", mend="")] if more > 0 else []
+    return [*found[:FINDINGS_MAX], *last]
 
 
 def _plural(word: str, n: int) -> str:

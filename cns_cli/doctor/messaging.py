@@ -10,9 +10,11 @@ import msgspec
 from cns.delivery.remote_queues import RemoteQueueResolver
 from cns.subscriptions.subscription import Subscription, SubscriptionState
 from cns_backend.backend import Backend
+from cns_backend.explain.causes import NO_DEAD_LETTER_QUEUE, unprotected
 from cns_backend.services import queue_service
-from cns_cli.doctor.findings import CheckResult, ok, problem, warning
+from cns_cli.doctor.findings import CheckResult, ok, problem, shown, warning
 from cns_cli.doctor.inventory import PAGE, Place, places, queue_names, topic_arns
+from cns_cli.queue_policy import statement_for, with_statement
 from cns_common.arn import parse_arn, queue_arn
 from cns_common.aws.call import INTERNAL_ACCOUNT
 from cns_common.configuration.settings import Settings
@@ -23,8 +25,6 @@ from cqs.queues.view import QueueView
 from cqs.service import QueueService
 from cqs.topic_sender import TopicSender
 
-FINDINGS_MAX = 20
-"""Lines of one check; a last line counts the others."""
 QUEUES_LOOKED_INTO_MAX = 1_000
 MESSAGES_LOOKED_AT = 10
 """Messages that are looked at in each queue that has visible ones."""
@@ -44,6 +44,7 @@ class MessagingCheck:
         self.unconfirmed: list[CheckResult] = []
         self.dead_letters: list[CheckResult] = []
         self.returned: list[CheckResult] = []
+        self._unprotected: list[str] = []
         self.subscriptions = 0
         self.queues = 0
 
@@ -60,13 +61,15 @@ class MessagingCheck:
                 each()
 
     def findings(self) -> list[CheckResult]:
+        if self._unprotected:
+            first, n = self._unprotected[0], len(self._unprotected)
+            text = f"{n} {'subscription has' if n == 1 else 'subscriptions have'} {NO_DEAD_LETTER_QUEUE.title}: {first}"
+            self.dead_letters.append(warning("dead-letter queues", text, NO_DEAD_LETTER_QUEUE.advice.format(first)))
         return [
-            *_shown(
-                self.policies, ok("policies", f"{self.subscriptions} subscriptions: all queues accept their topic")
-            ),
-            *_shown(self.unconfirmed, ok("subscriptions", "all are confirmed")),
-            *_shown(self.dead_letters, ok("dead-letter queues", f"none is missing ({self.queues} queues)")),
-            *_shown(self.returned, ok("visibility", "no message seen that came back after its visibility timeout")),
+            *shown(self.policies, ok("policies", f"{self.subscriptions} subscriptions: all queues accept their topic")),
+            *shown(self.unconfirmed, ok("subscriptions", "all are confirmed")),
+            *shown(self.dead_letters, ok("dead-letter queues", f"none is missing ({self.queues} queues)")),
+            *shown(self.returned, ok("visibility", "no message seen that came back after its visibility timeout")),
         ]
 
     async def _topic(self, topic_arn: str) -> None:
@@ -90,6 +93,8 @@ class MessagingCheck:
         elif one.protocol == "sqs" and (refusal := await self._refusal(one.endpoint, one.topic_arn)):
             text = f"{one.topic_arn} cannot send to {one.endpoint}: {refusal.message or refusal.code}"
             self.policies.append(problem("policies", text, await self._policy_mend(one.endpoint, one.topic_arn)))
+        if unprotected(one.protocol, one.attributes):
+            self._unprotected.append(one.arn)
         target = _dead_letter_target(one)
         if target and (refusal := await self._refusal(target, one.topic_arn)):
             text = f"{target} of subscription {one.arn} takes no dead letters: {refusal.message or refusal.code}"
@@ -108,17 +113,10 @@ class MessagingCheck:
         view = await self._service.cache.find(key)
         if view is None:
             return f"cns queue create {key[2]}"
-        statement = {
-            "Effect": "Allow",
-            "Principal": {"Service": "sns.amazonaws.com"},
-            "Action": "sqs:SendMessage",
-            "Resource": arn,
-            "Condition": {"ArnEquals": {"aws:SourceArn": topic_arn}},
-        }
+        statement = statement_for(arn, topic_arn)
         if view.policy is not None:
             return f"add this statement to the queue's policy: {json.dumps(statement)}"
-        policy = json.dumps({"Version": "2012-10-17", "Statement": [statement]})
-        return f"cns queue set {key[2]} 'Policy={policy}'"
+        return f"cns queue set {key[2]} 'Policy={with_statement('', statement)}'"
 
     async def _queue(self, key: QueueKey) -> None:
         view = await self._service.cache.find(key)
@@ -171,11 +169,3 @@ def _dead_letter_target(one: Subscription) -> str:
         return ""
     target: object = msgspec.json.decode(text).get("deadLetterTargetArn")
     return str(target or "")
-
-
-def _shown(found: list[CheckResult], nothing: CheckResult) -> list[CheckResult]:
-    if not found:
-        return [nothing]
-    more = len(found) - FINDINGS_MAX
-    last = [msgspec.structs.replace(found[-1], text=f"and {more} more of these", mend="")] if more > 0 else []
-    return [*found[:FINDINGS_MAX], *last]

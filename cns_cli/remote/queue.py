@@ -13,8 +13,9 @@ import typer
 
 from cns.client import Client
 from cns.client.values import BrowsedMessage, ReceivedMessage, Statistics
-from cns_cli.options import Json
+from cns_cli.options import Json, Yes, confirm
 from cns_cli.output import print_json, print_table, print_value
+from cns_cli.remote.attributes import MessageAttributes, wire_attributes
 from cns_cli.remote.connection import EXIT_REFUSED, Service, with_service
 from cns_cli.remote.paging import first_messages, pages
 from cns_cli.remote.redrive import redrive
@@ -124,16 +125,18 @@ def set_attributes(
 
 @app.command("delete")
 @with_service
-def delete(service: Service, name: Name, json: Json = False) -> None:
-    """Delete a queue and its messages. Example: cns queue delete orders"""
+def delete(service: Service, name: Name, yes: Yes = False, json: Json = False) -> None:
+    """Delete a queue and its messages; asks at a terminal. Example: cns queue delete orders"""
+    confirm(f"Delete the queue {name} and its messages?", yes=yes)
     service.run(lambda client: client.delete_queue(name))
     print_value({"deleted": name}, "", json=json)
 
 
 @app.command("purge")
 @with_service
-def purge(service: Service, name: Name, json: Json = False) -> None:
-    """Delete all messages of a queue. Example: cns queue purge orders"""
+def purge(service: Service, name: Name, yes: Yes = False, json: Json = False) -> None:
+    """Delete all messages of a queue; asks at a terminal. Example: cns queue purge orders"""
+    confirm(f"Delete all messages of the queue {name}?", yes=yes)
     service.run(lambda client: client.purge_queue(name))
     print_value({"purged": name}, "", json=json)
 
@@ -147,13 +150,22 @@ def send(
     delay: Annotated[int | None, typer.Option(help="Seconds until it is visible.")] = None,
     group: Annotated[str | None, typer.Option(help="Message group (FIFO and fair queues).")] = None,
     deduplication: Annotated[str | None, typer.Option(help="Deduplication id (FIFO queues).")] = None,
+    attribute: MessageAttributes = None,
     json: Json = False,
 ) -> None:
-    """Send messages and print their ids. Example: cns queue send orders 'hello'"""
+    """Send messages and print their ids. Example: cns queue send orders 'hello' --attribute kind=new"""
+    attributes = wire_attributes(attribute)
 
     def work(client: Client) -> None:
         for one in _texts(text):
-            sent = client.put_message(name, one, delay_seconds=delay, group_id=group, deduplication_id=deduplication)
+            sent = client.put_message(
+                name,
+                one,
+                attributes=attributes,
+                delay_seconds=delay,
+                group_id=group,
+                deduplication_id=deduplication,
+            )
             if json:
                 print_json([sent])
             else:

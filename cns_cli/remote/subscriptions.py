@@ -20,6 +20,7 @@ from cns.subscriptions.subscription import PAUSED
 from cns_cli.durations import duration_ms
 from cns_cli.options import Json
 from cns_cli.output import print_json, print_table, print_value
+from cns_cli.remote.attributes import MessageAttributes, read_message_attributes
 from cns_cli.remote.connection import Service, with_service
 from cns_cli.remote.paging import pages
 from cns_common.errors import EXIT_USAGE, RequestError
@@ -147,9 +148,7 @@ class _Verdict(NamedTuple):
 def test_filter(
     service: Service,
     message: Annotated[str, typer.Option(help="The message.")] = "",
-    attribute: Annotated[
-        list[str] | None, typer.Option("--attribute", metavar="NAME[:TYPE]=VALUE", help="Repeatable; TYPE is String.")
-    ] = None,
+    attribute: MessageAttributes = None,
     policy: Annotated[str, typer.Option(help="A filter policy.")] = "",
     scope: Annotated[Scope, typer.Option(help="What the policy looks at.")] = Scope.ATTRIBUTES,
     subscription: Annotated[str, typer.Option(metavar="ARN", help="Take its policy and scope.")] = "",
@@ -164,7 +163,9 @@ def test_filter(
         _refuse("give either --policy or --subscription")
     if subscription:
         policy, scope = service.run(lambda client: _stored(client, subscription))
-    verdict = _judge(policy, scope, message, _attributes(attribute or ())) if policy else _Verdict(True, "no policy")
+    verdict = (
+        _judge(policy, scope, message, read_message_attributes(attribute)) if policy else _Verdict(True, "no policy")
+    )
     text = "passes" if verdict.passes else f"does not pass: {verdict.why}"
     print_value({"passes": verdict.passes, "reason": verdict.why}, text, json=json)
     if not verdict.passes:
@@ -181,17 +182,6 @@ def _judge(text: str, scope: Scope, message: str, attributes: dict[str, tuple[st
         why = "an attribute is malformed" if scope is Scope.ATTRIBUTES else "the message is not a JSON object"
         return _Verdict(False, why)
     return _Verdict(True, "") if matches(policy, values) else _Verdict(False, reason(policy, values))
-
-
-def _attributes(words: list[str] | tuple[()]) -> dict[str, tuple[str, str]]:
-    found = {}
-    for word in words:
-        name, separator, value = word.partition("=")
-        name, _, kind = name.partition(":")
-        if not (separator and name):
-            _refuse(f"{word!r} is not NAME=VALUE or NAME:TYPE=VALUE")
-        found[name] = (kind or "String", value)
-    return found
 
 
 def _stored(client: Client, arn: str) -> tuple[str, Scope]:

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import sys
 from functools import partial
 from typing import Annotated
 
 import typer
+from msgspec.structs import replace
 
 from cns.client import Client
-from cns.client.values import Subscription
-from cns_cli.options import Json
+from cns.client.values import Subscription, SubscriptionArn
+from cns_cli.options import Json, Yes, confirm
 from cns_cli.output import print_json, print_table, print_value
-from cns_cli.remote.connection import Service, with_service
+from cns_cli.queue_policy import statement_for, with_statement
+from cns_cli.remote.attributes import MessageAttributes, wire_attributes
+from cns_cli.remote.connection import Service, UsageError, with_service
 from cns_cli.remote.paging import pages
 from cns_cli.remote.queue import Attributes, read_attributes
+from cns_common.errors import EXIT_USAGE
 
 app = typer.Typer(help="Topics and subscriptions, over the REST API.", no_args_is_help=True, add_completion=False)
 
@@ -48,8 +53,9 @@ def create(
 
 @app.command("delete")
 @with_service
-def delete(service: Service, name: Name, json: Json = False) -> None:
-    """Delete a topic and its subscriptions. Example: cns topic delete news"""
+def delete(service: Service, name: Name, yes: Yes = False, json: Json = False) -> None:
+    """Delete a topic and its subscriptions; asks at a terminal. Example: cns topic delete news"""
+    confirm(f"Delete the topic {name} and its subscriptions?", yes=yes)
     service.run(lambda client: client.delete_topic(name))
     print_value({"deleted": name}, "", json=json)
 
@@ -62,12 +68,35 @@ def subscribe(
     protocol: Annotated[str, typer.Argument(help="sqs, http, https, email, …")],
     endpoint: Annotated[str, typer.Argument(help="A queue's ARN, a URL, an address.")],
     attributes: Attributes = None,
+    allow: Annotated[bool, typer.Option("--allow", help="Let the topic send to the queue, by the queue's policy.")] = (
+        False
+    ),
     json: Json = False,
 ) -> None:
-    """Subscribe an endpoint. Example: cns topic subscribe news https https://shop.example.com/hook"""
+    """Subscribe an endpoint, and warn if messages will not arrive, or may be lost.
+
+    Example: cns topic subscribe news sqs arn:aws:sqs:us-east-1:123456789012:orders --allow
+    """
     given = read_attributes(attributes)
-    made = service.run(lambda client: client.subscribe(name, protocol, endpoint, given))
+    if allow and protocol != "sqs":
+        print("cns: --allow is for the policy of a queue: protocol sqs", file=sys.stderr)
+        sys.exit(EXIT_USAGE)
+
+    def work(client: Client) -> SubscriptionArn:
+        made = client.subscribe(name, protocol, endpoint, given)
+        if not allow:
+            return made
+        statement = statement_for(endpoint, made.arn.rpartition(":")[0])
+        queue = client.show_queue(endpoint.rpartition(":")[2])
+        if queue.arn != endpoint:
+            raise UsageError(f"--allow is for queues of your own: {endpoint} is another's")
+        client.change_queue(queue.name, {"Policy": with_statement(queue.attributes.get("Policy", ""), statement)})
+        return replace(made, warnings=[])
+
+    made = service.run(work)
     print_value(made, made.arn, json=json)
+    for text in made.warnings:
+        print(f"cns: {text}", file=sys.stderr)
 
 
 @app.command("subscriptions")
@@ -89,17 +118,23 @@ def subscriptions(service: Service, name: Name, json: Json = False) -> None:
 def publish(
     service: Service,
     name: Name,
-    message: Annotated[str, typer.Argument(help="The message.")],
+    message: Annotated[str, typer.Argument(help="The message; - for standard input, all of it.")],
     subject: Annotated[str | None, typer.Option(help="The subject of mails.")] = None,
     group: Annotated[str | None, typer.Option(help="Message group (FIFO topics).")] = None,
     deduplication: Annotated[str | None, typer.Option(help="Deduplication id (FIFO topics).")] = None,
+    attribute: MessageAttributes = None,
     json: Json = False,
 ) -> None:
-    """Publish a message to a topic and print its id. Example: cns publish news 'it rains' --subject weather"""
-
+    """Publish a message to a topic and print its id. Example: cns publish news 'it rains' --attribute kind=weather"""
+    attributes = wire_attributes(attribute)
     published = service.run(
         lambda client: client.publish_message(
-            name, message, subject=subject, group_id=group, deduplication_id=deduplication
+            name,
+            sys.stdin.read() if message == "-" else message,
+            attributes=attributes,
+            subject=subject,
+            group_id=group,
+            deduplication_id=deduplication,
         ),
     )
     print_value(published, published.message_id, json=json)

@@ -74,6 +74,11 @@ DROPPED = _metric(
     "Notifications that a subscription never gets, and that are in no dead-letter queue. Alert on any increase.",
     "cause",
 )
+DROPPED_RECENTLY = _metric(
+    "cns_notifications_dropped_recently",
+    "gauge",
+    "Of these, those of the last 10 minutes, without those whose recipient is gone or muted. Health is yellow.",
+)
 FILTERED_OUT = _metric(
     "cns_notifications_filtered_out_total",
     "counter",

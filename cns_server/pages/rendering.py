@@ -14,6 +14,7 @@ from fastapi import Request
 from fastapi.responses import HTMLResponse
 from markupsafe import Markup, escape
 
+from cns_backend.explain.causes import NO_DEAD_LETTER_QUEUE, NO_POLICY
 from cns_backend.explain.words import span_text
 from cns_server.pages.sessions import FormSession
 
@@ -37,6 +38,8 @@ NOTICES = {
     "cancelled": "The redrive is being cancelled. What it has moved stays moved.",
     "redrive": "The redrive has begun.",
     "subscribed": "Subscribed. HTTP and e-mail endpoints must confirm.",
+    "refused": f"Subscribed, but nothing will arrive: {NO_POLICY.title}. {NO_POLICY.advice}",
+    "unprotected": f"Subscribed. The endpoint must confirm it. It has {NO_DEAD_LETTER_QUEUE.title}.",
     "unsubscribed": "The subscription is deleted.",
     "paused": "Deliveries are paused. Messages are kept for 14 days.",
     "resumed": "Deliveries are resumed: what was kept is sent now.",

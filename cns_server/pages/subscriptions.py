@@ -10,6 +10,7 @@ from fastapi import FastAPI, Request, Response
 
 from cns.portal.links import LIFE_S_MAX
 from cns.subscriptions.subscription import PAUSED
+from cns_backend.explain.causes import unprotected
 from cns_server.pages.context import PageContext, done
 from cns_server.pages.sources import EventReader
 from cns_server.pages.topics import topic_path
@@ -108,6 +109,7 @@ class SubscriptionPages:
             made=made,
             days_max=LIFE_DAYS_MAX,
             paused=shown.get(PAUSED) == "true",
+            unprotected=unprotected(shown.get("Protocol", ""), shown),
             trial=trial,
             given={**_example(shown), **given},
             scopes=SCOPES,

@@ -109,8 +109,9 @@ class TopicPages:
             endpoint=form.text("endpoint").strip(),
             attributes={} if policy is None else {"FilterPolicy": policy},
         )
-        await self._topics.create_subscription(rest, session.account, name, wanted)
-        return done(topic_path(name), "subscribed")
+        made = await self._topics.create_subscription(rest, session.account, name, wanted)
+        warned = "refused" if wanted.protocol == "sqs" else "unprotected"
+        return done(topic_path(name), warned if made.warnings else "subscribed")
 
     async def unsubscribe(self, request: Request, name: str, subscription: str) -> Response:
         session, rest = await self._context.confirmed(request)

@@ -36,6 +36,7 @@ from cns_server.rest.queues import QueueRoutes
 from cns_server.rest.timed_route import TimedRoute, operation_id
 from cns_server.rest.topics import TopicRoutes
 from cqs.service import QueueService
+from cqs.topic_sender import TopicSender
 
 _SUMMARY = "Queues, topics and accounts over plain HTTP. The AWS protocols of this service do the same and more."
 _PROBLEMS = {400: "Bad request", 401: "Not authenticated", 403: "Not allowed", 404: "No such resource"} | {
@@ -84,7 +85,7 @@ class RestApp(FastAPI):
         clock = self.clock = backend.clock
         self.queue_routes = QueueRoutes(calls, queues)
         self.message_routes = MessageRoutes(calls, queues, Cursors(receipt_key))
-        self.topic_routes = TopicRoutes(calls)
+        self.topic_routes = TopicRoutes(calls, TopicSender(queues))
         self.portal_link_routes = PortalLinkRoutes(calls, portal_links)
         turns = PasswordTurns()
         self.console_sign_in = ConsoleSignIn(backend.accounts, calls.authenticator, turns)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 LIST_MAX = 1_000
@@ -15,6 +15,17 @@ LEVELS_MAX = 40
 """More would make tokens that are longer than those that are read."""
 LevelName = Annotated[str, Field(max_length=40)]
 QueueText = Annotated[str, Field(max_length=TEXT_CHARS_MAX)]
+
+
+def _text(value: object) -> object:
+    """A number or a boolean as the AWS protocols write it."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value) if isinstance(value, int | float) else value
+
+
+AttributeText = Annotated[str, BeforeValidator(_text, json_schema_input_type=str | bool | int | float)]
+"""The value of an attribute: a number or a boolean stands for its text."""
 
 
 class Wire(BaseModel):
@@ -43,12 +54,12 @@ class QueueList(Wire):
 
 class NewQueue(Wire):
     name: str
-    attributes: dict[str, str] = Field({}, description="As of SQS CreateQueue, such as VisibilityTimeout.")
+    attributes: dict[str, AttributeText] = Field({}, description="As of SQS CreateQueue, such as VisibilityTimeout.")
     tags: dict[str, str] = {}
 
 
 class QueueChange(Wire):
-    attributes: dict[str, str]
+    attributes: dict[str, AttributeText]
 
 
 class Totals(Wire):
@@ -85,7 +96,7 @@ class Statistics(Wire):
 
 class MessageAttribute(Wire):
     data_type: str
-    string_value: str | None = None
+    string_value: AttributeText | None = None
     binary_value: str | None = Field(default=None, description="base64")
 
 
@@ -169,7 +180,7 @@ class TopicList(Wire):
 
 class NewTopic(Wire):
     name: str
-    attributes: dict[str, str] = {}
+    attributes: dict[str, AttributeText] = {}
     tags: dict[str, str] = {}
 
 
@@ -203,15 +214,16 @@ class SubscriptionList(Wire):
 class NewSubscription(Wire):
     protocol: str
     endpoint: str
-    attributes: dict[str, str] = {}
+    attributes: dict[str, AttributeText] = {}
 
 
 class SubscriptionArn(Wire):
     arn: str
+    warnings: list[str] = Field(default=[], description="Why messages will not arrive, or may be lost.")
 
 
 class SubscriptionAttributes(Wire):
-    attributes: dict[str, str]
+    attributes: dict[str, AttributeText]
 
 
 class Confirmation(Wire):

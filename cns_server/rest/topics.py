@@ -6,6 +6,8 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Response
 
+from cns_backend.explain.causes import NO_DEAD_LETTER_QUEUE, unprotected
+from cns_common.arn import parse_arn
 from cns_server.rest.calls import RestCall, RestCalls
 from cns_server.rest.dependencies import Begun
 from cns_server.rest.messages import sqs_attributes
@@ -24,14 +26,16 @@ from cns_server.rest.models import (
     TopicList,
 )
 from cns_server.rest.queues import AccountId, After
+from cqs.topic_sender import TopicSender
 
 TopicName = Annotated[str, Path(pattern=r"^[A-Za-z0-9_-]{1,256}(\.fifo)?$", max_length=256)]
 SubscriptionId = Annotated[str, Path(pattern="^[0-9a-f-]{36}$", description="The last part of its ARN.")]
 
 
 class TopicRoutes:
-    def __init__(self, calls: RestCalls) -> None:
+    def __init__(self, calls: RestCalls, sender: TopicSender) -> None:
         self._calls = calls
+        self._sender = sender
 
     def add_to(self, router: APIRouter) -> None:
         topics = "/accounts/{account}/topics"
@@ -139,7 +143,8 @@ class TopicRoutes:
     async def create_subscription(
         self, rest: Begun, account: AccountId, topic: TopicName, body: NewSubscription
     ) -> SubscriptionArn:
-        """Subscribe an endpoint. HTTP and e-mail endpoints are asked to confirm."""
+        """Subscribe an endpoint. HTTP and e-mail endpoints are asked to confirm. `warnings` says why messages will not
+        arrive, or may be lost."""
         params = {
             "Protocol": body.protocol,
             "Endpoint": body.endpoint,
@@ -147,7 +152,20 @@ class TopicRoutes:
             "ReturnSubscriptionArn": True,
         }
         result = await self._run(rest, "sns:Subscribe", account, topic, params)
-        return SubscriptionArn(arn=result["SubscriptionArn"])
+        arn = result["SubscriptionArn"]
+        return SubscriptionArn(arn=arn, warnings=await self._warnings(rest, account, topic, body))
+
+    async def _warnings(self, rest: RestCall, account: str, topic: str, made: NewSubscription) -> list[str]:
+        if unprotected(made.protocol, made.attributes):
+            return [f"the subscription has {NO_DEAD_LETTER_QUEUE.title}: set its RedrivePolicy"]
+        queue = parse_arn(made.endpoint)
+        if made.protocol != "sqs" or queue is None or queue.account != account:
+            return []
+        topic_arn, enforced = rest.topic_arn(account, topic), self._calls.authenticator.enforced
+        refusal = await self._sender.refusal(made.endpoint, topic_arn=topic_arn, enforced=enforced)
+        if refusal is None or refusal.code != "AccessDenied":  # one that is not here may be another service's
+            return []
+        return [f"nothing will arrive: {refusal.message}; `cns topic subscribe … --allow` adds the statement"]
 
     async def confirm_subscription(
         self, rest: Begun, account: AccountId, topic: TopicName, body: Confirmation

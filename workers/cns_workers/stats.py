@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import deque
+
 from cns.delivery.jobs import INTERNAL_QUEUES
 from cns.delivery.retry_policy import Phase
 from cns.endpoints.outcome import Cause
@@ -13,6 +15,7 @@ from cns_common.metrics.catalogue import (
     DELIVERY_ATTEMPT_SECONDS,
     DELIVERY_SECONDS,
     DROPPED,
+    DROPPED_RECENTLY,
     FANOUT_SECONDS,
     JOB_LEASES_LOST,
     JOB_WAIT_SECONDS,
@@ -21,7 +24,7 @@ from cns_common.metrics.catalogue import (
     RETRIES_SCHEDULED,
 )
 from cns_common.metrics.histogram import Histogram
-from cns_common.metrics.model import Counters
+from cns_common.metrics.model import Counters, Sample
 from cns_workers.consumers.retry_decision import End
 
 WAIT_BOUNDS_S = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3_600)
@@ -29,6 +32,12 @@ DELIVERY_BOUNDS_S = (0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 
 ATTEMPT_BOUNDS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 15, 30)
 """An attempt over HTTP ends after 15 s."""
 DEADLINES = tuple([f"deadline_while_{what}" for what in ("open", "waiting", "throttled", "paused")])
+RECENT_MS = 600_000
+EXPECTED_DROPS = frozenset({"subscription_gone"}) | {
+    f"{End.PERMANENT}:{cause}"
+    for cause in (Cause.GONE, Cause.OPTED_OUT, Cause.NOT_VERIFIED, Cause.ENDPOINT_DISABLED, Cause.ENDPOINT_GONE)
+}
+"""The recipient is gone or muted: nothing is wrong with the service or an endpoint."""
 _ENDED = tuple(f"{end}:{cause}" for end in End for cause in Cause)
 
 
@@ -42,6 +51,8 @@ class Stats(Counters):
         self.attempts = Histogram(DELIVERY_ATTEMPT_SECONDS, ATTEMPT_BOUNDS_S)
         self.job_waits = Histogram(JOB_WAIT_SECONDS, WAIT_BOUNDS_S)
         self.fanouts = Histogram(FANOUT_SECONDS, WAIT_BOUNDS_S)
+        self._lost = 0  # since the last look
+        self._losses: deque[tuple[int, int]] = deque()  # when, how many
         self.start(DELIVERIES, protocol=PROTOCOLS)
         self.start(RETRIES_SCHEDULED, phase=Phase)
         self.start(DEAD_LETTERED, cause=(*_ENDED, *DEADLINES))
@@ -65,6 +76,17 @@ class Stats(Counters):
     def count_drop(self, cause: str, n: int = 1) -> None:
         """Count notifications that a subscription neither gets nor finds in a dead-letter queue."""
         self.add(DROPPED, n, cause=cause)
+        if cause not in EXPECTED_DROPS:
+            self._lost += n
+
+    def dropped_recently(self, now_ms: int) -> Sample:
+        """The drops of the last `RECENT_MS` that somebody should look at. Called every second."""
+        if self._lost:
+            self._losses.append((now_ms, self._lost))
+            self._lost = 0
+        while self._losses and self._losses[0][0] <= now_ms - RECENT_MS:
+            self._losses.popleft()
+        return DROPPED_RECENTLY.sample(sum(n for _, n in self._losses))
 
     def count_quarantined_job(self, queue: str) -> None:
         self.add(JOBS_QUARANTINED, queue=queue)

@@ -105,6 +105,7 @@ class Worker:
             *process_samples(cns.__version__),
             *[WORKER_ROLES.sample(1, role=role) for role in self.names],
             *context.stats.samples(),
+            context.stats.dropped_recently(context.backend.clock.now_ms()),
             *context.stats.job_waits.samples(),
             *context.stats.fanouts.samples(),
             *context.events.samples(),

@@ -8,9 +8,10 @@ from cns.client import values
 from cns.client.async_calls.administration import AsyncAdministrationCalls
 from cns.client.async_calls.dead_letters import AsyncDeadLetterCalls
 from cns.client.async_calls.deliveries import AsyncDeliveryCalls
-from cns.client.requests import DEFAULT_LIFE_S
+from cns.client.requests import DEFAULT_LIFE_S, MessageAttributes
 
 _NONE: Mapping[str, str] = {}
+_NO_ATTRIBUTES: MessageAttributes = {}
 
 
 class AsyncClient(AsyncAdministrationCalls, AsyncDeliveryCalls, AsyncDeadLetterCalls):
@@ -51,12 +52,14 @@ class AsyncClient(AsyncAdministrationCalls, AsyncDeliveryCalls, AsyncDeadLetterC
         queue: str,
         text: str,
         *,
+        attributes: MessageAttributes = _NO_ATTRIBUTES,
         delay_seconds: int | None = None,
         group_id: str | None = None,
         deduplication_id: str | None = None,
     ) -> values.SentMessage:
-        """Put a message at the tail of the queue."""
-        return await self._send(self._requests.put_message(queue, text, delay_seconds, group_id, deduplication_id))
+        """Put a message at the tail of the queue. An attribute is `{"dataType": …, "stringValue": …}`."""
+        request = self._requests.put_message(queue, text, attributes, delay_seconds, group_id, deduplication_id)
+        return await self._send(request)
 
     async def next_message(
         self, queue: str, *, lease_seconds: int | None = None, wait_seconds: int | None = None
@@ -95,12 +98,14 @@ class AsyncClient(AsyncAdministrationCalls, AsyncDeliveryCalls, AsyncDeadLetterC
         topic: str,
         message: str,
         *,
+        attributes: MessageAttributes = _NO_ATTRIBUTES,
         subject: str | None = None,
         group_id: str | None = None,
         deduplication_id: str | None = None,
     ) -> values.PublishedMessage:
-        """Publish a message to all subscriptions."""
-        return await self._send(self._requests.publish_message(topic, message, subject, group_id, deduplication_id))
+        """Publish a message to all subscriptions. An attribute is `{"dataType": …, "stringValue": …}`."""
+        request = self._requests.publish_message(topic, message, attributes, subject, group_id, deduplication_id)
+        return await self._send(request)
 
     async def subscribe(
         self, topic: str, protocol: str, endpoint: str, attributes: Mapping[str, str] = _NONE

@@ -6,12 +6,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from cns.client import values
-from cns.client.requests import DEFAULT_LIFE_S
+from cns.client.requests import DEFAULT_LIFE_S, MessageAttributes
 from cns.client.sync_calls.administration import AdministrationCalls
 from cns.client.sync_calls.dead_letters import DeadLetterCalls
 from cns.client.sync_calls.deliveries import DeliveryCalls
 
 _NONE: Mapping[str, str] = {}
+_NO_ATTRIBUTES: MessageAttributes = {}
 
 
 class Client(AdministrationCalls, DeliveryCalls, DeadLetterCalls):
@@ -52,12 +53,14 @@ class Client(AdministrationCalls, DeliveryCalls, DeadLetterCalls):
         queue: str,
         text: str,
         *,
+        attributes: MessageAttributes = _NO_ATTRIBUTES,
         delay_seconds: int | None = None,
         group_id: str | None = None,
         deduplication_id: str | None = None,
     ) -> values.SentMessage:
-        """Put a message at the tail of the queue."""
-        return self._send(self._requests.put_message(queue, text, delay_seconds, group_id, deduplication_id))
+        """Put a message at the tail of the queue. An attribute is `{"dataType": …, "stringValue": …}`."""
+        request = self._requests.put_message(queue, text, attributes, delay_seconds, group_id, deduplication_id)
+        return self._send(request)
 
     def next_message(
         self, queue: str, *, lease_seconds: int | None = None, wait_seconds: int | None = None
@@ -96,12 +99,14 @@ class Client(AdministrationCalls, DeliveryCalls, DeadLetterCalls):
         topic: str,
         message: str,
         *,
+        attributes: MessageAttributes = _NO_ATTRIBUTES,
         subject: str | None = None,
         group_id: str | None = None,
         deduplication_id: str | None = None,
     ) -> values.PublishedMessage:
-        """Publish a message to all subscriptions."""
-        return self._send(self._requests.publish_message(topic, message, subject, group_id, deduplication_id))
+        """Publish a message to all subscriptions. An attribute is `{"dataType": …, "stringValue": …}`."""
+        request = self._requests.publish_message(topic, message, attributes, subject, group_id, deduplication_id)
+        return self._send(request)
 
     def subscribe(
         self, topic: str, protocol: str, endpoint: str, attributes: Mapping[str, str] = _NONE

@@ -65,7 +65,7 @@ def test_with_the_service_stopped(tmp_path: Path) -> None:
         assert who(service, renewed) == account
 
 
-@pytest.mark.parametrize("command", ["show", "rotate"])
+@pytest.mark.parametrize("command", ["show", "rotate", "delete"])
 def test_an_account_that_is_not(service: Service, command: str) -> None:
     refused = service.cns("account", command, "999999999999", check=False)
     assert (refused.returncode, refused.stderr) == (1, "cns: there is no account 999999999999\n")

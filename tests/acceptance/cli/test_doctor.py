@@ -14,6 +14,7 @@ from tests import commands
 from tests.acceptance.cli.command_runs import run
 from tests.acceptance.running import Up, cns, plain_environment, running
 from tests.ports import free_port
+from tests.waiting import wait_until
 
 Findings = dict[str, list[dict[str, str]]]
 
@@ -74,6 +75,34 @@ def test_unconfirmed_dead_letters_and_returned(service: Up) -> None:
     assert "a@example.com has not confirmed" in found["subscriptions"][0]["text"]
     assert found["dead-letter queues"][0]["mend"] == "cns queue create dead"
     assert found["visibility"][0]["mend"].endswith("cns queue set work VisibilityTimeout=60")
+
+
+def test_an_endpoint_that_is_down_what_was_dropped_and_what_may_be(tmp_path: Path) -> None:
+    gives_up = json.dumps({"healthyRetryPolicy": {"minDelayTarget": 1, "maxDelayTarget": 1, "numRetries": 0}})
+    url = f"http://127.0.0.1:{free_port()}/"
+    environment = {"CNS_BREAKER_FAILURES": "1", "CNS_SMS_SANDBOX": "on"}
+    with running(tmp_path / "data", "--test-clock", environment=environment) as service:
+        sns = service.client("sns")
+        assert {levels(examine(service)[1], check).pop() for check in ("endpoints", "drops")} == {"ok"}
+        topic = sns.create_topic(Name="news")["TopicArn"]
+        sns.subscribe(TopicArn=topic, Protocol="http", Endpoint=url, Attributes={"DeliveryPolicy": gives_up})
+        muted = sns.publish(PhoneNumber="+15551230002", Message="m")["MessageId"]
+        found: Findings = {}
+
+        def seen() -> bool:
+            found.clear()
+            found.update(examine(service)[1])
+            return levels(found, "endpoints") | levels(found, "drops") == {"warning"}
+
+        wait_until(seen, 120, lambda: f"{found}")
+        assert f"the circuit breaker of {url} is open" in found["endpoints"][0]["text"]
+        assert "the endpoint is down: no connection" in found["endpoints"][0]["text"]
+        assert "1 dropped within the last hour, of no topic: muted by the sandbox" in found["drops"][0]["text"]
+        assert found["drops"][0]["mend"].endswith(f"cns explain {muted}")
+        assert levels(found, "sandbox") == {"warning"}
+        assert "1 subscription has no dead-letter queue" in found["dead-letter queues"][0]["text"]
+        service.advance(3_700)
+        assert levels(examine(service)[1], "drops") == {"ok"}
 
 
 def test_keys_and_endpoint(service: Up) -> None:

@@ -120,6 +120,7 @@ def test_a_service_explains_its_messages_to_those_who_may_see_them(
     (failed,) = service.events("delivery_attempt.failed", message_id=published, retry_in_s=None)
     (dropped,) = service.events("notification.dropped", message_id=published)
     assert {failed["subscription"], dropped["subscription"]} == {arn}
+    wait_until(lambda: "messages were dropped" in f"{service.health()['reasons']}", 60, lambda: f"{service.health()}")
 
 
 def test_which_key_was_not_met_is_known_when_the_message_is_gone(service: Service, sqs: Any, topic: Topic) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests import commands
+from tests.acceptance.cli.command_runs import run
 from tests.acceptance.service import BIN, REGION, Service
 from tests.waiting import PATIENCE_S
 
@@ -165,6 +166,80 @@ def test_subscriptions(cns: Run, new_name: Callable[[], str]) -> None:
     assert cns("subscriptions", "delete", arn).returncode == 0
     assert cns("subscriptions", "list", topic).stdout == ""
     assert cns("subscriptions", "delete", "news").returncode == 2
+
+
+def test_a_queue_that_does_not_allow_the_topic_is_named_and_allowed(cns: Run, new_name: Callable[[], str]) -> None:
+    topic, queue = new_name(), new_name()
+    for words in (("topic", "create", topic), ("queue", "create", queue)):
+        assert cns(*words).returncode == 0
+    endpoint = json.loads(cns("queue", "show", queue, "--json").stdout)["arn"]
+    statement = {"Effect": "Allow", "Principal": "*", "Action": "sqs:GetQueueUrl", "Resource": "*"}
+    policy = json.dumps({"Statement": statement})
+    cns("queue", "set", queue, f"Policy={policy}")
+    subscribe = ("topic", "subscribe", topic, "sqs", endpoint, "--set", "RawMessageDelivery=true")
+    warned = cns(*subscribe)
+    assert warned.returncode == 0
+    assert warned.stderr.startswith("cns: nothing will arrive: queue policy does not allow topic ")
+    assert "--allow" in warned.stderr
+    for _ in range(2):
+        allowed = cns(*subscribe, "--allow")
+        assert (allowed.returncode, allowed.stderr, allowed.stdout) == (0, "", warned.stdout)
+    kept = json.loads(json.loads(cns("queue", "show", queue, "--json").stdout)["attributes"]["Policy"])
+    assert [one["Action"] for one in kept["Statement"]] == ["sqs:GetQueueUrl", "sqs:SendMessage"]
+    sent = cns("publish", topic, "-", "--attribute", "kind=new", "--attribute", "n:Number=7", text="one\ntwo\n")
+    assert sent.returncode == 0, sent.stderr
+    received = json.loads(cns("queue", "receive", queue, "--wait", "20", "--json").stdout)
+    assert received["body"] == "one\ntwo\n"
+    values = {name: (one["dataType"], one["stringValue"]) for name, one in received["attributes"].items()}
+    assert values == {"kind": ("String", "new"), "n": ("Number", "7")}
+    elsewhere = endpoint.replace(endpoint.split(":")[4], "999999999999")
+    assert cns("topic", "subscribe", topic, "sqs", elsewhere, "--allow").returncode == 2
+    assert cns("topic", "subscribe", topic, "email", "a@example.com", "--allow").returncode == 2
+
+
+def test_a_web_endpoint_without_a_dead_letter_queue_is_named(cns: Run, new_name: Callable[[], str]) -> None:
+    topic = new_name()
+    cns("topic", "create", topic)
+    subscribe = ("topic", "subscribe", topic, "http", "http://127.0.0.1:9/")
+    warned = cns(*subscribe)
+    assert warned.returncode == 0
+    assert warned.stderr.startswith("cns: the subscription has no dead-letter queue, so that a message ")
+    dead = json.loads(cns("queue", "create", new_name(), "--json").stdout)["arn"]
+    safe = cns(*subscribe[:-1], "http://127.0.0.1:9/safe", "--set", f'RedrivePolicy={{"deadLetterTargetArn":"{dead}"}}')
+    assert (safe.returncode, safe.stderr) == (0, "")
+
+
+def test_message_attributes_and_groups_are_sent(cns: Run, new_name: Callable[[], str]) -> None:
+    name = f"{new_name()}.fifo"
+    cns("queue", "create", name)
+    word = ("--group", "g", "--deduplication", "d", "--attribute", "kind=new", "--attribute", "raw:Binary=AP8=")
+    assert cns("queue", "send", name, "m", *word).returncode == 0
+    received = json.loads(cns("queue", "receive", name, "--json").stdout)
+    assert received["attributes"]["kind"] == {"dataType": "String", "stringValue": "new", "binaryValue": None}
+    assert received["attributes"]["raw"]["binaryValue"] == "AP8="
+    assert received["systemAttributes"]["MessageGroupId"] == "g"
+    wrong = cns("queue", "send", name, "m", "--attribute", "kind")
+    assert (wrong.returncode, wrong.stderr) == (2, "cns: 'kind' is not NAME=VALUE or NAME:TYPE=VALUE\n")
+
+
+@pytest.mark.parametrize(("answer", "code"), [("n", 1), ("y", 0)])
+@pytest.mark.parametrize("what", [("queue", "purge"), ("queue", "delete"), ("topic", "delete")])
+def test_a_person_is_asked_before_something_is_lost(
+    service: Service, new_name: Callable[[], str], what: tuple[str, str], answer: str, code: int
+) -> None:
+    noun, verb = what
+    name = new_name()
+    assert run(service, noun, "create", name).returncode == 0
+    person, terminal = os.openpty()
+    os.write(person, f"{answer}\n".encode())
+    environment = {**os.environ, **service.environment, "AWS_ENDPOINT_URL": service.url, "AWS_REGION": REGION}
+    command = [str(BIN / "cns"), noun, verb, name]
+    done = subprocess.run(command, stdin=terminal, env=environment, capture_output=True, check=False, timeout=300)
+    os.close(terminal)
+    os.close(person)
+    assert (done.returncode, b"[y/N]" in done.stdout + done.stderr) == (code, True), done
+    is_there = name in run(service, noun, "list").stdout
+    assert is_there == (answer == "n" or verb == "purge")
 
 
 @pytest.mark.parametrize(

@@ -55,7 +55,10 @@ def test_a_topic_through_the_pages(person: Person, sns: Any, queue: str, sqs: An
     assert "Created." in person.post("/ui/topics", name=name).text
     topic = f"/ui/topics/{name}"
     arn = sqs.get_queue_attributes(QueueUrl=queue, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
-    assert arn in person.post(f"{topic}/subscriptions", protocol="sqs", endpoint=arn).text
+    subscribed = person.post(f"{topic}/subscriptions", protocol="sqs", endpoint=arn).text
+    assert arn in subscribed and "nothing will arrive: no policy: the queue does not allow the topic" in subscribed
+    warned = person.post(f"{topic}/subscriptions", protocol="http", endpoint="http://127.0.0.1:9/").text
+    assert "It has no dead-letter queue, so that a message whose attempts all fail is lost" in warned
     assert "not confirmed" in person.post(f"{topic}/subscriptions", protocol="email", endpoint="a@example.com").text
     assert "The message is published." in person.post(f"{topic}/messages", message="m", subject="s").text
     subscription = re.findall(rf'action="({topic}/subscriptions/[0-9a-f-]+/delete)"', person.http.get(topic).text)

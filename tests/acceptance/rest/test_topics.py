@@ -36,6 +36,30 @@ def test_a_topic_delivers_to_a_queue(
     assert (refusal.value.status, refusal.value.code) == (404, "NotFound")
 
 
+def test_numbers_and_booleans_stand_for_their_text(
+    http: httpx.Client, account: str, new_name: Callable[[], str]
+) -> None:
+    """The AWS protocols have attributes as texts only; JSON has types."""
+    queue, topic = f"/accounts/{account}/queues/{new_name()}", f"/accounts/{account}/topics/{new_name()}"
+    name = queue.rpartition("/")[2]
+    attributes = {"VisibilityTimeout": 60, "SqsManagedSseEnabled": False}
+    made = http.post(f"/accounts/{account}/queues", json={"name": name, "attributes": attributes})
+    assert made.status_code == 201, made.text
+    changed = http.patch(queue, json={"attributes": {"DelaySeconds": 5}}).json()["attributes"]
+    found = {key: changed[key] for key in ("VisibilityTimeout", "DelaySeconds", "SqsManagedSseEnabled")}
+    assert found == {"VisibilityTimeout": "60", "DelaySeconds": "5", "SqsManagedSseEnabled": "false"}
+    http.post(f"/accounts/{account}/topics", json={"name": topic.rpartition("/")[2]})
+    subscribed = {"protocol": "sqs", "endpoint": changed["QueueArn"], "attributes": {"RawMessageDelivery": True}}
+    arn = http.post(f"{topic}/subscriptions", json=subscribed).json()["arn"]
+    one = f"{topic}/subscriptions/{arn.rpartition(':')[2]}"
+    assert http.get(one).json()["attributes"]["RawMessageDelivery"] == "true"
+    sent = {"body": "m", "attributes": {"n": {"dataType": "Number", "stringValue": 7}}}
+    assert http.post(f"{queue}/messages", json=sent).status_code == 201
+    for wrong in (None, ["60"], "x", 1.5, -1):
+        refused = http.patch(queue, json={"attributes": {"VisibilityTimeout": wrong}})
+        assert refused.status_code == 400, refused.text
+
+
 def test_topics_are_listed_and_changed(
     rest: Client, http: httpx.Client, account: str, new_name: Callable[[], str]
 ) -> None:

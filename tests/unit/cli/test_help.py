@@ -13,6 +13,7 @@ from typer.main import get_command
 
 from cns_cli.main import COMMANDS, app
 from cns_receiver.behaviour import Behaviour
+from tests import commands
 
 ROOT: Any = get_command(app)  # Typer has no public type of a command
 _EXAMPLE = re.compile(r"Examples?: (.+?)\s*\Z", re.DOTALL)
@@ -57,3 +58,24 @@ def test_each_way_to_make_the_receiver_fail_is_where_one_looks(where: str) -> No
     guide = GUIDE.read_text().partition("## Testing failures\n")[2].partition("\n## ")[0]
     text = guide if where == "guide" else str(dict(ALL)["receiver",].help)
     assert [key for key in Behaviour.__struct_fields__ if not re.search(rf"\b{key}\b", text)] == []
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("-h",), "Usage: cns [OPTIONS] COMMAND"),
+        (("help",), "Usage: cns [OPTIONS] COMMAND"),
+        (("help", "queue", "send"), "Usage: cns queue send "),
+        (("queue", "-h"), "Usage: cns queue "),
+        (("up", "-h"), "Usage: cns up "),
+    ],
+)
+def test_help_is_found_where_it_is_looked_for(words: tuple[str, ...], said: str) -> None:
+    done = commands.run(*words)
+    assert (done.returncode, said in done.stdout) == (0, True), done
+
+
+@pytest.mark.parametrize("words", [("queu",), ("help", "queu"), ("queu", "list")])
+def test_a_name_like_the_unknown_one_is_suggested(words: tuple[str, ...]) -> None:
+    done = commands.run(*words)
+    assert (done.returncode, "Did you mean 'queue'?" in done.stderr) == (2, True), done

@@ -118,6 +118,18 @@ def test_counters_with_known_labels_begin_at_0() -> None:
         assert (name, tuple(labels.items())) in found
 
 
+def test_drops_are_recent_for_ten_minutes_unless_the_recipient_is_gone_or_muted() -> None:
+    stats = Stats()
+    assert stats.dropped_recently(0).value == 0
+    for cause in ("subscription_gone", "permanent:opted_out", "permanent:not_verified", "permanent:endpoint_disabled"):
+        stats.count_drop(cause)
+    assert stats.dropped_recently(1_000).value == 0
+    stats.count_drop("spent:status", 2)
+    assert stats.dropped_recently(2_000).value == 2
+    stats.count_drop("dead_letter_queue_refused:queue")
+    assert [stats.dropped_recently(ms).value for ms in (300_000, 601_999, 602_000, 899_999, 900_000)] == [3, 3, 1, 1, 0]
+
+
 def test_counters_add_up() -> None:
     counters = Counters()
     counters.start(API_CALLS, operation=("Publish", "Subscribe"))

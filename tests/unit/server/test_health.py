@@ -10,6 +10,7 @@ from cns_backend.stores.contract import Report, ServiceState
 from cns_common.metrics.catalogue import (
     CLOCK_OFFSET_SECONDS,
     CLOCK_RECEIVES_REFUSED,
+    DROPPED_RECENTLY,
     EVENT_SEGMENTS_UNREAD_LEFT_SECONDS,
     EVENT_SEGMENTS_UNREAD_SHARE,
     REDIS_REACHED_BY,
@@ -130,6 +131,19 @@ def test_a_lost_redis(tmp_path: Path, reached: list[tuple[str, str, str]], reaso
         "yellow",
         f"{reason}: without it messages are given out more slowly",
     )
+
+
+@pytest.mark.parametrize(
+    ("dropped", "reasons"),
+    [
+        ((0, 0), ()),
+        ((2, 1), ("messages were dropped in the last 10 minutes: 3; `cns doctor` says of which topics, and why",)),
+    ],
+)
+def test_messages_that_any_worker_dropped(tmp_path: Path, dropped: tuple[int, int], reasons: tuple[str, ...]) -> None:
+    workers = [Report(f"worker-{n}", "worker", (), (DROPPED_RECENTLY.sample(n),)) for n in dropped]
+    health = judge_health(ServiceState("", tuple(workers), ()), tmp_path)
+    assert (health.status, health.reasons) == ("yellow" if reasons else "green", reasons)
 
 
 def _on_a_wrong_clock(*roles: str) -> Report:

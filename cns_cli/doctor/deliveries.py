@@ -1,0 +1,59 @@
+"""Checks of deliveries: endpoints that are down now, and messages that were dropped within the last hour."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+
+from cns_backend.backend import Backend
+from cns_backend.explain.causes import why_failed
+from cns_cli.doctor.findings import CheckResult, ok, shown, warning
+from cns_common.configuration.settings import Settings
+from cns_common.durations import HOUR_S
+from cns_common.events.newest import DeliveryEvent, newest_events
+from cns_common.events.schema import NotificationDropped
+
+DROPS_READ_MAX = 10_000
+_MARK = b'"event":"notification.dropped"'
+
+
+async def check_deliveries(settings: Settings, backend: Backend) -> list[CheckResult]:
+    since_ms = backend.clock.now_ms() - HOUR_S * 1_000
+    return [*await _breakers(backend), *await asyncio.to_thread(_drops, settings, since_ms)]
+
+
+async def _breakers(backend: Backend) -> list[CheckResult]:
+    """As the workers of all machines report them; there are none without a running service."""
+    reports = (await backend.control.state()).reports
+    causes = {one.endpoint: one.cause for report in reports for one in report.breakers}
+    found = []
+    for endpoint, cause in sorted(causes.items()):
+        why = why_failed(cause)
+        text = f"the circuit breaker of {endpoint} is open, its messages wait: {why.title}"
+        found.append(warning("endpoints", text, why.advice))
+    return shown(found, ok("endpoints", "no circuit breaker is open"))
+
+
+def _drops(settings: Settings, since_ms: int) -> list[CheckResult]:
+    """As events of this machine record them."""
+    if settings.events == "off":
+        return [ok("drops", "events are off (CNS_EVENTS=off): what was dropped is not recorded")]
+
+    def is_new_drop(event: DeliveryEvent) -> bool:
+        return isinstance(event, NotificationDropped) and event.at_ms >= since_ms
+
+    events = newest_events([settings.events_path], _MARK, [_MARK], is_new_drop, DROPS_READ_MAX).events
+    counts: Counter[tuple[str, str]] = Counter()
+    last: dict[tuple[str, str], NotificationDropped] = {}
+    for event in events:
+        if isinstance(event, NotificationDropped):
+            key = event.topic or "no topic", event.cause
+            counts[key] += max(event.subscriptions, 1)
+            last.setdefault(key, event)
+    found = []
+    for key, n in counts.most_common():
+        (topic, cause), newest = key, last[key]
+        why = why_failed(cause, newest.reason)
+        text = f"{n} dropped within the last hour, of {topic}: {why.title} ({cause})"
+        found.append(warning("drops", text, f"{why.advice} cns explain {newest.message_id}".strip()))
+    return shown(found, ok("drops", "none seen of the last hour"))
