@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 
+from cns.endpoints.outcome import Cause
 from cns_backend.backend import Backend
 from cns_backend.explain.causes import why_failed
 from cns_cli.doctor.findings import CheckResult, ok, shown, warning
@@ -28,9 +29,8 @@ async def _breakers(backend: Backend) -> list[CheckResult]:
     causes = {one.endpoint: one.cause for report in reports for one in report.breakers}
     found = []
     for endpoint, cause in sorted(causes.items()):
-        why = why_failed(cause)
-        text = f"the circuit breaker of {endpoint} is open, its messages wait: {why.title}"
-        found.append(warning("endpoints", text, why.advice))
+        text = f"the circuit breaker of {endpoint} is open, its messages wait for an hour at most: {cause}"
+        found.append(warning("endpoints", text, why_failed(Cause.CONNECTION).advice))
     return shown(found, ok("endpoints", "no circuit breaker is open"))
 
 

@@ -96,7 +96,7 @@ def test_an_endpoint_that_is_down_what_was_dropped_and_what_may_be(tmp_path: Pat
 
         wait_until(seen, 120, lambda: f"{found}")
         assert f"the circuit breaker of {url} is open" in found["endpoints"][0]["text"]
-        assert "the endpoint is down: no connection" in found["endpoints"][0]["text"]
+        assert "Connect call failed" in found["endpoints"][0]["text"]
         assert "1 dropped within the last hour, of no topic: muted by the sandbox" in found["drops"][0]["text"]
         assert found["drops"][0]["mend"].endswith(f"cns explain {muted}")
         assert levels(found, "sandbox") == {"warning"}
