@@ -15,7 +15,6 @@ import asyncio
 import re
 import statistics
 import tempfile
-import urllib.request
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from datetime import datetime
@@ -30,6 +29,7 @@ from bench.load.publishes import ARRIVAL_TIMEOUT_S, Publisher, open_publisher
 from bench.load.sink import STAMP, Sink
 from bench.measure.backends import Backends, Costs
 from bench.measure.figures import NS_PER_MS, Figures, Meter, percentile
+from bench.measure.metrics import metrics_page
 from bench.measure.processes import Server, cpu_s, resident_bytes, running
 from bench.sections.cluster import SERVICE_WITH_WORKER, environment_of, single_node
 from bench.sections.runs import is_ready
@@ -181,12 +181,7 @@ Histograms = dict[tuple[str, str], tuple[float, float]]
 
 
 async def _histograms(server: Server) -> Histograms:
-    def page() -> str:
-        with urllib.request.urlopen(f"http://127.0.0.1:{server.port}/metrics", timeout=ARRIVAL_TIMEOUT_S) as answer:
-            text: str = answer.read().decode()
-        return text
-
-    return histograms_in(await asyncio.to_thread(page))
+    return histograms_in(await asyncio.to_thread(metrics_page, server.port))
 
 
 def histograms_in(page: str) -> Histograms:

@@ -68,6 +68,7 @@ from cns_server.listener import admin_listeners
 from cns_server.localstack.pages import localstack_pages
 from cns_server.localstack.sns_pages import NotificationPages
 from cns_server.localstack.sqs_pages import MessagePages
+from cns_server.metrics_access import MetricsAccess
 from cns_server.paths import ADMIN_PATH, PAGES_PREFIX, PORTAL_PREFIX, REST_PREFIX
 from cns_server.quiet_server import QuietServer
 from cqs.internal_api import extended_model
@@ -121,6 +122,7 @@ class Api:
             leaving=lambda: front.leaving,
             health=self.health,
             metrics=self.metrics,
+            shows_names=MetricsAccess(settings).admits,
             certificate=self.certificate,
             advance_clock=backend.control.advance_clock if settings.test_clock else None,
         )

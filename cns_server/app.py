@@ -15,6 +15,7 @@ from fastapi.responses import JSONResponse, PlainTextResponse, RedirectResponse
 from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope, Send
 
+from cns_backend.metrics_token import CHALLENGE
 from cns_common.aws.front_door import FrontDoor
 from cns_common.log_throttle import LogThrottle
 from cns_server.admin_address import AdminAddress
@@ -24,6 +25,7 @@ from cns_server.refusals import REFUSALS, no_such_page, refuse
 ADVANCE_S_MAX = 10 * 365 * 86_400
 CERTIFICATE_PREFIX = "SimpleNotificationService-"
 STOPPING = "this process was told to stop"
+METRICS_REFUSED = "metrics are shown with the bearer token CNS_METRICS_TOKEN, and at the address CNS_ADMIN_BIND\n"
 PATH_CHARS_MAX = 100
 """The length of a page's path in the log."""
 
@@ -47,6 +49,7 @@ class Pages:
     leaving: Callable[[], bool]
     health: Callable[[], Awaitable[Health]]
     metrics: Callable[[], Awaitable[str]]
+    shows_names: Callable[[Scope], bool]
     certificate: Callable[[str], bytes | None]
     advance_clock: Callable[[int], Awaitable[int]] | None  # None without a test clock
 
@@ -96,23 +99,7 @@ class App(FastAPI):
                 return PlainTextResponse("", status_code=404)
             return PlainTextResponse("", status_code=200 if pages.live() else 503)
 
-        @self.get("/health")
-        async def health() -> Response:
-            """503 when a person must act."""
-            report = await pages.health()
-            return JSONResponse(report.to_dict(), status_code=503 if report.status == "red" else 200)
-
-        @self.get("/ready")
-        async def ready() -> Response:
-            """200 when calls will be answered and deliveries made; 503 from when this process was told to stop."""
-            if pages.leaving():
-                return JSONResponse({"ready": False, "reasons": [STOPPING]}, status_code=503)
-            report = await pages.health()
-            return JSONResponse(report.to_dict(), status_code=200 if report.ready else 503)
-
-        @self.get("/metrics")
-        async def metrics() -> Response:
-            return PlainTextResponse(await pages.metrics(), media_type="text/plain; version=0.0.4")
+        self._add_reports(pages)
 
         @self.get(f"/{CERTIFICATE_PREFIX}{{name}}")
         async def certificate(name: str) -> Response:
@@ -123,6 +110,30 @@ class App(FastAPI):
 
         if pages.advance_clock is not None:
             self._add_clock(pages.advance_clock)
+
+    def _add_reports(self, pages: Pages) -> None:
+        @self.get("/health")
+        async def health(request: Request) -> Response:
+            """503 when a person must act."""
+            report = await pages.health()
+            shown = report.to_dict(names=pages.shows_names(request.scope))
+            return JSONResponse(shown, status_code=503 if report.status == "red" else 200)
+
+        @self.get("/ready")
+        async def ready(request: Request) -> Response:
+            """200 when calls will be answered and deliveries made; 503 from when this process was told to stop."""
+            if pages.leaving():
+                return JSONResponse({"ready": False, "reasons": [STOPPING]}, status_code=503)
+            report = await pages.health()
+            shown = report.to_dict(names=pages.shows_names(request.scope))
+            return JSONResponse(shown, status_code=200 if report.ready else 503)
+
+        @self.get("/metrics")
+        async def metrics(request: Request) -> Response:
+            """401 without the token: a page without names would silence alerts of a scrape that lost its token."""
+            if not pages.shows_names(request.scope):
+                return PlainTextResponse(METRICS_REFUSED, 401, {"www-authenticate": CHALLENGE})
+            return PlainTextResponse(await pages.metrics(), media_type="text/plain; version=0.0.4")
 
     def add_redirections(self, targets: Mapping[str, str]) -> None:
         """Redirect each path to another one."""

@@ -52,7 +52,10 @@ class Health(msgspec.Struct, frozen=True):
     site: SiteStatus | None = None
     """Absent where there is only one."""
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self, *, names: bool) -> dict[str, Any]:
+        """Only the colour and the readiness without `names`: reasons have names in them, too."""
+        if not names:
+            return {"status": self.status, "ready": self.ready}
         plain: dict[str, Any] = msgspec.to_builtins(self)
         if self.site is None:
             del plain["site"]

@@ -14,6 +14,7 @@ from cns_backend.sites.membership import SiteMembership
 from cns_common.configuration.settings import Settings
 from cns_common.errors import RequestError
 from cns_server.health import Health
+from cns_server.metrics_access import MetricsAccess
 from cns_server.quiet_server import QuietServer
 from cns_server.refusals import refuse
 
@@ -27,6 +28,7 @@ class Standby:
 
     def __init__(self, settings: Settings, site: SiteMembership, listener: socket.socket) -> None:
         self._site = site
+        self._shows_names = MetricsAccess(settings).admits
         self._listener = listener
         config = uvicorn.Config(
             self._answer,
@@ -74,18 +76,19 @@ class Standby:
         await response(scope, receive, send)
 
     def _response(self, request: Request) -> Response:
+        names = self._shows_names(request.scope)
         match request.url.path:
             case "/live":
                 return PlainTextResponse("")
             case "/health":
                 health = self.health()
-                return JSONResponse(health.to_dict(), 503 if health.status == "red" else 200)
+                return JSONResponse(health.to_dict(names=names), 503 if health.status == "red" else 200)
             case "/ready":
-                return JSONResponse(self.health().to_dict(), 503)
+                return JSONResponse(self.health().to_dict(names=names), 503)
             case _:
                 return self._refusal(request)
 
     def _refusal(self, request: Request) -> Response:
         """In the protocol of the call, so that SDKs repeat it."""
-        why = RequestError("ServiceUnavailable", f"This site stands by: {self._site.why_standing_by}")
+        why = RequestError("ServiceUnavailable", "This site stands by.")
         return refuse(why, request, {"retry-after": RETRY_AFTER_S})

@@ -22,6 +22,7 @@ from tests.waiting import wait_until
 START_TIMEOUT_S = 30.0
 STOP_TIMEOUT_S = 20.0
 QUIET_POLL_S = 0.25
+METRICS_TOKEN = "the-token-of-the-bench"
 QUIET_SHARE = 0.2  # of one core
 ROOT = Path(__file__).parents[2]
 TICK_S = 1 / os.sysconf("SC_CLK_TCK")
@@ -131,7 +132,7 @@ def running(
         process = subprocess.Popen(
             words,
             cwd=ROOT,
-            env={**os.environ, **(environment or {})},
+            env={**os.environ, "CNS_METRICS_TOKEN": METRICS_TOKEN, **(environment or {})},
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=subprocess.STDOUT,

@@ -17,8 +17,10 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from cns.endpoints.outcome import Cause
 from cns_backend.explain.causes import why_failed
+from cns_backend.metrics_token import CHALLENGE, request_headers
 from cns_backend.urls import address_of
 from cns_cli.doctor.findings import CheckResult, Level, ok, problem, warning
+from cns_cli.overview.metrics import HOW_TO_SEE
 from cns_cli.remote.connection import StoredProfile
 from cns_common.configuration.settings import Settings
 
@@ -43,18 +45,24 @@ def check_endpoint(settings: Settings, client: StoredProfile) -> Answer:
     url = (client.url or address_of(settings).url).rstrip("/")
     answer = Answer()
     try:
-        health = httpx.get(f"{url}/health", timeout=TIMEOUT_S, verify=_trusted(settings))
-        metrics = httpx.get(f"{url}/metrics", timeout=TIMEOUT_S, verify=_trusted(settings))
+        with httpx.Client(
+            headers=request_headers(settings, url), timeout=TIMEOUT_S, verify=_trusted(settings)
+        ) as asking:
+            health, metrics = asking.get(f"{url}/health"), asking.get(f"{url}/metrics")
     except (httpx.HTTPError, httpx.InvalidURL, UnicodeError) as error:
         answer.findings.append(problem("endpoint", f"{url} does not answer: {error}", _mend(url, str(error))))
         return answer
-    if "cns_build_info" not in metrics.text:
+    is_hidden = metrics.headers.get("www-authenticate") == CHALLENGE
+    if "cns_build_info" not in metrics.text and not is_hidden:
         text = f"{url} answers, but is no CNS (GET /metrics: {metrics.status_code})"
         answer.findings.append(problem("endpoint", text, "name the service with --url or AWS_ENDPOINT_URL"))
         return answer
     answer.is_cns = True
-    form = "embedded" if "cns_store_commits_total" in metrics.text else "cluster"
-    answer.findings.append(ok("endpoint", f"{url} answers, {form} form, version {_version(metrics.text)}"))
+    if is_hidden:
+        answer.findings.append(warning("endpoint", f"{url} answers, but no details without its token", HOW_TO_SEE))
+    else:
+        form = "embedded" if "cns_store_commits_total" in metrics.text else "cluster"
+        answer.findings.append(ok("endpoint", f"{url} answers, {form} form, version {_version(metrics.text)}"))
     answer.findings.append(_health(health))
     answer.findings.append(_clock(health))
     answer.findings += _client(settings, client, url)

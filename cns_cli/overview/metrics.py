@@ -10,6 +10,7 @@ from typing import Any
 import httpx
 from prometheus_client.parser import text_string_to_metric_families
 
+from cns_backend.metrics_token import CHALLENGE, request_headers
 from cns_backend.urls import address_of
 from cns_common.configuration.settings import Settings
 from cns_common.metrics.model import Metric
@@ -17,6 +18,8 @@ from cns_common.metrics.model import Metric
 TIMEOUT_S = 10.0
 _MEMBERS = {"status", "ready", "reasons", "processes", "workers"}
 """Of the health of each form."""
+_WITHOUT_TOKEN = {"status", "ready"}
+HOW_TO_SEE = "set CNS_METRICS_TOKEN as the service has it, or run the command with its data directory"
 _Labels = tuple[tuple[str, str], ...]
 
 
@@ -52,24 +55,31 @@ class ServiceReader:
 
     def __init__(self, settings: Settings, url: str) -> None:
         self.url = (url or address_of(settings).url).rstrip("/")
+        self._headers = request_headers(settings, self.url)
         trusted = settings.tls_cert or settings.ca_bundle
         self._verify: Any = True if trusted is None else str(trusted)
 
     def health(self) -> dict[str, Any]:
+        """Only the colour and the readiness are known without the service's token."""
         try:
             report = self._get("/health").json()
         except ValueError:
             report = None
+        if isinstance(report, dict) and report.keys() == _WITHOUT_TOKEN:
+            return {"reasons": [], "processes": [], "workers": [], **report}
         if not (isinstance(report, dict) and report.keys() >= _MEMBERS):
             raise ServiceUnreachable(f"{self.url} is no CNS")
         return report
 
     def page(self) -> Page:
-        return read_page(self._get("/metrics").text)
+        answer = self._get("/metrics")
+        if answer.headers.get("www-authenticate") == CHALLENGE:
+            raise ServiceUnreachable(f"{self.url} shows its metrics only with its token: {HOW_TO_SEE}")
+        return read_page(answer.text)
 
     def _get(self, path: str) -> httpx.Response:
         try:
-            return httpx.get(f"{self.url}{path}", timeout=TIMEOUT_S, verify=self._verify)
+            return httpx.get(f"{self.url}{path}", headers=self._headers, timeout=TIMEOUT_S, verify=self._verify)
         except (httpx.HTTPError, httpx.InvalidURL, UnicodeError) as error:  # the last of a host that is no name
             raise ServiceUnreachable(f"{self.url} does not answer: {error}") from None
 

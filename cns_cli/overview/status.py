@@ -206,12 +206,14 @@ def _print(found: Status) -> None:
 
 
 def lines(found: Status) -> list[Line]:
-    running = "not running" if found.health is None else f"version {found.version}, {found.health['status']}"
+    version = "" if found.version is None else f"version {found.version}, "
+    running = "not running" if found.health is None else f"{version}{found.health['status']}"
     told = [Line("service", f"{found.url}, {found.form} form, {running}")]
     if found.health is not None:
         told += [Line("cause", reason) for reason in found.health["reasons"]]
         told += [Line("process", _process(one)) for one in found.health["processes"]]
         told += [Line("worker", f"{one['process']}: {', '.join(one['roles'])}") for one in found.health["workers"]]
+    if found.version is not None:
         told.append(Line("breakers", f"{found.open_breakers} open"))
         told.append(Line("quarantine", f"{found.quarantined} jobs"))
     if found.contents is not None:

@@ -28,6 +28,7 @@ from cns_common.configuration.value_types import (
     MailAddress,
     MailFooter,
     MasterKey,
+    MetricsToken,
     Networks,
     QueueKeyId,
     RedisUrls,
@@ -49,7 +50,7 @@ SOCKET_PATH_BYTES_MAX = 107
 """The longest path of a Unix socket on Linux: unix(7)."""
 POOL_THREADS_MAX = 64
 """Threads of one delivery pool in one process, at its start and by control command."""
-_SECRET = frozenset({"smtp_url", "master_key", "queue_secret", "remote_queues"})
+_SECRET = frozenset({"smtp_url", "master_key", "metrics_token", "queue_secret", "remote_queues"})
 _PATHS = frozenset({"endpoint_hints", "data", "tls_cert", "tls_key", "ca_bundle", "events_dir"})
 _LOCALSTACK: Mapping[str, object] = {
     "port": 4566,
@@ -79,6 +80,9 @@ class Settings(BaseSettings):
     """The region of requests that name none, which are the unsigned ones."""
     admin_bind: BindAddress = ""
     """`host:port` that alone serves the pages and what operators may do; empty: the service's own address does."""
+    metrics_token: MetricsToken = ""
+    """The bearer token that shows names on `/metrics` and `/health`; empty: `admin_bind` does, and a token that `cns`
+    commands of this machine derive from the master key."""
     public_url: HttpUrl = ""
     """The beginning of URLs in answers and mails; empty: the Host that the request names."""
     sqs_endpoint_strategy: UrlStyle = "off"

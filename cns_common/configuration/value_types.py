@@ -130,6 +130,14 @@ QueueKeyId = Annotated[
         validate_default=True,
     ),
 ]
+MetricsToken = Annotated[
+    str,
+    Field(
+        pattern=r"^([A-Za-z0-9._~+/=-]{16,256})?$",
+        description="16 to 256 letters, digits and . _ ~ + / = -",
+        repr=False,
+    ),
+]
 MailAddress = Annotated[
     str,
     Field(

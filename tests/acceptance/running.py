@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tests import commands
-from tests.acceptance.service import BIN, Service
+from tests.acceptance.service import BIN, METRICS_TOKEN, Service
 from tests.parts import need
 from tests.ports import free_port
 from tests.waiting import PATIENCE_S, wait_until
@@ -146,4 +146,4 @@ def keys_in(text: str) -> dict[str, str]:
 def plain_environment() -> dict[str, str]:
     """The environment of a shell in which Python keeps compiled modules."""
     kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    return {"CNS_RESERVE_BYTES": str(RESERVE_BYTES), **kept}
+    return {"CNS_RESERVE_BYTES": str(RESERVE_BYTES), "CNS_METRICS_TOKEN": METRICS_TOKEN, **kept}

@@ -27,6 +27,10 @@ BIN = Path(sys.executable).parent
 REGION = "eu-central-1"
 _METRIC = re.compile(r"(\w+)(?:\{(.*)\})? (\S+)")
 
+METRICS_TOKEN = "the-token-of-the-tests"
+"""CNS_METRICS_TOKEN of all services under test."""
+OBSERVER = {"authorization": f"Bearer {METRICS_TOKEN}"}
+
 Samples = dict[tuple[str, frozenset[str]], float]
 """Values by name and labels, the labels as text."""
 
@@ -85,7 +89,9 @@ class Service(ABC):
     # -- pages --------------------------------------------------------------------------------------------------------
 
     def get(self, path: str) -> tuple[int, bytes]:
-        return fetch(self.url + path, ca_file=self.ca_file)
+        """A page; health and metrics with names."""
+        observes = path in ("/health", "/ready", "/metrics")
+        return fetch(self.url + path, headers=OBSERVER if observes else None, ca_file=self.ca_file)
 
     def health(self) -> dict[str, Any]:
         report: dict[str, Any] = json.loads(self.get("/health")[1])

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.acceptance.running import exports_in
-from tests.acceptance.service import REGION, Service
+from tests.acceptance.service import METRICS_TOKEN, REGION, Service
 from tests.ports import free_port
 from tests.waiting import wait_until
 
@@ -109,6 +109,7 @@ def prepare(directory: Path) -> ComposedService:
     composed = ComposedService(url=f"http://{address}", directory=directory, project=project)
     composed.set("CNS_PUBLISH", address)
     composed.set("CNS_PUBLIC_URL", composed.url)
+    composed.set("CNS_METRICS_TOKEN", METRICS_TOKEN)
     composed.set("CNS_ALLOWED_NETWORKS", PODMAN_NETWORKS)
     images = [sys.executable, "-m", "deploy.images"]
     run(images, timeout_s=IMAGES_S)

@@ -25,7 +25,7 @@ from cns_common.cassandra.connection import CassandraAddress
 from deploy.servers.cql import select
 from tests import commands
 from tests.acceptance.running import exports_in
-from tests.acceptance.service import BIN, Samples, fetch, read_samples
+from tests.acceptance.service import BIN, OBSERVER, Samples, fetch, read_samples
 from tests.ports import free_port
 from tests.private_servers.cluster import HOST, Process
 from tests.private_servers.own_redis import OwnRedis
@@ -87,11 +87,11 @@ class RunningSite:
         )
 
     def health(self) -> dict[str, Any]:
-        health: dict[str, Any] = json.loads(fetch(f"{self.api.url}/health")[1])
+        health: dict[str, Any] = json.loads(fetch(f"{self.api.url}/health", headers=OBSERVER)[1])
         return health
 
     def samples(self) -> Samples:
-        return read_samples(fetch(f"{self.api.url}/metrics")[1].decode())
+        return read_samples(fetch(f"{self.api.url}/metrics", headers=OBSERVER)[1].decode())
 
     def await_workers(self, count: int) -> None:
         """Wait until so many workers of all sites say that they work."""
@@ -100,7 +100,7 @@ class RunningSite:
     def _page(self, path: str) -> tuple[int, bytes]:
         """The page, or the status 0 while nobody answers: at its start, or between standing by and work."""
         try:
-            return fetch(f"{self.api.url}{path}")
+            return fetch(f"{self.api.url}{path}", headers=OBSERVER)
         except OSError:
             return 0, b""
 

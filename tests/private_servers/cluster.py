@@ -170,7 +170,7 @@ class Cluster:
     def wait_ready(self) -> None:
         """Wait until the balancer passes calls on and every API process knows of a worker (if there is one)."""
         urls = [self.url, *(api.url for api in self.apis)] if self.workers else [self.url]
-        path = "/ready" if self.workers else "/metrics"
+        path = "/ready" if self.workers else "/live"
         wait_until(lambda: all(_answers(url + path) for url in urls), PATIENCE_S, self.said)
 
     def said(self) -> str:
@@ -216,7 +216,7 @@ class Cluster:
 
     def _wait_api(self, api: Process) -> None:
         api.wait_said(ANNOUNCEMENT)
-        wait_until(lambda: _answers(f"{api.url}/metrics"), PATIENCE_S, api.said)
+        wait_until(lambda: _answers(f"{api.url}/live"), PATIENCE_S, api.said)
 
 
 def _stop(processes: list[Process]) -> list[int]:

@@ -8,9 +8,10 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+import yaml
 
 from cns_common.metrics.catalogue import METRICS
-from tests.promql import DASHBOARDS, Expression, dashboard_expressions, parse, rule_expressions, rules
+from tests.promql import DASHBOARDS, DEPLOY, Expression, dashboard_expressions, parse, rule_expressions, rules
 
 PAGE = (Path(__file__).parents[2] / "docs" / "operations.md").read_text()
 OF_PROMETHEUS = {"up": {"job", "instance"}}
@@ -82,3 +83,19 @@ def test_every_alert_says_how_bad_it_is_and_is_in_the_guide() -> None:
     assert table is not None
     named = re.findall(r"`(Cns\w+)`", table[1])
     assert sorted(named) == sorted(alerts)
+
+
+@pytest.mark.parametrize("name", ["scrape.yml", "scrape-kubernetes.yml"])
+def test_a_scrape_carries_the_token_under_the_job_name_of_the_rules(name: str) -> None:
+    """Without a token `/metrics` is 401."""
+    (job,) = yaml.safe_load((DEPLOY / "prometheus" / name).read_text())["scrape_configs"]
+    assert job["job_name"] == "cns" and job.get("metrics_path", "/metrics") == "/metrics"
+    assert job["authorization"]["type"] == "Bearer" and job["authorization"]["credentials_file"]
+    assert f"deploy/prometheus/{name}" in PAGE or f"`{name}`" in PAGE
+
+
+@pytest.mark.parametrize(
+    "path", ["docker-compose.yml", "docker-compose.scaled.yml", "deploy/kubernetes/base/kustomization.yaml"]
+)
+def test_what_is_shipped_gives_the_api_the_token(path: str) -> None:
+    assert "CNS_METRICS_TOKEN" in (DEPLOY.parent / path).read_text()

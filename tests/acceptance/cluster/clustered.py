@@ -14,7 +14,7 @@ from cassandra.cluster import EXEC_PROFILE_DEFAULT, ExecutionProfile
 from cassandra.cluster import Cluster as Cassandra
 from cassandra.policies import RoundRobinPolicy
 
-from tests.acceptance.service import Samples, Service, fetch, read_samples
+from tests.acceptance.service import OBSERVER, Samples, Service, fetch, read_samples
 from tests.private_servers.cluster import Cluster, cluster
 from tests.private_servers.keyspace import TABLES
 
@@ -50,7 +50,7 @@ class Clustered(Service):
 
     def samples_at(self, index: int) -> Samples:
         """The metrics of one API process."""
-        return read_samples(fetch(f"{self.cluster.apis[index].url}/metrics")[1].decode())
+        return read_samples(fetch(f"{self.cluster.apis[index].url}/metrics", headers=OBSERVER)[1].decode())
 
     def cns(self, *words: str, check: bool = True) -> subprocess.CompletedProcess[str]:
         return self.cluster.run(*words, check=check)

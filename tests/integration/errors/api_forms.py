@@ -24,6 +24,7 @@ from cns_common.cassandra.connection import CassandraAddress
 from cns_common.configuration.settings import Settings
 from cns_server.api import Api
 from cqs.engines.contract import Engine
+from tests.acceptance.service import METRICS_TOKEN
 from tests.protocol.support import botocore_model, query_model
 
 REGION = "us-east-1"
@@ -103,6 +104,7 @@ async def cluster_api(directory: Path, place: CassandraAddress, redis: str = "")
         cassandra_keyspace=place.keyspace,
         redis=redis,
         master_key=MASTER_KEY,
+        metrics_token=METRICS_TOKEN,
     )
     async with open_cluster_backend(settings) as backend:
         api = await Api.build(settings, backend)

@@ -21,6 +21,7 @@ from cns_common.cassandra import session as session_module
 from cns_common.cassandra.connection import CassandraAddress
 from cns_common.cassandra.session import Cassandra, Statement
 from cns_common.errors import OutcomeUnknown, StoreUnavailable
+from tests.acceptance.service import OBSERVER
 from tests.integration.errors.api_calls import URL, prepared_calls
 from tests.integration.errors.api_forms import PROTOCOLS, FormOfApi, cluster_api
 from tests.private_servers.keyspace import emptied
@@ -145,14 +146,14 @@ async def test_pages_while_cassandra_is_away(
     async with emptied(cassandra_address), cluster_api(tmp_path, place) as api:
 
         async def shown() -> dict[str, int]:
-            return {path: (await api.http.get(path)).status_code for path in PAGES}
+            return {path: (await api.http.get(path, headers=OBSERVER)).status_code for path in PAGES}
 
         await api.backend.control.report(WORKER)
         assert await shown() == dict.fromkeys(PAGES, 200)
         monkeypatch.setattr(session_module, "STATEMENT_S", 2.0)
         proxy.hold() if outage == "hung" else proxy.cut()
         assert await shown() == {"/ready": 503, "/health": 503, "/live": 200, "/metrics": 200}
-        health = (await api.http.get("/health")).json()
+        health = (await api.http.get("/health", headers=OBSERVER)).json()
         assert (health["status"], health["ready"]) == ("red", False)
         assert any("Cassandra" in reason for reason in health["reasons"]), health["reasons"]
         proxy.release() if outage == "hung" else proxy.heal()

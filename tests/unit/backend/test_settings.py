@@ -89,6 +89,8 @@ def _own_environment(monkeypatch: pytest.MonkeyPatch) -> None:
         ("REMOTE_QUEUES", f'[{{{QUEUE}, "url": "http://h", "colour": 1}}]', "is not known here"),
         ("MASTER_KEY", "c2hvcnQ=", "must be the base64 text of 32 bytes"),
         ("SMTP_URL", "relay:587", "must be smtp://"),
+        ("METRICS_TOKEN", "short", "CNS_METRICS_TOKEN=…: must be 16 to 256 letters"),
+        ("METRICS_TOKEN", "sixteen letters and blanks", "CNS_METRICS_TOKEN=…: must be 16 to 256 letters"),
     ],
 )
 def test_what_is_wrong_is_said_in_one_line(monkeypatch: pytest.MonkeyPatch, name: str, value: str, said: str) -> None:

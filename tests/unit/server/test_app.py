@@ -42,6 +42,7 @@ def app() -> App:
         leaving=lambda: False,
         health=_health,
         metrics=_metrics,
+        shows_names=lambda scope: True,
         certificate=lambda name: None,
         advance_clock=None,
     )
