@@ -24,7 +24,7 @@ from cns.stores.contract import ArchiveStore, NotificationStore, ReplayStore, Su
 from cns.stores.mobile_contract import MobileEndpointStore, PlatformStore, SmsStore
 from cns.subscriptions.confirm_and_unsubscribe import ConsentHandler
 from cns.subscriptions.confirmation_tokens import Confirmations
-from cns.subscriptions.subscribe import AddressCheck, SubscribeHandler, endpoint_checks
+from cns.subscriptions.subscribe import SubscribeHandler, UrlChecks, endpoint_checks
 from cns.subscriptions.subscriptions import Subscriptions
 from cns.topics.cache import TopicCache
 from cns.topics.data_protection import DataProtection
@@ -66,7 +66,7 @@ class NotificationService:
         queue: QueuePort,
         clock: Clock,
         events: EventSink,
-        check_endpoint: AddressCheck,
+        url_checks: UrlChecks,
         one_commit: bool = True,
         sms_sandbox: bool = False,
         quotas: Quotas = DEFAULT_QUOTAS,
@@ -100,7 +100,7 @@ class NotificationService:
             clock,
             quotas,
             subscription_replays,
-            endpoint_checks(check_endpoint, self.mobile_endpoints),
+            endpoint_checks(url_checks, self.mobile_endpoints),
         )
         self.sms = SmsSettings(stores.sms)
         self.sms_sandbox = SmsSandbox(stores.sms, direct_jobs, clock, enabled=sms_sandbox)

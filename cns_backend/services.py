@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import os
 import socket
+from functools import partial
 from random import random
 from urllib.parse import urlsplit
 
 import cns
 from cns.endpoints.address_guard import AddressGuard
+from cns.endpoints.reachability import is_unreachable
 from cns.limits import Quotas
 from cns.queue_port.contract import QueuePort
 from cns.service import NotificationService
+from cns.subscriptions.subscribe import UrlChecks
 from cns_backend.backend import Backend
 from cns_common.clock import Clock
 from cns_common.configuration.settings import Settings
@@ -105,6 +108,8 @@ def quotas(settings: Settings) -> Quotas:
 def notification_service(
     settings: Settings, backend: Backend, port: QueuePort, events: EventSink
 ) -> NotificationService:
+    guard = AddressGuard(settings.networks())
+    reach = partial(is_unreachable, guard)
     service = NotificationService(
         stores=backend,
         queue=port,
@@ -112,7 +117,7 @@ def notification_service(
         events=events,
         one_commit=backend.one_commit and settings.queue_port == "inline",
         sms_sandbox=settings.sms_sandbox == "on",
-        check_endpoint=AddressGuard(settings.networks()).refusal,
+        url_checks=UrlChecks(guard.refusal, reach if settings.unreachable_endpoints == "refuse" else None),
         quotas=quotas(settings),
     )
     backend.reconnected.append(service.topic_cache.clear)

@@ -26,8 +26,6 @@ from cns_common.clock import Clock
 from cns_common.errors import RequestError
 from cns_common.ids import uuid_text
 
-AddressCheck = Callable[[str], Awaitable[str | None]]
-"""Given a URL, why it may not be subscribed, or None."""
 EndpointCheck = Callable[[str], Awaitable[None]]
 """Raises if the endpoint may not be subscribed."""
 
@@ -36,6 +34,15 @@ _NEEDS_NO_CONFIRMATION = frozenset({"sms", "redis"})
 """These endpoints cannot answer. A phone can opt out; a channel may have no listener."""
 _ASKED_EACH_TIME = frozenset({"sqs", "lambda"})
 """These endpoints of other accounts are sent a confirmation although they are confirmed, as recorded from SNS."""
+
+
+@dataclass(frozen=True, slots=True)
+class UrlChecks:
+    """`address` tells why a URL may not be subscribed, or None; `is_unreachable`, if it is asked, whether nothing
+    listens there."""
+
+    address: Callable[[str], Awaitable[str | None]]
+    is_unreachable: Callable[[str], Awaitable[bool]] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,17 +156,22 @@ def _check(request: SubscribeRequest, view: TopicView) -> tuple[str, str]:
     return protocol, endpoint
 
 
-def endpoint_checks(address_check: AddressCheck, phones: MobileEndpoints) -> Mapping[str, EndpointCheck]:
+def endpoint_checks(urls: UrlChecks, phones: MobileEndpoints) -> Mapping[str, EndpointCheck]:
     """The checks, by protocol, that need more than the text of an endpoint."""
 
     async def check_address(endpoint: str) -> None:
-        reason = await address_check(endpoint)
+        reason = await urls.address(endpoint)
         if reason is not None:
             raise RequestError("AuthorizationError", reason)
+
+    async def check_url(endpoint: str) -> None:
+        await check_address(endpoint)
+        if urls.is_unreachable is not None and await urls.is_unreachable(endpoint):
+            raise invalid_parameter("Unreachable Endpoint")
 
     async def check_application(endpoint: str) -> None:
         if await phones.look_up(endpoint) is None:
             # AWS's text repeats "arn": once as a word, once as the start of the ARN.
             raise invalid_parameter(f"Endpoint Reason: Endpoint does not exist for endpoint arn{endpoint}")
 
-    return {**dict.fromkeys(("http", "https", "redis"), check_address), "application": check_application}
+    return {"http": check_url, "https": check_url, "redis": check_address, "application": check_application}

@@ -149,6 +149,11 @@ class Settings(BaseSettings):
 
     allowed_networks: Networks = None
     """Private networks that notifications may be sent to. Unset: loopback if this service listens on it, else none."""
+    unreachable_endpoints: Literal["accept", "refuse"] = "accept"
+    """Whether Subscribe refuses an HTTP(S) endpoint that refuses connections or whose name does not exist, as AWS does.
+    By default it is accepted: programs that start together, as with compose, subscribe before their consumer listens,
+    and few repeat a Subscribe, while the confirmation is sent again; the API process may not reach what workers reach;
+    and a refusal tells the caller which ports of the allowed networks are open."""
     permanent_4xx: Literal["dead-letter", "aws"] = "dead-letter"
     """A 4xx answer sends the message to the dead-letter queue, or counts as delivered, as recorded from AWS."""
     worker_roles: WorkerRoles = ALL_ROLES

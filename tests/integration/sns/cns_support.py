@@ -27,6 +27,7 @@ from cns.stores.embedded import (
     EmbeddedSubscriptionStore,
     EmbeddedTopicStore,
 )
+from cns.subscriptions.subscribe import UrlChecks
 from cns_common.aws.call import ANONYMOUS, Call, root_caller
 from cns_common.aws.protocol.faults import find_fault
 from cns_common.aws.protocol.models import load_service
@@ -110,7 +111,7 @@ class Rig:
             queue=port or self.queue,
             clock=clock,
             events=self.events,
-            check_endpoint=self._refusal,
+            url_checks=UrlChecks(self._refusal),
             quotas=quotas,
             sms_sandbox=sms_sandbox,
         )

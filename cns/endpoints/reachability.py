@@ -1,0 +1,45 @@
+"""Whether something listens at an HTTP(S) endpoint at the moment when it is subscribed."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import socket
+from urllib.parse import urlsplit
+
+from cns.endpoints.address_guard import AddressGuard, AddressRefused
+from cns.endpoints.connect import connect_to_allowed
+
+REACH_TIMEOUT_S = 3.0
+"""The longest time that Subscribe waits for an answer. Silence is no refusal: the subscription is pending."""
+_PORTS = {"http": 80, "https": 443}
+_NO_NAME = (socket.EAI_NONAME, socket.EAI_NODATA)
+_REFUSED = (errno.ECONNREFUSED, errno.ECONNRESET, errno.EHOSTUNREACH, errno.ENETUNREACH, None)
+"""None is of several addresses that failed in several ways. Others, such as EMFILE, are faults of this machine."""
+
+
+async def is_unreachable(guard: AddressGuard, url: str) -> bool:
+    """Whether the name does not exist, or the addresses that the guard allows refuse connections."""
+    attempt = asyncio.ensure_future(_connect(guard, url))  # a call of the API is no task, which a timeout would need
+    try:
+        await asyncio.wait([attempt], timeout=REACH_TIMEOUT_S)
+        if attempt.done():
+            attempt.result()
+    except socket.gaierror as error:
+        return error.errno in _NO_NAME
+    except UnicodeError:
+        return True
+    except AddressRefused:
+        return False
+    except OSError as error:
+        return error.errno in _REFUSED
+    finally:
+        attempt.cancel()
+    return False
+
+
+async def _connect(guard: AddressGuard, url: str) -> None:
+    parts = urlsplit(url)
+    port = parts.port or _PORTS[parts.scheme]
+    found = await asyncio.get_running_loop().getaddrinfo(parts.hostname or "", port, type=socket.SOCK_STREAM)
+    (await connect_to_allowed(guard, found)).close()
