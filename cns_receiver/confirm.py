@@ -15,6 +15,7 @@ from cns_receiver.fetch import Fetcher, FetchFailed, FetchRefused
 REQUESTS_MAX = 1_000
 """Running and waiting requests of all endpoints."""
 REQUESTS_AT_ONCE = 16
+MEMBER_CHARS_MAX = 8 * 1024
 
 _SUBSCRIPTION = re.compile(rb"<SubscriptionArn>([^<]{1,512})</SubscriptionArn>")
 
@@ -39,6 +40,8 @@ class Confirmer:
             reason = f"the body cannot be read: {error}"
         else:
             reason = "" if members.subscribe_url else "the body has no SubscribeURL"
+        if len(members.topic_arn) + len(members.subscribe_url) > MEMBER_CHARS_MAX:
+            members, reason = _Members(), "the body's TopicArn or SubscribeURL is too long"
         confirmation = Confirmation(members.topic_arn, members.subscribe_url)
         endpoint.confirmations.append(confirmation)
         if reason:

@@ -19,6 +19,8 @@ RECORDS_BYTES_MAX = 256 * 1024 * 1024
 RECORD_BYTES = 500
 HEADER_BYTES = 150
 """Approximate memory of a record and of each header, besides their text."""
+HEADERS_KEPT_BYTES = 12 * 1024
+"""Of one delivery, so that one of each of 10,000 endpoints fits into RECORDS_BYTES_MAX; later headers are not kept."""
 CONFIRMATIONS_KEPT = 100
 
 
@@ -68,9 +70,8 @@ class Endpoint:
     def record(self, arrived_ns: int, request: Request) -> Record:
         identity = identify(request)
         body = request.body
-        record = Record(
-            arrived_ns, identity, 1, request.target, request.headers, body[: self._capacity.body_bytes_kept], len(body)
-        )
+        headers, kept = _kept(request.headers), body[: self._capacity.body_bytes_kept]
+        record = Record(arrived_ns, identity, 1, request.target, headers, kept, len(body))
         id_counts = self._count(record)
         if identity.message_id:
             record.attempt = id_counts.arrive(identity.message_id, identity.subscription)
@@ -183,9 +184,23 @@ class Endpoint:
 
 
 def _bytes_of(record: Record) -> int:
-    headers = record.headers
-    text_bytes = len(record.body) + sum(map(len, headers)) + sum(map(len, headers.values()))
-    return RECORD_BYTES + HEADER_BYTES * len(headers) + text_bytes
+    return RECORD_BYTES + len(record.body) + len(record.target) + _header_bytes(record.headers)
+
+
+def _header_bytes(headers: Mapping[bytes, bytes]) -> int:
+    return HEADER_BYTES * len(headers) + sum(map(len, headers)) + sum(map(len, headers.values()))
+
+
+def _kept(headers: dict[bytes, bytes]) -> dict[bytes, bytes]:
+    if _header_bytes(headers) <= HEADERS_KEPT_BYTES:
+        return headers
+    kept, left = {}, HEADERS_KEPT_BYTES
+    for name, value in headers.items():
+        left -= HEADER_BYTES + len(name) + len(value)
+        if left < 0:
+            break
+        kept[name] = value
+    return kept
 
 
 _ARRIVALS: Mapping[str, Callable[[Endpoint], int]] = MappingProxyType(

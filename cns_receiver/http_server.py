@@ -16,10 +16,12 @@ import httptools
 import msgspec
 
 HEAD_BYTES_MAX = 64 * 1024
+"""Of a head, and of trailers and chunk extensions without a byte of body between them."""
+TARGET_BYTES_MAX = 8 * 1024
 BODY_BYTES_MAX = 2 * 1024 * 1024
 """The largest body: enough for a message of 256 KiB of which JSON escapes every byte."""
 REQUESTS_WAITING_MAX = 256
-"""Pipelined requests on one connection."""
+"""Pipelined requests on one connection; their bodies have twice BODY_BYTES_MAX."""
 IDLE_TIMEOUT_S = 60.0
 """A connection is closed after one to two times this without a byte, unless an answer is pending."""
 
@@ -118,7 +120,7 @@ class Connection(asyncio.Protocol):
     """One client's connection. Requests are answered one after another, in order."""
 
     __slots__ = (
-        "_chunks",
+        "_body",
         "_connections",
         "_head_bytes",
         "_headers",
@@ -127,7 +129,6 @@ class Connection(asyncio.Protocol):
         "_oversize",
         "_parser",
         "_requests",
-        "_size",
         "_target",
         "_task",
         "_transport",
@@ -153,7 +154,7 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self._idle = False
-        requests = len(self._requests)
+        requests, body_bytes = len(self._requests), len(self._body)
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserCallbackError:
@@ -164,13 +165,15 @@ class Connection(asyncio.Protocol):
             self._requests.clear()
             self._refuse(400)
             return
-        if self._target and self._in_head and len(self._requests) == requests:
-            self._head_bytes += len(data)  # a complete head resets it to 0
+        if self._target and len(self._requests) == requests:  # a complete head resets it to 0, as a body's progress
+            self._head_bytes = self._head_bytes + len(data) if len(self._body) == body_bytes else 0
         if self._oversize:
             self._refuse(413)
         elif self._head_bytes > HEAD_BYTES_MAX:
             self._refuse(431)
-        elif len(self._requests) > REQUESTS_WAITING_MAX:
+        elif len(self._target) > TARGET_BYTES_MAX:
+            self._refuse(414)
+        elif self._waits_too_long():
             self._transport.abort()
         else:
             self._serve()
@@ -203,7 +206,8 @@ class Connection(asyncio.Protocol):
         self._target += part
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        self._headers[name.lower()] = value
+        if self._in_head:  # trailers are dropped
+            self._headers[name.lower()] = value
 
     def on_headers_complete(self) -> None:
         self._in_head = False
@@ -212,25 +216,28 @@ class Connection(asyncio.Protocol):
             self._transport.write(_CONTINUE)
 
     def on_body(self, chunk: bytes) -> None:
-        self._size += len(chunk)
-        if self._size > BODY_BYTES_MAX:
+        if len(self._body) + len(chunk) > BODY_BYTES_MAX:
             self._oversize = True
         else:
-            self._chunks.append(chunk)
+            self._body += chunk
 
     def on_message_complete(self) -> None:
         parser = self._parser
-        body = self._chunks[0] if len(self._chunks) == 1 else b"".join(self._chunks)
         keep_alive = parser.should_keep_alive() and not parser.should_upgrade()
-        self._requests.append(Request(parser.get_method(), self._target, self._headers, body, keep_alive))
+        self._requests.append(Request(parser.get_method(), self._target, self._headers, bytes(self._body), keep_alive))
         self._reset()
 
     def _reset(self) -> None:
         self._target = b""
         self._headers: dict[bytes, bytes] = {}
-        self._chunks: list[bytes] = []
-        self._size = 0
+        self._body = bytearray()
         self._in_head = True
+
+    def _waits_too_long(self) -> bool:
+        waiting = self._requests
+        if len(waiting) > REQUESTS_WAITING_MAX:
+            return True
+        return len(waiting) > 1 and sum(len(each.body) for each in waiting) > 2 * BODY_BYTES_MAX
 
     # -- answers ------------------------------------------------------------------------------------------------------
 

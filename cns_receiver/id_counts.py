@@ -32,15 +32,14 @@ class IdCounts:
 
     def arrive(self, message_id: bytes, subscription: bytes) -> int:
         """Count an arrival; return the number of arrivals of the message so far."""
-        states = self._states.get(subscription)
-        if states is None:
-            states = self._states[subscription] = {}
+        states = self._states.get(subscription, {})
         state = states.get(message_id, 0)
         if not state:
             if not self._capacity.left:
                 self.forgotten += 1
                 return 1
             self._capacity.left -= 1
+            self._states[subscription] = states
             if len(self._states) == 1 or not any(message_id in others for others in self._states.values()):
                 self.distinct_messages += 1
         elif state & _ACCEPTED:

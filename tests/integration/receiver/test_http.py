@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import ssl
+import tracemalloc
 from pathlib import Path
 
 import aiohttp
@@ -17,6 +18,7 @@ from cns_receiver.receiver import Options
 from tests.integration.receiver.receiver_support import send_bytes, start_receiver
 
 POST = b"POST /endpoint/a HTTP/1.1\r\nhost: x\r\n"
+CHUNKED = POST + b"transfer-encoding: chunked\r\n\r\n"
 LAST = b"GET /health HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n"
 OK = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n"
 
@@ -60,6 +62,13 @@ async def test_a_slow_answer_is_not_overtaken() -> None:
         (POST + b"content-length: x\r\n\r\n", b"HTTP/1.1 400 Bad Request"),
         ((POST + b"x: ").ljust(receiver_http.HEAD_BYTES_MAX + 1, b"x"), b"HTTP/1.1 431 "),
         (b"GET /".ljust(receiver_http.HEAD_BYTES_MAX + 1, b"x"), b"HTTP/1.1 431 "),
+        (
+            b"POST /endpoint/a?tag=".ljust(receiver_http.TARGET_BYTES_MAX + 40, b"x") + b" HTTP/1.1\r\nx: ",
+            b"HTTP/1.1 414 ",
+        ),
+        (CHUNKED + b"0\r\nx: ".ljust(receiver_http.HEAD_BYTES_MAX + 9, b"x"), b"HTTP/1.1 431 "),
+        (CHUNKED + b"0\r\n" + b"x: y\r\n" * (receiver_http.HEAD_BYTES_MAX // 6 + 2), b"HTTP/1.1 431 "),
+        (CHUNKED + b"1;".ljust(receiver_http.HEAD_BYTES_MAX + 9, b"x"), b"HTTP/1.1 431 "),
         (POST + b"content-length: 9000000\r\n\r\n" + b"x" * (receiver_http.BODY_BYTES_MAX + 1), b"HTTP/1.1 413 "),
     ],
 )
@@ -68,6 +77,31 @@ async def test_invalid_and_too_large_requests_close_the_connection(request_bytes
         answer = await send_bytes(client.port, request_bytes)
         assert answer.startswith(status_line)
         assert (await client.show("a"))["received"] == 0
+
+
+async def test_trailers_are_dropped() -> None:
+    async with start_receiver(Options(verify="off")) as client:
+        await send_bytes(client.port, CHUNKED + b"1\r\nh\r\n0\r\nhost: y\r\nx: y\r\n\r\n" + LAST)
+        (message,) = (await client.show("a"))["messages"]
+    assert (message["headers"]["host"], "x" in message["headers"]) == ("x", False)
+
+
+async def test_bodies_ahead_of_their_answers_are_bounded() -> None:
+    """Requests that wait behind one that hangs."""
+    hang = b"POST /endpoint/a?hang=true HTTP/1.1\r\n\r\n"
+    large = POST + b"content-length: %d\r\n\r\n" % receiver_http.BODY_BYTES_MAX + bytes(receiver_http.BODY_BYTES_MAX)
+    async with start_receiver() as client:
+        assert await send_bytes(client.port, hang + large * 3) == b""
+
+
+async def test_a_body_in_small_pieces_takes_its_own_size() -> None:
+    connection = Connections(lambda request: None, 1).connect()
+    tracemalloc.start()
+    for _ in range(64):
+        connection._parser.feed_data((CHUNKED if not connection._target else b"") + b"2\r\nhi\r\n" * 1_000)
+    held, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert held < 3 * 64 * 2_000
 
 
 async def test_the_largest_message_passes() -> None:

@@ -13,7 +13,7 @@ from cns_receiver import endpoint as receiver_endpoint
 from cns_receiver import endpoints as receiver_endpoints
 from cns_receiver.endpoint import Capacity
 from cns_receiver.endpoints import Endpoints
-from cns_receiver.http_server import Request
+from cns_receiver.http_server import TARGET_BYTES_MAX, Request
 from cns_receiver.id_counts import IdCapacity, IdCounts
 from cns_receiver.journal import Entry, Journal, read_journal
 from cns_receiver.receiver import Options
@@ -116,6 +116,23 @@ async def test_endpoints_are_bounded(monkeypatch: pytest.MonkeyPatch, limit: str
         await client.delete("a")
         await client.delete("b")
         assert await client.notify("b") == 200
+
+
+def test_the_newest_records_of_all_endpoints_fit_into_their_memory() -> None:
+    """An endpoint always keeps its newest record, whose headers, target and body are bounded."""
+    headers = {b"h%d" % number: b"" for number in range(8_000)}
+    endpoint = Endpoints(Capacity(records_max=1, body_bytes_kept=4_096)).get("a")
+    record = endpoint.record(1, Request(b"POST", b"/" * TARGET_BYTES_MAX, headers, bytes(10_000), True))
+    assert 0 < len(record.headers) < 200
+    largest = receiver_endpoint._bytes_of(record)
+    assert largest * receiver_endpoints.ENDPOINTS_MAX <= receiver_endpoint.RECORDS_BYTES_MAX
+
+
+def test_a_full_memory_of_ids_takes_no_names_of_subscriptions() -> None:
+    counts = IdCounts(IdCapacity(ids_max=1))
+    for number in range(10):
+        counts.arrive(b"m", b"subscription-%d" % number)
+    assert (len(counts._states), counts.forgotten) == (1, 9)
 
 
 def test_deleted_endpoints_free_their_memory() -> None:
