@@ -48,6 +48,7 @@ from cns_common.aws.protocol.models import load_service
 from cns_common.aws.protocol.names import ServiceName
 from cns_common.aws.request_counters import RequestReporter
 from cns_common.configuration.settings import Settings
+from cns_common.errors import CnsError
 from cns_common.events.audit_log import AuditLog
 from cns_common.events.writer import EventLog
 from cns_common.log_throttle import ThrottledRecords
@@ -65,7 +66,7 @@ from cns_server.key_refresh import KeyRefresh
 from cns_server.late_apps import pages_app, portal_app, rest_app
 from cns_server.lazy_app import LazyApp
 from cns_server.listener import admin_listeners
-from cns_server.localstack.pages import localstack_pages
+from cns_server.localstack.pages import answer_refusal, localstack_pages
 from cns_server.localstack.sns_pages import NotificationPages
 from cns_server.localstack.sqs_pages import MessagePages
 from cns_server.metrics_access import MetricsAccess
@@ -175,6 +176,7 @@ class Api:
                 lambda arn: notifications.confirmations.issue(backend.subscriptions, arn),
                 api.certificate,
             )
+            api.app.add_exception_handler(CnsError, answer_refusal)
             api.app.include_router(localstack_pages(api.health, messages, sent, backend.clock))
         return api
 

@@ -13,6 +13,7 @@ from fastapi import APIRouter, HTTPException, Request, Response
 from fastapi.responses import JSONResponse, PlainTextResponse
 
 from cns_common.clock import Clock
+from cns_common.errors import RequestError
 from cns_common.ids import uuid_text
 from cns_server.health import Health
 from cns_server.localstack.body import read_body
@@ -36,6 +37,13 @@ def localstack_pages(
     messages.add_to(router)
     notifications.add_to(router)
     return router
+
+
+async def answer_refusal(_request: Request, error: Exception) -> Response:
+    """A name that no store takes, or a store that is away."""
+    if isinstance(error, RequestError):
+        return JSONResponse({"error": error.message}, 400)
+    return JSONResponse({"error": "The store is not available."}, 503)
 
 
 def _add_health(router: APIRouter, health: Callable[[], Awaitable[Health]]) -> None:

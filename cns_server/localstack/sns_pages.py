@@ -15,7 +15,6 @@ from cns.stores.mobile_contract import SmsStore
 from cns.subscriptions.subscription import ConfirmationToken
 from cns_common.arn import parse_arn
 from cns_common.aws.protocol.json_checked import UNREADABLE
-from cns_common.errors import RequestError
 from cns_server.app import CERTIFICATE_PREFIX
 from cns_server.localstack.body import read_body
 
@@ -116,10 +115,7 @@ class NotificationPages:
             opted_out = msgspec.json.decode(await read_body(request, OPT_OUT_BYTES_MAX) or b"", type=OptOutRequest)
         except UNREADABLE:
             return JSONResponse({"error": "phoneNumber is missing"}, 400)
-        try:
-            await self._sms.opt_out(opted_out.accountId, opted_out.phoneNumber)
-        except RequestError as error:  # an empty or very long name
-            return JSONResponse({"error": error.message}, 400)
+        await self._sms.opt_out(opted_out.accountId, opted_out.phoneNumber)
         return JSONResponse({})
 
     async def _show_certificate(self, name: str) -> Response:

@@ -168,6 +168,33 @@ def test_tokens_of_subscriptions(stack: Up, sns: Any, topic: str) -> None:
         assert (answer[0], json.loads(answer[1])) == (status, expected)
 
 
+LONG = "1" * 5_000
+LONG_ARN = f"arn:aws:sns:{REGION}:{LONG}:t:s"
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        *[(method, f"{TEXTS}?accountId={LONG}", 400) for method in ("GET", "DELETE")],
+        *[(method, f"{PUSHED}?endpointArn={LONG_ARN}", 400) for method in ("GET", "DELETE")],
+        ("GET", f"{PUSHED}?accountId={LONG}", 400),
+        ("GET", f"{TEXTS}?phoneNumber={LONG}", 200),
+        ("GET", f"{TEXTS}?region={LONG}", 200),
+        ("GET", f"/_aws/sns/subscription-tokens/{LONG_ARN}", 400),
+        ("GET", f"/_aws/sns/subscription-tokens/arn:aws:sns:{REGION}:{ACCOUNT}:{LONG}", 400),
+        ("GET", f"/_aws/sqs/messages/{REGION}/{LONG}/q", 400),
+        ("GET", f"/_aws/sqs/messages/{LONG}/{ACCOUNT}/q", 400),
+        ("GET", f"/_aws/sqs/messages/{REGION}/{ACCOUNT}/{LONG}", 400),
+        ("GET", f"/_aws/sqs/messages?QueueUrl=http://x/{LONG}/q", 404),
+    ],
+    ids=lambda value: str(value)[:60],
+)
+def test_very_long_names_are_refused_in_one_line(stack: Up, method: str, path: str, status: int) -> None:
+    found, body = fetch(f"{stack.url}{path}", method=method)
+    assert (found, b"Error" in body or b'"error"' in body) == (status, status >= 400), body
+    assert not stack.events("page.crashed")
+
+
 @pytest.mark.spec("localstack.opt-outs")
 def test_opting_out(stack: Up, sns: Any, number: str) -> None:
     def opt_out(body: bytes) -> int:
