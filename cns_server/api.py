@@ -41,6 +41,7 @@ from cns_common.acts.recorder import ActRecorder
 from cns_common.aws import sts
 from cns_common.aws.auth.accounts import KeyRing
 from cns_common.aws.auth.authentication import Authenticator
+from cns_common.aws.cors import CorsPolicy
 from cns_common.aws.front_door import FrontDoor, Service
 from cns_common.aws.http_request import HttpRequest
 from cns_common.aws.protocol.errors import Answer
@@ -147,6 +148,7 @@ class Api:
             public_url=settings.public_url,
             body_bytes_max=settings.body_bytes_max,
             log_calls=settings.log_level == "debug",
+            cors=CorsPolicy(settings.cors_origins) if settings.cors_origins else None,
         )
         api = cls(settings, backend, front, events, audit, port, notifications.matcher.counts, queues)
         api.spans = spans

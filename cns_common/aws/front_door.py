@@ -21,6 +21,7 @@ from cns_common.aws.asgi_caller import AsgiCaller, Message, Receive
 from cns_common.aws.auth.authentication import Authenticator
 from cns_common.aws.auth.signature import UnknownKey
 from cns_common.aws.call import INTERNAL_ACCOUNT, Call, Operation, Params, Result
+from cns_common.aws.cors import CorsPolicy
 from cns_common.aws.http_request import HttpRequest
 from cns_common.aws.protocol import errors
 from cns_common.aws.protocol.errors import Answer
@@ -73,9 +74,11 @@ class FrontDoor:
         public_url: str,
         body_bytes_max: int,
         log_calls: bool = False,
+        cors: CorsPolicy | None = None,
     ) -> None:
         """`log_calls`: whether each call is logged as `api_call.answered`, at the level debug."""
         self._services = services
+        self._cors = cors
         self._log_calls = log_calls
         self._authenticator = authenticator
         self._public_url = public_url.rstrip("/")
@@ -156,11 +159,14 @@ class FrontDoor:
 
     def answer(self, request: HttpRequest) -> Coroutine[Any, Any, Answer]:
         """Answer a request. Never raises: an error becomes a response in the caller's protocol."""
+        if self.landing is not None and _is_browser(request):
+            return self.landing(request)
+        return self._answer(request) if self._cors is None else self._cors.answer(request, self._answer)
+
+    def _answer(self, request: HttpRequest) -> Coroutine[Any, Any, Answer]:
         target = request.fields.get(b"x-amz-target")
         if target is not None:
             return self._json(request, target)
-        if self.landing is not None and _is_browser(request):
-            return self.landing(request)
         return self._query(request)
 
     # -- AWS JSON 1.0 -------------------------------------------------------------------------------------------------

@@ -19,6 +19,7 @@ from cns_common.configuration.value_types import (
     BrokerUrl,
     CaBundle,
     ContactPointList,
+    CorsOrigins,
     DataCentreName,
     EngineName,
     EngineNames,
@@ -55,6 +56,7 @@ _PATHS = frozenset({"endpoint_hints", "data", "tls_cert", "tls_key", "ca_bundle"
 _LOCALSTACK: Mapping[str, object] = {
     "port": 4566,
     "auth": "off",
+    "cors_origins": "http://localhost:*,https://localhost:*,http://127.0.0.1:*,https://127.0.0.1:*",
     "recreate_wait_s": 0,
     "purge_wait_s": 0,
 }
@@ -83,6 +85,9 @@ class Settings(BaseSettings):
     metrics_token: MetricsToken = ""
     """The bearer token that shows names on `/metrics` and `/health`; empty: `admin_bind` does, and a token that `cns`
     commands of this machine derive from the master key."""
+    cors_origins: CorsOrigins = ()
+    """Origins whose pages may call the AWS APIs from a browser, with commas between: `https://app.example.com`,
+    `http://localhost:*` for each port, `*` for all; empty: none. Pages, sign-in and tokens are never open to them."""
     public_url: HttpUrl = ""
     """The beginning of URLs in answers and mails; empty: the Host that the request names."""
     sqs_endpoint_strategy: UrlStyle = "off"

@@ -6,6 +6,7 @@ A pattern's `description` completes the error text "must be …".
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from functools import partial
 from ipaddress import IPv4Network, IPv6Network
@@ -27,6 +28,9 @@ from cns_common.configuration.checks import (
 )
 from cns_common.tls import ca_bundle_fault
 from cns_common.worker_roles import WorkerRole, read_roles
+
+ORIGIN_CHARS_MAX = 256
+_ORIGIN = re.compile(r"\*|https?://([a-z0-9.-]+|\[[0-9a-f:]+\])(:([0-9]{1,5}|\*))?")
 
 
 def _empty_or(check: Callable[[str], object]) -> AfterValidator:
@@ -58,6 +62,14 @@ def _split_names(value: object) -> object:
     if not isinstance(value, str):
         return value
     return tuple(dict.fromkeys(name for name in (part.strip() for part in value.split(",")) if name))
+
+
+def _check_origins(origins: tuple[str, ...]) -> tuple[str, ...]:
+    for each in origins:
+        if _ORIGIN.fullmatch(each) is None:
+            text = "an origin such as https://app.example.com or http://localhost:*, in small letters, or *"
+            raise ValueError(f"{each[:ORIGIN_CHARS_MAX]} must be {text}")
+    return origins
 
 
 def _split_roles(value: object) -> object:
@@ -100,6 +112,7 @@ EngineName = Annotated[
     str,
     Field(pattern=r"^([a-z0-9-]{1,32})?$", description="the name of a queue engine: small letters, digits and hyphens"),
 ]
+CorsOrigins = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split_names), AfterValidator(_check_origins)]
 EngineNames = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split_names)]
 
 WorkerRoles = Annotated[tuple[WorkerRole, ...], NoDecode, BeforeValidator(_split_roles)]

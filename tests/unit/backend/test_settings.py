@@ -89,6 +89,8 @@ def _own_environment(monkeypatch: pytest.MonkeyPatch) -> None:
         ("REMOTE_QUEUES", f'[{{{QUEUE}, "url": "http://h", "colour": 1}}]', "is not known here"),
         ("MASTER_KEY", "c2hvcnQ=", "must be the base64 text of 32 bytes"),
         ("SMTP_URL", "relay:587", "must be smtp://"),
+        ("CORS_ORIGINS", "app.example.com", "must be an origin such as https://app.example.com"),
+        ("CORS_ORIGINS", "https://a.example.com,https://b.example.com/", "must be an origin"),
         ("METRICS_TOKEN", "short", "CNS_METRICS_TOKEN=…: must be 16 to 256 letters"),
         ("METRICS_TOKEN", "sixteen letters and blanks", "CNS_METRICS_TOKEN=…: must be 16 to 256 letters"),
     ],
