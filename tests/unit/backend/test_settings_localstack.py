@@ -7,7 +7,14 @@ import pytest
 from cns_common.configuration.settings import Settings, load_settings
 from cns_common.errors import StartError
 
-CHANGED = {"port": 4566, "auth": "off", "recreate_wait_s": 0, "purge_wait_s": 0, "sqs_endpoint_strategy": "standard"}
+CHANGED = {
+    "port": 4566,
+    "auth": "off",
+    "cors_origins": ("http://localhost:*", "https://localhost:*", "http://127.0.0.1:*", "https://127.0.0.1:*"),
+    "recreate_wait_s": 0,
+    "purge_wait_s": 0,
+    "sqs_endpoint_strategy": "standard",
+}
 
 
 @pytest.fixture(autouse=True)
