@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from cns_common.configuration.settings import Settings
+from cns_common.errors import UNREADABLE
 
 ADDRESS_FILE = "address.json"
 _ADDRESS_SETTINGS = frozenset({"host", "port", "public_url", "region", "tls_cert"})
@@ -38,7 +39,7 @@ def address_of(settings: Settings) -> Address:
     directory."""
     configured = _configured(settings)
     if settings.model_fields_set.isdisjoint(_ADDRESS_SETTINGS):
-        with contextlib.suppress(OSError, msgspec.DecodeError):
+        with contextlib.suppress(OSError, *UNREADABLE):
             written = msgspec.json.decode((settings.data / ADDRESS_FILE).read_bytes(), type=Address)
             return written if written.store == configured.store else configured
     return configured

@@ -51,4 +51,7 @@ def read_endpoint_health(path: Path) -> EndpointHealth:
         read = file.read(FILE_BYTES_MAX + 1)
     if len(read) > FILE_BYTES_MAX:
         raise ValueError(f"{path} is larger than {FILE_BYTES_MAX} bytes")
-    return msgspec.json.decode(read, type=EndpointHealth)
+    try:
+        return msgspec.json.decode(read, type=EndpointHealth)
+    except RecursionError as error:
+        raise ValueError(str(error)) from error

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 
 import msgspec
 
+from cns_common.errors import UNREADABLE
 from cns_pipeline.location import Location, from_encoded
 from cns_pipeline.paths import PipelinePaths
 from cns_pipeline.storage import FileStore
@@ -65,7 +66,7 @@ class Checkpoint:
         lines = self._storage.read(self._paths.checkpoint / "offsets" / str(begun)).splitlines()
         try:
             return _offset_decoder.decode(lines[-1]).log_offset == int(names[-1].removesuffix(_COMPACT))
-        except (IndexError, msgspec.DecodeError):
+        except (IndexError, *UNREADABLE):
             return False
 
     def trim(self, present: Iterable[str]) -> None:
@@ -103,5 +104,5 @@ def _number(name: str) -> int | None:
 def _path_of(line: bytes) -> str | None:
     try:
         return from_encoded(_entry_decoder.decode(line).path)
-    except msgspec.DecodeError:
+    except UNREADABLE:
         return None

@@ -99,14 +99,16 @@ def _write(settings: Settings, scratch: Path, open_steps: OpenSteps) -> Manifest
     return manifest
 
 
-def copy_store(source: Path, target: Path, steps: Steps) -> int:
+def copy_store(source: Path, target: Path, steps: Steps, *, alone: bool = False) -> int:
     """Copy one state of the store, while others write it. Returns its format.
 
-    The read transaction pins the state: without it each commit of the service would begin the copy anew.
+    The read transaction pins the state: without it each commit of the service would begin the copy anew. `alone`: a
+    log or journal beside the file is not read.
     """
     write_durably(target, b"")  # before SQLite makes it, with which others could read it
     try:
-        reader = apsw.Connection(str(source), flags=apsw.SQLITE_OPEN_READONLY)
+        url = f"{source.absolute().as_uri()}?immutable={int(alone)}"
+        reader = apsw.Connection(url, flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
         writer = apsw.Connection(str(target))
         try:
             reader.set_busy_timeout(5_000)

@@ -9,8 +9,10 @@ from pathlib import Path
 import msgspec
 
 from cns_common.data_directory import EXIT_DATA_UNUSABLE
-from cns_common.errors import StartError
+from cns_common.errors import UNREADABLE, StartError
+from cns_common.sqlite.database import STORE_FILE
 from cns_common.sqlite.format import FORMAT
+from cns_common.sqlite.opening import MASTER_KEY_FILE
 
 MANIFEST_FILE = "manifest.json"
 MANIFEST_FORMAT = 1
@@ -53,7 +55,7 @@ def read_manifest(directory: Path) -> Manifest:
         manifest = msgspec.json.decode(path.read_bytes(), type=Manifest)
     except FileNotFoundError:
         raise StartError(f"{directory} is no backup: it has no {MANIFEST_FILE}", EXIT_DATA_UNUSABLE) from None
-    except (OSError, msgspec.DecodeError) as error:
+    except (OSError, *UNREADABLE) as error:
         raise StartError(f"{path} cannot be read: {error}", EXIT_DATA_UNUSABLE) from error
     if manifest.format > MANIFEST_FORMAT or manifest.store_format > FORMAT:
         text = (
@@ -61,6 +63,9 @@ def read_manifest(directory: Path) -> Manifest:
             f" program reads up to {FORMAT}: install that version"
         )
         raise StartError(text, EXIT_DATA_UNUSABLE)
+    if manifest.files.keys() - {STORE_FILE, MASTER_KEY_FILE} or STORE_FILE not in manifest.files:
+        named = ", ".join(sorted(manifest.files)) or "no file"
+        raise StartError(f"{path} names {named}: a backup has {STORE_FILE} and {MASTER_KEY_FILE}", EXIT_DATA_UNUSABLE)
     return manifest
 
 

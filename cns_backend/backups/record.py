@@ -7,6 +7,8 @@ from pathlib import Path
 
 import msgspec
 
+from cns_common.errors import UNREADABLE
+
 BACKUP_RECORD_FILE = "backup.json"
 
 
@@ -16,7 +18,7 @@ class BackupRecord(msgspec.Struct, frozen=True):
 
 
 def last_backup(data: Path) -> BackupRecord | None:
-    with contextlib.suppress(OSError, msgspec.DecodeError):
+    with contextlib.suppress(OSError, *UNREADABLE):
         return msgspec.json.decode((data / BACKUP_RECORD_FILE).read_bytes(), type=BackupRecord)
     return None
 

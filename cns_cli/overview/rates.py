@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 
 from cns_cli.overview.metrics import Page
+from cns_common.errors import UNREADABLE
 from cns_common.events.files import OPEN, SEALED
 from cns_common.metrics.catalogue import QUEUE_DEPTH, QUEUE_MESSAGES, QUEUE_OLDEST_SECONDS
 
@@ -99,7 +100,7 @@ class EventTail:
             for line in self._new_lines(path):
                 try:
                     counts.add(self._decode(line))
-                except msgspec.DecodeError:
+                except UNREADABLE:
                     continue
         return counts
 

@@ -26,7 +26,7 @@ import typer
 
 from cns.client import ApiError, Client, Credentials
 from cns.client.connection import find_caller
-from cns_common.errors import EXIT_USAGE
+from cns_common.errors import EXIT_USAGE, UNREADABLE
 
 EXIT_REFUSED = 1
 EXIT_UNREACHABLE = 69
@@ -108,7 +108,7 @@ def _read_profile(name: str, environment: Mapping[str, str]) -> StoredProfile:
         config = msgspec.convert(tomllib.loads(path.read_text(encoding="utf-8")), _Config)
     except FileNotFoundError:
         config = _Config()
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
+    except (OSError, *UNREADABLE) as error:
         raise UsageError(f"{path} cannot be read: {error}") from None
     found = config.profiles.get(name or DEFAULT_PROFILE)
     if found is None and name:

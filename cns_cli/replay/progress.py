@@ -12,7 +12,7 @@ from types import TracebackType
 import msgspec
 
 from cns_common.data_directory import EXIT_DATA_UNUSABLE, lock_directory, sync_directory, unusable
-from cns_common.errors import StartError
+from cns_common.errors import UNREADABLE, StartError
 
 DIRECTORY = "replays"
 """The directory of these files, in the data directory."""
@@ -65,7 +65,7 @@ class ProgressFile:
             return msgspec.json.decode(self.path.read_bytes(), type=Progress)
         except FileNotFoundError:
             return None
-        except (OSError, msgspec.DecodeError) as error:
+        except (OSError, *UNREADABLE) as error:
             reason = f"{self.path} cannot be read ({error}): remove it to begin the replay anew"
             raise StartError(reason, EXIT_DATA_UNUSABLE) from error
 

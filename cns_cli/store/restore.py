@@ -29,7 +29,7 @@ from cns_common.clock import Clock
 from cns_common.configuration.settings import Settings, load_settings
 from cns_common.data_directory import EXIT_DATA_UNUSABLE, lock_directory, sync_directory, unusable
 from cns_common.data_owner import give_to_owner
-from cns_common.errors import StartError
+from cns_common.errors import UNREADABLE, StartError
 from cns_common.process.kill_points import (
     RESTORE_BEGUN,
     RESTORE_CLEARED,
@@ -45,6 +45,7 @@ BOOTS_SKIPPED = 1_000
 """Receipt handles and numbers of messages contain the number of the start. Those that were given out after the backup,
 or by the store that is replaced, must not name messages of the restored store."""
 SCRATCH = ".restored"
+ASIDE = "before-restore-"
 _LOGS = (f"{STORE_FILE}-wal", f"{STORE_FILE}-shm")
 
 
@@ -102,7 +103,7 @@ def _restore(settings: Settings, backup: Path, *, replace: bool) -> str:
     data = settings.data.absolute()
     marker = data / RESTORE_FILE
     if marker.exists():
-        cut_off = msgspec.json.decode(marker.read_bytes(), type=Exchange)
+        cut_off = _read_marker(marker)
         print(f"cns: completing the restore of {cut_off.backup}, which was cut off", file=sys.stderr)
         _exchange(data, cut_off)
         if Path(cut_off.backup) == backup:
@@ -117,7 +118,7 @@ def _restore(settings: Settings, backup: Path, *, replace: bool) -> str:
     except (StartError, OSError):
         _remove_scratch(data)  # its service may need the room
         raise
-    exchange = Exchange(str(backup), str(data / f"before-restore-{Clock().real_ms()}"))
+    exchange = Exchange(str(backup), str(data / f"{ASIDE}{Clock().real_ms()}"))
     scratch = data / f"{RESTORE_FILE}.new"
     write_durably(scratch, msgspec.json.encode(exchange))
     scratch.rename(marker)
@@ -125,6 +126,19 @@ def _restore(settings: Settings, backup: Path, *, replace: bool) -> str:
     kill_point(RESTORE_BEGUN)
     _exchange(data, exchange)
     return exchange.aside if Path(exchange.aside).exists() else ""
+
+
+def _read_marker(marker: Path) -> Exchange:
+    """Raises StartError for a marker that no restore wrote."""
+    try:
+        exchange = msgspec.json.decode(marker.read_bytes(), type=Exchange)
+        aside = Path(exchange.aside).name
+        if not aside.startswith(ASIDE):
+            raise ValueError(f"no directory for former files: {exchange.aside!r}")
+    except UNREADABLE as error:
+        text = f"{marker} cannot be read ({error}): move it away, and restore with --replace"
+        raise StartError(text, EXIT_DATA_UNUSABLE) from error
+    return Exchange(exchange.backup, str(marker.parent / aside))  # the directory may have been moved since
 
 
 def _check_target(settings: Settings, data: Path, manifest: Manifest, *, replace: bool) -> None:
@@ -140,7 +154,7 @@ def _prepare(data: Path, backup: Path, manifest: Manifest) -> None:
     store = data / f"{STORE_FILE}{SCRATCH}"
     _remove_scratch(data)
     with open_steps("copying the store") as steps:
-        copy_store(backup / STORE_FILE, store, steps)
+        copy_store(backup / STORE_FILE, store, steps, alone=True)
     connection = apsw.Connection(str(store))
     try:
         connection.execute("UPDATE meta SET boot = max(boot, ?) + ?", (_last_boot(data / STORE_FILE), BOOTS_SKIPPED))

@@ -9,6 +9,7 @@ import msgspec
 
 from cns_common.acts.log import FAILED
 from cns_common.acts.record import OK, AdministrativeAct
+from cns_common.errors import UNREADABLE
 from cns_common.events.newest import Newest, newest_of
 
 READ_BYTES_MAX = 512 * 1024 * 1024
@@ -49,5 +50,5 @@ def _read(line: bytes) -> AdministrativeAct | None:
     """None for a line that this version cannot read."""
     try:
         return _decode(line)
-    except msgspec.DecodeError:
+    except UNREADABLE:
         return None

@@ -26,6 +26,7 @@ from cns_common.configuration.checks import (
     read_networks,
     read_sites,
 )
+from cns_common.errors import UNREADABLE
 from cns_common.tls import ca_bundle_fault
 from cns_common.worker_roles import WorkerRole, read_roles
 
@@ -91,7 +92,7 @@ def _read_json_array(value: object) -> object:
         return json.loads(value if value.lstrip().startswith("[") else Path(value).read_text())
     except OSError as error:
         raise ValueError(f"this is no JSON array, nor a file that can be read: {error.strerror}") from None
-    except ValueError as error:
+    except UNREADABLE as error:
         raise ValueError(f"this is not JSON: {error}") from None
 
 

@@ -19,6 +19,7 @@ from typing import BinaryIO
 import msgspec
 import structlog
 
+from cns_common.errors import UNREADABLE
 from cns_common.events.schema import SCHEMA_VERSION, SegmentFact, SegmentSealed
 from cns_common.file_writer import StoredFile, stored_file
 
@@ -131,7 +132,7 @@ def _trailer(whole: bytes, torn_bytes: int, now_ms: int) -> bytes | None:
     lines = whole.splitlines()
     try:
         opened, last = _line_decoder.decode(lines[0]), _line_decoder.decode(lines[-1])
-    except (IndexError, msgspec.DecodeError):
+    except (IndexError, *UNREADABLE):
         return None
     if last.event == "segment.sealed":
         return None

@@ -15,6 +15,7 @@ from typing import Generic, NamedTuple, Protocol, TypeVar
 import msgspec
 
 from cns_common.arn import parse_arn
+from cns_common.errors import UNREADABLE
 from cns_common.events.backwards import Reach, folders_backwards, lines_backwards
 from cns_common.events.schema import (
     SCHEMA_VERSION,
@@ -137,7 +138,7 @@ def _read(line: bytes) -> DeliveryEvent | None:
         if _decode_origin(line).version > SCHEMA_VERSION:
             return None
         event: DeliveryEvent = _decode_delivery(line)
-    except msgspec.DecodeError:
+    except UNREADABLE:
         return None
     return event
 
@@ -172,7 +173,7 @@ def _account_event(line: bytes) -> AccountEvent | None:
     """None for other events, and for those of another version."""
     try:
         event: Event = _decode_event(line)
-    except msgspec.DecodeError:
+    except UNREADABLE:
         return None
     return event if isinstance(event, AccountEvent) else None
 

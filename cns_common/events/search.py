@@ -16,6 +16,7 @@ from typing import NamedTuple
 import msgspec
 
 from cns_common.durations import HOUR_MS
+from cns_common.errors import UNREADABLE
 from cns_common.events.backwards import folders_backwards
 from cns_common.events.files import SEALED, folder_at, open_segment
 from cns_common.events.schema import SCHEMA_VERSION, Event, NotificationEvent, Origin, PublishAccepted, SegmentSealed
@@ -236,7 +237,7 @@ def _time_of(line: bytes) -> int:
     """The time of a line; a broken one counts as the newest."""
     try:
         return _timed_decoder.decode(line).at_ms
-    except msgspec.DecodeError:
+    except UNREADABLE:
         return sys.maxsize
 
 
@@ -245,7 +246,7 @@ def _read(line: bytes) -> tuple[Origin, Event] | None:
     try:
         origin = _origin_decoder.decode(line)
         event: Event = _event_decoder.decode(line)
-    except msgspec.DecodeError:
+    except UNREADABLE:
         return None
     return (origin, event) if origin.version <= SCHEMA_VERSION else None
 
@@ -297,7 +298,7 @@ def _span(first_sequence: int, last_line: bytes) -> _Span | None:
         if origin.sequence:
             return _Span(first_sequence, origin.sequence, 0, torn=False)
         sealed = _sealed_decoder.decode(last_line)
-    except msgspec.DecodeError:
+    except UNREADABLE:
         return None  # without events, or broken: the gap shows in the next segment's numbers
     there = sealed.last_sequence - sealed.first_sequence + 1
     return _Span(first_sequence, sealed.last_sequence, max(there - sealed.events, 0), torn=sealed.torn_bytes > 0)

@@ -17,6 +17,7 @@ from pathlib import Path
 import msgspec
 
 from cns_common.data_directory import EXIT_DATA_FULL
+from cns_common.errors import UNREADABLE
 
 STATUS_FILE = "processes.json"
 """A file in the data directory with the list of ChildStatus; `read_status` reads it."""
@@ -59,7 +60,7 @@ def read_status(path: Path) -> list[ChildStatus]:
     """The last states that a supervisor wrote; empty when none runs."""
     try:
         return msgspec.json.decode(path.read_bytes(), type=list[ChildStatus])
-    except (OSError, msgspec.DecodeError):
+    except (OSError, *UNREADABLE):
         return []
 
 

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import msgspec
 
 from cns_common.data_directory import EXIT_DATA_UNUSABLE
-from cns_common.errors import StartError
+from cns_common.errors import UNREADABLE, StartError
 from cns_pipeline.location import Location
 from cns_pipeline.storage import Storage
 
@@ -118,7 +118,7 @@ def read_manifest(storage: Storage, archive: Location, topic_arn: str) -> Manife
         return msgspec.json.decode(storage.read(place), type=Manifest)
     except FileNotFoundError:
         return Manifest(topic=topic_arn)
-    except (OSError, msgspec.DecodeError) as error:
+    except (OSError, *UNREADABLE) as error:
         reason = f"{place} cannot be read ({error}): restore it, or move the topic's directory away"
         raise StartError(reason, EXIT_DATA_UNUSABLE) from error
 
@@ -134,7 +134,7 @@ def read_keep(storage: Storage, archive: Location) -> Keep:
         return msgspec.json.decode(storage.read(place), type=Keep)
     except FileNotFoundError:
         return Keep()
-    except (OSError, msgspec.DecodeError) as error:
+    except (OSError, *UNREADABLE) as error:
         raise StartError(f"{place} cannot be read ({error}): run `cns pipeline archive`", EXIT_DATA_UNUSABLE) from error
 
 

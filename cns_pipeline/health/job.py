@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 
 from cns_common.durations import DAY_MS
 from cns_common.endpoint_health import FILE_NAME, EndpointHealth, encode_endpoint_health
+from cns_common.errors import UNREADABLE
 from cns_pipeline.health.collect import History, collect_endpoint_health, collect_health, judged_now
 from cns_pipeline.health.document import Health
 from cns_pipeline.health.history import days_before, days_of, hours_table, traffic_table
@@ -67,7 +68,7 @@ def read_history(spark: SparkSession, paths: PipelinePaths, period: Period) -> H
 def _write_newest(storage: Storage, paths: PipelinePaths, found: EndpointHealth) -> None:
     """Write the file for workers, unless it has a later observation."""
     file = paths.health / FILE_NAME
-    with contextlib.suppress(FileNotFoundError, msgspec.DecodeError):
+    with contextlib.suppress(FileNotFoundError, *UNREADABLE):
         there = msgspec.json.decode(storage.read(file), type=EndpointHealth)
         if there.observed_until_ms > found.observed_until_ms:
             return

@@ -9,6 +9,7 @@ import msgspec
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from cns_common.errors import UNREADABLE
 from cns_pipeline.audit.document import Audit
 from cns_pipeline.health.collect import collect_health
 from cns_pipeline.health.document import Health
@@ -56,7 +57,7 @@ def shown_period(report: Report) -> Period | None:
 
 def read_audit(storage: Storage, paths: PipelinePaths) -> Audit | None:
     """The last audit; None if there is none, or if another version wrote it."""
-    with contextlib.suppress(FileNotFoundError, msgspec.DecodeError):
+    with contextlib.suppress(FileNotFoundError, *UNREADABLE):
         return msgspec.json.decode(storage.read(paths.out / "audit" / AUDIT), type=Audit)
     return None
 

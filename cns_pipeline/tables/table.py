@@ -16,7 +16,7 @@ from typing import Generic, TypeVar
 import msgspec
 
 from cns_common.data_directory import EXIT_DATA_IN_USE, EXIT_DATA_UNUSABLE
-from cns_common.errors import StartError
+from cns_common.errors import UNREADABLE, StartError
 from cns_common.ids import hex_id
 from cns_pipeline.location import Location
 from cns_pipeline.storage import FileStore
@@ -77,7 +77,7 @@ class BatchTable(Generic[C]):
     def _decode(self, file: Location) -> Manifest[C]:
         try:
             manifest: Manifest[C] = self._decoder.decode(self.storage.read(file))
-        except msgspec.DecodeError as error:
+        except UNREADABLE as error:
             reason = f"{file} is no manifest ({error}): move the table away, and ingest again"
             raise StartError(reason, EXIT_DATA_UNUSABLE) from error
         return manifest

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from cns_common.aws.protocol.json_checked import UNREADABLE
+from cns_common.errors import UNREADABLE
 from cns_server.health import Health
 
 SERVICES = ("sns", "sqs", "sts")

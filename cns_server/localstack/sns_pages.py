@@ -14,7 +14,7 @@ from cns.stores.contract import OutboxStore
 from cns.stores.mobile_contract import SmsStore
 from cns.subscriptions.subscription import ConfirmationToken
 from cns_common.arn import parse_arn
-from cns_common.aws.protocol.json_checked import UNREADABLE
+from cns_common.errors import UNREADABLE
 from cns_server.app import CERTIFICATE_PREFIX
 from cns_server.localstack.body import read_body
 

@@ -13,9 +13,10 @@ from typing import Annotated, Any, TypedDict
 import msgspec
 
 from cns_common.aws.call import Params, Result
-from cns_common.aws.protocol.json_checked import UNREADABLE, compile_checked_parse
+from cns_common.aws.protocol.json_checked import compile_checked_parse
 from cns_common.aws.protocol.scalars import INTEGER_RANGES, write_epoch_time
 from cns_common.aws.protocol.shapes import Shape
+from cns_common.errors import UNREADABLE
 
 ParseJson = Callable[[bytes], Params]
 RenderJson = Callable[[Result], bytes]

@@ -16,12 +16,9 @@ import msgspec
 from cns_common.aws.call import Params
 from cns_common.aws.protocol.scalars import INTEGER_RANGES, NOUNS, read_blob
 from cns_common.aws.protocol.shapes import Shape
-from cns_common.errors import RequestError
+from cns_common.errors import UNREADABLE, RequestError
 
 Convert = Callable[[Any], Any]
-
-UNREADABLE = (ValueError, RecursionError)
-"""Errors of msgspec's decoder. ValueError covers malformed JSON, a wrong type, and malformed UTF-8."""
 
 # matches each escape of a JSON text in turn, so that `\\ud800`, an escaped backslash and letters, is no surrogate
 _ESCAPE = re.compile(

@@ -28,6 +28,7 @@ from tests.waiting import PATIENCE_S, wait_until
 
 SENT_BEFORE = 20
 KILLED = -9
+JUNK = [b"", b"null", b"{}", b'{"aside": "\xff"}', b'{"x":' + b"[" * 9_999 + b"]" * 9_999 + b"}"]
 
 
 class Sender:
@@ -121,17 +122,58 @@ def test_an_existing_store_is_kept_aside(made: tuple[Path, dict[str, str], set[s
     assert cns("check", "--data", data).returncode == 0
 
 
-@pytest.mark.parametrize("damage", ["store.db", "master.key", "manifest.json", "newer"])
-def test_a_damaged_or_newer_backup_is_refused(
-    made: tuple[Path, dict[str, str], set[str]], tmp_path: Path, damage: str
-) -> None:
-    copy = tmp_path / "copy"
+def copied(backup: Path, copy: Path) -> Path:
     copy.mkdir()
-    for path in made[0].iterdir():
+    for path in backup.iterdir():
         (copy / path.name).write_bytes(path.read_bytes())
-    if damage == "newer":
-        manifest = json.loads((copy / "manifest.json").read_text())
-        (copy / "manifest.json").write_text(json.dumps(manifest | {"store_format": 99, "program": "9.0"}))
+    return copy
+
+
+def test_a_file_that_the_manifest_does_not_name_is_not_read(
+    made: tuple[Path, dict[str, str], set[str]], tmp_path: Path
+) -> None:
+    """SQLite would take a write-ahead log beside the file for a part of it."""
+    copy, other = copied(made[0], tmp_path / "copy"), copied(made[0], tmp_path / "other")
+    connection = apsw.Connection(str(other / "store.db"))
+    connection.execute("PRAGMA journal_mode=WAL").fetchall()
+    connection.execute("UPDATE meta SET high_ms = 1")
+    log = (other / "store.db-wal").read_bytes()
+    connection.close()
+    (copy / "store.db-wal").write_bytes(log)
+    cns("restore", copy, "--data", tmp_path / "data")
+    (kept,) = apsw.Connection(str(tmp_path / "data" / "store.db")).execute("SELECT high_ms FROM meta").fetchall()
+    assert kept > (1,)
+    assert (copy / "store.db-wal").read_bytes() == log
+
+
+@pytest.mark.parametrize("content", [*JUNK, b'{"backup": "x", "aside": "/etc"}'])
+def test_a_marker_that_no_restore_wrote_is_one_line(
+    made: tuple[Path, dict[str, str], set[str]], tmp_path: Path, content: bytes
+) -> None:
+    (tmp_path / "restore.json").write_bytes(content)
+    refused = commands.run("restore", made[0], "--data", tmp_path)
+    assert (refused.returncode, refused.stderr.count("\n")) == (74, 1), refused.stderr
+    assert "restore with --replace" in refused.stderr
+    assert (tmp_path / "restore.json").read_bytes() == content
+
+
+@pytest.mark.parametrize(
+    "damage", ["store.db", "master.key", "manifest.json", "newer", "no files", "a file elsewhere", *JUNK]
+)
+def test_a_damaged_or_newer_backup_is_refused(
+    made: tuple[Path, dict[str, str], set[str]], tmp_path: Path, damage: str | bytes
+) -> None:
+    copy = copied(made[0], tmp_path / "copy")
+    manifest = json.loads((copy / "manifest.json").read_text())
+    changes = {
+        "newer": {"store_format": 99, "program": "9.0"},
+        "no files": {"files": {}},
+        "a file elsewhere": {"files": manifest["files"] | {"../copy/master.key": manifest["files"]["master.key"]}},
+    }
+    if isinstance(damage, bytes):
+        (copy / "manifest.json").write_bytes(damage)
+    elif damage in changes:
+        (copy / "manifest.json").write_text(json.dumps(manifest | changes[damage]))
     else:
         content = bytearray((copy / damage).read_bytes())
         content[len(content) // 2] ^= 0xFF

@@ -121,6 +121,9 @@ def test_a_profile(cns: Run, service: Service, tmp_path: Path, new_name: Callabl
     assert cns("queue", "list", **bare).stderr == (
         "cns: no service is named: use --url, AWS_ENDPOINT_URL or a profile\n"
     )
+    (tmp_path / "cns" / "config.toml").write_text("x = " + "[" * 9_999 + "]" * 9_999)
+    junk = cns("queue", "list", **bare)
+    assert (junk.returncode, junk.stderr.count("\n"), "cannot be read" in junk.stderr) == (2, 1, True)
 
 
 def test_refusals_are_one_line(cns: Run) -> None:

@@ -76,7 +76,7 @@ def test_the_command_prints_lines_or_json(tmp_path: Path, capsys: pytest.Capture
     assert json.loads(capsys.readouterr().out)["unhealthy"][1]["p50_ms"] == 2_100
 
 
-@pytest.mark.parametrize("content", [None, b"", b"{}", b'{"made_at_ms": 1'])
+@pytest.mark.parametrize("content", [None, b"", b"{}", b'{"x":' + b"[" * 9_999 + b"]" * 9_999 + b"}"])
 def test_a_missing_or_broken_file_is_one_line(tmp_path: Path, content: bytes | None) -> None:
     file = tmp_path / "health" / "endpoints.json"
     if content is not None:

@@ -134,9 +134,10 @@ def test_the_name_of_a_record_outlasts_a_power_cut(tmp_path: Path, monkeypatch: 
     ]
 
 
-def test_a_record_that_is_damaged_is_named(tmp_path: Path) -> None:
+@pytest.mark.parametrize("content", [b"{", b'{"id": "\xff"}', b'{"x":' + b"[" * 9_999 + b"]" * 9_999 + b"}"])
+def test_a_record_that_is_damaged_is_named(tmp_path: Path, content: bytes) -> None:
     with ProgressFile(tmp_path, "the command") as file:
-        file.path.write_bytes(b"{")
+        file.path.write_bytes(content)
         with pytest.raises(StartError, match=f"{file.path} cannot be read"):
             file.load()
 

@@ -103,7 +103,16 @@ def test_no_more_is_read_than_allowed(tmp_path: Path) -> None:
     assert size // 4 < found.read_bytes <= size // 2
 
 
-@pytest.mark.parametrize("line", [b"{", b'{"event":"delivery.attempted","topic":"%s"}' % TOPIC.encode(), b"\n\n"])
+BROKEN = [
+    b"{",
+    b'{"event":"delivery.attempted","topic":"%s"}' % TOPIC.encode(),
+    b'{"event":"delivery.attempted","topic":"%s","why":"\xff"}' % TOPIC.encode(),
+    b'{"event":"delivery.attempted","topic":"%s","x":%s%s}' % (TOPIC.encode(), b"[" * 9_999, b"]" * 9_999),
+    b"\n\n",
+]
+
+
+@pytest.mark.parametrize("line", BROKEN)
 def test_broken_lines_are_skipped(tmp_path: Path, line: bytes) -> None:
     path = write(tmp_path, "a", [attempted(START_MS)])
     path.write_bytes(line + b"\n" + path.read_bytes() + line + b"\n")
