@@ -35,12 +35,12 @@ from cns_backend.stores.contract import CLOCK
 from cns_backend.stores.redis.rates import RedisRateStore
 from cns_common.aws.auth.accounts_cassandra import CassandraAccountStore
 from cns_common.cassandra.connection import CassandraAddress
-from cns_common.cassandra.session import EXIT_CASSANDRA_UNUSABLE, Cassandra
+from cns_common.cassandra.session import Cassandra
 from cns_common.cassandra.site_guard import OneSite, SiteGuard
 from cns_common.clock import Clock
 from cns_common.configuration.checks import read_contact_points
 from cns_common.configuration.settings import Settings
-from cns_common.errors import OutcomeUnknown, StartError, StoreUnavailable
+from cns_common.errors import EXIT_CASSANDRA_UNUSABLE, OutcomeUnknown, StartError, StoreUnavailable
 from cns_common.redis.urls import first_url
 from cns_common.sealing import Seal, load_master_key
 from cqs.engines.cassandra.clock_skew import open_clock_skew

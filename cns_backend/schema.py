@@ -17,7 +17,7 @@ import cqs.stores.cassandra.schema
 from cns_backend.engines import CLUSTER_ENGINES
 from cns_common.aws.auth.accounts_cassandra import enter_all_names
 from cns_common.cassandra.connection import CassandraAddress
-from cns_common.cassandra.schema import additions, differences, keyspace_text, read_table, read_tables
+from cns_common.cassandra.schema import additions, alteration, differences, keyspace_text, read_table, read_tables
 from cns_common.cassandra.session import Cassandra
 
 TABLES: tuple[str, ...] = (
@@ -38,8 +38,8 @@ TABLES: tuple[str, ...] = (
 
 
 async def apply(address: CassandraAddress, replication: int) -> None:
-    """Create the missing keyspace, tables and columns; existing ones are not changed. Enter the owners' names of an
-    earlier version into the new table."""
+    """Create the missing keyspace, tables and columns, and give tables of an earlier version this one's options. Enter
+    the owners' names of an earlier version into the new table."""
     bare = await Cassandra.open(address, keyspace=False)
     try:
         await bare.run_schema(keyspace_text(address, replication))
@@ -52,6 +52,10 @@ async def apply(address: CassandraAddress, replication: int) -> None:
             await cassandra.run_schema(text)
         for text in (await _additions(cassandra, address.keyspace)).values():
             await cassandra.run_schema(text)
+        for text in TABLES:
+            existing = before.get(read_table(text).name)
+            if existing is not None and (altering := alteration(text, existing)) is not None:
+                await cassandra.run_schema(altering)
         if "accounts" in before:  # a new keyspace may not have the replicas yet that a read needs
             await enter_all_names(cassandra)
     finally:

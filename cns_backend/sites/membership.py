@@ -20,9 +20,9 @@ import structlog
 from cns_backend.sites.decision import ActingProcess, Decision, SiteStatus, View, may_act, may_finish, why_standing_by
 from cns_backend.sites.store import SiteStore
 from cns_common.cassandra.connection import STATEMENT_S, CassandraAddress
-from cns_common.cassandra.session import EXIT_CASSANDRA_UNUSABLE, Cassandra
+from cns_common.cassandra.session import Cassandra
 from cns_common.clock import Clock
-from cns_common.errors import CnsError, StartError, StoreUnavailable
+from cns_common.errors import EXIT_CASSANDRA_UNUSABLE, CnsError, StartError, StoreUnavailable
 from cns_common.ids import hex_id
 from cns_common.task_cancellation import cancel_and_wait, wait_at_most
 

@@ -6,7 +6,8 @@ import asyncio
 import gc
 import signal
 import sys
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import AsyncExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import structlog
@@ -17,7 +18,7 @@ from cns_backend.sites.process import end_of_work, open_site, wait_until_acting
 from cns_backend.urls import base_url, write_address
 from cns_common.configuration.settings import Settings, load_settings, unread_settings
 from cns_common.data_directory import EXIT_DATA_IN_USE
-from cns_common.errors import OutcomeUnknown, StartError, StoreUnavailable
+from cns_common.errors import EXIT_CASSANDRA_UNUSABLE, OutcomeUnknown, StartError, StoreUnavailable
 from cns_common.logs import set_up_logs
 from cns_common.process.cpu_affinity import pinned_to_one_core
 from cns_common.process.gc_tuning import short_gc_pauses
@@ -33,6 +34,8 @@ DATA_LOCK_TIMEOUT_S = 15.0
 """The longest wait of a start for the processes of a killed `cns up` to release the data directory."""
 POLL_INTERVAL_S = 0.1
 STORE_RETRY_S = 1.0
+EXIT_STORE_LOST = 1
+"""The store's process is being restarted: the supervisor restarts this one, too."""
 REPORTING_ROLES = ("api-store", "store")
 """Roles of which a `cns up` has one process; it reports unread settings."""
 AUTH_OFF = "cns: --auth=off: ANY credentials pass and no policy is enforced. For tests only."
@@ -134,10 +137,12 @@ async def _serve_api(
     from cns_server.api import Api
     from cns_server.listener import listen
 
-    async with open_backend(settings, site) as backend:
-        if settings.store == "cassandra":
-            await print_cluster_start(settings, backend)
-        api = await Api.build(settings, backend)
+    async with AsyncExitStack() as stack:
+        with _start(settings, site):
+            backend = await stack.enter_async_context(open_backend(settings, site))
+            if settings.store == "cassandra":
+                await print_cluster_start(settings, backend)
+            api = await Api.build(settings, backend)
         if standby is not None:
             await standby.stop()
         with short_gc_pauses():
@@ -180,10 +185,25 @@ async def _work(
     from cns_backend.store_client import open_backend
     from cns_workers.worker import Worker
 
-    async with open_backend(settings, site) as backend:
-        worker = await Worker.build(settings, backend)
+    async with AsyncExitStack() as stack:
+        with _start(settings, site):
+            backend = await stack.enter_async_context(open_backend(settings, site))
+            worker = await Worker.build(settings, backend)
         with short_gc_pauses(), pinned_to_one_core(wanted=settings.worker_one_core):
             await worker.run(until=end_of_work(site, stop or _stop_signal(settings)))
+
+
+@contextmanager
+def _start(settings: Settings, site: SiteMembership | None) -> Iterator[None]:
+    """End a start with one line if the store does not answer in time; a process of one of two sites tries again.
+    Later failures of the store do not end a process."""
+    try:
+        yield
+    except (StoreUnavailable, OutcomeUnknown) as error:
+        if site is not None:
+            raise
+        code = EXIT_CASSANDRA_UNUSABLE if settings.store == "cassandra" else EXIT_STORE_LOST
+        raise StartError(f"the store does not answer in time: {error}", code) from error
 
 
 ROLES: dict[str, Callable[[Settings], Coroutine[Any, Any, None]]] = {

@@ -12,7 +12,7 @@ import typer
 from cns_cli.options import Json
 from cns_cli.output import print_json, print_value
 from cns_common.configuration.settings import load_settings
-from cns_common.errors import CnsError, StartError
+from cns_common.errors import EXIT_CASSANDRA_UNUSABLE, OutcomeUnknown, StartError, StoreUnavailable
 
 Result = TypeVar("Result")
 EXIT_FAILED = 1
@@ -74,6 +74,6 @@ def _run(work: Coroutine[Any, Any, Result]) -> Result:
     except StartError as error:
         print(f"cns: {error}", file=sys.stderr)
         sys.exit(error.exit_code)
-    except CnsError as error:
-        print(f"cns: {error}", file=sys.stderr)
-        sys.exit(EXIT_FAILED)
+    except (StoreUnavailable, OutcomeUnknown) as error:
+        print(f"cns: the store does not answer in time: {error}", file=sys.stderr)
+        sys.exit(EXIT_CASSANDRA_UNUSABLE)

@@ -12,7 +12,7 @@ from cns_common.cassandra.session import Cassandra
 _CREATE = re.compile(r"CREATE TABLE IF NOT EXISTS (\w+)\s*\((.*?)\)(?: WITH (.*))?\Z", re.DOTALL)
 _KEY = re.compile(r"PRIMARY KEY\s*\((.*)\)\Z", re.DOTALL)
 _ORDER = re.compile(r"CLUSTERING ORDER BY \(([^)]*)\)")
-_COMPACTION = re.compile(r"compaction = \{'class': '(\w+)'")
+_COMPACTION = re.compile(r"compaction = \{'class': '(\w+)'[^}]*\}")
 _NUMBER = re.compile(r"(default_time_to_live|gc_grace_seconds) = (\d+)")
 DEFAULT_OPTIONS = {"default_time_to_live": "0", "gc_grace_seconds": "864000", "compaction": ""}
 """Cassandra's defaults. A table that declares no compaction may have any."""
@@ -109,6 +109,16 @@ def additions(declared: Table, existing: Table) -> dict[str, str]:
         for column, kind in declared.columns.items()
         if column not in existing.columns and kind.endswith((" regular", " static"))
     }
+
+
+def alteration(text: str, existing: Table) -> str | None:
+    """The statement that gives an existing table the options of its declaration, if they differ."""
+    declared = read_table(text)
+    if all(wanted in ("", existing.options[option]) for option, wanted in declared.options.items()):
+        return None
+    compaction = _COMPACTION.search(text)
+    options = [f"{name} = {value}" for name, value in declared.options.items() if name != "compaction"]
+    return f"ALTER TABLE {declared.name} WITH {' AND '.join(options + ([compaction[0]] if compaction else []))}"
 
 
 def _compare(declared: Table, existing: Table | None) -> list[str]:

@@ -27,7 +27,7 @@ from cns_common.cassandra.failures import FAILURES, NO_ANSWER, failure_of_tries,
 from cns_common.cassandra.response_watch import ResponseWatch
 from cns_common.cassandra.site_guard import OneSite, SiteGuard
 from cns_common.cassandra.write_dates import WriteDates
-from cns_common.errors import CnsError, OutcomeUnknown, StartError, StoreUnavailable
+from cns_common.errors import EXIT_CASSANDRA_UNUSABLE, CnsError, OutcomeUnknown, StartError, StoreUnavailable
 from cns_common.task_cancellation import in_daemon, wait_at_most
 
 CONDITIONAL_S = 4.0
@@ -42,7 +42,6 @@ TRIES_MAX = 3
 WAIT_S_MAX = 1.0
 CLOSE_S_MAX = 5.0
 """The longest of each wait when a session closes: for writes to both sites, a new connection, the driver."""
-EXIT_CASSANDRA_UNUSABLE = 78
 
 log = structlog.get_logger(__name__)
 

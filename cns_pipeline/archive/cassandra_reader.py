@@ -13,9 +13,9 @@ from cns.stores.cassandra import archive_schema, schema
 from cns.stores.cassandra.archives import DAYS_READ, CassandraArchiveStore
 from cns.topics.topic import Topic
 from cns_common.cassandra.connection import CassandraAddress
-from cns_common.cassandra.session import EXIT_CASSANDRA_UNUSABLE, Cassandra
+from cns_common.cassandra.session import Cassandra
 from cns_common.durations import DAY_MS
-from cns_common.errors import OutcomeUnknown, StartError, StoreUnavailable
+from cns_common.errors import EXIT_CASSANDRA_UNUSABLE, OutcomeUnknown, StartError, StoreUnavailable
 from cns_pipeline.archive.reader import PAGE_MESSAGES
 
 TOPICS_A_PAGE = 500

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
+import subprocess
+import sys
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from cns_backend import schema
 from cns_common.cassandra.connection import CassandraAddress
-from cns_common.cassandra.schema import Table, read_table
+from cns_common.cassandra.schema import Table, keyspace_text, read_table
 from cns_common.cassandra.session import Cassandra
-from tests.private_servers.keyspace import keyspace
+from tests import servers
+from tests.private_servers.keyspace import emptied, keyspace
 
+SCHEMA_0_1_0 = Path(__file__).with_name("schema_0_1_0.cql")
 OPTIONS = {"default_time_to_live": "0", "gc_grace_seconds": "864000", "compaction": ""}
 
 
@@ -70,9 +77,76 @@ async def test_each_difference_is_a_line(cassandra_address: CassandraAddress) ->
             "table leases is missing",
         ]
         await schema.apply(place, 1)
-        assert await schema.check(place, 1) == [
-            "column queues.stray is int regular, not wanted",
-            "table queue_deletions: default_time_to_live is 1, not 172800",
-        ]
+        assert await schema.check(place, 1) == ["column queues.stray is int regular, not wanted"]
     missing = replace(cassandra_address, keyspace="absent")
     assert await schema.check(missing, 1) == ["keyspace absent is missing"]
+
+
+async def test_a_keyspace_of_0_1_0_is_as_declared_after_apply() -> None:
+    """`schema_0_1_0.cql` is what `cns schema show` of cns 0.1.0 printed. Options of its tables differ, too."""
+    host, port = servers.cassandra_address()
+    place = CassandraAddress(hosts=(host,), port=port, keyspace=servers.fresh_keyspace())
+    bare = await Cassandra.open(place, keyspace=False)
+    try:
+        await bare.run_schema(keyspace_text(place, 1))
+        await bare.run_schema(f"USE {place.keyspace}")
+        for text in SCHEMA_0_1_0.read_text().split(";\n")[:-1]:
+            await bare.run_schema(text)
+        await bare.run_schema("INSERT INTO accounts (shard, account, created_ms) VALUES (0, '123456789012', 1)")
+        assert "table cqs_garbage: gc_grace_seconds is 864000, not 14400" in await schema.check(place, 1)
+        await schema.apply(place, 1)
+        assert await schema.check(place, 1) == []
+        assert await schema.missing(bare, place.keyspace) == []
+        assert len(await bare.run_schema("SELECT * FROM accounts")) == 1
+    finally:
+        await bare.run_schema(f"DROP KEYSPACE {place.keyspace}")
+        await bare.close()
+
+
+LATE = """
+import sys
+from cassandra import OperationTimedOut
+from cns_common.cassandra.session import Cassandra
+
+answer, answers = Cassandra._try, iter(range(int(sys.argv.pop(1))))
+
+async def late(self, *statement):
+    if next(answers, None) is None:
+        raise OperationTimedOut
+    return await answer(self, *statement)
+
+Cassandra._try = late
+from cns_cli.main import main
+
+main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("words", "answered"),
+    [("api", 0), ("api", 9), ("worker", 0), ("worker", 9), ("schema check", 1), ("schema apply", 1)],
+)
+async def test_a_start_while_cassandra_is_slow_is_one_line(
+    cassandra_address: CassandraAddress, tmp_path: Path, words: str, answered: int
+) -> None:
+    """Cassandra answers the first statements in time, and no other."""
+    place = cassandra_address
+    async with emptied(place):
+        pass  # of another master key
+    environment = {
+        **os.environ,
+        "CNS_STORE": "cassandra",
+        "CNS_CASSANDRA": f"{place.hosts[0]}:{place.port}",
+        "CNS_CASSANDRA_KEYSPACE": place.keyspace,
+        "CNS_CASSANDRA_REPLICATION": "1",
+        "CNS_DATA": str(tmp_path),
+        "CNS_PORT": "0",
+        "CNS_LOG_LEVEL": "error",
+    }
+    done = await asyncio.to_thread(
+        subprocess.run,
+        [sys.executable, "-c", LATE, str(answered), *words.split()],
+        env=environment, capture_output=True, text=True, check=False, timeout=240,
+    )  # fmt: skip
+    last = done.stderr.splitlines()[-1]
+    assert (done.returncode, last.startswith("cns: "), "Traceback" in done.stderr) == (78, True, False), done.stderr
