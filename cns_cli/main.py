@@ -38,6 +38,7 @@ COMMANDS = {
     "check": "cns_cli.store.check:check",
     "backup": "cns_cli.store.backup:backup",
     "restore": "cns_cli.store.restore:restore",
+    "compact": "cns_cli.store.compact:compact",
     "upgrade": "cns_cli.store.upgrade:upgrade",
     "api": "cns_cli.service.up:api",
     "worker": "cns_cli.service.up:worker",

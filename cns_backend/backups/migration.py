@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import structlog
 
 from cns_backend.backups.backup import make_backup
@@ -18,11 +20,15 @@ DIRECTORY = "backups"
 log = structlog.get_logger(__name__)
 
 
+def backup_of(migration: Migration) -> Path:
+    """The backup of this state of the store, made or not."""
+    return migration.directory.absolute() / DIRECTORY / f"format-{migration.from_format}-start-{migration.boot}"
+
+
 def back_up(settings: Settings, migration: Migration) -> None:
     """Make a verified backup in DATA/backups, or find the one of this state of the store that an earlier start made.
     Raises StartError."""
-    name = f"format-{migration.from_format}-start-{migration.boot}"
-    directory = migration.directory.absolute() / DIRECTORY / name
+    directory = backup_of(migration)
     if not (directory / MANIFEST_FILE).exists():
         try:
             make_backup(settings, directory)

@@ -16,9 +16,10 @@ from cns_common.configuration.settings import Settings
 from cns_common.durations import DAY_MS
 from cns_common.sqlite.database import STORE_FILE
 from cns_common.sqlite.format import FORMAT
-from cns_common.sqlite.opening import MASTER_KEY_FILE
+from cns_common.sqlite.opening import MASTER_KEY_FILE, PAGE_BYTES
 
 BACKUP_AGE_WARNED_DAYS = 7
+UNUSED_BYTES_WARNED = 64 * 1024 * 1024
 
 
 def check_data(settings: Settings) -> list[CheckResult]:
@@ -27,7 +28,7 @@ def check_data(settings: Settings) -> list[CheckResult]:
     if not store.exists():
         where = f"there is no store in {settings.data.absolute()}"
         return [warning("data", where, "`cns up` makes one there; name another directory with --data or CNS_DATA")]
-    return [_owner(store), _version(store), _key(settings, store), _backup(settings)]
+    return [_owner(store), *_content(store), _key(settings, store), _backup(settings)]
 
 
 def _owner(store: Path) -> CheckResult:
@@ -48,24 +49,37 @@ def _user(number: int) -> str:
         return str(number)
 
 
-def _version(store: Path) -> CheckResult:
+def _content(store: Path) -> list[CheckResult]:
+    """Its version, and its unused room."""
     try:
         connection = apsw.Connection(str(store), flags=apsw.SQLITE_OPEN_READONLY)
         try:
             connection.set_busy_timeout(1_000)
             version: int = connection.pragma("user_version")
+            pages, unused = connection.pragma("page_count"), connection.pragma("freelist_count")
         finally:
             connection.close()
     except apsw.BusyError:  # the service has it alone: its disk is full
-        return ok("store", "its version is not known while the service has no room for a second reader")
+        return [ok("store", "its version is not known while the service has no room for a second reader")]
     except apsw.Error as error:
-        return problem("store", f"{store} cannot be read: {error}", "`cns check` says more; `cns restore` a backup")
+        return [problem("store", f"{store} cannot be read: {error}", "`cns check` says more; `cns restore` a backup")]
+    return [_version(version), _unused(unused * PAGE_BYTES, pages * PAGE_BYTES)]
+
+
+def _version(version: int) -> CheckResult:
     if version > FORMAT:
         text = f"the store is of format {version}, this program reads up to {FORMAT}"
         return problem("store", text, "install the newer version again, or `cns restore` a backup of this version")
     if version < FORMAT:
         return ok("store", f"format {version}: the next start makes it {FORMAT}, after a backup")
     return ok("store", f"format {version} of {FORMAT}")
+
+
+def _unused(unused: int, size: int) -> CheckResult:
+    text = f"{unused:,} of {size:,} bytes of the store are unused: `cns compact` would give them back"
+    if unused >= UNUSED_BYTES_WARNED and 2 * unused >= size:
+        return warning("room", text, "stop the service, then `cns compact`")
+    return ok("room", text)
 
 
 def _key(settings: Settings, store: Path) -> CheckResult:

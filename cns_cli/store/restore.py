@@ -71,7 +71,7 @@ def restore(
     if settings.store == "cassandra":
         sys.exit(print_cluster_steps(settings))
     try:
-        with _locked(settings.data):
+        with locked(settings.data):
             aside = _restore(settings, directory.absolute(), replace=replace)
     except OSError as error:
         raise unusable(f"cannot restore into {settings.data.absolute()}", error) from error
@@ -86,7 +86,7 @@ def restore(
 
 
 @contextmanager
-def _locked(data: Path) -> Iterator[None]:
+def locked(data: Path) -> Iterator[None]:
     """Keep services away. Raises StartError if one runs."""
     fds = []
     try:

@@ -26,7 +26,7 @@ Replication = Annotated[
 
 @app.command("apply")
 def schema_apply(replication: Replication = None, json: Json = False) -> None:
-    """Create the keyspace and its missing tables and columns."""
+    """Create the keyspace and its missing tables and columns, and set the options of its tables."""
     from cns_backend import cluster, schema  # only this form has its drivers installed
 
     settings = load_settings()

@@ -15,23 +15,23 @@ import typer
 
 import cns
 from cns_backend.backups.backup import make_backup
-from cns_backend.backups.migration import DIRECTORY
+from cns_backend.backups.manifest import MANIFEST_FILE
+from cns_backend.backups.migration import backup_of
 from cns_cli.options import Data, Json
 from cns_cli.output import print_json
 from cns_cli.progress import open_steps
 from cns_cli.store_access import require_store
-from cns_common.clock import Clock
 from cns_common.configuration.settings import Settings, load_settings
 from cns_common.data_directory import EXIT_DATA_UNUSABLE, lock_directory
 from cns_common.errors import StartError
 from cns_common.sqlite.database import LOCK_FILE, STORE_FILE
-from cns_common.sqlite.format import FORMAT, check_format
+from cns_common.sqlite.format import FORMAT, Migration, check_format, table_names
 
 EXIT_ELSEWHERE = 2
 
 
 def upgrade(
-    to: Annotated[Path | None, typer.Option("--backup", help="Default: DATA/backups/TIME.")] = None,
+    to: Annotated[Path | None, typer.Option("--backup", help="Default: DATA/backups/format-N-start-BOOT.")] = None,
     data: Data = None,
     json: Json = False,
 ) -> None:
@@ -47,21 +47,28 @@ def upgrade(
         sys.exit(EXIT_ELSEWHERE)
     require_store(settings)
     before = _format(settings)
-    directory = to or settings.data / DIRECTORY / str(Clock().real_ms())
-    added = _upgrade(settings, directory)
-    facts = {"program": cns.__version__, "from": before, "to": FORMAT, "added": added, "backup": str(directory)}
+    directory = to or backup_of(before)
+    added = _upgrade(settings, directory, found=to is None and (directory / MANIFEST_FILE).exists())
+    facts = {
+        "program": cns.__version__,
+        "from": before.from_format,
+        "to": FORMAT,
+        "added": added,
+        "backup": str(directory),
+    }
     if json:
         print_json([facts])
     else:
         new = ", ".join(added) or "nothing"
-        print(f"cns: the store is of format {FORMAT} (before: {before}); added: {new}; backup: {directory}")
+        print(f"cns: the store is of format {FORMAT} (before: {before.from_format}); added: {new}; backup: {directory}")
 
 
-def _upgrade(settings: Settings, directory: Path) -> list[str]:
-    """Add what this version's tables have more, and return the names of it. Raises StartError if a service runs, before
-    the backup."""
+def _upgrade(settings: Settings, directory: Path, *, found: bool) -> list[str]:
+    """Add what this version's tables have more, and return the names of it. `found`: the backup is there, made by an
+    upgrade that was killed. Raises StartError if a service runs, before the backup."""
     os.close(lock_directory(settings.data, LOCK_FILE))
-    make_backup(settings, directory, open_steps)
+    if not found:
+        make_backup(settings, directory, open_steps)
     before = _columns(settings)
     asyncio.run(_open_once(settings))
     return sorted(_columns(settings) - before)
@@ -76,13 +83,14 @@ async def _open_once(settings: Settings) -> None:
     await host.database.close()
 
 
-def _format(settings: Settings) -> int:
-    """Raises StartError for a store of a newer version."""
+def _format(settings: Settings) -> Migration:
+    """The format, and the number of the last start. Raises StartError for a store of a newer version."""
     path = settings.data / STORE_FILE
     with _reading(path) as connection:
         check_format(connection, path)
         version: int = connection.pragma("user_version")
-    return version
+        boot: int = connection.execute("SELECT boot FROM meta").get if "meta" in table_names(connection) else 0
+    return Migration(settings.data, version, boot)
 
 
 def _columns(settings: Settings) -> set[str]:

@@ -38,6 +38,7 @@ REPLAY_RECORDED = "replay.recorded"  # the page is recorded
 ARCHIVE_WRITTEN = "archive.written"  # Spark has written the new files of `cns pipeline archive`; none is in its place
 ARCHIVE_MOVED = "archive.moved"  # a new file is in its place; no manifest names it
 BACKUP_COPIED = "backup.copied"  # `cns backup` has copied the files; they do not have their name yet
+MIGRATION_TABLES_MADE = "migration.tables_made"  # a store of an earlier format has the new tables; it is not marked
 MIGRATION_BACKED_UP = "migration.backed_up"  # a store of an earlier format is copied; nothing of it is changed
 RESTORE_BEGUN = "restore.begun"  # the new files of `cns restore` are beside the former ones; the marker is there
 RESTORE_CLEARED = "restore.cleared"  # the former log is moved aside
@@ -68,6 +69,7 @@ POINTS = (
     REPLAY_RECORDED,
     BACKUP_COPIED,
     MIGRATION_BACKED_UP,
+    MIGRATION_TABLES_MADE,
     RESTORE_BEGUN,
     RESTORE_CLEARED,
     RESTORE_KEY_PLACED,

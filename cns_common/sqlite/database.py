@@ -21,7 +21,7 @@ import apsw
 from cns_common.clock import Clock
 from cns_common.data_directory import EXIT_DATA_FULL, lock_directory
 from cns_common.errors import CnsError, OutcomeUnknown, StartError, StoreFull, StoreUnavailable
-from cns_common.process.kill_points import STORE_COMMIT, STORE_COMMITTED, kill_point
+from cns_common.process.kill_points import MIGRATION_TABLES_MADE, STORE_COMMIT, STORE_COMMITTED, kill_point
 from cns_common.sqlite.checkpoints import Checkpointer
 from cns_common.sqlite.disk_space import DiskSpace, is_full
 from cns_common.sqlite.format import BeforeMigration, mark_format, refuse_migration
@@ -134,8 +134,10 @@ class Database:
         self._idle.set()
         if self.single_connection:
             return  # one thread at a time may use a connection, and this one has no other
+        if self._migrates:
+            kill_point(MIGRATION_TABLES_MADE)
         if self._migrates or self._program:
-            mark_format(self.connection, self._program)
+            mark_format(self.connection, self._program, self.boot)
         self.connection.set_wal_hook(self._checkpointer.count_pages)
         for target, name in ((self._run_commits, "store-commit"), (self._checkpointer.run, "store-checkpoint")):
             thread = threading.Thread(target=target, name=name, daemon=True)

@@ -14,6 +14,7 @@ from cns_common.errors import StartError
 FORMAT = 2
 """Version of the tables, stored in `meta` and as SQLite's user_version. It rises with each release that changes tables.
 1: 0.1.0; 2: 0.2.0."""
+PROGRAM_COLUMN = "program TEXT NOT NULL DEFAULT ''"
 
 
 class Migration(NamedTuple):
@@ -68,12 +69,20 @@ def earlier_format(connection: apsw.Connection, directory: Path) -> Migration | 
     return Migration(directory, row[0], row[1])
 
 
-def mark_format(connection: apsw.Connection, program: str) -> None:
-    """Note that the tables are those of FORMAT, as this version of the program made them."""
-    if connection.execute("SELECT format, program FROM meta").fetchone() != (FORMAT, program):
-        with connection:
-            connection.execute("UPDATE meta SET format = ?, program = ?", (FORMAT, program))
+def mark_format(connection: apsw.Connection, program: str, boot: int) -> None:
+    """Note that the tables are those of FORMAT, as this version of the program made them, and the number of the start,
+    which a migration stores only now: if it is killed before, the next start finds its backup."""
+    with connection:
+        add_program_column(connection)
+        if connection.execute("SELECT format, program, boot FROM meta").fetchone() != (FORMAT, program, boot):
+            connection.execute("UPDATE meta SET format = ?, program = ?, boot = ?", (FORMAT, program, boot))
             connection.pragma("user_version", FORMAT)
+
+
+def add_program_column(connection: apsw.Connection) -> None:
+    """Stores of 0.1.0 lack it."""
+    if "program" not in {name for _, name, *_ in connection.execute("PRAGMA table_info(meta)")}:
+        connection.execute(f"ALTER TABLE meta ADD COLUMN {PROGRAM_COLUMN}")
 
 
 def table_names(connection: apsw.Connection) -> set[str]:

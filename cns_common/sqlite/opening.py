@@ -16,7 +16,9 @@ from cns_common.errors import StartError
 from cns_common.sqlite.disk_space import DiskSpace, is_full
 from cns_common.sqlite.format import (
     FORMAT,
+    PROGRAM_COLUMN,
     BeforeMigration,
+    add_program_column,
     check_format,
     earlier_format,
     refuse_migration,
@@ -31,7 +33,6 @@ QUICK_CHECK_BYTES_MAX = 64 * 1024 * 1024
 MASTER_KEY_FILE = "master.key"
 RESTORE_FILE = "restore.json"
 """The marker of a restore that is not complete: the files may be of two stores."""
-_PROGRAM_COLUMN = "program TEXT NOT NULL DEFAULT ''"
 _SEALED_TABLES = ("access_keys", "signing_keys")
 
 log = structlog.get_logger(__name__)
@@ -100,7 +101,7 @@ def _try_open(
             before_migration(earlier)
         index_fd = open_index(path)
         log_lost_commits(path, index_fd)
-        boot, high_ms = begin_boot(writer, stored=True)
+        boot, high_ms = begin_boot(writer, stored=earlier is None)  # else `mark_format` stores it
         reader = connect(str(path), vfs)
         reader.execute("PRAGMA query_only=ON")
         return StoreConnections(writer, reader, boot, high_ms, single, earlier is not None, index_fd)
@@ -209,10 +210,9 @@ def begin_boot(connection: apsw.Connection, *, stored: bool) -> tuple[int, int]:
     with connection:
         connection.execute(
             "CREATE TABLE IF NOT EXISTS meta(one INTEGER PRIMARY KEY CHECK (one = 1), format INTEGER NOT NULL,"
-            f" boot INTEGER NOT NULL, high_ms INTEGER NOT NULL, {_PROGRAM_COLUMN})"
+            f" boot INTEGER NOT NULL, high_ms INTEGER NOT NULL, {PROGRAM_COLUMN})"
         )
-        if "program" not in {name for _, name, *_ in connection.execute("PRAGMA table_info(meta)")}:
-            connection.execute(f"ALTER TABLE meta ADD COLUMN {_PROGRAM_COLUMN}")
+        add_program_column(connection)
         connection.execute(f"INSERT OR IGNORE INTO meta VALUES (1, {FORMAT}, 0, 0, '')")
         if connection.changes():
             connection.pragma("user_version", FORMAT)

@@ -18,9 +18,10 @@ import pytest
 
 import cns as package
 from cns_common.clock import Clock
-from cns_common.process.kill_points import MIGRATION_BACKED_UP, VARIABLE
+from cns_common.process.kill_points import MIGRATION_BACKED_UP, MIGRATION_TABLES_MADE, VARIABLE
 from cns_common.sqlite.format import FORMAT
-from tests.acceptance.running import cns, running
+from tests.acceptance.running import cns, plain_environment, running
+from tests.acceptance.service import BIN
 from tests.waiting import PATIENCE_S
 
 DUMP = Path(__file__).with_name("store_format_1.sql")
@@ -90,17 +91,22 @@ def test_what_it_holds_is_served_after_a_backup(data: Path) -> None:
         assert backups(data) == [backup]
 
 
-def test_killed_between_backup_and_migration(data: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("point", [MIGRATION_BACKED_UP, MIGRATION_TABLES_MADE])
+def test_killed_between_backup_and_migration(data: Path, tmp_path: Path, point: str) -> None:
+    """However often: one state of the store has one copy."""
     before = query(data, "SELECT sum(length(sql)) FROM sqlite_master")
-    killed = open_once(data, **{VARIABLE: f"{MIGRATION_BACKED_UP}:1:{tmp_path / 'killed'}"})
-    assert killed == KILLED
+    boot = query(data, "SELECT boot FROM meta")
+    for n in range(2):
+        assert open_once(data, **{VARIABLE: f"{point}:1:{tmp_path}/killed-{n}"}) == KILLED
     assert query(data, "PRAGMA user_version") == 1
-    assert query(data, "SELECT sum(length(sql)) FROM sqlite_master") == before, "nothing was changed"
+    tables = query(data, "SELECT sum(length(sql)) FROM sqlite_master")
+    assert (tables == before) == (point == MIGRATION_BACKED_UP), "nothing was changed before the backup"
     (backup,) = backups(data)
     written = (backup / "manifest.json").stat().st_mtime_ns
     assert open_once(data) == 0
     assert query(data, "PRAGMA user_version") == FORMAT
     assert query(data, "SELECT count(*) FROM bodies") == len(BODIES)
+    assert query(data, "SELECT boot FROM meta") == boot + 1
     assert [path.stat().st_mtime_ns for path in data.glob("backups/*/manifest.json")] == [written], "it is found"
 
 
@@ -134,3 +140,14 @@ def test_a_newer_store_is_refused_by_the_versions(data: Path) -> None:
         refused = cns(*words, "--data", data, check=False)
         assert refused.returncode == 74, words
         assert "is of format 99, written by cns 9.9.9; this program reads up to format 2" in refused.stderr, words
+
+
+def test_an_upgrade_that_is_killed_finds_its_backup(data: Path, tmp_path: Path) -> None:
+    for n in range(2):
+        environment = {**plain_environment(), VARIABLE: f"{MIGRATION_TABLES_MADE}:1:{tmp_path}/killed-{n}"}
+        done = subprocess.run(
+            [BIN / "cns", "upgrade", "--data", data], env=environment, capture_output=True, check=False, timeout=60
+        )
+        assert done.returncode == KILLED
+    cns("upgrade", "--data", data)
+    assert (len(backups(data)), query(data, "PRAGMA user_version")) == (1, FORMAT)

@@ -1,0 +1,78 @@
+"""`cns compact`: gives the room that deleted messages left in the store's file back to the disk."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import apsw
+
+from cns_cli.options import Data, Json
+from cns_cli.output import print_json
+from cns_cli.progress import open_steps
+from cns_cli.store.restore import locked
+from cns_cli.store_access import require_store
+from cns_common.configuration.settings import load_settings
+from cns_common.data_directory import EXIT_DATA_FULL, EXIT_DATA_UNUSABLE
+from cns_common.data_owner import give_to_owner
+from cns_common.errors import EXIT_USAGE, StartError
+from cns_common.sqlite.database import LOCK_FILE, STORE_FILE
+from cns_common.sqlite.opening import PAGE_BYTES, check, connect, prepare_file
+
+
+def compact(data: Data = None, json: Json = False) -> None:
+    """Give the unused room of the store's file back to the disk. Refuses a running service, and a disk without twice
+    the room of what is in use, which it says first; killed, it changes nothing.
+
+    Example: cns compact --data data
+    """
+    settings = load_settings(data)
+    if settings.store == "cassandra":
+        print("cns: this compacts the embedded store; Cassandra compacts its own", file=sys.stderr)
+        sys.exit(EXIT_USAGE)
+    require_store(settings)
+    directory = settings.data.absolute()
+    store = directory / STORE_FILE
+    with locked(directory):
+        give_to_owner(directory, (LOCK_FILE,))
+        before = store.stat().st_size
+        try:
+            prepare_file(store)
+            connection = connect(str(store), None)
+            try:
+                check(connection, store)
+                _say_need(connection, store)
+                with open_steps("compacting the store"):
+                    _compact(connection, str(directory))
+            finally:
+                connection.close()
+        except apsw.FullError as error:
+            raise StartError(
+                f"cannot compact {store}: the disk is full; nothing was changed", EXIT_DATA_FULL
+            ) from error
+        except apsw.Error as error:
+            raise StartError(f"cannot compact {store}: {error}", EXIT_DATA_UNUSABLE) from error
+    after = store.stat().st_size
+    if json:
+        print_json([{"store": str(store), "bytesBefore": before, "bytesAfter": after}])
+    else:
+        print(f"cns: {store} has {after:,} bytes, {before - after:,} less than before")
+
+
+def _say_need(connection: apsw.Connection, store: Path) -> None:
+    """SQLite writes the pages in use to a temporary file, then to the log. Raises StartError if there is no room."""
+    pages, unused = connection.pragma("page_count"), connection.pragma("freelist_count")
+    needed, disk = 2 * (pages - unused) * PAGE_BYTES, os.statvfs(store.parent)
+    free = disk.f_bavail * disk.f_frsize
+    text = f"{unused * PAGE_BYTES:,} bytes of {store} are unused; to give them back takes {needed:,} bytes meanwhile"
+    if free < needed:
+        raise StartError(f"{text}, and the disk has {free:,}", EXIT_DATA_FULL)
+    print(f"cns: {text}, of {free:,} that are free", file=sys.stderr, flush=True)
+
+
+def _compact(connection: apsw.Connection, directory: str) -> None:
+    connection.pragma("temp_store", "FILE")
+    connection.pragma("temp_store_directory", directory)
+    connection.execute("VACUUM")
+    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
