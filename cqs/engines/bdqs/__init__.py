@@ -38,6 +38,7 @@ __all__ = ["BdqsEngine", "open_engine"]
 ENGINE = "bdqs"
 MAINTENANCE_INTERVAL_S = 15.0
 MAINTENANCE_ROWS = 500
+COUNT_INTERVAL_S = 1.0
 
 
 @contextlib.asynccontextmanager
@@ -65,5 +66,6 @@ async def open_engine(cassandra: Cassandra, clock: Clock, skew: ClockSkew) -> As
     async def maintain_queues() -> bool:
         return await engine.maintain_queues(MAINTENANCE_ROWS, clock.now_ms()) >= MAINTENANCE_ROWS
 
-    async with background_steps((engine.poll_step, POLL_INTERVAL_S), (maintain_queues, MAINTENANCE_INTERVAL_S)):
+    steps = (parts.reading.read_step, COUNT_INTERVAL_S), (maintain_queues, MAINTENANCE_INTERVAL_S)
+    async with background_steps((engine.poll_step, POLL_INTERVAL_S), *steps):
         yield engine

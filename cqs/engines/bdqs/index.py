@@ -10,7 +10,7 @@ from cns_common.cassandra.session import Cassandra, Consistency, Row, Statement
 from cns_common.clock import Clock
 from cqs.engines.bdqs import schema
 from cqs.engines.bdqs.consistency import QueueConsistency
-from cqs.engines.bdqs.ids import Entry, Position, generation_prefix, slot_name, stamp_us, window_of
+from cqs.engines.bdqs.ids import Entry, Position, generation_prefix, lowest_position, slot_name, stamp_us, window_of
 from cqs.engines.bdqs.majority_or_one import MajorityOrOne
 from cqs.engines.bdqs.messages import gather_few
 from cqs.engines.bdqs.write_time import check_write
@@ -123,9 +123,9 @@ class QueueIndex:
         )
         return [row[0] for row in rows]
 
-    async def all_slots(self, queue_id: str, generation: int) -> AsyncIterator[str]:
-        """All listed slots of a generation, sorted."""
-        first, end = generation_prefix(generation), generation_prefix(generation + 1)
+    async def all_slots(self, queue_id: str, generation: int, first: str = "") -> AsyncIterator[str]:
+        """All listed slots of a generation, sorted, or those from `first` on."""
+        first, end = first or generation_prefix(generation), generation_prefix(generation + 1)
         while page := await self.slots(queue_id, first, end):
             for slot in page:
                 yield slot
@@ -133,17 +133,38 @@ class QueueIndex:
                 return
             first = f"{page[-1]}0"
 
-    async def count(self, queue_id: str, slots: Sequence[str], now_ms: int) -> tuple[int, int, int]:
-        """(visible, in flight, delayed) positions."""
-        visible = hidden = delivered = 0
+    async def count_visible(self, queue_id: str, begins: Sequence[Entry], now_ms: int) -> int:
+        """The visible positions of slots, of each from this entry on."""
+        total = 0
+        for at in range(0, len(begins), COUNTS_AT_ONCE):
+            values = [(queue_id, one.slot, *one.position, now_ms) for one in begins[at : at + COUNTS_AT_ONCE]]
+            for ((n,),) in await self._cassandra.run_each(schema.COUNT_VISIBLE, values):
+                total += n
+        return total
+
+    async def count_hidden(self, queue_id: str, slots: Sequence[str], now_ms: int) -> tuple[int, int]:
+        """(in flight, delayed) positions."""
+        hidden = delivered = 0
         for at in range(0, len(slots), COUNTS_AT_ONCE):
             values = [(queue_id, slot, now_ms) for slot in slots[at : at + COUNTS_AT_ONCE]]
-            for ((n,),) in await self._cassandra.run_each(schema.COUNT_VISIBLE, values):
-                visible += n
             for ((n, m),) in await self._cassandra.run_each(schema.COUNT_HIDDEN, values):
                 hidden += n
                 delivered += m
-        return visible, delivered, hidden - delivered
+        return delivered, hidden - delivered
+
+    async def hidden(self, queue_id: str, slots: Sequence[str], now_ms: int, n: int) -> dict[Position, bool] | None:
+        """The hidden positions, and whether their messages were delivered; None if there are more than `n`."""
+        found: dict[Position, bool] = {}
+        for slot in slots:
+            after = lowest_position(now_ms + 1)
+            while page := await self.read_after(queue_id, slot, after, schema.PAGE_ROWS):
+                found |= {entry.position: entry.delivered for entry in page}
+                after = page[-1].position
+                if len(found) > n:
+                    return None
+                if len(page) < schema.PAGE_ROWS:
+                    break
+        return found
 
     # -- retiring -----------------------------------------------------------------------------------------------------
 

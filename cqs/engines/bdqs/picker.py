@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from cns_common.cassandra.session import Consistency
 from cns_common.clock import Clock
 from cqs.engines.bdqs import schema
+from cqs.engines.bdqs.hidden import HiddenPositions
 from cqs.engines.bdqs.ids import Entry, MessageKey, Position, generation_prefix, lowest_position, slot_name
 from cqs.engines.bdqs.index import QueueIndex
 from cqs.engines.bdqs.messages import gather_few
@@ -57,6 +58,9 @@ class Picker:
         self._clock = clock
         self._dice = dice
         self.views = SlotViews(generation)
+        self.hidden = HiddenPositions(generation)
+        self.first_slot = ""
+        """No slot before it is listed."""
         self.busy: set[MessageKey] = set()
         """Messages that receives of this process are taking."""
         self._lock = asyncio.Lock()
@@ -100,6 +104,18 @@ class Picker:
             await self._list(now_ms, level)
             found = await self._find(n, len(self.busy), now_ms, set(self.busy), level)
             return [one.entry for one in found[:n]], await self._next_due_ms(now_ms, level)
+
+    async def first_visible(self, slots: Sequence[str], now_ms: int, level: Consistency, *, deep: bool) -> list[Entry]:
+        """The first visible position of each of these slots that has one. Unless `deep`, what others wrote late is
+        found by a later read."""
+        found: list[Entry] = []
+        for at in range(0, len(slots), READS_AT_ONCE):
+            async with self._lock:
+                views = [self.views.get(slot) for slot in slots[at : at + READS_AT_ONCE]]
+                views = [view for view in views if not view.is_passed(now_ms, self._clock.monotonic_ms())]
+                pages = await gather_few([self._read(view, now_ms, 1, level, deep=deep) for view in views])
+            found += [page[0] for page in pages if page]
+        return found
 
     def release(self, picked: Sequence[Candidate]) -> None:
         self.busy -= {candidate.entry.message for candidate in picked}
@@ -146,8 +162,10 @@ class Picker:
                         _add(found, entry)
         return sorted(found.values(), key=lambda one: one.entry.position)
 
-    async def _read(self, view: SlotView, now_ms: int, limit: int, level: Consistency) -> list[Entry]:
-        start = view.begin_read(now_ms, self._clock.monotonic_ms())
+    async def _read(
+        self, view: SlotView, now_ms: int, limit: int, level: Consistency, *, deep: bool = True
+    ) -> list[Entry]:
+        start = view.begin_read(now_ms, self._clock.monotonic_ms(), deep=deep)
         try:
             if view.window_ms > now_ms:
                 entries = await self._index.read(self._queue_id, view.name, start, limit, level)

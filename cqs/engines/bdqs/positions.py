@@ -59,6 +59,7 @@ class Positions:
             await self._index.add(queue.q.id, entries, queue.mode, began)
         finally:
             picker.views.note(entries)  # after the write: a read that begins now finds them
+            picker.hidden.note(entries)
 
     async def set_states(self, queue: KnownQueue, moves: Sequence[Move]) -> list[Move]:
         """Write the new states. Returns the moves that were lost to another process."""
@@ -86,3 +87,5 @@ class Positions:
             await self._index.remove(queue.q.id, some, queue.mode)
         except CnsError as error:
             log.info("queue.index_removal_failed", queue=queue.q.id, error=str(error))
+        else:
+            queue.picker.hidden.note(some, removed=True)

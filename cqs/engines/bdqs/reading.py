@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from itertools import groupby
 
+from cns_common.cassandra.background_work import background
 from cns_common.clock import Clock
-from cqs.engines.bdqs.ids import NODE_DIGITS, Entry, Position, window_start
+from cqs.engines.bdqs import schema
+from cqs.engines.bdqs.hidden import FRESH_MS, HIDDEN_MAX, KNOWN_MS_MAX
+from cqs.engines.bdqs.ids import NODE_DIGITS, Entry, Position, slot_name, window_start
 from cqs.engines.bdqs.index import QueueIndex
 from cqs.engines.bdqs.known_queues import KnownQueue
 from cqs.engines.bdqs.message_state import MessageState
@@ -25,6 +28,7 @@ class QueueReader:
         self._clock = clock
         self._node = node
         self._reported: dict[str, dict[Position, int]] = {}
+        self._to_read: dict[str, KnownQueue] = {}
 
     async def peek(self, queue: KnownQueue, cursor: str, n: int) -> PeekPage:
         """Window by window; within one, the positions of its slots are merged. A position that is not the one of its
@@ -59,19 +63,67 @@ class QueueReader:
         return sorted((entry for page in pages for entry in page), key=lambda entry: entry.position)[:n]
 
     async def counts(self, queue: KnownQueue, now_ms: int, *, oldest: bool) -> Counts:
-        slots = [slot async for slot in self._index.all_slots(queue.q.id, queue.generation)]
-        visible, in_flight, delayed = await self._index.count(queue.q.id, slots, now_ms)
-        born_at_ms = await self._oldest_ms(queue, slots) if oldest and visible + in_flight + delayed else 0
+        slots = await self._slots(queue, now_ms)
+        past = [slot for slot in slots if window_start(slot) <= now_ms]
+        begins = await queue.picker.first_visible(past, now_ms, queue.mode.level, deep=False)
+        visible = await self._index.count_visible(queue.q.id, begins, now_ms)
+        in_flight, delayed = await self._hidden(queue, slots, now_ms)
+        born_at_ms = await self._oldest_ms(queue, begins, slots) if oldest and visible + in_flight + delayed else 0
         return Counts(visible, in_flight, delayed, born_at_ms)
 
-    async def _oldest_ms(self, queue: KnownQueue, slots: list[str]) -> int:
+    async def _slots(self, queue: KnownQueue, now_ms: int) -> list[str]:
+        """The listed slots. Those that were retired before the first one is not looked for again."""
+        picker = queue.picker
+        slots = [slot async for slot in self._index.all_slots(queue.q.id, queue.generation, picker.first_slot)]
+        oldest = slot_name(queue.generation, max(now_ms - schema.RETIRE_MS, 0), 0)
+        picker.first_slot = min([oldest, *slots[:1]])
+        return slots
+
+    async def _hidden(self, queue: KnownQueue, slots: list[str], now_ms: int) -> tuple[int, int]:
+        """(in flight, delayed) messages: what other processes did in the last seconds may be left out."""
+        hidden = queue.picker.hidden
+        age_ms = hidden.age_ms(self._clock.monotonic_ms())
+        if age_ms >= KNOWN_MS_MAX:
+            await self._read_hidden(queue, slots, now_ms)
+        found = hidden.count(now_ms)
+        if found is not None and age_ms >= FRESH_MS:
+            self._to_read[queue.q.id] = queue
+        return found or await self._index.count_hidden(queue.q.id, _later(slots, now_ms), now_ms)
+
+    async def _read_hidden(self, queue: KnownQueue, slots: list[str], now_ms: int) -> None:
+        hidden = queue.picker.hidden
+        async with hidden.reading:
+            if hidden.age_ms(self._clock.monotonic_ms()) < FRESH_MS:
+                return
+            hidden.begin_reading()
+            found = None
+            try:
+                found = await self._index.hidden(queue.q.id, _later(slots, now_ms), now_ms, HIDDEN_MAX)
+            finally:
+                hidden.end_reading(found, self._clock.monotonic_ms())
+
+    async def read_step(self) -> None:
+        """Read what others wrote to the queues that were counted: hidden positions, and late ones."""
+        with background("counts"):
+            while self._to_read:
+                _, queue = self._to_read.popitem()
+                now_ms = self._clock.now_ms()
+                slots = await self._slots(queue, now_ms)
+                await self._read_hidden(queue, slots, now_ms)
+                past = [slot for slot in slots if window_start(slot) <= now_ms]
+                await queue.picker.first_visible(past, now_ms, queue.mode.level, deep=True)
+
+    async def _oldest_ms(self, queue: KnownQueue, begins: list[Entry], slots: list[str]) -> int:
         """When the first message of the index was sent: of those in flight an older one may be behind it."""
-        for slot in slots:
-            entries = await self._index.read(queue.q.id, slot, None, 1, queue.mode.level)
-            if entries:
-                row = (await self._messages.read(queue.q.id, [entries[0].message], queue.mode)).get(entries[0].message)
-                return row.born_at_ms if row else entries[0].born_at_ms
-        return 0
+        first = begins[0].position if begins else queue.picker.hidden.first()
+        for slot in slots if first is None else ():
+            if entries := await self._index.read(queue.q.id, slot, None, 1, queue.mode.level):
+                first = entries[0].position
+                break
+        if first is None:
+            return 0
+        row = (await self._messages.read(queue.q.id, [first.message], queue.mode)).get(first.message)
+        return row.born_at_ms if row else begins[0].born_at_ms if begins else 0
 
     async def look(self, queue: KnownQueue, now_ms: int) -> tuple[int, int | None]:
         """Return the number of others' visible positions that no recent look found, and the next due time."""
@@ -86,6 +138,11 @@ class QueueReader:
         if not strange:
             self._reported.pop(queue.q.id)
         return len(fresh), next_due_ms
+
+
+def _later(slots: list[str], now_ms: int) -> list[str]:
+    """The slots in which hidden positions may be."""
+    return [slot for slot in slots if window_start(slot) + schema.WINDOW_MS > now_ms]
 
 
 def _is_current(entry: Entry, state: MessageState) -> bool:

@@ -86,7 +86,10 @@ within their timeouts."""
 READ_SLOT_AFTER = Statement(
     f"SELECT {_ENTRY} FROM bdqs_index WHERE queue = ? AND slot = ? AND (due, seq, bucket, stamp) > (?, ?, ?, ?) LIMIT ?"
 )
-COUNT_VISIBLE = Statement("SELECT COUNT(*) FROM bdqs_index WHERE queue = ? AND slot = ? AND due <= ?")
+COUNT_VISIBLE = Statement(
+    "SELECT COUNT(*) FROM bdqs_index"
+    " WHERE queue = ? AND slot = ? AND (due, seq, bucket, stamp) >= (?, ?, ?, ?) AND (due) <= (?)"
+)
 COUNT_HIDDEN = Statement("SELECT COUNT(*), COUNT(delivered) FROM bdqs_index WHERE queue = ? AND slot = ? AND due > ?")
 """All positions, and those of delivered messages: the column of others has no value."""
 EMPTY_SLOT = Statement("DELETE FROM bdqs_index USING TIMESTAMP ? WHERE queue = ? AND slot = ?")

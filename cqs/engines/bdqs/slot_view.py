@@ -53,12 +53,13 @@ class SlotView:
         is_known = self.window_ms > now_ms or self.window_ms + schema.WINDOW_MS <= self._known_ms
         return self.empty and is_known and not self.wants_deep(now_ms, monotonic_ms)
 
-    def begin_read(self, now_ms: int, monotonic_ms: int) -> Position | None:
-        """The key from which to read; None: from the begin. Call `end_read` with what the read found."""
+    def begin_read(self, now_ms: int, monotonic_ms: int, *, deep: bool = True) -> Position | None:
+        """The key from which to read; None: from the begin, which a read that is not to be `deep` does once. Call
+        `end_read` with what the read found."""
         self._noted = None
         known = lowest_position(self._known_ms)
         self._known_ms = max(now_ms - LAG_MS, self._known_ms)
-        if self.wants_deep(now_ms, monotonic_ms):
+        if self._deep_at is None or (deep and self.wants_deep(now_ms, monotonic_ms)):
             self._deep_at = now_ms, monotonic_ms
             return None
         if self.window_ms > now_ms:
