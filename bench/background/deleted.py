@@ -13,8 +13,10 @@ from bench.background.idle import HIDE_MS, RETENTION_MS, fresh_keyspace
 from cns_common.cassandra.connection import CassandraAddress
 from cns_common.cassandra.session import Cassandra
 from cns_common.clock import Clock
-from cqs.engines.cluster import ClusterEngine, open_engine
-from cqs.engines.contract import Entry, QueueRef
+from cqs.engines import bdqs
+from cqs.engines.cassandra.clock_skew import open_clock_skew
+from cqs.engines.cluster import open_engine
+from cqs.engines.contract import Engine, Entry, QueueRef
 
 BATCH = 10
 AT_ONCE = 32
@@ -40,6 +42,21 @@ async def measure(deletes: int, url: str) -> None:
         await _started_later(place, url, clock, q, before_ms)
 
 
+async def measure_bdqs(deletes: int) -> None:
+    q, clock = QueueRef("deleted", False, RETENTION_MS), Clock()
+    print("bdqs")
+    async with fresh_keyspace() as place:
+        cassandra = await Cassandra.open(place)
+        async with open_clock_skew(cassandra, clock) as skew, bdqs.open_engine(cassandra, clock, skew) as engine:
+            await _send(engine, clock, q, BATCH)
+            before_ms = await _counts_ms(engine, clock, q)
+            _print("before any delete", before_ms, before_ms)
+            await _send(engine, clock, q, deletes)
+            await _delete(engine, clock, q, deletes)
+            _print(f"after {deletes} deletes", await _counts_ms(engine, clock, q), before_ms)
+        await cassandra.close()
+
+
 async def _started_later(
     place: CassandraAddress, url: str, clock: Clock, q: QueueRef, before_ms: tuple[float, float]
 ) -> None:
@@ -53,7 +70,7 @@ async def _started_later(
     await cassandra.close()
 
 
-async def _send(engine: ClusterEngine, clock: Clock, q: QueueRef, n: int) -> None:
+async def _send(engine: Engine, clock: Clock, q: QueueRef, n: int) -> None:
     async def send() -> None:
         now_ms = clock.now_ms()
         await engine.send(q, [Entry(str(uuid.uuid4()), b"x" * 100, now_ms, now_ms) for _ in range(BATCH)], now_ms)
@@ -62,7 +79,7 @@ async def _send(engine: ClusterEngine, clock: Clock, q: QueueRef, n: int) -> Non
         await asyncio.gather(*[send() for _ in range(min(AT_ONCE, (n - at) // BATCH))])
 
 
-async def _delete(engine: ClusterEngine, clock: Clock, q: QueueRef, n: int) -> None:
+async def _delete(engine: Engine, clock: Clock, q: QueueRef, n: int) -> None:
     left = n
 
     async def receive_and_delete() -> None:
@@ -76,13 +93,13 @@ async def _delete(engine: ClusterEngine, clock: Clock, q: QueueRef, n: int) -> N
         await asyncio.gather(*[receive_and_delete() for _ in range(min(AT_ONCE, -(-left // BATCH)))])
 
 
-async def _counts_ms(engine: ClusterEngine, clock: Clock, q: QueueRef) -> tuple[float, float]:
+async def _counts_ms(engine: Engine, clock: Clock, q: QueueRef) -> tuple[float, float]:
     """The medians of calls without and with the oldest message."""
     calls = {oldest: [await _ms(engine, clock, q, oldest=oldest) for _ in range(CALLS)] for oldest in (False, True)}
     return median(calls[False]), median(calls[True])
 
 
-async def _ms(engine: ClusterEngine, clock: Clock, q: QueueRef, *, oldest: bool) -> float:
+async def _ms(engine: Engine, clock: Clock, q: QueueRef, *, oldest: bool) -> float:
     begun_s = time.monotonic()
     await engine.counts(q, clock.now_ms(), oldest=oldest)
     return (time.monotonic() - begun_s) * 1000
@@ -99,8 +116,12 @@ def _print(when: str, ms: tuple[float, float], before_ms: tuple[float, float]) -
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--deletes", type=int, default=200_000)
+    parser.add_argument("--engine", choices=("cqs", "bdqs"), default="cqs")
 
 
 async def run(arguments: argparse.Namespace) -> None:
+    if arguments.engine == "bdqs":
+        await measure_bdqs(arguments.deletes)
+        return
     for url in (os.environ["CNS_REDIS"], ""):
         await measure(arguments.deletes, url)

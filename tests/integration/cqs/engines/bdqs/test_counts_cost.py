@@ -6,7 +6,7 @@ import pytest
 
 from cns_common.cassandra.connection import CassandraAddress
 from cns_common.durations import HOUR_MS
-from cqs.engines.bdqs import reading
+from cqs.engines.bdqs import reading, schema
 from tests.conformance.support import DONE, numbered
 from tests.integration.cqs.engines.bdqs.bdqs_processes import Process, bdqs_processes
 from tests.integration.cqs.engines.recorded_statements import Sent, record, recording, tombstones
@@ -20,7 +20,8 @@ SINCE_LAST_READ = 2 * BATCH
 @pytest.fixture(autouse=True)
 def recorded(monkeypatch: pytest.MonkeyPatch) -> None:
     record(monkeypatch)
-    monkeypatch.setattr(reading, "KNOWN_MS_MAX", HOUR_MS)  # however slow the machine is
+    for module, name in ((reading, "KNOWN_MS_MAX"), (schema, "LATE_MS_MAX")):
+        monkeypatch.setattr(module, name, HOUR_MS)  # however slow the machine is
 
 
 async def counted(process: Process) -> tuple[tuple[int, int, int], list[Sent]]:
