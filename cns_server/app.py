@@ -6,7 +6,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 import structlog
@@ -142,14 +142,14 @@ class App(FastAPI):
 
     def _add_clock(self, advance: Callable[[int], Awaitable[int]]) -> None:
         @self.post("/_cns/clock")
-        async def clock(request: Request) -> dict[str, Any]:
+        async def clock(request: Request) -> Response:
             """Move the test clock; answers when every process has followed. The body is read as JSON whatever its
             Content-Type is: curl sends a form's."""
             try:
                 asked = _ADVANCE.decode(await request.body())
             except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-                raise HTTPException(422, f'the body must be like {{"advance_s": 60}}: {error}') from None
-            return {"offset_ms": await advance(int(asked.advance_s * 1000))}
+                return PlainTextResponse(f'the body must be like {{"advance_s": 60}}: {error}', 422)
+            return JSONResponse({"offset_ms": await advance(int(asked.advance_s * 1000))})
 
 
 async def _redirect(target: str) -> Response:

@@ -72,7 +72,7 @@ def test_the_test_clock_takes_any_content_type(talkative: Up, content_type: str)
 @pytest.mark.parametrize("body", [b"", b"{}", b"advance_s=60", b'{"advance_s": -1}', b'{"advance_s": 1e12}', b"\xff"])
 def test_the_test_clock_refuses_what_is_no_time(talkative: Up, body: bytes) -> None:
     status, answer = fetch(f"{talkative.url}/_cns/clock", body)
-    assert (status, b"the body must be like" in answer) == (422, True)
+    assert (status, answer.startswith(b"the body must be like")) == (422, True)
 
 
 @pytest.mark.spec("mail.confirmation-from", "mail.footer")
