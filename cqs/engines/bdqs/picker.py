@@ -165,6 +165,7 @@ class Picker:
     async def _read(
         self, view: SlotView, now_ms: int, limit: int, level: Consistency, *, deep: bool = True
     ) -> list[Entry]:
+        now_ms = max(now_ms, view.read_to_ms)  # a caller that waited is late: the next read begins where this one ends
         start = view.begin_read(now_ms, self._clock.monotonic_ms(), deep=deep)
         try:
             if view.window_ms > now_ms:

@@ -28,7 +28,7 @@ class QueueReader:
         self._clock = clock
         self._node = node
         self._reported: dict[str, dict[Position, int]] = {}
-        self._to_read: dict[str, KnownQueue] = {}
+        self._to_read: dict[str, tuple[KnownQueue, int]] = {}
 
     async def peek(self, queue: KnownQueue, cursor: str, n: int) -> PeekPage:
         """Window by window; within one, the positions of its slots are merged. A position that is not the one of its
@@ -87,7 +87,7 @@ class QueueReader:
             await self._read_hidden(queue, slots, now_ms)
         found = hidden.count(now_ms)
         if found is not None and age_ms >= FRESH_MS:
-            self._to_read[queue.q.id] = queue
+            self._to_read[queue.q.id] = queue, now_ms
         return found or await self._index.count_hidden(queue.q.id, _later(slots, now_ms), now_ms)
 
     async def _read_hidden(self, queue: KnownQueue, slots: list[str], now_ms: int) -> None:
@@ -106,8 +106,7 @@ class QueueReader:
         """Read what others wrote to the queues that were counted: hidden positions, and late ones."""
         with background("counts"):
             while self._to_read:
-                _, queue = self._to_read.popitem()
-                now_ms = self._clock.now_ms()
+                _, (queue, now_ms) = self._to_read.popitem()
                 slots = await self._slots(queue, now_ms)
                 await self._read_hidden(queue, slots, now_ms)
                 past = [slot for slot in slots if window_start(slot) <= now_ms]

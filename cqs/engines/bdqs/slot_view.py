@@ -41,6 +41,11 @@ class SlotView:
             self.floor, self.empty = position, False
         self._noted = position if self._noted is None else min(position, self._noted)
 
+    @property
+    def read_to_ms(self) -> int:
+        """The time of the latest read."""
+        return self._known_ms + LAG_MS
+
     def wants_deep(self, now_ms: int, monotonic_ms: int) -> bool:
         recent = self.window_ms + schema.WINDOW_MS > now_ms - RECENT_MS
         interval_ms = DEEP_RECENT_MS if recent else DEEP_OLD_MS
