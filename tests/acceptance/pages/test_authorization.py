@@ -219,30 +219,31 @@ def test_lists_have_no_rows_of_what_a_policy_denies(
 ) -> None:
     """Rows and figures, as with the lists of deliveries of the REST API, which need both actions."""
     endpoint.behave(refuse=True)
-    for n in range(FAILURES):
-        topic.publish(str(n))
+    published = [f"/ui/messages/{topic.publish(str(n))}" for n in range(FAILURES)]
 
-    def shows(someone: Person, path: str, text: str) -> bool:
-        return text in html.unescape(someone.http.get(path).text)
+    def shows(someone: Person, path: str) -> bool:
+        """Rows by endpoint name a host, which other tests have in common: its last message is one of these."""
+        page, text = html.unescape(someone.http.get(path).text), lists[path]
+        return f"{text}<" in page if text else any(link in page for link in published)
 
     lists = {
         f"/ui/messages?topic={estate.topic}": estate.topic,
         "/ui/messages": estate.topic,
         "/ui/deliveries?by=topic": estate.topic,
         "/ui/deliveries?by=subscription": f"{topic.arn}:{estate.subscription}",
-        "/ui/deliveries?by=endpoint": endpoint.url,
+        "/ui/deliveries?by=endpoint": "",
         "/ui/endpoints": endpoint.url,
     }
-    for path, text in lists.items():
-        wait_until(partial(shows, person, path, f"{text}<"), WAIT_S, partial(str, path))
-        assert not shows(denied, path, f"{text}<"), path
+    for path in lists:
+        wait_until(partial(shows, person, path), WAIT_S, partial(str, path))
+        assert not shows(denied, path), path
     assert denied.post("/ui/endpoints/probe", account=estate.account, endpoint=endpoint.url).status_code == 404
     user = {"AWS": f"arn:aws:iam::{estate.account}:user/intern"}
     topic.set("Policy", _denial(user, ["sns:ListSubscriptionsByTopic"], topic.arn))
     assert denied.http.get(estate.path("/messages/{message_id}")).status_code == 404
-    assert not any(shows(denied, path, f"{text}<") for path, text in lists.items())
+    assert not any(shows(denied, path) for path in lists)
     topic.set("Policy", _denial(user, ["sns:Publish"], topic.arn))
-    assert all(shows(denied, path, f"{text}<") for path, text in lists.items()), "it may see these"
+    assert all(shows(denied, path) for path in lists), "it may see these"
 
 
 def test_accounts_do_not_what_operators_do(person: Person, estate: Estate) -> None:
