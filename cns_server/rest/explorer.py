@@ -32,7 +32,7 @@ _PAGE = """<!doctype html>
   background: #7a4d00 !important; }
 .swagger-ui .opblock-delete .opblock-summary-method {
   background: #b02a37 !important; }
-.swagger-ui button[class*=expand-deep] { color: #4d5763; }
+.swagger-ui button[class*=expand-deep], .swagger-ui .parameter__in, .swagger-ui .prop-format { color: #4d5763; }
 .swagger-ui .btn.cancel { color: #b02a37; }
 .swagger-ui .btn.execute { background: #0a58ca; }
 </style>
