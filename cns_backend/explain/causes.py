@@ -7,6 +7,9 @@ from collections.abc import Mapping
 from cns.endpoints.outcome import Cause
 from cns_backend.explain.model import Why
 
+_MUTED = frozenset(
+    {Cause.GONE, Cause.OPTED_OUT, Cause.NOT_VERIFIED, Cause.ENDPOINT_DISABLED, Cause.ENDPOINT_GONE, "subscription_gone"}
+)
 _CAUSES: Mapping[str, Why] = {
     Cause.STATUS: Why("the endpoint answered with an error", "Look at the endpoint's own log at this time."),
     Cause.TIMEOUT: Why("the endpoint did not answer in time", "It may be overloaded, or hang."),
@@ -76,6 +79,11 @@ def throttled(per_second: int, position: str) -> Why:
 def unprotected(protocol: str, attributes: Mapping[str, str]) -> bool:
     """Whether a message of the subscription is lost when its endpoint is down."""
     return protocol in ("http", "https") and not attributes.get("RedrivePolicy")
+
+
+def is_of_concern(cause: str) -> bool:
+    """Whether a drop says that something is wrong; not if the recipient is gone or muted."""
+    return cause.rpartition(":")[2] not in _MUTED
 
 
 def why_failed(cause: str, reason: str = "") -> Why:

@@ -7,7 +7,7 @@ from collections import Counter
 
 from cns.endpoints.outcome import Cause
 from cns_backend.backend import Backend
-from cns_backend.explain.causes import why_failed
+from cns_backend.explain.causes import is_of_concern, why_failed
 from cns_cli.doctor.findings import CheckResult, ok, shown, warning
 from cns_common.configuration.settings import Settings
 from cns_common.durations import HOUR_S
@@ -40,7 +40,7 @@ def _drops(settings: Settings, since_ms: int) -> list[CheckResult]:
         return [ok("drops", "events are off (CNS_EVENTS=off): what was dropped is not recorded")]
 
     def is_new_drop(event: DeliveryEvent) -> bool:
-        return isinstance(event, NotificationDropped) and event.at_ms >= since_ms
+        return isinstance(event, NotificationDropped) and event.at_ms >= since_ms and is_of_concern(event.cause)
 
     events = newest_events([settings.events_path], _MARK, [_MARK], is_new_drop, DROPS_READ_MAX).events
     counts: Counter[tuple[str, str]] = Counter()

@@ -83,13 +83,13 @@ def subscribe(
         sys.exit(EXIT_USAGE)
 
     def work(client: Client) -> SubscriptionArn:
-        made = client.subscribe(name, protocol, endpoint, given)
         if not allow:
-            return made
-        statement = statement_for(endpoint, made.arn.rpartition(":")[0])
+            return client.subscribe(name, protocol, endpoint, given)
         queue = client.show_queue(endpoint.rpartition(":")[2])
         if queue.arn != endpoint:
             raise UsageError(f"--allow is for queues of your own: {endpoint} is another's")
+        made = client.subscribe(name, protocol, endpoint, given)
+        statement = statement_for(endpoint, made.arn.rpartition(":")[0])
         client.change_queue(queue.name, {"Policy": with_statement(queue.attributes.get("Policy", ""), statement)})
         return replace(made, warnings=[])
 

@@ -75,5 +75,5 @@ def _run(work: Coroutine[Any, Any, Result]) -> Result:
         print(f"cns: {error}", file=sys.stderr)
         sys.exit(error.exit_code)
     except (StoreUnavailable, OutcomeUnknown) as error:
-        print(f"cns: the store does not answer in time: {error}", file=sys.stderr)
+        print(f"cns: {error}", file=sys.stderr)
         sys.exit(EXIT_CASSANDRA_UNUSABLE)

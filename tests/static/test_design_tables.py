@@ -30,7 +30,7 @@ def key(table: Table, kind: str) -> list[str]:
 
 def test_keys() -> None:
     rows = list(rows_below("resource"))
-    assert len(rows) == 13
+    assert len(rows) == 14
     for _, name, partition, clustering, _ in rows:
         table = TABLES[name.strip("`")]
         assert re.sub(r" \(.*\)", "", partition).split(", ") == key(table, "partition"), name

@@ -8,6 +8,7 @@ from cns.delivery.jobs import INTERNAL_QUEUES
 from cns.delivery.retry_policy import Phase
 from cns.endpoints.outcome import Cause
 from cns.subscriptions.endpoint_syntax import PROTOCOLS
+from cns_backend.explain.causes import is_of_concern
 from cns_common.metrics.catalogue import (
     ATTEMPTS_FAILED,
     DEAD_LETTERED,
@@ -33,11 +34,6 @@ ATTEMPT_BOUNDS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 
 """An attempt over HTTP ends after 15 s."""
 DEADLINES = tuple([f"deadline_while_{what}" for what in ("open", "waiting", "throttled", "paused")])
 RECENT_MS = 600_000
-EXPECTED_DROPS = frozenset({"subscription_gone"}) | {
-    f"{End.PERMANENT}:{cause}"
-    for cause in (Cause.GONE, Cause.OPTED_OUT, Cause.NOT_VERIFIED, Cause.ENDPOINT_DISABLED, Cause.ENDPOINT_GONE)
-}
-"""The recipient is gone or muted: nothing is wrong with the service or an endpoint."""
 _ENDED = tuple(f"{end}:{cause}" for end in End for cause in Cause)
 
 
@@ -76,7 +72,7 @@ class Stats(Counters):
     def count_drop(self, cause: str, n: int = 1) -> None:
         """Count notifications that a subscription neither gets nor finds in a dead-letter queue."""
         self.add(DROPPED, n, cause=cause)
-        if cause not in EXPECTED_DROPS:
+        if is_of_concern(cause):
             self._lost += n
 
     def dropped_recently(self, now_ms: int) -> Sample:
