@@ -166,4 +166,4 @@ def _key_mend(code: str, text: str) -> str:
         return "set the clock: `timedatectl set-ntp true`"
     if code == "InvalidClientTokenId":
         return "`cns account list` shows this service's keys; `cns account create` makes one"
-    return "AWS_SECRET_ACCESS_KEY does not belong to this key: `cns account rotate ACCOUNT` makes a new one"
+    return "AWS_SECRET_ACCESS_KEY does not belong to this key: `cns account user add ACCOUNT NAME` makes another one"
