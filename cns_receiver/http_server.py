@@ -126,6 +126,7 @@ class Connection(asyncio.Protocol):
         "_headers",
         "_idle",
         "_in_head",
+        "_long_target",
         "_oversize",
         "_parser",
         "_requests",
@@ -142,6 +143,7 @@ class Connection(asyncio.Protocol):
         self._transport: asyncio.Transport
         self._idle = False
         self._oversize = False
+        self._long_target = False
         self._head_bytes = 0
         self._reset()
 
@@ -171,7 +173,8 @@ class Connection(asyncio.Protocol):
             self._refuse(413)
         elif self._head_bytes > HEAD_BYTES_MAX:
             self._refuse(431)
-        elif len(self._target) > TARGET_BYTES_MAX:
+        elif self._long_target:
+            self._requests.clear()
             self._refuse(414)
         elif self._waits_too_long():
             self._transport.abort()
@@ -204,6 +207,8 @@ class Connection(asyncio.Protocol):
 
     def on_url(self, part: bytes) -> None:
         self._target += part
+        if len(self._target) > TARGET_BYTES_MAX:
+            self._long_target = True  # may end in this read, and be reset
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if self._in_head:  # trailers are dropped

@@ -66,6 +66,10 @@ async def test_a_slow_answer_is_not_overtaken() -> None:
             b"POST /endpoint/a?tag=".ljust(receiver_http.TARGET_BYTES_MAX + 40, b"x") + b" HTTP/1.1\r\nx: ",
             b"HTTP/1.1 414 ",
         ),
+        (
+            b"GET / HTTP/1.1\r\n\r\nGET /".ljust(receiver_http.TARGET_BYTES_MAX + 40, b"x") + b" HTTP/1.1\r\n\r\n",
+            b"HTTP/1.1 414 ",
+        ),
         (CHUNKED + b"0\r\nx: ".ljust(receiver_http.HEAD_BYTES_MAX + 9, b"x"), b"HTTP/1.1 431 "),
         (CHUNKED + b"0\r\n" + b"x: y\r\n" * (receiver_http.HEAD_BYTES_MAX // 6 + 2), b"HTTP/1.1 431 "),
         (CHUNKED + b"1;".ljust(receiver_http.HEAD_BYTES_MAX + 9, b"x"), b"HTTP/1.1 431 "),
