@@ -10,6 +10,7 @@ from fastapi import Request
 from fastapi.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
+from cns_common.errors import CnsError
 from cns_server.pages.context import PageContext
 from cns_server.pages.sessions import Session
 from cns_server.rest.problems import Problem
@@ -26,7 +27,7 @@ def live_response(
     request: Request, context: PageContext, session: Session, first: str, read: Callable[[], Awaitable[str | None]]
 ) -> StreamingResponse:
     """Send `first`, then what `read` returns when it differs from what was sent before; None ends the stream,
-    and so does the end of the session. Raises Problem 429 for one stream too many."""
+    and so do the end of the session and a CnsError. Raises Problem 429 for one stream too many."""
 
     async def events() -> AsyncIterator[str]:
         text: str | None = first
@@ -38,9 +39,12 @@ def live_response(
                 yield f"data: {text}\n\n"
                 shown = text
             await asyncio.sleep(LIVE_INTERVAL_S)
-            if not await context.is_signed_in(request):  # any more
+            try:
+                if not await context.is_signed_in(request):  # any more
+                    return
+                text = await read()
+            except CnsError:  # too late for an answer that tells it; the page connects again
                 return
-            text = await read()
 
     holders = {session.principal.session_id: SESSION_STREAMS_MAX, f"account {session.account}": ACCOUNT_STREAMS_MAX}
     if any(context.streams[holder] >= most for holder, most in holders.items()):
