@@ -18,8 +18,10 @@ from cqs.internal_queues import internal_key
 from cqs.limits import QUEUE_NAME_CHARS_MAX
 from cqs.queues.names import QueueKey
 
-_URL = re.compile(r"https?://([^/]*)(/.*)\Z", re.ASCII)
 _ACCOUNT_DIGITS = 12
+_URL = re.compile(rf"https?://(?![0-9]{{{_ACCOUNT_DIGITS}}}/)([^/\\?#\s]*)(/.*)\Z", re.ASCII)
+_PLACE = re.compile("[A-Za-z][A-Za-z0-9._-]*|")
+"""A part of a path that cannot be meant as an account, unless it has as many digits as one."""
 _NO_PATH = re.compile("[%:]")
 """An account that is escaped, or behind a scheme that is not read, must not be overlooked."""
 
@@ -42,7 +44,9 @@ def addressed_queue(call: Call, url: str | None) -> QueueKey:
     else:
         path = _path_of(url, call.region)
     *places, name = path.split("/")
-    if not any(place.isdigit() or place == INTERNAL_ACCOUNT for place in places) and not _NO_PATH.search(path):
+    if all(map(_is_no_account, places)) and not _NO_PATH.search(path):
+        if places[-2:-1] == ["queue"]:
+            _check_region(places[-1], call.region, url or path)
         return queue_key(call, call.caller.account, name)
     if len(places) == 2:
         return queue_key(call, places[1], name)
@@ -79,6 +83,11 @@ def key_of_arn(text: str) -> QueueKey | None:
     if len(arn.account) > _ACCOUNT_DIGITS:
         return None
     return (arn.account, arn.region, arn.resource)
+
+
+def _is_no_account(place: str) -> bool:
+    digits = sum(map(str.isdigit, place))
+    return place != INTERNAL_ACCOUNT and digits < _ACCOUNT_DIGITS and _PLACE.fullmatch(place) is not None
 
 
 def _named_region(address: str) -> str:
