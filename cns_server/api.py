@@ -148,7 +148,7 @@ class Api:
             public_url=settings.public_url,
             body_bytes_max=settings.body_bytes_max,
             log_calls=settings.log_level == "debug",
-            cors=CorsPolicy(settings.cors_origins) if settings.cors_origins else None,
+            cors=CorsPolicy.of(settings.cors_origins),
         )
         api = cls(settings, backend, front, events, audit, port, notifications.matcher.counts, queues)
         api.spans = spans

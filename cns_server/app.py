@@ -67,7 +67,7 @@ class App(FastAPI):
         self._pages_of_admin = pages_of_admin
         self._crash_lines = LogThrottle(time.monotonic)
         for status in (404, 405):
-            self.add_exception_handler(status, no_such_page)
+            self.add_exception_handler(status, partial(no_such_page, front.cors))
         self._add_routes(pages)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -9,13 +9,16 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
+from cns_common.aws.cors import CorsPolicy
 from cns_common.aws.protocol.errors import Answer, render_refusal
 from cns_common.errors import CnsError, RequestError, StoreUnavailable
 from cns_common.ids import uuid_text
-from cns_server.paths import REST_PREFIX
+from cns_server.paths import PAGES_PREFIX, PORTAL_PREFIX, REST_PREFIX
 from cns_server.rest.problems import problem_response, response_of
 
 _NO_PATH = "There is nothing at this path. The endpoint URL of an SDK has no path: it is like http://host:port."
+_OWN_PAGES = (PAGES_PREFIX, PORTAL_PREFIX, "/_cns")
+"""The beginnings of paths that pages of other origins may not call, as those of the REST API."""
 REFUSALS: Mapping[int, CnsError] = {
     400: RequestError("InvalidHttpRequest", "The body of the request is not framed as HTTP asks."),
     404: RequestError("UnknownOperationException", _NO_PATH),
@@ -27,25 +30,38 @@ REFUSALS: Mapping[int, CnsError] = {
 }
 
 
-def refusal(error: CnsError, path: str, headers: Iterable[tuple[bytes, bytes]]) -> Answer:
-    """`headers` are those of the request, with names in lower case."""
+def refusal(
+    error: CnsError, path: str, headers: Iterable[tuple[bytes, bytes]], cors: CorsPolicy | None = None
+) -> Answer:
+    """`headers` are those of the request, with names in lower case. `cors` is for the paths of AWS calls only."""
     if path.startswith(f"{REST_PREFIX}/"):
         response = response_of(error)
         kept = [(name, value) for name, value in response.raw_headers if name != b"content-length"]
         return Answer(response.status_code, kept, bytes(response.body))
-    return render_refusal(error, dict(headers), uuid_text())
+    fields = dict(headers)
+    answer = render_refusal(error, fields, uuid_text())
+    if cors is not None and not path.startswith(_OWN_PAGES):
+        answer.headers.extend(cors.headers(fields))
+    return answer
 
 
-def refuse(error: CnsError, request: Request, headers: Mapping[str, str] | None = None) -> Response:
-    """`headers` are further ones of the answer."""
-    status, own, body = refusal(error, request.scope["path"], request.scope["headers"])
+def refuse(
+    error: CnsError, request: Request, headers: Mapping[str, str] | None = None, cors: CorsPolicy | None = None
+) -> Response:
+    """`headers` are further ones of the answer. A browser that asks before its call is answered, to see the refusal
+    of that."""
+    path, asked = request.scope["path"], request.scope["headers"]
+    preflight = None
+    if cors is not None and not path.startswith((REST_PREFIX, *_OWN_PAGES)):
+        preflight = cors.preflight(request.method, dict(asked))
+    status, own, body = preflight or refusal(error, path, asked, cors)
     return Response(body, status, {name.decode(): value.decode() for name, value in own} | dict(headers or {}))
 
 
-async def no_such_page(request: Request, error: Exception) -> Response:
+async def no_such_page(cors: CorsPolicy | None, request: Request, error: Exception) -> Response:
     """404 and 405 of the app that the others are mounted in: also below a mount, for paths with a line feed."""
     assert isinstance(error, HTTPException)
     if request.scope["path"].startswith(REST_PREFIX):
         code = "NoSuchResource" if error.status_code == 404 else "MethodNotAllowed"
         return problem_response(error.status_code, code, error.detail, error.headers)
-    return refuse(REFUSALS[error.status_code], request, error.headers)
+    return refuse(REFUSALS[error.status_code], request, error.headers, cors if error.status_code == 404 else None)

@@ -11,6 +11,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.types import Receive, Scope, Send
 
 from cns_backend.sites.membership import SiteMembership
+from cns_common.aws.cors import CorsPolicy
 from cns_common.configuration.settings import Settings
 from cns_common.errors import RequestError
 from cns_server.health import Health
@@ -28,6 +29,7 @@ class Standby:
 
     def __init__(self, settings: Settings, site: SiteMembership, listener: socket.socket) -> None:
         self._site = site
+        self._cors = CorsPolicy.of(settings.cors_origins)
         self._shows_names = MetricsAccess(settings).admits
         self._listener = listener
         config = uvicorn.Config(
@@ -91,4 +93,4 @@ class Standby:
     def _refusal(self, request: Request) -> Response:
         """In the protocol of the call, so that SDKs repeat it."""
         why = RequestError("ServiceUnavailable", "This site stands by.")
-        return refuse(why, request, {"retry-after": RETRY_AFTER_S})
+        return refuse(why, request, {"retry-after": RETRY_AFTER_S}, self._cors)

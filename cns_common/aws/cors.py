@@ -4,7 +4,7 @@ signed, and cookies are of the pages alone."""
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from cns_common.aws.http_request import HttpRequest
 from cns_common.aws.protocol.errors import Answer
@@ -29,32 +29,37 @@ class CorsPolicy:
 
     def __init__(self, origins: Sequence[str]) -> None:
         self._any = _ANY in origins
-        forms = [re.escape(each).replace(r":\*", "(:[0-9]+)?") for each in origins]
+        forms = [re.escape(each).replace(r":\*", "(:[0-9]{1,5})?") for each in origins]
         self._allowed = re.compile("|".join(forms).encode())
+
+    @classmethod
+    def of(cls, origins: Sequence[str]) -> CorsPolicy | None:
+        """None without origins: no answer mentions any."""
+        return cls(origins) if origins else None
 
     async def answer(self, request: HttpRequest, call: Callable[[HttpRequest], Awaitable[Answer]]) -> Answer:
         """The answer to a browser that asks before a call, or that of the call with what pages may see of it."""
-        preflight = self.preflight(request)
+        preflight = self.preflight(request.method, request.fields)
         if preflight is not None:
             return preflight
-        allowed = self.headers(request)
+        allowed = self.headers(request.fields)
         answer = await call(request)
         answer.headers.extend(allowed)
         return answer
 
-    def preflight(self, request: HttpRequest) -> Answer | None:
+    def preflight(self, method: str, fields: Mapping[bytes, bytes]) -> Answer | None:
         """The answer to a browser that asks before a call; None for any other request."""
-        if request.method != "OPTIONS" or b"access-control-request-method" not in request.fields:
+        if method != "OPTIONS" or b"access-control-request-method" not in fields:
             return None
-        allowed = self.headers(request)
+        allowed = self.headers(fields)
         return Answer(204, [*allowed, *_PREFLIGHT] if len(allowed) > 1 else allowed, b"")
 
-    def headers(self, request: HttpRequest) -> list[tuple[bytes, bytes]]:
+    def headers(self, fields: Mapping[bytes, bytes]) -> list[tuple[bytes, bytes]]:
         """The headers of an answer. Without permission a browser shows it to no page."""
         if self._any:
             return [(b"access-control-allow-origin", b"*"), _EXPOSED]
         vary = (b"vary", b"origin")
-        origin = request.fields.get(b"origin", b"")
+        origin = fields.get(b"origin", b"")
         if self._allowed.fullmatch(origin) is None:
             return [vary]
         return [(b"access-control-allow-origin", origin), _EXPOSED, vary]

@@ -78,7 +78,7 @@ class FrontDoor:
     ) -> None:
         """`log_calls`: whether each call is logged as `api_call.answered`, at the level debug."""
         self._services = services
-        self._cors = cors
+        self.cors = cors
         self._log_calls = log_calls
         self._authenticator = authenticator
         self._public_url = public_url.rstrip("/")
@@ -161,7 +161,7 @@ class FrontDoor:
         """Answer a request. Never raises: an error becomes a response in the caller's protocol."""
         if self.landing is not None and _is_browser(request):
             return self.landing(request)
-        return self._answer(request) if self._cors is None else self._cors.answer(request, self._answer)
+        return self._answer(request) if self.cors is None else self.cors.answer(request, self._answer)
 
     def _answer(self, request: HttpRequest) -> Coroutine[Any, Any, Answer]:
         target = request.fields.get(b"x-amz-target")

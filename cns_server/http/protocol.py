@@ -229,7 +229,7 @@ class ApiProtocol(BoundedProtocol):
         for an error of its protocol, and stumbles over that of another."""
         error = REFUSALS[status]
         if self._in_message:
-            answer = refusal(error, self.url.decode("latin-1"), self._headers_read())
+            answer = refusal(error, self.url.decode("latin-1"), self._headers_read(), self.front.cors)
         else:
             answer = render_error_json("sqs", error, uuid_text())._replace(body=b"")
         return self._encoded(answer, ends=True)

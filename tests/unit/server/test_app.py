@@ -12,6 +12,7 @@ from botocore.parsers import create_parser
 from fastapi import Request
 from structlog.testing import capture_logs
 
+from cns_common.aws.cors import CorsPolicy
 from cns_server.admin_address import AdminAddress
 from cns_server.app import App, Pages
 from cns_server.health import Health
@@ -22,6 +23,8 @@ NO_SHAPE: Any = None
 
 class NoCalls:
     """A front door that claims nothing."""
+
+    cors = CorsPolicy(["https://app.example.com"])
 
     def claims(self, path: str) -> bool:
         return False
@@ -157,3 +160,23 @@ async def test_refusals_of_the_rest_api_are_problems(app: App, method: str, path
     app.add_redirections({"/api/v1": "/api/v1/"})
     start, part = await _ask(app, method, path, {"type": "http.request", "body": b""})
     assert (start["status"], json.loads(part["body"])["code"]) == (status, code)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status", "admits"),
+    [
+        ("POST", "/sns", 404, True),
+        ("OPTIONS", "/sns", 204, True),
+        ("OPTIONS", "/health", 405, False),
+        ("OPTIONS", "/ui/queues", 404, False),
+        ("OPTIONS", "/api/v1/x", 404, False),
+        ("POST", "/_cns/none", 404, False),
+    ],
+)
+async def test_a_page_of_an_admitted_origin_reads_why_its_call_is_refused(
+    app: App, method: str, path: str, status: int, admits: bool
+) -> None:
+    asked = ((b"origin", b"https://app.example.com"), (b"access-control-request-method", b"POST"))
+    start, *_ = await _ask(app, method, path, {"type": "http.request", "body": b""}, headers=asked)
+    shown = dict(start["headers"]).get(b"access-control-allow-origin")
+    assert (start["status"], shown == b"https://app.example.com") == (status, admits)

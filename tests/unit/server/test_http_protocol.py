@@ -17,6 +17,7 @@ from botocore.parsers import create_parser
 from uvicorn.config import Config
 from uvicorn.server import ServerState
 
+from cns_common.aws.cors import CorsPolicy
 from cns_common.aws.http_request import HttpRequest
 from cns_common.aws.protocol.errors import Answer
 from cns_server.http import bounded_protocol, protocol
@@ -130,6 +131,7 @@ class Front:
     """Answers with `size` bytes, as the request's header says; for `/000000000000/later` when the test says so."""
 
     body_bytes_max = BODY_BYTES_MAX
+    cors = CorsPolicy(["http://localhost:*"])
     leaving = False
 
     def __init__(self, loop: Loop) -> None:
@@ -243,11 +245,12 @@ def test_refusals_are_in_the_callers_protocol(
     fixture: ConnectionFixture, target: bytes, rest: bytes, status_told: int, code: str
 ) -> None:
     client = fixture.connect()
-    sent = b"POST / HTTP/1.1\r\nHost: x\r\n" + target + rest
+    sent = b"POST / HTTP/1.1\r\nHost: x\r\nOrigin: http://localhost:3000\r\n" + target + rest
     fixture.send(client, *[sent[at : at + PIECE] for at in range(0, len(sent), PIECE)])
     answer = HTTPResponse(FakeSocket(client.written))  # type: ignore[arg-type]  # it has what reading a response needs
     answer.begin()
     response = {"status_code": answer.status, "headers": {**answer.headers}, "body": answer.read()}
+    assert answer.headers["access-control-allow-origin"] == "http://localhost:3000"
     assert len(client.written) <= bounded_protocol.REFUSAL_BYTES_MAX
     told = create_parser("json" if target else "query").parse(response, NO_SHAPE)
     assert (answer.status, client.closed, told["Error"]["Code"]) == (status_told, True, code)

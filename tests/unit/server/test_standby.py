@@ -33,7 +33,8 @@ def answered(data: Path, method: str, path: str, headers: list[tuple[bytes, byte
     site: Any = SimpleNamespace(why_standing_by="site bergen-2 is active, this is oslo-1", status=lambda: STATUS)
     scope = {"type": "http", "method": method, "path": path, "headers": headers, "query_string": b""}
     with socket.socket() as listener:
-        return Standby(Settings(data=data, metrics_token=TOKEN), site, listener)._response(Request(scope))
+        settings = Settings(data=data, metrics_token=TOKEN, cors_origins=("https://app.example.com",))
+        return Standby(settings, site, listener)._response(Request(scope))
 
 
 @pytest.mark.parametrize(
@@ -55,3 +56,11 @@ def test_names(tmp_path: Path, path: str, names: bool) -> None:
     headers = [(b"authorization", f"Bearer {TOKEN}".encode())] if names else []
     shown = bytes(answered(tmp_path, "GET", path, headers).body).decode()
     assert ("oslo" in shown or "bergen" in shown) == (names and path in ("/health", "/ready"))
+
+
+@pytest.mark.parametrize(("method", "status"), [("POST", 503), ("OPTIONS", 204)])
+def test_a_page_of_an_admitted_origin_reads_the_refusal(tmp_path: Path, method: str, status: int) -> None:
+    asked = [(b"origin", b"https://app.example.com"), (b"access-control-request-method", b"POST")]
+    answer = answered(tmp_path, method, "/", asked)
+    shown = answer.headers["access-control-allow-origin"]
+    assert (answer.status_code, shown) == (status, "https://app.example.com")
