@@ -100,7 +100,7 @@ class NotificationService:
             clock,
             quotas,
             subscription_replays,
-            endpoint_checks(url_checks, self.mobile_endpoints),
+            endpoint_checks(url_checks, self.mobile_endpoints, subscriptions),
         )
         self.sms = SmsSettings(stores.sms)
         self.sms_sandbox = SmsSandbox(stores.sms, direct_jobs, clock, enabled=sms_sandbox)

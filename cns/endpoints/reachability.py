@@ -11,7 +11,8 @@ from cns.endpoints.address_guard import AddressGuard, AddressRefused
 from cns.endpoints.connect import connect_to_allowed
 
 REACH_TIMEOUT_S = 3.0
-"""The longest time that Subscribe waits for an answer. Silence is no refusal: the subscription is pending."""
+"""The longest time that Subscribe waits for an answer, after the guard's own look-up of the name.
+Silence is no refusal: the subscription is pending."""
 _PORTS = {"http": 80, "https": 443}
 _NO_NAME = (socket.EAI_NONAME, socket.EAI_NODATA)
 _REFUSED = (errno.ECONNREFUSED, errno.ECONNRESET, errno.EHOSTUNREACH, errno.ENETUNREACH, None)

@@ -26,8 +26,8 @@ from cns_common.clock import Clock
 from cns_common.errors import RequestError
 from cns_common.ids import uuid_text
 
-EndpointCheck = Callable[[str], Awaitable[None]]
-"""Raises if the endpoint may not be subscribed."""
+EndpointCheck = Callable[[Subscription], Awaitable[None]]
+"""Raises if the endpoint of the draft may not be subscribed."""
 
 PENDING = "pending confirmation"
 _NEEDS_NO_CONFIRMATION = frozenset({"sms", "redis"})
@@ -92,7 +92,7 @@ class SubscribeHandler:
         draft = replace(draft, attributes=merge({}, wanted))
         check_firehose_role(call, draft)
         if protocol in self._checks:
-            await self._checks[protocol](endpoint)
+            await self._checks[protocol](draft)
         if replay:  # first, so that no new message is delivered before the replayed ones
             await self._replays.start(draft, view.topic, replay, AT_CREATION)
         subscription = await self._enter(call, draft)
@@ -156,22 +156,24 @@ def _check(request: SubscribeRequest, view: TopicView) -> tuple[str, str]:
     return protocol, endpoint
 
 
-def endpoint_checks(urls: UrlChecks, phones: MobileEndpoints) -> Mapping[str, EndpointCheck]:
+def endpoint_checks(urls: UrlChecks, phones: MobileEndpoints, store: SubscriptionStore) -> Mapping[str, EndpointCheck]:
     """The checks, by protocol, that need more than the text of an endpoint."""
 
-    async def check_address(endpoint: str) -> None:
-        reason = await urls.address(endpoint)
+    async def check_address(draft: Subscription) -> None:
+        reason = await urls.address(draft.endpoint)
         if reason is not None:
             raise RequestError("AuthorizationError", reason)
 
-    async def check_url(endpoint: str) -> None:
-        await check_address(endpoint)
-        if urls.is_unreachable is not None and await urls.is_unreachable(endpoint):
+    async def check_url(draft: Subscription) -> None:
+        await check_address(draft)
+        if urls.is_unreachable is None or await store.find_same_endpoint(draft) is not None:
+            return  # a subscription that exists is answered again, whether its consumer runs or not
+        if await urls.is_unreachable(draft.endpoint):
             raise invalid_parameter("Unreachable Endpoint")
 
-    async def check_application(endpoint: str) -> None:
-        if await phones.look_up(endpoint) is None:
+    async def check_application(draft: Subscription) -> None:
+        if await phones.look_up(draft.endpoint) is None:
             # AWS's text repeats "arn": once as a word, once as the start of the ARN.
-            raise invalid_parameter(f"Endpoint Reason: Endpoint does not exist for endpoint arn{endpoint}")
+            raise invalid_parameter(f"Endpoint Reason: Endpoint does not exist for endpoint arn{draft.endpoint}")
 
     return {"http": check_url, "https": check_url, "redis": check_address, "application": check_application}

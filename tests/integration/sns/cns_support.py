@@ -106,12 +106,13 @@ class Rig:
         self.mobile_endpoints = EmbeddedMobileEndpointStore(database)
         self.sms = EmbeddedSmsStore(database)
         self.private = "10.0.0.1"
+        self.unreachable = "nobody-listens.example.com"
         self.service = NotificationService(
             stores=self,
             queue=port or self.queue,
             clock=clock,
             events=self.events,
-            url_checks=UrlChecks(self._refusal),
+            url_checks=UrlChecks(self._refusal, self._is_unreachable),
             quotas=quotas,
             sms_sandbox=sms_sandbox,
         )
@@ -120,6 +121,9 @@ class Rig:
 
     async def _refusal(self, url: str) -> str | None:
         return f"{self.private} is private" if self.private in url else None
+
+    async def _is_unreachable(self, url: str) -> bool:
+        return self.unreachable in url
 
     async def __call__(self, action: str, **params: Any) -> dict[str, Any]:
         return await self.by(call(ACCOUNT), action, **params)

@@ -229,3 +229,13 @@ async def test_phone_numbers_that_are_the_same_are_one_subscription(rig: Rig) ->
 async def test_passwords_of_redis_are_masked_too(rig: Rig) -> None:
     arn = await rig.subscribe(await rig.topic(), "redis", "redis://user:secret@localhost/c")
     assert (await rig.attributes(arn))["Endpoint"] == "redis://user:****@localhost/c"
+
+
+@pytest.mark.spec("subscribing.unreachable")
+async def test_a_subscription_that_exists_needs_no_listener(rig: Rig) -> None:
+    topic = await rig.topic()
+    arn, _ = await rig.confirmed(topic, "http://example.com/hook")
+    rig.unreachable = "example.com"
+    assert await rig.subscribe(topic, "http", "http://example.com/hook") == arn
+    asked = {"TopicArn": topic, "Protocol": "http", "Endpoint": "http://example.com/other"}
+    assert await rig.refusal("Subscribe", **asked) == invalid("Unreachable Endpoint")
