@@ -99,6 +99,10 @@ class Sessions:
         until_ms = session.principal.expires_s * 1000
         now_ms = min(self._clock.now_ms(), self._clock.real_ms())  # an operator's session ends by the latter
         await self._accounts.end_session(session.principal.session_id, until_ms, now_ms)
+        self.forget(response)
+
+    def forget(self, response: Response) -> None:
+        """Have the browser delete the cookies."""
         response.delete_cookie(COOKIE, path=_PATH)
         response.delete_cookie(REGION_COOKIE, path=_PATH)
 

@@ -7,10 +7,12 @@ from collections.abc import Callable
 
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import RedirectResponse
+from starlette.datastructures import FormData
 
 from cns_common.acts.record import OK, Actor
 from cns_common.acts.recorder import actor_of
 from cns_common.arn import ACCOUNT_ID
+from cns_common.errors import CnsError
 from cns_common.ids import uuid_text
 from cns_common.peer_address import peer_address
 from cns_server.pages.context import FIELDS_MAX, Form
@@ -19,10 +21,11 @@ from cns_server.pages.sessions import FORM_FIELD, Sessions, SignInRequired, chec
 from cns_server.rest.authentication import Principal
 from cns_server.rest.calls import RestCalls
 from cns_server.rest.console_sign_in import ConsoleSignIn
-from cns_server.rest.problems import Problem
+from cns_server.rest.problems import Problem, status_and_text
 
 ACTION = "cns:SignIn"
 _LOCAL = re.compile(r"/ui/(?!sign-)[!-\[\]-~]{1,2000}")
+_NOT_ENDED = "This browser is signed out, but the service could not end the session: copies of its cookie stay valid."
 _KEY_ID = re.compile("[A-Z0-9]{16,128}")
 
 
@@ -85,14 +88,17 @@ class SignInPages:
         return self._sessions.sign_in(response, secure=_is_secure(request), **given)
 
     async def sign_out(self, request: Request) -> Response:
-        response = RedirectResponse("/ui/sign-in", 303)
+        response: Response = RedirectResponse("/ui/sign-in", 303)
         try:
             session = await self._sessions.find(request)
+            form = Form(await request.form(max_files=0, max_fields=FIELDS_MAX))
+            check_form(request, session, form.text(FORM_FIELD))
+            await self._sessions.sign_out(session, response)
         except SignInRequired:
-            return response
-        form = Form(await request.form(max_files=0, max_fields=FIELDS_MAX))
-        check_form(request, session, form.text(FORM_FIELD))
-        await self._sessions.sign_out(session, response)
+            pass
+        except CnsError as error:  # the store does not answer: the next user of this browser must not be signed in
+            response = self._page(request, Form(FormData()).text, status_and_text(error)[0], _NOT_ENDED)
+            self._sessions.forget(response)
         return response
 
 
