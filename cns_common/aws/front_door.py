@@ -312,7 +312,7 @@ class FrontDoor:
         table = self._services[service]
         operation = table.operations.get(name)
         if not name:
-            raise RequestError("InvalidAction", "The request is missing an action or a required parameter.")
+            raise RequestError("InvalidAction", "The action is not valid for this endpoint.")
         if operation is None or (on_queue_path and name in ("ListQueues", "CreateQueue")):
             shown = name[:ACTION_CHARS_MAX]
             raise RequestError("InvalidAction", f"The action {shown} is not valid for this endpoint.")

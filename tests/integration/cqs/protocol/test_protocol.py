@@ -154,7 +154,7 @@ async def test_unknown_actions(door: Door, action: str) -> None:
 
 @spec("protocol.missing-action")
 async def test_no_action(door: Door) -> None:
-    text = "The request is missing an action or a required parameter."
+    text = "The action is not valid for this endpoint."
     assert (await door.query("")).query_fault == (400, "InvalidAction", "Sender", text)
 
 

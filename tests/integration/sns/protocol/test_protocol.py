@@ -69,7 +69,7 @@ async def test_sns_has_no_json(sns: SnsDoor) -> None:
 )
 async def test_unknown_actions(sns: SnsDoor, action: str) -> None:
     reply = await sns.form({"Action": action} if action else {})
-    missing = "The request is missing an action or a required parameter."
+    missing = "The action is not valid for this endpoint."
     text = f"The action {action} is not valid for this endpoint." if action else missing
     assert refused(reply) == (400, "InvalidAction", text)
 
