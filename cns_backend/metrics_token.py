@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+from urllib.parse import urlsplit
 
 from cns_backend.urls import address_of, local_url
-from cns_common.configuration.settings import Settings
+from cns_common.configuration.settings import LOOPBACK_HOSTS, Settings
 from cns_common.errors import StartError
 from cns_common.sealing import Seal, load_master_key
 
 CHALLENGE = 'Bearer realm="cns"'
 """The header WWW-Authenticate of a refusal."""
+_LOOPBACK = LOOPBACK_HOSTS[0]
+_PORTS = {"http": 80, "https": 443}
 _PURPOSE = b"cns-metrics"
 
 
@@ -23,9 +26,23 @@ def tokens(settings: Settings) -> tuple[str, ...]:
     return tuple(found)
 
 
-def request_headers(settings: Settings, url: str) -> dict[str, str]:
-    """Headers of a command's request to `url`. The master key's token is for the settings' own service only: another
-    one would learn it."""
-    own = url in (address_of(settings).url.rstrip("/"), local_url(settings))
-    token = settings.metrics_token or next(iter(tokens(settings) if own else ()), "")
+def request_headers(settings: Settings, url: str, *, named: bool) -> dict[str, str]:
+    """Headers of a command's request to `url`; `named` if its command line gives it. The master key's token is for the
+    settings' own service only: another one would learn it. The setting's is also for one over TLS, or named on this
+    machine: others can read it on the way."""
+    scheme, host, _ = place = _place(url)
+    own = place in map(_place, (address_of(settings).url, local_url(settings)))
+    may_learn = own or scheme == "https" or (named and host == _LOOPBACK)
+    token = settings.metrics_token if may_learn else ""
+    token = token or next(iter(tokens(settings) if own else ()), "")
     return {"authorization": f"Bearer {token}"} if token else {}
+
+
+def _place(url: str) -> tuple[str, str, int | None]:
+    """Scheme, host and port; the names of this machine are one. Without a host for a text that is no URL."""
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname or "", parts.port
+    except ValueError:
+        return "", "", None
+    return parts.scheme, _LOOPBACK if host in LOOPBACK_HOSTS else host, port or _PORTS.get(parts.scheme)

@@ -39,7 +39,7 @@ def doctor(
     try:
         settings = load_settings(data)
         client = read_settings(profile, url, region, os.environ)  # noqa: TID251  # variables of AWS SDKs, no settings
-        found = asyncio.run(_check(settings, client))
+        found = asyncio.run(_check(settings, client, named=bool(url)))
     except StartError as error:
         print(f"cns: {error}", file=sys.stderr)
         sys.exit(error.exit_code)
@@ -53,9 +53,9 @@ def doctor(
     sys.exit(EXIT_PROBLEM if any(one.level == "problem" for one in found) else 0)
 
 
-async def _check(settings: Settings, client: StoredProfile) -> list[CheckResult]:
+async def _check(settings: Settings, client: StoredProfile, *, named: bool) -> list[CheckResult]:
     with open_steps("checking") as steps:
-        answer = await asyncio.to_thread(check_endpoint, settings, client)
+        answer = await asyncio.to_thread(check_endpoint, settings, client, named=named)
         steps.advance()
         found = [
             *answer.findings,

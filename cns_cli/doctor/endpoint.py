@@ -40,13 +40,14 @@ class Answer:
     is_cns: bool = False
 
 
-def check_endpoint(settings: Settings, client: StoredProfile) -> Answer:
-    """`client` is what the caller's options, environment and profile say; its URL may be empty."""
+def check_endpoint(settings: Settings, client: StoredProfile, *, named: bool) -> Answer:
+    """`client` is what the caller's options, environment and profile say; its URL may be empty. `named` if an option
+    gives it."""
     url = (client.url or address_of(settings).url).rstrip("/")
     answer = Answer()
     try:
         with httpx.Client(
-            headers=request_headers(settings, url), timeout=TIMEOUT_S, verify=_trusted(settings)
+            headers=request_headers(settings, url, named=named), timeout=TIMEOUT_S, verify=_trusted(settings)
         ) as asking:
             health, metrics = asking.get(f"{url}/health"), asking.get(f"{url}/metrics")
     except (httpx.HTTPError, httpx.InvalidURL, UnicodeError) as error:

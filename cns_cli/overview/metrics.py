@@ -19,7 +19,10 @@ TIMEOUT_S = 10.0
 _MEMBERS = {"status", "ready", "reasons", "processes", "workers"}
 """Of the health of each form."""
 _WITHOUT_TOKEN = {"status", "ready"}
-HOW_TO_SEE = "set CNS_METRICS_TOKEN as the service has it, or run the command with its data directory"
+HOW_TO_SEE = (
+    "set CNS_METRICS_TOKEN as the service has it, which other machines are sent over https only, "
+    "or run the command with its data directory"
+)
 _Labels = tuple[tuple[str, str], ...]
 
 
@@ -55,7 +58,7 @@ class ServiceReader:
 
     def __init__(self, settings: Settings, url: str) -> None:
         self.url = (url or address_of(settings).url).rstrip("/")
-        self._headers = request_headers(settings, self.url)
+        self._headers = request_headers(settings, self.url, named=bool(url))
         trusted = settings.tls_cert or settings.ca_bundle
         self._verify: Any = True if trusted is None else str(trusted)
 
