@@ -20,7 +20,7 @@ from cns_common.aws.front_door import FrontDoor
 from cns_common.log_throttle import LogThrottle
 from cns_server.admin_address import AdminAddress
 from cns_server.health import Health
-from cns_server.refusals import REFUSALS, no_such_page, refuse
+from cns_server.refusals import NO_CERTIFICATE, REFUSALS, no_such_page, refuse
 
 ADVANCE_S_MAX = 10 * 365 * 86_400
 CERTIFICATE_PREFIX = "SimpleNotificationService-"
@@ -105,7 +105,7 @@ class App(FastAPI):
         async def certificate(name: str) -> Response:
             pem = pages.certificate(CERTIFICATE_PREFIX + name)
             if pem is None:
-                raise HTTPException(404)
+                raise HTTPException(404, NO_CERTIFICATE)
             return Response(pem, media_type="application/x-pem-file")
 
         if pages.advance_clock is not None:

@@ -4,6 +4,7 @@ code and a sentence."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from http import HTTPStatus
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -17,6 +18,7 @@ from cns_server.paths import PAGES_PREFIX, PORTAL_PREFIX, REST_PREFIX
 from cns_server.rest.problems import problem_response, response_of
 
 _NO_PATH = "There is nothing at this path. The endpoint URL of an SDK has no path: it is like http://host:port."
+NO_CERTIFICATE = "There is no signing certificate of this name."
 _OWN_PAGES = (PAGES_PREFIX, PORTAL_PREFIX, "/_cns")
 """The beginnings of paths that pages of other origins may not call, as those of the REST API."""
 REFUSALS: Mapping[int, CnsError] = {
@@ -64,4 +66,7 @@ async def no_such_page(cors: CorsPolicy | None, request: Request, error: Excepti
     if request.scope["path"].startswith(REST_PREFIX):
         code = "NoSuchResource" if error.status_code == 404 else "MethodNotAllowed"
         return problem_response(error.status_code, code, error.detail, error.headers)
-    return refuse(REFUSALS[error.status_code], request, error.headers, cors if error.status_code == 404 else None)
+    refused = REFUSALS[error.status_code]
+    if isinstance(refused, RequestError) and error.detail != HTTPStatus(error.status_code).phrase:
+        refused = RequestError(refused.code, error.detail)  # the raiser knows more
+    return refuse(refused, request, error.headers, cors if error.status_code == 404 else None)

@@ -17,6 +17,7 @@ from cns_common.arn import parse_arn
 from cns_common.errors import UNREADABLE
 from cns_server.app import CERTIFICATE_PREFIX
 from cns_server.localstack.body import read_body
+from cns_server.refusals import NO_CERTIFICATE
 
 ACCOUNT = "000000000000"
 REGION = "us-east-1"
@@ -121,7 +122,7 @@ class NotificationPages:
     async def _show_certificate(self, name: str) -> Response:
         pem = self._certificate(CERTIFICATE_PREFIX + name)
         if pem is None:
-            raise HTTPException(404)
+            raise HTTPException(404, NO_CERTIFICATE)
         return Response(pem, media_type="application/x-pem-file")
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import structlog
 from botocore.parsers import create_parser
-from fastapi import Request
+from fastapi import HTTPException, Request
 from structlog.testing import capture_logs
 
 from cns_common.aws.cors import CorsPolicy
@@ -54,6 +54,10 @@ def app() -> App:
     @made.post("/reads")
     async def reads(request: Request) -> int:
         return len(await request.body())
+
+    @made.get("/stages/{stage}")
+    async def stage(stage: str) -> None:
+        raise HTTPException(404, f"no such stage {stage}")
 
     @made.get("/fails")
     async def fails() -> None:
@@ -180,3 +184,15 @@ async def test_a_page_of_an_admitted_origin_reads_why_its_call_is_refused(
     start, *_ = await _ask(app, method, path, {"type": "http.request", "body": b""}, headers=asked)
     shown = dict(start["headers"]).get(b"access-control-allow-origin")
     assert (start["status"], shown == b"https://app.example.com") == (status, admits)
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("/SimpleNotificationService-0.pem", "There is no signing certificate of this name."),
+        ("/stages/later", "no such stage later"),
+    ],
+)
+async def test_a_refusal_keeps_its_detail(app: App, path: str, text: str) -> None:
+    start, part = await _ask(app, "GET", path, {"type": "http.request", "body": b""})
+    assert (start["status"], f"<Message>{text}</Message>" in part["body"].decode()) == (404, True)
