@@ -21,6 +21,7 @@ from cqs.engines.bdqs.messages import gather_few
 from cqs.engines.bdqs.slot_view import SlotView, SlotViews
 
 READS_AT_ONCE = 4
+COUNTED_AT_ONCE = 16
 LATER_READS_MAX = 4
 """Slots of the future that are read for the next due time. Beyond, the begin of the next slot is the answer."""
 LIST_INTERVAL_MS = 1_000
@@ -58,12 +59,15 @@ class Picker:
         self._clock = clock
         self._dice = dice
         self.views = SlotViews(generation)
+        self.counted = SlotViews(generation)
+        """For counts: they look at all slots, a receive only at those of its page of the list."""
         self.hidden = HiddenPositions(generation)
         self.first_slot = ""
         """No slot before it is listed."""
         self.busy: set[MessageKey] = set()
         """Messages that receives of this process are taking."""
         self._lock = asyncio.Lock()
+        self._count_lock = asyncio.Lock()
         self._waiting: list[PickRequest] = []
         self._last_page: list[str] = []
         """The slots behind which others may be listed."""
@@ -106,16 +110,26 @@ class Picker:
             return [one.entry for one in found[:n]], await self._next_due_ms(now_ms, level)
 
     async def first_visible(self, slots: Sequence[str], now_ms: int, level: Consistency, *, deep: bool) -> list[Entry]:
-        """The first visible position of each of these slots that has one. Unless `deep`, what others wrote late is
-        found by a later read."""
+        """The first visible position of each of these slots, all that are listed, that has one. Unless `deep`, what
+        others wrote late is found by a later read."""
+        self.counted.replace_listed(slots, generation_prefix(self.views.generation + 1))
+        self.counted.learn(self.views)
+        views = [self.counted.get(slot) for slot in slots]
+        views = [view for view in views if not view.is_passed(now_ms, self._clock.monotonic_ms())]
         found: list[Entry] = []
-        for at in range(0, len(slots), READS_AT_ONCE):
-            async with self._lock:
-                views = [self.views.get(slot) for slot in slots[at : at + READS_AT_ONCE]]
-                views = [view for view in views if not view.is_passed(now_ms, self._clock.monotonic_ms())]
-                pages = await gather_few([self._read(view, now_ms, 1, level, deep=deep) for view in views])
+        for at in range(0, len(views), COUNTED_AT_ONCE):
+            some = views[at : at + COUNTED_AT_ONCE]
+            async with self._count_lock:
+                pages = await gather_few([self._read(view, now_ms, 1, level, deep=deep) for view in some])
             found += [page[0] for page in pages if page]
+        self.views.note(found, new=False)  # late ones of others
         return found
+
+    def note(self, entries: Sequence[Entry]) -> None:
+        """This process wrote positions. Call it after the write: a read that begins then finds them."""
+        self.views.note(entries)
+        self.counted.note(entries, new=False)
+        self.hidden.note(entries)
 
     def release(self, picked: Sequence[Candidate]) -> None:
         self.busy -= {candidate.entry.message for candidate in picked}

@@ -58,8 +58,7 @@ class Positions:
         try:
             await self._index.add(queue.q.id, entries, queue.mode, began)
         finally:
-            picker.views.note(entries)  # after the write: a read that begins now finds them
-            picker.hidden.note(entries)
+            picker.note(entries)
 
     async def set_states(self, queue: KnownQueue, moves: Sequence[Move]) -> list[Move]:
         """Write the new states. Returns the moves that were lost to another process."""

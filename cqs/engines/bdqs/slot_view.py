@@ -20,7 +20,7 @@ DEEP_OLD_MS = 30_000
 
 
 class SlotView:
-    __slots__ = ("_deep_at", "_known_ms", "_noted", "empty", "floor", "name", "window_ms")
+    __slots__ = ("_deep_at", "_known_ms", "_noted", "_reads_to_ms", "empty", "floor", "name", "window_ms")
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -28,7 +28,7 @@ class SlotView:
         self.floor: Position | None = None
         self.empty = False
         self._deep_at: tuple[int, int] | None = None  # when it was last read from its begin: message time, monotonic
-        self._known_ms = 0  # other processes wrote what is due before, unless they are late
+        self._known_ms = self._reads_to_ms = 0  # other processes wrote what is due before, unless they are late
         self._noted: Position | None = None
 
     def lower_bound(self) -> Position:
@@ -63,7 +63,7 @@ class SlotView:
         `end_read` with what the read found."""
         self._noted = None
         known = lowest_position(self._known_ms)
-        self._known_ms = max(now_ms - LAG_MS, self._known_ms)
+        self._reads_to_ms = max(now_ms - LAG_MS, self._known_ms)
         if self._deep_at is None or (deep and self.wants_deep(now_ms, monotonic_ms)):
             self._deep_at = now_ms, monotonic_ms
             return None
@@ -72,6 +72,7 @@ class SlotView:
         return known if self.floor is None else min(self.floor, known)
 
     def end_read(self, entries: list[Entry]) -> None:
+        self._known_ms = self._reads_to_ms
         self.empty = not entries
         self.floor = entries[0].position if entries else None
         if self._noted is not None:  # written during the read, which may have missed it
@@ -80,6 +81,12 @@ class SlotView:
 
     def failed_read(self) -> None:
         self._deep_at = None
+
+    def learn(self, other: SlotView) -> None:
+        """Take over what another view's last read found, if it is no older."""
+        if other._deep_at is not None and other._known_ms >= self._known_ms:
+            self.floor, self.empty, self._known_ms = other.floor, other.empty, other._known_ms
+            self._deep_at = self._deep_at or other._deep_at
 
 
 class SlotViews:
@@ -96,13 +103,20 @@ class SlotViews:
             view = self._views[name] = SlotView(name)
         return view
 
-    def note(self, entries: Sequence[Entry]) -> None:
-        """Take note of rows of the index. Rows of another generation were written during a purge, and are ignored."""
+    def note(self, entries: Sequence[Entry], *, new: bool = True) -> None:
+        """Take note of rows of the index. Rows of another generation were written during a purge, and are ignored,
+        and those of slots that are not known, unless `new`."""
         for entry in entries:
-            if generation_of(entry.slot) == self.generation:
+            if generation_of(entry.slot) == self.generation and (new or entry.slot in self._views):
                 self.get(entry.slot).note(entry.position)
 
-    def replace_listed(self, names: list[str], before: str) -> None:
+    def learn(self, others: SlotViews) -> None:
+        """Take over what the last reads of other views found in the slots that are known here."""
+        for name, other in others._views.items():
+            if (view := self._views.get(name)) is not None:
+                view.learn(other)
+
+    def replace_listed(self, names: Sequence[str], before: str) -> None:
         """Take note of the listed slots before a name. Views of others, which were retired, go."""
         listed = set(names)
         for name in [one for one in self._views if one < before and one not in listed]:

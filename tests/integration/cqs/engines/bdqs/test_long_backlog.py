@@ -48,3 +48,19 @@ async def test_the_slots_that_a_consumer_emptied_are_retired_at_once(cassandra_a
             await consumer.engine.maintain_queues(100, consumer.queue.now_ms)
         left = await consumer.cassandra.run(LISTED, consumer.queue.q.id)
         assert len(left) <= 3, "those of the messages in flight"
+
+
+async def test_a_count_leaves_receives_as_cheap_as_they_were(cassandra_address: CassandraAddress) -> None:
+    """They look at a page of the slots, however many a count looks at."""
+    async with bdqs_processes(cassandra_address, 1) as (process,):
+        for body in numbered(SLOTS):
+            await process.queue.send(body)
+            process.queue.advance(schema.WINDOW_MS)
+        queue = process.engine._known_queues.find(process.queue.q.id)
+        assert queue is not None
+        queue.picker = queue._new_picker()  # that of a process which comes late
+        assert len(await process.queue.take(1)) == 1
+        views = queue.picker.views.due(process.queue.now_ms, 0)
+        assert len(views) < 2 * PAGE
+        assert (await process.queue.counts()) == (SLOTS - 1, 1, 0)
+        assert len(queue.picker.views.due(process.queue.now_ms, 0)) == len(views)
