@@ -7,12 +7,13 @@ from itertools import groupby
 from cns_common.cassandra.background_work import background
 from cns_common.clock import Clock
 from cqs.engines.bdqs import schema
-from cqs.engines.bdqs.hidden import FRESH_MS, HIDDEN_MAX, KNOWN_MS_MAX
+from cqs.engines.bdqs.hidden import FRESH_MS, HIDDEN_MAX, KNOWN_MS_MAX, HiddenPositions
 from cqs.engines.bdqs.ids import NODE_DIGITS, Entry, Position, slot_name, window_start
 from cqs.engines.bdqs.index import QueueIndex
 from cqs.engines.bdqs.known_queues import KnownQueue
 from cqs.engines.bdqs.message_state import MessageState
 from cqs.engines.bdqs.messages import MessageRow, Messages, gather_few
+from cqs.engines.bdqs.picker import Picker
 from cqs.engines.contract import Counts, PeekedMessage, PeekPage
 
 LOOK_MAX = 100
@@ -63,35 +64,37 @@ class QueueReader:
         return sorted((entry for page in pages for entry in page), key=lambda entry: entry.position)[:n]
 
     async def counts(self, queue: KnownQueue, now_ms: int, *, oldest: bool) -> Counts:
-        slots = await self._slots(queue, now_ms)
+        picker = queue.picker  # a purge puts another in its place
+        slots = await self._slots(queue, picker, now_ms)
         past = [slot for slot in slots if window_start(slot) <= now_ms]
-        begins = await queue.picker.first_visible(past, now_ms, queue.mode.level, deep=False)
+        begins = await picker.first_visible(past, now_ms, queue.mode.level, deep=False)
         visible = await self._index.count_visible(queue.q.id, begins, now_ms)
-        in_flight, delayed = await self._hidden(queue, slots, now_ms)
-        born_at_ms = await self._oldest_ms(queue, begins, slots) if oldest and visible + in_flight + delayed else 0
+        in_flight, delayed = await self._hidden(queue, picker, slots, now_ms)
+        born_at_ms = 0
+        if oldest and visible + in_flight + delayed:
+            born_at_ms = await self._oldest_ms(queue, picker, begins, slots)
         return Counts(visible, in_flight, delayed, born_at_ms)
 
-    async def _slots(self, queue: KnownQueue, now_ms: int) -> list[str]:
+    async def _slots(self, queue: KnownQueue, picker: Picker, now_ms: int) -> list[str]:
         """The listed slots. Those that were retired before the first one is not looked for again."""
-        picker = queue.picker
-        slots = [slot async for slot in self._index.all_slots(queue.q.id, queue.generation, picker.first_slot)]
-        oldest = slot_name(queue.generation, max(now_ms - schema.RETIRE_MS, 0), 0)
+        generation = picker.views.generation
+        slots = [slot async for slot in self._index.all_slots(queue.q.id, generation, picker.first_slot)]
+        oldest = slot_name(generation, max(now_ms - schema.RETIRE_MS, 0), 0)
         picker.first_slot = min([oldest, *slots[:1]])
         return slots
 
-    async def _hidden(self, queue: KnownQueue, slots: list[str], now_ms: int) -> tuple[int, int]:
+    async def _hidden(self, queue: KnownQueue, picker: Picker, slots: list[str], now_ms: int) -> tuple[int, int]:
         """(in flight, delayed) messages: what other processes did in the last seconds may be left out."""
-        hidden = queue.picker.hidden
+        hidden = picker.hidden
         age_ms = hidden.age_ms(self._clock.monotonic_ms())
         if age_ms >= KNOWN_MS_MAX:
-            await self._read_hidden(queue, slots, now_ms)
+            await self._read_hidden(queue, hidden, slots, now_ms)
         found = hidden.count(now_ms)
-        if found is not None and age_ms >= FRESH_MS:
+        if age_ms >= FRESH_MS:
             self._to_read[queue.q.id] = queue, now_ms
         return found or await self._index.count_hidden(queue.q.id, _later(slots, now_ms), now_ms)
 
-    async def _read_hidden(self, queue: KnownQueue, slots: list[str], now_ms: int) -> None:
-        hidden = queue.picker.hidden
+    async def _read_hidden(self, queue: KnownQueue, hidden: HiddenPositions, slots: list[str], now_ms: int) -> None:
         async with hidden.reading:
             if hidden.age_ms(self._clock.monotonic_ms()) < FRESH_MS:
                 return
@@ -107,14 +110,15 @@ class QueueReader:
         with background("counts"):
             while self._to_read:
                 _, (queue, now_ms) = self._to_read.popitem()
-                slots = await self._slots(queue, now_ms)
-                await self._read_hidden(queue, slots, now_ms)
+                picker = queue.picker
+                slots = await self._slots(queue, picker, now_ms)
+                await self._read_hidden(queue, picker.hidden, slots, now_ms)
                 past = [slot for slot in slots if window_start(slot) <= now_ms]
-                await queue.picker.first_visible(past, now_ms, queue.mode.level, deep=True)
+                await picker.first_visible(past, now_ms, queue.mode.level, deep=True)
 
-    async def _oldest_ms(self, queue: KnownQueue, begins: list[Entry], slots: list[str]) -> int:
+    async def _oldest_ms(self, queue: KnownQueue, picker: Picker, begins: list[Entry], slots: list[str]) -> int:
         """When the first message of the index was sent: of those in flight an older one may be behind it."""
-        first = begins[0].position if begins else queue.picker.hidden.first()
+        first = begins[0].position if begins else picker.hidden.first()
         for slot in slots if first is None else ():
             if entries := await self._index.read(queue.q.id, slot, None, 1, queue.mode.level):
                 first = entries[0].position

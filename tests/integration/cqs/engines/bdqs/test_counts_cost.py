@@ -1,15 +1,18 @@
-"""The cost of the counts of a queue does not grow with the messages that were deleted from it lately."""
+"""Counts of a queue: their cost does not grow with recent deletes, and what others did is counted in the end."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import pytest
 
 from cns_common.cassandra.connection import CassandraAddress
+from cns_common.cassandra.session import Row
 from cns_common.durations import HOUR_MS
 from cqs.engines.bdqs import reading, schema
-from cqs.engines.bdqs.slot_view import LAG_MS
+from cqs.engines.bdqs.slot_view import DEEP_RECENT_MS, LAG_MS
 from tests.conformance.support import DONE, numbered
-from tests.integration.cqs.engines.bdqs.bdqs_processes import Process, bdqs_processes
+from tests.integration.cqs.engines.bdqs.bdqs_processes import Process, Run, bdqs_processes
 from tests.integration.cqs.engines.recorded_statements import Sent, record, recording, tombstones
 
 BATCH = 10
@@ -75,3 +78,50 @@ async def test_after_deletes_of_another_process(
         counts, after = await counted(other)
         assert counts == (2, 1, 1)
         assert await tombstones(other.cassandra, after) <= SINCE_LAST_READ
+
+
+async def test_late_ones_are_counted_beside_too_many_hidden_ones(
+    cassandra_address: CassandraAddress, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reading, "FRESH_MS", 0)
+    monkeypatch.setattr(reading, "HIDDEN_MAX", 1)
+    async with bdqs_processes(cassandra_address, 2) as (process, other):
+        await process.queue.send(b"first")
+        assert await process.queue.delete(*await process.queue.take()) == [DONE]
+        await process.queue.send(*numbered(3), delay_ms=HOUR_MS)
+        other.queue.advance(4 * LAG_MS)
+        assert (await other.queue.counts()) == (0, 0, 3)
+        await process.queue.send(b"late")
+        assert (await other.queue.counts()) == (0, 0, 3)
+        other.queue.advance(DEEP_RECENT_MS)
+        await other.queue.counts()
+        await other.engine._reading.read_step()
+        assert (await other.queue.counts()) == (1, 0, 3)
+
+
+@pytest.mark.parametrize("in_background", [False, True])
+async def test_a_purge_during_a_count(
+    cassandra_address: CassandraAddress, monkeypatch: pytest.MonkeyPatch, in_background: bool
+) -> None:
+    """What was read of the messages before it does not count after it."""
+    monkeypatch.setattr(reading, "FRESH_MS", 0)
+    async with bdqs_processes(cassandra_address, 2) as (process, other):
+        if in_background:
+            await other.queue.counts()
+        await process.queue.send(*numbered(3), delay_ms=HOUR_MS)
+        queue = await other.engine._known_queues.get(other.queue.q)
+        purged: list[int] = []
+
+        async def gate(run: Run, statement: tuple[Any, ...]) -> list[Row]:
+            rows = await run(*statement)
+            if not purged and "FROM bdqs_slots" in statement[0].prepared_statement.query_string:
+                await process.queue.purge()
+                purged.append(queue.generation)
+                queue.observe_generation(queue.generation + 1)
+            return rows
+
+        other._gate = gate
+        await (other.engine._reading.read_step() if in_background else other.queue.counts())
+        other.free()
+        assert purged
+        assert (await other.queue.counts()) == (0, 0, 0)
