@@ -52,7 +52,7 @@ class Deliveries:
         if not valid:
             return taken
         moves = [self._move(queue, one, rows[one.entry.message], visible_at_ms, now_ms) for one in valid]
-        await self._positions.add(queue, [move.entry for move in moves], began)
+        await self._positions.add(queue, [move.entry for move in moves], now_ms, began)
         try:
             lost = await self._positions.set_states(queue, moves)
         except CnsError:
@@ -167,7 +167,7 @@ class Deliveries:
             for move in moves
         ]
         try:
-            await self._positions.add(queue, [move.entry for move in back], began)
+            await self._positions.add(queue, [move.entry for move in back], now_ms, began)
             await self._positions.set_states(queue, back)
         except CnsError:
             return  # they are visible again after their timeout

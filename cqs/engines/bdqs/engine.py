@@ -155,7 +155,7 @@ class BdqsEngine(StandardQueueEngine):
         began = begin(self._clock)
         await self._skew.ensure()
         queue = await self._known_queues.get_for(q, generations_of([change.handle for change in changes]))
-        done = await asyncio.gather(*[self._settler.change(queue, change, began) for change in changes])
+        done = await asyncio.gather(*[self._settler.change(queue, change, now_ms, began) for change in changes])
         moved = [
             change.visible_at_ms
             for change, (_, is_moved) in zip(changes, done, strict=True)

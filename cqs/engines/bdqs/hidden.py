@@ -15,6 +15,8 @@ from cqs.engines.bdqs.ids import Entry, Position, generation_of
 
 HIDDEN_MAX = 10_000
 """With more hidden positions, a count asks Cassandra, which takes as long as they are many."""
+NOTES_TO_PRUNE = 1_000
+"""After so many written positions those past due go; if the others are too many, they are not known any more."""
 FRESH_MS = 5_000
 """A count that finds an older reading has the next one made, and does not wait for it."""
 KNOWN_MS_MAX = 60_000
@@ -27,17 +29,30 @@ class HiddenPositions:
         self._known: dict[Position, bool] | None = None  # whether its message was delivered, of each position
         self._changed: dict[Position, bool | None] | None = None  # since a reading began; None: removed
         self._read_at_ms: int | None = None
+        self._notes = 0  # since the last pruning
         self.reading = asyncio.Lock()
 
-    def note(self, entries: Sequence[Entry], *, removed: bool = False) -> None:
-        """This process wrote or removed positions."""
-        for entry in entries:
-            if generation_of(entry.slot) != self._generation:
-                continue
-            if self._changed is not None:
-                self._changed[entry.position] = None if removed else entry.delivered
-            if self._known is not None:
-                self._keep({entry.position: None if removed else entry.delivered})
+    def note(self, entries: Sequence[Entry], now_ms: int) -> None:
+        """This process wrote positions."""
+        self._note({one.position: one.delivered for one in self._own(entries) if one.position.due_ms > now_ms})
+        self._notes += len(entries)
+        if self._notes >= NOTES_TO_PRUNE:
+            self._notes = 0
+            if sum(self.count(now_ms) or ()) > HIDDEN_MAX:  # nobody counts, or they are many
+                self._known = self._read_at_ms = None
+
+    def note_removed(self, entries: Sequence[Entry]) -> None:
+        """This process removed positions."""
+        self._note({one.position: None for one in self._own(entries)})
+
+    def _own(self, entries: Sequence[Entry]) -> list[Entry]:
+        """Those of this generation."""
+        return [one for one in entries if generation_of(one.slot) == self._generation]
+
+    def _note(self, changed: Mapping[Position, bool | None]) -> None:
+        if self._changed is not None:
+            self._changed.update(changed)
+        self._keep(changed)
 
     def age_ms(self, monotonic_ms: int) -> int:
         """The age of the last reading."""
@@ -73,5 +88,3 @@ class HiddenPositions:
                 self._known.pop(position, None)
             else:
                 self._known[position] = delivered
-        if len(self._known) > HIDDEN_MAX:  # nobody counts, or they are many
-            self._known = self._read_at_ms = None

@@ -125,11 +125,11 @@ class Picker:
         self.views.note(found, new=False)  # late ones of others
         return found
 
-    def note(self, entries: Sequence[Entry]) -> None:
+    def note(self, entries: Sequence[Entry], now_ms: int) -> None:
         """This process wrote positions. Call it after the write: a read that begins then finds them."""
         self.views.note(entries)
         self.counted.note(entries, new=False)
-        self.hidden.note(entries)
+        self.hidden.note(entries, now_ms)
 
     def release(self, picked: Sequence[Candidate]) -> None:
         self.busy -= {candidate.entry.message for candidate in picked}

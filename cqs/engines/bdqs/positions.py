@@ -53,12 +53,12 @@ class Positions:
         """A slot in the message's generation, which may be purged by now."""
         return self._index.choose_slot(queue.q.id, generation_of(key.bucket), due_ms, self._clock.now_ms())
 
-    async def add(self, queue: KnownQueue, entries: Sequence[Entry], began: Began) -> None:
+    async def add(self, queue: KnownQueue, entries: Sequence[Entry], now_ms: int, began: Began) -> None:
         picker = queue.picker
         try:
             await self._index.add(queue.q.id, entries, queue.mode, began)
         finally:
-            picker.note(entries)
+            picker.note(entries, now_ms)
 
     async def set_states(self, queue: KnownQueue, moves: Sequence[Move]) -> list[Move]:
         """Write the new states. Returns the moves that were lost to another process."""
@@ -87,4 +87,4 @@ class Positions:
         except CnsError as error:
             log.info("queue.index_removal_failed", queue=queue.q.id, error=str(error))
         else:
-            queue.picker.hidden.note(some, removed=True)
+            queue.picker.hidden.note_removed(some)

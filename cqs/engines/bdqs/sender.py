@@ -32,5 +32,6 @@ class Sender:
             state = sent_state(stamp, one.visible_at_ms, slot, one.deliveries, one.first_received_ms)
             rows.append((key, one, state))
         await self._messages.insert(queue.q.id, rows, mode)
-        await self._positions.add(queue, [state.entry(key, one.born_at_ms) for key, one, state in rows], began)
+        positions = [state.entry(key, one.born_at_ms) for key, one, state in rows]
+        await self._positions.add(queue, positions, now_ms, began)
         return [key for key, _, _ in rows]

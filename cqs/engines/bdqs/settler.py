@@ -101,7 +101,7 @@ class Settler:
         missing = await self._messages.confirmed_missing(queue.q.id, [one.message for one in gone], queue.mode)
         return [one.entry for one in gone if one.message in missing]
 
-    async def change(self, queue: KnownQueue, change: Change, began: Began) -> tuple[Outcome, bool]:
+    async def change(self, queue: KnownQueue, change: Change, now_ms: int, began: Began) -> tuple[Outcome, bool]:
         """The outcome, and whether the message may be visible sooner than before."""
         handle = parse_handle(change.handle)
         if handle is None:
@@ -115,19 +115,19 @@ class Settler:
                     return outcome, False
                 if change.visible_at_ms is None and change.body is None:
                     return Outcome.DONE, False
-                if await self._change(queue, handle.message, state, change, began):
+                if await self._change(queue, handle.message, state, change, now_ms, began):
                     return Outcome.DONE, change.visible_at_ms is not None
         raise StoreUnavailable("the message is changed again and again")
 
     async def _change(
-        self, queue: KnownQueue, key: MessageKey, old: MessageState, change: Change, began: Began
+        self, queue: KnownQueue, key: MessageKey, old: MessageState, change: Change, now_ms: int, began: Began
     ) -> bool:
         """Returns False if another process changed the state meanwhile, so that nothing was changed."""
         due_ms = old.due_ms if change.visible_at_ms is None else change.visible_at_ms
         slot = self._positions.choose_slot(queue, key, due_ms)
         new = old._replace(stamp=self._positions.next_stamp(old.stamp), due_ms=due_ms, slot=slot)
         move = Move(key, 0, old, new)
-        await self._positions.add(queue, [move.entry], began)
+        await self._positions.add(queue, [move.entry], now_ms, began)
         if change.body is not None:
             changed = await self._messages.set_body(queue.q.id, key, old, new, change.body, queue.mode)
         else:
