@@ -76,7 +76,9 @@ def _version(version: int) -> CheckResult:
 
 
 def _unused(unused: int, size: int) -> CheckResult:
-    text = f"{unused:,} of {size:,} bytes of the store are unused: `cns compact` would give them back"
+    text = f"{unused:,} of {size:,} bytes of the store are unused"
+    if unused:
+        text += ": `cns compact` would give them back"
     if unused >= UNUSED_BYTES_WARNED and 2 * unused >= size:
         return warning("room", text, "stop the service, then `cns compact`")
     return ok("room", text)

@@ -17,8 +17,11 @@ from cns_common.configuration.settings import load_settings
 from cns_common.data_directory import EXIT_DATA_FULL, EXIT_DATA_UNUSABLE
 from cns_common.data_owner import give_to_owner
 from cns_common.errors import EXIT_USAGE, StartError
+from cns_common.logs import set_up_logs
 from cns_common.sqlite.database import LOCK_FILE, STORE_FILE
-from cns_common.sqlite.opening import PAGE_BYTES, check, connect, prepare_file
+from cns_common.sqlite.disk_space import is_full
+from cns_common.sqlite.opening import PAGE_BYTES, check, connect, log_lost_commits, prepare_file
+from cns_common.sqlite.wal import open_index
 
 
 def compact(data: Data = None, json: Json = False) -> None:
@@ -36,17 +39,11 @@ def compact(data: Data = None, json: Json = False) -> None:
     store = directory / STORE_FILE
     with locked(directory):
         give_to_owner(directory, (LOCK_FILE,))
-        before = store.stat().st_size
+        set_up_logs("warning", "command")
+        before = sum(one.stat().st_size for one in (store, store.with_name(f"{store.name}-wal")) if one.exists())
         try:
             prepare_file(store)
-            connection = connect(str(store), None)
-            try:
-                check(connection, store)
-                _say_need(connection, store)
-                with open_steps("compacting the store"):
-                    _compact(connection, str(directory))
-            finally:
-                connection.close()
+            _open_and_compact(store)
         except apsw.FullError as error:
             raise StartError(
                 f"cannot compact {store}: the disk is full; nothing was changed", EXIT_DATA_FULL
@@ -57,7 +54,27 @@ def compact(data: Data = None, json: Json = False) -> None:
     if json:
         print_json([{"store": str(store), "bytesBefore": before, "bytesAfter": after}])
     else:
-        print(f"cns: {store} has {after:,} bytes, {before - after:,} less than before")
+        print(f"cns: {store} has {after:,} bytes; before it had {before:,}, with its log")
+
+
+def _open_and_compact(store: Path) -> None:
+    """Raises apsw.FullError when the disk has no room, whichever error SQLite reports then."""
+    connection, index_fd = connect(str(store), None), None
+    try:
+        check(connection, store)
+        index_fd = open_index(store)
+        log_lost_commits(store, index_fd)  # before the log goes
+        _say_need(connection, store)
+        with open_steps("compacting the store"):
+            _compact(connection, str(store.parent))
+    except apsw.Error as error:
+        if is_full(error, connection):
+            raise apsw.FullError("the disk is full") from error
+        raise
+    finally:
+        connection.close()
+        if index_fd is not None:
+            os.close(index_fd)
 
 
 def _say_need(connection: apsw.Connection, store: Path) -> None:

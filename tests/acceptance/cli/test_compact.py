@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import subprocess
 from pathlib import Path
 
+import apsw
 import pytest
 
+from cns_cli.store import compact
+from cns_common.data_directory import EXIT_DATA_FULL
+from cns_common.errors import StartError
+from cns_common.sqlite.wal import FRAME_HEADER_BYTES, HEADER_BYTES
 from tests.acceptance.cli.test_backup import drain
 from tests.acceptance.running import cns, own_disk, plain_environment, running
 from tests.acceptance.service import BIN
+from tests.integration.storage.test_store_opening import FRAME_BYTES, commits_in, flip_byte, write_store
 
 BODY = "x" * 200_000
 PURGED = 60
@@ -77,6 +84,44 @@ def test_the_room_is_given_back_and_said_before(used: tuple[Path, dict[str, str]
         assert drain(service, "kept") == {"kept"}
     again = json.loads(cns("compact", "--data", data, "--json").stdout)
     assert again["bytesBefore"] - again["bytesAfter"] < UNUSED_MIN
+    (room,) = [one for one in findings(data) if one["check"] == "room"]
+    assert room["text"].startswith("0 of ")
+    assert "cns compact" not in room["text"]
+
+
+async def test_the_log_of_a_crash_is_part_of_it(tmp_path: Path) -> None:
+    """Commits behind a damaged frame are reported before the log goes."""
+    data = tmp_path / "crashed"
+    await write_store(tmp_path / "data", 10, data)
+    log = data / "store.db-wal"
+    size = sum(one.stat().st_size for one in (data / "store.db", log))
+    last = commits_in(log.read_bytes())[-2] + 1
+    flip_byte(log, HEADER_BYTES + last * FRAME_BYTES + FRAME_HEADER_BYTES + 100)
+    done = cns("compact", "--data", data, "--json")
+    (said,) = [json.loads(line) for line in done.stderr.splitlines() if line.startswith("{")]
+    assert (said["event"], said["commits_missing"]) == ("store.wal_truncated", 1)
+    facts = json.loads(done.stdout)
+    assert (facts["bytesBefore"], facts["bytesAfter"]) == (size, (data / "store.db").stat().st_size)
+
+
+async def test_a_quota_that_is_used_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """SQLite names it another error than that of a full disk."""
+
+    class Connection(apsw.Connection):
+        system_errno = errno.EDQUOT
+
+    class WriteError(apsw.IOError):
+        extendedresult = apsw.SQLITE_IOERR_WRITE
+
+    def vacuum(connection: apsw.Connection, directory: str) -> None:
+        raise WriteError("disk I/O error")
+
+    await write_store(tmp_path)
+    monkeypatch.setattr(compact, "connect", lambda path, _: Connection(path))
+    monkeypatch.setattr(compact, "_compact", vacuum)
+    with pytest.raises(StartError, match="the disk is full; nothing was changed") as refused:
+        compact.compact(tmp_path)
+    assert refused.value.exit_code == EXIT_DATA_FULL
 
 
 def findings(data: Path) -> list[dict[str, str]]:
