@@ -84,7 +84,7 @@ def test_an_account_with_all_that_it_has(service: Service, operator: httpx.Clien
         done = operator.delete(f"/accounts/{doomed.account}")
         assert done.status_code == 202
         assert refusal_of(service, doomed.keys) == "InvalidClientTokenId", "before all is deleted"
-        assert owner.get("/ui/queues").headers["location"] == "/ui/sign-in", "before all is deleted"
+        assert owner.get("/ui/queues").headers["location"] == "/ui/sign-in?next=%2Fui%2Fqueues", "before all is deleted"
     first = done.json()
     assert (first["users"], first["queues"], first["topics"], first["applications"]) == (1, 2, 2, 1)
     while done.status_code == 202:
