@@ -58,7 +58,8 @@ def test_dead_letters_of_a_subscription_say_why(person: Person, sqs: Any, topic:
     page = Clicks(person, f"/ui/queues/{name}")
     wait_until(lambda: "All attempts are spent: the endpoint answered with an error." in page.page(), WAIT_S, page.page)
     page.click(message)
-    assert f"to the dead-letter queue {arn_of(sqs, queue)}: spent:status" in page.page()
+    why = "all attempts are spent: the endpoint answered with an error"
+    assert f"to the dead-letter queue {arn_of(sqs, queue)}: {why}" in page.page()
     listed = Clicks(person, "/ui/dead-letters")
     topic_name, identifier = subscription.split(":")[-2:]
     listed.turn_to(f"/ui/topics/{topic_name}/subscriptions/{identifier}")

@@ -47,6 +47,7 @@ from cns_common.metrics.catalogue import (
     RECONCILE_LAG_SECONDS,
     RECONCILE_REPAIRS,
     REDIS_OUTAGES,
+    REDIS_REACHED_BY,
     REDIS_UP,
 )
 from tests.acceptance.endpoints import Endpoint
@@ -288,6 +289,7 @@ def test_counters_are_there_before_anything_happens(tmp_path: Path) -> None:
             OWNED_QUEUES,
             CLOCK_OFFSET_SECONDS,
             CASSANDRA_BYTES,
+            REDIS_REACHED_BY,
         }
         ingested = {
             EVENT_SEGMENTS_UNREAD,
