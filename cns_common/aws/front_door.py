@@ -311,11 +311,9 @@ class FrontDoor:
     def _find(self, service: ServiceName, name: str, *, on_queue_path: bool) -> tuple[OperationModel, Operation]:
         table = self._services[service]
         operation = table.operations.get(name)
-        if not name:
-            raise RequestError("InvalidAction", "The action is not valid for this endpoint.")
         if operation is None or (on_queue_path and name in ("ListQueues", "CreateQueue")):
-            shown = name[:ACTION_CHARS_MAX]
-            raise RequestError("InvalidAction", f"The action {shown} is not valid for this endpoint.")
+            shown = f" {name[:ACTION_CHARS_MAX]}" if name else ""
+            raise RequestError("InvalidAction", f"The action{shown} is not valid for this endpoint.")
         return table.model.operations[name], operation
 
     # -- both ---------------------------------------------------------------------------------------------------------
