@@ -8,7 +8,8 @@ import pytest
 
 from cns_common.cassandra.connection import CassandraAddress
 from cns_common.cassandra.session import Row
-from cns_common.durations import HOUR_MS
+from cns_common.durations import HOUR_MS, HOUR_S
+from cqs.engines import bdqs
 from cqs.engines.bdqs import reading, schema
 from cqs.engines.bdqs.slot_view import DEEP_RECENT_MS, LAG_MS
 from tests.conformance.support import DONE, numbered
@@ -24,6 +25,7 @@ SINCE_LAST_READ = 2 * BATCH
 @pytest.fixture(autouse=True)
 def recorded(monkeypatch: pytest.MonkeyPatch) -> None:
     record(monkeypatch)
+    monkeypatch.setattr(bdqs, "COUNT_INTERVAL_S", float(HOUR_S))  # a test reads in the background at its time
     for module, name in ((reading, "KNOWN_MS_MAX"), (schema, "LATE_MS_MAX")):
         monkeypatch.setattr(module, name, HOUR_MS)  # however slow the machine is
 
