@@ -21,6 +21,7 @@ from cns_common.errors import EXIT_USAGE, StartError
 
 COMMANDS = {
     "up": "cns_cli.service.up:up",
+    "restart": "cns_cli.service.restart:restart",
     "receiver": "cns_cli.service.receiver:receiver",
     "queue": "cns_cli.remote.queue:app",
     "topic": "cns_cli.remote.topic:app",

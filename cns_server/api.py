@@ -66,7 +66,7 @@ from cns_server.http.protocol import ApiProtocol
 from cns_server.key_refresh import KeyRefresh
 from cns_server.late_apps import pages_app, portal_app, rest_app
 from cns_server.lazy_app import LazyApp
-from cns_server.listener import admin_listeners
+from cns_server.listener import BACKLOG
 from cns_server.localstack.pages import answer_refusal, localstack_pages
 from cns_server.localstack.sns_pages import NotificationPages
 from cns_server.localstack.sqs_pages import MessagePages
@@ -80,7 +80,6 @@ from cqs.service import QueueService
 if TYPE_CHECKING:  # made by their first request
     from cns_server.pages.app import PagesApp
 
-BACKLOG = 2_048
 KEEP_ALIVE_S = 75
 DRAIN_S = 10
 CLOSE_S_MAX = 5.0
@@ -182,8 +181,8 @@ class Api:
             api.app.include_router(localstack_pages(api.health, messages, sent, backend.clock))
         return api
 
-    async def serve(self, listener: socket.socket, until: asyncio.Future[None]) -> None:
-        sockets = [listener, *admin_listeners(self._settings, like=listener)]
+    async def serve(self, sockets: list[socket.socket], until: asyncio.Future[None]) -> None:
+        """Answer calls on these sockets, and close them at the end."""
         limits = self._settings
         table = ConnectionTable(
             ConnectionLimits(limits.connections_max, limits.connections_per_address_max, limits.buffered_bytes_max)

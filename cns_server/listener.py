@@ -1,10 +1,12 @@
-"""The port that an API process listens on."""
+"""The sockets that API processes listen on: bound here, or by systemd."""
 
 from __future__ import annotations
 
 import errno
+import os
 import socket
 import ssl
+from collections.abc import Iterable, Mapping
 from typing import NoReturn
 
 from cns_common.configuration.checks import read_bind_address
@@ -14,27 +16,92 @@ from cns_common.errors import StartError
 EXIT_PORT_TAKEN = 72
 EXIT_ADDRESS_UNUSABLE = 75
 EXIT_TLS_UNUSABLE = 76
+BACKLOG = 2_048
+"""Callers that wait in the queue of a socket while no process accepts."""
+SERVICE, ADMIN = "service", "admin"
+"""The names of the sockets, also in systemd's FileDescriptorName."""
+_FIRST_PASSED = 3
+"""The first file descriptor that systemd passes: sd_listen_fds(3)."""
 
 
-def listen(settings: Settings, *, shared: bool) -> socket.socket:
-    """Bind the port; other processes may bind it too if it is `shared`. Raises StartError.
+class Listeners:
+    """The sockets of the service and, if there is one, of the address for administration.
 
-    The TLS certificate is tried here: uvicorn would report a wrong one by a traceback at each restart.
+    API processes that are forked from the one that opened them accept from the same queue: callers of a process that
+    died wait there for its successor. `shared` lets processes that are not forks bind the addresses, too.
     """
-    listener = _bind(settings.host, settings.port, shared=shared)
-    _check_tls(settings)
-    return listener
+
+    def __init__(
+        self, settings: Settings, *, shared: bool = False, inherited: Mapping[str, list[int]] | None = None
+    ) -> None:
+        """`inherited` are file descriptors by name, as `hand_over` returned them before this program was executed."""
+        self._settings = settings
+        self._shared = shared
+        self._passed = _sockets_of_systemd()
+        self._sockets = {name: _sockets(each) for name, each in (inherited or {}).items()}
+
+    def open(self) -> None:
+        """Bind and listen; sockets that are open stay. Raises StartError.
+
+        The TLS certificate is tried here: uvicorn would report a wrong one by a traceback at each restart.
+        """
+        if self._sockets:
+            return
+        _check_tls(self._settings)
+        addresses = {SERVICE: (self._settings.host, self._settings.port)}
+        if self._settings.admin_bind:
+            addresses[ADMIN] = read_bind_address(self._settings.admin_bind)
+        try:
+            for name, address in addresses.items():
+                passed = self._passed.get(name)
+                self._sockets[name] = [each.dup() for each in passed] if passed else [_bind(*address, self._shared)]
+        except StartError:
+            self.close()
+            raise
+        for each in self._all():
+            each.listen(BACKLOG)
+
+    def close(self) -> None:
+        """Close the sockets of this process; those of its children, and of systemd, stay open."""
+        for each in self._all():
+            each.close()
+        self._sockets = {}
+
+    def duplicates(self) -> list[socket.socket]:
+        """The sockets for a server, which closes them; opened first if need be. Raises StartError."""
+        self.open()
+        return [each.dup() for each in self._all()]
+
+    def hand_over(self) -> dict[str, list[int]]:
+        """Let the open sockets outlive the execution of another program in this process. Returns them for it."""
+        for each in self._all():
+            each.set_inheritable(True)
+        return {name: [each.fileno() for each in sockets] for name, sockets in self._sockets.items()}
+
+    def _all(self) -> list[socket.socket]:
+        return [each for sockets in self._sockets.values() for each in sockets]
 
 
-def admin_listeners(settings: Settings, *, like: socket.socket) -> list[socket.socket]:
-    """The socket of the address for administration, if there is one; shared by processes as the socket `like` is."""
-    if not settings.admin_bind:
-        return []
-    shared = bool(like.getsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT))
-    return [_bind(*read_bind_address(settings.admin_bind), shared=shared)]
+def _sockets_of_systemd() -> dict[str, list[socket.socket]]:
+    """The sockets that systemd passed to this process, by name; without names of ours, all are the service's."""
+    if os.environ.get("LISTEN_PID") != str(os.getpid()):  # noqa: TID251  # systemd's, no setting
+        return {}
+    descriptors = range(_FIRST_PASSED, _FIRST_PASSED + int(os.environ["LISTEN_FDS"]))  # noqa: TID251  # as above
+    names = os.environ.get("LISTEN_FDNAMES", "").split(":")  # noqa: TID251  # as above
+    admin = [fd for fd, name in zip(descriptors, names, strict=False) if name == ADMIN]
+    service = [fd for fd in descriptors if fd not in admin]
+    return {name: _sockets(each) for name, each in ((SERVICE, service), (ADMIN, admin)) if each}
 
 
-def _bind(host: str, port: int, *, shared: bool) -> socket.socket:
+def _sockets(descriptors: Iterable[int]) -> list[socket.socket]:
+    """They are not inherited by programs that this process executes."""
+    sockets = [socket.socket(fileno=descriptor) for descriptor in descriptors]
+    for each in sockets:
+        each.set_inheritable(False)
+    return sockets
+
+
+def _bind(host: str, port: int, shared: bool) -> socket.socket:
     try:
         info = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
         listener = socket.socket(info[0], socket.SOCK_STREAM)
@@ -47,7 +114,6 @@ def _bind(host: str, port: int, *, shared: bool) -> socket.socket:
             raise StartError(f"port {port} on {host} is taken", EXIT_PORT_TAKEN) from None
         reason = f"cannot listen on {host}:{port}: {error.strerror}"
         raise StartError(reason, EXIT_ADDRESS_UNUSABLE) from None
-    listener.set_inheritable(False)
     return listener
 
 

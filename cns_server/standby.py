@@ -27,11 +27,11 @@ STOP_S_MAX = 3
 class Standby:
     """Serves until `stop`, which the process calls when it can take calls itself."""
 
-    def __init__(self, settings: Settings, site: SiteMembership, listener: socket.socket) -> None:
+    def __init__(self, settings: Settings, site: SiteMembership, sockets: list[socket.socket]) -> None:
         self._site = site
         self._cors = CorsPolicy.of(settings.cors_origins)
         self._shows_names = MetricsAccess(settings).admits
-        self._listener = listener
+        self._sockets = sockets
         config = uvicorn.Config(
             self._answer,
             interface="asgi3",
@@ -49,14 +49,15 @@ class Standby:
         self._serving: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        self._serving = asyncio.create_task(self._server.serve(sockets=[self._listener]))
+        self._serving = asyncio.create_task(self._server.serve(sockets=self._sockets))
 
     async def stop(self) -> None:
         """May be called twice."""
         self._server.should_exit = True
         if self._serving is not None:
             await self._serving
-        self._listener.close()
+        for each in self._sockets:
+            each.close()
 
     def health(self) -> Health:
         """Red when a person must decide which site is used."""

@@ -1,4 +1,4 @@
-"""The composition roots of the service's processes. `python -m cns_cli.service.processes ROLE` runs one."""
+"""The composition roots of the service's processes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import signal
 import sys
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import AsyncExitStack, contextmanager
-from typing import TYPE_CHECKING, Any, NoReturn
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import structlog
 import uvloop
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from cns_backend.backend import Backend
     from cns_backend.sites.membership import SiteMembership
     from cns_backend.store_host import StoreHost
+    from cns_server.listener import Listeners
     from cns_server.standby import Standby
 
 DATA_LOCK_TIMEOUT_S = 15.0
@@ -36,8 +38,6 @@ POLL_INTERVAL_S = 0.1
 STORE_RETRY_S = 1.0
 EXIT_STORE_LOST = 1
 """The store's process is being restarted: the supervisor restarts this one, too."""
-REPORTING_ROLES = ("api-store", "store")
-"""Roles of which a `cns up` has one process; it reports unread settings."""
 AUTH_OFF = "cns: --auth=off: ANY credentials pass and no policy is enforced. For tests only."
 LOCALSTACK_READY = "Ready."
 """The line of LocalStack's log that programs wait for."""
@@ -45,79 +45,80 @@ LOCALSTACK_READY = "Ready."
 log = structlog.get_logger(__name__)
 
 
-def main(role: str, *, supervised: bool = False) -> None:
-    """Run one process until a signal stops it. With `supervised` the supervisor prints settings errors, which all
-    processes of a `cns up` share."""
+@dataclass(frozen=True, slots=True)
+class Process:
+    """What a process is given. It calls `ready` when it does its work."""
+
+    settings: Settings
+    listeners: Listeners
+    ready: Callable[[], None]
+
+
+def main(role: str) -> None:
+    """Run a process of the cluster form that has no supervisor of ours until a signal stops it. Raises StartError."""
+    from cns_server.listener import Listeners
+
     gc.disable()  # until everything is built
-    settings = _settings(role, supervised=supervised)
-    try:
-        set_up_logs(settings.log_level, role)
-        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            try:
-                runner.run(ROLES[role](settings))
-            except ModuleNotFoundError as error:
-                raise extra_missing(error) from error
-    except StartError as error:
-        _end(error)
+    settings = read_settings()
+    run(role, Process(settings, Listeners(settings, shared=True), ready=lambda: None))
 
 
-def _settings(role: str, *, supervised: bool) -> Settings:
-    try:
-        settings = load_settings()
-    except StartError as error:
-        if supervised:
-            sys.exit(error.exit_code)
-        _end(error)
-    if not supervised or role in REPORTING_ROLES or (role, settings.store) == ("api", "cassandra"):
-        for line in unread_settings():
-            print(f"cns: {line}", file=sys.stderr)  # for a person
+def read_settings() -> Settings:
+    """Read the settings, and name the variables that are none. Raises StartError."""
+    settings = load_settings()
+    for line in unread_settings():
+        print(f"cns: {line}", file=sys.stderr)  # for a person
     return settings
 
 
-def _end(error: StartError) -> NoReturn:
-    print(f"cns: {error}", file=sys.stderr)  # for a person
-    sys.exit(error.exit_code)
+def run(role: str, process: Process) -> None:
+    """Run a process of the role until a signal stops it. Raises StartError."""
+    set_up_logs(process.settings.log_level, role)
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        try:
+            runner.run(ROLES[role](process))
+        except ModuleNotFoundError as error:
+            raise extra_missing(error) from error
 
 
-async def run_api_with_store(settings: Settings) -> None:
+async def run_api_with_store(process: Process) -> None:
     """Run the API process that also hosts the store: the default of the embedded form."""
     from cns_server.api import Api
-    from cns_server.listener import listen
 
-    listener = listen(settings, shared=False)  # a port in use must not touch the data
+    settings = process.settings
     host = await open_store(settings)
     await print_first_key(settings, host)
     api = await Api.build(settings, host.backend)
+    process.ready()
     with short_gc_pauses():
-        await api.serve(listener, until=_stop_signal(settings))
+        await api.serve(process.listeners.duplicates(), until=_stop_signal(settings))
     await host.close()
 
 
-async def run_store(settings: Settings) -> None:
+async def run_store(process: Process) -> None:
     """Run the store host alone, for several API processes."""
-    from cns_server.listener import listen
-
-    listener = listen(settings, shared=True)  # holds the port while API processes come and go
+    process.listeners.close()
+    settings = process.settings
     host = await open_store(settings)
     await print_first_key(settings, host)
+    process.ready()
     with short_gc_pauses():
         await _stop_signal(settings)
     await host.close()
-    listener.close()
 
 
-async def run_api(settings: Settings) -> None:
-    """Run one of several API processes on one port."""
-    async with open_site(settings) as site:
+async def run_api(process: Process) -> None:
+    """Run one of several API processes."""
+    async with open_site(process.settings) as site:
         if site is None:
-            await _serve_api(settings)
+            await _serve_api(process)
             return
-        stop = _stop_signal(settings)
+        stop = _stop_signal(process.settings)
         while not stop.done():
-            standby = await _stand_by(settings, site, stop)
+            standby = await _stand_by(process, site, stop)
             try:
                 if not stop.done():
-                    await _serve_api(settings, stop, site, standby)
+                    await _serve_api(process, stop, site, standby)
             except (StoreUnavailable, OutcomeUnknown) as error:
                 log.warning("store.connection_failed", error=str(error))
                 await asyncio.wait({stop}, timeout=STORE_RETRY_S)
@@ -128,15 +129,15 @@ async def run_api(settings: Settings) -> None:
 
 
 async def _serve_api(
-    settings: Settings,
+    process: Process,
     stop: asyncio.Future[None] | None = None,
     site: SiteMembership | None = None,
     standby: Standby | None = None,
 ) -> None:
     from cns_backend.store_client import open_backend
     from cns_server.api import Api
-    from cns_server.listener import listen
 
+    settings = process.settings
     async with AsyncExitStack() as stack:
         with _start(settings, site):
             backend = await stack.enter_async_context(open_backend(settings, site))
@@ -145,33 +146,35 @@ async def _serve_api(
             api = await Api.build(settings, backend)
         if standby is not None:
             await standby.stop()
+        process.ready()
         with short_gc_pauses():
-            await api.serve(listen(settings, shared=True), until=end_of_work(site, stop or _stop_signal(settings)))
+            await api.serve(process.listeners.duplicates(), until=end_of_work(site, stop or _stop_signal(settings)))
 
 
-async def _stand_by(settings: Settings, site: SiteMembership, stop: asyncio.Future[None]) -> Standby:
+async def _stand_by(process: Process, site: SiteMembership, stop: asyncio.Future[None]) -> Standby:
     """Answer calls with 503 until this site is active; what is returned does so until it is stopped."""
-    from cns_server.listener import listen
     from cns_server.standby import Standby
 
-    standby = Standby(settings, site, listen(settings, shared=True))
+    standby = Standby(process.settings, site, process.listeners.duplicates())
     standby.start()
+    process.ready()
     if not site.acting.is_set():
         print(f"cns: {site.site} waits until it is the active site", flush=True)  # for a person
     await wait_until_acting(site, stop)
     return standby
 
 
-async def run_worker(settings: Settings) -> None:
+async def run_worker(process: Process) -> None:
     """Run producer, consumers, delivery pools and maintenance."""
-    async with open_site(settings) as site:
+    process.listeners.close()
+    async with open_site(process.settings) as site:
         if site is None:
-            await _work(settings)
+            await _work(process)
             return
-        stop = _stop_signal(settings)
+        stop = _stop_signal(process.settings)
         while await wait_until_acting(site, stop):
             try:
-                await _work(settings, stop, site)
+                await _work(process, stop, site)
             except (StoreUnavailable, OutcomeUnknown) as error:
                 log.warning("store.connection_failed", error=str(error))
                 await asyncio.wait({stop}, timeout=STORE_RETRY_S)
@@ -179,16 +182,16 @@ async def run_worker(settings: Settings) -> None:
                 await site.stand_by()
 
 
-async def _work(
-    settings: Settings, stop: asyncio.Future[None] | None = None, site: SiteMembership | None = None
-) -> None:
+async def _work(process: Process, stop: asyncio.Future[None] | None = None, site: SiteMembership | None = None) -> None:
     from cns_backend.store_client import open_backend
     from cns_workers.worker import Worker
 
+    settings = process.settings
     async with AsyncExitStack() as stack:
         with _start(settings, site):
             backend = await stack.enter_async_context(open_backend(settings, site))
             worker = await Worker.build(settings, backend)
+        process.ready()
         with short_gc_pauses(), pinned_to_one_core(wanted=settings.worker_one_core):
             await worker.run(until=end_of_work(site, stop or _stop_signal(settings)))
 
@@ -206,7 +209,7 @@ def _start(settings: Settings, site: SiteMembership | None) -> Iterator[None]:
         raise StartError(f"the store does not answer in time: {error}", code) from error
 
 
-ROLES: dict[str, Callable[[Settings], Coroutine[Any, Any, None]]] = {
+ROLES: dict[str, Callable[[Process], Coroutine[Any, Any, None]]] = {
     "api-store": run_api_with_store,
     "store": run_store,
     "api": run_api,
@@ -291,7 +294,3 @@ def _stop_signal(settings: Settings) -> asyncio.Future[None]:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, on_signal)
     return stop
-
-
-if __name__ == "__main__":
-    main(sys.argv[1], supervised=True)

@@ -2,37 +2,83 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
+import gc
 import os
 import sys
+from collections.abc import Callable
+from functools import partial
+from importlib import import_module
 from pathlib import Path
+from typing import NoReturn
 
+import msgspec
+
+from cns_backend.optional_dependencies import extra_missing
+from cns_cli.service.processes import Process, read_settings, run
+from cns_common.configuration.settings import Settings
 from cns_common.data_directory import lock_directory
-from cns_common.errors import EXIT_SETTINGS_WRONG, StartError
+from cns_common.errors import StartError
 from cns_common.process.supervisor import EXIT_CODES_FINAL, STATUS_FILE, Child, Supervisor
+from cns_server.listener import Listeners
 
 LOCK_FILE = "up.lock"
 STOP_S = 40.0
 """A process that was told to stop ends itself within 38 s, see `cns_common.process.stop_limit`. One that cannot even do
 so is killed."""
+_HAND_OVER = "_CNS_HAND_OVER"
+_API, _STORE, _WORKER = "cns_server.api", "cns_backend.store_host", "cns_workers.worker"
+"""What the processes import first; the drivers of a cluster come in the processes, since some of them start threads."""
 
 
-def run_up(api_processes: int, workers: int) -> int:
-    """Run until a signal stops it; return the exit code."""
-    data = Path(os.environ.get("CNS_DATA") or "data")  # noqa: TID251  # reading all settings takes too long here
-    missing = [path for path in (data, *data.parents) if not path.exists()]
+class HandOver(msgspec.Struct, frozen=True):
+    """What a `cns up` leaves to the one that takes its place in the same process: `cns restart`."""
+
+    sockets: dict[str, list[int]] = {}
+    """File descriptors by the names of `Listeners`."""
+    pids: dict[str, int] = {}
+    """The running processes, by name."""
+
+
+def run_up(api_processes: int, workers: int, *, until_input_ends: bool) -> int:
+    """Run until a signal stops it; return the exit code. Raises StartError."""
+    gc.disable()  # until everything is built
+    handed_over = _read_hand_over()
+    settings = read_settings()
+    listeners = Listeners(settings, inherited=handed_over.sockets)
+    missing = [path for path in (settings.data, *settings.data.parents) if not path.exists()]
+    code = 0
     try:
-        lock_directory(data, LOCK_FILE)  # before a second worker can disturb a running one
-        code = asyncio.run(_run(children(api_processes, workers), data / STATUS_FILE))
-        if code == EXIT_SETTINGS_WRONG:
-            _print_settings_errors()
+        lock = lock_directory(settings.data, LOCK_FILE)  # before a second worker can disturb a running one
+        listeners.open()  # a port in use must not touch the data
+        supervisor = Supervisor(
+            children(settings, lock, listeners, api_processes, workers),
+            settings.data / STATUS_FILE,
+            settings.stop_delay_s + STOP_S,
+            listeners,
+            sys.stdin.fileno() if until_input_ends else None,
+        )
+        code = supervisor.run(handed_over.pids)
+        if supervisor.restart_wanted:
+            _execute_anew(HandOver(listeners.hand_over(), supervisor.pids()))
     except StartError as error:
-        print(f"cns: {error}", file=sys.stderr)  # for the person who started it
         code = error.exit_code
-    if code in EXIT_CODES_FINAL:
-        _remove_created(missing)
+        raise
+    finally:
+        if code in EXIT_CODES_FINAL:
+            _remove_created(missing)
     return code
+
+
+def _read_hand_over() -> HandOver:
+    text = os.environ.pop(_HAND_OVER, "")  # noqa: TID251  # a word of the program to itself, no setting
+    return msgspec.json.decode(text, type=HandOver) if text else HandOver()
+
+
+def _execute_anew(hand_over: HandOver) -> NoReturn:
+    """Run the program as it is installed now, in this process: it keeps the sockets and has the same children."""
+    text = msgspec.json.encode(hand_over).decode()
+    os.execve(sys.executable, sys.orig_argv, {**os.environ, _HAND_OVER: text})  # noqa: TID251, S606  # as above
 
 
 def _remove_created(directories: list[Path]) -> None:
@@ -44,34 +90,26 @@ def _remove_created(directories: list[Path]) -> None:
             directory.rmdir()
 
 
-async def _run(processes: list[Child], status_path: Path) -> int:
-    return await Supervisor(processes, status_path, _stop_delay_s() + STOP_S).run()
-
-
-def _stop_delay_s() -> float:
-    """CNS_STOP_DELAY_S; 0 where it is no number: then the processes do not start."""
-    try:
-        return float(os.environ.get("CNS_STOP_DELAY_S") or 0)  # noqa: TID251  # reading all settings takes too long here
-    except ValueError:
-        return 0.0
-
-
-def _print_settings_errors() -> None:
-    """Print the errors once for all processes, which report them by their exit code only."""
-    from cns_common.configuration.settings import load_settings  # slow to import
-
-    load_settings()
-
-
-def children(api_processes: int, workers: int) -> list[Child]:
+def children(settings: Settings, lock: int, listeners: Listeners, api_processes: int, workers: int) -> list[Child]:
     """Return the processes: one API process hosts the store itself, several share a store process, and in the cluster
-    form there is none. Workers stop first, the store last."""
-    worker_processes = [Child(name, _command("worker"), stop_rank=0) for name in _names("worker", workers)]
-    cluster = os.environ.get("CNS_STORE") == "cassandra"  # noqa: TID251  # as above
+    form there is none. Workers stop first, the store last. `lock` is the supervisor's alone."""
+
+    def child(name: str, role: str, *modules: str, stop_rank: int) -> Child:
+        work = partial(_work, role, settings, lock, listeners)
+        return Child(
+            name=name,
+            work=work,
+            prepare=partial(_import, modules),
+            stop_rank=stop_rank,
+            serves=role in ("api", "api-store"),
+        )
+
+    worker_processes = [child(name, "worker", _WORKER, stop_rank=0) for name in _names("worker", workers)]
+    cluster = settings.store == "cassandra"
     if api_processes == 1 and not cluster:
-        return [Child("api", _command("api-store"), stop_rank=1), *worker_processes]
-    apis = [Child(f"api-{number}", _command("api"), stop_rank=1) for number in range(1, api_processes + 1)]
-    stores = [] if cluster else [Child("store", _command("store"), stop_rank=2)]
+        return [child("api", "api-store", _API, _STORE, stop_rank=1), *worker_processes]
+    apis = [child(f"api-{number}", "api", _API, stop_rank=1) for number in range(1, api_processes + 1)]
+    stores = [] if cluster else [child("store", "store", _STORE, stop_rank=2)]
     return [*stores, *apis, *worker_processes]
 
 
@@ -79,6 +117,21 @@ def _names(role: str, n: int) -> list[str]:
     return [role] if n == 1 else [f"{role}-{number}" for number in range(1, n + 1)]
 
 
-def _command(role: str) -> list[str]:
-    """Return the command line. `-P` keeps packages of the working directory, such as `workers`, from being imported."""
-    return [sys.executable, "-P", "-m", "cns_cli.service.processes", role]
+def _import(modules: tuple[str, ...]) -> None:
+    """Import in the supervisor what its children share. Raises StartError."""
+    try:
+        for module in modules:
+            import_module(module)
+    except ModuleNotFoundError as error:
+        raise extra_missing(error) from error
+    gc.freeze()  # collections in the children leave these pages shared
+
+
+def _work(role: str, settings: Settings, lock: int, listeners: Listeners, ready: Callable[[], None]) -> int:
+    os.close(lock)
+    try:
+        run(role, Process(settings, listeners, ready))
+    except StartError as error:
+        print(f"cns: {error}", file=sys.stderr)  # for a person
+        return error.exit_code
+    return 0

@@ -10,7 +10,6 @@ from typing import Annotated
 import typer
 
 from cns_cli.options import Data, UntilInputEnds
-from cns_cli.service.end_of_input import stop_at_end_of_input
 from cns_common.errors import EXIT_USAGE
 
 
@@ -51,9 +50,7 @@ def up(
     os.environ.update(options)  # noqa: TID251  # the processes read them as settings
     from cns_cli.service.supervise import run_up
 
-    if until_input_ends:
-        stop_at_end_of_input()
-    sys.exit(run_up(api, workers if worker else 0))
+    sys.exit(run_up(api, workers if worker else 0, until_input_ends=until_input_ends))
 
 
 def api() -> None:

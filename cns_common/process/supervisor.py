@@ -1,23 +1,31 @@
-"""Supervises child processes: starts them, restarts them with backoff, reports crash loops, stops them in order."""
+"""Supervises child processes: forks them, restarts them with backoff, reports crash loops, stops them in order.
+
+It holds the listening sockets, so that callers of a process that died wait in their queue for its successor. Children
+are forks: they share the memory of imported modules, and start without importing them again. So the supervisor has one
+thread, no event loop and no connection.
+"""
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import ctypes
+import logging
 import os
+import select
 import signal
 import sys
+import time
+import traceback
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
+from typing import NoReturn, Protocol
 
 import msgspec
 
 from cns_common.data_directory import EXIT_DATA_FULL
-from cns_common.errors import UNREADABLE
+from cns_common.errors import UNREADABLE, StartError
 
 STATUS_FILE = "processes.json"
 """A file in the data directory with the list of ChildStatus; `read_status` reads it."""
@@ -26,22 +34,51 @@ BACKOFF_MAX_S = 10.0
 LOOP_CRASHES = 5
 LOOP_WINDOW_S = 60.0
 """LOOP_CRASHES deaths within this time are a crash loop."""
+UNSERVED_S_MAX = 5.0
+"""The sockets are closed when no process has served for this long and none is starting: balancers and clients then
+learn it at once, and the next start opens them."""
 EXIT_CODES_FINAL = frozenset({2, *range(70, 80)} - {EXIT_DATA_FULL})
 """A child with one of these exit codes has reported a fault on stderr that only a person can mend, so it is not
 restarted. A full disk may have room again."""
-_PR_SET_PDEATHSIG = 1
+EXIT_CRASHED = 1
+_PR_SET_PDEATHSIG, _PR_SET_NAME = 1, 15
+RESTART_SIGNAL = signal.SIGUSR2
+"""Asks for a restart of everything by new code."""
+_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD, RESTART_SIGNAL)
 
 
-@dataclass(slots=True)
+class Listeners(Protocol):
+    """The listening sockets, which children inherit."""
+
+    def open(self) -> None:
+        """Bind and listen; sockets that are open stay. Raises StartError."""
+
+    def close(self) -> None:
+        """Close the supervisor's sockets; children keep theirs."""
+
+
+@dataclass(slots=True, kw_only=True)
 class Child:
-    """One supervised process. Children stop in the order of `stop_rank`."""
+    """One supervised process. Children stop in the order of `stop_rank`.
+
+    `prepare` imports in the supervisor what `work` needs. `work` is called in the child, with a function to call when
+    the child does its work, and returns the exit code.
+    """
 
     name: str
-    command: Sequence[str]
-    stop_rank: int
+    work: Callable[[Callable[[], None]], int]
+    prepare: Callable[[], None] = lambda: None
+    stop_rank: int = 0
+    serves: bool = False
+    """Whether it accepts from the listening sockets."""
     restarts: int = 0
     deaths: deque[float] = field(default_factory=lambda: deque(maxlen=LOOP_CRASHES))
-    process: asyncio.subprocess.Process | None = None
+    pid: int = 0
+    """0: it does not run."""
+    due_s: float = 0.0
+    """When it is started, if it does not run."""
+    backoff_s: float = BACKOFF_FIRST_S
+    is_ready: bool = False
 
     def in_crash_loop(self, now_s: float) -> bool:
         return len(self.deaths) == LOOP_CRASHES and now_s - self.deaths[0] < LOOP_WINDOW_S
@@ -54,6 +91,8 @@ class ChildStatus(msgspec.Struct, frozen=True):
     pid: int
     restarts: int
     crash_loop: bool
+    ready: bool = False
+    """It does its work."""
 
 
 def read_status(path: Path) -> list[ChildStatus]:
@@ -67,72 +106,172 @@ def read_status(path: Path) -> list[ChildStatus]:
 class Supervisor:
     """`run` returns the exit code of the whole. A child that has not ended `stop_s` after SIGTERM is killed."""
 
-    def __init__(self, children: Sequence[Child], status_path: Path, stop_s: float) -> None:
+    def __init__(
+        self,
+        children: Sequence[Child],
+        status_path: Path,
+        stop_s: float,
+        listeners: Listeners,
+        ends_with: int | None = None,
+    ) -> None:
+        """`ends_with` is a file descriptor at whose end the supervisor stops; what is read before is dropped."""
         self._children = children
+        self._inputs = [] if ends_with is None else [ends_with]
         self._status_path = status_path
         self._stop_s = stop_s
-        self._stop = asyncio.Event()
+        self._listeners = listeners
+        self._told_to_stop: Sequence[Child] = ()
+        self._serving = [child for child in children if child.serves]
+        self._served_s = time.monotonic()
+        """When a process that served died last."""
+        self._wake_up: int
+        self._ready: tuple[int, int]
+        self._stopping = False
         self._exit_code = 0
+        self.restart_wanted = False
+        """`run` returned for RESTART_SIGNAL: the children run, and the caller executes the program anew."""
 
-    async def run(self) -> int:
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self._stop.set)
-        supervised = [asyncio.create_task(self._supervise(child), name=child.name) for child in self._children]
-        await self._stop.wait()
-        for rank in sorted({child.stop_rank for child in self._children}):
-            await asyncio.gather(*(self._stop_child(child) for child in self._children if child.stop_rank == rank))
-        for task in supervised:
-            task.cancel()
-        await asyncio.gather(*supervised, return_exceptions=True)
+    def run(self, predecessors: Mapping[str, int]) -> int:
+        """Run until SIGTERM, SIGINT or a child's final exit code. The main thread calls it.
+
+        `predecessors` are the process ids of running children of the program that this one replaces, by name. They are
+        stopped when the modules of their successors are imported.
+        """
+        with self._signals():
+            if predecessors:
+                self._replace(predecessors)
+            while not self._stopping and not self.restart_wanted:
+                self._wait(self._step(time.monotonic()))
+                self._reap()
+            if not self._stopping:
+                return 0
+            self._listeners.close()
+            self._stop_all()
         with contextlib.suppress(OSError):
             self._status_path.unlink()
         return self._exit_code
 
-    async def _supervise(self, child: Child) -> None:
-        backoff_s = BACKOFF_FIRST_S
-        loop = asyncio.get_running_loop()
-        while not self._stop.is_set():
-            started_s = loop.time()
-            child.process = await asyncio.create_subprocess_exec(
-                *child.command, preexec_fn=partial(_die_with, os.getpid())
-            )
-            self._write_status()
-            code = await child.process.wait()
-            if self._stop.is_set():
-                return
-            if code in EXIT_CODES_FINAL:
-                self._exit_code = code
-                self._stop.set()
-                return
-            child.restarts += 1
-            child.deaths.append(loop.time())
-            if loop.time() - started_s > BACKOFF_MAX_S:
-                backoff_s = BACKOFF_FIRST_S
-            print(f"cns: {child.name} ended with {code}; starting it again in {backoff_s:.1f} s", file=sys.stderr)  # noqa: T201  # the supervisor imports no logger
-            self._write_status()
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._stop.wait(), backoff_s)
-            backoff_s = min(backoff_s * 2, BACKOFF_MAX_S)
+    def pids(self) -> dict[str, int]:
+        """The process ids of the children that run, by name."""
+        return {child.name: child.pid for child in self._children if child.pid}
 
-    async def _stop_child(self, child: Child) -> None:
-        process = child.process
-        if process is None or process.returncode is not None:
-            return
-        _send(signal.SIGTERM, process)
+    def _step(self, now_s: float) -> float | None:
+        """Start the children that are due. Returns the seconds until there is something to do; None: until a signal."""
+        for child in self._children:
+            if not self._stopping and not child.pid and child.due_s <= now_s:
+                self._start(child, now_s)
+        times_s = [child.due_s for child in self._children if not child.pid]
+        if not any(child.pid for child in self._serving):
+            closes_s = self._served_s + UNSERVED_S_MAX
+            if closes_s <= now_s:
+                self._listeners.close()
+            else:
+                times_s.append(closes_s)
+        return max(min(times_s) - now_s, 0.0) if times_s else None
+
+    # -- children -----------------------------------------------------------------------------------------------------
+
+    def _replace(self, predecessors: Mapping[str, int]) -> None:
+        for child in self._children:
+            child.prepare()
+            child.pid = predecessors.get(child.name, 0)
+        for name in predecessors.keys() - {child.name for child in self._children}:
+            os.kill(predecessors[name], signal.SIGTERM)  # new code has other processes
+        self._stop_all()
+
+    def _stop_all(self) -> None:
+        for rank in sorted({child.stop_rank for child in self._children}):
+            self._stop([child for child in self._children if child.stop_rank == rank])
+
+    def _start(self, child: Child, now_s: float) -> None:
         try:
-            await asyncio.wait_for(process.wait(), self._stop_s)
-        except TimeoutError:
-            print(f"cns: {child.name} did not stop within {self._stop_s:.0f} s and is killed", file=sys.stderr)  # noqa: T201  # as above
-            _send(signal.SIGKILL, process)
-            await process.wait()
+            if child.serves:
+                self._listeners.open()
+            child.prepare()
+        except StartError as error:
+            _tell(str(error))
+            self._ended(child, error.exit_code)
+            return
+        child.is_ready = False
+        signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+        supervisor = os.getpid()
+        try:
+            child.pid = os.fork()
+            if not child.pid:
+                self._run(child, supervisor)
+        except OSError as error:
+            _tell(f"cannot start {child.name}: {error.strerror}")
+            self._ended(child, EXIT_CRASHED)
+        finally:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
+        self._write_status()
+
+    def _run(self, child: Child, supervisor: int) -> NoReturn:
+        """Be the child. It never returns into the frames of the supervisor."""
+        code = EXIT_CRASHED
+        try:
+            signal.set_wakeup_fd(-1)
+            for number in _SIGNALS:
+                signal.signal(number, signal.SIG_DFL)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
+            _die_with(supervisor, f"cns-{child.name}")
+            code = child.work(lambda: self._tell_ready(child))
+        except SystemExit as end:
+            code = end.code if isinstance(end.code, int) else EXIT_CRASHED
+        except BaseException:  # noqa: BLE001  # as the interpreter at the end of a process: a bug, or Ctrl-C
+            traceback.print_exc()
+        finally:
+            with contextlib.suppress(OSError, ValueError):
+                logging.shutdown()
+                sys.stdout.flush()
+                sys.stderr.flush()
+            os._exit(code)
+
+    def _reap(self) -> None:
+        """Note which children have ended."""
+        for child in self._children:
+            if child.pid and (code := _exit_code(child.pid, os.WNOHANG)) is not None:
+                child.pid = 0
+                if child.serves and child.is_ready:
+                    self._served_s = time.monotonic()
+                if not self._stopping and child not in self._told_to_stop:
+                    self._ended(child, code)
+
+    def _ended(self, child: Child, code: int) -> None:
+        if code in EXIT_CODES_FINAL:
+            self._exit_code = code
+            self._stopping = True
+            return
+        now_s = time.monotonic()
+        child.restarts += 1
+        child.deaths.append(now_s)
+        if child.is_ready:
+            child.backoff_s = BACKOFF_FIRST_S
+        _tell(f"{child.name} ended with {code}; starting it again in {child.backoff_s:.1f} s")
+        child.due_s = now_s + child.backoff_s
+        child.backoff_s = min(child.backoff_s * 2, BACKOFF_MAX_S)
+        self._write_status()
+
+    def _stop(self, children: Sequence[Child]) -> None:
+        """End these children, the last ones by force."""
+        self._told_to_stop = children
+        _send(signal.SIGTERM, children)
+        give_up_s = time.monotonic() + self._stop_s
+        while any(child.pid for child in children) and (left_s := give_up_s - time.monotonic()) > 0:
+            self._wait(left_s)
+            self._reap()
+        for child in children:
+            if child.pid:
+                _tell(f"{child.name} did not stop within {self._stop_s:.0f} s and is killed")
+                _send(signal.SIGKILL, [child])
+                _exit_code(child.pid, 0)
+                child.pid = 0
+        self._told_to_stop = ()
 
     def _write_status(self) -> None:
-        now_s = asyncio.get_running_loop().time()
+        now_s = time.monotonic()
         statuses = [
-            ChildStatus(
-                child.name, child.process.pid if child.process else 0, child.restarts, child.in_crash_loop(now_s)
-            )
+            ChildStatus(child.name, child.pid, child.restarts, child.in_crash_loop(now_s), child.is_ready)
             for child in self._children
         ]
         scratch = self._status_path.with_suffix(".new")
@@ -140,17 +279,70 @@ class Supervisor:
             scratch.write_bytes(msgspec.json.encode(statuses))
             scratch.replace(self._status_path)
 
+    # -- signals ------------------------------------------------------------------------------------------------------
 
-def _send(number: signal.Signals, process: asyncio.subprocess.Process) -> None:
-    """The process's own methods are not used: they reap a child that has just ended, and asyncio then misses its exit
-    code and logs an unknown child."""
-    with contextlib.suppress(ProcessLookupError):
-        os.kill(process.pid, number)
+    @contextlib.contextmanager
+    def _signals(self) -> Iterator[None]:
+        """Have signals end `_wait`."""
+        self._wake_up, write_end = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        self._ready = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        before = {number: signal.signal(number, self._on_signal) for number in _SIGNALS}
+        signal.set_wakeup_fd(write_end, warn_on_full_buffer=False)
+        try:
+            yield
+        finally:
+            signal.set_wakeup_fd(-1)
+            for number, handler in before.items():
+                signal.signal(number, handler)
+            if self.restart_wanted:
+                signal.signal(RESTART_SIGNAL, signal.SIG_IGN)  # a second one must not end the process
+            for descriptor in (self._wake_up, write_end, *self._ready):
+                os.close(descriptor)
+
+    def _on_signal(self, number: int, _frame: object) -> None:
+        if number == RESTART_SIGNAL:
+            self.restart_wanted = True
+        elif number != signal.SIGCHLD:
+            self._stopping = True
+
+    def _wait(self, seconds: float | None) -> None:
+        """Wait for a signal, a word of a child or the end of the input, or so long."""
+        for readable in select.select([self._wake_up, self._ready[0], *self._inputs], [], [], seconds)[0]:
+            words = os.read(readable, 4_096)
+            if not words:
+                self._inputs, self._stopping = [], True
+            elif readable == self._ready[0]:
+                for number in words:
+                    self._children[number].is_ready = True
+                self._write_status()
+
+    def _tell_ready(self, child: Child) -> None:
+        """Called in the child."""
+        os.write(self._ready[1], bytes([self._children.index(child)]))
 
 
-def _die_with(supervisor: int) -> None:
+def _exit_code(pid: int, options: int) -> int | None:
+    """The exit code of a child, negative for a signal; None while it runs."""
+    ended, status = os.waitpid(pid, options)
+    return os.waitstatus_to_exitcode(status) if ended else None
+
+
+def _send(number: signal.Signals, children: Sequence[Child]) -> None:
+    for child in children:
+        if child.pid:
+            os.kill(child.pid, number)  # it is not reaped yet, so the number is still its own
+
+
+def _tell(text: str) -> None:
+    """The supervisor has no logger: its lines are for the person who started it."""
+    print(f"cns: {text}", file=sys.stderr, flush=True)  # noqa: T201
+
+
+def _die_with(supervisor: int, name: str) -> None:
     """On Linux, end the child with its supervisor, however that ends: the next start finds the data unlocked."""
     if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+        prctl = ctypes.CDLL(None).prctl
+        prctl(_PR_SET_NAME, name.encode()[:15])
+        prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
         if os.getppid() != supervisor:  # it ended before prctl; in a container it is process 1
             os._exit(1)

@@ -15,7 +15,7 @@ from cns_backend.store_host import StoreHost
 from cns_common.configuration.settings import Settings
 from cns_common.metrics.catalogue import LONG_POLLS_WAITING
 from cns_server.api import Api
-from cns_server.listener import listen
+from cns_server.listener import Listeners
 from tests.ports import free_port
 from tests.waiting import PATIENCE_S
 
@@ -81,7 +81,7 @@ async def service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncItera
     await host.start()
     until: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     api = await Api.build(settings, host.backend)
-    served = asyncio.create_task(api.serve(listen(settings, shared=False), until))
+    served = asyncio.create_task(api.serve(Listeners(settings).duplicates(), until))
     found = Service(settings.port, api, until, served)
 
     async def wait_for_balancers(self: Api, serving: asyncio.Task[None]) -> None:

@@ -24,7 +24,7 @@ from cns_common.configuration.settings import Settings
 from cns_common.ids import hex_id
 from cns_common.metrics.catalogue import LONG_POLLS_WAITING
 from cns_server.api import Api
-from cns_server.listener import listen
+from cns_server.listener import Listeners
 from cqs.service import QueueService
 from tests.ports import free_port
 
@@ -118,7 +118,7 @@ async def serving(directory: Path, *, auth: str = "on") -> AsyncIterator[Cqs]:
     tenant = await host.accounts.create(host.backend.clock.now_ms())
     until: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     api = await Api.build(settings, host.backend)
-    served = asyncio.create_task(api.serve(listen(settings, shared=False), until))
+    served = asyncio.create_task(api.serve(Listeners(settings).duplicates(), until))
     try:
         yield Cqs(
             settings=settings, backend=host.backend, queues=await queue_service(settings, host.backend), tenant=tenant

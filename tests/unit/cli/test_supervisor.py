@@ -1,52 +1,151 @@
-"""The supervisor's reaction to a child's end, by exit code."""
+"""The supervisor: restarts, pauses, the sockets that it holds, and forced ends."""
 
 from __future__ import annotations
 
-import asyncio
 import os
 import signal
-import sys
+import socket
+import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from cns_common.data_directory import EXIT_DATA_FULL, EXIT_DATA_UNUSABLE
+from cns_common.process import supervisor
 from cns_common.process.supervisor import Child, Supervisor
 from tests.waiting import PATIENCE_S
 
 STARTS_UNTIL_MENDED = 3
-SCRIPT = """
-import sys
-path, code = sys.argv[1], int(sys.argv[2])
-open(path, "a").write("started\\n")
-starts = len(open(path).readlines())
-sys.exit(code if starts < int(sys.argv[3]) else 70)  # 70 is final
-"""
+FINAL = 70
+Ready = Callable[[], None]
+
+
+class Sockets:
+    """Listeners that count."""
+
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+        self.socket = socket.create_server(("127.0.0.1", 0))
+
+    def open(self) -> None:
+        self.calls.append("open")
+
+    def close(self) -> None:
+        self.calls.append("close")
+
+
+@pytest.fixture
+def sockets() -> Iterator[Sockets]:
+    found = Sockets()
+    yield found
+    found.socket.close()
+
+
+class Work:
+    """Counts its starts in a file, and ends with `code` until it was started so often; then with a final code."""
+
+    def __init__(self, path: Path, code: int, starts_max: int, *, is_ready: bool = False) -> None:
+        self._path, self._code, self._starts_max, self._is_ready = path, code, starts_max, is_ready
+
+    def starts(self) -> int:
+        return len(self._path.read_text().splitlines())
+
+    def __call__(self, ready: Ready) -> int:
+        with self._path.open("a") as file:
+            file.write("started\n")
+        if self._is_ready:
+            ready()
+        return self._code if self.starts() < self._starts_max else FINAL
+
+
+def pauses_in(said: str) -> list[str]:
+    return [line.rpartition(" in ")[2] for line in said.splitlines()]
 
 
 @pytest.mark.parametrize(("code", "starts"), [(EXIT_DATA_FULL, STARTS_UNTIL_MENDED), (EXIT_DATA_UNUSABLE, 1)])
-async def test_a_full_disk_is_tried_again_with_growing_pauses_and_bad_data_are_not(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str], code: int, starts: int
+def test_a_full_disk_is_tried_again_with_growing_pauses_and_bad_data_are_not(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], sockets: Sockets, code: int, starts: int
 ) -> None:
-    started = tmp_path / "started"
-    command = [sys.executable, "-c", SCRIPT, str(started), str(code), str(STARTS_UNTIL_MENDED)]
-    ended = await Supervisor([Child("store", command, stop_rank=0)], tmp_path / "status", PATIENCE_S).run()
-    assert len(started.read_text().splitlines()) == starts
-    assert ended == (70 if starts > 1 else code)
-    pauses = [line.rpartition(" in ")[2] for line in capfd.readouterr().err.splitlines()]
-    assert pauses == ["0.1 s", "0.2 s"][: starts - 1]
+    work = Work(tmp_path / "started", code, STARTS_UNTIL_MENDED)
+    ended = Supervisor([Child(name="store", work=work)], tmp_path / "status", PATIENCE_S, sockets).run({})
+    assert work.starts() == starts
+    assert ended == (FINAL if starts > 1 else code)
+    assert pauses_in(capfd.readouterr().err) == ["0.1 s", "0.2 s"][: starts - 1]
 
 
-async def test_a_child_that_does_not_stop_is_killed(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    started = tmp_path / "started"
-    stays = f"import signal, time; signal.signal(15, signal.SIG_IGN); open({str(started)!r}, 'w'); time.sleep(3600)"
-    child = Child("api", [sys.executable, "-c", stays], stop_rank=0)
-    running = asyncio.create_task(Supervisor([child], tmp_path / "status", stop_s=0.1).run())
-    async with asyncio.timeout(PATIENCE_S):
-        while not started.exists():
-            await asyncio.sleep(0.01)  # the child starts
-        os.kill(os.getpid(), signal.SIGTERM)
-        assert await running == 0
-    assert child.process is not None
-    assert child.process.returncode == -signal.SIGKILL
+def test_a_child_that_did_its_work_is_started_again_at_once(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], sockets: Sockets
+) -> None:
+    work = Work(tmp_path / "started", -signal.SIGKILL % 256, 5, is_ready=True)
+    assert Supervisor([Child(name="api", work=work)], tmp_path / "status", PATIENCE_S, sockets).run({}) == FINAL
+    assert pauses_in(capfd.readouterr().err) == ["0.1 s"] * 4
+
+
+def test_the_sockets_are_closed_while_no_process_serves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sockets: Sockets
+) -> None:
+    """Not by a child that does not serve, nor by a short pause; the next start opens them."""
+    monkeypatch.setattr(supervisor, "UNSERVED_S_MAX", 0.15)
+    api, other = Work(tmp_path / "api", 1, 3), Work(tmp_path / "worker", 1, 100)
+    children = [Child(name="api", work=api, serves=True), Child(name="worker", work=other)]
+    Supervisor(children, tmp_path / "status", PATIENCE_S, sockets).run({})
+    assert sockets.calls.count("open") == api.starts() == 3
+    assert sockets.calls[0] == "open" and "close" in sockets.calls[1:-2]  # the pauses are 0.1 s and 0.2 s
+
+
+def test_a_caller_of_a_killed_child_waits_for_its_successor(tmp_path: Path, sockets: Sockets) -> None:
+    """The connection that was never accepted is answered; nobody is refused."""
+    answered = tmp_path / "answered"
+
+    def serve(ready: Ready) -> int:
+        if not (tmp_path / "killed").exists():
+            (tmp_path / "killed").touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        ready()
+        connection, _ = sockets.socket.accept()
+        connection.sendall(b"answer")
+        connection.close()
+        return FINAL
+
+    def call() -> None:
+        with socket.create_connection(sockets.socket.getsockname()) as connection:
+            answered.write_bytes(connection.recv(6))
+
+    caller = threading.Thread(target=call)
+    caller.start()
+    children = [Child(name="api", work=serve, serves=True)]
+    assert Supervisor(children, tmp_path / "status", PATIENCE_S, sockets).run({}) == FINAL
+    caller.join(PATIENCE_S)
+    assert answered.read_bytes() == b"answer"
+
+
+def test_a_child_that_does_not_stop_is_killed(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], sockets: Sockets
+) -> None:
+    supervising = os.getpid()
+
+    def stay(ready: Ready) -> int:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        os.kill(supervising, signal.SIGTERM)
+        while True:
+            signal.pause()
+
+    child = Child(name="api", work=stay)
+    assert Supervisor([child], tmp_path / "status", 0.1, sockets).run({}) == 0
+    assert child.pid == 0
     assert "cns: api did not stop within 0 s and is killed" in capfd.readouterr().err
+
+
+def test_it_stops_when_its_input_ends(tmp_path: Path, sockets: Sockets) -> None:
+    read_end, write_end = os.pipe()
+
+    def close_it(ready: Ready) -> int:
+        signal.pause()
+        return 0
+
+    os.close(write_end)
+    assert (
+        Supervisor([Child(name="api", work=close_it)], tmp_path / "status", PATIENCE_S, sockets, read_end).run({}) == 0
+    )
+    os.close(read_end)

@@ -34,7 +34,7 @@ def answered(data: Path, method: str, path: str, headers: list[tuple[bytes, byte
     scope = {"type": "http", "method": method, "path": path, "headers": headers, "query_string": b""}
     with socket.socket() as listener:
         settings = Settings(data=data, metrics_token=TOKEN, cors_origins=("https://app.example.com",))
-        return Standby(settings, site, listener)._response(Request(scope))
+        return Standby(settings, site, [listener])._response(Request(scope))
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,64 @@
+"""`cns restart`: the code as it is installed now takes the place of a running `cns up`, with the same sockets."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+from cns_cli.options import Data
+from cns_cli.service.supervise import LOCK_FILE
+from cns_common.configuration.settings import load_settings
+from cns_common.data_directory import EXIT_DATA_UNUSABLE, lock_directory
+from cns_common.errors import StartError
+from cns_common.process.supervisor import RESTART_SIGNAL, STATUS_FILE, ChildStatus, read_status
+
+EXIT_RESTART_FAILED = 1
+POLL_INTERVAL_S = 0.05
+
+
+def restart(data: Data = None) -> None:
+    """Restart the running service with the code that is installed now. Nobody is refused meanwhile: callers wait.
+
+    Settings are those that `cns up` was started with. It prints the processes when they do their work.
+
+    Example: cns restart --data /var/lib/cns
+    """
+    directory = load_settings(data).data
+    pid = _supervisor(directory)
+    before = {process.pid for process in read_status(directory / STATUS_FILE)}
+    os.kill(pid, RESTART_SIGNAL)
+    for process in _wait_for_successors(directory, pid, before):
+        print(f"{process.name}: process {process.pid}")
+
+
+def _supervisor(directory: Path) -> int:
+    """The process id of the `cns up` of this directory. Raises StartError when none runs."""
+    try:
+        owner = int((directory / LOCK_FILE).read_text())
+    except (OSError, ValueError):
+        owner = 0
+    if not owner or not _is_locked(directory):
+        raise StartError(f"no `cns up` runs on {directory}", EXIT_DATA_UNUSABLE)
+    return owner
+
+
+def _is_locked(directory: Path) -> bool:
+    try:
+        os.close(lock_directory(directory, LOCK_FILE))
+    except StartError:
+        return True
+    return False
+
+
+def _wait_for_successors(directory: Path, supervisor: int, before: set[int]) -> list[ChildStatus]:
+    """Return the new processes when all of them do their work. Raises StartError when the supervisor ends instead."""
+    while True:
+        found = read_status(directory / STATUS_FILE)
+        if found and all(process.ready and process.pid not in before for process in found):
+            return found
+        try:
+            os.kill(supervisor, 0)
+        except ProcessLookupError:
+            raise StartError("the new code does not start: see what `cns up` printed", EXIT_RESTART_FAILED) from None
+        time.sleep(POLL_INTERVAL_S)  # noqa: TID251  # another process writes the file
