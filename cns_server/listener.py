@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import socket
 import ssl
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import NoReturn
 
 from cns_common.configuration.checks import read_bind_address
@@ -31,74 +32,83 @@ class Listeners:
     died wait there for its successor. `shared` lets processes that are not forks bind the addresses, too.
     """
 
-    def __init__(
-        self, settings: Settings, *, shared: bool = False, inherited: Mapping[str, list[int]] | None = None
-    ) -> None:
-        """`inherited` are file descriptors by name, as `hand_over` returned them before this program was executed."""
+    def __init__(self, settings: Settings, *, shared: bool = False, inherited: Mapping[str, int] | None = None) -> None:
+        """`inherited` are file descriptors by name, as `hand_over` returned them before this program was executed.
+        Raises StartError if systemd passes sockets that the settings do not name."""
         self._settings = settings
         self._shared = shared
-        self._passed = _sockets_of_systemd()
-        self._sockets = {name: _sockets(each) for name, each in (inherited or {}).items()}
+        self._addresses = {SERVICE: (settings.host, settings.port)}
+        if settings.admin_bind:
+            self._addresses[ADMIN] = read_bind_address(settings.admin_bind)
+        self._sockets = {name: _socket(number) for name, number in (inherited or _passed_by_systemd()).items()}
+        for name, each in self._sockets.items():
+            _check_port(name, each.getsockname()[1], self._addresses)
 
     def open(self) -> None:
-        """Bind and listen; sockets that are open stay. Raises StartError.
+        """Bind, and accept callers into the queue. Raises StartError.
 
         The TLS certificate is tried here: uvicorn would report a wrong one by a traceback at each restart.
         """
-        if self._sockets:
-            return
         _check_tls(self._settings)
-        addresses = {SERVICE: (self._settings.host, self._settings.port)}
-        if self._settings.admin_bind:
-            addresses[ADMIN] = read_bind_address(self._settings.admin_bind)
-        try:
-            for name, address in addresses.items():
-                passed = self._passed.get(name)
-                self._sockets[name] = [each.dup() for each in passed] if passed else [_bind(*address, self._shared)]
-        except StartError:
-            self.close()
-            raise
-        for each in self._all():
+        for name, address in self._addresses.items():
+            if name not in self._sockets:
+                self._sockets[name] = _bind(*address, self._shared)
+        for each in self._sockets.values():
             each.listen(BACKLOG)
+
+    def refuse(self) -> None:
+        """Refuse callers, those in the queue too, until `open`: no process accepts them. The addresses stay bound.
+
+        systemd closes the sockets that it passed once it sees that they do not listen.
+        """
+        for each in self._sockets.values():
+            with contextlib.suppress(OSError):  # it does not listen
+                each.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
         """Close the sockets of this process; those of its children, and of systemd, stay open."""
-        for each in self._all():
+        for each in self._sockets.values():
             each.close()
         self._sockets = {}
 
     def duplicates(self) -> list[socket.socket]:
         """The sockets for a server, which closes them; opened first if need be. Raises StartError."""
         self.open()
-        return [each.dup() for each in self._all()]
+        return [each.dup() for each in self._sockets.values()]
 
-    def hand_over(self) -> dict[str, list[int]]:
-        """Let the open sockets outlive the execution of another program in this process. Returns them for it."""
-        for each in self._all():
+    def hand_over(self) -> dict[str, int]:
+        """Let the sockets outlive the execution of another program in this process. Returns their descriptors."""
+        for each in self._sockets.values():
             each.set_inheritable(True)
-        return {name: [each.fileno() for each in sockets] for name, sockets in self._sockets.items()}
-
-    def _all(self) -> list[socket.socket]:
-        return [each for sockets in self._sockets.values() for each in sockets]
+        return {name: each.fileno() for name, each in self._sockets.items()}
 
 
-def _sockets_of_systemd() -> dict[str, list[socket.socket]]:
-    """The sockets that systemd passed to this process, by name; without names of ours, all are the service's."""
+def _passed_by_systemd() -> dict[str, int]:
+    """The descriptors that systemd passed to this process, by the names of their units. Raises StartError."""
     if os.environ.get("LISTEN_PID") != str(os.getpid()):  # noqa: TID251  # systemd's, no setting
         return {}
-    descriptors = range(_FIRST_PASSED, _FIRST_PASSED + int(os.environ["LISTEN_FDS"]))  # noqa: TID251  # as above
     names = os.environ.get("LISTEN_FDNAMES", "").split(":")  # noqa: TID251  # as above
-    admin = [fd for fd, name in zip(descriptors, names, strict=False) if name == ADMIN]
-    service = [fd for fd in descriptors if fd not in admin]
-    return {name: _sockets(each) for name, each in ((SERVICE, service), (ADMIN, admin)) if each}
+    if len(set(names)) < len(names):
+        text = f"systemd passes several sockets with one name ({', '.join(names)}): one each has ListenStream"
+        raise StartError(text, EXIT_ADDRESS_UNUSABLE)
+    return {name: number for number, name in enumerate(names, _FIRST_PASSED)}
 
 
-def _sockets(descriptors: Iterable[int]) -> list[socket.socket]:
-    """They are not inherited by programs that this process executes."""
-    sockets = [socket.socket(fileno=descriptor) for descriptor in descriptors]
-    for each in sockets:
-        each.set_inheritable(False)
-    return sockets
+def _check_port(name: str, port: int, addresses: Mapping[str, tuple[str, int]]) -> None:
+    if name not in addresses:
+        text = f"systemd passes a socket {name!r}: FileDescriptorName is {SERVICE}, or {ADMIN} with CNS_ADMIN_BIND"
+    elif addresses[name][1] != port:
+        text = f"systemd passes port {port} as {name}, but the settings name {addresses[name][1]}"
+    else:
+        return
+    raise StartError(text, EXIT_ADDRESS_UNUSABLE)
+
+
+def _socket(descriptor: int) -> socket.socket:
+    """Programs that this process executes do not inherit it."""
+    found = socket.socket(fileno=descriptor)
+    found.set_inheritable(False)
+    return found
 
 
 def _bind(host: str, port: int, shared: bool) -> socket.socket:

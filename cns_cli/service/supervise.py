@@ -34,7 +34,7 @@ _API, _STORE, _WORKER = "cns_server.api", "cns_backend.store_host", "cns_workers
 class HandOver(msgspec.Struct, frozen=True):
     """What a `cns up` leaves to the one that takes its place in the same process: `cns restart`."""
 
-    sockets: dict[str, list[int]] = {}
+    sockets: dict[str, int] = {}
     """File descriptors by the names of `Listeners`."""
     pids: dict[str, int] = {}
     """The running processes, by name."""

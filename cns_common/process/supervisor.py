@@ -35,8 +35,8 @@ LOOP_CRASHES = 5
 LOOP_WINDOW_S = 60.0
 """LOOP_CRASHES deaths within this time are a crash loop."""
 UNSERVED_S_MAX = 5.0
-"""The sockets are closed when no process has served for this long and none is starting: balancers and clients then
-learn it at once, and the next start opens them."""
+"""Callers are refused when no process has served for this long and none is starting: balancers and clients then learn
+it at once. After the next start they wait again."""
 EXIT_CODES_FINAL = frozenset({2, *range(70, 80)} - {EXIT_DATA_FULL})
 """A child with one of these exit codes has reported a fault on stderr that only a person can mend, so it is not
 restarted. A full disk may have room again."""
@@ -51,10 +51,13 @@ class Listeners(Protocol):
     """The listening sockets, which children inherit."""
 
     def open(self) -> None:
-        """Bind and listen; sockets that are open stay. Raises StartError."""
+        """Bind, and accept callers into the queue. Raises StartError."""
+
+    def refuse(self) -> None:
+        """Refuse callers until `open`, those in the queue, too."""
 
     def close(self) -> None:
-        """Close the supervisor's sockets; children keep theirs."""
+        """Close the supervisor's sockets; children, and systemd, keep theirs."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -145,8 +148,11 @@ class Supervisor:
                 self._reap()
             if not self._stopping:
                 return 0
-            self._listeners.close()
+            if not self._exit_code:
+                self._listeners.close()  # children that serve do so until they have stopped
             self._stop_all()
+            if self._exit_code:
+                self._listeners.refuse()  # a person must act
         with contextlib.suppress(OSError):
             self._status_path.unlink()
         return self._exit_code
@@ -164,7 +170,7 @@ class Supervisor:
         if not any(child.pid for child in self._serving):
             closes_s = self._served_s + UNSERVED_S_MAX
             if closes_s <= now_s:
-                self._listeners.close()
+                self._listeners.refuse()
             else:
                 times_s.append(closes_s)
         return max(min(times_s) - now_s, 0.0) if times_s else None

@@ -11,7 +11,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from tests.acceptance.service import Service
 from tests.waiting import wait_until
 
-SDK_TRIES = 5
+SDK_TRIES = 3
 """The default of the SDKs."""
 SENDERS = 2
 POLLERS = 4

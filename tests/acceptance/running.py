@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -76,20 +76,20 @@ def start(
     url: str = "",
     ca_file: Path | None = None,
     first: Callable[[], None] | None = None,
-    disk_mib: int = 0,
     environment: dict[str, str] | None = None,
+    runner: Sequence[str | Path] = (),
 ) -> Up:
     """Start `cns up` without waiting until it is ready.
 
-    `own_port` is the port that it takes without an option. `first` is called in the new process before it begins. With
-    `disk_mib` its data are on a disk of that size, which only it sees.
+    `own_port` is the port that it takes without an option. `first` is called in the new process before it begins.
+    `runner` are words before the command, such as `own_disk`.
     """
     port = own_port or port or free_port()
     said_path = data.parent / f"{data.name}-{port}.said"
     with said_path.open("wb") as out:
         process = subprocess.Popen(
             [
-                *(own_disk(data, disk_mib) if disk_mib else ()),
+                *runner,
                 BIN / "cns",
                 "up",
                 *(() if own_port else ("--port", str(port))),

@@ -18,7 +18,7 @@ import pytest
 from botocore.exceptions import BotoCoreError, ClientError
 
 from tests.acceptance.audits import audit_lines
-from tests.acceptance.running import Up, running
+from tests.acceptance.running import Up, own_disk, running
 from tests.waiting import wait_until
 
 SENDERS = 4
@@ -165,7 +165,7 @@ def test_two_api_processes_and_the_store_killed_under_load(tmp_path: Path) -> No
 @pytest.fixture
 def cramped(tmp_path: Path) -> Iterator[Up]:
     """A service whose data are on a small disk of their own."""
-    with running(tmp_path / "data", "--auth=off", disk_mib=DISK_MIB) as started:
+    with running(tmp_path / "data", "--auth=off", runner=own_disk(tmp_path / "data", DISK_MIB)) as started:
         yield started
 
 

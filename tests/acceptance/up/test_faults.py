@@ -16,7 +16,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from cns_common.ids import hex_id
 from tests.acceptance.endpoints import Endpoint
-from tests.acceptance.running import ANNOUNCEMENT, Up, running
+from tests.acceptance.running import ANNOUNCEMENT, Up, own_disk, running
 from tests.acceptance.service import error_of
 from tests.acceptance.sqs.moves import moves
 from tests.acceptance.topics import Topic
@@ -128,7 +128,7 @@ def test_a_crash_loop_turns_health_red(lone: Up) -> None:
 @pytest.mark.extended
 def test_a_full_disk_refuses_sends_and_harms_nothing(tmp_path: Path) -> None:
     data = tmp_path / "data"
-    with running(data, disk_mib=DISK_MIB) as service:
+    with running(data, runner=own_disk(data, DISK_MIB)) as service:
         sqs = service.client("sqs")
         queue = sqs.create_queue(QueueName="q")["QueueUrl"]
         kept = [sqs.send_message(QueueUrl=queue, MessageBody=f"small {n}")["MessageId"] for n in range(5)]
@@ -153,7 +153,7 @@ def test_a_full_disk_refuses_sends_and_harms_nothing(tmp_path: Path) -> None:
 def on_a_full_disk(data: Path, *, reserve: bool) -> Iterator[Full]:
     """A service whose disk another program fills, with messages of 100,000 characters in a queue."""
     environment = {"CNS_RESERVE_BYTES": str(16 * MIB if reserve else 0)}
-    with running(data, disk_mib=LARGE_DISK_MIB, environment=environment) as service:
+    with running(data, runner=own_disk(data, LARGE_DISK_MIB), environment=environment) as service:
         sqs = service.client("sqs", tries=5)
         queue = sqs.create_queue(QueueName="q")["QueueUrl"]
         other_queue = sqs.create_queue(QueueName="other")["QueueUrl"]
@@ -287,7 +287,7 @@ SENDERS = 6
 @pytest.mark.extended
 def test_a_small_disk_that_sends_filled_is_emptied_by_receivers(tmp_path: Path) -> None:
     """The log of a full disk can still be copied back into the store, also after a restart."""
-    with running(tmp_path / "data", disk_mib=SMALL_DISK_MIB) as service:
+    with running(tmp_path / "data", runner=own_disk(tmp_path / "data", SMALL_DISK_MIB)) as service:
         sqs = service.client("sqs", tries=5)
         queue = sqs.create_queue(QueueName="q")["QueueUrl"]
         with ThreadPoolExecutor(SENDERS) as pool:

@@ -30,7 +30,7 @@ def pid_of(service: Up, name: str) -> int:
         return 0
 
 
-def test_api_processes_and_worker_are_restarted_and_no_call_fails(tmp_path: Path) -> None:
+def test_processes_are_restarted_one_by_one_and_all_by_new_code_and_no_call_fails(tmp_path: Path) -> None:
     with running(tmp_path / "data", "--api", f"{API_PROCESSES}") as service:
         queue = service.client("sqs").create_queue(QueueName="q")["QueueUrl"]
         with Load(service, queue) as load:
@@ -39,3 +39,9 @@ def test_api_processes_and_worker_are_restarted_and_no_call_fails(tmp_path: Path
                 restart(service, name)
                 wait_until(service.is_ready, RESTART_S)
                 load.goes_on()
+            before = service.pids()
+            said = service.cns("restart").stdout
+            assert before.keys() == service.pids().keys() and not {*before.values()} & {*service.pids().values()}
+            assert said.splitlines() == [f"{name}: process {pid}" for name, pid in service.pids().items()]
+            load.goes_on()
+            assert service.process.poll() is None, "the same process supervises"

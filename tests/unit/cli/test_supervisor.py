@@ -8,6 +8,7 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -30,6 +31,9 @@ class Sockets:
 
     def open(self) -> None:
         self.calls.append("open")
+
+    def refuse(self) -> None:
+        self.calls.append("refuse")
 
     def close(self) -> None:
         self.calls.append("close")
@@ -82,16 +86,31 @@ def test_a_child_that_did_its_work_is_started_again_at_once(
     assert pauses_in(capfd.readouterr().err) == ["0.1 s"] * 4
 
 
-def test_the_sockets_are_closed_while_no_process_serves(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sockets: Sockets
+class InTurns(Supervisor):
+    """Its clock goes on only while no child runs, by what the supervisor waits then."""
+
+    now_s = 0.0
+
+    def _wait(self, seconds: float | None) -> None:
+        running = any(child.pid for child in self._children)
+        if not running:
+            assert seconds is not None
+            type(self).now_s += seconds
+        super()._wait(None if running else 0)
+
+
+@pytest.mark.parametrize(("is_ready", "refusals"), [(False, 2), (True, 0)])
+def test_callers_are_refused_when_no_process_serves_for_five_seconds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sockets: Sockets, *, is_ready: bool, refusals: int
 ) -> None:
-    """Not by a child that does not serve, nor by a short pause; the next start opens them."""
-    monkeypatch.setattr(supervisor, "UNSERVED_S_MAX", 0.15)
-    api, other = Work(tmp_path / "api", 1, 3), Work(tmp_path / "worker", 1, 100)
-    children = [Child(name="api", work=api, serves=True), Child(name="worker", work=other)]
-    Supervisor(children, tmp_path / "status", PATIENCE_S, sockets).run({})
-    assert sockets.calls.count("open") == api.starts() == 3
-    assert sockets.calls[0] == "open" and "close" in sockets.calls[1:-2]  # the pauses are 0.1 s and 0.2 s
+    """The next start opens the sockets. A process that served is followed at once; a final code ends the waiting."""
+    monkeypatch.setattr(InTurns, "now_s", 0.0)
+    monkeypatch.setattr(supervisor, "time", SimpleNamespace(monotonic=lambda: InTurns.now_s))
+    api = Work(tmp_path / "api", 1, 8, is_ready=is_ready)
+    InTurns([Child(name="api", work=api, serves=True)], tmp_path / "status", PATIENCE_S, sockets).run({})
+    assert sockets.calls.count("open") == api.starts() == 8
+    assert sockets.calls.count("refuse") == refusals + 1
+    # not ready: in the pauses of 3.2 s, which begins after 3.1 s, and of 6.4 s; and in both cases at the end
 
 
 def test_a_caller_of_a_killed_child_waits_for_its_successor(tmp_path: Path, sockets: Sockets) -> None:
@@ -134,6 +153,7 @@ def test_a_child_that_does_not_stop_is_killed(
     child = Child(name="api", work=stay)
     assert Supervisor([child], tmp_path / "status", 0.1, sockets).run({}) == 0
     assert child.pid == 0
+    assert sockets.calls == ["close"], "callers wait for the next start if systemd holds the sockets"
     assert "cns: api did not stop within 0 s and is killed" in capfd.readouterr().err
 
 

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from cns_common.configuration.settings import Settings
 from cns_common.process.supervisor import EXIT_CODES_FINAL
+from cns_server.listener import SERVICE
 from tests.acceptance.service import BIN
 from tests.parts import need
 
@@ -38,3 +40,13 @@ def test_the_units_say_which_exits_a_restart_cannot_mend() -> None:
     for name in ("cns", "cns-api", "cns-worker"):
         (line,) = [each for each in (UNITS / f"{name}.service").read_text().splitlines() if "PreventExit" in each]
         assert set(line.partition("=")[2].split()) <= final, line
+
+
+@pytest.mark.parametrize("name", ["cns", "cns-api"])
+def test_the_sockets_are_those_of_the_default_settings(name: str) -> None:
+    """`Listeners` takes no other name, and no other port."""
+    words = (UNITS / f"{name}.socket").read_text().splitlines()
+    assert f"Service={name}.service" in words
+    assert f"FileDescriptorName={SERVICE}" in words
+    (address,) = [line.partition("=")[2] for line in words if line.startswith("ListenStream=")]
+    assert int(address.rpartition(":")[2]) == Settings().port
