@@ -10,6 +10,7 @@ import socket
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 import structlog
@@ -18,7 +19,6 @@ import uvicorn
 import cns.api
 import cqs.api
 from cns.authorization import Access
-from cns.delivery.signing import certificate_name
 from cns.delivery.webhook_secrets import WebhookSecrets
 from cns.mail.pages import mail_pages
 from cns.portal.links import PortalLinks
@@ -54,7 +54,6 @@ from cns_common.events.audit_log import AuditLog
 from cns_common.events.writer import EventLog
 from cns_common.log_throttle import ThrottledRecords
 from cns_common.metrics.model import Counters
-from cns_common.metrics.page import page, process_samples
 from cns_common.task_cancellation import in_daemon, wait_at_most
 from cns_common.traces.contract import Spans
 from cns_common.traces.operations import TracedOperations
@@ -152,7 +151,7 @@ class Api:
         api = cls(settings, backend, front, events, audit, port, notifications.matcher.counts, queues)
         api.spans = spans
         api.on_end += [keys.close, recorder.close]
-        api.app.include_router(mail_pages(notifications.mail_links, settings.public_url))
+        api.app.add_routes(mail_pages(notifications.mail_links, settings.public_url))
         receipt_key = await backend.receipt_keys.receipt_key()
         access = Access(notifications.topic_cache, backend.subscriptions, backend.clock)
         links = PortalLinks(backend.subscriptions, access, backend.clock, receipt_key, authenticator.accepts_key)
@@ -178,7 +177,7 @@ class Api:
                 api.certificate,
             )
             api.app.add_exception_handler(CnsError, answer_refusal)
-            api.app.include_router(localstack_pages(api.health, messages, sent, backend.clock))
+            api.app.add_routes(localstack_pages(api.health, messages, sent, backend.clock))
         return api
 
     async def serve(self, sockets: list[socket.socket], until: asyncio.Future[None]) -> None:
@@ -252,8 +251,9 @@ class Api:
         """Serve the signing keys' certificates; the first start makes a key, which takes long, while calls are
         answered."""
         await self._backend.signing_keys.identity(self._backend.clock.real_ms())
+        signing = await asyncio.to_thread(import_module, "cns.delivery.signing")
         for pem in await self._backend.signing_keys.certificates():
-            self._certificates[certificate_name(pem)] = pem
+            self._certificates[signing.certificate_name(pem)] = pem
 
     # -- pages --------------------------------------------------------------------------------------------------------
 
@@ -266,6 +266,8 @@ class Api:
         return judge_health(state, self._settings.data, own, self._backend.site())
 
     async def metrics(self) -> str:
+        from cns_common.metrics.page import page, process_samples  # prometheus_client takes long to import
+
         state = await self._backend.control.state()
         samples = self.front.samples()
         own = (

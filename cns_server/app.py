@@ -1,18 +1,20 @@
-"""The API app: AWS calls go straight to the front door, all other requests to FastAPI routes."""
+"""The API app: AWS calls go straight to the front door, all other requests to routes and mounted apps."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Annotated
 
 import msgspec
 import structlog
-from fastapi import FastAPI, HTTPException, Request, Response
-from fastapi.responses import JSONResponse, PlainTextResponse, RedirectResponse
-from starlette.requests import ClientDisconnect
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
+from starlette.routing import BaseRoute, Route
 from starlette.types import Receive, Scope, Send
 
 from cns_backend.metrics_token import CHALLENGE
@@ -54,21 +56,21 @@ class Pages:
     advance_clock: Callable[[int], Awaitable[int]] | None  # None without a test clock
 
 
-class App(FastAPI):
-    """A FastAPI app whose AWS calls skip middleware and router: a FastAPI handler costs four times a bare one."""
+class App(Starlette):
+    """An app whose AWS calls skip middleware and router: a handler of FastAPI costs four times a bare one. The apps of
+    FastAPI are made by their first request, since importing it takes a third of a start."""
 
     def __init__(
         self, front: FrontDoor, pages: Pages, admin: AdminAddress, pages_of_admin: tuple[str, ...] = ()
     ) -> None:
         """`pages_of_admin`: the beginnings of paths that only the address for administration has."""
-        super().__init__(title="CNS", docs_url=None, redoc_url=None, openapi_url=None)
+        super().__init__(routes=_routes(pages))
         self._front = front
         self._admin = admin
         self._pages_of_admin = pages_of_admin
         self._crash_lines = LogThrottle(time.monotonic)
         for status in (404, 405):
             self.add_exception_handler(status, partial(no_such_page, front.cors))
-        self._add_routes(pages)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and self._front.claims(scope["path"]):
@@ -90,67 +92,72 @@ class App(FastAPI):
                 path = scope.get("path", "")[:PATH_CHARS_MAX]
                 log.error("page.crashed", path=path, suppressed=suppressed, exc_info=error)
 
-    def _add_routes(self, pages: Pages) -> None:
-        @self.get("/live")
-        async def live() -> Response:
-            """Whether this process takes calls. It depends on neither the store nor the workers. 404 while it will
-            stop: HAProxy then sends it no more calls, and lets those in progress end."""
-            if pages.leaving():
-                return PlainTextResponse("", status_code=404)
-            return PlainTextResponse("", status_code=200 if pages.live() else 503)
-
-        self._add_reports(pages)
-
-        @self.get(f"/{CERTIFICATE_PREFIX}{{name}}")
-        async def certificate(name: str) -> Response:
-            pem = pages.certificate(CERTIFICATE_PREFIX + name)
-            if pem is None:
-                raise HTTPException(404, NO_CERTIFICATE)
-            return Response(pem, media_type="application/x-pem-file")
-
-        if pages.advance_clock is not None:
-            self._add_clock(pages.advance_clock)
-
-    def _add_reports(self, pages: Pages) -> None:
-        @self.get("/health")
-        async def health(request: Request) -> Response:
-            """503 when a person must act."""
-            report = await pages.health()
-            shown = report.to_dict(names=pages.shows_names(request.scope))
-            return JSONResponse(shown, status_code=503 if report.status == "red" else 200)
-
-        @self.get("/ready")
-        async def ready(request: Request) -> Response:
-            """200 when calls will be answered and deliveries made; 503 from when this process was told to stop."""
-            if pages.leaving():
-                return JSONResponse({"ready": False, "reasons": [STOPPING]}, status_code=503)
-            report = await pages.health()
-            shown = report.to_dict(names=pages.shows_names(request.scope))
-            return JSONResponse(shown, status_code=200 if report.ready else 503)
-
-        @self.get("/metrics")
-        async def metrics(request: Request) -> Response:
-            """401 without the token: a page without names would silence alerts of a scrape that lost its token."""
-            if not pages.shows_names(request.scope):
-                return PlainTextResponse(METRICS_REFUSED, 401, {"www-authenticate": CHALLENGE})
-            return PlainTextResponse(await pages.metrics(), media_type="text/plain; version=0.0.4")
+    def add_routes(self, routes: Sequence[BaseRoute]) -> None:
+        self.router.routes.extend(routes)
 
     def add_redirections(self, targets: Mapping[str, str]) -> None:
         """Redirect each path to another one."""
-        for path, target in targets.items():
-            self.add_api_route(path, partial(_redirect, target), methods=["GET"])
-
-    def _add_clock(self, advance: Callable[[int], Awaitable[int]]) -> None:
-        @self.post("/_cns/clock")
-        async def clock(request: Request) -> Response:
-            """Move the test clock; answers when every process has followed. The body is read as JSON whatever its
-            Content-Type is: curl sends a form's."""
-            try:
-                asked = _ADVANCE.decode(await request.body())
-            except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-                return PlainTextResponse(f'the body must be like {{"advance_s": 60}}: {error}', 422)
-            return JSONResponse({"offset_ms": await advance(int(asked.advance_s * 1000))})
+        self.add_routes([Route(path, partial(_redirect, target)) for path, target in targets.items()])
 
 
-async def _redirect(target: str) -> Response:
+def _routes(pages: Pages) -> list[Route]:
+    async def live(_request: Request) -> Response:
+        """Whether this process takes calls. It depends on neither the store nor the workers. 404 while it will
+        stop: HAProxy then sends it no more calls, and lets those in progress end."""
+        if pages.leaving():
+            return PlainTextResponse("", status_code=404)
+        return PlainTextResponse("", status_code=200 if pages.live() else 503)
+
+    async def certificate(request: Request) -> Response:
+        pem = pages.certificate(CERTIFICATE_PREFIX + request.path_params["name"])
+        if pem is None:
+            raise HTTPException(404, NO_CERTIFICATE)
+        return Response(pem, media_type="application/x-pem-file")
+
+    found = [
+        Route("/live", live),
+        *_reports(pages),
+        Route(f"/{CERTIFICATE_PREFIX}{{name}}", certificate),
+    ]
+    return found if pages.advance_clock is None else [*found, _clock(pages.advance_clock)]
+
+
+def _reports(pages: Pages) -> list[Route]:
+    async def health(request: Request) -> Response:
+        """503 when a person must act."""
+        report = await pages.health()
+        shown = report.to_dict(names=pages.shows_names(request.scope))
+        return JSONResponse(shown, status_code=503 if report.status == "red" else 200)
+
+    async def ready(request: Request) -> Response:
+        """200 when calls will be answered and deliveries made; 503 from when this process was told to stop."""
+        if pages.leaving():
+            return JSONResponse({"ready": False, "reasons": [STOPPING]}, status_code=503)
+        report = await pages.health()
+        shown = report.to_dict(names=pages.shows_names(request.scope))
+        return JSONResponse(shown, status_code=200 if report.ready else 503)
+
+    async def metrics(request: Request) -> Response:
+        """401 without the token: a page without names would silence alerts of a scrape that lost its token."""
+        if not pages.shows_names(request.scope):
+            return PlainTextResponse(METRICS_REFUSED, 401, {"www-authenticate": CHALLENGE})
+        return PlainTextResponse(await pages.metrics(), media_type="text/plain; version=0.0.4")
+
+    return [Route("/health", health), Route("/ready", ready), Route("/metrics", metrics)]
+
+
+def _clock(advance: Callable[[int], Awaitable[int]]) -> Route:
+    async def clock(request: Request) -> Response:
+        """Move the test clock; answers when every process has followed. The body is read as JSON whatever its
+        Content-Type is: curl sends a form's."""
+        try:
+            asked = _ADVANCE.decode(await request.body())
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            return PlainTextResponse(f'the body must be like {{"advance_s": 60}}: {error}', 422)
+        return JSONResponse({"offset_ms": await advance(int(asked.advance_s * 1000))})
+
+    return Route("/_cns/clock", clock, methods=["POST"])
+
+
+async def _redirect(target: str, _request: Request) -> Response:
     return RedirectResponse(target, 303)

@@ -11,13 +11,15 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from enum import StrEnum
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
 from cns.delivery.delivery_policy import DEFAULT_CONTENT_TYPE
-from cns.delivery.signing import MessageSignature, Signer, verify
 from cns.notification import Attributes, Notification
+
+if TYPE_CHECKING:  # cryptography.x509 takes long to import
+    from cns.delivery.signing import MessageSignature, Signer
 
 USER_AGENT = "Amazon Simple Notification Service Agent"
 
@@ -113,6 +115,8 @@ def verify_body(fields: Mapping[str, str], certificate_pem: bytes) -> bool:
     """Whether the signature in the members of a parsed body is valid, for receivers. Other members are ignored."""
     if fields.get("Type") not in _SIGNED or "Signature" not in fields or "SignatureVersion" not in fields:
         return False
+    from cns.delivery.signing import verify
+
     return verify(text_to_sign(fields), fields["Signature"], fields["SignatureVersion"], certificate_pem)
 
 

@@ -9,7 +9,7 @@ from html import escape
 from pathlib import Path
 from string import Template
 
-from fastapi.responses import HTMLResponse, Response
+from starlette.responses import HTMLResponse, Response
 
 _NO_FACTS: Mapping[str, str] = {}
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable
-from typing import Annotated
 
 import structlog
-from fastapi import APIRouter, Query, Request, Response
-from fastapi.responses import PlainTextResponse
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
 
 from cns.mail import texts as mail
 from cns.mail.links import MailLinks
@@ -17,41 +17,42 @@ from cns.subscriptions.subscription import ConfirmationToken, Subscription, Subs
 from cns_common.errors import OutcomeUnknown, RequestError, StoreUnavailable
 
 FORM_BYTES_MAX = 4_096
-_READ_METHODS = ["GET", "HEAD"]
 _ONE_CLICK = tuple(word.encode() for word in ONE_CLICK.split("="))
 """The name and the value of a one-click form: in each form encoding its body has both words."""
-
-TopicArn = Annotated[str, Query(alias="TopicArn")]
-TokenText = Annotated[str, Query(alias="Token")]
-SubscriptionArn = Annotated[str, Query(alias="SubscriptionArn")]
-Address = Annotated[str, Query(alias="Endpoint")]
 
 log = structlog.get_logger(__name__)
 
 
-def mail_pages(links: MailLinks, public_url: str) -> APIRouter:
+def mail_pages(links: MailLinks, public_url: str) -> list[Route]:
     """With an empty `public_url`, links in mails lead to the host that was asked for the page."""
-    router, pages = APIRouter(), _Pages(links)
+    pages = _Pages(links)
 
-    @router.api_route(f"/{mail.CONFIRMATION_PAGE}", methods=_READ_METHODS)
-    async def show_confirmation(request: Request, token: TokenText = "") -> Response:
-        return await pages.or_error_page(pages.show_confirmation(token, f"?{request.url.query}"))
+    async def show_confirmation(request: Request) -> Response:
+        return await pages.or_error_page(pages.show_confirmation(_word(request, "Token"), f"?{request.url.query}"))
 
-    @router.post(f"/{mail.CONFIRMATION_PAGE}")
-    async def confirm(topic_arn: TopicArn = "", token: TokenText = "") -> Response:
-        return await pages.or_error_page(pages.confirm(topic_arn, token))
+    async def confirm(request: Request) -> Response:
+        return await pages.or_error_page(pages.confirm(_word(request, "TopicArn"), _word(request, "Token")))
 
-    @router.api_route(f"/{mail.UNSUBSCRIBE_PAGE}", methods=_READ_METHODS)
-    async def show_unsubscribe(request: Request, arn: SubscriptionArn = "", address: Address = "") -> Response:
+    async def show_unsubscribe(request: Request) -> Response:
+        arn, address = _word(request, "SubscriptionArn"), _word(request, "Endpoint")
         return await pages.or_error_page(pages.show_unsubscribe(arn, address, f"?{request.url.query}"))
 
-    @router.post(f"/{mail.UNSUBSCRIBE_PAGE}")
-    async def unsubscribe(request: Request, arn: SubscriptionArn = "", address: Address = "") -> Response:
+    async def unsubscribe(request: Request) -> Response:
+        arn, address = _word(request, "SubscriptionArn"), _word(request, "Endpoint")
         base_url = public_url.rstrip("/") or f"{request.url.scheme}://{request.headers.get('host', '')}"
         one_click = await _is_one_click(request)
         return await pages.or_error_page(pages.unsubscribe(arn, address, base_url, one_click=one_click))
 
-    return router
+    return [
+        Route(f"/{mail.CONFIRMATION_PAGE}", show_confirmation),
+        Route(f"/{mail.CONFIRMATION_PAGE}", confirm, methods=["POST"]),
+        Route(f"/{mail.UNSUBSCRIBE_PAGE}", show_unsubscribe),
+        Route(f"/{mail.UNSUBSCRIBE_PAGE}", unsubscribe, methods=["POST"]),
+    ]
+
+
+def _word(request: Request, name: str) -> str:
+    return request.query_params.get(name, "")
 
 
 class _Pages:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import signal
 import sys
 from collections.abc import Callable, Coroutine, Iterator
@@ -58,7 +57,6 @@ def main(role: str) -> None:
     """Run a process of the cluster form that has no supervisor of ours until a signal stops it. Raises StartError."""
     from cns_server.listener import Listeners
 
-    gc.disable()  # until everything is built
     settings = read_settings()
     run(role, Process(settings, Listeners(settings, shared=True), ready=lambda: None))
 

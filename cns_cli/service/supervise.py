@@ -15,6 +15,7 @@ from typing import NoReturn
 import msgspec
 
 from cns_backend.optional_dependencies import extra_missing
+from cns_cli.service import lean_structlog  # noqa: F401  # before any other import of structlog
 from cns_cli.service.processes import Process, read_settings, run
 from cns_common.configuration.settings import Settings
 from cns_common.data_directory import lock_directory
@@ -42,7 +43,6 @@ class HandOver(msgspec.Struct, frozen=True):
 
 def run_up(api_processes: int, workers: int, *, until_input_ends: bool) -> int:
     """Run until a signal stops it; return the exit code. Raises StartError."""
-    gc.disable()  # until everything is built
     handed_over = _read_hand_over()
     settings = read_settings()
     listeners = Listeners(settings, inherited=handed_over.sockets)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from pathlib import Path
@@ -48,6 +49,7 @@ def up(
     }
     options = {f"CNS_{name}": str(value) for name, value in given.items() if value is not None}
     os.environ.update(options)  # noqa: TID251  # the processes read them as settings
+    gc.disable()  # until everything is built; from here on, since most of it is built by imports
     from cns_cli.service.supervise import run_up
 
     sys.exit(run_up(api, workers if worker else 0, until_input_ends=until_input_ends))
@@ -74,6 +76,7 @@ def _run_cluster_process(role: str) -> None:
     if os.environ.get("CNS_STORE") != "cassandra":  # noqa: TID251  # reading all settings takes too long here
         print("cns: this is a process of the cluster form: set CNS_STORE=cassandra, or run `cns up`", file=sys.stderr)
         sys.exit(EXIT_USAGE)
+    gc.disable()  # as above
     from cns_cli.service.processes import main as run
 
     run(role)

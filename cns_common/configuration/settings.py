@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal, get_args
 
-from pydantic import Field, FilePath, ValidationError, ValidationInfo, field_validator, model_validator
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic import BaseModel, Field, FilePath, ValidationError, ValidationInfo, field_validator, model_validator
 
 from cns_common.configuration.checks import read_bind_address, read_sites
 from cns_common.configuration.messages import describe
@@ -40,7 +39,7 @@ from cns_common.configuration.value_types import (
     UrlStyle,
     WorkerRoles,
 )
-from cns_common.configuration.variable_names import unread_variables
+from cns_common.configuration.variable_names import PREFIX, unread_variables
 from cns_common.errors import EXIT_SETTINGS_WRONG, StartError
 from cns_common.worker_roles import ALL_ROLES
 
@@ -65,10 +64,9 @@ _LOCALSTACK_STRATEGY = "SQS_ENDPOINT_STRATEGY"
 """LocalStack's own variable. LocalStack takes an unknown strategy for `off`."""
 
 
-class Settings(BaseSettings):
-    """Frozen once made. The `cns` command turns its options into the same variables."""
-
-    model_config = SettingsConfigDict(env_prefix="CNS_", frozen=True, extra="forbid")
+class Settings(BaseModel, frozen=True, extra="forbid", validate_default=True):
+    """Values that are not given are those of the environment. The `cns` command turns its options into the same
+    variables."""
 
     host: Annotated[str, Field(min_length=1)] = "127.0.0.1"
     port: Annotated[int, Field(ge=0, le=65535)] = 6059
@@ -267,6 +265,13 @@ class Settings(BaseSettings):
         strategy = os.environ.get(_LOCALSTACK_STRATEGY, "standard")
         styled = {"sqs_endpoint_strategy": strategy if strategy in get_args(UrlStyle) else "off"}
         return {**_LOCALSTACK, **styled, **given}
+
+    @model_validator(mode="before")  # the last one, so the first to run
+    @classmethod
+    def _read_environment(cls, given: dict[str, object]) -> dict[str, object]:
+        variables = {name.upper(): text for name, text in os.environ.items()}
+        named = {name: variables.get(f"{PREFIX}{name.upper()}") for name in cls.model_fields}
+        return {**{name: text for name, text in named.items() if text is not None}, **given}
 
     @field_validator("data")
     @classmethod

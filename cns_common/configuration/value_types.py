@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, FilePath
-from pydantic_settings import NoDecode
 
 from cns_common.configuration.checks import (
     check_broker_url,
@@ -107,16 +106,16 @@ MasterKey = Annotated[str, _empty_or(check_master_key)]
 ContactPointList = Annotated[str, AfterValidator(_check_contact_points)]
 SiteReplicas = Annotated[str, _empty_or(read_sites)]
 CaBundle = Annotated[FilePath | None, AfterValidator(_check_ca_bundle)]
-Networks = Annotated[tuple[IPv4Network | IPv6Network, ...] | None, NoDecode, BeforeValidator(_split_networks)]
+Networks = Annotated[tuple[IPv4Network | IPv6Network, ...] | None, BeforeValidator(_split_networks)]
 
 EngineName = Annotated[
     str,
     Field(pattern=r"^([a-z0-9-]{1,32})?$", description="the name of a queue engine: small letters, digits and hyphens"),
 ]
-CorsOrigins = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split_names), AfterValidator(_check_origins)]
-EngineNames = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split_names)]
+CorsOrigins = Annotated[tuple[str, ...], BeforeValidator(_split_names), AfterValidator(_check_origins)]
+EngineNames = Annotated[tuple[str, ...], BeforeValidator(_split_names)]
 
-WorkerRoles = Annotated[tuple[WorkerRole, ...], NoDecode, BeforeValidator(_split_roles)]
+WorkerRoles = Annotated[tuple[WorkerRole, ...], BeforeValidator(_split_roles)]
 
 AccountId = Annotated[str, Field(pattern=r"^\d{12}$", description="12 digits")]
 RegionName = Annotated[
@@ -181,4 +180,4 @@ class RemoteQueues(BaseModel, frozen=True, extra="forbid"):
     secret: Annotated[str, Field(min_length=1, repr=False)]
 
 
-RemoteQueueList = Annotated[tuple[RemoteQueues, ...], NoDecode, BeforeValidator(_read_json_array)]
+RemoteQueueList = Annotated[tuple[RemoteQueues, ...], BeforeValidator(_read_json_array)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fastapi import Request
+from starlette.requests import Request
 
 
 async def read_body(request: Request, bytes_max: int) -> bytes | None:

@@ -6,11 +6,12 @@ import platform
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import structlog
-from fastapi import APIRouter, HTTPException, Request, Response
-from fastapi.responses import JSONResponse, PlainTextResponse
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.routing import Route
 
 from cns_common.clock import Clock
 from cns_common.errors import RequestError
@@ -30,13 +31,8 @@ log = structlog.get_logger(__name__)
 
 def localstack_pages(
     health: Callable[[], Awaitable[Health]], messages: MessagePages, notifications: NotificationPages, clock: Clock
-) -> APIRouter:
-    router = APIRouter()
-    _add_health(router, health)
-    _add_information(router, clock)
-    messages.add_to(router)
-    notifications.add_to(router)
-    return router
+) -> list[Route]:
+    return [*_health(health), *_information(clock), *messages.routes(), *notifications.routes()]
 
 
 async def answer_refusal(_request: Request, error: Exception) -> Response:
@@ -46,24 +42,17 @@ async def answer_refusal(_request: Request, error: Exception) -> Response:
     return JSONResponse({"error": "The store is not available."}, 503)
 
 
-def _add_health(router: APIRouter, health: Callable[[], Awaitable[Health]]) -> None:
-    board = HealthBoard()
+def _health(health: Callable[[], Awaitable[Health]]) -> list[Route]:
+    board, path = HealthBoard(), "/_localstack/health"
 
-    @router.get("/_localstack/health")
-    async def show() -> Response:
-        return JSONResponse(board.to_page(await health()))
+    async def show(request: Request) -> Response:
+        return PlainTextResponse("ok") if request.method == "HEAD" else JSONResponse(board.to_page(await health()))
 
-    @router.head("/_localstack/health")
-    async def head() -> Response:
-        return PlainTextResponse("ok")
-
-    @router.put("/_localstack/health")
     async def put(request: Request) -> Response:
         if not board.put(await read_body(request, PUT_BYTES_MAX)):
             return PlainTextResponse("invalid request", 400)
         return JSONResponse({"status": "OK"})
 
-    @router.post("/_localstack/health")
     async def act(request: Request) -> Response:
         """`restart` and `kill` are ignored: data survives a restart here, and the operator stops the service."""
         action = read_action(await read_body(request, PUT_BYTES_MAX))
@@ -72,16 +61,17 @@ def _add_health(router: APIRouter, health: Callable[[], Awaitable[Health]]) -> N
         log.warning("localstack.action_ignored", action=action)
         return PlainTextResponse("ok")
 
+    return [Route(path, show), Route(path, put, methods=["PUT"]), Route(path, act, methods=["POST"])]
 
-def _add_information(router: APIRouter, clock: Clock) -> None:
+
+def _information(clock: Clock) -> list[Route]:
     started_ms = clock.now_ms()
     session = uuid_text()
     in_docker = _DOCKER_MARK.exists()
 
-    @router.get("/_localstack/info")
-    async def info() -> dict[str, Any]:
+    async def info(_request: Request) -> Response:
         now_ms = clock.now_ms()
-        return {
+        page = {
             "version": VERSION,
             "edition": EDITION,
             "is_license_activated": False,
@@ -92,21 +82,28 @@ def _add_information(router: APIRouter, clock: Clock) -> None:
             "server_time_utc": datetime.fromtimestamp(now_ms // 1000, UTC).strftime("%Y-%m-%dT%H:%M:%S"),
             "uptime": (now_ms - started_ms) // 1000,
         }
+        return JSONResponse(page)
 
-    @router.get("/_localstack/init")
-    async def init() -> dict[str, Any]:
+    async def init(_request: Request) -> Response:
         """There are no init scripts, so every stage but SHUTDOWN is completed at once."""
-        return {"completed": {stage: _is_completed(stage) for stage in _STAGES}, "scripts": []}
+        return JSONResponse({"completed": {stage: _is_completed(stage) for stage in _STAGES}, "scripts": []})
 
-    @router.get("/_localstack/init/{stage}")
-    async def init_stage(stage: str) -> dict[str, Any]:
+    async def init_stage(request: Request) -> Response:
+        stage = request.path_params["stage"]
         if stage.upper() not in _STAGES:
             raise HTTPException(404, f"no such stage {stage}")
-        return {"completed": _is_completed(stage.upper()), "scripts": []}
+        return JSONResponse({"completed": _is_completed(stage.upper()), "scripts": []})
 
-    @router.get("/_localstack/plugins")
-    async def plugins() -> dict[str, Any]:
-        return {_PROVIDERS: [{"name": name, "is_initialized": True, "is_loaded": True} for name in SERVICES]}
+    async def plugins(_request: Request) -> Response:
+        loaded = [{"name": name, "is_initialized": True, "is_loaded": True} for name in SERVICES]
+        return JSONResponse({_PROVIDERS: loaded})
+
+    return [
+        Route("/_localstack/info", info),
+        Route("/_localstack/init", init),
+        Route("/_localstack/init/{stage}", init_stage),
+        Route("/_localstack/plugins", plugins),
+    ]
 
 
 def _is_completed(stage: str) -> bool:

@@ -6,8 +6,10 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
-from fastapi import APIRouter, HTTPException, Request, Response
-from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
 
 from cns.delivery.outbox import OutboxItem
 from cns.stores.contract import OutboxStore
@@ -45,15 +47,17 @@ class NotificationPages:
         self._new_token = new_token
         self._certificate = certificate
 
-    def add_to(self, router: APIRouter) -> None:
+    def routes(self) -> list[Route]:
         phones, texts = "/_aws/sns/platform-endpoint-messages", "/_aws/sns/sms-messages"
-        router.add_api_route(phones, self._show_push_messages, methods=["GET"])
-        router.add_api_route(phones, self._delete_push_messages, methods=["DELETE"])
-        router.add_api_route(texts, self._show_sms, methods=["GET"])
-        router.add_api_route(texts, self._delete_sms, methods=["DELETE"])
-        router.add_api_route("/_aws/sns/subscription-tokens/{arn:path}", self._issue_token, methods=["GET"])
-        router.add_api_route("/_aws/sns/phone-opt-outs", self._opt_out, methods=["POST"])
-        router.add_api_route(f"/_aws/sns/{CERTIFICATE_PREFIX}{{name}}", self._show_certificate, methods=["GET"])
+        return [
+            Route(phones, self._show_push_messages),
+            Route(phones, self._delete_push_messages, methods=["DELETE"]),
+            Route(texts, self._show_sms),
+            Route(texts, self._delete_sms, methods=["DELETE"]),
+            Route("/_aws/sns/subscription-tokens/{arn:path}", self._issue_token),
+            Route("/_aws/sns/phone-opt-outs", self._opt_out, methods=["POST"]),
+            Route(f"/_aws/sns/{CERTIFICATE_PREFIX}{{name}}", self._show_certificate),
+        ]
 
     # -- messages -----------------------------------------------------------------------------------------------------
 
@@ -102,8 +106,9 @@ class NotificationPages:
 
     # -- the rest -----------------------------------------------------------------------------------------------------
 
-    async def _issue_token(self, arn: str) -> Response:
+    async def _issue_token(self, request: Request) -> Response:
         """Issue a new token: it is equivalent to earlier ones, which are not stored by subscription."""
+        arn = request.path_params["arn"]
         if parse_arn(arn) is None:
             return _refusal(400, "The provided SubscriptionARN is invalid", arn)
         token = await self._new_token(arn)
@@ -119,8 +124,8 @@ class NotificationPages:
         await self._sms.opt_out(opted_out.accountId, opted_out.phoneNumber)
         return JSONResponse({})
 
-    async def _show_certificate(self, name: str) -> Response:
-        pem = self._certificate(CERTIFICATE_PREFIX + name)
+    async def _show_certificate(self, request: Request) -> Response:
+        pem = self._certificate(CERTIFICATE_PREFIX + request.path_params["name"])
         if pem is None:
             raise HTTPException(404, NO_CERTIFICATE)
         return Response(pem, media_type="application/x-pem-file")

@@ -8,7 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from fastapi import APIRouter, Request, Response
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
 
 from cns_common.aws.auth.authentication import Authenticator
 from cns_common.aws.call import Call, Params, Result, root_caller
@@ -55,16 +57,18 @@ class MessagePages:
         self._xml = WireProtocol("text/xml", model.render_xml, errors.render_error_xml)
         self._query_json = WireProtocol("application/json", model.render_query_json, errors.render_error_query_json)
 
-    def add_to(self, router: APIRouter) -> None:
+    def routes(self) -> list[Route]:
         """SDKs may send the path with a slash at its end."""
-        for path in (PATH, f"{PATH}/"):
-            router.add_api_route(path, self._answer_request, methods=_METHODS)
-        router.add_api_route(f"{PATH}/{{region}}/{{account}}/{{name}}", self._answer_path, methods=_METHODS)
+        return [
+            *(Route(path, self._answer_request, methods=_METHODS) for path in (PATH, f"{PATH}/")),
+            Route(f"{PATH}/{{region}}/{{account}}/{{name}}", self._answer_path, methods=_METHODS),
+        ]
 
     async def _answer_request(self, request: Request) -> Response:
         return await self._answer(request, self._queue_of)
 
-    async def _answer_path(self, request: Request, region: str, account: str, name: str) -> Response:
+    async def _answer_path(self, request: Request) -> Response:
+        region, account, name = (request.path_params[word] for word in ("region", "account", "name"))
         return await self._answer(request, lambda call, _: queue_key(call, account, name), region)
 
     async def _answer(

@@ -31,7 +31,8 @@ from cns_server.rest.models import ProblemDetails
 from cns_server.rest.password_turns import NewPasswords, PasswordTurns
 from cns_server.rest.permissions import PermissionRoutes
 from cns_server.rest.portal_links import PortalLinkRoutes
-from cns_server.rest.problems import MEDIA_TYPE, add_problem_handlers
+from cns_server.rest.problem_handlers import add_problem_handlers
+from cns_server.rest.problems import MEDIA_TYPE
 from cns_server.rest.queues import QueueRoutes
 from cns_server.rest.timed_route import TimedRoute, operation_id
 from cns_server.rest.topics import TopicRoutes

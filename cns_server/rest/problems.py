@@ -6,12 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from fastapi import FastAPI, Request
-from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse
-from fastapi.routing import APIRoute, iter_route_contexts
-from starlette.exceptions import HTTPException
-from starlette.routing import Match
+from starlette.responses import JSONResponse
 
 from cns_common.aws.protocol.faults import find_fault
 from cns_common.errors import CnsError, OutcomeUnknown, RequestError, StoreFull, StoreUnavailable
@@ -19,7 +14,6 @@ from cns_common.errors import CnsError, OutcomeUnknown, RequestError, StoreFull,
 MEDIA_TYPE = "application/problem+json"
 RETRY_AFTER_S = 1
 RETRY_AFTER_FULL_S = 5
-_INPUT_CHARS_MAX = 200
 _STATUSES: Mapping[str, int] = {
     "QueueDoesNotExist": 404,
     "QueueNameExists": 409,
@@ -77,7 +71,7 @@ def status_and_text(error: CnsError | Problem) -> tuple[int, str, str]:
         case Problem(status=status, code=code, detail=detail):
             return status, code, detail
         case RequestError(code=code, message=text):
-            return _status(code), code, _encodable(text)
+            return _status(code), code, encodable(text)
         case OutcomeUnknown():
             return 503, "OutcomeUnknown", "It is not known whether the request took effect. Repeat it."
         case StoreFull():
@@ -98,54 +92,6 @@ def response_of(error: CnsError | Problem) -> JSONResponse:
     return problem_response(status, code, text, headers)
 
 
-def add_problem_handlers(app: FastAPI) -> None:
-    """Make every error of the app a problem."""
-
-    @app.exception_handler(Problem)
-    async def problem(_: Request, error: Problem) -> JSONResponse:
-        return response_of(error)
-
-    @app.exception_handler(CnsError)
-    async def refused(_: Request, error: CnsError) -> JSONResponse:
-        return response_of(error)
-
-    @app.exception_handler(Exception)
-    async def crashed(_: Request, __: Exception) -> JSONResponse:
-        """A bug: the app that this one is part of logs it as `page.crashed`."""
-        return problem_response(500, "InternalError", "The service met an internal error.")
-
-    @app.exception_handler(RequestValidationError)
-    async def invalid(request: Request, error: RequestValidationError) -> JSONResponse:
-        faults = [{"where": _where(one["loc"]), "reason": _reason(request, one)} for one in error.errors()]
-        text = "; ".join([f"{fault['where']}: {fault['reason']}" for fault in faults])
-        return problem_response(400, "InvalidRequest", _encodable(text), errors=faults)
-
-    @app.exception_handler(HTTPException)
-    async def routing(request: Request, error: HTTPException) -> JSONResponse:
-        code = {404: "NoSuchResource", 405: "MethodNotAllowed"}.get(error.status_code, "InvalidRequest")
-        headers = {"allow": ", ".join(sorted(_methods_of(app, request)))} if error.status_code == 405 else {}
-        return problem_response(error.status_code, code, str(error.detail), headers)
-
-
-def _methods_of(app: FastAPI, request: Request) -> set[str]:
-    """The methods that the request's path has: each is a route of its own."""
-    methods: set[str] = set()
-    for context in iter_route_contexts(app.routes):
-        if isinstance(context.original_route, APIRoute) and context.matches(request.scope)[0] is not Match.NONE:
-            methods |= context.methods or set()
-    return methods
-
-
-def _reason(request: Request, fault: Mapping[str, Any]) -> str:
-    """What is wrong. FastAPI does not read a body that is not said to be JSON: curl says that it is a form."""
-    if tuple(fault["loc"]) == ("body",) and fault["type"] != "missing":
-        given = request.headers.get("content-type", "")
-        kind = given.partition(";")[0].strip().lower()
-        if not (kind == "application/json" or (kind.startswith("application/") and kind.endswith("+json"))):
-            return f"Give it as Content-Type: application/json, not {given!r:.100}"
-    return str(fault["msg"])
-
-
 def _status(code: str) -> int:
     if code in _STATUSES:
         return _STATUSES[code]
@@ -153,9 +99,6 @@ def _status(code: str) -> int:
     return fault.status if fault else 400
 
 
-def _where(location: tuple[int | str, ...]) -> str:
-    return ".".join(str(part) for part in location)[:_INPUT_CHARS_MAX]
-
-
-def _encodable(text: str) -> str:
+def encodable(text: str) -> str:
+    """The text without halves of surrogate pairs, which a request may have."""
     return text.encode(errors="replace").decode()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 
-from cns.delivery.signing import new_identity
 from cns.stores.cassandra import schema
 from cns.stores.contract import SIGNING_KEY_SEALED_AS, SigningIdentity
 from cns_common.cassandra.lwt import resolve_lost_write
@@ -31,6 +30,8 @@ class CassandraSigningKeyStore:
         return SigningIdentity(self._seal.open(SIGNING_KEY_SEALED_AS, rows[0][0]), rows[0][1]) if rows else None
 
     async def _create(self, now_ms: int) -> SigningIdentity:
+        from cns.delivery.signing import new_identity  # cryptography.x509 takes long to import
+
         made = await asyncio.to_thread(new_identity, now_ms)
         sealed = self._seal.close(SIGNING_KEY_SEALED_AS, made.key_pem)
 

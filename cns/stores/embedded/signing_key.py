@@ -7,7 +7,6 @@ from typing import Any
 
 import apsw
 
-from cns.delivery.signing import new_identity
 from cns.stores.contract import SIGNING_KEY_SEALED_AS, SigningIdentity
 from cns_common.sealing import Seal
 from cns_common.sqlite.database import Database
@@ -44,6 +43,8 @@ class EmbeddedSigningKeyStore:
         return SigningIdentity(self._seal.open(SIGNING_KEY_SEALED_AS, row[0]), row[1]) if row else None
 
     async def _create(self, now_ms: int) -> SigningIdentity:
+        from cns.delivery.signing import new_identity  # cryptography.x509 takes long to import
+
         made = await asyncio.to_thread(new_identity, now_ms)
         sealed = self._seal.close(SIGNING_KEY_SEALED_AS, made.key_pem)
 

@@ -19,7 +19,6 @@ from cns_backend.stores.contract import (
 )
 from cns_common.clock import Clock
 from cns_common.metrics.catalogue import STORE_BYTES, STORE_COMMITS, STORE_WAL_BYTES
-from cns_common.metrics.page import process_samples
 from cns_common.rpc.rpc import Server
 from cns_common.sqlite.database import Database
 from cns_common.sqlite.opening import PAGE_BYTES
@@ -64,6 +63,8 @@ class EmbeddedControl:
         return [request for _, request in self._probes.values()]
 
     async def state(self) -> ServiceState:
+        from cns_common.metrics.page import process_samples  # prometheus_client takes long to import
+
         now_s = asyncio.get_running_loop().time()
         self._reports = {
             process: (at_s, report) for process, (at_s, report) in self._reports.items() if now_s - at_s < REPORT_LIFE_S

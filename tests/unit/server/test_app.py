@@ -9,7 +9,10 @@ from typing import Any
 import pytest
 import structlog
 from botocore.parsers import create_parser
-from fastapi import HTTPException, Request
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
 from structlog.testing import capture_logs
 
 from cns_common.aws.cors import CorsPolicy
@@ -51,18 +54,16 @@ def app() -> App:
     )
     made = App(NoCalls(), pages, AdminAddress("127.0.0.1:1"), ("/ui/",))  # type: ignore[arg-type]  # it has what pages need of one
 
-    @made.post("/reads")
-    async def reads(request: Request) -> int:
-        return len(await request.body())
+    async def reads(request: Request) -> Response:
+        return JSONResponse(len(await request.body()))
 
-    @made.get("/stages/{stage}")
-    async def stage(stage: str) -> None:
-        raise HTTPException(404, f"no such stage {stage}")
+    async def stage(request: Request) -> Response:
+        raise HTTPException(404, f"no such stage {request.path_params['stage']}")
 
-    @made.get("/fails")
-    async def fails() -> None:
+    async def fails(request: Request) -> Response:
         raise ZeroDivisionError
 
+    made.add_routes([Route("/reads", reads, methods=["POST"]), Route("/stages/{stage}", stage), Route("/fails", fails)])
     structlog.reset_defaults()
     return made
 
