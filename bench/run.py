@@ -11,11 +11,9 @@ import platform
 import subprocess
 import sys
 import tempfile
-import time
 from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
-from statistics import median
 from typing import NamedTuple
 
 import uvloop
@@ -35,6 +33,7 @@ from bench.sections import (
     long_run,
     ring_work,
     seed000,
+    start,
     waiting,
     wide,
 )
@@ -57,8 +56,6 @@ SCRATCH = PAGE.parents[1] / "build"
 """On the project's disk: the system's temporary directory may be in memory, where an fsync costs nothing."""
 PROFILES = PAGE.parent / "profiles"
 IDLE_POLLS = 10_000
-STARTS = 10
-START_S_MAX = 2.0
 BARS = {"send": 0.5, "receive + delete": 0.5, "batch send": 0.5, "batch receive + delete": 0.5}
 SIDES = ("floor", "service")
 RING, SEED_RING, RING_WORK, LONG = "ring", "seed000-ring", "ring-work", "long"
@@ -246,7 +243,6 @@ def publish_table(runs: list[list[Figures]]) -> list[str]:
 
 
 def idle(scratch: Path, _n: int, _seed: int) -> list[str]:
-    start_s = sorted(_start_s(scratch / f"start-{number}") for number in range(STARTS))
     with served("service", SERVICE, scratch / "idle") as server:
         empty = uvloop.run(polls.idle(server, 1, 10.0))
         waiting = uvloop.run(polls.idle(server, IDLE_POLLS, 10.0))
@@ -255,17 +251,7 @@ def idle(scratch: Path, _n: int, _seed: int) -> list[str]:
         "|---|---|---|",
         f"| idle service, one waiting poll | {empty.cpu_share:.1%} | |",
         f"| {IDLE_POLLS:,} waiting polls | {waiting.cpu_share:.1%} | {waiting.added_mib:.0f} MiB |",
-        "",
-        f"From the start of `cns up` to its first answer: {median(start_s):.2f} s in the median of {STARTS} starts,"
-        f" {start_s[-1]:.2f} s at worst (bar: {START_S_MAX:.0f} s).",
     ]
-
-
-def _start_s(directory: Path) -> float:
-    """Seconds from the start of a service on new data to its first answer."""
-    began_s = time.perf_counter()
-    with served("service", SERVICE, directory):
-        return time.perf_counter() - began_s
 
 
 def profiles(scratch: Path, _n: int, seed: int) -> list[str]:
@@ -287,6 +273,7 @@ SECTIONS: dict[str, Table] = {
     "fairness": fairness.table,
     "wide": wide.table,
     "idle": idle,
+    "start": start.table,
     "waiting": waiting.table,
     "cluster": cluster.cluster_table,
     RING: cluster.ring_table,

@@ -6,8 +6,9 @@ import os
 import time
 from pathlib import Path
 
-from cns_cli.options import Data
-from cns_cli.service.supervise import LOCK_FILE
+from cns_cli.options import Data, Json
+from cns_cli.output import print_json
+from cns_cli.service.supervise import LOCK_FILE, MODULES, import_modules
 from cns_common.configuration.settings import load_settings
 from cns_common.data_directory import EXIT_DATA_UNUSABLE, lock_directory
 from cns_common.errors import StartError
@@ -17,19 +18,24 @@ EXIT_RESTART_FAILED = 1
 POLL_INTERVAL_S = 0.05
 
 
-def restart(data: Data = None) -> None:
+def restart(data: Data = None, json: Json = False) -> None:
     """Restart the running service with the code that is installed now. Nobody is refused meanwhile: callers wait.
 
-    Settings are those that `cns up` was started with. It prints the processes when they do their work.
+    Settings are those that `cns up` was started with. It ends when the new processes do their work. Code that cannot be
+    imported is refused: the service goes on as it is.
 
     Example: cns restart --data /var/lib/cns
     """
+    import_modules(MODULES)
     directory = load_settings(data).data
     pid = _supervisor(directory)
     before = {process.pid for process in read_status(directory / STATUS_FILE)}
     os.kill(pid, RESTART_SIGNAL)
     for process in _wait_for_successors(directory, pid, before):
-        print(f"{process.name}: process {process.pid}")
+        if json:
+            print_json([{"name": process.name, "pid": process.pid}])
+        else:
+            print(f"{process.name}: process {process.pid}")
 
 
 def _supervisor(directory: Path) -> int:

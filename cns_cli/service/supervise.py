@@ -28,7 +28,7 @@ STOP_S = 40.0
 """A process that was told to stop ends itself within 38 s, see `cns_common.process.stop_limit`. One that cannot even do
 so is killed."""
 _HAND_OVER = "_CNS_HAND_OVER"
-_API, _STORE, _WORKER = "cns_server.api", "cns_backend.store_host", "cns_workers.worker"
+_API, _STORE, _WORKER = MODULES = ("cns_server.api", "cns_backend.store_host", "cns_workers.worker")
 """What the processes import first; the drivers of a cluster come in the processes, since some of them start threads."""
 
 
@@ -99,7 +99,7 @@ def children(settings: Settings, lock: int, listeners: Listeners, api_processes:
         return Child(
             name=name,
             work=work,
-            prepare=partial(_import, modules),
+            prepare=partial(import_modules, modules),
             stop_rank=stop_rank,
             serves=role in ("api", "api-store"),
         )
@@ -117,8 +117,8 @@ def _names(role: str, n: int) -> list[str]:
     return [role] if n == 1 else [f"{role}-{number}" for number in range(1, n + 1)]
 
 
-def _import(modules: tuple[str, ...]) -> None:
-    """Import in the supervisor what its children share. Raises StartError."""
+def import_modules(modules: tuple[str, ...]) -> None:
+    """Import what the processes share. Raises StartError."""
     try:
         for module in modules:
             import_module(module)
