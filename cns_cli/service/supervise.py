@@ -15,7 +15,7 @@ from typing import NoReturn
 import msgspec
 
 from cns_backend.optional_dependencies import extra_missing
-from cns_cli.service import lean_structlog  # noqa: F401  # before any other import of structlog
+from cns_cli.service import lean_imports  # noqa: F401  # before the libraries
 from cns_cli.service.processes import Process, read_settings, run
 from cns_common.configuration.settings import Settings
 from cns_common.data_directory import lock_directory

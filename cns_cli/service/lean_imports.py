@@ -1,0 +1,17 @@
+"""Keeps libraries from importing what the service does not use. Import it before all others: ADR 0034."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+_FOR_TERMINALS = "rich"
+"""structlog takes it for tracebacks, which `cns_common.logs` formats itself."""
+
+# the search for plugins reads the metadata of every installed distribution
+os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")  # noqa: TID251  # pydantic's, no setting
+if _FOR_TERMINALS not in sys.modules and "structlog" not in sys.modules:
+    sys.modules[_FOR_TERMINALS] = None  # type: ignore[assignment]  # the import system's word for: not there
+    import structlog  # noqa: F401
+
+    del sys.modules[_FOR_TERMINALS]
