@@ -12,6 +12,6 @@ _FOR_TERMINALS = "rich"
 os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")  # noqa: TID251  # pydantic's, no setting
 if _FOR_TERMINALS not in sys.modules and "structlog" not in sys.modules:
     sys.modules[_FOR_TERMINALS] = None  # type: ignore[assignment]  # the import system's word for: not there
-    import structlog  # noqa: F401
+    import structlog  # noqa: F401  # imported for later
 
     del sys.modules[_FOR_TERMINALS]

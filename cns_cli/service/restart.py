@@ -26,35 +26,37 @@ def restart(data: Data = None, json: Json = False) -> None:
 
     Example: cns restart --data /var/lib/cns
     """
-    import_modules(MODULES)
-    directory = load_settings(data).data
-    pid = _supervisor(directory)
-    before = {process.pid for process in read_status(directory / STATUS_FILE)}
-    os.kill(pid, RESTART_SIGNAL)
-    for process in _wait_for_successors(directory, pid, before):
-        if json:
-            print_json([{"name": process.name, "pid": process.pid}])
-        else:
+    processes = restart_service(load_settings(data).data)
+    if json:
+        print_json([{"name": process.name, "pid": process.pid} for process in processes])
+    else:
+        for process in processes:
             print(f"{process.name}: process {process.pid}")
 
 
-def _supervisor(directory: Path) -> int:
-    """The process id of the `cns up` of this directory. Raises StartError when none runs."""
-    try:
-        owner = int((directory / LOCK_FILE).read_text())
-    except (OSError, ValueError):
-        owner = 0
-    if not owner or not _is_locked(directory):
+def restart_service(directory: Path) -> list[ChildStatus]:
+    """Restart the `cns up` of this directory, and return its new processes. Raises StartError."""
+    import_modules(MODULES)
+    pid = supervisor_of(directory)
+    if not pid:
         raise StartError(f"no `cns up` runs on {directory}", EXIT_DATA_UNUSABLE)
-    return owner
+    before = read_status(directory / STATUS_FILE)
+    if not any(process.ready for process in before):
+        text = f"process {pid} is starting, or of a version that cannot be restarted this way: stop it, then start it"
+        raise StartError(text, EXIT_RESTART_FAILED)
+    os.kill(pid, RESTART_SIGNAL)
+    return _wait_for_successors(directory, pid, {process.pid for process in before})
 
 
-def _is_locked(directory: Path) -> bool:
+def supervisor_of(directory: Path) -> int:
+    """The process id of the `cns up` of this directory; 0 when none runs."""
+    if not (directory / LOCK_FILE).exists():
+        return 0
     try:
         os.close(lock_directory(directory, LOCK_FILE))
     except StartError:
-        return True
-    return False
+        return int((directory / LOCK_FILE).read_text() or "0")
+    return 0
 
 
 def _wait_for_successors(directory: Path, supervisor: int, before: set[int]) -> list[ChildStatus]:

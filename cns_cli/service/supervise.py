@@ -35,6 +35,8 @@ _API, _STORE, _WORKER = MODULES = ("cns_server.api", "cns_backend.store_host", "
 class HandOver(msgspec.Struct, frozen=True):
     """What a `cns up` leaves to the one that takes its place in the same process: `cns restart`."""
 
+    lock: int | None = None
+    """The file descriptor of the lock: nobody else can take it meanwhile."""
     sockets: dict[str, int] = {}
     """File descriptors by the names of `Listeners`."""
     pids: dict[str, int] = {}
@@ -49,7 +51,10 @@ def run_up(api_processes: int, workers: int, *, until_input_ends: bool) -> int:
     missing = [path for path in (settings.data, *settings.data.parents) if not path.exists()]
     code = 0
     try:
-        lock = lock_directory(settings.data, LOCK_FILE)  # before a second worker can disturb a running one
+        lock = handed_over.lock  # before a second worker can disturb a running one
+        if lock is None:
+            lock = lock_directory(settings.data, LOCK_FILE)
+        os.set_inheritable(lock, False)
         listeners.open()  # a port in use must not touch the data
         supervisor = Supervisor(
             children(settings, lock, listeners, api_processes, workers),
@@ -60,7 +65,8 @@ def run_up(api_processes: int, workers: int, *, until_input_ends: bool) -> int:
         )
         code = supervisor.run(handed_over.pids)
         if supervisor.restart_wanted:
-            _execute_anew(HandOver(listeners.hand_over(), supervisor.pids()))
+            os.set_inheritable(lock, True)
+            _execute_anew(HandOver(lock, listeners.hand_over(), supervisor.pids()))
     except StartError as error:
         code = error.exit_code
         raise

@@ -20,7 +20,9 @@ from cns_backend.backups.migration import backup_of
 from cns_cli.options import Data, Json
 from cns_cli.output import print_json
 from cns_cli.progress import open_steps
+from cns_cli.service.restart import restart_service, supervisor_of
 from cns_cli.store_access import require_store
+from cns_common.clock import Clock
 from cns_common.configuration.settings import Settings, load_settings
 from cns_common.data_directory import EXIT_DATA_UNUSABLE, lock_directory
 from cns_common.errors import StartError
@@ -35,8 +37,8 @@ def upgrade(
     data: Data = None,
     json: Json = False,
 ) -> None:
-    """Back the store up, then add what this version's tables have more. Refuses a store of a newer version, and a
-    running service.
+    """Back the store up, then add what this version's tables have more. A running `cns up` serves meanwhile, and is
+    restarted then with the same sockets: callers wait. Refuses a store of a newer version.
 
     Example: cns upgrade --backup /var/backups/cns/before-upgrade
     """
@@ -47,8 +49,12 @@ def upgrade(
         sys.exit(EXIT_ELSEWHERE)
     require_store(settings)
     before = _format(settings)
-    directory = to or backup_of(before)
-    added = _upgrade(settings, directory, found=to is None and (directory / MANIFEST_FILE).exists())
+    is_running = supervisor_of(settings.data) != 0
+    directory = to or (_backup_of_running(before) if is_running else backup_of(before))
+    if is_running:
+        added = _upgrade_running(settings, directory, before)
+    else:
+        added = _upgrade(settings, directory, found=to is None and (directory / MANIFEST_FILE).exists())
     facts = {
         "program": cns.__version__,
         "from": before.from_format,
@@ -72,6 +78,25 @@ def _upgrade(settings: Settings, directory: Path, *, found: bool) -> list[str]:
     before = _columns(settings)
     asyncio.run(_open_once(settings))
     return sorted(_columns(settings) - before)
+
+
+def _backup_of_running(migration: Migration) -> Path:
+    """Not the one that a start looks for: messages come after it."""
+    return backup_of(migration).with_name(f"format-{migration.from_format}-running-{Clock().real_ms()}")
+
+
+def _upgrade_running(settings: Settings, directory: Path, before: Migration) -> list[str]:
+    """Say how long callers will wait, by the time of a copy that is made while the service runs, and restart it."""
+    manifest = make_backup(settings, directory, open_steps)
+    copied_s = (manifest.ended_ms - manifest.began_ms) / 1_000
+    if before.from_format == FORMAT:
+        text = "the format stays: callers wait about a second"
+    else:
+        text = f"the start copies it again and changes its tables: callers wait about {copied_s + 1:.0f} s"
+    print(f"cns: copied and verified in {copied_s:.1f} s; {text}", file=sys.stderr)
+    columns = _columns(settings)
+    restart_service(settings.data)
+    return sorted(_columns(settings) - columns)
 
 
 async def _open_once(settings: Settings) -> None:

@@ -340,8 +340,8 @@ def _send(number: signal.Signals, children: Sequence[Child]) -> None:
 
 
 def _tell(text: str) -> None:
-    """The supervisor has no logger: its lines are for the person who started it."""
-    print(f"cns: {text}", file=sys.stderr, flush=True)  # noqa: T201
+    """Tell the person who started it: the supervisor has no logger."""
+    print(f"cns: {text}", file=sys.stderr, flush=True)  # noqa: T201  # for a person
 
 
 def _die_with(supervisor: int, name: str) -> None:

@@ -1,4 +1,4 @@
-"""The protocol package starts with botocore's data, packed or not, and without its code."""
+"""What a start imports: of botocore its data, packed or not, and no library that only a page or a worker needs."""
 
 from __future__ import annotations
 
@@ -17,11 +17,23 @@ from cns_common.aws.protocol.models import load_service
 assert all(load_service(name).operations for name in ("sqs", "sns", "sts"))
 print(sorted({name.split(".")[0] for name in sys.modules} & {"botocore", "boto3", "urllib3", "jmespath"}))
 """
+SERVICE = """
+import sys
+from cns_cli.service.supervise import MODULES, import_modules
+import_modules(MODULES[:2])
+late = {"fastapi", "rich", "prometheus_client", "opentelemetry", "cryptography.x509", "cassandra", "redis", "celery"}
+print(sorted(late & {*sys.modules}))
+"""
 PLAIN = b'{"operations":{"Ask":{"input":{"shape":"Q"}}},"shapes":{"Q":{"type":"structure","members":{}}}}'
 
 
 def test_the_models_are_loaded_without_botocore() -> None:
     answer = subprocess.run([sys.executable, "-c", LOAD], capture_output=True, check=True, text=True)
+    assert answer.stdout.strip() == "[]"
+
+
+def test_the_service_starts_without_what_its_first_call_does_not_need() -> None:
+    answer = subprocess.run([sys.executable, "-c", SERVICE], capture_output=True, check=True, text=True)
     assert answer.stdout.strip() == "[]"
 
 

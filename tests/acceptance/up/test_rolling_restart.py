@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 from pathlib import Path
@@ -43,5 +44,13 @@ def test_processes_are_restarted_one_by_one_and_all_by_new_code_and_no_call_fail
             said = service.cns("restart").stdout
             assert before.keys() == service.pids().keys() and not {*before.values()} & {*service.pids().values()}
             assert said.splitlines() == [f"{name}: process {pid}" for name, pid in service.pids().items()]
+            load.goes_on()
+            upgraded = service.cns("upgrade", "--json")
+            assert (
+                "cns: copied and verified in " in upgraded.stderr and "callers wait about a second" in upgraded.stderr
+            )
+            (facts,) = map(json.loads, upgraded.stdout.splitlines())
+            assert (facts["from"], facts["added"]) == (facts["to"], [])
+            assert Path(facts["backup"], "manifest.json").exists()
             load.goes_on()
             assert service.process.poll() is None, "the same process supervises"
