@@ -10,7 +10,6 @@ from collections.abc import Callable
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import NoReturn
 
 import msgspec
 
@@ -64,9 +63,10 @@ def run_up(api_processes: int, workers: int, *, until_input_ends: bool) -> int:
             sys.stdin.fileno() if until_input_ends else None,
         )
         code = supervisor.run(handed_over.pids)
-        if supervisor.restart_wanted:
+        while supervisor.restart_wanted:
             os.set_inheritable(lock, True)
             _execute_anew(HandOver(lock, listeners.hand_over(), supervisor.pids()))
+            code = supervisor.run({})
     except StartError as error:
         code = error.exit_code
         raise
@@ -81,10 +81,14 @@ def _read_hand_over() -> HandOver:
     return msgspec.json.decode(text, type=HandOver) if text else HandOver()
 
 
-def _execute_anew(hand_over: HandOver) -> NoReturn:
-    """Run the program as it is installed now, in this process: it keeps the sockets and has the same children."""
+def _execute_anew(hand_over: HandOver) -> None:
+    """Run the program as it is installed now, in this process: it keeps the sockets and has the same children. Returns
+    if there is none."""
     text = msgspec.json.encode(hand_over).decode()
-    os.execve(sys.executable, sys.orig_argv, {**os.environ, _HAND_OVER: text})  # noqa: TID251, S606  # as above
+    try:
+        os.execve(sys.executable, sys.orig_argv, {**os.environ, _HAND_OVER: text})  # noqa: TID251, S606  # as above
+    except OSError as error:
+        print(f"cns: no restart: cannot run {sys.executable}: {error.strerror}", file=sys.stderr)  # for a person
 
 
 def _remove_created(directories: list[Path]) -> None:

@@ -140,6 +140,7 @@ class Supervisor:
         `predecessors` are the process ids of running children of the program that this one replaces, by name. They are
         stopped when the modules of their successors are imported.
         """
+        self.restart_wanted = False
         with self._signals():
             if predecessors:
                 self._replace(predecessors)
@@ -148,6 +149,7 @@ class Supervisor:
                 self._reap()
             if not self._stopping:
                 return 0
+            self.restart_wanted = False
             if not self._exit_code:
                 self._listeners.close()  # children that serve do so until they have stopped
             self._stop_all()

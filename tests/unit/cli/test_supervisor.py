@@ -6,7 +6,7 @@ import os
 import signal
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -155,6 +155,32 @@ def test_a_child_that_does_not_stop_is_killed(
     assert child.pid == 0
     assert sockets.calls == ["close"], "callers wait for the next start if systemd holds the sockets"
     assert "cns: api did not stop within 0 s and is killed" in capfd.readouterr().err
+
+
+class Signalled(Supervisor):
+    """It gets these signals while it waits: the first ones in its first run, and so on."""
+
+    signals: Sequence[Sequence[signal.Signals]] = ((signal.SIGUSR2,), (signal.SIGUSR2, signal.SIGTERM))
+
+    def _wait(self, seconds: float | None) -> None:
+        sent, self.signals = self.signals[:1], self.signals[1:]
+        for number in (number for numbers in sent for number in numbers):
+            os.kill(os.getpid(), number)
+        super()._wait(seconds)
+
+
+def test_a_stop_is_no_restart_and_children_outlive_a_return_for_one(tmp_path: Path, sockets: Sockets) -> None:
+    """The caller of `run` may find no program to execute, and go on."""
+
+    def stay(ready: Ready) -> int:
+        signal.pause()
+        return 0
+
+    made = Signalled([Child(name="api", work=stay)], tmp_path / "status", PATIENCE_S, sockets)
+    assert (made.run({}), made.restart_wanted) == (0, True)
+    pids = made.pids()
+    os.kill(pids["api"], 0)
+    assert (made.run({}), made.restart_wanted, made.pids()) == (0, False, {})
 
 
 def test_it_stops_when_its_input_ends(tmp_path: Path, sockets: Sockets) -> None:
