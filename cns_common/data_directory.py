@@ -40,6 +40,21 @@ def lock_directory(directory: Path, name: str) -> int:
     return fd
 
 
+def lock_owner(directory: Path, name: str) -> int:
+    """The process that holds the directory's lock of this name; 0 if nobody does."""
+    try:
+        fd = os.open(directory / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return 0
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return int(os.pread(fd, 32, 0) or b"0")
+    finally:
+        os.close(fd)
+    return 0
+
+
 def unusable(what: str, error: OSError) -> StartError:
     """The error that ends a start. Its exit code distinguishes a full disk from faults that only a person can mend."""
     code = EXIT_DATA_FULL if error.errno in _FULL_ERRNOS else EXIT_DATA_UNUSABLE

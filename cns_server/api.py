@@ -180,8 +180,10 @@ class Api:
             api.app.add_routes(localstack_pages(api.health, messages, sent, backend.clock))
         return api
 
-    async def serve(self, sockets: list[socket.socket], until: asyncio.Future[None]) -> None:
-        """Answer calls on these sockets, and close them at the end."""
+    async def serve(
+        self, sockets: list[socket.socket], until: asyncio.Future[None], on_closed: Callable[[], None] = lambda: None
+    ) -> None:
+        """Answer calls on these sockets, and close them when no new callers are taken: `on_closed` is called then."""
         limits = self._settings
         table = ConnectionTable(
             ConnectionLimits(limits.connections_max, limits.connections_per_address_max, limits.buffered_bytes_max)
@@ -216,6 +218,7 @@ class Api:
         self.front.leave()
         await self._wait_for_balancers(serving)
         self.front.stop()
+        on_closed()
         server.should_exit = True
         certificates.cancel()
         reports.cancel()

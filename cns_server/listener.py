@@ -7,7 +7,7 @@ import errno
 import os
 import socket
 import ssl
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import NoReturn
 
 from cns_common.configuration.checks import read_bind_address
@@ -49,12 +49,16 @@ class Listeners:
 
         The TLS certificate is tried here: uvicorn would report a wrong one by a traceback at each restart.
         """
+        self.check()
+        for name, (host, port) in self._addresses.items():
+            with _started_errors(host, port):
+                if name not in self._sockets:
+                    self._sockets[name] = _bind(host, port, self._shared)
+                self._sockets[name].listen(BACKLOG)
+
+    def check(self) -> None:
+        """Raise StartError if the TLS certificate cannot be used."""
         _check_tls(self._settings)
-        for name, address in self._addresses.items():
-            if name not in self._sockets:
-                self._sockets[name] = _bind(*address, self._shared)
-        for each in self._sockets.values():
-            each.listen(BACKLOG)
 
     def refuse(self) -> None:
         """Refuse callers, those in the queue too, until `open`: no process accepts them. The addresses stay bound.
@@ -112,19 +116,24 @@ def _socket(descriptor: int) -> socket.socket:
 
 
 def _bind(host: str, port: int, shared: bool) -> socket.socket:
+    info = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+    listener = socket.socket(info[0], socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    if shared:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+    listener.bind(info[4])
+    return listener
+
+
+@contextlib.contextmanager
+def _started_errors(host: str, port: int) -> Iterator[None]:
     try:
-        info = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
-        listener = socket.socket(info[0], socket.SOCK_STREAM)
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        if shared:
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-        listener.bind(info[4])
+        yield
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
             raise StartError(f"port {port} on {host} is taken", EXIT_PORT_TAKEN) from None
         reason = f"cannot listen on {host}:{port}: {error.strerror}"
         raise StartError(reason, EXIT_ADDRESS_UNUSABLE) from None
-    return listener
 
 
 def _check_tls(settings: Settings) -> None:

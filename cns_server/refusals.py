@@ -69,4 +69,5 @@ async def no_such_page(cors: CorsPolicy | None, request: Request, error: Excepti
     refused = REFUSALS[error.status_code]
     if isinstance(refused, RequestError) and error.detail != HTTPStatus(error.status_code).phrase:
         refused = RequestError(refused.code, error.detail)  # the raiser knows more
-    return refuse(refused, request, error.headers, cors if error.status_code == 404 else None)
+    headers = {name: ", ".join(sorted(text.split(", "))) for name, text in (error.headers or {}).items()}  # Allow
+    return refuse(refused, request, headers, cors if error.status_code == 404 else None)

@@ -89,7 +89,7 @@ async def run_api_with_store(process: Process) -> None:
     api = await Api.build(settings, host.backend)
     process.ready()
     with short_gc_pauses():
-        await api.serve(process.listeners.duplicates(), until=_stop_signal(settings))
+        await api.serve(process.listeners.duplicates(), _stop_signal(settings), process.listeners.close)
     await host.close()
 
 
@@ -145,8 +145,14 @@ async def _serve_api(
         if standby is not None:
             await standby.stop()
         process.ready()
+
+        def close_port() -> None:
+            if site is None or not site.leaving:  # else the process stands by on it
+                process.listeners.close()
+
+        end = end_of_work(site, stop or _stop_signal(settings))
         with short_gc_pauses():
-            await api.serve(process.listeners.duplicates(), until=end_of_work(site, stop or _stop_signal(settings)))
+            await api.serve(process.listeners.duplicates(), end, close_port)
 
 
 async def _stand_by(process: Process, site: SiteMembership, stop: asyncio.Future[None]) -> Standby:

@@ -8,21 +8,20 @@ from pathlib import Path
 
 from cns_cli.options import Data, Json
 from cns_cli.output import print_json
-from cns_cli.service.supervise import LOCK_FILE, MODULES, import_modules
+from cns_cli.service.supervise import LOCK_FILE, POLL_INTERVAL_S, REFUSED_FILE
 from cns_common.configuration.settings import load_settings
-from cns_common.data_directory import EXIT_DATA_UNUSABLE, lock_directory
+from cns_common.data_directory import lock_owner
 from cns_common.errors import StartError
 from cns_common.process.supervisor import RESTART_SIGNAL, STATUS_FILE, ChildStatus, read_status
 
 EXIT_RESTART_FAILED = 1
-POLL_INTERVAL_S = 0.05
 
 
 def restart(data: Data = None, json: Json = False) -> None:
     """Restart the running service with the code that is installed now. Nobody is refused meanwhile: callers wait.
 
-    Settings are those that `cns up` was started with. It ends when the new processes do their work. Code that cannot be
-    imported is refused: the service goes on as it is.
+    Settings are those that `cns up` was started with. It ends when the new processes do their work. Code that does not
+    start with these settings is refused: the service goes on as it is.
 
     Example: cns restart --data /var/lib/cns
     """
@@ -36,37 +35,40 @@ def restart(data: Data = None, json: Json = False) -> None:
 
 def restart_service(directory: Path) -> list[ChildStatus]:
     """Restart the `cns up` of this directory, and return its new processes. Raises StartError."""
-    import_modules(MODULES)
-    pid = supervisor_of(directory)
-    if not pid:
-        raise StartError(f"no `cns up` runs on {directory}", EXIT_DATA_UNUSABLE)
+    supervisor = supervisor_of(directory)
+    if not supervisor:
+        raise StartError(f"no `cns up` runs on {directory}", EXIT_RESTART_FAILED)
     before = read_status(directory / STATUS_FILE)
-    if not any(process.ready for process in before):
-        text = f"process {pid} is starting, or of a version that cannot be restarted this way: stop it, then start it"
+    if not any(process.ready and _parent(process.pid) == supervisor for process in before):
+        text = f"process {supervisor} starts, or cannot be restarted so (another version or machine): stop it, start it"
         raise StartError(text, EXIT_RESTART_FAILED)
-    os.kill(pid, RESTART_SIGNAL)
-    return _wait_for_successors(directory, pid, {process.pid for process in before})
+    refused = directory / REFUSED_FILE
+    refused.unlink(missing_ok=True)
+    try:
+        os.kill(supervisor, RESTART_SIGNAL)
+    except PermissionError:
+        raise StartError(f"process {supervisor} is another user's", EXIT_RESTART_FAILED) from None
+    old = {process.pid for process in before}
+    while supervisor_of(directory) == supervisor:
+        found = read_status(directory / STATUS_FILE)
+        if found and all(process.ready and process.pid not in old for process in found):
+            return found
+        if any(process.crash_loop for process in found):
+            raise StartError("the new processes die: see what `cns up` printed", EXIT_RESTART_FAILED)
+        if refused.exists():
+            raise StartError(f"not restarted: {refused.read_text()}", EXIT_RESTART_FAILED)
+        time.sleep(POLL_INTERVAL_S)  # noqa: TID251  # another process writes the files
+    raise StartError("the service has ended: see what `cns up` printed", EXIT_RESTART_FAILED)
 
 
 def supervisor_of(directory: Path) -> int:
     """The process id of the `cns up` of this directory; 0 when none runs."""
-    if not (directory / LOCK_FILE).exists():
-        return 0
+    return lock_owner(directory, LOCK_FILE)
+
+
+def _parent(pid: int) -> int:
+    """0 if there is no such process."""
     try:
-        os.close(lock_directory(directory, LOCK_FILE))
-    except StartError:
-        return int((directory / LOCK_FILE).read_text() or "0")
-    return 0
-
-
-def _wait_for_successors(directory: Path, supervisor: int, before: set[int]) -> list[ChildStatus]:
-    """Return the new processes when all of them do their work. Raises StartError when the supervisor ends instead."""
-    while True:
-        found = read_status(directory / STATUS_FILE)
-        if found and all(process.ready and process.pid not in before for process in found):
-            return found
-        try:
-            os.kill(supervisor, 0)
-        except ProcessLookupError:
-            raise StartError("the new code does not start: see what `cns up` printed", EXIT_RESTART_FAILED) from None
-        time.sleep(POLL_INTERVAL_S)  # noqa: TID251  # another process writes the file
+        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    except OSError:
+        return 0

@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import gc
 import os
+import subprocess
 import sys
+import time
 from collections.abc import Callable
 from functools import partial
 from importlib import import_module
@@ -15,18 +17,24 @@ import msgspec
 
 from cns_backend.optional_dependencies import extra_missing
 from cns_cli.service import lean_imports  # noqa: F401  # before the libraries
-from cns_cli.service.processes import Process, read_settings, run
+from cns_cli.service.processes import DATA_LOCK_TIMEOUT_S, Process, read_settings, run
 from cns_common.configuration.settings import Settings
-from cns_common.data_directory import lock_directory
+from cns_common.data_directory import lock_directory, lock_owner
 from cns_common.errors import StartError
 from cns_common.process.supervisor import EXIT_CODES_FINAL, STATUS_FILE, Child, Supervisor
-from cns_server.listener import Listeners
+from cns_common.sqlite.database import LOCK_FILE as STORE_LOCK_FILE
+from cns_server.listener import EXIT_PORT_TAKEN, Listeners
 
 LOCK_FILE = "up.lock"
 STOP_S = 40.0
 """A process that was told to stop ends itself within 38 s, see `cns_common.process.stop_limit`. One that cannot even do
 so is killed."""
-_HAND_OVER = "_CNS_HAND_OVER"
+_HAND_OVER, _TRIAL = "_CNS_HAND_OVER", "_CNS_TRIAL"
+TRIAL_S_MAX = 60.0
+"""The time for new code to show that it starts."""
+REFUSED_FILE = "restart.refused"
+"""A file in the data directory: why a restart was refused, for `cns restart`."""
+POLL_INTERVAL_S = 0.1
 _API, _STORE, _WORKER = MODULES = ("cns_server.api", "cns_backend.store_host", "cns_workers.worker")
 """What the processes import first; the drivers of a cluster come in the processes, since some of them start threads."""
 
@@ -47,6 +55,10 @@ def run_up(api_processes: int, workers: int, *, until_input_ends: bool) -> int:
     handed_over = _read_hand_over()
     settings = read_settings()
     listeners = Listeners(settings, inherited=handed_over.sockets)
+    if os.environ.get(_TRIAL):  # noqa: TID251  # a word of the program to itself, no setting
+        listeners.check()
+        import_modules(MODULES)
+        return 0
     missing = [path for path in (settings.data, *settings.data.parents) if not path.exists()]
     code = 0
     try:
@@ -54,7 +66,7 @@ def run_up(api_processes: int, workers: int, *, until_input_ends: bool) -> int:
         if lock is None:
             lock = lock_directory(settings.data, LOCK_FILE)
         os.set_inheritable(lock, False)
-        listeners.open()  # a port in use must not touch the data
+        _open(listeners, settings)  # a port in use must not touch the data
         supervisor = Supervisor(
             children(settings, lock, listeners, api_processes, workers),
             settings.data / STATUS_FILE,
@@ -65,7 +77,9 @@ def run_up(api_processes: int, workers: int, *, until_input_ends: bool) -> int:
         code = supervisor.run(handed_over.pids)
         while supervisor.restart_wanted:
             os.set_inheritable(lock, True)
-            _execute_anew(HandOver(lock, listeners.hand_over(), supervisor.pids()))
+            refused = _execute_anew(HandOver(lock, listeners.hand_over(), supervisor.pids()))
+            print(f"cns: no restart: {refused}", file=sys.stderr, flush=True)  # for a person
+            (settings.data / REFUSED_FILE).write_text(refused)
             code = supervisor.run({})
     except StartError as error:
         code = error.exit_code
@@ -81,14 +95,42 @@ def _read_hand_over() -> HandOver:
     return msgspec.json.decode(text, type=HandOver) if text else HandOver()
 
 
-def _execute_anew(hand_over: HandOver) -> None:
+def _execute_anew(hand_over: HandOver) -> str:
     """Run the program as it is installed now, in this process: it keeps the sockets and has the same children. Returns
-    if there is none."""
-    text = msgspec.json.encode(hand_over).decode()
+    a text if it does not start."""
+    program, words = sys.executable, sys.orig_argv
+    environment = {name: text for name, text in os.environ.items() if name != _TRIAL}  # noqa: TID251  # for a program
+    trial = [program, *words[1:]]
     try:
-        os.execve(sys.executable, sys.orig_argv, {**os.environ, _HAND_OVER: text})  # noqa: TID251, S606  # as above
-    except OSError as error:
-        print(f"cns: no restart: cannot run {sys.executable}: {error.strerror}", file=sys.stderr)  # for a person
+        subprocess.run(  # noqa: S603  # this program
+            trial, env={**environment, _TRIAL: "1"}, timeout=TRIAL_S_MAX, check=True, stderr=subprocess.PIPE, text=True
+        )
+        text = msgspec.json.encode(hand_over).decode()
+        os.execve(program, words, {**environment, _HAND_OVER: text})  # noqa: S606  # no shell is wanted
+    except subprocess.CalledProcessError as error:
+        last = (error.stderr.splitlines() or ["it says nothing"])[-1]
+        return f"the new code ends with {error.returncode}: {last.removeprefix('cns: ')}"
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return f"the new code does not start: {error}"
+
+
+def _open(listeners: Listeners, settings: Settings) -> None:
+    """Open the sockets, which processes of a killed `cns up` may still have. Raises StartError."""
+    give_up_s, waiting = time.monotonic() + DATA_LOCK_TIMEOUT_S, False
+    while True:
+        try:
+            listeners.open()
+        except StartError as error:
+            is_ours = error.exit_code == EXIT_PORT_TAKEN and lock_owner(settings.data, STORE_LOCK_FILE)
+            if not is_ours or time.monotonic() > give_up_s:
+                raise
+            if not waiting:
+                text = f"cns: {error}; waiting for the end of processes of the last `cns up`"
+                print(text, file=sys.stderr, flush=True)  # for a person
+            waiting = True
+            time.sleep(POLL_INTERVAL_S)  # noqa: TID251  # another process closes them
+        else:
+            return
 
 
 def _remove_created(directories: list[Path]) -> None:

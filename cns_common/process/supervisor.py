@@ -31,12 +31,14 @@ STATUS_FILE = "processes.json"
 """A file in the data directory with the list of ChildStatus; `read_status` reads it."""
 BACKOFF_FIRST_S = 0.1
 BACKOFF_MAX_S = 10.0
+BACKOFF_READY_MAX_S = 1.0
+"""The longest pause after a child that did its work: callers may wait for it."""
 LOOP_CRASHES = 5
 LOOP_WINDOW_S = 60.0
 """LOOP_CRASHES deaths within this time are a crash loop."""
 UNSERVED_S_MAX = 5.0
 """Callers are refused when no process has served for this long and none is starting: balancers and clients then learn
-it at once. After the next start they wait again."""
+it at once. After the next start they wait again. During a restart, processes that do not stop are killed instead."""
 EXIT_CODES_FINAL = frozenset({2, *range(70, 80)} - {EXIT_DATA_FULL})
 """A child with one of these exit codes has reported a fault on stderr that only a person can mend, so it is not
 restarted. A full disk may have room again."""
@@ -130,12 +132,14 @@ class Supervisor:
         self._wake_up: int
         self._ready: tuple[int, int]
         self._stopping = False
+        self._is_replacing = False
         self._exit_code = 0
         self.restart_wanted = False
         """`run` returned for RESTART_SIGNAL: the children run, and the caller executes the program anew."""
 
     def run(self, predecessors: Mapping[str, int]) -> int:
-        """Run until SIGTERM, SIGINT or a child's final exit code. The main thread calls it.
+        """Run until SIGTERM, SIGINT or a child's final exit code. The main thread calls it. When it returns for a
+        restart, signals stay blocked: the next run gets them, in another program too.
 
         `predecessors` are the process ids of running children of the program that this one replaces, by name. They are
         stopped when the modules of their successors are imported.
@@ -144,17 +148,18 @@ class Supervisor:
         with self._signals():
             if predecessors:
                 self._replace(predecessors)
+            self._reap()
             while not self._stopping and not self.restart_wanted:
                 self._wait(self._step(time.monotonic()))
                 self._reap()
             if not self._stopping:
                 return 0
-            self.restart_wanted = False
             if not self._exit_code:
                 self._listeners.close()  # children that serve do so until they have stopped
             self._stop_all()
             if self._exit_code:
                 self._listeners.refuse()  # a person must act
+            self.restart_wanted = False
         with contextlib.suppress(OSError):
             self._status_path.unlink()
         return self._exit_code
@@ -180,12 +185,17 @@ class Supervisor:
     # -- children -----------------------------------------------------------------------------------------------------
 
     def _replace(self, predecessors: Mapping[str, int]) -> None:
+        ours = {child.name: child for child in self._children}
+        gone = [Child(name=name, work=_no_work) for name in predecessors.keys() - ours.keys()]
         for child in self._children:
             child.prepare()
+        self._children, children = [*self._children, *gone], self._children
+        for child in self._children:
             child.pid = predecessors.get(child.name, 0)
-        for name in predecessors.keys() - {child.name for child in self._children}:
-            os.kill(predecessors[name], signal.SIGTERM)  # new code has other processes
+        self._is_replacing = True
         self._stop_all()
+        self._is_replacing = False
+        self._children = children
 
     def _stop_all(self) -> None:
         for rank in sorted({child.stop_rank for child in self._children}):
@@ -193,12 +203,12 @@ class Supervisor:
 
     def _start(self, child: Child, now_s: float) -> None:
         try:
+            child.prepare()
             if child.serves:
                 self._listeners.open()
-            child.prepare()
         except StartError as error:
             _tell(str(error))
-            self._ended(child, error.exit_code)
+            self._ended(child, EXIT_CRASHED)  # it was right when this program began, and may be again
             return
         child.is_ready = False
         signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
@@ -242,10 +252,11 @@ class Supervisor:
                 child.pid = 0
                 if child.serves and child.is_ready:
                     self._served_s = time.monotonic()
+                did_work, child.is_ready = child.is_ready, False
                 if not self._stopping and child not in self._told_to_stop:
-                    self._ended(child, code)
+                    self._ended(child, code, did_work=did_work)
 
-    def _ended(self, child: Child, code: int) -> None:
+    def _ended(self, child: Child, code: int, *, did_work: bool = False) -> None:
         if code in EXIT_CODES_FINAL:
             self._exit_code = code
             self._stopping = True
@@ -253,8 +264,9 @@ class Supervisor:
         now_s = time.monotonic()
         child.restarts += 1
         child.deaths.append(now_s)
-        if child.is_ready:
-            child.backoff_s = BACKOFF_FIRST_S
+        if did_work:
+            in_loop = child.in_crash_loop(now_s)
+            child.backoff_s = min(child.backoff_s, BACKOFF_READY_MAX_S) if in_loop else BACKOFF_FIRST_S
         _tell(f"{child.name} ended with {code}; starting it again in {child.backoff_s:.1f} s")
         child.due_s = now_s + child.backoff_s
         child.backoff_s = min(child.backoff_s * 2, BACKOFF_MAX_S)
@@ -264,17 +276,24 @@ class Supervisor:
         """End these children, the last ones by force."""
         self._told_to_stop = children
         _send(signal.SIGTERM, children)
-        give_up_s = time.monotonic() + self._stop_s
-        while any(child.pid for child in children) and (left_s := give_up_s - time.monotonic()) > 0:
+        began_s = time.monotonic()
+        self._reap()
+        while any(child.pid for child in children) and (left_s := self._give_up_s(began_s) - time.monotonic()) > 0:
             self._wait(left_s)
             self._reap()
         for child in children:
             if child.pid:
-                _tell(f"{child.name} did not stop within {self._stop_s:.0f} s and is killed")
+                _tell(f"{child.name} did not stop within {time.monotonic() - began_s:.0f} s and is killed")
                 _send(signal.SIGKILL, [child])
                 _exit_code(child.pid, 0)
                 child.pid = 0
         self._told_to_stop = ()
+
+    def _give_up_s(self, began_s: float) -> float:
+        """When children that were told to stop then are killed: earlier when callers wait for the next ones."""
+        if self._is_replacing and not any(child.pid for child in self._serving):
+            return min(began_s + self._stop_s, max(began_s, self._served_s) + UNSERVED_S_MAX)
+        return began_s + self._stop_s
 
     def _write_status(self) -> None:
         now_s = time.monotonic()
@@ -296,22 +315,25 @@ class Supervisor:
         self._ready = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         before = {number: signal.signal(number, self._on_signal) for number in _SIGNALS}
         signal.set_wakeup_fd(write_end, warn_on_full_buffer=False)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
         try:
             yield
         finally:
+            if self.restart_wanted:
+                signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+                signal.signal(RESTART_SIGNAL, signal.SIG_IGN)  # one restart for all that ask meanwhile
             signal.set_wakeup_fd(-1)
             for number, handler in before.items():
-                signal.signal(number, handler)
-            if self.restart_wanted:
-                signal.signal(RESTART_SIGNAL, signal.SIG_IGN)  # a second one must not end the process
+                if not (self.restart_wanted and number == RESTART_SIGNAL):
+                    signal.signal(number, handler)
             for descriptor in (self._wake_up, write_end, *self._ready):
                 os.close(descriptor)
 
     def _on_signal(self, number: int, _frame: object) -> None:
-        if number == RESTART_SIGNAL:
-            self.restart_wanted = True
-        elif number != signal.SIGCHLD:
+        if number in (signal.SIGTERM, signal.SIGINT):
             self._stopping = True
+        elif number == RESTART_SIGNAL and not self._stopping:
+            self.restart_wanted = True
 
     def _wait(self, seconds: float | None) -> None:
         """Wait for a signal, a word of a child or the end of the input, or so long."""
@@ -327,6 +349,10 @@ class Supervisor:
     def _tell_ready(self, child: Child) -> None:
         """Called in the child."""
         os.write(self._ready[1], bytes([self._children.index(child)]))
+
+
+def _no_work(_ready: Callable[[], None]) -> int:
+    return 0
 
 
 def _exit_code(pid: int, options: int) -> int | None:

@@ -28,7 +28,7 @@ RETRY_AT_ONCE = json.dumps(
 WITHOUT_CELERY = """
 import sys
 import cns_cli.accounts.account, cns_cli.main, cns_cli.service.processes, cns_cli.service.supervise
-import cns_server.api, workers.worker
+import cns_server.api, cns_workers.worker
 sys.exit("celery" in sys.modules)
 """
 

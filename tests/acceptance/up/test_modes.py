@@ -178,6 +178,17 @@ def test_tls(tmp_path: Path, endpoint: Endpoint) -> None:
         assert poll.bodies() == ["wake"]
         sns = service.client("sns")
         Topic(sns, sns.create_topic(Name="http")["TopicArn"]).subscribe("http", endpoint.url)
+        pids, right = service.pids(), certificate.read_bytes()
+        certificate.write_text("my diary")
+        refused = service.cns("restart", check=False)
+        assert (refused.returncode, refused.stderr.count("\n")) == (1, 1)
+        assert (
+            f"not restarted: the new code ends with 76: cannot use the TLS certificate {certificate}" in refused.stderr
+        )
+        certificate.write_bytes(right)
+        assert service.pids() == pids
+        service.cns("restart")
+        assert not {*service.pids().values()} & {*pids.values()}
         assert service.stop() == 0, "although clients keep their connections"
 
 

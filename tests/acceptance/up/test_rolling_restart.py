@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 from pathlib import Path
 
 from tests.acceptance.rolling import Load
 from tests.acceptance.running import Up, running
-from tests.waiting import wait_until
+from tests.waiting import PATIENCE_S, wait_until
 
 RESTART_S = 40.0
 API_PROCESSES = 2
@@ -29,6 +30,25 @@ def pid_of(service: Up, name: str) -> int:
         return service.pids().get(name, 0)
     except OSError:
         return 0
+
+
+def test_a_process_that_is_told_to_stop_for_good_refuses_new_callers_and_answers_others(tmp_path: Path) -> None:
+    """Its port is closed while a call is in progress."""
+    with running(tmp_path / "data") as service:
+        host, port = service.url.removeprefix("http://").split(":")
+        with socket.create_connection((host, int(port))) as slow:
+            slow.sendall(b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n\r\n{")
+            wait_until(lambda: service.client("sqs").list_queues(), RESTART_S)
+            service.process.terminate()
+            wait_until(lambda: not connects(host, int(port)), RESTART_S)
+            slow.sendall(b"}")
+            assert slow.recv(12) == b"HTTP/1.1 400"
+        assert service.process.wait(PATIENCE_S) == 0
+
+
+def connects(host: str, port: int) -> bool:
+    with socket.socket() as caller:
+        return caller.connect_ex((host, port)) == 0
 
 
 def test_processes_are_restarted_one_by_one_and_all_by_new_code_and_no_call_fails(tmp_path: Path) -> None:

@@ -187,7 +187,8 @@ def test_a_signal_to_the_whole_group_stops_it_as_well(tmp_path: Path) -> None:
 
 
 def test_after_the_death_of_cns_up_it_can_be_started_at_once(tmp_path: Path) -> None:
-    with running(tmp_path / "data") as service:
+    port = free_port()
+    with running(tmp_path / "data", port=port) as service:
         keys = dict(service.environment)
         queue = service.client("sqs").create_queue(QueueName="q")["QueueUrl"]
         service.client("sqs").send_message(QueueUrl=queue, MessageBody="kept")
@@ -195,9 +196,9 @@ def test_after_the_death_of_cns_up_it_can_be_started_at_once(tmp_path: Path) -> 
         os.kill(pids["api"], signal.SIGSTOP)  # this process takes long to stop
         service.process.kill()
         service.process.wait()
-        again = start(service.data)
+        again = start(service.data, port=port)
         try:
-            wait_until(lambda: "waiting for its end" in again.said(), 60, again.said)
+            wait_until(lambda: f"port {port} on 127.0.0.1 is taken; waiting" in again.said(), 60, again.said)
             os.kill(pids["api"], signal.SIGCONT)
             again.wait_ready()
             again.environment.update(keys)

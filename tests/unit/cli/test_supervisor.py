@@ -6,9 +6,11 @@ import os
 import signal
 import socket
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -67,25 +69,6 @@ def pauses_in(said: str) -> list[str]:
     return [line.rpartition(" in ")[2] for line in said.splitlines()]
 
 
-@pytest.mark.parametrize(("code", "starts"), [(EXIT_DATA_FULL, STARTS_UNTIL_MENDED), (EXIT_DATA_UNUSABLE, 1)])
-def test_a_full_disk_is_tried_again_with_growing_pauses_and_bad_data_are_not(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str], sockets: Sockets, code: int, starts: int
-) -> None:
-    work = Work(tmp_path / "started", code, STARTS_UNTIL_MENDED)
-    ended = Supervisor([Child(name="store", work=work)], tmp_path / "status", PATIENCE_S, sockets).run({})
-    assert work.starts() == starts
-    assert ended == (FINAL if starts > 1 else code)
-    assert pauses_in(capfd.readouterr().err) == ["0.1 s", "0.2 s"][: starts - 1]
-
-
-def test_a_child_that_did_its_work_is_started_again_at_once(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str], sockets: Sockets
-) -> None:
-    work = Work(tmp_path / "started", -signal.SIGKILL % 256, 5, is_ready=True)
-    assert Supervisor([Child(name="api", work=work)], tmp_path / "status", PATIENCE_S, sockets).run({}) == FINAL
-    assert pauses_in(capfd.readouterr().err) == ["0.1 s"] * 4
-
-
 class InTurns(Supervisor):
     """Its clock goes on only while no child runs, by what the supervisor waits then."""
 
@@ -97,6 +80,35 @@ class InTurns(Supervisor):
             assert seconds is not None
             type(self).now_s += seconds
         super()._wait(None if running else 0)
+
+
+@pytest.mark.parametrize(("code", "starts"), [(EXIT_DATA_FULL, STARTS_UNTIL_MENDED), (EXIT_DATA_UNUSABLE, 1)])
+def test_a_full_disk_is_tried_again_with_growing_pauses_and_bad_data_are_not(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], sockets: Sockets, code: int, starts: int
+) -> None:
+    work = Work(tmp_path / "started", code, STARTS_UNTIL_MENDED)
+    ended = Supervisor([Child(name="store", work=work)], tmp_path / "status", PATIENCE_S, sockets).run({})
+    assert work.starts() == starts
+    assert ended == (FINAL if starts > 1 else code)
+    assert pauses_in(capfd.readouterr().err) == ["0.1 s", "0.2 s"][: starts - 1]
+
+
+@pytest.mark.parametrize(
+    ("starts", "pauses"), [(5, ["0.1 s"] * 4), (11, [*["0.1 s"] * 4, "0.2 s", "0.4 s", "0.8 s", *["1.0 s"] * 3])]
+)
+def test_a_child_that_did_its_work_is_started_again_at_once_unless_it_dies_often(
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    sockets: Sockets,
+    starts: int,
+    pauses: list[str],
+) -> None:
+    monkeypatch.setattr(InTurns, "now_s", 0.0)
+    monkeypatch.setattr(supervisor, "time", SimpleNamespace(monotonic=lambda: InTurns.now_s))
+    work = Work(tmp_path / "started", -signal.SIGKILL % 256, starts, is_ready=True)
+    assert InTurns([Child(name="api", work=work)], tmp_path / "status", PATIENCE_S, sockets).run({}) == FINAL
+    assert pauses_in(capfd.readouterr().err) == pauses
 
 
 @pytest.mark.parametrize(("is_ready", "refusals"), [(False, 2), (True, 0)])
@@ -158,29 +170,78 @@ def test_a_child_that_does_not_stop_is_killed(
 
 
 class Signalled(Supervisor):
-    """It gets these signals while it waits: the first ones in its first run, and so on."""
+    """It gets these signals when it waits: the first ones the first time, and so on."""
 
-    signals: Sequence[Sequence[signal.Signals]] = ((signal.SIGUSR2,), (signal.SIGUSR2, signal.SIGTERM))
+    def __init__(self, signals: Sequence[Sequence[signal.Signals]], *words: Any) -> None:
+        super().__init__(*words)
+        self._sent = deque(signals)
 
     def _wait(self, seconds: float | None) -> None:
-        sent, self.signals = self.signals[:1], self.signals[1:]
-        for number in (number for numbers in sent for number in numbers):
+        for number in self._sent.popleft() if self._sent else ():
             os.kill(os.getpid(), number)
         super()._wait(seconds)
 
 
-def test_a_stop_is_no_restart_and_children_outlive_a_return_for_one(tmp_path: Path, sockets: Sockets) -> None:
-    """The caller of `run` may find no program to execute, and go on."""
+def stay(_ready: Ready) -> int:
+    signal.pause()
+    return 0
 
-    def stay(ready: Ready) -> int:
-        signal.pause()
-        return 0
 
-    made = Signalled([Child(name="api", work=stay)], tmp_path / "status", PATIENCE_S, sockets)
+RESTART, STOP = signal.SIGUSR2, signal.SIGTERM
+
+
+@pytest.mark.parametrize("signals", [[[RESTART], [RESTART, STOP]], [[RESTART], [STOP], [RESTART]]])
+def test_a_stop_is_no_restart_and_children_outlive_a_return_for_one(
+    tmp_path: Path, sockets: Sockets, signals: list[list[signal.Signals]]
+) -> None:
+    """The caller of `run` may find no program to execute, and go on. A restart may be wanted while it stops."""
+    made = Signalled(signals, [Child(name="api", work=stay)], tmp_path / "status", PATIENCE_S, sockets)
     assert (made.run({}), made.restart_wanted) == (0, True)
     pids = made.pids()
     os.kill(pids["api"], 0)
     assert (made.run({}), made.restart_wanted, made.pids()) == (0, False, {})
+
+
+def test_signals_between_two_programs_are_not_lost(tmp_path: Path, sockets: Sockets) -> None:
+    """A child ends, and a stop comes, after the first program's last look and before the next one's first."""
+    children = [Child(name="api", work=stay, serves=True), Child(name="worker", work=stay)]
+    made = Signalled([[RESTART]], children, tmp_path / "status", PATIENCE_S, sockets)
+    made.run({})
+    pids = made.pids()
+    os.kill(pids["worker"], signal.SIGKILL)
+    os.waitid(os.P_PID, pids["worker"], os.WEXITED | os.WNOWAIT)
+    signal.pthread_kill(threading.get_ident(), STOP)  # the supervisor has this thread alone
+    successors = [Child(name="api", work=stay, serves=True), Child(name="worker", work=stay)]
+    successor = Supervisor(successors, tmp_path / "status", PATIENCE_S, sockets)
+    assert (successor.run(pids), successor.pids()) == (0, {})
+
+
+def test_what_does_not_stop_is_killed_early_when_callers_wait_for_a_restart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], sockets: Sockets
+) -> None:
+    """The worker hangs and the API process dies; one of another name, which the new program has not, is stopped too."""
+    monkeypatch.setattr(supervisor, "UNSERVED_S_MAX", 0.0)
+
+    def hang(ready: Ready) -> int:
+        signal.pthread_sigmask(signal.SIG_BLOCK, [STOP])
+        ready()
+        return stay(ready)
+
+    children = [
+        Child(name="worker", work=hang),
+        Child(name="old", work=stay),
+        Child(name="api", work=stay, serves=True, stop_rank=1),
+    ]
+    made = Signalled([[], [RESTART]], children, tmp_path / "status", PATIENCE_S, sockets)
+    made.run({})
+    pids = made.pids()
+    os.kill(pids["api"], signal.SIGKILL)
+    successors = [Child(name="worker", work=stay), Child(name="api", work=stay, serves=True, stop_rank=1)]
+    successor = Signalled([[], [], [STOP]], successors, tmp_path / "status", PATIENCE_S, sockets)
+    assert (successor.run(pids), successor.pids()) == (0, {})
+    assert "cns: worker did not stop within 0 s and is killed" in capfd.readouterr().err
+    with pytest.raises(ChildProcessError):
+        os.waitpid(pids["old"], os.WNOHANG)
 
 
 def test_it_stops_when_its_input_ends(tmp_path: Path, sockets: Sockets) -> None:
