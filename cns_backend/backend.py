@@ -20,6 +20,7 @@ from cns_backend.engines import EMBEDDED_ENGINES
 from cns_backend.sites.decision import SiteStatus
 from cns_backend.stores.contract import LeaseStore, PoolSizeStore, RateStore, ServiceControl
 from cns_common.aws.auth.accounts import AccountStore
+from cns_common.aws.held_calls import Absence
 from cns_common.clock import Clock
 from cns_common.metrics.model import Sample
 from cns_common.rpc.protocol_proxy import ChangeSource, methods_of
@@ -30,6 +31,10 @@ from cqs.stores.contract import MoveTaskStore, QueueStore, ReceiptKeyStore
 
 
 def no_site() -> SiteStatus | None:
+    return None
+
+
+def no_absence() -> None:
     return None
 
 
@@ -84,6 +89,8 @@ class Backend(Stores):
     """The metrics of this process's own part of the store."""
     site: Callable[[], SiteStatus | None] = no_site
     """The state of this process's site; None where there is only one."""
+    absence: Absence = no_absence
+    """Whether the store is away, and until when."""
     reconnected: list[Callable[[], None]]
     """Called after a lost connection, during which no changes were announced to this process."""
 

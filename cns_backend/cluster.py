@@ -139,6 +139,7 @@ async def open_cluster_backend(settings: Settings, site: SiteMembership | None =
                 samples=partial(engine_samples, (*engines.values(), skew, disk)),
                 reconnected=reconnected,
                 site=site.status if site is not None else no_site,
+                absence=lambda: cassandra.watch.absence,
             )
         finally:
             if following is not None:

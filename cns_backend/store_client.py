@@ -69,6 +69,7 @@ class StoreClient:
             default_engine=chosen.default,
             internal_engine=chosen.internal,
             reconnected=client.on_connect,
+            absence=lambda: client.absence,
             accounts=remote(AccountStore, "accounts", client),
             queues=remote(QueueStore, "queues", client),
             move_tasks=remote(MoveTaskStore, "move_tasks", client),

@@ -3,6 +3,7 @@
 CnsError
 ├── RequestError             change the request; `code` is the API's own name for the fault
 ├── StoreUnavailable         try again: nothing was written
+│   ├── StoreAway            try again in some seconds: the call has waited for the store, or may not wait
 │   └── StoreFull            free some disk, then try again
 ├── OutcomeUnknown           try again, knowing the first try may have counted
 └── StartError               fix the machine or the command line; the text is for a person, `exit_code` for a script
@@ -41,6 +42,10 @@ class RequestError(CnsError):
 
 class StoreUnavailable(CnsError):
     """The store could not be reached or refused; nothing was written, so the call may be repeated."""
+
+
+class StoreAway(StoreUnavailable):
+    """The store did not come back while the call waited for it, or too many calls wait."""
 
 
 class StoreFull(StoreUnavailable):

@@ -48,6 +48,12 @@ async def wait_at_most(seconds: float, name: str, work: Coroutine[Any, Any, obje
     return True
 
 
+def ignore_outcome(done: asyncio.Future[Any]) -> None:
+    """A callback of a future that nobody awaits any more: asyncio would report its exception."""
+    if not done.cancelled():
+        done.exception()
+
+
 async def in_daemon(work: Callable[[], object]) -> None:
     """Run blocking work in a thread that does not keep the process from its end, as those of `asyncio.to_thread` do. If
     it raises, the thread says so on standard error."""

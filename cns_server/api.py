@@ -35,7 +35,7 @@ from cns_backend.services import (
     span_recorder,
     sqs_options,
 )
-from cns_backend.stores.contract import store_process
+from cns_backend.stores.contract import ServiceState, store_process
 from cns_common.acts.log import act_log
 from cns_common.acts.recorder import ActRecorder
 from cns_common.aws import sts
@@ -43,13 +43,14 @@ from cns_common.aws.auth.accounts import KeyRing
 from cns_common.aws.auth.authentication import Authenticator
 from cns_common.aws.cors import CorsPolicy
 from cns_common.aws.front_door import FrontDoor, Service
+from cns_common.aws.held_calls import HeldCalls
 from cns_common.aws.http_request import HttpRequest
 from cns_common.aws.protocol.errors import Answer
 from cns_common.aws.protocol.models import load_service
 from cns_common.aws.protocol.names import ServiceName
 from cns_common.aws.request_counters import RequestReporter
 from cns_common.configuration.settings import Settings
-from cns_common.errors import CnsError
+from cns_common.errors import CnsError, OutcomeUnknown, StoreUnavailable
 from cns_common.events.audit_log import AuditLog
 from cns_common.events.writer import EventLog
 from cns_common.log_throttle import ThrottledRecords
@@ -86,6 +87,8 @@ CLOSE_S_MAX = 5.0
 CLUSTER_CALL_S = 8.0
 """The time limit of a call in the cluster form, which may wait for servers. A sweep looks once a second, and a call
 then has a second to end by itself, so it is answered within 10 s."""
+RESTART_S = 5.0
+"""The longest time for which a call waits for a store process that restarts."""
 
 log = structlog.get_logger(__name__)
 
@@ -147,6 +150,7 @@ class Api:
             body_bytes_max=settings.body_bytes_max,
             log_calls=settings.log_level == "debug",
             cors=CorsPolicy.of(settings.cors_origins),
+            held=HeldCalls(backend.absence, limit_s=_held_s(settings), bytes_max=settings.buffered_bytes_max),
         )
         api = cls(settings, backend, front, events, audit, port, notifications.matcher.counts, queues)
         api.spans = spans
@@ -263,15 +267,21 @@ class Api:
     def certificate(self, name: str) -> bytes | None:
         return self._certificates.get(name)
 
+    async def _state(self) -> ServiceState:
+        try:
+            return await self._backend.control.state()
+        except (StoreUnavailable, OutcomeUnknown) as error:
+            return ServiceState(str(error), (), ())
+
     async def health(self) -> Health:
-        state = await self._backend.control.state()
+        state = await self._state()
         own = [*self._backend.samples(), *self._events.samples(), *self._audit.samples()]
         return judge_health(state, self._settings.data, own, self._backend.site())
 
     async def metrics(self) -> str:
         from cns_common.metrics.page import page, process_samples  # prometheus_client takes long to import
 
-        state = await self._backend.control.state()
+        state = await self._state()
         samples = self.front.samples()
         own = (
             *process_samples(cns.__version__),
@@ -342,3 +352,8 @@ def _traced(
 def _call_s(settings: Settings) -> float:
     """The time limit of a call. In the embedded form none waits for another machine."""
     return CLUSTER_CALL_S if settings.store == "cassandra" else math.inf
+
+
+def _held_s(settings: Settings) -> float:
+    """The longest time for which a call waits for a store that is away."""
+    return CLUSTER_CALL_S if settings.store == "cassandra" else RESTART_S

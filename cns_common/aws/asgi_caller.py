@@ -26,8 +26,21 @@ class AsgiCaller:
                 await self._receive()
             callback()
 
+        self.forget()
         self._gone = asyncio.create_task(listen())
 
     def forget(self) -> None:
         if self._gone is not None:
             self._gone.cancel()
+
+
+async def read_body(receive: Receive, bytes_max: int) -> bytes | None:
+    """The body; None if it is larger than `bytes_max`."""
+    body, more = bytearray(), True
+    while more:
+        message = await receive()
+        body += message.get("body", b"")
+        if len(body) > bytes_max:
+            return None
+        more = message.get("more_body", False)
+    return bytes(body)

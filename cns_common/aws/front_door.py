@@ -17,11 +17,12 @@ from typing import Any
 import msgspec
 import structlog
 
-from cns_common.aws.asgi_caller import AsgiCaller, Message, Receive
+from cns_common.aws.asgi_caller import AsgiCaller, Message, Receive, read_body
 from cns_common.aws.auth.authentication import Authenticator
 from cns_common.aws.auth.signature import UnknownKey
 from cns_common.aws.call import INTERNAL_ACCOUNT, Call, Operation, Params, Result
 from cns_common.aws.cors import CorsPolicy
+from cns_common.aws.held_calls import HeldCalls
 from cns_common.aws.http_request import HttpRequest
 from cns_common.aws.protocol import errors
 from cns_common.aws.protocol.errors import Answer
@@ -75,11 +76,13 @@ class FrontDoor:
         body_bytes_max: int,
         log_calls: bool = False,
         cors: CorsPolicy | None = None,
+        held: HeldCalls | None = None,
     ) -> None:
         """`log_calls`: whether each call is logged as `api_call.answered`, at the level debug."""
         self._services = services
         self.cors = cors
         self._log_calls = log_calls
+        self.held = held
         self._authenticator = authenticator
         self._public_url = public_url.rstrip("/")
         self.body_bytes_max = body_bytes_max
@@ -136,7 +139,7 @@ class FrontDoor:
             scheme=scope["scheme"],
             source_ip=peer_address(client[0]) if client else "",
             when_gone=caller.when_gone,
-            body=await self._read(receive),
+            body=await read_body(receive, self.body_bytes_max),
         )
         try:
             status, reply_headers, reply = await self.answer(request)
@@ -146,28 +149,28 @@ class FrontDoor:
         await send({"type": "http.response.start", "status": status, "headers": reply_headers})
         await send({"type": "http.response.body", "body": reply})
 
-    async def _read(self, receive: Receive) -> bytes | None:
-        """The body; None if it is larger than `body_bytes_max`."""
-        body, more = bytearray(), True
-        while more:
-            message = await receive()
-            body += message.get("body", b"")
-            if len(body) > self.body_bytes_max:
-                return None
-            more = message.get("more_body", False)
-        return bytes(body)
-
     def answer(self, request: HttpRequest) -> Coroutine[Any, Any, Answer]:
         """Answer a request. Never raises: an error becomes a response in the caller's protocol."""
-        if self.landing is not None and _is_browser(request):
+        if self.landing is not None and request.opens_page:
             return self.landing(request)
         return self._answer(request) if self.cors is None else self.cors.answer(request, self._answer)
 
     def _answer(self, request: HttpRequest) -> Coroutine[Any, Any, Answer]:
+        if self.held is not None and self.held.absence() is not None:
+            return self.held.answer(request, self._answer_now, self._refuse)
+        return self._answer_now(request)
+
+    def _answer_now(self, request: HttpRequest) -> Coroutine[Any, Any, Answer]:
         target = request.fields.get(b"x-amz-target")
         if target is not None:
             return self._json(request, target)
         return self._query(request)
+
+    def _refuse(self, request: HttpRequest, error: CnsError) -> Answer:
+        request_id = uuid_text()
+        self._count("?", error, request_id)
+        refusal = errors.render_refusal(error, request.fields, request_id)
+        return self.requests.add("", "sqs", "?", len(request.body or b""), refusal)
 
     # -- AWS JSON 1.0 -------------------------------------------------------------------------------------------------
 
@@ -381,11 +384,6 @@ def _encoded(params: Params) -> bytes:
         return msgspec.json.encode(params)
     except UnicodeEncodeError:
         raise RequestError("SerializationException", "A lone surrogate is not text.") from None
-
-
-def _is_browser(request: HttpRequest) -> bool:
-    opened = request.method == "GET" and request.path in ("", "/") and not request.query
-    return opened and b"text/html" in request.fields.get(b"accept", b"")
 
 
 def _code_of(error: Exception) -> str:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from cns_common.aws.call import Extend, WhenGone
 
+REQUEST_BYTES = 5_120
+"""Estimated memory of a parsed request that waits, without its body."""
+
 
 class HttpRequest:
     """Header names are lower case; `fields` has the last header of each name. `body` is None when it was too large."""
@@ -51,3 +54,9 @@ class HttpRequest:
     def origin(self) -> str:
         """Scheme and Host of the request's URL, without a path."""
         return f"{self.scheme}://{self.fields.get(b'host', b'').decode('latin-1')}"
+
+    @property
+    def opens_page(self) -> bool:
+        """Whether a browser opens the address of the port."""
+        opened = self.method == "GET" and self.path in ("", "/") and not self.query
+        return opened and b"text/html" in self.fields.get(b"accept", b"")

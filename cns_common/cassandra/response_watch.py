@@ -1,4 +1,4 @@
-"""Notices that Cassandra hangs: it takes statements and answers none.
+"""Notices that Cassandra answers nothing: it takes statements and hangs, or no connection is left.
 
 A call to the API makes several statements, and each would wait for its whole time limit. So once a statement got no
 answer within its limit, and no other did meanwhile, later ones are refused at once, until a probe is answered: a call
@@ -20,7 +20,7 @@ PROBE_INTERVAL_S = 0.5
 log = structlog.get_logger(__name__)
 
 Probe = Callable[[], Awaitable[bool]]
-"""Asks Cassandra for anything. False: nothing came. If its connections are gone, statements notice that."""
+"""Asks Cassandra for anything. False: nothing came, or there is no connection."""
 
 
 class ResponseWatch:
@@ -31,8 +31,9 @@ class ResponseWatch:
         self._probing: asyncio.Task[None] | None = None
 
     @property
-    def silent(self) -> bool:
-        return self._probing is not None
+    def absence(self) -> asyncio.Future[None] | None:
+        """None while Cassandra answers; else done when it does again."""
+        return self._probing
 
     def check(self) -> None:
         """Raise StoreUnavailable while Cassandra is silent."""
@@ -43,8 +44,8 @@ class ResponseWatch:
         """Note any answer, also an error that Cassandra itself sent."""
         self._answered_s = self._loop.time()
 
-    def timed_out(self, sent_s: float) -> None:
-        """Note that a statement sent at `sent_s` got no answer within its limit."""
+    def unanswered(self, sent_s: float) -> None:
+        """Note that a statement sent at `sent_s` got no answer within its limit, or had no connection."""
         if self._probing is None and self._answered_s < sent_s:
             log.warning("cassandra.responses_stopped")
             self._probing = self._loop.create_task(self._probe_until_answered())

@@ -28,7 +28,7 @@ from cns_common.cassandra.response_watch import ResponseWatch
 from cns_common.cassandra.site_guard import OneSite, SiteGuard
 from cns_common.cassandra.write_dates import WriteDates
 from cns_common.errors import EXIT_CASSANDRA_UNUSABLE, CnsError, OutcomeUnknown, StartError, StoreUnavailable
-from cns_common.task_cancellation import in_daemon, wait_at_most
+from cns_common.task_cancellation import ignore_outcome, in_daemon, wait_at_most
 
 CONDITIONAL_S = 4.0
 """A try of a conditional statement. Cassandra itself gives up earlier; only a node that hangs does not."""
@@ -107,7 +107,7 @@ class Cassandra:
         self._prepared: dict[Statement, PreparedStatement] = {}
         self._replies: deque[tuple[asyncio.Future[list[Row]], list[Row] | None, Exception | None]] = deque()
         self._drain_asked = False
-        self._watch = ResponseWatch(self._probe, loop)
+        self.watch = ResponseWatch(self._probe, loop)
         self._site_writes: set[asyncio.Task[list[Row]]] = set()
         self.statements = 0  # sent so far; each try and each batch counts as one
         self.background_statements: Counter[str] = Counter()  # those of them that no caller waits for, by kind of work
@@ -145,7 +145,7 @@ class Cassandra:
                 await asyncio.wait(last, timeout=CLOSE_S_MAX)
         if self._site_writes:  # their outcome is unknown
             await wait_at_most(CLOSE_S_MAX, "cassandra.missed", self._site.missed())
-        await self._watch.close()
+        await self.watch.close()
         await wait_at_most(CLOSE_S_MAX, "cassandra.close", in_daemon(self._connection.cluster.shutdown))
 
     async def _reconnect(self) -> None:
@@ -229,7 +229,7 @@ class Cassandra:
         task = asyncio.create_task(self._record_unknown(write))
         self._site_writes.add(task)
         task.add_done_callback(self._site_writes.discard)
-        task.add_done_callback(_ignore_outcome)
+        task.add_done_callback(ignore_outcome)
         return await asyncio.shield(task)
 
     async def _record_unknown(self, write: Coroutine[Any, Any, list[Row]]) -> list[Row]:
@@ -243,7 +243,7 @@ class Cassandra:
         """Ask each live node of this data centre for rows that only it has, such as those of `system_views`. Returns
         them by the node's address, without nodes that do not answer. Raises StoreUnavailable if none does."""
         self._site.check()
-        self._watch.check()
+        self.watch.check()
         statement = SimpleStatement(cql, is_idempotent=True, consistency_level=ConsistencyLevel.ONE)
         everywhere = self._connection.cluster.metadata.all_hosts()
         nodes = [node for node in everywhere if node.is_up and node.datacenter == self._address.data_centre]
@@ -265,19 +265,19 @@ class Cassandra:
         return await self._run(SimpleStatement(cql, is_idempotent=True), SCHEMA_S)
 
     async def _prepare(self, statement: Statement) -> PreparedStatement:
-        self._watch.check()
+        self.watch.check()
         sent_s = self._loop.time()
         preparing = asyncio.ensure_future(asyncio.to_thread(self._connection.session.prepare, statement.cql))
         await asyncio.wait({preparing}, timeout=PREPARE_S)
         if not preparing.done():
-            preparing.add_done_callback(_ignore_outcome)  # the thread cannot be stopped; the driver ends it
-            self._watch.timed_out(sent_s)
+            preparing.add_done_callback(ignore_outcome)  # the thread cannot be stopped; the driver ends it
+            self.watch.unanswered(sent_s)
             raise StoreUnavailable("Cassandra does not prepare a statement in time")
         try:
             prepared = preparing.result()
         except FAILURES as error:
             raise translated(error, written=False) from error
-        self._watch.answered()
+        self.watch.answered()
         prepared.is_idempotent = statement.idempotent
         prepared.consistency_level = int(Consistency.EACH if statement.across_sites else statement.consistency)
         if statement.conditional:
@@ -309,8 +309,8 @@ class Cassandra:
         try:
             return await again(self._try_again, statement, until_s, try_s, failures)
         except FAILURES as error:
-            if isinstance(error, NoHostAvailable) and (self._reconnecting is None or self._reconnecting.done()):
-                self._reconnecting = asyncio.create_task(self._reconnect())
+            if isinstance(error, NoHostAvailable):
+                self.watch.unanswered(until_s - limit_s)
             raise failure_of_tries(failures) from error
         except StoreUnavailable as silent:
             raise failure_of_tries([*failures, silent]) from None
@@ -330,12 +330,12 @@ class Cassandra:
 
     async def _try(self, statement: object, limit_s: float) -> list[Row]:
         self._site.check()
-        self._watch.check()
+        self.watch.check()
         sent_s = self._loop.time()
         try:
             return await self._send(statement, limit_s)
         except OperationTimedOut:
-            self._watch.timed_out(sent_s)
+            self.watch.unanswered(sent_s)
             raise
 
     def _send(self, statement: object, limit_s: float, node: object = None) -> asyncio.Future[list[Row]]:
@@ -354,7 +354,9 @@ class Cassandra:
         try:
             await self._send(SimpleStatement("SELECT key FROM system.local", is_idempotent=True), PROBE_S)
         except FAILURES as error:
-            return isinstance(error, NoHostAvailable | ErrorMessage)
+            if isinstance(error, NoHostAvailable) and (self._reconnecting is None or self._reconnecting.done()):
+                self._reconnecting = asyncio.create_task(self._reconnect())
+            return isinstance(error, ErrorMessage)
         return True
 
     # -- in the driver's thread ---------------------------------------------------------------------------------------
@@ -380,10 +382,10 @@ class Cassandra:
                 continue
             if error is not None:
                 if not isinstance(error, NO_ANSWER):
-                    self._watch.answered()
+                    self.watch.answered()
                 future.set_exception(error)
             else:
-                self._watch.answered()
+                self.watch.answered()
                 future.set_result(rows or [])
 
 
@@ -391,9 +393,3 @@ def _failure_of(statement: object, error: Exception) -> CnsError:
     """The failure of one try."""
     conditional = getattr(statement, "serial_consistency_level", None) is not None
     return translated(error, written=True, conditional=conditional)
-
-
-def _ignore_outcome(done: asyncio.Future[Any]) -> None:
-    """Keep asyncio from reporting an exception that nobody awaits any more."""
-    if not done.cancelled():
-        done.exception()

@@ -145,9 +145,10 @@ class Client:
         self._frames: Frames | None = None
         self._pending: dict[int, tuple[asyncio.Future[Any], msgspec.msgpack.Decoder[Any]]] = {}
         self._number = 0
-        self._connected = asyncio.Event()
         self._keeper: asyncio.Task[None] | None = None
         self._events: dict[str, tuple[msgspec.msgpack.Decoder[Any], Callable[[Any], None]]] = {}
+        self.absence: asyncio.Future[None] | None = None
+        """None while connected; else done when that is so again."""
         self.on_connect: list[Callable[[], None]] = []
         """Called after every connect: the server keeps no state of earlier connections."""
 
@@ -156,8 +157,9 @@ class Client:
         self._events[name] = (msgspec.msgpack.Decoder(payload), callback)
 
     async def start(self) -> None:
+        self.absence = asyncio.get_running_loop().create_future()
         self._keeper = asyncio.create_task(self._keep_connected(), name="rpc-client")
-        await self._wait_connected()
+        await self._wait_connected(self.absence)
 
     async def close(self) -> None:
         if self._keeper is not None:
@@ -170,7 +172,7 @@ class Client:
 
     @property
     def connected(self) -> bool:
-        return self._connected.is_set()
+        return self._frames is not None
 
     async def _keep_connected(self) -> None:
         loop = asyncio.get_running_loop()
@@ -181,30 +183,31 @@ class Client:
                 await asyncio.sleep(RECONNECT_S)
                 continue
             self._frames = frames
-            self._connected.set()
+            absence, self.absence = self.absence, None
+            if absence is not None:
+                absence.set_result(None)
             for callback in self.on_connect:
                 callback()
             await frames.closed
             self._disconnected()
 
     def _disconnected(self) -> None:
-        self._connected.clear()
         self._frames = None
+        if self.absence is None:
+            self.absence = asyncio.get_running_loop().create_future()
         pending, self._pending = self._pending, {}
         for future, _ in pending.values():
             if not future.done():
                 future.set_exception(OutcomeUnknown("the store host went away"))
 
-    async def _wait_connected(self) -> None:
-        try:
-            async with asyncio.timeout(CONNECT_TIMEOUT_S):
-                await self._connected.wait()
-        except TimeoutError:
-            raise StoreUnavailable("the store host does not answer") from None
+    async def _wait_connected(self, absence: asyncio.Future[None]) -> None:
+        await asyncio.wait({absence}, timeout=CONNECT_TIMEOUT_S)
+        if not absence.done():
+            raise StoreUnavailable("the store host does not answer")
 
     async def call(self, name: str, *arguments: Any) -> Any:
-        if self._frames is None:
-            await asyncio.create_task(self._wait_connected())  # asyncio.timeout needs a task, which the caller may lack
+        while self.absence is not None:
+            await self._wait_connected(self.absence)
         return await self.post(name, *arguments)
 
     def post(self, name: str, *arguments: Any) -> asyncio.Future[Any]:

@@ -16,6 +16,7 @@ from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
+from cns_common.aws.http_request import REQUEST_BYTES
 from cns_common.peer_address import peer_address
 from cns_server.http.connection_table import ConnectionTable, network_of
 from cns_server.http.exchange import LeanFlowControl, RequestQueue
@@ -35,8 +36,6 @@ SLICE_BYTES = 4 * 1024
 """A body in chunks is parsed in slices of this size."""
 RESPONSE_BYTES_MAX = 64 * 1024
 """While more than this waits for the client to take it, its connection is not read and its next request waits."""
-QUEUED_REQUEST_BYTES = 5_120
-"""Estimated memory of a parsed request that waits its turn, without its body."""
 REFUSAL_BYTES_MAX = 1_024
 """No refusal is longer."""
 
@@ -256,7 +255,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def _account(self) -> None:
         """After data that left something unfinished: tell the table how much this connection holds, and since when."""
-        held = len(self._backlog) + QUEUED_REQUEST_BYTES * len(self.pipeline)
+        held = len(self._backlog) + REQUEST_BYTES * len(self.pipeline)
         if self._in_message:
             now_s = self.loop.time()
             held += self._head_bytes + self._held_body_bytes()

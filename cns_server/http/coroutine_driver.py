@@ -11,6 +11,8 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any
 
+from cns_common.task_cancellation import ignore_outcome
+
 
 class CoroutineDriver:
     """Starts the coroutine when made. An exception that the coroutine raises goes to the loop's exception handler."""
@@ -29,7 +31,7 @@ class CoroutineDriver:
         if awaited is None or awaited.done():
             return  # the coroutine goes on by itself, or has ended
         awaited.remove_done_callback(self._step)
-        awaited.add_done_callback(_drop_outcome)
+        awaited.add_done_callback(ignore_outcome)
         self._step(error=error)
 
     def _step(self, _: object = None, error: BaseException | None = None) -> None:
@@ -47,9 +49,3 @@ class CoroutineDriver:
             awaited._asyncio_future_blocking = False  # asyncio's contract between a future and its task
             awaited.add_done_callback(self._step)
             self._awaited = awaited
-
-
-def _drop_outcome(done: asyncio.Future[Any]) -> None:
-    """Keep asyncio from reporting an exception that nobody awaits any more."""
-    if not done.cancelled():
-        done.exception()

@@ -19,7 +19,7 @@ from cns_common.aws.protocol.errors import (
 )
 from cns_common.aws.protocol.faults import known_codes, wire_code
 from cns_common.aws.protocol.names import ServiceName
-from cns_common.errors import OutcomeUnknown, RequestError, StoreFull, StoreUnavailable
+from cns_common.errors import OutcomeUnknown, RequestError, StoreAway, StoreFull, StoreUnavailable
 from tests.protocol.support import HARD_TEXT, SERVICES, botocore_model, query_model, read_cases
 from tests.spec.rules import load_rules
 
@@ -63,6 +63,10 @@ def side(case: dict[str, Any]) -> str:
     return "Sender" if case["status"] < 500 else "Receiver"
 
 
+def retry_after(case: dict[str, Any]) -> dict[str, str]:
+    return {"x-amz-retry-after": "500"} if case["status"] == 503 else {}
+
+
 @pytest.mark.spec("error.in-json", "error.query-error-header", "error.sdk-sees")
 @pytest.mark.parametrize("case", of("sqs"))
 def test_in_json(case: dict[str, Any]) -> None:
@@ -74,6 +78,7 @@ def test_in_json(case: dict[str, Any]) -> None:
         "content-type": "application/x-amz-json-1.0",
         "x-amzn-requestid": "r-1",
         "x-amzn-query-error": f"{case['wire']};{side(case)}",
+        **retry_after(case),
     }
     error = parsed("json", answer, "sqs")["Error"]
     shape = case["shape"].partition("#")[2]
@@ -84,7 +89,7 @@ def test_in_json(case: dict[str, Any]) -> None:
 def test_in_xml(case: dict[str, Any]) -> None:
     answer = render_error_xml(case["service"], RequestError(case["code"], case.get("message", "text")), "r-1")
     assert answer.status == case["status"]
-    assert headers(answer) == {"content-type": "text/xml", "x-amzn-requestid": "r-1"}
+    assert headers(answer) == {"content-type": "text/xml", "x-amzn-requestid": "r-1", **retry_after(case)}
     assert (b"</Message><Detail/></Error>" in answer.body) is (case["service"] == "sqs")
     seen = parsed("query", answer, case["service"])
     assert seen["ResponseMetadata"]["RequestId"] == "r-1"
@@ -130,6 +135,7 @@ def test_texts_that_quote_what_was_sent(text: str) -> None:
 
 FAILURES: list[tuple[BaseException, int, str, str, str | None]] = [
     (StoreUnavailable("10.0.0.1 is away"), 503, "ServiceUnavailable", "ServiceUnavailableException", "500"),
+    (StoreAway("10.0.0.1 is away"), 503, "ServiceUnavailable", "ServiceUnavailableException", "5000"),
     (StoreFull("/data"), 503, "ServiceUnavailable", "ServiceUnavailableException", "5000"),
     (OutcomeUnknown("lost"), 503, "ServiceUnavailable", "ServiceUnavailableException", "500"),
     (KeyError("secret"), 500, "InternalError", "InternalFailure", None),

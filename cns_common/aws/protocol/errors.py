@@ -14,12 +14,12 @@ import msgspec
 from cns_common.aws.protocol.faults import INTERNAL_ERROR, UNAVAILABLE, Fault, find_fault
 from cns_common.aws.protocol.names import XML_DECLARATIONS, XML_NAMESPACES, ServiceName
 from cns_common.aws.protocol.xml import escape
-from cns_common.errors import OutcomeUnknown, RequestError, StoreFull, StoreUnavailable
+from cns_common.errors import OutcomeUnknown, RequestError, StoreAway, StoreFull, StoreUnavailable
 
 RETRY_AFTER_MS = 500
-"""SDKs add `x-amz-retry-after` to their own delay, up to 5 s."""
-RETRY_AFTER_FULL_MS = 5000
-"""Longer, as a full disk stays full for a while."""
+"""SDKs take `x-amz-retry-after` instead of their own delay if it is longer, by 5 s at most."""
+RETRY_AFTER_LONG_MS = 5000
+"""For a full disk, which stays full for a while, and for a store that a call has waited for."""
 
 OUTCOME_UNKNOWN = (b"x-cns-outcome", b"unknown")
 """Tells CNS that a call to CQS, unlike others answered with 503, may have taken effect."""
@@ -103,9 +103,11 @@ def render_refusal(error: BaseException, headers: Mapping[bytes, bytes], request
 def _failure(service: ServiceName, error: BaseException) -> _Failure:
     match error:
         case RequestError(code=code, message=text) if fault := find_fault(service, code):
-            return _Failure(code, fault, text)
+            return _Failure(code, fault, text, RETRY_AFTER_MS if fault is UNAVAILABLE else 0)
         case StoreFull():
-            return _Failure("ServiceUnavailable", UNAVAILABLE, _FULL_TEXT, RETRY_AFTER_FULL_MS)
+            return _Failure("ServiceUnavailable", UNAVAILABLE, _FULL_TEXT, RETRY_AFTER_LONG_MS)
+        case StoreAway():
+            return _Failure("ServiceUnavailable", UNAVAILABLE, _UNAVAILABLE_TEXT, RETRY_AFTER_LONG_MS)
         case StoreUnavailable():
             return _Failure("ServiceUnavailable", UNAVAILABLE, _UNAVAILABLE_TEXT, RETRY_AFTER_MS)
         case OutcomeUnknown():  # SDKs repeat the call, and it may take effect twice

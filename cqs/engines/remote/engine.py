@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any
 
 from cns_common.errors import OutcomeUnknown
 from cns_common.rpc.rpc import Client
+from cns_common.task_cancellation import ignore_outcome
 from cqs.engines.contract import (
     Capabilities,
     Change,
@@ -115,7 +115,7 @@ class RemoteEngine:
     def post(self, name: str, *arguments: Any) -> None:
         """Call without waiting for the answer; not at all while disconnected, since a reconnect registers anew."""
         if self._client.connected:
-            self._client.post(self._prefix + name, *arguments).add_done_callback(_ignore)
+            self._client.post(self._prefix + name, *arguments).add_done_callback(ignore_outcome)
 
     def remove_waiter(self, number: int, used: int) -> None:
         self._waiters.pop(number, None)
@@ -174,8 +174,3 @@ class RemoteLongPolls:
     def stop(self) -> None:
         self._stopped = True
         self._engine.post("stop_long_polls", self._number)
-
-
-def _ignore(future: asyncio.Future[Any]) -> None:
-    if not future.cancelled():
-        future.exception()

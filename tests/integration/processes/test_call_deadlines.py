@@ -1,4 +1,5 @@
-"""A call to an API process of the cluster form has one deadline, whatever it waits for and however often.
+"""A call to an API process of the cluster form has one deadline, whatever it waits for and however often; one
+that comes while the store is away waits for it within bounds.
 
 The deadline is checked by the sweep of the connections, which these tests do themselves, at times of their choice.
 """
@@ -18,6 +19,8 @@ from cns_common.aws.auth.accounts import KeyRing
 from cns_common.aws.auth.authentication import Authenticator
 from cns_common.aws.call import Call, Params, Result
 from cns_common.aws.front_door import FrontDoor, Service
+from cns_common.aws.held_calls import HeldCalls
+from cns_common.aws.http_request import REQUEST_BYTES
 from cns_common.aws.protocol.models import load_service
 from cns_common.cassandra import session as session_module
 from cns_common.cassandra.connection import CassandraAddress
@@ -35,6 +38,9 @@ PUBLISHED_S = 10.0
 """The limit that docs/operations.md states."""
 LATER_S = 60.0
 HOURS_S = 36_000.0
+BODY_BYTES_MAX = 12_000
+HELD_MAX = 3
+"""Calls that may be held in these tests."""
 
 Work = Callable[[Call], Awaitable[None]]
 
@@ -47,6 +53,22 @@ class OneOperationServer:
         self.began = asyncio.Event()
         self.work: Work = _forever
         self.port = 0
+        self.away: asyncio.Future[None] | None = None
+        self.held = HeldCalls(lambda: self.away, limit_s=HOURS_S, bytes_max=HELD_MAX * REQUEST_BYTES + 1_000)
+
+    def leave(self) -> None:
+        """The store is away."""
+        self.away = asyncio.get_running_loop().create_future()
+
+    def come_back(self) -> None:
+        assert self.away is not None
+        self.away.set_result(None)
+        self.away = None
+
+    async def until_held(self, number: int) -> None:
+        """Wait until so many calls are held."""
+        while len(self.held) != number:
+            await asyncio.sleep(0)
 
     async def operation(self, call: Call, _: Params) -> Result:
         self.began.set()
@@ -66,7 +88,8 @@ async def served() -> AsyncIterator[OneOperationServer]:
         {"sqs": Service(model=model, operations={"SendMessage": served.operation})},
         Authenticator(KeyRing([]), Clock(), enforced=False, region="us-east-1", account_id=ACCOUNT),
         public_url="",
-        body_bytes_max=10_000,
+        body_bytes_max=BODY_BYTES_MAX,
+        held=served.held,
     )
     async with listen_on_free_port(front, served.table, CLUSTER_CALL_S) as port:
         served.port = port
@@ -77,11 +100,11 @@ async def _forever(_: Call) -> None:
     await asyncio.get_running_loop().create_future()
 
 
-async def _send(port: int, protocol: str = "json") -> tuple[int, dict[str, str], bytes]:
+async def _send(port: int, protocol: str = "json", size: int = 1) -> tuple[int, dict[str, str], bytes]:
     """Status, headers and body of the answer to SendMessage."""
     if protocol == "json":
         fields = "X-Amz-Target: AmazonSQS.SendMessage\r\nContent-Type: application/x-amz-json-1.0\r\n"
-        body = json.dumps({"QueueUrl": URL, "MessageBody": "m"})
+        body = json.dumps({"QueueUrl": URL, "MessageBody": "m" * size})
     else:
         fields = "Content-Type: application/x-www-form-urlencoded\r\n"
         body = f"Action=SendMessage&Version=2012-11-05&QueueUrl={URL}&MessageBody=m"
@@ -163,6 +186,77 @@ async def test_a_call_may_clean_up_and_no_more(served: OneOperationServer) -> No
         await asyncio.sleep(0)
     served.sweep(PUBLISHED_S - SWEEP_S + 0.1)
     assert (await sending)[0] == 503
+
+
+# -- while the store is away ------------------------------------------------------------------------------------------
+
+
+async def _answers(_: Call) -> None:
+    pass
+
+
+def _is_refused(answer: tuple[int, dict[str, str], bytes]) -> bool:
+    """Nothing was done, and SDKs repeat the call as late as they can be told to."""
+    status, headers, body = answer
+    assert b"ServiceUnavailable" in body
+    return (status, headers["x-amz-retry-after"]) == (503, "5000") and "x-cns-outcome" not in headers
+
+
+async def test_calls_wait_until_the_store_is_back(served: OneOperationServer) -> None:
+    served.work = _answers
+    for _ in range(2):  # the places of the first time are free again
+        served.leave()
+        sending = [asyncio.create_task(_send(served.port, protocol)) for protocol in ("json", "query", "json")]
+        await served.until_held(len(sending))
+        assert not served.began.is_set()
+        served.come_back()
+        assert [(await one)[0] for one in sending] == [200] * len(sending)
+        served.began.clear()
+
+
+@pytest.mark.parametrize("protocol", ["json", "query"])
+async def test_calls_beyond_the_bound_are_refused_at_once(served: OneOperationServer, protocol: str) -> None:
+    served.work = _answers
+    served.leave()
+    sending = [asyncio.create_task(_send(served.port)) for _ in range(HELD_MAX)]
+    await served.until_held(HELD_MAX)
+    assert _is_refused(await _send(served.port, protocol))
+    served.come_back()
+    assert [(await one)[0] for one in sending] == [200] * HELD_MAX
+
+
+async def test_a_large_call_takes_the_place_of_many(served: OneOperationServer) -> None:
+    served.leave()
+    large = asyncio.create_task(_send(served.port, size=BODY_BYTES_MAX - 1_000))
+    await served.until_held(1)
+    assert _is_refused(await _send(served.port))
+    large.cancel()
+
+
+async def test_a_call_is_refused_when_the_store_stays_away(served: OneOperationServer) -> None:
+    served.held.limit_s = 0
+    served.leave()
+    assert _is_refused(await _send(served.port))
+
+
+async def test_a_held_call_has_a_deadline(served: OneOperationServer) -> None:
+    served.leave()
+    sending = asyncio.create_task(_send(served.port))
+    await served.until_held(1)
+    served.sweep(CLUSTER_CALL_S + 0.1)
+    assert _is_refused(await sending)
+
+
+async def test_a_client_that_hangs_up_leaves_its_place(served: OneOperationServer) -> None:
+    served.leave()
+    sending = [asyncio.create_task(_send(served.port)) for _ in range(HELD_MAX)]
+    await served.until_held(HELD_MAX)
+    sending[0].cancel()
+    await served.until_held(HELD_MAX - 1)
+    for one in sending:
+        one.cancel()
+    await served.until_held(0)
+    assert not served.began.is_set()
 
 
 # -- on Cassandra -----------------------------------------------------------------------------------------------------
