@@ -29,6 +29,8 @@ TTL_S = 6
 CERTAIN_MS = 4_000
 RENEW_INTERVAL_S = 1.5
 RENEW_TIMEOUT_S = 2.0
+CONFIRM_TRIES = 3
+"""Within the deadline of a call."""
 EPOCH_START_MAX = 2**31
 
 log = structlog.get_logger(__name__)
@@ -93,10 +95,17 @@ class CacheTrust:
         return self.state
 
     async def ensure_certain(self) -> None:
-        """Renew, once for all concurrent callers."""
-        if self._confirming is None or self._confirming.done():
-            self._confirming = asyncio.create_task(self.renew())
-        await asyncio.shield(self._confirming)
+        """Renew, once for all concurrent callers, and again if Cassandra only pauses."""
+        for tries_left in reversed(range(CONFIRM_TRIES)):
+            if self._confirming is None or self._confirming.done():
+                self._confirming = asyncio.create_task(self.renew())
+            try:
+                await asyncio.shield(self._confirming)
+            except StoreUnavailable:
+                if not tries_left:
+                    raise
+            else:
+                return
 
     async def _renew(self) -> None:
         begun, epoch = self._times(), self.epoch

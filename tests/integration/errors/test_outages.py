@@ -21,12 +21,14 @@ from cns_common.cassandra import session as session_module
 from cns_common.cassandra.connection import CassandraAddress
 from cns_common.cassandra.session import Cassandra, Statement
 from cns_common.errors import OutcomeUnknown, StoreUnavailable
+from cns_server import api as api_module
 from tests.acceptance.service import OBSERVER
 from tests.integration.errors.api_calls import URL, prepared_calls
 from tests.integration.errors.api_forms import PROTOCOLS, FormOfApi, cluster_api
 from tests.private_servers.keyspace import emptied
 from tests.private_servers.tcp_proxy import TcpProxy
 from tests.servers import flush_prefix, redis_url
+from tests.waiting import PATIENCE_S
 
 WORKER = Report("worker-1", "worker", (), ())
 PAGES = ("/ready", "/health", "/live", "/metrics")
@@ -45,6 +47,12 @@ def proxy(cassandra_address: CassandraAddress) -> Iterator[TcpProxy]:
 @pytest.fixture
 def place(cassandra_address: CassandraAddress, proxy: TcpProxy) -> CassandraAddress:
     return replace(cassandra_address, hosts=("127.0.0.1",), port=proxy.port)
+
+
+@pytest.fixture(autouse=True)
+def held_s(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each call waits for Cassandra; these are made one after the other."""
+    monkeypatch.setattr(api_module, "CLUSTER_CALL_S", 0.01)
 
 
 @asynccontextmanager
@@ -181,6 +189,30 @@ async def test_writes_while_cassandra_hangs(
         for protocol in ("json", "query"):
             answer = await api("sqs", protocol, "DeleteMessage", **calls["sqs"]["DeleteMessage"])
             assert answer[:2] == (503, "ServiceUnavailable")
+
+
+@pytest.mark.parametrize("outage", ["hung", "gone"])
+async def test_calls_wait_for_cassandra(
+    tmp_path: Path,
+    place: CassandraAddress,
+    cassandra_address: CassandraAddress,
+    proxy: TcpProxy,
+    monkeypatch: pytest.MonkeyPatch,
+    outage: str,
+) -> None:
+    monkeypatch.setattr(api_module, "CLUSTER_CALL_S", PATIENCE_S)
+    async with emptied(cassandra_address), cluster_api(tmp_path, place) as api:
+        await prepared_calls(api)
+        monkeypatch.setattr(session_module, "STATEMENT_S", 1.0)
+        proxy.hold() if outage == "hung" else proxy.cut()
+        while api.backend.absence() is None:
+            with suppress(StoreUnavailable, OutcomeUnknown):
+                await api.backend.control.report(WORKER)
+        calls = [asyncio.create_task(_written(api, *form)) for form in PROTOCOLS]
+        while len(api.front.held or ()) < len(calls):
+            await asyncio.sleep(0)
+        proxy.release() if outage == "hung" else proxy.heal()
+        assert await asyncio.gather(*calls) == [(200, "")] * len(calls)
 
 
 async def _written(api: FormOfApi, service: str, protocol: str) -> tuple[int, str]:

@@ -135,3 +135,24 @@ async def test_an_sdk_does_not_repeat_its_callers_fault(door: Door, client: Any)
     with pytest.raises(ClientError) as caught:
         await asyncio.to_thread(client.send_message, QueueUrl=door.url + "/000000000000/absent", MessageBody="x")
     assert caught.value.response["ResponseMetadata"]["RetryAttempts"] == 0
+
+
+@pytest.mark.parametrize("error", [StoreUnavailable("away"), OutcomeUnknown("lost")], ids=["unavailable", "unknown"])
+async def test_a_long_poll_ends_empty_when_the_store_goes(
+    door: Door, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    """A receive that begins with such a failure does not: its caller would poll again at once."""
+    await door.queue("q")
+    receive, receives = door.sqs.engine.receive, 0
+
+    async def failing_receive(*arguments: Any) -> Any:
+        nonlocal receives
+        receives += 1
+        if receives > 1:
+            raise error
+        return await receive(*arguments)
+
+    monkeypatch.setattr(door.sqs.engine, "receive", failing_receive)
+    polled = await door.json("ReceiveMessage", QueueUrl="q", WaitTimeSeconds=20)
+    assert (polled.status, polled.json(), receives) == (200, {}, 2)
+    assert (await door.json("ReceiveMessage", QueueUrl="q", WaitTimeSeconds=20)).status == 503
