@@ -69,3 +69,31 @@ class ClusterResult(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def valid(self) -> bool:
         return not self.faults
+
+
+class RestartResult(msgspec.Struct, frozen=True, kw_only=True):
+    """A round with clients of boto3, in which processes are replaced one after the other."""
+
+    kind: str  # the form of the service: one of faults.restarts.forms
+    seed: int
+    place: str
+    kills: dict[str, int] = {}  # SIGKILL, by process
+    stops: int = 0  # SIGTERM to a process
+    restarts: int = 0  # of everything, by new code
+    calls: int = 0
+    operations: int = 0  # kinds of calls
+    failed: list[str] = []  # calls that the SDK reported as failed: operation, error, what was replaced at that time
+    repeated: int = 0  # attempts
+    cut: dict[str, int] = {}  # attempts that failed, by error
+    done_before: int = 0  # repeats refused since the attempt that was cut had its effect
+    messages: int = 0  # as in KillResult
+    notifications: int = 0
+    in_order: int = 0
+    deliveries: int = 0
+    duplicates: dict[str, int] = {}
+    faults: list[str]
+    seconds: float = 0.0
+
+    @property
+    def valid(self) -> bool:
+        return not self.faults and not self.failed

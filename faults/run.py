@@ -1,9 +1,11 @@
 """`make faults`: all rounds against the whole service and of power loss; the findings go into docs/reliability.md.
 
-    python -m faults.run [--rounds N | --in-all N] [--power 20] [--seed 1] [--only KIND|kills|power|cluster]
+    python -m faults.run [--rounds N | --in-all N] [--power 20] [--kills 25] [--seed 1]
+                         [--only KIND|kills|power|cluster|restarts]
 
 KIND is api, worker (which is producer and consumer) or both: these are the kills; cluster-redis, cluster-worker,
-cluster-api, cluster-node, cluster-clocks, cluster-partition or cluster-replica. A round that fails is repeated by its
+cluster-api, cluster-node, cluster-clocks, cluster-partition or cluster-replica; restarts-embedded, restarts-api-2,
+restarts-cluster-up or restarts-cluster-haproxy: one round each, of so many kills. A round that fails is repeated by its
 kind and seed:
 `--only worker --rounds 1 --seed 17`.
 """
@@ -25,7 +27,9 @@ from faults.cluster.plan import CLUSTER_KINDS, LINKED_KINDS, NODE, plan_cluster_
 from faults.cluster.processes import site
 from faults.power.rounds import power_round
 from faults.report import Facts, facts, write_cluster_report, write_kill_report, write_power_report, write_summary
-from faults.results import ClusterResult, KillResult, PowerResult
+from faults.restarts.forms import FORMS
+from faults.restarts.rounds import KILLS, RestartPlan, restart_round
+from faults.results import ClusterResult, KillResult, PowerResult, RestartResult
 from faults.service.kills import VICTIMS, kill_round, plan_round
 from faults.service.processes import ROOT, receiving
 from faults.service.resources import set_up
@@ -35,12 +39,17 @@ from tests.servers import Ring
 LINES = ROOT / "docs" / "reliability.jsonl"
 PAGE = ROOT / "docs" / "reliability.md"
 POWER = "power"
-KINDS: dict[str, tuple[str, ...]] = {"kills": tuple(VICTIMS), POWER: (POWER,), "cluster": CLUSTER_KINDS}
+KINDS: dict[str, tuple[str, ...]] = {
+    "kills": tuple(VICTIMS),
+    POWER: (POWER,),
+    "cluster": CLUSTER_KINDS,
+    "restarts": FORMS,
+}
 """Kinds of rounds by part of the report. A run that has all kinds of a part replaces the results of that part."""
-ROUNDS = {"kills": 50, "cluster": 20}
+ROUNDS = {"kills": 50, "cluster": 20, "restarts": 1}
 FAULTS_PRINTED = 10
 
-Result = KillResult | PowerResult | ClusterResult
+Result = KillResult | PowerResult | ClusterResult | RestartResult
 
 
 def main(words: list[str]) -> int:
@@ -74,7 +83,7 @@ def _write(part: str, machine: Facts, results: list[Result]) -> None:
 def read_results(path: Path) -> list[Result]:
     """The results of all rounds on record."""
     types: dict[str, type[Result]] = dict.fromkeys(VICTIMS, KillResult)
-    types |= {POWER: PowerResult, **dict.fromkeys(CLUSTER_KINDS, ClusterResult)}
+    types |= {POWER: PowerResult, **dict.fromkeys(CLUSTER_KINDS, ClusterResult), **dict.fromkeys(FORMS, RestartResult)}
     lines = path.read_bytes().splitlines()
     return [msgspec.json.decode(line, type=types[msgspec.json.decode(line)["kind"]]) for line in lines]
 
@@ -88,14 +97,15 @@ async def _run_all(
         if part == "kills" and options.in_all is not None:
             of = options.in_all // len(kinds) + (place < options.in_all % len(kinds))
         number = 0
-        async for result in _rounds(kind, of, options.seed):
+        async for result in _rounds(kind, of, options):
             number += 1
             say(result, number, of)
             results.append(result)
     return results
 
 
-async def _rounds(kind: str, rounds: int, seed: int) -> AsyncIterator[Result]:
+async def _rounds(kind: str, rounds: int, options: argparse.Namespace) -> AsyncIterator[Result]:
+    seed: int = options.seed
     if kind == POWER:
         for number in range(rounds):
             yield await power_round(seed + number)
@@ -103,6 +113,13 @@ async def _rounds(kind: str, rounds: int, seed: int) -> AsyncIterator[Result]:
     if kind in CLUSTER_KINDS:
         async for result in _cluster_rounds(kind, rounds, seed):
             yield result
+        return
+    if kind in FORMS:
+        for number in range(rounds):
+            with tempfile.TemporaryDirectory(prefix="cns-faults-") as scratch:
+                yield await restart_round(
+                    RestartPlan(kind=kind, seed=seed + number, kills=options.kills), Path(scratch)
+                )
         return
     with tempfile.TemporaryDirectory(prefix="cns-faults-") as scratch:
         directory, receiver_port = Path(scratch), free_port()
@@ -137,6 +154,7 @@ def _options(words: list[str]) -> argparse.Namespace:
     parser.add_argument("--in-all", type=int, help="kill rounds, shared by their kinds; goes before --rounds")
     parser.add_argument("--rounds", type=int, help="of each kind but power [default: 50, of the cluster's 20]")
     parser.add_argument("--power", type=int, default=20, help="of power loss")
+    parser.add_argument("--kills", type=int, default=KILLS, help="in each round of restarts")
     parser.add_argument("--seed", type=int, default=1, help="of the first round; the next has the next")
     names = [*KINDS, *[kind for kinds in KINDS.values() for kind in kinds]]
     parser.add_argument("--only", choices=list(dict.fromkeys(names)))
@@ -154,13 +172,18 @@ def _say(result: Result, done: int, of: int) -> None:
         print(f"{what}  {counts}{_kill_counts(result)}  {result.seconds} s", flush=True)
     else:
         print(f"{what}  {sum(result.cuts.values())} cuts  {result.acknowledged} calls  {result.seconds} s", flush=True)
-    for fault in result.faults[:FAULTS_PRINTED]:
+    faults = [*(result.failed if isinstance(result, RestartResult) else ()), *result.faults]
+    for fault in faults[:FAULTS_PRINTED]:
         print(f"    {fault}", flush=True)
-    if len(result.faults) > FAULTS_PRINTED:
-        print(f"    and {len(result.faults) - FAULTS_PRINTED} more", flush=True)
+    if len(faults) > FAULTS_PRINTED:
+        print(f"    and {len(faults) - FAULTS_PRINTED} more", flush=True)
 
 
-def _kill_counts(result: KillResult | ClusterResult) -> str:
+def _kill_counts(result: KillResult | ClusterResult | RestartResult) -> str:
+    if isinstance(result, RestartResult):
+        killed = ", ".join(f"{name} {n} times" for name, n in result.kills.items())
+        attempts = f"{result.calls} calls, {len(result.failed)} failed, {result.repeated} attempts repeated"
+        return f"  {killed}, {result.stops} stopped, {result.restarts} restarts; {attempts} {result.cut}"
     if not isinstance(result, KillResult):
         return ""
     failed = f"{result.failed} attempts failed, {result.breakers} breakers opened, {result.dead_letters} dead letters"

@@ -17,18 +17,12 @@ from faults.cluster.plan import NODE, PERMITTED_CAUSES, WORKER, ClusterPlan
 from faults.cluster.processes import Site
 from faults.results import ClusterResult
 from faults.service.clients import LoadClients
+from faults.service.drain import Drain, advance
 from faults.service.processes import SiteError
-from faults.service.resources import JUMP_S, RoundResources
-from faults.service.wire import OutcomeUnknown, Refused, Wire
+from faults.service.resources import RoundResources
+from faults.service.wire import Refused, Wire
 
 LOAD_AFTER_S = 2.0
-QUIET_S = 2.0
-"""After this time without arrivals, missing messages wait for a lease to end. A worker settles after one second; the
-visibility timeout of the queue with a redrive policy is one second."""
-FINAL_POLL_S = 1.0
-JUMPS_MAX = 24
-"""A jump takes three seconds or more. What a killed process wrote last comes into Redis when the process is found dead,
-12 to 18 seconds after the kill, and later on a busy machine: the consumers run until then."""
 CLOCK_FOLLOWED_S = 1.2
 """Processes poll every second for jumps of the clock."""
 REST_S = 12.0
@@ -36,7 +30,6 @@ REST_S = 12.0
 ROUND_TIMEOUT_S = 240.0
 STANDS_STILL_S = 3.0
 """An outage of this length must not block all sends."""
-POLL_INTERVAL_S = 0.02
 RECEIVE_MAX = 10
 WORKER_LEAVES_MAX = 200
 """Bodies a killed worker may leave: ten jobs of each of four groups in three queues, and the jobs of ten fan-outs."""
@@ -63,11 +56,12 @@ class ClusterRound:
         self._causes = ClusterCauses(self._ledger, PERMITTED_CAUSES[plan.kind])
         self._arrivals = Arrivals(resources.journal)
         self._clients = LoadClients(resources, self._ledger, Random(plan.seed), f"{plan.kind}-{plan.seed}-")
+        self._drain = Drain(self._clients, self._ledger, self._arrivals, self._account, CLOCK_FOLLOWED_S)
         self._logs = Logs(site.cluster)
 
     async def run(self) -> ClusterResult:
         wire = self._resources.wire()
-        self._ledger.clock_offset_ms = await _advance(wire, 0)
+        self._ledger.clock_offset_ms = await advance(wire, 0)
         leftovers = await Leftovers.open(self._site.place, self._ledger)
         try:
             await self._load(wire, leftovers)
@@ -91,7 +85,7 @@ class ClusterRound:
             await self._inject_fault()
             await asyncio.sleep(LOAD_AFTER_S)
             await self._clients.stop_sending()
-            await self._drain(wire, leftovers)
+            await self._drain_service(wire, leftovers)
         finally:
             await self._clients.close()
             wire.close()
@@ -109,35 +103,14 @@ class ClusterRound:
 
     # -- the drain ----------------------------------------------------------------------------------------------------
 
-    async def _drain(self, wire: Wire, leftovers: Leftovers) -> None:
+    async def _drain_service(self, wire: Wire, leftovers: Leftovers) -> None:
         """Wait until every acknowledged message was received and no row is left, not even that of a send without an
         answer; the clock jumps past leases of the killed process."""
-        for _ in range(JUMPS_MAX):
-            if await self._quiet() and (self._clients.failed() or not await leftovers.left()):
-                break
-            await self._jump(wire)
-        else:
-            await self._quiet()
-        await self._jump(wire)  # makes a message visible that should be gone
-        await self._quiet(FINAL_POLL_S)
 
-    async def _jump(self, wire: Wire) -> None:
-        await self._clients.pause()
-        self._ledger.jumps_ns.append(time.time_ns())
-        await _advance(wire, JUMP_S)
-        await asyncio.sleep(CLOCK_FOLLOWED_S)
-        self._clients.resume()
+        async def is_empty() -> bool:
+            return not await leftovers.left()
 
-    async def _quiet(self, quiet_s: float = QUIET_S) -> bool:
-        """Wait until nothing arrives for `quiet_s`. Returns whether no acknowledged message is missing then."""
-        last_s, seen = time.monotonic(), 0
-        while time.monotonic() - last_s < quiet_s:
-            if self._arrivals.read() or len(self._ledger.receipts) != seen:
-                last_s, seen = time.monotonic(), len(self._ledger.receipts)
-            if self._clients.failed():
-                return True  # `close` raises its exception
-            await asyncio.sleep(POLL_INTERVAL_S)
-        return not self._account().missing
+        await self._drain.run(wire, is_empty)
 
     # -- findings -----------------------------------------------------------------------------------------------------
 
@@ -226,15 +199,3 @@ class ClusterRound:
         sends = [message.acknowledged_ns for message in after]
         arrivals = [at for message in after for id_ in message.ids for at in self._arrivals.times(id_)]
         return max(min(sends, default=kill), min(arrivals, default=kill)) - kill
-
-
-async def _advance(wire: Wire, seconds: int) -> int:
-    """Move the test clock. Returns its offset in ms."""
-    body = msgspec.json.encode({"advance_s": seconds})
-    while True:
-        try:
-            answer = await wire.post("/_cns/clock", body)
-        except OutcomeUnknown:
-            await asyncio.sleep(POLL_INTERVAL_S)
-        else:
-            return msgspec.json.decode(answer, type=dict[str, int])["offset_ms"]

@@ -81,9 +81,9 @@ class Site:
 
 
 @contextmanager
-def site(directory: Path, ring: Ring | None = None, *, linked: bool = False) -> Iterator[Site]:
+def site(directory: Path, ring: Ring | None = None, *, linked: bool = False, **settings: str) -> Iterator[Site]:
     """Two API processes, two Celery workers and their own Redis, in a new keyspace of the ring or single node. If
-    `linked`, each reaches Redis by a link of its own."""
+    `linked`, each reaches Redis by a link of its own. `settings` are `CNS_…` variables."""
     with ExitStack() as stack:
         place = stack.enter_context(_ring_keyspace(ring) if ring else keyspace())
         redis = OwnRedis(directory)
@@ -94,6 +94,7 @@ def site(directory: Path, ring: Ring | None = None, *, linked: bool = False) -> 
             "CNS_CASSANDRA_KEYSPACE": place.keyspace,
             "CNS_REDIS": redis.url,
             "CNS_TEST_CLOCK": "true",
+            **settings,
         }
         cluster = Cluster(directory, environment)
         links = stack.enter_context(LinkedRedis(directory, redis)) if linked else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from itertools import count
 from random import Random
 from typing import Any
@@ -206,40 +206,12 @@ class LoadClients:
                 await asyncio.sleep(RETRY_PAUSE_S)
                 return  # a FIFO receive is repeated under its attempt id
             attempt = hex_id()
-            for receipt, handle in self._note(queue, asked_ns, answer):
+            messages: list[dict[str, Any]] = msgspec.json.decode(answer).get("Messages", [])
+            for receipt, handle in note_receipts(self._resources, self._ledger, queue, asked_ns, messages):
                 if not (redrive and is_poison(receipt.text)):
                     await self._delete(wire, queue, receipt, handle)
 
         return step
-
-    def _note(self, queue: str, asked_ns: int, answer: bytes) -> list[tuple[Receipt, str]]:
-        received_ns = time.time_ns()
-        self._ledger.receive_count += 1
-        messages: list[dict[str, Any]] = msgspec.json.decode(answer).get("Messages", [])
-        receipts = []
-        for message in messages:
-            body: str = message["Body"]
-            envelope: dict[str, str] = {}
-            if queue in self._resources.envelope_queues:
-                envelope = msgspec.json.decode(body)
-                body = envelope["Message"]
-            attributes: dict[str, str] = message["Attributes"]
-            receipt = Receipt(
-                queue=queue,
-                id=message["MessageId"],
-                text=text_of(body),
-                group=attributes.get("MessageGroupId", ""),
-                sequence=int(attributes.get("SequenceNumber", "0")),
-                receive_number=self._ledger.receive_count,
-                sent_ms=int(attributes["SentTimestamp"]),
-                received_ns=received_ns,
-                asked_ns=asked_ns,
-                notification=envelope.get("MessageId", ""),
-                published=int(envelope.get("SequenceNumber", "0")),
-            )
-            self._ledger.receipts.append(receipt)
-            receipts.append((receipt, message["ReceiptHandle"]))
-        return receipts
 
     async def _delete(self, wire: Wire, queue: str, receipt: Receipt, handle: str) -> None:
         members = {"QueueUrl": queue, "ReceiptHandle": handle}
@@ -266,6 +238,38 @@ class LoadClients:
         lease_s = REDRIVE_VISIBILITY_S if receipt.queue == self._resources.redrive else VISIBILITY_S
         if not self._ledger.lease_over(receipt.asked_ns, time.time_ns(), lease_s):
             self._ledger.refusals.append(f"{receipt.text}: {error}")
+
+
+def note_receipts(
+    resources: RoundResources, ledger: Ledger, queue: str, asked_ns: int, messages: Sequence[dict[str, Any]]
+) -> list[tuple[Receipt, str]]:
+    """Enter the messages of a receive. Returns them with their receipt handles."""
+    received_ns = time.time_ns()
+    ledger.receive_count += 1
+    receipts = []
+    for message in messages:
+        body: str = message["Body"]
+        envelope: dict[str, str] = {}
+        if queue in resources.envelope_queues:
+            envelope = msgspec.json.decode(body)
+            body = envelope["Message"]
+        attributes: dict[str, str] = message["Attributes"]
+        receipt = Receipt(
+            queue=queue,
+            id=message["MessageId"],
+            text=text_of(body),
+            group=attributes.get("MessageGroupId", ""),
+            sequence=int(attributes.get("SequenceNumber", "0")),
+            receive_number=ledger.receive_count,
+            sent_ms=int(attributes["SentTimestamp"]),
+            received_ns=received_ns,
+            asked_ns=asked_ns,
+            notification=envelope.get("MessageId", ""),
+            published=int(envelope.get("SequenceNumber", "0")),
+        )
+        ledger.receipts.append(receipt)
+        receipts.append((receipt, message["ReceiptHandle"]))
+    return receipts
 
 
 def _with_pauses(step: Step, pause_s: float) -> Step:

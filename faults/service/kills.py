@@ -19,10 +19,11 @@ from faults.accounting.failing_endpoints import DELIVERY_TIMEOUT_S, FailingEndpo
 from faults.accounting.ledger import NS_PER_MS, Ledger
 from faults.results import KillResult
 from faults.service.clients import LoadClients
+from faults.service.drain import Drain
 from faults.service.leftovers import find_leftovers
 from faults.service.processes import KillOrder, Service, SiteError, copy, running
-from faults.service.resources import JUMP_S, RoundResources
-from faults.service.wire import Refused, Wire
+from faults.service.resources import RoundResources
+from faults.service.wire import Refused
 
 VICTIMS: dict[str, tuple[str, ...]] = {"api": ("api",), "worker": ("worker",), "both": ("api", "worker")}
 POINTS: dict[str, tuple[str, ...]] = {
@@ -68,10 +69,6 @@ POINT_TIMEOUT_S = 30.0
 """The wait for a kill point to be reached: 400 commits of 75 ms each."""
 BEGUN_TIMEOUT_S = 20.0
 LOAD_AFTER_S = 1.0
-QUIET_S = 1.3
-"""After this time without arrivals, missing messages wait for a lease to end. A worker settles after one second."""
-FINAL_POLL_S = 0.6
-JUMPS_MAX = 6
 ROUND_TIMEOUT_S = 150.0
 POLL_INTERVAL_S = 0.01
 
@@ -131,6 +128,7 @@ class Round:
         self._ledger = Ledger()
         self._arrivals = Arrivals(resources.journal)
         self._clients = LoadClients(resources, self._ledger, Random(plan.seed))
+        self._drain = Drain(self._clients, self._ledger, self._arrivals, self._account, followed_s=0)
         self._deaths = {"api": 0, "worker": 0}
         self._reached = True
         self._breakers = 0
@@ -147,7 +145,7 @@ class Round:
                 self._ledger.recovered_ns.append(time.time_ns())
                 await asyncio.sleep(LOAD_AFTER_S)
                 await self._clients.stop_sending()
-                await self._drain()
+                await self._drain_service()
             finally:
                 await self._clients.close()
             restarts = service.restarts()
@@ -178,19 +176,12 @@ class Round:
 
     # -- the drain ----------------------------------------------------------------------------------------------------
 
-    async def _drain(self) -> None:
+    async def _drain_service(self) -> None:
         """Wait until every acknowledged message was received; the clock jumps past leases of the killed process."""
         wire = self._resources.wire()
         await self._recover_endpoints()
         await self._delivering()
-        for _ in range(JUMPS_MAX):
-            if await self._quiet():
-                break
-            await self._jump(wire)
-        else:
-            await self._quiet()
-        await self._jump(wire)  # makes a message visible that should be gone
-        await self._quiet(FINAL_POLL_S)
+        await self._drain.run(wire)
         wire.close()
 
     async def _recover_endpoints(self) -> None:
@@ -205,26 +196,12 @@ class Round:
             self._arrivals.read()
             await asyncio.sleep(POLL_INTERVAL_S)
 
-    async def _jump(self, wire: Wire) -> None:
-        await self._clients.pause()
-        self._ledger.jumps_ns.append(time.time_ns())
-        await wire.post("/_cns/clock", msgspec.json.encode({"advance_s": JUMP_S}))
-        self._clients.resume()
-
-    async def _quiet(self, quiet_s: float = QUIET_S) -> bool:
-        """Wait until nothing arrives for `quiet_s`. Returns whether no acknowledged message is missing then."""
-        last_s, seen = time.monotonic(), 0
-        while time.monotonic() - last_s < quiet_s:
-            if self._arrivals.read() or len(self._ledger.receipts) != seen:
-                last_s, seen = time.monotonic(), len(self._ledger.receipts)
-            if self._clients.failed():
-                return True  # `close` raises its exception
-            await asyncio.sleep(POLL_INTERVAL_S)
-        return not Account(self._resources, self._ledger, self._arrivals, EmbeddedCauses(self._ledger)).missing
+    def _account(self) -> Account:
+        return Account(self._resources, self._ledger, self._arrivals, EmbeddedCauses(self._ledger))
 
     def _result(self, faults: list[str]) -> KillResult:
         resources, ledger = self._resources, self._ledger
-        account = Account(resources, ledger, self._arrivals, EmbeddedCauses(ledger))
+        account = self._account()
         queues = (resources.standard, resources.fifo, resources.redrive)
         topics = (resources.news, resources.wide, resources.ordered, self._failing_endpoints.topic)
         came = {

@@ -29,10 +29,10 @@ def find_leftovers(data: Path, output: str) -> list[str]:
             f"left: {total} in the internal queue {name}" for (total,) in _rows(connection, LEFT, ref.id) if total
         ]
     connection.close()
-    return faults + _complaints(output.splitlines())
+    return faults + find_complaints(output.splitlines())
 
 
-def _complaints(lines: list[str]) -> list[str]:
+def find_complaints(lines: list[str]) -> list[str]:
     starts = [number for number, line in enumerate(lines) if any(word in line for word in COMPLAINTS)]
     return ["complaint: " + "\n".join(lines[start : start + LINES_SHOWN])[:TEXT_SHOWN] for start in starts]
 

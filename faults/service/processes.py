@@ -11,7 +11,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -100,15 +100,32 @@ async def _answers(wire: Wire) -> bool:
 
 
 @contextmanager
-def running(port: int, data: Path, order: KillOrder | None = None) -> Iterator[Service]:
+def running(
+    port: int,
+    data: Path,
+    order: KillOrder | None = None,
+    options: Sequence[str] = (),
+    settings: Mapping[str, str] | None = None,
+) -> Iterator[Service]:
     """Run the service within the block; at its end stop the service, so that its data can be copied."""
     data.mkdir(parents=True, exist_ok=True)
     output = data.with_suffix(".output")
-    environment = os.environ | {"CNS_DELIVERY_TIMEOUT_S": str(DELIVERY_TIMEOUT_S)}
+    environment = os.environ | {"CNS_DELIVERY_TIMEOUT_S": str(DELIVERY_TIMEOUT_S)} | (settings or {})
     environment |= {VARIABLE: str(order)} if order else {}
     with output.open("wb") as out:
         process = subprocess.Popen(
-            [sys.executable, "-m", "cns_cli.main", "up", "--port", str(port), "--data", str(data), "--test-clock"],
+            [
+                sys.executable,
+                "-m",
+                "cns_cli.main",
+                "up",
+                "--port",
+                str(port),
+                "--data",
+                str(data),
+                "--test-clock",
+                *options,
+            ],
             cwd=ROOT,
             env=environment,
             stdin=subprocess.DEVNULL,

@@ -63,7 +63,8 @@ async def send_until_answered(messages: Sequence[SentMessage], call: Callable[[]
 def to_queue(wire: Wire, url: str) -> Send:
     async def send(messages: Sequence[SentMessage]) -> list[Acknowledgement]:
         entries = [
-            {"Id": str(place), "MessageBody": message.body, **_ids(message)} for place, message in enumerate(messages)
+            {"Id": str(place), "MessageBody": message.body, **deduplication(message)}
+            for place, message in enumerate(messages)
         ]
         members: dict[str, object] = {"QueueUrl": url, "Entries": entries}
         answer = await send_until_answered(messages, lambda: wire.sqs("SendMessageBatch", members))
@@ -77,7 +78,12 @@ def to_topic(wire: Wire, arn: str) -> Send:
     async def send(messages: Sequence[SentMessage]) -> list[Acknowledgement]:
         members = {"TopicArn": arn}
         for place, message in enumerate(messages):
-            entry = {"Id": str(place), "Message": message.body, **_ids(message), **(PART if message.is_in_part else {})}
+            entry = {
+                "Id": str(place),
+                "Message": message.body,
+                **deduplication(message),
+                **(PART if message.is_in_part else {}),
+            }
             prefix = f"PublishBatchRequestEntries.member.{place + 1}"
             members |= {f"{prefix}.{name}": value for name, value in entry.items()}
         answer = await send_until_answered(messages, lambda: wire.sns("PublishBatch", members))
@@ -125,7 +131,9 @@ class FifoSender:
         return self._ledger.add_message(self._target, text, group, number)
 
 
-def _ids(message: SentMessage) -> dict[str, str]:
-    """Every second message has no deduplication id, so that its body's hash counts."""
+def deduplication(message: SentMessage) -> dict[str, str]:
+    """A message of no group has none; every second has no deduplication id, so that its body's hash counts."""
+    if not message.group:
+        return {}
     group = {"MessageGroupId": message.group}
     return group | ({"MessageDeduplicationId": message.text} if message.number % 2 else {})
