@@ -27,7 +27,7 @@ from faults.accounting.causes import (
     SETTLEMENT_FAILED,
 )
 from faults.cluster.plan import CLUSTER_KINDS
-from faults.results import ClusterResult, KillResult, PowerResult
+from faults.results import ClusterResult, KillResult, PowerResult, RestartResult
 from faults.service.kills import RANDOM_TIME, VICTIMS
 from faults.service.processes import ROOT
 
@@ -65,7 +65,7 @@ INVENTED = ("invented", "came back", "twice", "dedup", "received too often", "mo
 ORDER = ("order", "sequence", "two in flight", "lock")
 _VERSION = re.compile(r"<version>(\d+\.\d+\.\d+)</version>")
 
-Result = KillResult | PowerResult | ClusterResult
+Result = KillResult | PowerResult | ClusterResult | RestartResult
 Killed = TypeVar("Killed", KillResult, ClusterResult)
 
 

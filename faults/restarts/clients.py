@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 from random import Random
@@ -36,13 +36,21 @@ class SdkClients(LoadClients):
     def __init__(self, resources: RoundResources, ledger: Ledger, random: Random) -> None:
         super().__init__(resources, ledger, random)
         self._pool = ThreadPoolExecutor(CLIENTS)
+        self._sdks: list[Sdk] = []
         self.calls = Calls()
 
     def start(self) -> None:
-        sdks = [Sdk(self._resources, self.calls, self._pool) for _ in range(CLIENTS)]
-        clients = [_Client(self._resources, self._ledger, self._random, sdk, f"c{n}") for n, sdk in enumerate(sdks)]
+        self._sdks = [Sdk(self._resources, self.calls, self._pool) for _ in range(CLIENTS)]
+        clients = [
+            _Client(self._resources, self._ledger, self._random, sdk, f"c{n}") for n, sdk in enumerate(self._sdks)
+        ]
         steps = [client.steps(lambda: self._sending) for client in clients]
         self._consumers = [asyncio.create_task(self._for_ever(step)) for step in steps]
+
+    async def spare_last_attempts(self) -> None:
+        """Wait until no call has a single attempt left: three kills within one call fail it at any service."""
+        while any(sdk.in_last_attempt for sdk in self._sdks):
+            await asyncio.sleep(STEP_PAUSE_S)
 
     async def stop_sending(self) -> None:
         self._sending = False
@@ -105,23 +113,25 @@ class _Client:
         where, entries_name = ("TopicArn", "PublishBatchRequestEntries") if is_topic else ("QueueUrl", "Entries")
 
         async def send(messages: Sequence[SentMessage]) -> list[Acknowledgement]:
-            entries = [{body: message.body, **deduplication(message)} for message in messages]
+            entries: list[dict[str, object]] = [{body: message.body, **deduplication(message)} for message in messages]
             for message, entry in zip(messages, entries, strict=True):
                 if is_topic and message.group and message.is_in_part:
                     entry["MessageAttributes"] = PART
             if len(messages) == 1:
-                answer = await self._call(messages, service, name, **{where: target}, **entries[0])
+                answer = await self._call(messages, service, name, {where: target, **entries[0]})
                 return [_acknowledgement(answer.members)]
             ids = [{"Id": str(place), **entry} for place, entry in enumerate(entries)]
-            answer = await self._call(messages, service, f"{name}_batch", **{where: target, entries_name: ids})
+            answer = await self._call(messages, service, f"{name}_batch", {where: target, entries_name: ids})
             return [_acknowledgement(entry) for entry in answer.members["Successful"]]
 
         return send
 
-    async def _call(self, messages: Sequence[SentMessage], service: str, operation: str, **members: object) -> Answer:
-        """A call whose failure is repeated, too, so that the order in FIFO groups is known."""
+    async def _call(
+        self, messages: Sequence[SentMessage], service: str, operation: str, members: Mapping[str, object]
+    ) -> Answer:
+        """Make a call, and again if it fails, so that the order in FIFO groups is known."""
         while True:
-            answer = await self._sdk.call(service, operation, **members)
+            answer = await self._sdk.call(service, operation, members)
             for message in messages:
                 message.unknown_outcomes += answer.unknown_outcomes
             if not answer.failed:
@@ -131,32 +141,32 @@ class _Client:
     # -- receives -----------------------------------------------------------------------------------------------------
 
     async def _receive(self, queue: str, wait_s: int) -> None:
-        attempt = {"ReceiveRequestAttemptId": hex_id()} if queue in self._resources.fifo_queues else {}
+        members: dict[str, object] = {
+            "QueueUrl": queue,
+            "MaxNumberOfMessages": 10,
+            "VisibilityTimeout": VISIBILITY_S,
+            "WaitTimeSeconds": wait_s,
+            "MessageSystemAttributeNames": ["All"],
+        }
+        if queue in self._resources.fifo_queues:
+            members["ReceiveRequestAttemptId"] = hex_id()
         asked_ns = time.time_ns()
-        answer = await self._sdk.call(
-            "sqs",
-            "receive_message",
-            QueueUrl=queue,
-            MaxNumberOfMessages=10,
-            VisibilityTimeout=VISIBILITY_S,
-            WaitTimeSeconds=wait_s,
-            MessageSystemAttributeNames=["All"],
-            **attempt,
-        )
+        answer = await self._sdk.call("sqs", "receive_message", members)
         if answer.failed:
             return
         noted = note_receipts(self._resources, self._ledger, queue, asked_ns, answer.members.get("Messages", []))
         extends = self._random.random() < EXTENDED_SHARE
         for receipt, handle in noted:
-            message = {"QueueUrl": queue, "ReceiptHandle": handle}
+            message: dict[str, object] = {"QueueUrl": queue, "ReceiptHandle": handle}
             if extends:
-                await self._sdk.call("sqs", "change_message_visibility", VisibilityTimeout=VISIBILITY_S, **message)
+                visibility = message | {"VisibilityTimeout": VISIBILITY_S}
+                await self._sdk.call("sqs", "change_message_visibility", visibility)
             await self._delete(receipt, message)
 
-    async def _delete(self, receipt: Receipt, message: dict[str, str]) -> None:
+    async def _delete(self, receipt: Receipt, message: Mapping[str, object]) -> None:
         receipt.delete_asked_ns = time.time_ns()
         while True:
-            answer = await self._sdk.call("sqs", "delete_message", **message)
+            answer = await self._sdk.call("sqs", "delete_message", message)
             receipt.unknown_deletes += answer.unknown_outcomes
             if not answer.failed:
                 receipt.deleted_ns = time.time_ns()
@@ -167,21 +177,19 @@ class _Client:
 
     async def _manage(self) -> None:
         resources, call = self._resources, self._sdk.call
-        await call("sqs", "get_queue_attributes", QueueUrl=resources.standard, AttributeNames=["All"])
-        await call("sqs", "list_queues")
-        await call("sns", "list_subscriptions_by_topic", TopicArn=resources.news)
-        await call("sts", "get_caller_identity")
-        queue = await call("sqs", "create_queue", QueueName=f"{self._name}-{next(self._numbers)}")
+        await call("sqs", "get_queue_attributes", {"QueueUrl": resources.standard, "AttributeNames": ["All"]})
+        await call("sqs", "list_queues", {})
+        await call("sns", "list_subscriptions_by_topic", {"TopicArn": resources.news})
+        await call("sts", "get_caller_identity", {})
+        queue = await call("sqs", "create_queue", {"QueueName": f"{self._name}-{next(self._numbers)}"})
         if not queue.failed:
-            await call("sqs", "delete_queue", GONE, QueueUrl=queue.members["QueueUrl"])
-        topic = await call("sns", "create_topic", Name=SIDE_TOPIC)
-        if topic.failed:
-            return
+            await call("sqs", "delete_queue", {"QueueUrl": queue.members["QueueUrl"]}, GONE)
+        topic = await call("sns", "create_topic", {"Name": SIDE_TOPIC})
         arn = resources.news.rpartition(":")[0].replace(":sns:", ":sqs:") + ":standard"
-        target = {"Protocol": "sqs", "Endpoint": arn, "ReturnSubscriptionArn": True}
-        subscription = await call("sns", "subscribe", TopicArn=topic.members["TopicArn"], **target)
+        target = {"TopicArn": topic.members.get("TopicArn", ""), "Protocol": "sqs", "Endpoint": arn}
+        subscription = await call("sns", "subscribe", {**target, "ReturnSubscriptionArn": True})
         if not subscription.failed:
-            await call("sns", "unsubscribe", SubscriptionArn=subscription.members["SubscriptionArn"])
+            await call("sns", "unsubscribe", {"SubscriptionArn": subscription.members["SubscriptionArn"]})
 
 
 def _acknowledgement(entry: dict[str, str]) -> Acknowledgement:

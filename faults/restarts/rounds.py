@@ -105,8 +105,7 @@ class RestartRound:
         names = self._form.names()
         self._next = self._next or self._random.sample(names, len(names))
         name = self._next.pop()
-        began_ns = time.time_ns()
-        self._replaced.append((began_ns, how, name))
+        began_ns = await self._note(how, name)
         number = signal.SIGKILL if how == "killed" else signal.SIGTERM
         await asyncio.to_thread(self._form.replace, name, number)
         if how == "killed" and not name.startswith("api-"):  # an API process without a store leaves nothing unsettled
@@ -114,8 +113,15 @@ class RestartRound:
             self._ledger.recovered_ns.append(time.time_ns())
 
     async def _restart(self) -> None:
-        self._replaced.append((time.time_ns(), "restarted", "all"))
+        await self._note("restarted", "all")
         await asyncio.to_thread(self._form.restart)
+
+    async def _note(self, how: str, name: str) -> int:
+        """Wait until it may be done. Returns when that is, in ns."""
+        await self._clients.spare_last_attempts()
+        self._clients.calls.done_last = f"{name} {how}"
+        self._replaced.append((time.time_ns(), how, name))
+        return self._replaced[-1][0]
 
     def _account(self) -> Account:
         return Account(self._resources, self._ledger, self._arrivals, self._causes)

@@ -110,7 +110,7 @@ def running(
     """Run the service within the block; at its end stop the service, so that its data can be copied."""
     data.mkdir(parents=True, exist_ok=True)
     output = data.with_suffix(".output")
-    environment = os.environ | {"CNS_DELIVERY_TIMEOUT_S": str(DELIVERY_TIMEOUT_S)} | (settings or {})
+    environment = {**os.environ, "CNS_DELIVERY_TIMEOUT_S": str(DELIVERY_TIMEOUT_S), **(settings or {})}
     environment |= {VARIABLE: str(order)} if order else {}
     with output.open("wb") as out:
         process = subprocess.Popen(
