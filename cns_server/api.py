@@ -221,12 +221,14 @@ class Api:
         await asyncio.wait({serving, until}, return_when=asyncio.FIRST_COMPLETED)
         self.front.leave()
         await self._wait_for_balancers(serving)
-        self.front.stop()
         on_closed()
+        for listening in server.servers:
+            listening.close()  # at once: new callers wait for the successor, those on open connections are answered
         server.should_exit = True
         certificates.cancel()
         reports.cancel()
         await serving
+        self.front.stop()
         for end in self.on_end:
             end()
         table.stop()

@@ -19,6 +19,9 @@ from cns_server.listener import Listeners
 from tests.ports import free_port
 from tests.waiting import PATIENCE_S
 
+TURNS = 5
+"""Of the event loop, in which the server's task begins to stop."""
+
 
 @dataclass
 class Answer:
@@ -55,6 +58,7 @@ class Service:
     api: Api
     until: asyncio.Future[None]
     served: asyncio.Task[None]
+    listeners: Listeners
     balancers_know: asyncio.Event = field(default_factory=asyncio.Event)
     connections: list[Connection] = field(default_factory=list)
 
@@ -81,8 +85,9 @@ async def service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncItera
     await host.start()
     until: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     api = await Api.build(settings, host.backend)
-    served = asyncio.create_task(api.serve(Listeners(settings).duplicates(), until))
-    found = Service(settings.port, api, until, served)
+    listeners = Listeners(settings)
+    served = asyncio.create_task(api.serve(listeners.duplicates(), until))
+    found = Service(settings.port, api, until, served, listeners)
 
     async def wait_for_balancers(self: Api, serving: asyncio.Task[None]) -> None:
         await found.balancers_know.wait()
@@ -94,6 +99,7 @@ async def service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncItera
         until.set_result(None)
     await served
     await found.close()
+    listeners.close()
     await host.close()
 
 
@@ -119,6 +125,7 @@ async def test_it_answers_until_balancers_know_and_then_ends_polls(service: Serv
     assert (ended.status, ended.headers["connection"], json.loads(ended.body)) == (200, "close", {})
     assert await polling.is_ended()
     await asyncio.wait_for(service.served, PATIENCE_S)
+    service.listeners.close()
     with pytest.raises(OSError):
         await service.connect()
 
@@ -133,6 +140,25 @@ async def test_a_poll_that_finds_something_while_it_leaves_is_answered(service: 
     answer = await asyncio.wait_for(poll, PATIENCE_S)
     assert json.loads(answer.body)["Messages"][0]["Body"] == "late"
     assert answer.headers["connection"] == "close"
+
+
+async def test_a_call_that_comes_while_it_stops_waits_for_the_successor(service: Service) -> None:
+    kept = await service.connect()
+    assert (await kept.ask("GET", "/live")).status == 200
+    service.until.set_result(None)
+    service.balancers_know.set()
+    for _ in range(TURNS):
+        await asyncio.sleep(0)
+    waiting = asyncio.create_task(service.call("CreateQueue", QueueName="q"))
+    assert (await kept.ask("POST", "/", "CreateQueue", QueueName="p")).status == 200, "an open connection is answered"
+    await asyncio.wait_for(service.served, PATIENCE_S)
+    (listening,) = service.listeners.duplicates()
+    accepted, _ = await asyncio.get_running_loop().sock_accept(listening)
+    assert b"CreateQueue" in accepted.recv(4_096)
+    accepted.close()
+    listening.close()
+    with pytest.raises((OSError, asyncio.IncompleteReadError)):
+        await waiting
 
 
 async def _until_polling(service: Service) -> None:
