@@ -38,6 +38,9 @@ STOP_EVERY = 5
 RESTART_EVERY = 8
 LOAD_AFTER_S = 1.0
 ROUND_TIMEOUT_S = 600.0
+STORES = ("store", "api")
+"""Processes that host the store: one that is replaced, even in order, leaves unsettled what workers delivered at that
+time. A worker that is killed does so, too; an API process without the store does not."""
 ACCEPTED = frozenset({CLIENT_RETRY, LEASE_OVER, CRASH_BEFORE_SETTLE, MOVE_CUT_OFF})
 RECENT_NS = 10 * NS_PER_S
 CLOCK_FOLLOWED_S = 1.2
@@ -108,7 +111,7 @@ class RestartRound:
         began_ns = await self._note(how, name)
         number = signal.SIGKILL if how == "killed" else signal.SIGTERM
         await asyncio.to_thread(self._form.replace, name, number)
-        if how == "killed" and not name.startswith("api-"):  # an API process without a store leaves nothing unsettled
+        if name in STORES or (how == "killed" and not name.startswith("api-")):
             self._ledger.kills_ns.append(began_ns)
             self._ledger.recovered_ns.append(time.time_ns())
 
