@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TypeVar
 
 import apsw
+import botocore
 
 from faults.accounting.causes import (
     CLIENT_RETRY,
@@ -27,7 +28,8 @@ from faults.accounting.causes import (
     SETTLEMENT_FAILED,
 )
 from faults.cluster.plan import CLUSTER_KINDS
-from faults.results import ClusterResult, KillResult, PowerResult, RestartResult
+from faults.restarts.forms import FORMS
+from faults.results import ClusterResult, KillResult, PowerResult, RestartResult, RoundResult
 from faults.service.kills import RANDOM_TIME, VICTIMS
 from faults.service.processes import ROOT
 
@@ -39,6 +41,8 @@ POWER_BEGIN = "<!-- power loss, written by make faults: begin -->"
 POWER_END = "<!-- power loss, written by make faults: end -->"
 CLUSTER_BEGIN = "<!-- the cluster, written by make faults: begin -->"
 CLUSTER_END = "<!-- the cluster, written by make faults: end -->"
+RESTARTS_BEGIN = "<!-- restarts, written by make faults: begin -->"
+RESTARTS_END = "<!-- restarts, written by make faults: end -->"
 SYNCS_MEASURED = 50
 EMBEDDED_CAUSES = (CLIENT_RETRY, LEASE_OVER, CRASH_BEFORE_RECEIVE, CRASH_BEFORE_SETTLE)
 CLUSTER_CAUSES = (CLIENT_RETRY, LEASE_OVER, HIDING_LOST, CRASH_BEFORE_SETTLE, SETTLEMENT_FAILED, MOVE_CUT_OFF)
@@ -60,13 +64,15 @@ FAILING_HEADS = ("failed attempts at failing endpoints", "circuit breakers opene
 REPEATED_HEAD = "oldest answer before the kill that was sent again"
 WAIT_HEAD = "longest wait of a sender for its acknowledgement, median / worst"
 BODIES_HEAD = "unreferenced FIFO bodies"
+RESTART_HEADS = ("killed", "stopped", "all replaced", "calls", "reported as failed", "attempts repeated")
+DONE_HEAD = "repeats refused since the first attempt had its effect"
 LOST = ("lost", "never deleted", "stuck")
 INVENTED = ("invented", "came back", "twice", "dedup", "received too often", "moved again")
 ORDER = ("order", "sequence", "two in flight", "lock")
 _VERSION = re.compile(r"<version>(\d+\.\d+\.\d+)</version>")
 
-Result = KillResult | PowerResult | ClusterResult | RestartResult
-Killed = TypeVar("Killed", KillResult, ClusterResult)
+Result = RoundResult | PowerResult
+Killed = TypeVar("Killed", KillResult, ClusterResult, RestartResult)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,11 +91,13 @@ def write_summary(page: Path, results: Sequence[Result]) -> None:
     kills = [result for result in results if isinstance(result, KillResult)]
     power = [result for result in results if isinstance(result, PowerResult)]
     cluster = [result for result in results if isinstance(result, ClusterResult)]
+    restarts = [result for result in results if isinstance(result, RestartResult)]
     lines = [
         *_kill_summary("`kill -9` of the API, the worker or both (embedded)", kills),
         *_power_summary(power),
         *_kill_summary("`kill -9` of Redis, a Cassandra node of three, an API process or a worker (cluster)", cluster),
-        *_duplicate_summary([*kills, *cluster]),
+        *_restart_summary(restarts),
+        *_duplicate_summary([*kills, *cluster, *restarts]),
         *_recovery_summary(kills, cluster),
     ]
     _put(page, SUMMARY_BEGIN, SUMMARY_END, ["\n".join(f"- {line}" for line in lines)])
@@ -126,6 +134,22 @@ def write_cluster_report(page: Path, found: Facts, results: Sequence[ClusterResu
     _put(page, CLUSTER_BEGIN, CLUSTER_END, parts)
 
 
+def write_restart_report(page: Path, found: Facts, results: Sequence[RestartResult]) -> None:
+    """Put the tables of the restarts under SDKs between their markers of the page, if there are results."""
+    if not results:
+        return
+    cut = {kind: _cut_attempts(of_kind) for kind, of_kind in _by_kind(results, FORMS)}
+    events = sorted({event for counts in cut.values() for event in counts})
+    heads = ("form", *KILL_HEADS[1:], *RESTART_HEADS, DONE_HEAD)
+    parts = [
+        _facts_line(found, results, f"botocore {botocore.__version__}"),
+        _table(heads, _restart_rows(results)),
+        _table(("attempts that failed", *cut), [(event, *[n[event] for n in cut.values()]) for event in events]),
+        _cause_table(results, FORMS, EMBEDDED_CAUSES),
+    ]
+    _put(page, RESTARTS_BEGIN, RESTARTS_END, parts)
+
+
 def _put(page: Path, begin: str, end: str, parts: Sequence[str]) -> None:
     before, _, rest = page.read_text().partition(begin)
     _, _, after = rest.partition(end)
@@ -140,7 +164,7 @@ def _facts_line(found: Facts, results: Sequence[Result], storage: str) -> str:
 # -- summary ----------------------------------------------------------------------------------------------------------
 
 
-def _kill_summary(title: str, results: Sequence[KillResult | ClusterResult]) -> list[str]:
+def _kill_summary(title: str, results: Sequence[RoundResult]) -> list[str]:
     if not results:
         return []
     faults = [fault for result in results for fault in result.faults]
@@ -162,7 +186,21 @@ def _power_summary(results: Sequence[PowerResult]) -> list[str]:
     ]
 
 
-def _duplicate_summary(results: Sequence[KillResult | ClusterResult]) -> list[str]:
+def _restart_summary(results: Sequence[RestartResult]) -> list[str]:
+    if not results:
+        return []
+    faults = [fault for result in results for fault in result.faults]
+    return [
+        f"**Processes killed, stopped and replaced under boto3 with its defaults: {_valid(results)}.**"
+        f" {sum(sum(result.kills.values()) for result in results)} kills,"
+        f" {sum(result.stops for result in results)} stops, {sum(result.restarts for result in results)} times all"
+        f" processes; {sum(result.calls for result in results):,} calls:"
+        f" {sum(result.failed for result in results)} reported as failed,"
+        f" {_count(faults, (*LOST, 'notification lost'))} lost."
+    ]
+
+
+def _duplicate_summary(results: Sequence[RoundResult]) -> list[str]:
     if not results:
         return []
     unknown = _count([fault for result in results for fault in result.faults], ("duplicate",))
@@ -214,12 +252,33 @@ def _cluster_rows(results: Sequence[ClusterResult]) -> list[tuple[object, ...]]:
     ]
 
 
+def _restart_rows(results: Sequence[RestartResult]) -> list[tuple[object, ...]]:
+    return [
+        (
+            *_counts(kind, of_kind),
+            ", ".join(f"{name} {n}" for result in of_kind for name, n in sorted(result.kills.items())),
+            *[sum(getattr(result, name) for result in of_kind) for name in ("stops", "restarts", "calls")],
+            *[sum(getattr(result, name) for result in of_kind) for name in ("failed", "repeated", "done_before")],
+        )
+        for kind, of_kind in _by_kind(results, FORMS)
+    ]
+
+
+def _cut_attempts(results: Sequence[RestartResult]) -> Counter[str]:
+    """By error and what was done before, without the number of the process."""
+    counts: Counter[str] = Counter()
+    for result in results:
+        for event, n in result.cut.items():
+            counts[re.sub(r"-\d", "", event)] += n
+    return counts
+
+
 def _by_kind(results: Sequence[Killed], kinds: Sequence[str]) -> list[tuple[str, list[Killed]]]:
     by_kind = [(kind, [result for result in results if result.kind == kind]) for kind in kinds]
     return [(kind, of_kind) for kind, of_kind in by_kind if of_kind]
 
 
-def _counts(kind: str, results: Sequence[KillResult | ClusterResult]) -> tuple[object, ...]:
+def _counts(kind: str, results: Sequence[RoundResult]) -> tuple[object, ...]:
     """The cells under `KILL_HEADS`."""
     faults = [fault for result in results for fault in result.faults]
     return (
@@ -241,9 +300,7 @@ def _middle_and_worst(times_ms: Sequence[int]) -> str:
     return f"{statistics.median(times_ms):,.0f} / {max(times_ms):,} ms"
 
 
-def _cause_table(
-    results: Sequence[KillResult | ClusterResult], kinds: Sequence[str], known_causes: Sequence[str]
-) -> str:
+def _cause_table(results: Sequence[RoundResult], kinds: Sequence[str], known_causes: Sequence[str]) -> str:
     rows = []
     for cause in known_causes:
         counts = [sum(result.duplicates.get(cause, 0) for result in results if result.kind == kind) for kind in kinds]

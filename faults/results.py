@@ -22,78 +22,53 @@ class PowerResult(msgspec.Struct, frozen=True, kw_only=True):
         return not self.faults
 
 
-class KillResult(msgspec.Struct, frozen=True, kw_only=True):
-    """A round against the whole service."""
+class RoundResult(msgspec.Struct, frozen=True, kw_only=True):
+    """A round against the running service."""
 
-    kind: str  # which processes were killed: api, worker, both
+    kind: str  # what was killed or cut off, or the form of the service
     seed: int
     place: str  # a random time, or the named point and how often it was passed
-    reached: bool = False
     messages: int = 0  # acknowledged sends
     notifications: int = 0  # acknowledged publishes
     in_order: int = 0  # of them to the FIFO topic
     deliveries: int = 0  # of notifications, at HTTP endpoints and in the queue
+    unanswered: int = 0  # sends and publishes that got no answer and were repeated
+    duplicates: dict[str, int] = {}
+    faults: list[str]
+    seconds: float = 0.0
+
+    @property
+    def valid(self) -> bool:
+        return not self.faults
+
+
+class KillResult(RoundResult, frozen=True, kw_only=True):
+    """A round against the whole embedded service, of whose processes the API, the worker or both were killed."""
+
+    reached: bool = False
     failed: int = 0  # attempts at failing endpoints
     breakers: int = 0  # opened by a worker
     dead_letters: int = 0
-    unanswered: int = 0  # sends and publishes that got no answer and were repeated
     repeated_ms: int = 0  # longest time from a first arrival to the kill, if it arrived again after it
     down_ms: int = 0  # from the kill until the API answered and notifications arrived again
-    duplicates: dict[str, int] = {}
-    faults: list[str]
-    seconds: float = 0.0
-
-    @property
-    def valid(self) -> bool:
-        return not self.faults
 
 
-class ClusterResult(msgspec.Struct, frozen=True, kw_only=True):
-    """A round against the cluster form."""
+class ClusterResult(RoundResult, frozen=True, kw_only=True):
+    """A round against the cluster form: faults.cluster.plan has its kinds."""
 
-    kind: str  # which part was killed or cut off: a kind of faults.cluster.plan
-    seed: int
-    place: str
-    messages: int = 0  # as in KillResult
-    notifications: int = 0
-    in_order: int = 0
-    deliveries: int = 0
-    unanswered: int = 0
     down_ms: int = 0  # from the kill until a send and a publish begun after it got through
     wait_ms: int = 0  # longest wait of a sender for its acknowledgement, retries included
     bodies: int = 0  # unreferenced bodies of FIFO queues, left by calls without an answer; their TTL removes them
-    duplicates: dict[str, int] = {}
-    faults: list[str]
-    seconds: float = 0.0
-
-    @property
-    def valid(self) -> bool:
-        return not self.faults
 
 
-class RestartResult(msgspec.Struct, frozen=True, kw_only=True):
-    """A round with clients of boto3, in which processes are replaced one after the other."""
+class RestartResult(RoundResult, frozen=True, kw_only=True):
+    """A round under SDKs, in which processes were replaced one after the other: faults.restarts.forms has its kinds."""
 
-    kind: str  # the form of the service: one of faults.restarts.forms
-    seed: int
-    place: str
     kills: dict[str, int] = {}  # SIGKILL, by process
     stops: int = 0  # SIGTERM to a process
     restarts: int = 0  # of everything, by new code
     calls: int = 0
-    operations: int = 0  # kinds of calls
-    failed: list[str] = []  # calls that the SDK reported as failed: operation, error, what was replaced at that time
+    failed: int = 0  # calls that the SDK reported as failed; each is a fault
     repeated: int = 0  # attempts
-    cut: dict[str, int] = {}  # attempts that failed, by error
+    cut: dict[str, int] = {}  # attempts that failed, by what was done last and the error
     done_before: int = 0  # repeats refused since the attempt that was cut had its effect
-    messages: int = 0  # as in KillResult
-    notifications: int = 0
-    in_order: int = 0
-    deliveries: int = 0
-    duplicates: dict[str, int] = {}
-    faults: list[str]
-    seconds: float = 0.0
-
-    @property
-    def valid(self) -> bool:
-        return not self.faults and not self.failed

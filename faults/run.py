@@ -26,9 +26,17 @@ from faults.cluster.kills import cluster_round
 from faults.cluster.plan import CLUSTER_KINDS, LINKED_KINDS, NODE, plan_cluster_round
 from faults.cluster.processes import site
 from faults.power.rounds import power_round
-from faults.report import Facts, facts, write_cluster_report, write_kill_report, write_power_report, write_summary
+from faults.report import (
+    Facts,
+    facts,
+    write_cluster_report,
+    write_kill_report,
+    write_power_report,
+    write_restart_report,
+    write_summary,
+)
 from faults.restarts.forms import FORMS
-from faults.restarts.rounds import KILLS, RestartPlan, restart_round
+from faults.restarts.rounds import KILLS, restart_round
 from faults.results import ClusterResult, KillResult, PowerResult, RestartResult
 from faults.service.kills import VICTIMS, kill_round, plan_round
 from faults.service.processes import ROOT, receiving
@@ -77,6 +85,7 @@ def _write(part: str, machine: Facts, results: list[Result]) -> None:
     write_summary(PAGE, read_results(LINES))
     write_kill_report(PAGE, machine, [result for result in results if isinstance(result, KillResult)])
     write_power_report(PAGE, machine, [result for result in results if isinstance(result, PowerResult)])
+    write_restart_report(PAGE, machine, [result for result in results if isinstance(result, RestartResult)])
     write_cluster_report(PAGE, machine, [result for result in results if isinstance(result, ClusterResult)])
 
 
@@ -117,9 +126,7 @@ async def _rounds(kind: str, rounds: int, options: argparse.Namespace) -> AsyncI
     if kind in FORMS:
         for number in range(rounds):
             with tempfile.TemporaryDirectory(prefix="cns-faults-") as scratch:
-                yield await restart_round(
-                    RestartPlan(kind=kind, seed=seed + number, kills=options.kills), Path(scratch)
-                )
+                yield await restart_round(kind, seed + number, options.kills, Path(scratch))
         return
     with tempfile.TemporaryDirectory(prefix="cns-faults-") as scratch:
         directory, receiver_port = Path(scratch), free_port()
@@ -152,7 +159,7 @@ async def _cluster_rounds(kind: str, rounds: int, seed: int) -> AsyncIterator[Cl
 def _options(words: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="faults.run", description="Kill and power-loss rounds.")
     parser.add_argument("--in-all", type=int, help="kill rounds, shared by their kinds; goes before --rounds")
-    parser.add_argument("--rounds", type=int, help="of each kind but power [default: 50, of the cluster's 20]")
+    parser.add_argument("--rounds", type=int, help="of each kind but power [default: 50, 20 or 1]")
     parser.add_argument("--power", type=int, default=20, help="of power loss")
     parser.add_argument("--kills", type=int, default=KILLS, help="in each round of restarts")
     parser.add_argument("--seed", type=int, default=1, help="of the first round; the next has the next")
@@ -172,18 +179,15 @@ def _say(result: Result, done: int, of: int) -> None:
         print(f"{what}  {counts}{_kill_counts(result)}  {result.seconds} s", flush=True)
     else:
         print(f"{what}  {sum(result.cuts.values())} cuts  {result.acknowledged} calls  {result.seconds} s", flush=True)
-    faults = [*(result.failed if isinstance(result, RestartResult) else ()), *result.faults]
-    for fault in faults[:FAULTS_PRINTED]:
+    for fault in result.faults[:FAULTS_PRINTED]:
         print(f"    {fault}", flush=True)
-    if len(faults) > FAULTS_PRINTED:
-        print(f"    and {len(faults) - FAULTS_PRINTED} more", flush=True)
+    if len(result.faults) > FAULTS_PRINTED:
+        print(f"    and {len(result.faults) - FAULTS_PRINTED} more", flush=True)
 
 
 def _kill_counts(result: KillResult | ClusterResult | RestartResult) -> str:
     if isinstance(result, RestartResult):
-        killed = ", ".join(f"{name} {n} times" for name, n in result.kills.items())
-        attempts = f"{result.calls} calls, {len(result.failed)} failed, {result.repeated} attempts repeated"
-        return f"  {killed}, {result.stops} stopped, {result.restarts} restarts; {attempts} {result.cut}"
+        return f"  {result.calls} calls, {result.failed} failed, {result.repeated} attempts repeated {result.cut}"
     if not isinstance(result, KillResult):
         return ""
     failed = f"{result.failed} attempts failed, {result.breakers} breakers opened, {result.dead_letters} dead letters"

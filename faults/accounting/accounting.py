@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import Any
 
 from faults.accounting.arrivals import Arrivals
 from faults.accounting.causes import CLIENT_RETRY, Causes
@@ -54,6 +55,24 @@ class Account:
     def missing(self) -> bool:
         """Whether an acknowledged message has not arrived yet, or is not deleted yet."""
         return any(fault.startswith(MISSING) for fault in self.faults)
+
+    def counts(self) -> dict[str, Any]:
+        """The members of a `RoundResult` that this account knows."""
+        ledger, resources = self._ledger, self._resources
+        queues, topics = (
+            (resources.standard, resources.fifo, resources.redrive),
+            (*resources.subscribers, resources.ordered),
+        )
+        notified = (resources.news_queue, *resources.ordered_queues)
+        came = {receipt.id for queue in notified for receipt in ledger.receipts_of(queue)}
+        return {
+            "messages": sum(ledger.acknowledged(queue) for queue in queues),
+            "notifications": sum(ledger.acknowledged(topic) for topic in topics),
+            "in_order": ledger.acknowledged(resources.ordered),
+            "deliveries": self._arrivals.count + len(came),
+            "unanswered": sum(ledger.unknown_outcomes(target) for target in (*queues, *topics)),
+            "duplicates": dict(+self.duplicates),
+        }
 
     def _fault(self, kind: str, what: object) -> None:
         self.faults.append(f"{kind}: {what}")

@@ -151,45 +151,19 @@ class ClusterRound:
         )
 
     def _messages(self) -> list[SentMessage]:
-        return [message for target in self._targets for message in self._ledger.of(target)]
-
-    @property
-    def _targets(self) -> tuple[str, ...]:
-        resources = self._resources
-        return (
-            resources.standard,
-            resources.fifo,
-            resources.redrive,
-            resources.news,
-            resources.wide,
-            resources.ordered,
-        )
+        return [message for of_target in self._ledger.sent.values() for message in of_target.values()]
 
     def _result(self, faults: list[str]) -> ClusterResult:
-        resources, ledger = self._resources, self._ledger
         account = self._account()
-        topics = (resources.news, resources.wide, resources.ordered)
-        came = {
-            receipt.id
-            for queue in (resources.news_queue, *resources.ordered_queues)
-            for receipt in ledger.receipts_of(queue)
-        }
         waits = [message.acknowledged_ns - message.began_ns for message in self._messages()]
         return ClusterResult(
             kind=self._plan.kind,
             seed=self._plan.seed,
             place=self._plan.place,
-            messages=sum(
-                ledger.acknowledged(queue) for queue in (resources.standard, resources.fifo, resources.redrive)
-            ),
-            notifications=sum(ledger.acknowledged(topic) for topic in topics),
-            in_order=ledger.acknowledged(resources.ordered),
-            deliveries=self._arrivals.count + len(came),
-            unanswered=sum(ledger.unknown_outcomes(target) for target in self._targets),
             down_ms=self._down_ns() // NS_PER_MS,
             wait_ms=max(waits) // NS_PER_MS,
-            duplicates={cause: n for cause, n in account.duplicates.items() if n},
             faults=account.faults + faults,
+            **account.counts(),
         )
 
     def _down_ns(self) -> int:

@@ -48,7 +48,7 @@ class SdkClients(LoadClients):
         self._consumers = [asyncio.create_task(self._for_ever(step)) for step in steps]
 
     async def spare_last_attempts(self) -> None:
-        """Wait until no call has a single attempt left: three kills within one call fail it at any service."""
+        """Wait until no call has a single attempt left."""
         while any(sdk.in_last_attempt for sdk in self._sdks):
             await asyncio.sleep(STEP_PAUSE_S)
 

@@ -7,7 +7,6 @@ import signal
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Protocol
 
 from bench.load.signing import Credentials
 from cns_common.process.supervisor import read_status
@@ -31,24 +30,6 @@ EMBEDDED, API_2, SUPERVISED, BALANCED = (
 FORMS = (EMBEDDED, API_2, SUPERVISED, BALANCED)
 
 
-class Form(Protocol):
-    """A running service."""
-
-    def names(self) -> list[str]:
-        """The processes that can be replaced one at a time."""
-
-    def replace(self, name: str, number: signal.Signals) -> None:
-        """Send the signal to the process. Returns when its successor works."""
-
-    def restart(self) -> None:
-        """Replace all processes by new code. Returns when they work."""
-
-    async def resources(self, receiver_port: int, journal: Path) -> RoundResources: ...
-
-    def leftovers(self) -> list[str]:
-        """The faults found when the service is stopped."""
-
-
 class Supervised:
     """`cns up`, which starts its processes again."""
 
@@ -57,14 +38,17 @@ class Supervised:
         self._settings = settings
 
     def names(self) -> list[str]:
+        """The processes that can be replaced one at a time."""
         return list(self._service.pids())
 
     def replace(self, name: str, number: signal.Signals) -> None:
+        """Send the signal to the process. Returns when its successor works."""
         pid = self._service.pids()[name]
         os.kill(pid, number)
         self.wait_ready({name: pid})
 
     def restart(self) -> None:
+        """Replace all processes by new code. Returns when they work."""
         before = self._service.pids()
         done = commands.run("restart", "--data", self._service.data)
         assert done.returncode == 0, done.stderr
@@ -89,13 +73,14 @@ class Supervised:
         return await create_resources(self._service.port, credentials, receiver_port, journal, self._service.data)
 
     def leftovers(self) -> list[str]:
+        """The faults found when the service is stopped."""
         if self._settings:
             return find_complaints(self._service.output.splitlines())
         return find_leftovers(self._service.data, self._service.output)
 
 
 class Balanced:
-    """Processes without a supervisor of ours behind HAProxy; those that end are started again, as compose does."""
+    """As `Supervised`, but the processes are behind HAProxy, and started again as compose does."""
 
     def __init__(self, site: Site) -> None:
         self._cluster = site.cluster
@@ -115,11 +100,16 @@ class Balanced:
                     start(index)
 
     def restart(self) -> None:
-        for name in self.names():
-            self.replace(name, signal.SIGTERM)
+        for api in self._cluster.apis:
+            self.replace(api.name, signal.SIGTERM)
+        self._cluster.stop_workers()
+        self._cluster.start_workers()
 
     def leftovers(self) -> list[str]:
         return self._logs.complaints()
+
+
+Form = Supervised | Balanced
 
 
 @contextmanager

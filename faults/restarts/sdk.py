@@ -92,8 +92,7 @@ class Sdk:
 def _error(response: Any, exception: Exception | None) -> str:
     """Why an attempt may be repeated; '' if it got an answer."""
     if exception is not None:
-        inner = getattr(exception, "kwargs", {}).get("error")
-        causes = getattr(inner, "args", ())
-        return f"{type(exception).__name__} ({causes[-1] if causes else inner!r})"
+        inner = getattr(getattr(exception, "kwargs", {}).get("error"), "args", ())
+        return type([exception, *[each for each in inner if isinstance(each, Exception)]][-1]).__name__
     status = response[0].status_code
     return f"HTTP {status} ({response[1].get('Error', {}).get('Message')})" if status >= 500 else ""

@@ -200,32 +200,19 @@ class Round:
         return Account(self._resources, self._ledger, self._arrivals, EmbeddedCauses(self._ledger))
 
     def _result(self, faults: list[str]) -> KillResult:
-        resources, ledger = self._resources, self._ledger
-        account = self._account()
-        queues = (resources.standard, resources.fifo, resources.redrive)
-        topics = (resources.news, resources.wide, resources.ordered, self._failing_endpoints.topic)
-        came = {
-            receipt.id
-            for queue in (resources.news_queue, *resources.ordered_queues)
-            for receipt in ledger.receipts_of(queue)
-        }
+        ledger, account = self._ledger, self._account()
         return KillResult(
             kind=self._plan.kind,
             seed=self._plan.seed,
             place=self._plan.place,
             reached=self._reached,
-            messages=sum(ledger.acknowledged(queue) for queue in queues),
-            notifications=sum(ledger.acknowledged(topic) for topic in topics),
-            in_order=ledger.acknowledged(resources.ordered),
-            deliveries=self._arrivals.count + len(came),
             failed=self._arrivals.failed,
             breakers=self._breakers,
             dead_letters=len({receipt.id for receipt in ledger.receipts_of(self._failing_endpoints.undelivered)}),
-            unanswered=sum(ledger.unknown_outcomes(target) for target in (*queues, *topics)),
             repeated_ms=account.repeated_ns // NS_PER_MS,
             down_ms=(self._arrivals.first_after(ledger.recovered_ns[0]) - ledger.kills_ns[0]) // NS_PER_MS,
-            duplicates={cause: n for cause, n in account.duplicates.items() if n},
             faults=account.faults + faults,
+            **account.counts(),
         )
 
 
