@@ -40,7 +40,8 @@ class SdkClients(LoadClients):
         self.calls = Calls()
 
     def start(self) -> None:
-        self._sdks = [Sdk(self._resources, self.calls, self._pool) for _ in range(CLIENTS)]
+        port, credentials = self._resources.port, self._resources.credentials
+        self._sdks = [Sdk(port, credentials, self.calls, self._pool) for _ in range(CLIENTS)]
         clients = [
             _Client(self._resources, self._ledger, self._random, sdk, f"c{n}") for n, sdk in enumerate(self._sdks)
         ]

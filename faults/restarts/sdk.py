@@ -14,7 +14,6 @@ from typing import Any
 import boto3
 from botocore.exceptions import BotoCoreError, ClientError
 
-from faults.service.resources import RoundResources
 from faults.service.wire import HOST
 
 REGION = "us-east-1"
@@ -43,10 +42,9 @@ class Answer:
 class Sdk:
     """boto3's clients of one client thread. Make all of them in one thread: that is not safe in several."""
 
-    def __init__(self, resources: RoundResources, calls: Calls, pool: ThreadPoolExecutor) -> None:
-        key_id, secret = resources.credentials
-        session = boto3.session.Session(key_id, secret, region_name=REGION)
-        url = f"http://{HOST}:{resources.port}"
+    def __init__(self, port: int, credentials: tuple[str, str], calls: Calls, pool: ThreadPoolExecutor) -> None:
+        session = boto3.session.Session(*credentials, region_name=REGION)
+        url = f"http://{HOST}:{port}"
         self._clients = {name: session.client(name, endpoint_url=url) for name in ("sqs", "sns", "sts")}
         self._calls = calls
         self._pool = pool

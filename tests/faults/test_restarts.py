@@ -1,17 +1,21 @@
-"""A few kills of each form under boto3's defaults, and proof that a round can fail: `make faults` makes a hundred."""
+"""A few kills of each form under boto3's defaults, and proof that a failed call is found: `make faults` kills a hundred
+processes."""
 
 from __future__ import annotations
 
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from faults.restarts import rounds
-from faults.restarts.clients import SdkClients
-from faults.restarts.forms import EMBEDDED, FORMS
+from faults.restarts.forms import FORMS
 from faults.restarts.rounds import restart_round
+from faults.restarts.sdk import ATTEMPTS_MAX, Calls, Sdk
 
 KILLS = 4
+ANSWER = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: close\r\n\r\n{}"
 
 
 @pytest.mark.parametrize("kind", FORMS)
@@ -26,11 +30,21 @@ async def test_an_sdk_notices_no_restart(kind: str, tmp_path: Path, monkeypatch:
     assert result.in_order > 5
 
 
-async def test_a_call_that_is_cut_in_each_attempt_is_found_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def spare_none(_: SdkClients) -> None:
-        return None
+@pytest.mark.parametrize(("cut", "failed"), [(1, 0), (ATTEMPTS_MAX - 1, 0), (ATTEMPTS_MAX, 1)])
+async def test_a_call_is_failed_when_each_attempt_is_cut(cut: int, failed: int) -> None:
+    arrived: list[bytes] = []
 
-    monkeypatch.setattr(SdkClients, "spare_last_attempts", spare_none)
-    monkeypatch.setattr(rounds, "PAUSE_S", (0.0, 0.0))
-    result = await restart_round(EMBEDDED, 1, 10, tmp_path)
-    assert any(fault.startswith("failed call: ") for fault in result.faults)
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        arrived.append(await reader.readuntil(b"{}"))
+        if len(arrived) > cut:
+            writer.write(ANSWER)
+        writer.close()
+
+    calls = Calls(done_last="api killed")
+    async with await asyncio.start_server(serve, "127.0.0.1") as server:
+        port = server.sockets[0].getsockname()[1]
+        with ThreadPoolExecutor(1) as pool:
+            answer = await Sdk(port, ("key", "secret"), calls, pool).call("sqs", "list_queues", {})
+    assert (answer.failed, answer.unknown_outcomes, len(calls.failed)) == (bool(failed), cut, failed)
+    assert calls.cut == {"api killed: RemoteDisconnected": cut}
+    assert calls.repeated == min(cut, ATTEMPTS_MAX - 1)
