@@ -27,7 +27,8 @@ from tests.ports import free_port
 
 KILLS = 25
 """In a round."""
-PAUSE_S = (0.1, 1.5)
+PAUSE_S = (0.3, 1.5)
+"""HAProxy looks five times a second whether a process is back."""
 STOP_EVERY = 5
 """Kills between two stops of a process in order."""
 RESTART_EVERY = 8
