@@ -104,9 +104,7 @@ def write_summary(page: Path, results: Sequence[Result]) -> None:
 
 
 def write_kill_report(page: Path, found: Facts, results: Sequence[KillResult]) -> None:
-    """Put the tables of the embedded form's kills between their markers of the page, if there are results."""
-    if not results:
-        return
+    """Put the tables of the embedded form's kills between their markers of the page."""
     parts = [
         _facts_line(found, results, _sqlite()),
         _table((*KILL_HEADS, *FAILING_HEADS, REPEATED_HEAD, BACK_HEAD), _kill_rows(results)),
@@ -117,15 +115,12 @@ def write_kill_report(page: Path, found: Facts, results: Sequence[KillResult]) -
 
 
 def write_power_report(page: Path, found: Facts, results: Sequence[PowerResult]) -> None:
-    """Put the table of the power losses between its markers of the page, if there are results."""
-    if results:
-        _put(page, POWER_BEGIN, POWER_END, [_facts_line(found, results, _sqlite()), _power_table(results)])
+    """Put the table of the power losses between its markers of the page."""
+    _put(page, POWER_BEGIN, POWER_END, [_facts_line(found, results, _sqlite()), _power_table(results)])
 
 
 def write_cluster_report(page: Path, found: Facts, results: Sequence[ClusterResult]) -> None:
-    """Put the tables of the cluster's kills between their markers of the page, if there are results."""
-    if not results:
-        return
+    """Put the tables of the cluster's kills between their markers of the page."""
     parts = [
         _facts_line(found, results, f"Cassandra {_cassandra_version()}, {_redis_version()}"),
         _table((*KILL_HEADS, BACK_HEAD, WAIT_HEAD, BODIES_HEAD), _cluster_rows(results)),
@@ -135,9 +130,7 @@ def write_cluster_report(page: Path, found: Facts, results: Sequence[ClusterResu
 
 
 def write_restart_report(page: Path, found: Facts, results: Sequence[RestartResult]) -> None:
-    """Put the tables of the restarts under SDKs between their markers of the page, if there are results."""
-    if not results:
-        return
+    """Put the tables of the restarts under SDKs between their markers of the page."""
     cut = {kind: _cut_attempts(of_kind) for kind, of_kind in _by_kind(results, FORMS)}
     events = sorted({event for counts in cut.values() for event in counts})
     heads = ("form", *KILL_HEADS[1:], *RESTART_HEADS, DONE_HEAD)

@@ -16,9 +16,10 @@ import argparse
 import asyncio
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -47,24 +48,33 @@ from tests.servers import Ring
 LINES = ROOT / "docs" / "reliability.jsonl"
 PAGE = ROOT / "docs" / "reliability.md"
 POWER = "power"
-KINDS: dict[str, tuple[str, ...]] = {
-    "kills": tuple(VICTIMS),
-    POWER: (POWER,),
-    "cluster": CLUSTER_KINDS,
-    "restarts": FORMS,
-}
-"""Kinds of rounds by part of the report. A run that has all kinds of a part replaces the results of that part."""
-ROUNDS = {"kills": 50, "cluster": 20, "restarts": 1}
 FAULTS_PRINTED = 10
 
 Result = KillResult | PowerResult | ClusterResult | RestartResult
+
+
+class Part(NamedTuple):
+    """A part of the report. A run that has all its kinds of rounds replaces its results."""
+
+    kinds: tuple[str, ...]
+    type: type[Any]
+    write: Callable[[Path, Facts, Sequence[Any]], None]
+    rounds: int  # of each kind
+
+
+PARTS = {
+    "kills": Part(tuple(VICTIMS), KillResult, write_kill_report, 50),
+    POWER: Part((POWER,), PowerResult, write_power_report, 20),
+    "restarts": Part(FORMS, RestartResult, write_restart_report, 1),
+    "cluster": Part(CLUSTER_KINDS, ClusterResult, write_cluster_report, 20),
+}
 
 
 def main(words: list[str]) -> int:
     options = _options(words)
     machine = facts(f"python -m faults.run {' '.join(words)}".strip())
     invalid = 0
-    for part, kinds in KINDS.items():
+    for part, (kinds, *_) in PARTS.items():
         chosen = [kind for kind in kinds if options.only in (None, part, kind)]
         results = asyncio.run(_run_all(part, chosen, options, _say))
         if len(chosen) == len(kinds):  # a partial run must not replace the results of a full one
@@ -78,23 +88,21 @@ def main(words: list[str]) -> int:
 
 def _write(part: str, machine: Facts, results: list[Result]) -> None:
     kept = LINES.read_bytes().splitlines(keepends=True) if LINES.exists() else []
-    others = [line for line in kept if msgspec.json.decode(line)["kind"] not in KINDS[part]]
+    others = [line for line in kept if msgspec.json.decode(line)["kind"] not in PARTS[part].kinds]
     lines = [*others, *[_line(result, machine) for result in results]]
-    order = [kind for kinds in KINDS.values() for kind in kinds]
+    order = [kind for each in PARTS.values() for kind in each.kinds]
     LINES.write_bytes(b"".join(sorted(lines, key=lambda line: order.index(msgspec.json.decode(line)["kind"]))))
     write_summary(PAGE, read_results(LINES))
-    write_kill_report(PAGE, machine, [result for result in results if isinstance(result, KillResult)])
-    write_power_report(PAGE, machine, [result for result in results if isinstance(result, PowerResult)])
-    write_restart_report(PAGE, machine, [result for result in results if isinstance(result, RestartResult)])
-    write_cluster_report(PAGE, machine, [result for result in results if isinstance(result, ClusterResult)])
+    PARTS[part].write(PAGE, machine, results)
 
 
 def read_results(path: Path) -> list[Result]:
     """The results of all rounds on record."""
-    types: dict[str, type[Result]] = dict.fromkeys(VICTIMS, KillResult)
-    types |= {POWER: PowerResult, **dict.fromkeys(CLUSTER_KINDS, ClusterResult), **dict.fromkeys(FORMS, RestartResult)}
-    lines = path.read_bytes().splitlines()
-    return [msgspec.json.decode(line, type=types[msgspec.json.decode(line)["kind"]]) for line in lines]
+    types: dict[str, type[Result]] = {kind: part.type for part in PARTS.values() for kind in part.kinds}
+    return [
+        msgspec.json.decode(line, type=types[msgspec.json.decode(line)["kind"]])
+        for line in path.read_bytes().splitlines()
+    ]
 
 
 async def _run_all(
@@ -102,7 +110,7 @@ async def _run_all(
 ) -> list[Result]:
     results: list[Result] = []
     for place, kind in enumerate(kinds):
-        of = options.power if kind == POWER else options.rounds or ROUNDS[part]
+        of = options.power if kind == POWER else options.rounds or PARTS[part].rounds
         if part == "kills" and options.in_all is not None:
             of = options.in_all // len(kinds) + (place < options.in_all % len(kinds))
         number = 0
@@ -163,7 +171,7 @@ def _options(words: list[str]) -> argparse.Namespace:
     parser.add_argument("--power", type=int, default=20, help="of power loss")
     parser.add_argument("--kills", type=int, default=KILLS, help="in each round of restarts")
     parser.add_argument("--seed", type=int, default=1, help="of the first round; the next has the next")
-    names = [*KINDS, *[kind for kinds in KINDS.values() for kind in kinds]]
+    names = [*PARTS, *[kind for part in PARTS.values() for kind in part.kinds]]
     parser.add_argument("--only", choices=list(dict.fromkeys(names)))
     return parser.parse_args(words)
 

@@ -21,13 +21,8 @@ from tests.ports import free_port
 from tests.private_servers.cluster import fresh_store
 from tests.waiting import PATIENCE_S, wait_until
 
-EMBEDDED, API_2, SUPERVISED, BALANCED = (
-    "restarts-embedded",
-    "restarts-api-2",
-    "restarts-cluster-up",
-    "restarts-cluster-haproxy",
-)
-FORMS = (EMBEDDED, API_2, SUPERVISED, BALANCED)
+FORMS = ("restarts-embedded", "restarts-api-2", "restarts-cluster-up", "restarts-cluster-haproxy")
+EMBEDDED, API_2, SUPERVISED, BALANCED = FORMS
 
 
 class Supervised:
