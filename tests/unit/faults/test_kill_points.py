@@ -40,6 +40,21 @@ def test_it_dies_once(tmp_path: Path) -> None:
     assert _run(order) == (0, list("01234"))
 
 
+def test_a_successor_that_was_forked_from_the_same_process_lives(tmp_path: Path) -> None:
+    code = f"""
+import os
+from cns_common.process.kill_points import kill_point
+for _ in range(2):
+    if not os.fork():
+        kill_point({STORE_COMMIT!r})
+        os._exit(0)
+    print(os.waitstatus_to_exitcode(os.wait()[1]), flush=True)
+"""
+    environment = {**os.environ, VARIABLE: f"{STORE_COMMIT}:1:{tmp_path / 'killed'}"}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == [str(-signal.SIGKILL), "0"]
+
+
 def test_it_passes_other_points(tmp_path: Path) -> None:
     assert _run(f"{STORE_COMMITTED}:1:{tmp_path / 'killed'}") == (0, list("01234"))
 
