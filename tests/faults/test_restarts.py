@@ -26,8 +26,8 @@ async def test_an_sdk_notices_no_restart(kind: str, tmp_path: Path, monkeypatch:
     assert result.faults == []
     assert (sum(result.kills.values()), result.stops, result.restarts) == (KILLS, 2, 1)
     assert result.repeated > 0
-    assert result.messages > 50
-    assert result.in_order > 5
+    assert result.messages > 20
+    assert result.in_order > 2
 
 
 @pytest.mark.parametrize(("cut", "failed"), [(1, 0), (ATTEMPTS_MAX - 1, 0), (ATTEMPTS_MAX, 1)])
