@@ -33,7 +33,7 @@ STOP_EVERY = 5
 """Kills between two stops of a process in order."""
 RESTART_EVERY = 8
 LOAD_AFTER_S = 1.0
-ROUND_TIMEOUT_S = 600.0
+ROUND_TIMEOUT_S = 900.0
 STORES = ("store", "api")
 """Processes that host the store: one that is replaced, even in order, leaves unsettled what workers delivered at that
 time. A worker that is killed does so, too; an API process without the store does not."""
