@@ -118,7 +118,8 @@ async def serving(directory: Path, *, auth: str = "on") -> AsyncIterator[Cqs]:
     tenant = await host.accounts.create(host.backend.clock.now_ms())
     until: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     api = await Api.build(settings, host.backend)
-    served = asyncio.create_task(api.serve(Listeners(settings).duplicates(), until))
+    listeners = Listeners(settings)
+    served = asyncio.create_task(api.serve(listeners.duplicates(), until, listeners.close))
     try:
         yield Cqs(
             settings=settings, backend=host.backend, queues=await queue_service(settings, host.backend), tenant=tenant
