@@ -48,12 +48,14 @@ def restart_service(directory: Path) -> list[ChildStatus]:
         os.kill(supervisor, RESTART_SIGNAL)
     except PermissionError:
         raise StartError(f"process {supervisor} is another user's", EXIT_RESTART_FAILED) from None
-    old = {process.pid for process in before}
+    old, deaths = {process.pid for process in before}, sum(process.restarts for process in before)
+    replaced = not any(process.crash_loop for process in before)
     while supervisor_of(directory) == supervisor:
         found = read_status(directory / STATUS_FILE)
         if found and all(process.ready and process.pid not in old for process in found):
             return found
-        if any(process.crash_loop for process in found):
+        replaced = replaced or sum(process.restarts for process in found) < deaths  # the new program counts anew
+        if replaced and any(process.crash_loop for process in found):
             raise StartError("the new processes die: see what `cns up` printed", EXIT_RESTART_FAILED)
         if refused.exists():
             raise StartError(f"not restarted: {refused.read_text()}", EXIT_RESTART_FAILED)

@@ -8,6 +8,7 @@ import signal
 import socket
 from pathlib import Path
 
+from cns_common.process.supervisor import LOOP_CRASHES
 from tests.acceptance.rolling import Load
 from tests.acceptance.running import Up, running
 from tests.waiting import PATIENCE_S, wait_until
@@ -16,11 +17,11 @@ RESTART_S = 40.0
 API_PROCESSES = 2
 
 
-def restart(service: Up, name: str) -> None:
-    """Stop one process in order; the supervisor starts it again."""
+def restart(service: Up, name: str, number: signal.Signals = signal.SIGTERM) -> None:
+    """End one process, in order by default; the supervisor starts it again."""
     before = pid_of(service, name)
     assert before, f"{name} does not run"
-    os.kill(before, signal.SIGTERM)
+    os.kill(before, number)
     wait_until(lambda: pid_of(service, name) not in (0, before) and not Path(f"/proc/{before}").exists(), RESTART_S)
 
 
@@ -60,8 +61,10 @@ def test_processes_are_restarted_one_by_one_and_all_by_new_code_and_no_call_fail
                 restart(service, name)
                 wait_until(service.is_ready, RESTART_S)
                 load.goes_on()
+            for _ in range(LOOP_CRASHES):
+                restart(service, "worker", signal.SIGKILL)
             before = service.pids()
-            said = service.cns("restart").stdout
+            said = service.cns("restart").stdout  # whatever the old processes did
             assert before.keys() == service.pids().keys() and not {*before.values()} & {*service.pids().values()}
             assert said.splitlines() == [f"{name}: process {pid}" for name, pid in service.pids().items()]
             load.goes_on()
