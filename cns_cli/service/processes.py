@@ -46,7 +46,7 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """What a process is given. It calls `ready` when it does its work."""
+    """The settings and sockets of a process. It calls `ready` when it does its work."""
 
     settings: Settings
     listeners: Listeners

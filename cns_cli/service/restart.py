@@ -8,7 +8,8 @@ from pathlib import Path
 
 from cns_cli.options import Data, Json
 from cns_cli.output import print_json
-from cns_cli.service.supervise import LOCK_FILE, POLL_INTERVAL_S, REFUSED_FILE
+from cns_cli.service.processes import POLL_INTERVAL_S
+from cns_cli.service.supervise import LOCK_FILE, REFUSED_FILE
 from cns_common.configuration.settings import load_settings
 from cns_common.data_directory import lock_owner
 from cns_common.errors import StartError

@@ -17,7 +17,7 @@ import msgspec
 
 from cns_backend.optional_dependencies import extra_missing
 from cns_cli.service import lean_imports  # noqa: F401  # before the libraries
-from cns_cli.service.processes import DATA_LOCK_TIMEOUT_S, Process, read_settings, run
+from cns_cli.service.processes import DATA_LOCK_TIMEOUT_S, POLL_INTERVAL_S, Process, read_settings, run
 from cns_common.configuration.settings import Settings
 from cns_common.data_directory import lock_directory, lock_owner
 from cns_common.errors import StartError
@@ -34,13 +34,12 @@ TRIAL_S_MAX = 60.0
 """The time for new code to show that it starts."""
 REFUSED_FILE = "restart.refused"
 """A file in the data directory: why a restart was refused, for `cns restart`."""
-POLL_INTERVAL_S = 0.1
 _API, _STORE, _WORKER = MODULES = ("cns_server.api", "cns_backend.store_host", "cns_workers.worker")
-"""What the processes import first; the drivers of a cluster come in the processes, since some of them start threads."""
+"""The modules that the processes share; the drivers of a cluster come in the processes: some of them start threads."""
 
 
 class HandOver(msgspec.Struct, frozen=True):
-    """What a `cns up` leaves to the one that takes its place in the same process: `cns restart`."""
+    """A `cns up` leaves it to the one that takes its place in the same process: `cns restart`."""
 
     lock: int | None = None
     """The file descriptor of the lock: nobody else can take it meanwhile."""
@@ -79,7 +78,8 @@ def run_up(api_processes: int, workers: int, *, until_input_ends: bool) -> int:
             os.set_inheritable(lock, True)
             refused = _execute_anew(HandOver(lock, listeners.hand_over(), supervisor.pids()))
             print(f"cns: no restart: {refused}", file=sys.stderr, flush=True)  # for a person
-            (settings.data / REFUSED_FILE).write_text(refused)
+            with contextlib.suppress(OSError):  # a full disk must not end the service
+                (settings.data / REFUSED_FILE).write_text(refused)
             code = supervisor.run({})
     except StartError as error:
         code = error.exit_code

@@ -81,7 +81,7 @@ class Child:
     pid: int = 0
     """0: it does not run."""
     due_s: float = 0.0
-    """When it is started, if it does not run."""
+    """The time of its next start, if it does not run."""
     backoff_s: float = BACKOFF_FIRST_S
     is_ready: bool = False
 
@@ -128,7 +128,7 @@ class Supervisor:
         self._told_to_stop: Sequence[Child] = ()
         self._serving = [child for child in children if child.serves]
         self._served_s = time.monotonic()
-        """When a process that served died last."""
+        """The time of the last death of a process that served."""
         self._wake_up: int
         self._ready: tuple[int, int]
         self._stopping = False
@@ -290,7 +290,7 @@ class Supervisor:
         self._told_to_stop = ()
 
     def _give_up_s(self, began_s: float) -> float:
-        """When children that were told to stop then are killed: earlier when callers wait for the next ones."""
+        """Return the time at which children that do not stop are killed: earlier when callers wait for new ones."""
         if self._is_replacing and not any(child.pid for child in self._serving):
             return min(began_s + self._stop_s, max(began_s, self._served_s) + UNSERVED_S_MAX)
         return began_s + self._stop_s

@@ -21,9 +21,9 @@ BATCH_MAX = 3
 POLL_S_MAX = 3
 STEP_PAUSE_S = 0.02
 EXTENDED_SHARE = 0.3
-"""Of receives: the visibility timeout of their messages is set again."""
+"""The share of receives whose messages get their visibility timeout again."""
 SHARES = {"send": 6, "publish": 4, "fifo": 3, "ordered": 3, "manage": 4, "receive": 12}
-"""How often a client takes each step."""
+"""The weights of a client's steps."""
 PART = {"part": {"DataType": "String", "StringValue": "yes"}}
 SIDE_TOPIC = "side"
 """The topic of subscriptions that come and go; nobody publishes to it."""

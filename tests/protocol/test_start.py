@@ -1,4 +1,4 @@
-"""What a start imports: of botocore its data, packed or not, and no library that only a page or a worker needs."""
+"""A start imports botocore's data, packed or not, without its code, and no library that only pages or workers need."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from tests.ports import free_port
 from tests.waiting import PATIENCE_S
 
 TURNS = 5
-"""Of the event loop, in which the server's task begins to stop."""
+"""Turns of the event loop, in which the server's task begins to stop."""
 
 
 @dataclass
