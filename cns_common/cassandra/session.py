@@ -72,7 +72,7 @@ class Statement:
 
     cql: str
     idempotent: bool = True
-    try_s: float = STATEMENT_S
+    try_s: float = math.inf
     """The limit of one try, if it may be repeated."""
     consistency: Consistency = Consistency.QUORUM
     across_sites: bool = False
@@ -175,7 +175,9 @@ class Cassandra:
         if not statement.idempotent:
             running = self._run_once(bound, CONDITIONAL_S)
         else:
-            running = self._run(bound, STATEMENT_S, statement.try_s)
+            running = self._run(
+                bound, STATEMENT_S, min(statement.try_s, CONDITIONAL_S) if statement.conditional else statement.try_s
+            )
         return await (self._recorded(running) if everywhere else running)
 
     async def run_each(self, statement: Statement, rows: Iterable[Sequence[object]]) -> list[list[Row]]:

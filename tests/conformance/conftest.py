@@ -13,7 +13,7 @@ from cqs.engines.contract import Engine
 from tests.conformance.drivers import DIFFERENT, DRIVERS, FORGETFUL, ON_CASSANDRA, Driver, drop_keyspaces
 from tests.conformance.support import QueueFixture
 from tests.late_calls import tolerate_late_calls, tolerate_stalls
-from tests.private_servers.keyspace import aside, patient_prepares
+from tests.private_servers.keyspace import aside, patient_statements
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -59,8 +59,8 @@ def _traits(name: str) -> dict[str, object]:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def prepares_are_patient() -> Iterator[None]:
-    with patient_prepares():
+def statements_are_patient() -> Iterator[None]:
+    with patient_statements():
         yield
 
 

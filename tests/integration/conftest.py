@@ -17,13 +17,13 @@ from tests.integration.cqs.sqs_wire import Wire
 from tests.integration.sns.cns_support import open_rig
 from tests.integration.sns.sns_door import SnsDoor, open_sns_door
 from tests.machine_clocks import MachineClocks
-from tests.private_servers.keyspace import keyspace, patient_prepares
+from tests.private_servers.keyspace import keyspace, patient_statements
 from tests.private_servers.own_redis import OwnRedis
 
 
 @pytest.fixture(scope="session", autouse=True)
-def prepares_are_patient() -> Iterator[None]:
-    with patient_prepares():
+def statements_are_patient() -> Iterator[None]:
+    with patient_statements():
         yield
 
 

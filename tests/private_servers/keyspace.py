@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from cns_backend import schema
-from cns_common.cassandra import session
+from cns_common.cassandra import connection, session
 from cns_common.cassandra.connection import CassandraAddress
 from cns_common.cassandra.session import Cassandra
 from cns_common.errors import StoreUnavailable
@@ -22,10 +22,13 @@ TABLES = tuple(schema.table_names())
 
 
 @contextmanager
-def patient_prepares() -> Iterator[None]:
-    """Statements are prepared however long that takes: a machine that stalls for seconds is no outage."""
+def patient_statements() -> Iterator[None]:
+    """Statements take however long they take: a Cassandra that stalls with its machine for seconds is no outage."""
     with pytest.MonkeyPatch.context() as changed:
-        changed.setattr(session, "PREPARE_S", PATIENCE_S)
+        for limit in ("STATEMENT_S", "CONDITIONAL_S", "PREPARE_S", "PROBE_S"):
+            changed.setattr(session, limit, PATIENCE_S)
+        for limit in ("CONNECT_TIMEOUT_S", "HEARTBEAT_S"):
+            changed.setattr(connection, limit, PATIENCE_S)
         yield
 
 

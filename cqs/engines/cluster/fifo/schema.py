@@ -7,7 +7,7 @@ removed after a while. A segment is sealed before it is removed, so that no proc
 
 from __future__ import annotations
 
-from cns_common.cassandra.session import CONDITIONAL_S, Statement
+from cns_common.cassandra.session import Statement
 
 SEGMENT_SLOTS = 500
 SEALED_SLOT = 2**31 - 1
@@ -38,8 +38,7 @@ SLOTS = Statement(
 )
 PROPOSE = Statement(
     "UPDATE cqs_fifo_log SET commands = ? WHERE queue = ? AND segment = ? AND slot = ?"
-    " IF commands = null AND sealed = null",
-    try_s=CONDITIONAL_S,
+    " IF commands = null AND sealed = null"
 )
 """Idempotent, as commands differ from all others: if it was applied before, its answer shows them."""
 SEAL = Statement("UPDATE cqs_fifo_log SET sealed = true WHERE queue = ? AND segment = ? IF sealed = null")
