@@ -62,11 +62,11 @@ seeds: install-dev ## what the seeds state, shown by its commands: make seeds SE
 	$(BIN)/python -m tests.seeds $(SEED)
 
 bench: install-dev ## measure against the bare floor; writes docs/performance.md
-	$(BIN)/python -m bench.run $(ARGS)
+	$(BIN)/python -m lab.bench.run $(ARGS)
 
 faults: install-dev ## kill -9 and power loss, all rounds, and a ring of three nodes; writes docs/reliability.md
 	$(BIN)/python -m pytest -q -m ring tests/faults
-	$(BIN)/python -m faults.run $(ARGS)
+	$(BIN)/python -m lab.faults.run $(ARGS)
 
 compose-test: install-dev ## the composed cluster, brought up by podman-compose on images made here, and driven
 	$(BIN)/python -m pytest -q -m compose tests/compose

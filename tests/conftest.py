@@ -11,10 +11,10 @@ import pytest
 from httpx._config import DEFAULT_TIMEOUT_CONFIG
 
 from cns_common.logs import set_up_logs
+from lab.harness.waiting import PATIENCE_S
 from tests.hung_tests import HungTests
 from tests.reports import Reports
 from tests.spec.record import Recorder
-from tests.waiting import PATIENCE_S
 
 XDIST_WORKER = "PYTEST_XDIST_WORKER"
 """A variable of pytest-xdist: the name of this process among those that share a run."""

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.acceptance.service import Service
+from lab.harness.service import Service
 
 PAGE = 1_000
 """The largest page of any list (ListQueues)."""

@@ -10,7 +10,7 @@ from cqs.engines import cluster
 from cqs.engines.cluster import cache_failover, cache_trust, known_queues, queue_contents
 from cqs.engines.cluster.redis import cache as redis_cache
 from cqs.engines.cluster.redis import script_calls, scripts
-from tests.waiting import PATIENCE_S
+from lab.harness.waiting import PATIENCE_S
 
 TOLERATED_MS = 30_000
 

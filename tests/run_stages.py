@@ -10,8 +10,8 @@ tests on the cluster form and over the HTTP queue port, fault rounds and a quick
 bench alone. What a stage prints is shown when it ends, and meanwhile is in build/stages.
 
 Cassandra and Redis are started first where a stage needs them; what was not running before is stopped at the end. Parts
-that are missing and cannot be installed end in lines "not run: …" with the command that installs them (`tests.parts`);
-with `CI` set they are failures.
+that are missing and cannot be installed end in lines "not run: …" with the command that installs them
+(`lab.harness.parts`); with `CI` set they are failures.
 """
 
 from __future__ import annotations
@@ -30,8 +30,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests import reports, servers
-from tests.parts import MISSING, provide
+from lab.harness import servers
+from lab.harness.parts import MISSING, provide
+from tests import reports
 from tests.spec.record import RECORDS
 
 BIN = Path(sys.executable).parent
@@ -160,7 +161,7 @@ STAGES = (
     Stage("acceptance-http", None, ("env", "CNS_QUEUE_PORT=http", *PYTEST, *OVER_HTTP)),
     tests("faults", "-m", "not ring", "tests/faults", gate=None, needs=("cassandra", "redis")),
     tests("bench-tools", "tests/bench", gate=None),
-    Stage("bench", None, (sys.executable, "-m", "bench.run", "--quick"), ("cassandra", "redis"), is_last=True),
+    Stage("bench", None, (sys.executable, "-m", "lab.bench.run", "--quick"), ("cassandra", "redis"), is_last=True),
     Stage(
         "rules",
         (sys.executable, "-m", "tests.spec.page", "--check"),

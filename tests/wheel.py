@@ -10,7 +10,7 @@ import sysconfig
 import venv
 from pathlib import Path
 
-from tests.waiting import PATIENCE_S
+from lab.harness.waiting import PATIENCE_S
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = (

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from cns_common.events.files import OPEN, SEALED
-from tests.acceptance.cluster.clustered import Clustered
-from tests.acceptance.running import Up
-from tests.acceptance.service import Service
+from lab.harness.clustered import Clustered
+from lab.harness.running import Up
+from lab.harness.service import Service
 
 AuditLine = dict[str, Any]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import uuid
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
@@ -11,15 +10,12 @@ from typing import Any
 
 import pytest
 
-from tests.acceptance.cluster.clustered import CLUSTER, serving
-from tests.acceptance.endpoints import Endpoint
-from tests.acceptance.running import Up, keys_in, running
-from tests.acceptance.service import BIN, Service, fetch
+from lab.harness.clustered import CLUSTER, serving
+from lab.harness.endpoints import Endpoint, running_receiver
+from lab.harness.running import Up, keys_in, running
+from lab.harness.service import Service
 from tests.acceptance.topics import Topic
-from tests.ports import free_port
-from tests.waiting import PATIENCE_S, wait_until
 
-BODY_BYTES_KEPT = 300 * 1024
 SAID_CHARS = 20_000
 
 _CLUSTER_ONLY = [
@@ -105,21 +101,6 @@ def other_receiver() -> Iterator[str]:
         yield url
 
 
-@contextmanager
-def running_receiver() -> Iterator[str]:
-    port = free_port()
-    url = f"http://127.0.0.1:{port}"
-    process = subprocess.Popen(
-        [BIN / "cns", "receiver", "--port", str(port), "--body-bytes", str(BODY_BYTES_KEPT)], stdout=subprocess.DEVNULL
-    )
-    try:
-        wait_until(lambda: _answers(url), 20, lambda: "the receiver does not answer")
-        yield url
-    finally:
-        process.terminate()
-        process.wait(PATIENCE_S)
-
-
 @pytest.fixture
 def endpoint(receiver: str) -> Endpoint:
     """An unused endpoint."""
@@ -150,10 +131,3 @@ def _serving(directory: Path, *options: str) -> Iterator[Service]:
     """A service in the form that the environment names, with a store of its own."""
     with serving(directory, *options) if CLUSTER else running(directory / "data", *options) as started:
         yield started
-
-
-def _answers(url: str) -> bool:
-    try:
-        return fetch(url + "/health")[0] == 200
-    except OSError:
-        return False

@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-from tests.acceptance.service import Service
-from tests.waiting import PATIENCE_S, wait_until
+from lab.harness.service import Service
+from lab.harness.waiting import PATIENCE_S, wait_until
 
 
 class Poll(threading.Thread):

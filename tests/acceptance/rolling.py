@@ -8,8 +8,8 @@ from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from tests.acceptance.service import Service
-from tests.waiting import wait_until
+from lab.harness.service import Service
+from lab.harness.waiting import wait_until
 
 SDK_TRIES = 3
 """The default of the SDKs."""

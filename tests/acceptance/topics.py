@@ -18,8 +18,8 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 
-from tests.acceptance.service import fetch
-from tests.waiting import wait_until
+from lab.harness.service import fetch
+from lab.harness.waiting import wait_until
 
 ARRIVAL_S = 60.0
 BURST = 50

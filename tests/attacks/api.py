@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from tests.acceptance.running import Up, running
+from lab.harness.running import Up, running
 from tests.attacks.measure import LatencyProbe, Outcome, Tally, measure, probing, resident_bytes, table
 
 SEND_S = 0.5

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.waiting import wait_until
+from lab.harness.waiting import wait_until
 
 GROWTH_BYTES_MAX = 100_000_000
 P99_MS_MAX = 100.0

@@ -14,10 +14,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tests.acceptance.running import Up, running
+from lab.harness.running import Up, running
+from lab.harness.waiting import wait_until
 from tests.attacks.hostile_endpoint import FLOOD_BYTES, FLOODS, HostileEndpoint, hostile_endpoint
 from tests.attacks.measure import LatencyProbe, Outcome, Tally, measure, probing, resident_bytes, table
-from tests.waiting import wait_until
 
 SUBSCRIPTIONS = 40
 """Notifications answered by a flood at the same time."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from bench.load.checked_traffic import MessageCheck
-from bench.load.queues import BODY_BYTES
-from bench.measure.stalls import NS_PER_S, Stall, StallLog
+from lab.load.checked_traffic import MessageCheck
+from lab.load.queues import BODY_BYTES
+from lab.measure.stalls import NS_PER_S, Stall, StallLog
 
 
 def answer(*bodies: str) -> bytes:

@@ -11,20 +11,20 @@ from pathlib import Path
 import apsw
 import pytest
 
-from bench.load.endpoint_process import EndpointProcess, endpoint_process
-from bench.load.endpoints import PORTS_PER_KIND, Arrival, Kind
-from bench.load.pacing import NS_PER_S, Schedule, planned_ns
-from bench.load.polls import BYTES_PER_MIB
-from bench.load.wire import Lane, LoadError, connect
-from bench.measure.figures import Figures
-from bench.measure.memory import MemorySamples, MemoryUse
-from bench.measure.outcomes import AcceptedPublish, Outcomes, dropped_in, outcomes_of
-from bench.measure.row_count import Counter as RowCounter
-from bench.measure.row_count import Rows, rows_in, size_bytes
-from bench.run import PUBLISH_BARS, Bar
-from bench.sections.dead_endpoints import RUNS, counts_of, topics_in_turn
-from bench.sections.fanout import figures_of
-from tests.waiting import PATIENCE_S
+from lab.bench.run import PUBLISH_BARS, Bar
+from lab.bench.sections.dead_endpoints import RUNS, counts_of, topics_in_turn
+from lab.bench.sections.fanout import figures_of
+from lab.harness.waiting import PATIENCE_S
+from lab.load.endpoint_process import EndpointProcess, endpoint_process
+from lab.load.endpoints import PORTS_PER_KIND, Arrival, Kind
+from lab.load.pacing import NS_PER_S, Schedule, planned_ns
+from lab.load.polls import BYTES_PER_MIB
+from lab.load.wire import Lane, LoadError, connect
+from lab.measure.figures import Figures
+from lab.measure.memory import MemorySamples, MemoryUse
+from lab.measure.outcomes import AcceptedPublish, Outcomes, dropped_in, outcomes_of
+from lab.measure.row_count import Counter as RowCounter
+from lab.measure.row_count import Rows, rows_in, size_bytes
 
 LATE_S = 0.3
 KINDS = {Kind.HEALTHY: 2, Kind.REFUSED: 1, Kind.HANGING: 1, Kind.SLOW: 1, Kind.FAILING: 1}

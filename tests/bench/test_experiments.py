@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import pytest
 
-from bench.engines.partitions import Partition, load_of_nodes
-from bench.experiments.report import FAILS, HOLDS, claim
-from bench.order.figures import Order, duplicates, figures, lost, order_of, sender_duplicates
-from bench.order.workload import Load, QueueLog, RunRecord
+from lab.bench.engines.partitions import Partition, load_of_nodes
+from lab.bench.order.figures import Order, duplicates, figures, lost, order_of, sender_duplicates
+from lab.bench.order.workload import Load, QueueLog, RunRecord
+from lab.experiments.report import FAILS, HOLDS, claim
 
 
 @pytest.mark.parametrize(

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from bench.engines.filler import ENTRIES, send_all
 from cns_common.clock import Clock
 from cns_common.errors import StoreUnavailable
 from cqs.engines.contract import Entry, QueueRef, RejectedEntry, SentEntry
 from cqs.queues.model import decode_body
+from lab.bench.engines.filler import ENTRIES, send_all
+from lab.harness.waiting import PATIENCE_S
 from tests.conformance.drivers import Driver
-from tests.waiting import PATIENCE_S
 
 TEXT = "some text"
 MD5 = "552e21cd4cd9918678e3c1a0df491bc3"

@@ -1,10 +1,10 @@
-"""The arithmetic of `bench.hops`: a mean of the wrong span would go unnoticed."""
+"""The arithmetic of `lab.bench.hops`: a mean of the wrong span would go unnoticed."""
 
 from __future__ import annotations
 
 import pytest
 
-from bench.hops import Hop, HopMeans, histograms_in, hops_of, means_between
+from lab.bench.hops import Hop, HopMeans, histograms_in, hops_of, means_between
 
 SEEN = HopMeans(
     answered=10.0, accepted=2.0, arrived=60.0, fanout_begun=13.0, fanout_took=20.0, job_begun=43.0, delivered=61.0

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from xml.etree import ElementTree
 
-from bench.sections.drawing import draw_ratios
-from bench.sections.overview import DRAWING, NAME, PAGE, Page, lines, ratio_bars, refresh, with_section
+from lab.bench.sections.drawing import draw_ratios
+from lab.bench.sections.overview import DRAWING, NAME, PAGE, Page, lines, ratio_bars, refresh, with_section
 
 SVG = "{http://www.w3.org/2000/svg}"
 TEXT = """# Page

@@ -10,15 +10,15 @@ from xml.etree import ElementTree
 
 import pytest
 
-from bench.load.queues import Client
-from bench.load.wire import connect
-from bench.measure.metrics import metric_total
-from bench.measure.processes import Server
-from bench.sections import curves, fairness, groups, queue_count, waiting, wide, wide_filters
-from bench.sections.drawing import LABEL_GAP, draw
-from bench.sections.queue_kinds import KINDS, Kind
-from bench.sections.runs import SERVICE, served
-from tests.filter_mixes import MATCHING
+from lab.bench.sections import curves, fairness, groups, queue_count, waiting, wide, wide_filters
+from lab.bench.sections.drawing import LABEL_GAP, draw
+from lab.bench.sections.queue_kinds import KINDS, Kind
+from lab.bench.sections.runs import SERVICE, served
+from lab.load.filter_mixes import MATCHING
+from lab.load.queues import Client
+from lab.load.wire import connect
+from lab.measure.metrics import metric_total
+from lab.measure.processes import Server
 
 SHALLOW, DEEP = 20, 60
 CYCLES = 3

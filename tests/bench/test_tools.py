@@ -18,14 +18,14 @@ from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials as BotocoreCredentials
 
-from bench.load import queues, single_calls
-from bench.load.signing import Credentials, Signer
-from bench.load.sink import Sink
-from bench.load.wire import Budget, Lane, LoadError, connect
-from bench.measure.backends import CounterSnapshot, costs_between
-from bench.measure.figures import Figures, percentile
-from bench.measure.processes import Server, listener, local_ports, python, read_sockets, running
-from tests.waiting import PATIENCE_S
+from lab.harness.waiting import PATIENCE_S
+from lab.load import queues, single_calls
+from lab.load.signing import Credentials, Signer
+from lab.load.sink import Sink
+from lab.load.wire import Budget, Lane, LoadError, connect
+from lab.measure.backends import CounterSnapshot, costs_between
+from lab.measure.figures import Figures, percentile
+from lab.measure.processes import Server, listener, local_ports, python, read_sockets, running
 
 CREDENTIALS = Credentials(key_id="AKIDEXAMPLE", secret="secret", region="eu-west-3")
 LATE_S = 0.3
@@ -219,7 +219,7 @@ async def test_the_sink_counts_notifications_and_keeps_the_confirmation_token() 
 @pytest.mark.parametrize("command", [("server",), ("split", "--apis", "2")], ids=["one process", "store apart"])
 async def test_the_floor_delivers_what_was_sent_and_counts_its_cpu(command: tuple[str, ...], tmp_path: Path) -> None:
     module, *arguments = command
-    with running("floor", python(f"bench.floor.{module}", *arguments), tmp_path) as server:
+    with running("floor", python(f"lab.floor.{module}", *arguments), tmp_path) as server:
         client = await queues.open_client(server, 4, 1, "q")
         figures = [
             await queues.send(client, 60),
@@ -245,7 +245,7 @@ async def test_the_floor_delivers_what_was_sent_and_counts_its_cpu(command: tupl
 
 
 async def test_the_floor_deletes_by_the_newest_delivery_only(tmp_path: Path) -> None:
-    with running("floor", python("bench.floor.server"), tmp_path) as server:
+    with running("floor", python("lab.floor.server"), tmp_path) as server:
         client = await queues.open_client(server, 1, 1, "q")
         await queues.send(client, 1)
         receive = client.call("ReceiveMessage", VisibilityTimeout=0)
@@ -262,7 +262,7 @@ def test_the_sampler_finds_the_busy_functions_of_all_threads_in_a_child_process_
     (tmp_path / "parent.py").write_text(
         "import subprocess, sys\nsubprocess.run([sys.executable, '-m', 'busy'], preexec_fn=lambda: None, check=True)\n"
     )
-    command = [sys.executable, "-m", "bench.measure.sampler", str(tmp_path / "out"), "--", "parent"]
+    command = [sys.executable, "-m", "lab.measure.sampler", str(tmp_path / "out"), "--", "parent"]
     root = Path(__file__).parents[2]
     subprocess.run(command, cwd=root, env={"PYTHONPATH": f"{root}:{tmp_path}"}, check=True, timeout=PATIENCE_S)
     texts = [file.read_text() for file in (tmp_path / "out").iterdir()]

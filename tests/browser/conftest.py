@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
+from lab.harness.servers import chromium_program
+from lab.harness.waiting import PATIENCE_S
 from tests.private_servers.mailing import MailService, mailing
-from tests.servers import chromium_program
-from tests.waiting import PATIENCE_S
 
 
 @pytest.fixture(scope="session")

@@ -11,12 +11,12 @@ from typing import Any
 from cns.client import Client, Credentials
 from cns_pipeline.reports.findings.find import find
 from cns_pipeline.reports.page.page import draw_page
-from tests.acceptance.running import Up
+from lab.harness.ports import free_port
+from lab.harness.running import Up
+from lab.harness.waiting import wait_until
 from tests.acceptance.topics import Topic, arn_of, queue_for
 from tests.pipeline.health.sample_health import SAMPLE_HEALTH
 from tests.pipeline.reports.sample_report import SAMPLE
-from tests.ports import free_port
-from tests.waiting import wait_until
 
 REGION = "us-east-1"
 FAILURES = 25

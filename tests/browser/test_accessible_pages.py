@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.acceptance.running import Up, running
+from lab.harness.running import Up, running
 from tests.browser.estate import Estate, furnish
 from tests.browser.test_pages import WIDTHS, fits
 from tests.clients.installing import installed

@@ -16,7 +16,7 @@ from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 from playwright.sync_api import Browser, Page
 
-from tests.acceptance.running import Up, running
+from lab.harness.running import Up, running
 
 FETCH = """async ([url, options]) => {
     try {

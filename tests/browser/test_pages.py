@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
-from tests.acceptance.running import Up, running
+from lab.harness.running import Up, running
 
 WIDTHS = (400, 1400)
 

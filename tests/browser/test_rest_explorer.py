@@ -9,9 +9,9 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.acceptance.running import Up, running
+from lab.harness.running import Up, running
+from lab.harness.waiting import PATIENCE_S
 from tests.browser.test_accessible_pages import axe
-from tests.waiting import PATIENCE_S
 
 
 @pytest.fixture(scope="module")

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.acceptance.service import BIN
-from tests.waiting import PATIENCE_S, wait_until
+from lab.harness.service import BIN
+from lab.harness.waiting import PATIENCE_S, wait_until
 
 HOST = "here"
 

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from lab.harness.endpoints import Endpoint
+from lab.harness.own_redis import OwnRedis
+from lab.harness.running import Up
 from tests.acceptance.conftest import endpoint, receiver
-from tests.acceptance.endpoints import Endpoint
-from tests.acceptance.running import Up
 from tests.acceptance.topics import Topic
 from tests.celery_host.celery_running import Celery
 from tests.celery_host.store import storing
-from tests.private_servers.own_redis import OwnRedis
 
 __all__ = ["endpoint", "receiver"]
 

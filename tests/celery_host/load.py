@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.acceptance.endpoints import Endpoint
+from lab.harness.endpoints import Endpoint
+from lab.harness.waiting import wait_until
 from tests.acceptance.topics import Topic
-from tests.waiting import wait_until
 
 BATCH = 10
 ANSWERS_S = 60.0

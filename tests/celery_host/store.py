@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.acceptance.running import ANNOUNCEMENT, START_S, Up, exports_in, start
-from tests.waiting import wait_until
+from lab.harness.running import ANNOUNCEMENT, START_S, Up, exports_in, start
+from lab.harness.waiting import wait_until
 
 
 @contextmanager

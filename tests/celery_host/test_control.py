@@ -11,12 +11,12 @@ from celery import Celery as celery_app
 from cns_common.configuration.settings import POOL_THREADS_MAX, Settings
 from cns_common.worker_roles import ALL_ROLES
 from cns_workers.celery import configuration
-from tests.acceptance.endpoints import Endpoint
-from tests.acceptance.running import Up
+from lab.harness.endpoints import Endpoint
+from lab.harness.own_redis import OwnRedis
+from lab.harness.running import Up
+from lab.harness.waiting import wait_until
 from tests.acceptance.topics import Topic
 from tests.celery_host.celery_running import Celery, CeleryProcess
-from tests.private_servers.own_redis import OwnRedis
-from tests.waiting import wait_until
 
 IDLE = {
     "delivery": {"threads": 2, "in_flight": 0, "waiting": 0},

@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 
 from cns_common.errors import EXIT_SETTINGS_WRONG
-from tests.acceptance.endpoints import Endpoint
-from tests.acceptance.running import Up
+from lab.harness.endpoints import Endpoint
+from lab.harness.own_redis import OwnRedis
+from lab.harness.running import Up
+from lab.harness.waiting import wait_until
 from tests.acceptance.topics import Topic
 from tests.celery_host.celery_running import Celery
 from tests.celery_host.load import all_arrived, publish_many
 from tests.celery_host.store import storing
-from tests.private_servers.own_redis import OwnRedis
-from tests.waiting import wait_until
 
 MESSAGES = 200
 REPORTS_END_S = 60.0

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from lab.harness.waiting import wait_until
 from tests.celery_host.celery_running import Celery
-from tests.waiting import wait_until
 
 TRIGGERS = 2
 

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from bench.pipeline.made_events import write_segment
 from cns_common.clock import Clock
-from tests.acceptance.running import Up
+from lab.bench.pipeline.made_events import write_segment
+from lab.harness.parts import need
+from lab.harness.running import Up
+from lab.harness.waiting import wait_until
 from tests.celery_host.celery_running import Celery, CeleryProcess
-from tests.parts import need
 from tests.pipeline.ingest.segments import publish
-from tests.waiting import wait_until
 
 SPARK_S = 240.0
 EXTRA_MISSING = 77

@@ -11,15 +11,15 @@ from typing import Any
 import pytest
 
 from cns_common.errors import EXIT_SETTINGS_WRONG
-from tests.acceptance.endpoints import Endpoint
-from tests.acceptance.running import Up
-from tests.acceptance.service import total
+from lab.harness.endpoints import Endpoint
+from lab.harness.own_redis import OwnRedis
+from lab.harness.running import Up
+from lab.harness.service import total
+from lab.harness.waiting import wait_until
 from tests.acceptance.topics import Topic, arn_of
 from tests.celery_host.celery_running import Celery, CeleryProcess
 from tests.celery_host.load import all_arrived, publish_many
 from tests.celery_host.sockets import tcp_sockets
-from tests.private_servers.own_redis import OwnRedis
-from tests.waiting import wait_until
 
 REPORTED_S = 60.0
 GROUPS = 4

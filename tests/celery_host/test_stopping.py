@@ -7,14 +7,14 @@ from collections import Counter
 
 import pytest
 
-from tests.acceptance.endpoints import Endpoint
-from tests.acceptance.running import Up
+from lab.harness.endpoints import Endpoint
+from lab.harness.own_redis import OwnRedis
+from lab.harness.running import Up
+from lab.harness.waiting import PATIENCE_S, wait_until
 from tests.acceptance.sns.test_retries import queues_of
 from tests.acceptance.topics import Topic
 from tests.celery_host.celery_running import Celery
 from tests.celery_host.load import all_arrived, publish_many
-from tests.private_servers.own_redis import OwnRedis
-from tests.waiting import PATIENCE_S, wait_until
 
 MESSAGES = 300
 DELAY_MS = 200

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from cns_workers.celery.tasks import CONFIRMATIONS, MAINTENANCE, MOVE, MOVES, REPLAY, REPLAYS
-from tests.acceptance.running import Up
+from lab.harness.own_redis import OwnRedis
+from lab.harness.running import Up
+from lab.harness.waiting import wait_until
 from tests.acceptance.sqs.moves import Moves, moves
 from tests.acceptance.topics import Topic, arn_of, queue_for
 from tests.celery_host.celery_running import Celery, CeleryProcess
-from tests.private_servers.own_redis import OwnRedis
-from tests.waiting import wait_until
 
 DEAD = 25
 """At one a second enough to kill a worker that moves them, on a busy machine, too."""

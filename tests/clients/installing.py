@@ -18,8 +18,8 @@ from deploy.servers.lock import exclusive_lock
 from deploy.servers.server import print_message
 from deploy.servers.settings import BUILD
 from deploy.servers.software import ensure_installed
-from tests.clients.tools import find_jdk
-from tests.parts import PARTS, need
+from lab.harness.language_tools import find_jdk
+from lab.harness.parts import PARTS, need
 
 HERE = Path(__file__).resolve().parent
 INSTALL_S = 600.0

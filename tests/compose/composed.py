@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.acceptance.running import exports_in
-from tests.acceptance.service import METRICS_TOKEN, REGION, Service
-from tests.ports import free_port
-from tests.waiting import wait_until
+from lab.harness.ports import free_port
+from lab.harness.running import exports_in
+from lab.harness.service import METRICS_TOKEN, REGION, Service
+from lab.harness.waiting import wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
 COMPOSE = "docker-compose.yml"

@@ -16,12 +16,12 @@ from typing import Any
 
 import pytest
 
-from tests.acceptance.endpoints import Endpoint
-from tests.acceptance.service import BIN, fetch
+from lab.harness.endpoints import Endpoint
+from lab.harness.ports import free_port
+from lab.harness.service import BIN, fetch
+from lab.harness.waiting import wait_until
 from tests.acceptance.topics import Topic, arn_of, queue_for, receive_all, receive_one
 from tests.compose.composed import READY_S, ComposedService, first_account, give_key, podman, prepare
-from tests.ports import free_port
-from tests.waiting import wait_until
 
 pytestmark = pytest.mark.compose
 

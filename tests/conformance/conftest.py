@@ -10,10 +10,10 @@ import pytest
 
 from cns_common.clock import Clock
 from cqs.engines.contract import Engine
+from lab.harness.keyspace import aside, patient_statements
 from tests.conformance.drivers import DIFFERENT, DRIVERS, FORGETFUL, ON_CASSANDRA, Driver, drop_keyspaces
 from tests.conformance.support import QueueFixture
 from tests.late_calls import tolerate_late_calls, tolerate_stalls
-from tests.private_servers.keyspace import aside, patient_statements
 
 
 def pytest_configure(config: pytest.Config) -> None:

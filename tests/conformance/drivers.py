@@ -23,7 +23,7 @@ from cqs.engines.embedded.engine import EmbeddedEngine
 from cqs.engines.remote.engine import RemoteEngine
 from cqs.engines.remote.host import end_session, handlers
 from cqs.engines.remote.protocol import methods
-from tests.servers import cassandra_address, fresh_keyspace, redis_url
+from lab.harness.servers import cassandra_address, fresh_keyspace, redis_url
 
 CLUSTER: Mapping[str, ClusterEngineKind] = {name: kind() for name, kind in CLUSTER_ENGINES.items()}
 """The engines on Cassandra. A new engine of `cns_backend.engines` is a driver, too."""

@@ -22,7 +22,7 @@ from cqs.engines.contract import (
     SentEntry,
     Waiter,
 )
-from tests.waiting import PATIENCE_S
+from lab.harness.waiting import PATIENCE_S
 
 HIDE_MS = 30_000
 POLL_S = PATIENCE_S

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.servers import Ring
+from lab.harness.servers import Ring
 
 
 @pytest.fixture(scope="session")

@@ -16,7 +16,7 @@ from cns_common.cassandra.session import Row
 from cns_common.errors import CnsError, OutcomeUnknown
 from cns_common.logs import set_up_logs
 from cqs.engines.contract import Entry, Message, Outcome, QueueRef
-from tests.faults.ring_engine import Place, Process, process
+from lab.harness.ring_engine import Place, Process, process
 
 RETENTION_MS = 14 * 86_400_000
 HIDE_MS = 8_000

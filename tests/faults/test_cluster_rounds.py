@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from faults.cluster.kills import cluster_round
-from faults.cluster.plan import API, PARTITION, REDIS, REPLICA, WORKER, plan_cluster_round
-from faults.cluster.processes import Site, site
-from faults.service.processes import receiving
-from faults.service.resources import RoundResources
-from tests.ports import free_port
+from lab.faults.cluster.kills import cluster_round
+from lab.faults.cluster.plan import API, PARTITION, REDIS, REPLICA, WORKER, plan_cluster_round
+from lab.faults.cluster.processes import Site, site
+from lab.faults.service.processes import receiving
+from lab.faults.service.resources import RoundResources
+from lab.harness.ports import free_port
 
 ROUNDS = {REDIS: 2, WORKER: 7, API: 2}
 """Seeds of short rounds."""

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from faults.restarts import rounds
-from faults.restarts.forms import FORMS
-from faults.restarts.rounds import restart_round
-from faults.restarts.sdk import ATTEMPTS_MAX, Calls, Sdk
+from lab.faults.restarts import rounds
+from lab.faults.restarts.forms import FORMS
+from lab.faults.restarts.rounds import restart_round
+from lab.faults.restarts.sdk import ATTEMPTS_MAX, Calls, Sdk
 
 KILLS = 4
 ANSWER = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: close\r\n\r\n{}"

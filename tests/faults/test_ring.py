@@ -14,8 +14,8 @@ from cassandra.cluster import EXEC_PROFILE_DEFAULT, Cluster, ExecutionProfile, N
 from cassandra.concurrent import execute_concurrent_with_args
 from cassandra.policies import WhiteListRoundRobinPolicy
 
-from tests.servers import Address, Ring, fresh_keyspace
-from tests.waiting import wait_until
+from lab.harness.servers import Address, Ring, fresh_keyspace
+from lab.harness.waiting import wait_until
 
 ROWS = 1_000
 LOAD_ROWS = 300

@@ -18,10 +18,10 @@ from cns_common.cassandra.connection import CassandraAddress
 from cns_common.errors import CnsError
 from cqs.engines.bdqs.consistency import QueueConsistency
 from cqs.engines.contract import Entry, Outcome, QueueRef
+from lab.harness.ring_engine import Place, Process, make_keyspace, process
+from lab.harness.servers import Ring
+from lab.harness.waiting import wait_until
 from tests.conformance.support import QueueFixture
-from tests.faults.ring_engine import Place, Process, make_keyspace, process
-from tests.servers import Ring
-from tests.waiting import wait_until
 
 MESSAGES = 20
 """To be sent, and half as many to be received and deleted, before and during each outage."""

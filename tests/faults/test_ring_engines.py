@@ -19,11 +19,11 @@ import pytest
 
 from cns_common.errors import CnsError
 from cqs.engines.contract import QueueRef
+from lab.harness.ring_engine import Place, make_keyspace, process
+from lab.harness.servers import Ring, redis_url
 from tests.conformance.support import QueueFixture
 from tests.faults.ring_child import RETENTION_MS, Report, now_ms
-from tests.faults.ring_engine import Place, make_keyspace, process
 from tests.faults.ring_ledger import RingLedger
-from tests.servers import Ring, redis_url
 
 PROCESSES = 2
 PHASE = 150

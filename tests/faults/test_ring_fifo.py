@@ -8,9 +8,9 @@ import pytest
 
 from cns_common.cassandra import session
 from cqs.engines.contract import Outcome
+from lab.harness.ring_engine import Place, make_keyspace, process
+from lab.harness.servers import Ring
 from tests.conformance.support import QueueFixture
-from tests.faults.ring_engine import Place, make_keyspace, process
-from tests.servers import Ring
 
 QUEUES = 6
 """Their logs have different first replicas."""

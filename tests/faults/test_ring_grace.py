@@ -9,9 +9,9 @@ import pytest
 
 from cns_common.cassandra.session import Cassandra, Statement
 from cqs.engines.contract import Message, Outcome, QueueRef
+from lab.harness.ring_engine import Place, Process, make_keyspace, process
+from lab.harness.servers import Ring
 from tests.conformance.support import QueueFixture, bodies, numbered
-from tests.faults.ring_engine import Place, Process, make_keyspace, process
-from tests.servers import Ring
 
 MESSAGES = 20
 KEPT = b"kept"

@@ -18,9 +18,9 @@ from cassandra.policies import RoundRobinPolicy
 
 from cns_common.cassandra.connection import CassandraAddress
 from cqs.engines.cluster.options import NUMBER_OF_PARTITIONS
+from lab.harness.ring_engine import Place, make_keyspace, process
+from lab.harness.servers import Ring
 from tests.conformance.support import QueueFixture, numbered
-from tests.faults.ring_engine import Place, make_keyspace, process
-from tests.servers import Ring
 
 NODES = 3
 PROCESSES = 8

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 import pytest
 
 from cns_common.sqlite.database import Database
-from faults.power.rounds import power_round
-from faults.service.kills import VICTIMS, kill_round, plan_round
-from faults.service.processes import receiving
-from faults.service.resources import RoundResources, set_up
-from tests.ports import free_port
+from lab.faults.power.rounds import power_round
+from lab.faults.service.kills import VICTIMS, kill_round, plan_round
+from lab.faults.service.processes import receiving
+from lab.faults.service.resources import RoundResources, set_up
+from lab.harness.ports import free_port
 
 KILL_SEEDS = range(101, 104)
 """A random time and two named kill points; one of these belongs to a lane."""

@@ -16,11 +16,11 @@ import pytest
 import redis
 from botocore.exceptions import BotoCoreError, ClientError
 
-from tests.acceptance.service import total
+from lab.harness.servers import Ring
+from lab.harness.service import total
+from lab.harness.waiting import wait_until
 from tests.acceptance.topics import arn_of, queue_for
 from tests.faults.two_sites import NAMES, RunningSite, new_account, two_sites
-from tests.servers import Ring
-from tests.waiting import wait_until
 
 HELD = 20
 LOAD_MESSAGES = 150

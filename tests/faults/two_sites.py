@@ -23,14 +23,14 @@ from cassandra.policies import WhiteListRoundRobinPolicy
 from cns_backend import schema
 from cns_common.cassandra.connection import CassandraAddress
 from deploy.servers.cql import select
-from tests import commands
-from tests.acceptance.running import exports_in
-from tests.acceptance.service import BIN, OBSERVER, Samples, fetch, read_samples
-from tests.ports import free_port
-from tests.private_servers.cluster import HOST, Process
-from tests.private_servers.own_redis import OwnRedis
-from tests.servers import Ring, fresh_keyspace
-from tests.waiting import wait_until
+from lab.harness import commands
+from lab.harness.cluster import HOST, Process
+from lab.harness.own_redis import OwnRedis
+from lab.harness.ports import free_port
+from lab.harness.running import exports_in
+from lab.harness.servers import Ring, fresh_keyspace
+from lab.harness.service import BIN, OBSERVER, Samples, fetch, read_samples
+from lab.harness.waiting import wait_until
 
 NAMES = ("dc1", "dc2")
 WORKERS = {

@@ -7,11 +7,11 @@ import subprocess
 from collections.abc import Iterable, Sequence
 from itertools import product
 
+from lab.harness.waiting import PATIENCE_S
 from tests.clients.installing import installed
 from tests.filters.naive import parsed, ways
 from tests.filters.pair_generator import Case
 from tests.filters.pools import written
-from tests.waiting import PATIENCE_S
 
 
 def engine_answers(cases: Sequence[Case]) -> list[bool | str]:

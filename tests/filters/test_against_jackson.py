@@ -11,8 +11,8 @@ import subprocess
 from random import Random
 
 from cns.json_errors import json_fault
+from lab.harness.waiting import PATIENCE_S
 from tests.clients.installing import installed
-from tests.waiting import PATIENCE_S
 
 SEED = 18
 TEXTS = 12_000

@@ -11,14 +11,14 @@ import pytest
 from cns.limits import Quotas
 from cns_common.cassandra.connection import CassandraAddress
 from cns_common.clock import Clock
+from lab.harness.keyspace import keyspace, patient_statements
+from lab.harness.own_redis import OwnRedis
 from tests.integration.cqs.door import Door, open_door
 from tests.integration.cqs.sqs import Sqs, open_sqs
 from tests.integration.cqs.sqs_wire import Wire
 from tests.integration.sns.cns_support import open_rig
 from tests.integration.sns.sns_door import SnsDoor, open_sns_door
 from tests.machine_clocks import MachineClocks
-from tests.private_servers.keyspace import keyspace, patient_statements
-from tests.private_servers.own_redis import OwnRedis
 
 
 @pytest.fixture(scope="session", autouse=True)

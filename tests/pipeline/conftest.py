@@ -12,15 +12,15 @@ import pytest
 from pyspark.sql import SparkSession
 
 from cns_pipeline.session import open_session
-from tests.acceptance.cluster.clustered import CLUSTER, serving
+from lab.harness.clustered import CLUSTER, serving
+from lab.harness.parts import need
+from lab.harness.running import running
+from lab.harness.service import Samples
+from lab.harness.waiting import PATIENCE_S
 from tests.acceptance.conftest import receiver  # noqa: F401  # the fixture
-from tests.acceptance.running import running
-from tests.acceptance.service import Samples
-from tests.parts import need
 from tests.pipeline.jobs import QUICK_JAVA
 from tests.pipeline.ledger import Ledger
 from tests.pipeline.traffic import make_traffic
-from tests.waiting import PATIENCE_S
 
 
 @pytest.fixture(scope="session")

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from lab.harness.waiting import wait_until
 from tests.acceptance.sns.test_fifo import fifo_queue
 from tests.acceptance.topics import arn_of, queue_for
 from tests.pipeline.ledger import Ledger
-from tests.waiting import wait_until
 
 DONE_S = 90.0
 

@@ -14,11 +14,11 @@ import pytest
 
 from cns_common.clock import Clock
 from cns_common.events.schema import Event
-from tests.parts import need
+from lab.harness.parts import need
+from lab.harness.ports import free_port
+from lab.harness.waiting import wait_until
 from tests.pipeline.ingest.segments import attempt, delivery, publish, write_segment
 from tests.pipeline.jobs import job
-from tests.ports import free_port
-from tests.waiting import wait_until
 
 START_S = 120.0
 SPARK_CLASS = Path(pyspark.__file__).parent / "bin" / "spark-class"

@@ -14,10 +14,10 @@ from pathlib import Path
 import msgspec
 
 from cns_common.events.schema import DeliveryDelivered
-from tests.acceptance.running import Up, running
-from tests.acceptance.service import fetch
+from lab.harness.running import Up, running
+from lab.harness.service import fetch
+from lab.harness.waiting import PATIENCE_S, wait_until
 from tests.acceptance.topics import Topic
-from tests.waiting import PATIENCE_S, wait_until
 
 STEP_S = 5.0
 

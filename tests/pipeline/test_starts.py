@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.parts import need
+from lab.harness.parts import need
 from tests.pipeline.jobs import JOB_S, ROOT
 
 JOB = """

@@ -9,13 +9,13 @@ from contextlib import suppress
 
 from botocore.exceptions import ClientError
 
-from tests.acceptance.endpoints import Endpoint
-from tests.acceptance.service import Service
+from lab.harness.endpoints import Endpoint
+from lab.harness.service import Service
+from lab.harness.waiting import wait_until
 from tests.acceptance.sns.test_replay import MONTH, becomes, beginning, replay, window
 from tests.acceptance.topics import Topic
 from tests.pipeline.ledger import Ledger, SubscriptionCounts, attribute_bytes, text_bytes
 from tests.pipeline.queue_traffic import DONE_S, QueueTraffic
-from tests.waiting import wait_until
 
 SINGLY, IN_A_BATCH, PAID = 7, 3, 3
 MESSAGES = SINGLY + IN_A_BATCH

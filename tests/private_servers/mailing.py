@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from tests.acceptance.running import Up, running
+from lab.harness.ports import free_port
+from lab.harness.running import Up, running
 from tests.acceptance.topics import Topic
-from tests.ports import free_port
 from tests.private_servers.certificates import make_certificates
 from tests.private_servers.own_exim import OwnExim
 

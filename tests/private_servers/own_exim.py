@@ -21,10 +21,10 @@ from types import TracebackType
 from typing import Self
 from urllib.parse import quote
 
-from tests.ports import free_port
+from lab.harness.ports import free_port
+from lab.harness.servers import exim_program
+from lab.harness.waiting import PATIENCE_S, wait_until
 from tests.private_servers.certificates import make_certificates
-from tests.servers import exim_program
-from tests.waiting import PATIENCE_S, wait_until
 
 ANSWER_S = 5.0
 USER, PASSWORD = "cns", "p@ss:word/1"  # characters that a URL must escape

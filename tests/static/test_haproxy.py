@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from faults.restarts.rounds import PAUSE_S
+from lab.faults.restarts.rounds import PAUSE_S
 
 CONFIGURATION = Path(__file__).parents[2] / "deploy" / "haproxy.cfg"
 NOTICED_S_MAX = 3

@@ -5,9 +5,9 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-from tests import commands
-from tests.acceptance.running import plain_environment
-from tests.acceptance.service import REGION, Service
+from lab.harness import commands
+from lab.harness.running import plain_environment
+from lab.harness.service import REGION, Service
 
 
 def run(service: Service, *words: str | Path, **more: str) -> subprocess.CompletedProcess[str]:

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from botocore.exceptions import ClientError
 
-from tests.acceptance.running import cns, exports_in, keys_in, running
-from tests.acceptance.service import Service
+from lab.harness.running import cns, exports_in, keys_in, running
+from lab.harness.service import Service
 
 KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
 PLACE = ("AWS_REGION", "AWS_DEFAULT_REGION", "AWS_ENDPOINT_URL")

@@ -11,10 +11,10 @@ import httpx
 import pytest
 
 from cns.client import ApiError, Client, Credentials
-from tests.acceptance.endpoints import Endpoint
+from lab.harness.endpoints import Endpoint
+from lab.harness.running import Up, keys_in, running
+from lab.harness.service import REGION
 from tests.acceptance.pages.person import Person
-from tests.acceptance.running import Up, keys_in, running
-from tests.acceptance.service import REGION
 from tests.acceptance.topics import Topic
 
 SECRET_VALUE = f"value-{uuid.uuid4().hex}"

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.acceptance.service import Service
+from lab.harness.service import Service
 from tests.acceptance.topics import arn_of, queue_for
 
 pytestmark = pytest.mark.extended

@@ -21,10 +21,10 @@ from cns_common.process.kill_points import (
     RESTORE_PLACED,
     VARIABLE,
 )
-from tests import commands
-from tests.acceptance.running import Up, cns, own_disk, plain_environment, running
-from tests.acceptance.service import BIN
-from tests.waiting import PATIENCE_S, wait_until
+from lab.harness import commands
+from lab.harness.running import Up, cns, own_disk, plain_environment, running
+from lab.harness.service import BIN
+from lab.harness.waiting import PATIENCE_S, wait_until
 
 SENT_BEFORE = 20
 KILLED = -9

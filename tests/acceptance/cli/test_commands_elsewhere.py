@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests import commands
-from tests.acceptance.running import cns
+from lab.harness import commands
+from lab.harness.running import cns
 
 MESSAGE_ID = "6a8c3322-3458-468a-ba36-83c9331c6f05"
 EXIT_DATA_UNUSABLE = 74

@@ -14,9 +14,9 @@ from cns_cli.store import compact
 from cns_common.data_directory import EXIT_DATA_FULL
 from cns_common.errors import StartError
 from cns_common.sqlite.wal import FRAME_HEADER_BYTES, HEADER_BYTES
+from lab.harness.running import cns, own_disk, plain_environment, running
+from lab.harness.service import BIN
 from tests.acceptance.cli.test_backup import drain
-from tests.acceptance.running import cns, own_disk, plain_environment, running
-from tests.acceptance.service import BIN
 from tests.integration.storage.test_store_opening import FRAME_BYTES, commits_in, flip_byte, write_store
 
 BODY = "x" * 200_000

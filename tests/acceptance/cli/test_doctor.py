@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from tests import commands
+from lab.harness import commands
+from lab.harness.ports import free_port
+from lab.harness.running import Up, cns, plain_environment, running
+from lab.harness.waiting import wait_until
 from tests.acceptance.cli.command_runs import run
-from tests.acceptance.running import Up, cns, plain_environment, running
-from tests.ports import free_port
-from tests.waiting import wait_until
 
 Findings = dict[str, list[dict[str, str]]]
 

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
+from lab.harness.clustered import Clustered
+from lab.harness.endpoints import Endpoint
+from lab.harness.service import Service
+from lab.harness.waiting import wait_until
 from tests.acceptance.cli.command_runs import run
-from tests.acceptance.cluster.clustered import Clustered
-from tests.acceptance.endpoints import Endpoint
-from tests.acceptance.service import Service
 from tests.acceptance.topics import Topic, arn_of, queue_for, receive_one
-from tests.waiting import wait_until
 
 WAITS_LONG = {"minDelayTarget": 900, "maxDelayTarget": 900, "numRetries": 3}
 GIVES_UP = {"minDelayTarget": 1, "maxDelayTarget": 1, "numRetries": 1, "numNoDelayRetries": 1}

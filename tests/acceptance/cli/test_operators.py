@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from tests import commands
-from tests.acceptance.running import Up, running
-from tests.acceptance.service import fetch
+from lab.harness import commands
+from lab.harness.parts import need
+from lab.harness.running import Up, running
+from lab.harness.service import fetch
+from lab.harness.waiting import PATIENCE_S
 from tests.acceptance.sns.test_outbox import Outbox, follow
 from tests.acceptance.topics import Topic
-from tests.parts import need
-from tests.waiting import PATIENCE_S
 
 SETTINGS = {
     "CNS_LOG_LEVEL": "debug",

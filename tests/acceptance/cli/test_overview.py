@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 import cns as package
-from tests import commands
+from lab.harness import commands
+from lab.harness.running import Up, cns, plain_environment, running
+from lab.harness.service import BIN
+from lab.harness.waiting import PATIENCE_S
 from tests.acceptance.cli.command_runs import run
-from tests.acceptance.running import Up, cns, plain_environment, running
-from tests.acceptance.service import BIN
-from tests.waiting import PATIENCE_S
 
 
 @pytest.fixture(scope="module")

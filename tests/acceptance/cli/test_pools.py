@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from tests.acceptance.endpoints import Endpoint
-from tests.acceptance.service import Service
+from lab.harness.endpoints import Endpoint
+from lab.harness.service import Service
+from lab.harness.waiting import wait_until
 from tests.acceptance.topics import Topic
-from tests.waiting import wait_until
 
 SUBSCRIPTIONS = 100
 PUBLISHES = 50

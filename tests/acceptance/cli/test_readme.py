@@ -10,10 +10,10 @@ from pathlib import Path
 
 import yaml
 
-from tests.acceptance.running import running
-from tests.acceptance.service import BIN
-from tests.ports import free_port
-from tests.waiting import PATIENCE_S
+from lab.harness.ports import free_port
+from lab.harness.running import running
+from lab.harness.service import BIN
+from lab.harness.waiting import PATIENCE_S
 
 README = Path(__file__).parents[3] / "README.md"
 _BLOCK = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)

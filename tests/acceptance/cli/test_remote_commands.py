@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from tests import commands
+from lab.harness import commands
+from lab.harness.service import BIN, REGION, Service
+from lab.harness.waiting import PATIENCE_S
 from tests.acceptance.cli.command_runs import run
-from tests.acceptance.service import BIN, REGION, Service
-from tests.waiting import PATIENCE_S
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.acceptance.service import BIN, REGION, Service
-from tests.waiting import PATIENCE_S
+from lab.harness.service import BIN, REGION, Service
+from lab.harness.waiting import PATIENCE_S
 
 Run = Callable[..., "subprocess.CompletedProcess[bytes]"]
 

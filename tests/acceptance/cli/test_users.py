@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 import pytest
 from botocore.exceptions import ClientError
 
-from tests.acceptance.running import cns, exports_in, keys_in, running
-from tests.acceptance.service import Service
+from lab.harness.running import cns, exports_in, keys_in, running
+from lab.harness.service import Service
+from lab.harness.waiting import wait_until
 from tests.acceptance.topics import Topic, arn_of
-from tests.waiting import wait_until
 
 HEARD_S = 60.0
 REFUSED = "InvalidClientTokenId"

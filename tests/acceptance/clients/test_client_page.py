@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.acceptance.running import Up
-from tests.acceptance.service import BIN
+from lab.harness.parts import need
+from lab.harness.running import Up
+from lab.harness.service import BIN
+from lab.harness.waiting import PATIENCE_S
 from tests.clients.installing import HERE, installed
-from tests.parts import need
-from tests.waiting import PATIENCE_S
 
 PAGE = (Path(__file__).parents[3] / "docs" / "guides" / "clients.md").read_text()
 

@@ -14,6 +14,11 @@ import boto3
 import pytest
 from cryptography import x509
 
+from lab.harness.endpoints import Endpoint
+from lab.harness.ports import free_port
+from lab.harness.running import Up, running
+from lab.harness.service import REGION, fetch
+from lab.harness.waiting import wait_until
 from tests.acceptance.clients.validators import (
     ACCEPTED,
     IN_EVENT,
@@ -27,13 +32,8 @@ from tests.acceptance.clients.validators import (
     ask_java,
     host_in,
 )
-from tests.acceptance.endpoints import Endpoint
-from tests.acceptance.running import Up, running
-from tests.acceptance.service import REGION, fetch
 from tests.acceptance.topics import Topic, arn_of, queue_for, receive_all, signature_is_good
-from tests.ports import free_port
 from tests.private_servers.certificates import make_certificates
-from tests.waiting import wait_until
 
 ARRIVAL_S = 60.0
 REGIONS = boto3.Session().get_available_regions("sns")

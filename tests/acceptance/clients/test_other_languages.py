@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from tests.acceptance.running import keys_in, running
-from tests.acceptance.service import REGION
+from lab.harness.running import keys_in, running
+from lab.harness.service import REGION
+from lab.harness.waiting import PATIENCE_S
 from tests.clients.installing import CLIENTS, installed
-from tests.waiting import PATIENCE_S
 
 SCENARIOS = (
     "create-queue",

@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from tests.acceptance.endpoints import Endpoint
-from tests.acceptance.running import Up
+from lab.harness.endpoints import Endpoint
+from lab.harness.parts import need
+from lab.harness.running import Up
+from lab.harness.waiting import PATIENCE_S
 from tests.acceptance.topics import Topic
-from tests.parts import need
-from tests.waiting import PATIENCE_S
 
 PAGE = (Path(__file__).parents[3] / "docs" / "webhooks.md").read_text()
 PROGRAMS: dict[str, tuple[str, Sequence[str], Sequence[str]]] = {

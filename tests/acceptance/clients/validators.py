@@ -16,10 +16,10 @@ import pytest
 from sns_message_validator import SNSMessageValidator
 from sns_message_validator import exceptions as python_refusals
 
-from tests.acceptance.service import REGION
+from lab.harness.language_tools import find_jdk
+from lab.harness.service import REGION
+from lab.harness.waiting import PATIENCE_S
 from tests.clients.installing import installed
-from tests.clients.tools import find_jdk
-from tests.waiting import PATIENCE_S
 
 ACCEPTED = ""
 IN_EVENT = "in a function's event"

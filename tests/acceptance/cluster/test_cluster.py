@@ -18,14 +18,14 @@ from urllib.parse import urlsplit
 import pytest
 from botocore.exceptions import BotoCoreError, ClientError
 
-from tests.acceptance.cluster.clustered import Clustered
-from tests.acceptance.endpoints import Endpoint
+from lab.harness.clustered import Clustered
+from lab.harness.endpoints import Endpoint
+from lab.harness.ports import free_port
+from lab.harness.running import keys_in, running
+from lab.harness.service import BIN, REGION
+from lab.harness.waiting import PATIENCE_S, wait_until
 from tests.acceptance.polls import Poll
-from tests.acceptance.running import keys_in, running
-from tests.acceptance.service import BIN, REGION
 from tests.acceptance.topics import Topic, arn_of, queue_for, receive_all, receive_one
-from tests.ports import free_port
-from tests.waiting import PATIENCE_S, wait_until
 
 NAME = "cns.example.test"
 SDK_TRIES = 5

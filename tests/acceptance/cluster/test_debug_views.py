@@ -9,10 +9,10 @@ import httpx
 import pytest
 
 from cns.client import ApiError, Client, Credentials
-from tests import commands
-from tests.acceptance.cluster.clustered import Clustered
-from tests.acceptance.service import REGION
-from tests.waiting import wait_until
+from lab.harness import commands
+from lab.harness.clustered import Clustered
+from lab.harness.service import REGION
+from lab.harness.waiting import wait_until
 
 REAPED_S = 60.0
 

@@ -15,12 +15,12 @@ import pytest
 from botocore.exceptions import ClientError
 
 from cns_backend.engines import CLUSTER_ENGINES
-from tests.acceptance.cluster.clustered import Clustered
+from lab.harness.clustered import Clustered
+from lab.harness.waiting import wait_until
 from tests.acceptance.cluster.test_cluster import at
 from tests.acceptance.polls import Poll
 from tests.acceptance.sqs.moves import Moves
 from tests.acceptance.topics import Topic, arn_of, queue_for
-from tests.waiting import wait_until
 
 KINDS = {name: kind() for name, kind in CLUSTER_ENGINES.items()}
 DEFAULT = next(iter(CLUSTER_ENGINES))

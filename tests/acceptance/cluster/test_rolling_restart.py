@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.acceptance.cluster.clustered import Clustered, serving
-from tests.acceptance.endpoints import Endpoint
+from lab.harness.clustered import Clustered, serving
+from lab.harness.endpoints import Endpoint
 from tests.acceptance.rolling import Load
 from tests.acceptance.topics import Topic
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from tests.acceptance.cluster.clustered import Clustered
-from tests.acceptance.endpoints import Endpoint
+from lab.harness.clustered import Clustered
+from lab.harness.endpoints import Endpoint
+from lab.harness.waiting import wait_until
 from tests.acceptance.topics import Topic
 from tests.promql import adapter_rules
-from tests.waiting import wait_until
 
 SHOWN_S = 60.0
 OF_THE_SCRAPE = {"namespace"}

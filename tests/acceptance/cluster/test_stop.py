@@ -17,12 +17,12 @@ import pytest
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
-from tests.acceptance.running import ANNOUNCEMENT
-from tests.acceptance.service import BIN, fetch
-from tests.ports import free_port
-from tests.private_servers.cluster import HOST, Process, fresh_store
-from tests.private_servers.tcp_proxy import TcpProxy
-from tests.waiting import PATIENCE_S, wait_until
+from lab.harness.cluster import HOST, Process, fresh_store
+from lab.harness.ports import free_port
+from lab.harness.running import ANNOUNCEMENT
+from lab.harness.service import BIN, fetch
+from lab.harness.tcp_proxy import TcpProxy
+from lab.harness.waiting import PATIENCE_S, wait_until
 
 SILENT = "cassandra.responses_stopped"
 """The event of a process that has noticed that Cassandra answers nothing."""

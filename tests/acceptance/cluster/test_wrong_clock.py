@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from tests.acceptance.cluster.clustered import Clustered, serving
-from tests.acceptance.service import error_of
+from lab.harness.clustered import Clustered, serving
+from lab.harness.parts import need
+from lab.harness.service import error_of
+from lab.harness.waiting import wait_until
+from lab.harness.wrong_clock import find_faketime, with_wrong_clock
 from tests.acceptance.topics import Topic, arn_of, queue_for
-from tests.parts import need
-from tests.waiting import wait_until
-from tests.wrong_clock import find_faketime, with_wrong_clock
 
 AHEAD_S = (60, -60)
 HOLD_S = 30

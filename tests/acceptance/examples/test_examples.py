@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from tests.acceptance.running import Up
-from tests.waiting import PATIENCE_S
+from lab.harness.running import Up
+from lab.harness.waiting import PATIENCE_S
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 PRINTED = {

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.acceptance.running import Up, running
-from tests.acceptance.service import BIN
-from tests.ports import free_port
-from tests.waiting import PATIENCE_S
+from lab.harness.ports import free_port
+from lab.harness.running import Up, running
+from lab.harness.service import BIN
+from lab.harness.waiting import PATIENCE_S
 
 ROOT = Path(__file__).parents[3]
 GUIDES = ROOT / "docs" / "guides"

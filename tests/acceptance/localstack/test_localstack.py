@@ -11,11 +11,11 @@ from urllib.parse import urlencode, urlsplit
 
 import pytest
 
-from tests.acceptance.running import Up, cns, running
-from tests.acceptance.service import Service, error_of, fetch
+from lab.harness.running import Up, cns, running
+from lab.harness.service import Service, error_of, fetch
+from lab.harness.waiting import wait_until
 from tests.acceptance.topics import Topic, arn_of, receive_one
 from tests.marks import extended
-from tests.waiting import wait_until
 
 LOCAL = "localhost.localstack.cloud"
 ACCOUNT = "000000000000"

@@ -9,8 +9,8 @@ from urllib.parse import urlencode
 
 import pytest
 
-from tests.acceptance.running import Up
-from tests.acceptance.service import error_of, fetch
+from lab.harness.running import Up
+from lab.harness.service import error_of, fetch
 from tests.acceptance.topics import receive_one
 
 ACCOUNT = "000000000000"

@@ -11,10 +11,10 @@ from urllib.parse import quote, urlencode, urlsplit
 
 import pytest
 
-from tests.acceptance.running import Up, running
-from tests.acceptance.service import fetch
+from lab.harness.running import Up, running
+from lab.harness.service import fetch
+from lab.harness.waiting import wait_until
 from tests.acceptance.topics import arn_of, receive_one
-from tests.waiting import wait_until
 
 ARRIVAL_S = 60.0
 ACCOUNT = "000000000000"

@@ -8,8 +8,8 @@ from contextlib import ExitStack
 import httpx
 import pytest
 
+from lab.harness.service import REGION, Service
 from tests.acceptance.pages.person import Person
-from tests.acceptance.service import REGION, Service
 
 
 @pytest.fixture

@@ -18,12 +18,12 @@ from fastapi.routing import APIRoute
 
 from cns_server.pages.app import PagesApp
 from cns_server.pages.live import ACCOUNT_STREAMS_MAX, SESSION_STREAMS_MAX
-from tests.acceptance.endpoints import Endpoint
+from lab.harness.endpoints import Endpoint
+from lab.harness.running import keys_in
+from lab.harness.service import REGION, Service
+from lab.harness.waiting import wait_until
 from tests.acceptance.pages.person import Person
-from tests.acceptance.running import keys_in
-from tests.acceptance.service import REGION, Service
 from tests.acceptance.topics import Topic
-from tests.waiting import wait_until
 
 WAIT_S = 60.0
 FAILURES = 25  # more in a row than the circuit breaker allows

@@ -13,11 +13,11 @@ from typing import Any
 import httpx
 import pytest
 
-from tests import commands
+from lab.harness import commands
+from lab.harness.running import Up, keys_in, running
+from lab.harness.service import REGION
+from lab.harness.waiting import wait_until
 from tests.acceptance.pages.person import Person
-from tests.acceptance.running import Up, keys_in, running
-from tests.acceptance.service import REGION
-from tests.waiting import wait_until
 
 PASSWORD, OTHER = "correct horse battery", "another horse battery"
 

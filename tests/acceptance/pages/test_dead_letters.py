@@ -6,11 +6,11 @@ import html
 from collections.abc import Callable
 from typing import Any
 
-from tests.acceptance.endpoints import Endpoint
+from lab.harness.endpoints import Endpoint
+from lab.harness.waiting import wait_until
 from tests.acceptance.pages.person import Clicks, Person
 from tests.acceptance.pages.test_why_not_arrived import GIVES_UP, WAIT_S
 from tests.acceptance.topics import Topic, arn_of, queue_for
-from tests.waiting import wait_until
 
 LETTERS = 20
 

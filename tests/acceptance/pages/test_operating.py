@@ -5,11 +5,11 @@ from __future__ import annotations
 import html
 from collections.abc import Callable
 
-from tests.acceptance.endpoints import Endpoint
+from lab.harness.endpoints import Endpoint
+from lab.harness.service import REGION, Service
+from lab.harness.waiting import wait_until
 from tests.acceptance.pages.person import Person
-from tests.acceptance.service import REGION, Service
 from tests.acceptance.topics import Topic
-from tests.waiting import wait_until
 
 WAIT_S = 60.0
 FAILURES = 25  # more failures in a row than the circuit breaker allows

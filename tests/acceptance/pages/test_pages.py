@@ -11,9 +11,9 @@ from typing import Any
 import httpx
 import pytest
 
+from lab.harness.running import keys_in
+from lab.harness.service import REGION, Service, fetch
 from tests.acceptance.pages.person import Clicks, Person
-from tests.acceptance.running import keys_in
-from tests.acceptance.service import REGION, Service, fetch
 from tests.acceptance.topics import Topic
 
 

@@ -17,15 +17,15 @@ import httpx
 import pytest
 
 from cns.client import ApiError, Client, Credentials
+from lab.harness.clustered import CLUSTER
+from lab.harness.endpoints import Endpoint
+from lab.harness.service import REGION, Service
+from lab.harness.waiting import wait_until
 from tests.acceptance.cli.command_runs import run
-from tests.acceptance.cluster.clustered import CLUSTER
-from tests.acceptance.endpoints import Endpoint
 from tests.acceptance.pages.person import FORM_TOKEN, Person
 from tests.acceptance.pages.test_why_not_arrived import GIVES_UP
-from tests.acceptance.service import REGION, Service
 from tests.acceptance.sns.test_fifo import fifo_queue
 from tests.acceptance.topics import Topic, arn_of, queue_for, receive_all, signature_is_good
-from tests.waiting import wait_until
 
 WAIT_S = 60.0
 SECRET = re.compile("whsec_[A-Za-z0-9+/=]+")

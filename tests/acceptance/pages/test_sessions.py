@@ -10,9 +10,9 @@ from pathlib import Path
 import httpx
 import pytest
 
+from lab.harness.running import Up, running
+from lab.harness.service import REGION, Service
 from tests.acceptance.pages.person import Person
-from tests.acceptance.running import Up, running
-from tests.acceptance.service import REGION, Service
 
 CONNECTIONS = 12  # they are spread over the API processes
 COOKIE = "cns_session"

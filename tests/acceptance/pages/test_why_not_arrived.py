@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from tests.acceptance.endpoints import Endpoint
+from lab.harness.endpoints import Endpoint
+from lab.harness.service import Service
+from lab.harness.waiting import wait_until
 from tests.acceptance.pages.person import Clicks, Person
-from tests.acceptance.service import Service
 from tests.acceptance.topics import Topic, arn_of, queue_for
-from tests.waiting import wait_until
 
 WAIT_S = 60.0
 CLICKS_MAX = 3

@@ -10,8 +10,8 @@ import pytest
 from botocore.exceptions import ClientError
 
 from cns.client import ApiError, Client, Credentials
-from tests.acceptance.running import keys_in
-from tests.acceptance.service import REGION, Service
+from lab.harness.running import keys_in
+from lab.harness.service import REGION, Service
 
 OTHER_REGION = "us-east-2"
 PASSWORD = "a password of an owner"

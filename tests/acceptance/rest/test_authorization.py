@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from cns.client import Client, Credentials
-from tests.acceptance.service import REGION, Service
+from lab.harness.service import REGION, Service
 
 PUBLIC = {"supportedAuthorizationLevels"}
 OF_ANYBODY = {"showCaller", "createToken"}

@@ -10,10 +10,10 @@ import pytest
 
 from cns.client import ApiError, Client, Credentials
 from cns.client.deliveries import Delivery
-from tests.acceptance.endpoints import Endpoint
-from tests.acceptance.service import REGION, Service
+from lab.harness.endpoints import Endpoint
+from lab.harness.service import REGION, Service
+from lab.harness.waiting import wait_until
 from tests.acceptance.topics import Topic
-from tests.waiting import wait_until
 
 WRITTEN_S = 30.0
 ABSENT = "0b6ad2b4-0000-4000-8000-000000000001"

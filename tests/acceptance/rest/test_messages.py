@@ -10,7 +10,7 @@ import pytest
 
 from cns.client import ApiError, AsyncClient, Client, Credentials
 from cns.client.values import ReceivedMessage
-from tests.acceptance.service import REGION, Service
+from lab.harness.service import REGION, Service
 
 LARGE = "ü" * 500_000
 

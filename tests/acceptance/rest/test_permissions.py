@@ -13,8 +13,8 @@ from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials as AwsCredentials
 
 from cns.client import ApiError, Client, Credentials
-from tests.acceptance.service import REGION, Service
-from tests.waiting import wait_until
+from lab.harness.service import REGION, Service
+from lab.harness.waiting import wait_until
 
 Connect = Callable[[Credentials], Client]
 WAIT_S = 30.0

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from cns.client import ApiError, Client
-from tests.acceptance.service import Service
+from lab.harness.service import Service
 
 
 def test_a_queue_from_its_creation_to_its_end(rest: Client, sqs: Any, new_name: Callable[[], str]) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from cns.client import Client
-from tests.acceptance.service import BIN, REGION, Service
+from lab.harness.service import BIN, REGION, Service
 
 EXAMPLES = 20
 SEED = 1

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from tests.acceptance.endpoints import Endpoint
-from tests.acceptance.running import keys_in
-from tests.acceptance.service import REGION, Service
+from lab.harness.endpoints import Endpoint
+from lab.harness.running import keys_in
+from lab.harness.service import REGION, Service
+from lab.harness.waiting import wait_until
 from tests.acceptance.topics import Topic, arn_of, queue_for, receive_one
-from tests.waiting import wait_until
 
 ROLE = "arn:aws:iam::123456789012:role/logs"
 LOGGED_S = 60.0

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from tests.acceptance.endpoints import Endpoint
-from tests.acceptance.running import Up, keys_in, running
+from lab.harness.endpoints import Endpoint
+from lab.harness.running import Up, keys_in, running
+from lab.harness.waiting import wait_until
 from tests.acceptance.topics import Topic
-from tests.waiting import wait_until
 
 pytestmark = pytest.mark.extended
 

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from tests.acceptance.service import Service
+from lab.harness.service import Service
+from lab.harness.waiting import wait_until
 from tests.acceptance.topics import Topic, arn_of, receive_all, receive_one
-from tests.waiting import wait_until
 
 WINDOW_S = 300
 FORM = "can only include alphanumeric and punctuation characters. 1 to 128 in length"

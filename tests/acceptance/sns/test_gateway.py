@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from tests.acceptance.endpoints import Endpoint
-from tests.acceptance.running import Up, running
+from lab.harness.endpoints import Endpoint
+from lab.harness.running import Up, running
+from lab.harness.waiting import wait_until
 from tests.acceptance.topics import Topic, arn_of, queue_for, receive_one
-from tests.waiting import wait_until
 
 ARRIVAL_S = 60.0
 

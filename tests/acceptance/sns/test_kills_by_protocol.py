@@ -14,15 +14,15 @@ import pytest
 import redis
 
 from cns_common.process import kill_points
-from tests.acceptance.endpoints import Endpoint
-from tests.acceptance.running import Up, running
-from tests.acceptance.service import REGION
+from lab.harness.endpoints import Endpoint
+from lab.harness.own_redis import OwnRedis
+from lab.harness.running import Up, running
+from lab.harness.service import REGION
+from lab.harness.waiting import wait_until
 from tests.acceptance.sns.test_remote_queues import account_in, subscribe
 from tests.acceptance.topics import Topic, arn_of, queue_for, receive_all
 from tests.private_servers.mailing import MailService, new_address, text_of
 from tests.private_servers.own_exim import OwnExim
-from tests.private_servers.own_redis import OwnRedis
-from tests.waiting import wait_until
 
 pytestmark = pytest.mark.extended
 

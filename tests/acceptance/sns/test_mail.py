@@ -8,9 +8,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from lab.harness.waiting import wait_until
 from tests.acceptance.topics import Topic, arn_of, queue_for, receive_one, signature_is_good
 from tests.private_servers.mailing import MailService, html_of, mailing, new_address, text_of
-from tests.waiting import wait_until
 
 FAILING_S = 60.0
 

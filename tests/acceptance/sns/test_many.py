@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.acceptance.endpoints import Endpoint
-from tests.acceptance.service import Service
+from lab.harness.endpoints import Endpoint
+from lab.harness.service import Service
 from tests.acceptance.topics import Topic, arn_of, queue_for, receive_all, receive_one
 
 LARGE_BYTES = 200 * 1024

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from tests.acceptance.service import Service
+from lab.harness.service import Service
+from lab.harness.waiting import wait_until
 from tests.acceptance.topics import Topic, arn_of, queue_for, receive_one
-from tests.waiting import wait_until
 
 CREDENTIALS = {"PlatformCredential": "key", "PlatformPrincipal": "certificate"}
 PHONE = "+15551234567"

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from tests.acceptance.service import Service, fetch
+from lab.harness.service import Service, fetch
+from lab.harness.waiting import wait_until
 from tests.acceptance.topics import Topic
 from tests.marks import extended
-from tests.waiting import wait_until
 
 ARRIVAL_S = 60.0
 _LINK = re.compile(r"^http://\S+\.html\?\S+$", re.MULTILINE)

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from cns.delivery.jobs import INLINE_BYTES_MAX
-from tests.acceptance.cluster.clustered import CLUSTER
-from tests.acceptance.endpoints import Endpoint
-from tests.acceptance.running import running
-from tests.acceptance.service import Service
+from lab.harness.clustered import CLUSTER
+from lab.harness.endpoints import Endpoint
+from lab.harness.running import running
+from lab.harness.service import Service
+from lab.harness.waiting import wait_until
 from tests.acceptance.topics import Topic, arn_of, queue_for, receive_all, receive_one
-from tests.waiting import wait_until
 
 BATCHES = 20
 TRACE = "Root=1-5759e988-bd862e3fe1be46a994272793;Parent=53995c3f42cd8ad8;Sampled=1"

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 import redis
 
-from tests.acceptance.service import Service
+from lab.harness.own_redis import OwnRedis
+from lab.harness.service import Service
+from lab.harness.waiting import PATIENCE_S, wait_until
 from tests.acceptance.topics import Topic, signature_is_good
-from tests.private_servers.own_redis import OwnRedis
-from tests.waiting import PATIENCE_S, wait_until
 
 
 @pytest.fixture

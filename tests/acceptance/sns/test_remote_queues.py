@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 
-from tests.acceptance.endpoints import Endpoint
-from tests.acceptance.running import Up, keys_in, running, start
-from tests.acceptance.service import REGION, fetch
+from lab.harness.endpoints import Endpoint
+from lab.harness.ports import free_port
+from lab.harness.running import Up, keys_in, running, start
+from lab.harness.service import REGION, fetch
+from lab.harness.waiting import wait_until
 from tests.acceptance.topics import Topic, arn_of, queue_for, receive_all, receive_one
-from tests.ports import free_port
-from tests.waiting import wait_until
 
 ROUNDS = 5
 BACK_S = 30.0

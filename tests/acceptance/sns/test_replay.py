@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 import pytest
 
 from cns.delivery.envelope import timestamp_text
-from tests.acceptance.service import Service
+from lab.harness.service import Service
+from lab.harness.waiting import wait_until
 from tests.acceptance.sns.test_fifo import drained, fifo_queue, publish
 from tests.acceptance.topics import Topic, arn_of, queue_for, receive_all
-from tests.waiting import wait_until
 
 MONTH = '{"MessageRetentionPeriod":"30"}'
 SOON_S = 30.0

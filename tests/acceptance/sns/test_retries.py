@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from tests.acceptance.endpoints import Endpoint
-from tests.acceptance.service import Service
+from lab.harness.endpoints import Endpoint
+from lab.harness.service import Service
+from lab.harness.waiting import wait_until
 from tests.acceptance.topics import Topic, arn_of, queue_for, receive_all, receive_one, signature_is_good
-from tests.waiting import wait_until
 
 JITTER = 1.1
 FOUR_PHASES = {

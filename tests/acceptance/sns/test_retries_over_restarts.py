@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from tests.acceptance.endpoints import Endpoint
-from tests.acceptance.running import Up, running, start
+from lab.harness.endpoints import Endpoint
+from lab.harness.ports import free_port
+from lab.harness.running import Up, running, start
+from lab.harness.waiting import wait_until
 from tests.acceptance.topics import Topic, signature_is_good
-from tests.ports import free_port
-from tests.waiting import wait_until
 
 ARRIVAL_S = 30.0
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from botocore.exceptions import ClientError
 
-from tests.acceptance.running import running
-from tests.acceptance.service import Service
-from tests.ports import free_port
+from lab.harness.ports import free_port
+from lab.harness.running import running
+from lab.harness.service import Service
 
 
 @pytest.mark.spec("subscribing.unreachable")

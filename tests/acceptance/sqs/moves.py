@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from tests.waiting import wait_until
+from lab.harness.waiting import wait_until
 
 ENDED_S = 60.0
 _UNDER_WAY = ("RUNNING", "CANCELLING")

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from lab.harness.service import Service
+from lab.harness.waiting import wait_until
 from tests.acceptance.audits import audit_lines, data_folders
-from tests.acceptance.service import Service
-from tests.waiting import wait_until
 
 WORKERS_S = 60.0
 """The longest time until a worker's next step."""

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from tests.acceptance.service import Service
+from lab.harness.service import Service
 
 DAY_S = 86_400
 

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import quote
 
-from tests.acceptance.service import REGION, Service
-from tests.waiting import PATIENCE_S, wait_until
+from lab.harness.service import REGION, Service
+from lab.harness.waiting import PATIENCE_S, wait_until
 
 SEND = """
 import json, sys

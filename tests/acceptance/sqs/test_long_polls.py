@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from lab.harness.service import Service
+from lab.harness.waiting import wait_until
 from tests.acceptance.polls import Poll
-from tests.acceptance.service import Service
-from tests.waiting import wait_until
 
 spec = pytest.mark.spec
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
+from lab.harness.waiting import wait_until
 from tests.acceptance.sqs.moves import moves
-from tests.waiting import wait_until
 
 
 def test_dead_letters_go_back_to_where_they_came_from(sqs: Any, new_name: Callable[[], str]) -> None:

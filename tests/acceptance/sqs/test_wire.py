@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from tests.acceptance.service import REGION, Service
-from tests.waiting import wait_until
+from lab.harness.service import REGION, Service
+from lab.harness.waiting import wait_until
 
 HOST = "localhost"
 TIMEOUT_S = 60.0

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from tests.acceptance.endpoints import Endpoint
-from tests.acceptance.service import Service
+from lab.harness.endpoints import Endpoint
+from lab.harness.service import Service
+from lab.harness.waiting import wait_until
 from tests.acceptance.terraform.attributes import QUEUE_POLICY
 from tests.acceptance.terraform.configuring import config, policy, tagged
 from tests.acceptance.terraform.mobile import PlatformApplication, SmsPreferences
@@ -18,7 +19,6 @@ from tests.acceptance.terraform.queues import Queue, QueueAttribute
 from tests.acceptance.terraform.resource import Config, apply, destroy
 from tests.acceptance.terraform.topics import Subscription, Topic, TopicPolicy
 from tests.acceptance.topics import arn_of, receive_one
-from tests.waiting import wait_until
 
 NAMED = Callable[[], str]
 CONFIRMED_S = 60.0

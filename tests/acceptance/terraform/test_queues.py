@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.acceptance.service import Service
+from lab.harness.service import Service
 from tests.acceptance.terraform.attributes import QUEUE_POLICY, QUEUE_REDRIVE_ALLOW_POLICY, QUEUE_REDRIVE_POLICY
 from tests.acceptance.terraform.configuring import config, policy, tagged
 from tests.acceptance.terraform.queues import Queue, QueueAttribute

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from tests.acceptance.endpoints import Endpoint
-from tests.acceptance.running import Up, running
-from tests.acceptance.service import fetch
+from lab.harness.endpoints import Endpoint
+from lab.harness.running import Up, running
+from lab.harness.service import fetch
+from lab.harness.waiting import wait_until
 from tests.acceptance.topics import Topic
 from tests.acceptance.traces.collector import CollectedSpan, Collector, collecting
-from tests.waiting import wait_until
 
 EXPORT_S = 60.0
 """The SDK exports every 5 s."""

@@ -8,12 +8,12 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.acceptance.running import plain_environment, running
-from tests.acceptance.service import BIN
+from lab.harness.ports import free_port
+from lab.harness.running import plain_environment, running
+from lab.harness.service import BIN
+from lab.harness.waiting import PATIENCE_S, wait_until
 from tests.acceptance.topics import Topic, arn_of
 from tests.marks import extended
-from tests.ports import free_port
-from tests.waiting import PATIENCE_S, wait_until
 
 
 def test_pages_and_operators_are_served_there_only(tmp_path: Path) -> None:

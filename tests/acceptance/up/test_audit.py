@@ -17,9 +17,9 @@ from typing import Any
 import pytest
 from botocore.exceptions import BotoCoreError, ClientError
 
+from lab.harness.running import Up, own_disk, running
+from lab.harness.waiting import wait_until
 from tests.acceptance.audits import audit_lines
-from tests.acceptance.running import Up, own_disk, running
-from tests.waiting import wait_until
 
 SENDERS = 4
 PER_KILL = 150

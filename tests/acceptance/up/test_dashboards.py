@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from tests.acceptance.endpoints import Endpoint
-from tests.acceptance.running import Up
+from lab.harness.endpoints import Endpoint
+from lab.harness.running import Up
+from lab.harness.waiting import wait_until
 from tests.acceptance.topics import Topic
 from tests.promql import dashboard_expressions, rule_expressions
-from tests.waiting import wait_until
 
 REPORT_S = 30.0
 CLUSTER = re.compile(r"cns_(cassandra|redis|clock|cache|reconcile|background|live|owned|queue_duplicate)_\w+")

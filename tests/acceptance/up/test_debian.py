@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 import cns as package
+from lab.harness.waiting import PATIENCE_S
 from tests import wheel
-from tests.waiting import PATIENCE_S
 
 ROOT = Path(__file__).parents[3]
 ACCOUNTS = {

@@ -15,12 +15,12 @@ import pytest
 from botocore.exceptions import BotoCoreError, ClientError
 
 from cns_common.ids import hex_id
-from tests.acceptance.endpoints import Endpoint
-from tests.acceptance.running import ANNOUNCEMENT, Up, own_disk, running
-from tests.acceptance.service import error_of
+from lab.harness.endpoints import Endpoint
+from lab.harness.running import ANNOUNCEMENT, Up, own_disk, running
+from lab.harness.service import error_of
+from lab.harness.waiting import wait_until
 from tests.acceptance.sqs.moves import moves
 from tests.acceptance.topics import Topic
-from tests.waiting import wait_until
 
 CRASHES = 5
 LEASE_S = 31

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.acceptance.running import Up, plain_environment
-from tests.ports import free_port
+from lab.harness.ports import free_port
+from lab.harness.running import Up, plain_environment
 from tests.wheel import PACKAGES
 
 NOT_OURS = 'raise RuntimeError("a folder of the user was taken for the service")\n'

@@ -10,10 +10,10 @@ import pytest
 
 from cns_backend.metrics_token import tokens
 from cns_common.configuration.settings import Settings
-from tests import commands
-from tests.acceptance.running import Up, plain_environment, running
-from tests.acceptance.service import METRICS_TOKEN
-from tests.ports import free_port
+from lab.harness import commands
+from lab.harness.ports import free_port
+from lab.harness.running import Up, plain_environment, running
+from lab.harness.service import METRICS_TOKEN
 
 PAGES = ("/metrics", "/health", "/ready")
 QUEUE = "takeover-of-acme"

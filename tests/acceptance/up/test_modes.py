@@ -50,14 +50,14 @@ from cns_common.metrics.catalogue import (
     REDIS_REACHED_BY,
     REDIS_UP,
 )
-from tests.acceptance.endpoints import Endpoint
+from lab.harness.endpoints import Endpoint
+from lab.harness.ports import free_port
+from lab.harness.running import Up, cns, keys_in, running
+from lab.harness.service import fetch
+from lab.harness.waiting import wait_until
 from tests.acceptance.polls import Poll
-from tests.acceptance.running import Up, cns, keys_in, running
-from tests.acceptance.service import fetch
 from tests.acceptance.topics import Topic, arn_of, queue_for, receive_one, signature_is_good
 from tests.marks import extended
-from tests.ports import free_port
-from tests.waiting import wait_until
 
 PROCESSES = {"store", "api-1", "api-2", "worker"}
 SPREAD = 12

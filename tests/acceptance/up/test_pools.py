@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from cns_common.metrics.catalogue import POOL_THREADS
-from tests.acceptance.running import Up, cns, running
-from tests.waiting import wait_until
+from lab.harness.running import Up, cns, running
+from lab.harness.waiting import wait_until
 
 RESTART_S = 60.0
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.waiting import PATIENCE_S, wait_until
+from lab.harness.waiting import PATIENCE_S, wait_until
 
 PAGE = Path(__file__).parents[3] / "docs" / "testing.md"
 WORKERS = """import os

@@ -9,9 +9,9 @@ import socket
 from pathlib import Path
 
 from cns_common.process.supervisor import LOOP_CRASHES
+from lab.harness.running import Up, running
+from lab.harness.waiting import PATIENCE_S, wait_until
 from tests.acceptance.rolling import Load
-from tests.acceptance.running import Up, running
-from tests.waiting import PATIENCE_S, wait_until
 
 RESTART_S = 40.0
 API_PROCESSES = 2

@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from tests.acceptance.endpoints import Endpoint
-from tests.acceptance.running import Up, running
-from tests.acceptance.service import fetch
+from lab.harness.endpoints import Endpoint
+from lab.harness.running import Up, running
+from lab.harness.service import fetch
+from lab.harness.waiting import wait_until
 from tests.acceptance.topics import Topic, arn_of, queue_for, receive_all, receive_one
-from tests.waiting import wait_until
 
 KEY_ID = "AKIAAGREEDONBYBOTH00"
 LEASE_S = 31

@@ -14,13 +14,13 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 
-from tests import commands
-from tests.acceptance.running import running, start
-from tests.acceptance.service import BIN
+from lab.harness import commands
+from lab.harness.running import running, start
+from lab.harness.service import BIN
+from lab.harness.waiting import PATIENCE_S
 from tests.acceptance.up.test_up import EXIT_SETTINGS_WRONG, EXIT_TLS_UNUSABLE, ends_saying
 from tests.marks import extended
 from tests.private_servers.certificates import make_certificates
-from tests.waiting import PATIENCE_S
 
 
 @pytest.mark.parametrize(

@@ -14,11 +14,11 @@ from typing import Any
 from botocore import xform_name
 from botocore.exceptions import BotoCoreError, ClientError
 
-from tests.acceptance.running import Up, running
+from lab.harness.running import Up, running
+from lab.harness.waiting import PATIENCE_S, wait_until
 from tests.acceptance.up.test_rolling_restart import RESTART_S, pid_of
 from tests.integration.errors.api_calls import APPLICATION, DEAD_ARN, QUEUE_ARN, TOPIC, Members, sns_calls, sqs_calls
 from tests.integration.errors.api_forms import ACCOUNT
-from tests.waiting import PATIENCE_S, wait_until
 
 CALLERS = 6
 KILLS = 3

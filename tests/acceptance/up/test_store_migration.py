@@ -20,9 +20,9 @@ import cns as package
 from cns_common.clock import Clock
 from cns_common.process.kill_points import MIGRATION_BACKED_UP, MIGRATION_TABLES_MADE, VARIABLE
 from cns_common.sqlite.format import FORMAT
-from tests.acceptance.running import cns, plain_environment, running
-from tests.acceptance.service import BIN
-from tests.waiting import PATIENCE_S
+from lab.harness.running import cns, plain_environment, running
+from lab.harness.service import BIN
+from lab.harness.waiting import PATIENCE_S
 
 DUMP = Path(__file__).with_name("store_format_1.sql")
 BODIES = {"first", "second", "third"}

@@ -6,11 +6,11 @@ import os
 import socket
 from pathlib import Path
 
-from tests.acceptance.running import START_S, Up, start
+from lab.harness.parts import need
+from lab.harness.ports import free_port
+from lab.harness.running import START_S, Up, start
+from lab.harness.waiting import PATIENCE_S, wait_until
 from tests.acceptance.up.test_up import EXIT_ADDRESS_UNUSABLE
-from tests.parts import need
-from tests.ports import free_port
-from tests.waiting import PATIENCE_S, wait_until
 
 
 def passed(port: int, *, name: str = "service") -> list[str]:

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.acceptance.endpoints import Endpoint
+from lab.harness.endpoints import Endpoint
+from lab.harness.ports import free_port
+from lab.harness.running import Up, running, start
+from lab.harness.waiting import PATIENCE_S, wait_until
 from tests.acceptance.polls import Poll
-from tests.acceptance.running import Up, running, start
 from tests.acceptance.topics import Topic
 from tests.marks import extended
-from tests.ports import free_port
-from tests.waiting import PATIENCE_S, wait_until
 
 EXIT_SETTINGS_WRONG = 71
 EXIT_PORT_TAKEN = 72

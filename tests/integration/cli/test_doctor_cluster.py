@@ -14,11 +14,11 @@ from cns_cli.doctor.findings import CheckResult
 from cns_common.cassandra.connection import CassandraAddress
 from cns_common.cassandra.session import Cassandra
 from cns_common.configuration.settings import Settings
+from lab.harness.keyspace import keyspace
+from lab.harness.own_redis import OwnRedis
+from lab.harness.ports import free_port
+from lab.harness.waiting import wait_until
 from tests.integration.cqs.engines.cache.test_sentinel import NAME, sentinel
-from tests.ports import free_port
-from tests.private_servers.keyspace import keyspace
-from tests.private_servers.own_redis import OwnRedis
-from tests.waiting import wait_until
 
 pytestmark = pytest.mark.extended
 START_S = 30.0

@@ -16,8 +16,8 @@ import pytest
 from cns_common.clock import Clock
 from cns_workers.delivery.logs.record import log_time_text
 from cns_workers.delivery.logs.writer import DeliveryLogWriter, LogLimits
-from tests.acceptance.running import cns
-from tests.waiting import PATIENCE_S
+from lab.harness.running import cns
+from lab.harness.waiting import PATIENCE_S
 
 CNS = Path(sys.executable).parent / "cns"
 TOPIC = "arn:aws:sns:us-east-1:123456789012:orders"

@@ -18,9 +18,9 @@ from cns_common.sqlite.database import Database
 from cns_workers.jobs.quarantine import Quarantine
 from cns_workers.stats import Stats
 from cqs.engines.embedded.engine import EmbeddedEngine
-from tests.acceptance.running import cns, running
+from lab.harness.running import cns, running
+from lab.harness.waiting import wait_until
 from tests.integration.workers.embedded_context import no_queue
-from tests.waiting import wait_until
 
 TOPIC = "arn:aws:sns:us-east-1:111111111111:t"
 NEWER = b"\x93\xa5later\x01\x02"

@@ -14,10 +14,10 @@ import pytest
 
 from cns_common.clock import Clock
 from cqs.engines.contract import Engine
+from lab.harness.keyspace import aside
 from tests.conformance.drivers import DRIVERS, Driver, drop_keyspaces
 from tests.integration.errors.api_forms import ACCOUNT, HOST, ApiAnswer, FormOfApi, credentials, embedded_api
 from tests.marks import first
-from tests.private_servers.keyspace import aside
 
 URL = f"http://{HOST.decode()}/{ACCOUNT}/q"
 MESSAGES = f"/api/v1/accounts/{ACCOUNT}/queues/q/messages"

@@ -50,9 +50,9 @@ from cns_workers.jobs.quarantine import Quarantine
 from cns_workers.stats import Stats
 from cqs.engines.contract import Engine
 from cqs.engines.embedded.engine import EmbeddedEngine
+from lab.harness.waiting import PATIENCE_S
 from tests.integration.workers.embedded_context import channels_to, no_queue
 from tests.recorded_events import RecordedEvents
-from tests.waiting import PATIENCE_S
 
 ACCOUNT = "111111111111"
 TOPIC = Topic(id="0" * 32, account=ACCOUNT, region="us-east-1", name="t", created_ms=1)

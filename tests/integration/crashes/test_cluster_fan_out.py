@@ -15,6 +15,7 @@ from cns_common.clock import Clock
 from cqs.engines.cluster import open_engine
 from cqs.engines.contract import Change, Engine, Outcome, QueueRef
 from cqs.internal_queues import internal_ref
+from lab.harness.keyspace import emptied
 from tests.integration.crashes.crashing_worker import (
     PAGES,
     TOPIC,
@@ -22,7 +23,6 @@ from tests.integration.crashes.crashing_worker import (
     crashing_worker_in,
     endpoint,
 )
-from tests.private_servers.keyspace import emptied
 
 SUBSCRIPTIONS = 10
 PAGE = 4

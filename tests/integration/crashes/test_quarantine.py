@@ -32,10 +32,10 @@ from cns_workers.jobs.quarantine import LEASES_MAX, Quarantine
 from cns_workers.jobs.receiver import JobReceiver
 from cns_workers.stats import Stats
 from cqs.engines.embedded.engine import EmbeddedEngine
+from lab.harness.waiting import PATIENCE_S, POLL_INTERVAL_S
 from tests.integration.workers.drop_fixture import NoReplays
 from tests.integration.workers.embedded_context import no_queue
 from tests.recorded_events import RecordedEvents
-from tests.waiting import PATIENCE_S, POLL_INTERVAL_S
 
 TOPIC = "arn:aws:sns:us-east-1:111111111111:t"
 OUTAGE_LEASES = 3 * LEASES_MAX

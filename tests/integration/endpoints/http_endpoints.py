@@ -13,7 +13,7 @@ from cns.endpoints.address_guard import AddressGuard
 from cns.endpoints.http import HttpRequest, HttpSender
 from cns.endpoints.outcome import Outcome
 from cns_common.tls import client_context
-from tests.waiting import PATIENCE_S
+from lab.harness.waiting import PATIENCE_S
 
 TOPIC = "arn:aws:sns:eu-west-1:111111111111:t"
 SUBSCRIPTION = f"{TOPIC}:2bcfbf39-05c3-41de-beaa-fcfcc21c8f55"

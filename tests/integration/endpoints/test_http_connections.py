@@ -16,6 +16,7 @@ from cns.endpoints.address_guard import AddressGuard
 from cns.endpoints.http import HttpRequest, HttpSender
 from cns.endpoints.outcome import Cause, Delivered, Failed
 from cns_common.tls import client_context
+from lab.harness.waiting import PATIENCE_S
 from tests.integration.endpoints.http_endpoints import (
     BODY,
     HEADERS,
@@ -27,7 +28,6 @@ from tests.integration.endpoints.http_endpoints import (
     serve_endpoint,
 )
 from tests.integration.endpoints.test_http_tls import issue, server_context
-from tests.waiting import PATIENCE_S
 
 LARGE = b"x" * 256 * 1024
 

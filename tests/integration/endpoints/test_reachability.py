@@ -12,7 +12,7 @@ import pytest
 from cns.endpoints import reachability
 from cns.endpoints.address_guard import AddressGuard
 from cns.endpoints.reachability import is_unreachable
-from tests.ports import free_port
+from lab.harness.ports import free_port
 
 LOOPBACK = AddressGuard(["127.0.0.0/8", "::1/128"])
 

@@ -19,11 +19,11 @@ from cns.endpoints.outcome import Cause, Delivered, Failed, Outcome
 from cns.endpoints.redis_channel import IDLE_CONNECTIONS_MAX, RedisRequest, RedisSender
 from cns.endpoints.redis_connection import REPLY_BYTES_MAX, ReplyReader
 from cns_common.tls import client_context
+from lab.harness.own_redis import OwnRedis
+from lab.harness.ports import free_port
+from lab.harness.waiting import PATIENCE_S
 from tests.endpoint_bytes import Transport, kept_bytes
-from tests.ports import free_port
 from tests.private_servers.certificates import make_certificates
-from tests.private_servers.own_redis import OwnRedis
-from tests.waiting import PATIENCE_S
 
 SHORT_TIMEOUT_S = 0.5
 TIMEOUT_S = PATIENCE_S

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from cns_common.redis.pipe import PipeError, RedisPipe, ReplyError
-from tests.private_servers.own_redis import OwnRedis
+from lab.harness.own_redis import OwnRedis
 
 TIMEOUT_S, SHORT_TIMEOUT_S = 30.0, 0.5
 ATTEMPTS = 20

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from cns_common.aws.protocol.names import ServiceName
 from cns_common.cassandra.connection import CassandraAddress
+from lab.harness.keyspace import emptied
 from tests.integration.errors.api_calls import (
     URL,
     MemberPath,
@@ -26,7 +27,6 @@ from tests.integration.errors.api_calls import (
     with_text,
 )
 from tests.integration.errors.api_forms import ACCOUNT, PROTOCOLS, REGION, FormOfApi, cluster_api, embedded_api
-from tests.private_servers.keyspace import emptied
 
 LONG = "a" * 70_000
 """Above what a key of Cassandra and a length of two bytes can be."""

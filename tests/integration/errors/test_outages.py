@@ -22,13 +22,13 @@ from cns_common.cassandra.connection import CassandraAddress
 from cns_common.cassandra.session import Cassandra, Statement
 from cns_common.errors import OutcomeUnknown, StoreUnavailable
 from cns_server import api as api_module
-from tests.acceptance.service import OBSERVER
+from lab.harness.keyspace import emptied
+from lab.harness.servers import flush_prefix, redis_url
+from lab.harness.service import OBSERVER
+from lab.harness.tcp_proxy import TcpProxy
+from lab.harness.waiting import PATIENCE_S
 from tests.integration.errors.api_calls import URL, prepared_calls
 from tests.integration.errors.api_forms import PROTOCOLS, FormOfApi, cluster_api
-from tests.private_servers.keyspace import emptied
-from tests.private_servers.tcp_proxy import TcpProxy
-from tests.servers import flush_prefix, redis_url
-from tests.waiting import PATIENCE_S
 
 WORKER = Report("worker-1", "worker", (), ())
 PAGES = ("/ready", "/health", "/live", "/metrics")

@@ -24,8 +24,8 @@ from cns_common.configuration.settings import Settings
 from cns_common.errors import RequestError
 from cns_common.ids import hex_id
 from cns_common.store_keys import KEY_CHARS_MAX, KeyRole
+from lab.harness.keyspace import emptied
 from tests.integration.errors.api_forms import MASTER_KEY
-from tests.private_servers.keyspace import emptied
 
 GENERATED = {"leases", "pool_sizes", "rates", "control", "signing_keys", "receipt_keys"}
 """Stores whose keys no caller chooses."""

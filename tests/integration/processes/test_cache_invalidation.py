@@ -14,9 +14,9 @@ import pytest
 from cns_backend import cache_invalidation
 from cns_backend.cache_invalidation import CacheInvalidation
 from cns_common.cassandra.change_listeners import no_other_process
-from tests.private_servers.own_redis import OwnRedis
-from tests.servers import fresh_prefix, redis_url
-from tests.waiting import PATIENCE_S, wait_until
+from lab.harness.own_redis import OwnRedis
+from lab.harness.servers import fresh_prefix, redis_url
+from lab.harness.waiting import PATIENCE_S, wait_until
 
 
 @dataclass

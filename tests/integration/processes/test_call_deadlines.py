@@ -28,11 +28,11 @@ from cns_common.clock import Clock
 from cns_common.errors import CnsError
 from cns_server.api import CLUSTER_CALL_S
 from cns_server.http.connection_table import SWEEP_S, ConnectionLimits, ConnectionTable
+from lab.harness.keyspace import emptied
+from lab.harness.tcp_proxy import TcpProxy
 from tests.integration.cqs.door import listen_on_free_port
 from tests.integration.errors.api_calls import URL
 from tests.integration.errors.api_forms import ACCOUNT, HOST, cluster_api
-from tests.private_servers.keyspace import emptied
-from tests.private_servers.tcp_proxy import TcpProxy
 
 PUBLISHED_S = 10.0
 """The limit that docs/operations.md states."""

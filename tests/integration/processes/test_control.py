@@ -17,7 +17,7 @@ from cns_common.clock import Clock
 from cns_common.errors import StartError
 from cns_common.metrics.catalogue import QUARANTINE_JOBS
 from cns_common.sealing import Seal
-from tests.private_servers.keyspace import emptied
+from lab.harness.keyspace import emptied
 
 REPORT = Report("worker-1", "worker", ("consumer",), (QUARANTINE_JOBS.sample(2),))
 

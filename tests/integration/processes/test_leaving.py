@@ -16,8 +16,8 @@ from cns_common.configuration.settings import Settings
 from cns_common.metrics.catalogue import LONG_POLLS_WAITING
 from cns_server.api import Api
 from cns_server.listener import Listeners
-from tests.ports import free_port
-from tests.waiting import PATIENCE_S
+from lab.harness.ports import free_port
+from lab.harness.waiting import PATIENCE_S
 
 TURNS = 5
 """Turns of the event loop, in which the server's task begins to stop."""

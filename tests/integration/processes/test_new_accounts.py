@@ -15,9 +15,9 @@ from cns_common.aws.auth.access_keys import new_key
 from cns_common.cassandra.connection import CassandraAddress
 from cns_common.configuration.settings import Settings
 from cns_server.api import Api
+from lab.harness.keyspace import emptied
 from tests.integration.cqs.door import HttpDoor, listen_on_free_port
 from tests.integration.errors.api_forms import MASTER_KEY
-from tests.private_servers.keyspace import emptied
 
 
 @asynccontextmanager

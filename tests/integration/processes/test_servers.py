@@ -15,9 +15,9 @@ import redis
 from cassandra.cluster import EXEC_PROFILE_DEFAULT, Cluster, ExecutionProfile
 from cassandra.policies import RoundRobinPolicy
 
-from tests import servers
-from tests.ports import free_port
-from tests.waiting import PATIENCE_S
+from lab.harness import servers
+from lab.harness.ports import free_port
+from lab.harness.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.extended
 

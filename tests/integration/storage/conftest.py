@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator
 import pytest
 
 from cns_common.cassandra.connection import CassandraAddress
+from lab.harness.keyspace import emptied
 from tests.integration.storage.two_sites import Site
-from tests.private_servers.keyspace import emptied
 
 
 @pytest.fixture

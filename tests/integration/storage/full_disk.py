@@ -18,8 +18,8 @@ import apsw
 from cns_common.clock import Clock
 from cns_common.errors import StoreFull
 from cns_common.sqlite.database import Database
-from tests.acceptance.running import own_disk
-from tests.waiting import PATIENCE_S
+from lab.harness.running import own_disk
+from lab.harness.waiting import PATIENCE_S
 
 DISK_MIB = 48
 MIB = 1024 * 1024

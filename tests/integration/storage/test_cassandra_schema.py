@@ -15,8 +15,8 @@ from cns_backend import schema
 from cns_common.cassandra.connection import CassandraAddress
 from cns_common.cassandra.schema import Table, keyspace_text, read_table
 from cns_common.cassandra.session import Cassandra
-from tests import servers
-from tests.private_servers.keyspace import emptied, keyspace
+from lab.harness import servers
+from lab.harness.keyspace import emptied, keyspace
 
 SCHEMA_0_1_0 = Path(__file__).with_name("schema_0_1_0.cql")
 OPTIONS = {"default_time_to_live": "0", "gc_grace_seconds": "864000", "compaction": ""}

@@ -11,7 +11,7 @@ from cns_backend.stores.cassandra.disk_usage import MIB, DiskUsage
 from cns_common.cassandra.connection import CassandraAddress
 from cns_common.cassandra.session import Cassandra, Statement
 from cns_common.errors import StoreUnavailable
-from tests.waiting import PATIENCE_S
+from lab.harness.waiting import PATIENCE_S
 
 ROWS = 64
 

@@ -19,8 +19,8 @@ from cns_backend.sites.gaps import TOKEN_MIN
 from cns_backend.sites.membership import SiteMembership
 from cns_common.cassandra.connection import CassandraAddress
 from cns_common.clock import Clock
+from lab.harness.waiting import PATIENCE_S, POLL_INTERVAL_S
 from tests.integration.storage.two_sites import TO_DC2, Site
-from tests.waiting import PATIENCE_S, POLL_INTERVAL_S
 
 LACKS = "may lack what was accepted .* by processes that did not end in order: run"
 

@@ -26,7 +26,7 @@ from cns_common.metrics.catalogue import LONG_POLLS_WAITING
 from cns_server.api import Api
 from cns_server.listener import Listeners
 from cqs.service import QueueService
-from tests.ports import free_port
+from lab.harness.ports import free_port
 
 TOPIC = "arn:aws:sns:us-east-1:111111111111:t"
 

@@ -31,8 +31,8 @@ from cns_workers.consumers.fifo_consumer import FifoConsumer
 from cns_workers.delivery.channels import Channels
 from cns_workers.delivery.traffic.admission import AdmissionController
 from cns_workers.fanout.fifo_producer import FifoProducer
+from lab.harness.waiting import PATIENCE_S
 from tests.integration.workers.drop_fixture import ACCOUNT, FIFO, TOPIC, DropFixture, NoReplays, message
-from tests.waiting import PATIENCE_S
 
 PAID = '{"kind":["paid"]}'
 MALFORMED = {"list": ("String.Array", "[1")}

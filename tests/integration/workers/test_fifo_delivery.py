@@ -31,8 +31,8 @@ from cns_workers.delivery.traffic.admission import AdmissionController
 from cns_workers.delivery.traffic.endpoint_state import EndpointLimits
 from cns_workers.jobs.quarantine import LEASES_MAX
 from cns_workers.stats import Stats
+from lab.harness.waiting import PATIENCE_S
 from tests.integration.workers.embedded_context import channels_to, embedded_context
-from tests.waiting import PATIENCE_S
 
 ACCOUNT = "111111111111"
 TOPIC = Topic(id="0" * 32, account=ACCOUNT, region="us-east-1", name="t.fifo", created_ms=1)

@@ -15,9 +15,9 @@ from cns.notification import Notification
 from cns.queue_port.contract import LeasedJob, NewJob
 from cns_workers.consumers.fifo_consumer import LEASE_MS
 from cns_workers.jobs.quarantine import LEASES_MAX
+from lab.harness.waiting import PATIENCE_S
 from tests.integration.workers.embedded_context import embedded_context
 from tests.integration.workers.test_fifo_delivery import TOPIC, Host, ScriptedEndpoints
-from tests.waiting import PATIENCE_S
 
 NEWER = b"\x93\xa5later\x01\x02"
 """A job as a later version may write it."""

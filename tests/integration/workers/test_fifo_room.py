@@ -18,9 +18,9 @@ from cns_workers.delivery.traffic.admission import AdmissionController
 from cns_workers.delivery.traffic.circuit_breaker import PROBE_PAUSE_MAX_S
 from cns_workers.delivery.traffic.endpoint_state import EndpointLimits
 from cns_workers.jobs.quarantine import LEASES_MAX
+from lab.harness.waiting import PATIENCE_S
 from tests.integration.workers.embedded_context import channels_to, embedded_context
 from tests.integration.workers.test_fifo_delivery import TOPIC, Host, ScriptedEndpoints
-from tests.waiting import PATIENCE_S
 
 
 @pytest.fixture

@@ -39,9 +39,9 @@ from cns_workers.delivery.traffic.admission import AdmissionController
 from cns_workers.delivery.traffic.circuit_breaker import PROBE_PAUSE_FIRST_S
 from cns_workers.delivery.traffic.endpoint_state import EndpointLimits
 from cns_workers.loops import Loops
+from lab.harness.waiting import PATIENCE_S
 from tests.integration.workers.embedded_context import channels_to, embedded_context
 from tests.recorded_events import RecordedEvents
-from tests.waiting import PATIENCE_S
 
 ACCOUNT = "111111111111"
 TOPICS = [Topic(id=f"{n:032}", account=ACCOUNT, region="us-east-1", name=f"t{n}", created_ms=1) for n in range(3)]

@@ -22,9 +22,9 @@ from cns_workers.consumers.job_attempts import JobAttempts
 from cns_workers.fanout import producer
 from cns_workers.fanout.context import FanoutContext
 from cns_workers.fanout.producer import Producer
+from lab.harness.waiting import PATIENCE_S
 from tests.integration.workers.embedded_context import embedded_context
 from tests.integration.workers.test_lanes import TOPIC, Host, lane_host
-from tests.waiting import PATIENCE_S
 
 STANDSTILL_MS = 40_000
 

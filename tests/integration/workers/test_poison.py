@@ -14,8 +14,8 @@ from cns.endpoints.outcome import Delivered
 from cns_workers.consumers.consumer import LEASE_MS
 from cns_workers.consumers.job_attempts import JobAttempts
 from cns_workers.jobs.quarantine import LEASES_MAX
+from lab.harness.waiting import PATIENCE_S
 from tests.integration.workers.test_lanes import Host, lane_host
-from tests.waiting import PATIENCE_S
 
 TOOK, BUG = Delivered(200, 5), RuntimeError("cannot be rendered")
 MANY = 3 * LEASES_MAX

@@ -22,8 +22,8 @@ from cns_common.rpc.rpc import Client, Server
 from cns_common.sqlite.database import Database
 from cns_workers.delivery.pool.pool import DeliveryPool
 from cns_workers.delivery.pool.resize import PoolResizer
-from tests.private_servers.keyspace import emptied
-from tests.waiting import PATIENCE_S
+from lab.harness.keyspace import emptied
+from lab.harness.waiting import PATIENCE_S
 
 HERE = "here/worker-1"
 

@@ -15,7 +15,7 @@ from cns.queue_port.http_client import QueueClient, Unreachable
 from cns.queue_port.sqs_requests import SqsService
 from cns_common.clock import Clock
 from cns_common.errors import CnsError, OutcomeUnknown, StoreUnavailable
-from tests.ports import free_port
+from lab.harness.ports import free_port
 
 PUT = NewJob("publish-jobs", "id", b"job", "group")
 RECEIVED = {

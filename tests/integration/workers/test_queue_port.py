@@ -12,8 +12,8 @@ import pytest_asyncio
 from cns.delivery.jobs import ENDPOINT_JOBS, FIFO_PUBLISH_JOBS, INTERNAL_QUEUES, PUBLISH_JOBS, QUARANTINE, REDELIVERY
 from cns.queue_port.contract import LeasedJob, NewJob, QueuePort, Renewal
 from cqs.internal_queues import internal_ref
+from lab.harness.waiting import PATIENCE_S
 from tests.integration.workers.queue_ports import Cqs, serving
-from tests.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

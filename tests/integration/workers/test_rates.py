@@ -15,8 +15,8 @@ from cns_backend.stores.embedded.rates import EmbeddedRateStore
 from cns_backend.stores.redis.rates import RedisRateStore
 from cns_common.clock import Clock
 from cns_common.worker_roles import WorkerRole
-from tests.parts import need
-from tests.private_servers.own_redis import OwnRedis
+from lab.harness.own_redis import OwnRedis
+from lab.harness.parts import need
 
 WORKERS = 2
 PER_SECOND = 4

@@ -31,9 +31,9 @@ from cns_workers.delivery.sqs_channel import QUEUE_SENDS_MAX, SqsChannel
 from cns_workers.delivery.traffic.admission import AdmissionController
 from cns_workers.delivery.traffic.endpoint_state import EndpointLimits
 from cns_workers.loops import Loops
+from lab.harness.waiting import PATIENCE_S
 from tests.integration.workers.embedded_context import embedded_context
 from tests.turns import Turns
-from tests.waiting import PATIENCE_S
 
 TOPIC = Topic(id="0" * 32, account="111111111111", region="us-east-1", name="t", created_ms=1)
 JOBS = 40

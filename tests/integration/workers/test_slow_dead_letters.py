@@ -15,9 +15,9 @@ from cns.notification import Notification
 from cns.queue_port.contract import NewJob, Renewal
 from cns_workers.consumers import consumer, fifo_consumer, lane_batch
 from cns_workers.consumers.fifo_consumer import FifoConsumer
+from lab.harness.waiting import PATIENCE_S
 from tests.integration.workers.embedded_context import channels_to
 from tests.integration.workers.test_lanes import TOPIC, Host, lane_host
-from tests.waiting import PATIENCE_S
 
 TOOK, NO = Delivered(200, 5), Failed(Cause.STATUS, "HTTP 400", 5, status=400, permanent=True)
 NAMES = ("a", "b", "c")

@@ -28,7 +28,8 @@ from cns_pipeline.arguments import make_arguments
 from cns_pipeline.jobs.archive import ArchiveOptions, run, store_place
 from cns_pipeline.location import located
 from cns_pipeline.storage import Storage
-from tests.parts import need
+from lab.harness.keyspace import keyspace
+from lab.harness.parts import need
 from tests.pipeline.archive.archives import (
     FIFO,
     STANDARD,
@@ -39,7 +40,6 @@ from tests.pipeline.archive.archives import (
     table_rows,
     topic_named,
 )
-from tests.private_servers.keyspace import keyspace
 
 FOREVER = 2**60
 

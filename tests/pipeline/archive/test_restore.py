@@ -8,8 +8,8 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from lab.harness.running import Up, running
 from tests.acceptance.cli.test_replay import by_group, publish_all_kinds
-from tests.acceptance.running import Up, running
 from tests.acceptance.sns.test_fifo import drained, fifo_queue
 from tests.acceptance.sns.test_replay import MONTH
 from tests.acceptance.topics import Topic, arn_of

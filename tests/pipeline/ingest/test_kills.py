@@ -21,7 +21,7 @@ from cns_pipeline.batches import event_directories, event_table
 from cns_pipeline.paths import PipelinePaths
 from cns_pipeline.storage import Storage
 from cns_pipeline.tables.table import TableWriter
-from tests.parts import need
+from lab.harness.parts import need
 from tests.pipeline.ingest.segments import AT_MS, publish, write_segment
 from tests.pipeline.jobs import ROOT, job_environment
 from tests.pipeline.tables import stray_files

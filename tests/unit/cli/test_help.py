@@ -13,7 +13,7 @@ from typer.main import get_command
 
 from cns_cli.main import COMMANDS, app
 from cns_receiver.behaviour import Behaviour
-from tests import commands
+from lab.harness import commands
 
 ROOT: Any = get_command(app)  # Typer has no public type of a command
 _EXAMPLE = re.compile(r"Examples?: (.+?)\s*\Z", re.DOTALL)

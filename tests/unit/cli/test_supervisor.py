@@ -17,7 +17,7 @@ import pytest
 from cns_common.data_directory import EXIT_DATA_FULL, EXIT_DATA_UNUSABLE
 from cns_common.process import supervisor
 from cns_common.process.supervisor import Child, Supervisor
-from tests.waiting import PATIENCE_S
+from lab.harness.waiting import PATIENCE_S
 
 STARTS_UNTIL_MENDED = 3
 FINAL = 70

@@ -6,7 +6,7 @@ import pytest
 
 from cns_common import file_writer
 from cns_common.events import audit_log
-from tests.waiting import PATIENCE_S
+from lab.harness.waiting import PATIENCE_S
 
 
 @pytest.fixture(autouse=True)

@@ -27,8 +27,8 @@ from cns_common.events.segment import SegmentLimits
 from cns_common.metrics.catalogue import AUDIT_EVENTS_WRITTEN, AUDIT_REFUSED
 from cns_common.metrics.model import Metric
 from cns_server.http.coroutine_driver import CoroutineDriver
+from lab.harness.waiting import wait_until
 from tests.unit.common.test_segments import LIMITS, file_size_limit, files, lines_of
-from tests.waiting import wait_until
 
 
 def event(number: int, text: str = "") -> MessageDeleted:

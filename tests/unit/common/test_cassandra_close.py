@@ -14,7 +14,7 @@ from cns_common.cassandra.connection import CassandraAddress, Connection
 from cns_common.cassandra.session import Cassandra
 from cns_common.cassandra.site_guard import OneSite
 from cns_common.cassandra.write_dates import WriteDates
-from tests.waiting import PATIENCE_S
+from lab.harness.waiting import PATIENCE_S
 
 
 async def test_a_driver_that_hangs_does_not_keep_the_process(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,8 +9,8 @@ import structlog
 
 from cns_common.clock import READ_NS_MAX, STEP_NS, STEP_SHOWN_NS
 from cns_common.durations import HOUR_MS
+from lab.harness.waiting import PATIENCE_S
 from tests.machine_clocks import MachineClocks
-from tests.waiting import PATIENCE_S
 
 S_NS = 1_000_000_000
 

@@ -21,7 +21,7 @@ from cns_common.clock import Clock
 from cns_common.events.schema import NotificationDropped
 from cns_common.events.segment import SegmentLimits
 from cns_common.events.writer import SegmentWriter
-from tests.waiting import PATIENCE_S, wait_until
+from lab.harness.waiting import PATIENCE_S, wait_until
 
 LIMITS = SegmentLimits(segment_bytes_max=1 << 24, segment_age_s=60, retention_s=86_400, bytes_max=1 << 30)
 MIB = 1024 * 1024

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from tests.waiting import PATIENCE_S
+from lab.harness.waiting import PATIENCE_S
 
 HANGS = """
 import threading

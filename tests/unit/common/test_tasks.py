@@ -9,7 +9,7 @@ import pytest
 
 from cns_common import task_cancellation
 from cns_common.task_cancellation import cancel_and_wait, in_daemon, wait_at_most
-from tests.waiting import PATIENCE_S
+from lab.harness.waiting import PATIENCE_S
 
 NEVER_S = 3_600.0
 

@@ -10,8 +10,8 @@ import pytest
 from cns_common.configuration.settings import Settings
 from cns_common.process.supervisor import EXIT_CODES_FINAL
 from cns_server.listener import SERVICE
-from tests.acceptance.service import BIN
-from tests.parts import need
+from lab.harness.parts import need
+from lab.harness.service import BIN
 
 UNITS = Path(__file__).parents[3] / "deploy" / "systemd"
 

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import msgspec
 
-from faults.accounting.accounting import Account
-from faults.accounting.arrivals import Arrivals
-from faults.accounting.causes import Causes, EmbeddedCauses
-from faults.accounting.failing_endpoints import FailingEndpoints
-from faults.accounting.ledger import NS_PER_S, PART_EVERY, Ledger, Receipt
-from faults.service.resources import RoundResources
+from lab.faults.accounting.accounting import Account
+from lab.faults.accounting.arrivals import Arrivals
+from lab.faults.accounting.causes import Causes, EmbeddedCauses
+from lab.faults.accounting.failing_endpoints import FailingEndpoints
+from lab.faults.accounting.ledger import NS_PER_S, PART_EVERY, Ledger, Receipt
+from lab.faults.service.resources import RoundResources
 
 STANDARD, FIFO, REDRIVE, DEAD_LETTERS, NEWS_QUEUE = "standard", "fifo", "redrive", "dead-letters", "news-queue"
 NEWS, WIDE, ORDERED = "arn:news", "arn:wide", "arn:ordered"

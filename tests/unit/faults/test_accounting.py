@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from faults.accounting.causes import CLIENT_RETRY, CRASH_BEFORE_RECEIVE, CRASH_BEFORE_SETTLE, LEASE_OVER
+from lab.faults.accounting.causes import CLIENT_RETRY, CRASH_BEFORE_RECEIVE, CRASH_BEFORE_SETTLE, LEASE_OVER
 from tests.unit.faults.round_builder import (
     BACK_S,
     FIFO,

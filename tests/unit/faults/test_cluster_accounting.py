@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from faults.accounting.causes import (
+from lab.faults.accounting.causes import (
     CLIENT_RETRY,
     CRASH_BEFORE_SETTLE,
     HIDING_LOST,
@@ -15,8 +15,8 @@ from faults.accounting.causes import (
     SETTLEMENT_FAILED,
     ClusterCauses,
 )
-from faults.cluster.plan import API, CLUSTER_KINDS, NODE, PERMITTED_CAUSES, REDIS, WORKER
-from faults.service.resources import JUMP_S as JUMP_LENGTH_S
+from lab.faults.cluster.plan import API, CLUSTER_KINDS, NODE, PERMITTED_CAUSES, REDIS, WORKER
+from lab.faults.service.resources import JUMP_S as JUMP_LENGTH_S
 from tests.unit.faults.round_builder import (
     BACK_S,
     DEAD_LETTERS,

@@ -6,8 +6,8 @@ from random import Random
 
 import pytest
 
-from faults.power.disk import SECTOR_BYTES, Disk
-from faults.power.recording_vfs import DirectorySync, EntryChange, Log, Record, Sync, Truncate, Write
+from lab.faults.power.disk import SECTOR_BYTES, Disk
+from lab.faults.power.recording_vfs import DirectorySync, EntryChange, Log, Record, Sync, Truncate, Write
 
 OLD = b"o" * SECTOR_BYTES * 3
 NEW = b"n" * SECTOR_BYTES * 3

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from faults.power.expectation import expect
-from faults.power.journal import PURGED_FIFO, Journal, SentMessage, StoreCall
+from lab.faults.power.expectation import expect
+from lab.faults.power.journal import PURGED_FIFO, Journal, SentMessage, StoreCall
 
 CUT = 100
 """The last position of the disk's log."""

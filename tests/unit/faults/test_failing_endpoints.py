@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from faults.accounting.causes import CRASH_BEFORE_SETTLE
+from lab.faults.accounting.causes import CRASH_BEFORE_SETTLE
 from tests.unit.faults.round_builder import (
     BACK_S,
     FAILING_RESOURCES,

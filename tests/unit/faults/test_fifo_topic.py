@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from faults.accounting.causes import LEASE_OVER, ClusterCauses
-from faults.accounting.ledger import NS_PER_S, Receipt, SentMessage, body_of, sized, text_of
-from faults.cluster.plan import CLUSTER_KINDS, PERMITTED_CAUSES
+from lab.faults.accounting.causes import LEASE_OVER, ClusterCauses
+from lab.faults.accounting.ledger import NS_PER_S, Receipt, SentMessage, body_of, sized, text_of
+from lab.faults.cluster.plan import CLUSTER_KINDS, PERMITTED_CAUSES
 from tests.unit.faults.round_builder import (
     BACK_S,
     IN_ENVELOPES,

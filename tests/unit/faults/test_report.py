@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from faults.report import SUMMARY_BEGIN, SUMMARY_END, write_summary
-from faults.results import KillResult, PowerResult
-from faults.run import LINES, PAGE, read_results
+from lab.faults.report import SUMMARY_BEGIN, SUMMARY_END, write_summary
+from lab.faults.results import KillResult, PowerResult
+from lab.faults.run import LINES, PAGE, read_results
 
 
 def test_the_committed_summary_is_up_to_date(tmp_path: Path) -> None:

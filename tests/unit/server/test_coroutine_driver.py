@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from cns_server.http.coroutine_driver import CoroutineDriver
-from tests.waiting import PATIENCE_S
+from lab.harness.waiting import PATIENCE_S
 
 Steps = Callable[[list[object]], Coroutine[Any, Any, None]]
 

@@ -19,9 +19,9 @@ from cns_common.clock import Clock
 from cns_common.durations import DAY_MS
 from cns_workers.delivery.logs.reader import LogReader
 from cns_workers.delivery.logs.writer import DeliveryLogWriter, LogLimits, folder_of, remove_old_logs
-from tests.acceptance.running import own_disk
+from lab.harness.running import own_disk
+from lab.harness.waiting import PATIENCE_S, wait_until
 from tests.unit.common.test_segments import StuckDisk, file_size_limit
-from tests.waiting import PATIENCE_S, wait_until
 
 GROUP = "sns/us-east-1/123456789012/orders"
 LIMITS = LogLimits(days=7, bytes_max=1 << 30)

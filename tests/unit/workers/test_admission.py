@@ -27,7 +27,7 @@ from cns_workers.delivery.traffic.admission import (
 from cns_workers.delivery.traffic.circuit_breaker import PROBE_PAUSE_MAX_S
 from cns_workers.delivery.traffic.endpoint_state import SLOW_SENDS_MAX, EndpointLimits, EndpointState
 from cns_workers.delivery.traffic.sends import AdmittedAttempt, Deferral
-from tests.waiting import PATIENCE_S
+from lab.harness.waiting import PATIENCE_S
 
 LIMITS = EndpointLimits(sends=10, sends_fast=100, failures=5)
 FAST = Delivered(200, 5)

@@ -16,7 +16,7 @@ from cns.endpoints.outcome import Cause, Delivered, Failed, Outcome
 from cns_workers.delivery.pool import pool as pools
 from cns_workers.delivery.pool.pool import DeliveryPool
 from cns_workers.delivery.pool.thread import IN_FLIGHT_MAX, THREAD_ENDED
-from tests.waiting import PATIENCE_S
+from lab.harness.waiting import PATIENCE_S
 
 FIRST = "delivery-1"
 OK = Delivered(200, 0)

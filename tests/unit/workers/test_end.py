@@ -16,7 +16,7 @@ from cns_workers.background.leased_tasks import LeasedTaskRunner, TaskRun
 from cns_workers.consumers.running_jobs import RunningJobs
 from cns_workers.loops import Loops
 from cns_workers.stats import Stats
-from tests.waiting import PATIENCE_S
+from lab.harness.waiting import PATIENCE_S
 
 SHORT_S = 0.01
 

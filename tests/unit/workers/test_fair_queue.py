@@ -14,7 +14,7 @@ from cns.endpoints.outcome import Delivered, Outcome
 from cns_workers.delivery.pool.fair_queue import FairQueue, MakeRequest, PoolSend
 from cns_workers.delivery.pool.pool import POLL_INTERVAL_S, WAITING_MAX, DeliveryPool
 from cns_workers.delivery.pool.thread import STARTS_A_TURN
-from tests.waiting import PATIENCE_S
+from lab.harness.waiting import PATIENCE_S
 
 BURST = 1_000
 OK = Delivered(200, 0)

@@ -6,10 +6,10 @@ import pytest
 
 from cqs.engines import bdqs, cassieq, cluster, pipes
 from cqs.engines.cluster import queue_contents
+from lab.harness.keyspace import aside
+from lab.harness.waiting import PATIENCE_S
 from tests.conformance.drivers import drop_keyspaces
 from tests.late_calls import tolerate_late_calls
-from tests.private_servers.keyspace import aside
-from tests.waiting import PATIENCE_S
 
 
 @pytest.fixture(scope="session")

@@ -20,11 +20,11 @@ from cqs.engines.cluster.ownership import process_names
 from cqs.engines.cluster.ownership.owned_queues import OwnedQueue
 from cqs.engines.cluster.rows import ListedBucket, MessageRows
 from cqs.engines.contract import Entry
+from lab.harness.own_redis import OwnRedis
+from lab.harness.waiting import PATIENCE_S
 from tests.conformance.support import QueueFixture, bodies, numbered
 from tests.integration.cqs.engines.machines import SECOND_NS, at_present, processes
 from tests.machine_clocks import MachineClocks
-from tests.private_servers.own_redis import OwnRedis
-from tests.waiting import PATIENCE_S
 
 
 @pytest.fixture(autouse=True)

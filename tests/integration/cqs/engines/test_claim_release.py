@@ -17,10 +17,10 @@ from cns_common.errors import StoreUnavailable
 from cqs.engines.cassandra.clock_skew import ClockSkew
 from cqs.engines.cluster import open_engine, schema
 from cqs.engines.cluster.no_redis.bucket_reader import IDLE_MS
+from lab.harness.waiting import PATIENCE_S
 from tests.conformance.support import QueueFixture, bodies, numbered
 from tests.integration.cqs.engines.machines import SECOND_NS, read_own
 from tests.machine_clocks import MachineClocks
-from tests.waiting import PATIENCE_S
 
 
 class RefusingCassandra(Cassandra):

@@ -10,9 +10,9 @@ from cns_common.durations import HOUR_MS
 from cns_common.errors import StoreUnavailable
 from cns_common.metrics.catalogue import CLOCK_OFFSET_SECONDS
 from cqs.engines.cluster import ClusterEngine, known_queues
+from lab.harness.own_redis import OwnRedis
 from tests.conformance.support import DONE, GONE, QueueFixture, bodies, numbered
 from tests.integration.cqs.engines.machines import processes, running_processes
-from tests.private_servers.own_redis import OwnRedis
 
 BEHIND_S = [60, -60]
 """The lag of the first process's clock behind that of the second, which is nearly right."""

@@ -22,10 +22,10 @@ from cqs.engines.cluster.ids import MessageLocation
 from cqs.engines.cluster.rows import MessageRow, MessageRows
 from cqs.engines.contract import Change, Outcome
 from cqs.engines.embedded import maintenance
+from lab.harness.keyspace import asked
+from lab.harness.own_redis import OwnRedis
 from tests.conformance.support import HIDE_MS, QueueFixture, bodies, numbered
 from tests.integration.cqs.engines.recorded_statements import kinds, record, recording
-from tests.private_servers.keyspace import asked
-from tests.private_servers.own_redis import OwnRedis
 
 MESSAGES = "cqs_messages"
 

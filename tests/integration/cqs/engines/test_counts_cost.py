@@ -13,9 +13,9 @@ from cqs.engines.cluster.ids import COUNTER_BITS, start_of
 from cqs.engines.cluster.no_redis import counts as fallback_counts
 from cqs.engines.cluster.refill import RECONCILE_AGE_MS
 from cqs.engines.cluster.rows import MessageRows, RowHeader
+from lab.harness.keyspace import asked
+from lab.harness.own_redis import OwnRedis
 from tests.conformance.support import QueueFixture, numbered
-from tests.private_servers.keyspace import asked
-from tests.private_servers.own_redis import OwnRedis
 
 BATCH = 10
 

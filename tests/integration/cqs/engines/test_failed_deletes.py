@@ -12,8 +12,8 @@ from cns_common.clock import Clock
 from cns_common.errors import StoreUnavailable
 from cqs.engines.cluster import ClusterEngine, open_engine, schema
 from cqs.engines.cluster.no_redis.bucket_reader import IDLE_MS, WRITE_MS_MAX
+from lab.harness.waiting import PATIENCE_S
 from tests.conformance.support import QueueFixture, bodies
-from tests.waiting import PATIENCE_S
 
 HIDE_MS = 3 * WRITE_MS_MAX
 STEP_MS = IDLE_MS - 100

@@ -15,9 +15,9 @@ from cns_common.cassandra.session import Cassandra
 from cns_common.clock import Clock
 from cns_common.durations import DAY_MS
 from cqs.engines.cassandra.clock_skew import open_clock_skew
+from lab.harness.keyspace import emptied
 from tests.conformance.support import QueueFixture, bodies
 from tests.marks import first
-from tests.private_servers.keyspace import emptied
 
 FIFO = "fifo"
 """FIFO queues of the engine `cqs`."""

@@ -9,8 +9,8 @@ from typing import Any
 from cns_backend.stores.embedded.leases import EmbeddedLeaseStore
 from cns_workers.background.leased_tasks import LeasedTaskRunner
 from cns_workers.background.move_tasks import MoveTasks
+from lab.harness.waiting import PATIENCE_S
 from tests.integration.cqs.sqs import Sqs
-from tests.waiting import PATIENCE_S
 
 
 class MoveTaskFixture:

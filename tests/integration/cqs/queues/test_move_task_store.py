@@ -17,7 +17,7 @@ from cqs.redrive.task import MoveTask
 from cqs.stores.cassandra.move_tasks import CassandraMoveTaskStore
 from cqs.stores.contract import MoveTaskStore
 from cqs.stores.embedded.move_tasks import EmbeddedMoveTaskStore
-from tests.private_servers.keyspace import emptied
+from lab.harness.keyspace import emptied
 
 
 def task(task_id: str = "1", source: str = "a", **changes: object) -> MoveTask:

@@ -19,7 +19,7 @@ from cqs.queues.names import QueueKey
 from cqs.stores.cassandra.queues import CassandraQueueStore
 from cqs.stores.contract import QueueStore
 from cqs.stores.embedded.queues import REMEMBER_DELETED_MS, EmbeddedQueueStore
-from tests.private_servers.keyspace import emptied
+from lab.harness.keyspace import emptied
 
 ACCOUNT, REGION = "000000000000", "us-east-1"
 ARN = f"arn:aws:sqs:{REGION}:{ACCOUNT}:dead"

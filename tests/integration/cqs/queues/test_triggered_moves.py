@@ -9,9 +9,9 @@ import pytest
 from cns_workers.background import leased_tasks
 from cqs.redrive.mover import MOVE_LEASE_MS
 from cqs.redrive.task import task_handle
+from lab.harness.waiting import PATIENCE_S
 from tests.integration.cqs.queues.move_task_fixture import MoveTaskFixture, move_site
 from tests.integration.cqs.sqs import Sqs
-from tests.waiting import PATIENCE_S
 
 RUNNING, DONE = "RUNNING", "COMPLETED"
 

@@ -31,10 +31,10 @@ from cns_workers.fanout.fifo_producer import FifoProducer
 from cns_workers.jobs.quarantine import Quarantine
 from cns_workers.stats import Stats
 from cqs.engines.embedded.engine import EmbeddedEngine
+from lab.harness.waiting import PATIENCE_S
 from tests.integration.sns.cns_support import Rig, queue_arn
 from tests.integration.workers.embedded_context import no_queue
 from tests.recorded_events import RecordedEvents
-from tests.waiting import PATIENCE_S
 
 
 class QueuedText(NamedTuple):

@@ -19,6 +19,7 @@ from cns.notification import Notification
 from cns.queue_port.contract import NewJob, QueuePort, Renewal
 from cns.stores.contract import ArchiveStore, ReplayStore
 from cns_workers.background.leased_tasks import LeasedTaskRunner
+from lab.harness.waiting import PATIENCE_S
 from tests.integration.sns.archives.replay_fixture import (
     ReplayFixture,
     archive_texts,
@@ -28,7 +29,6 @@ from tests.integration.sns.archives.replay_fixture import (
     replayed_texts,
 )
 from tests.marks import extended
-from tests.waiting import PATIENCE_S
 
 
 @pytest.fixture

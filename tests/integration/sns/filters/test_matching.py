@@ -18,9 +18,9 @@ from cns.subscriptions.subscription import Subscription, SubscriptionState
 from cns.topics.topic import Topic
 from cns_common.clock import Clock
 from cns_common.errors import StoreUnavailable
+from lab.harness.waiting import PATIENCE_S
 from tests.integration.sns.stores.cns_stores import NOTIFICATION, Stores, change, open_stores_for, subscription
 from tests.recorded_events import RecordedEvents
-from tests.waiting import PATIENCE_S
 
 RED = {"FilterPolicy": '{"colour":["red"]}'}
 RED_TOO = {"FilterPolicy": '{"colour":["red","pink"]}'}

@@ -38,7 +38,7 @@ from cns_common.ids import hex_id, uuid_text
 from cns_common.rpc.protocol_proxy import announce, handlers_of, methods_of, remote
 from cns_common.rpc.rpc import Client, Server
 from cns_common.sqlite.database import Database
-from tests.private_servers.keyspace import emptied
+from lab.harness.keyspace import emptied
 
 ACCOUNT, OTHER = "111111111111", "222222222222"
 REGION = "eu-west-1"

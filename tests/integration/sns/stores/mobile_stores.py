@@ -23,8 +23,8 @@ from cns_common.rpc.protocol_proxy import handlers_of, methods_of, remote
 from cns_common.rpc.rpc import Client, Server
 from cns_common.sealing import MASTER_KEY_BYTES, Seal
 from cns_common.sqlite.database import Database
+from lab.harness.keyspace import emptied
 from tests.integration.sns.stores.cns_stores import ACCOUNT, REGION
-from tests.private_servers.keyspace import emptied
 
 CONTRACTS: dict[str, type[Any]] = {"platforms": PlatformStore, "endpoints": MobileEndpointStore, "sms": SmsStore}
 SEAL = Seal(b"k" * MASTER_KEY_BYTES)

@@ -22,7 +22,7 @@ from cns_common.clock import Clock
 from cns_common.errors import RequestError, StartError
 from cns_common.sealing import Seal
 from cns_common.sqlite.database import Database
-from tests.private_servers.keyspace import emptied
+from lab.harness.keyspace import emptied
 
 SEAL = Seal(b"k" * 32)
 

@@ -19,9 +19,9 @@ from cns_common.cassandra.connection import CassandraAddress
 from cns_common.cassandra.session import Cassandra, Statement
 from cqs.stores.cassandra import schema as queue_schema
 from cqs.stores.cassandra.queues import CassandraQueueStore
+from lab.harness.keyspace import emptied
 from tests.integration.cqs.queues.test_queue_store import queue, queue_with_redrive_policy
 from tests.integration.sns.stores.cns_stores import ACCOUNT, NOTIFICATION, REGION, Stores, open_cassandra, subscription
-from tests.private_servers.keyspace import emptied
 
 FAR_MS = 10**15
 

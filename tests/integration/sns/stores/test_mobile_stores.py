@@ -14,6 +14,7 @@ from cns.stores.cassandra import mobile_endpoints as cassandra_store
 from cns.stores.cassandra import mobile_schema as cassandra_schema
 from cns_common.cassandra.connection import CassandraAddress
 from cns_common.cassandra.session import Cassandra
+from lab.harness.keyspace import emptied
 from tests.integration.sns.stores.cns_stores import ACCOUNT, OTHER, REGION
 from tests.integration.sns.stores.mobile_stores import (
     Stores,
@@ -22,7 +23,6 @@ from tests.integration.sns.stores.mobile_stores import (
     open_stores_for,
     with_token,
 )
-from tests.private_servers.keyspace import emptied
 
 NUMBERS = [f"+1555{number:07}" for number in range(60)]
 

@@ -22,7 +22,7 @@ from cns_common.clock import Clock
 from cns_common.errors import OutcomeUnknown, RequestError, StartError, StoreFull
 from cns_common.sealing import Seal
 from cns_common.sqlite.database import STORE_FILE, Database
-from tests.private_servers.keyspace import emptied, keyspace
+from lab.harness.keyspace import emptied, keyspace
 
 SEAL = Seal(b"k" * 32)
 

@@ -10,8 +10,8 @@ from cns_common.cassandra.connection import CassandraAddress
 from cns_common.cassandra.session import Cassandra
 from cqs.engines.bdqs import schema
 from cqs.engines.cassandra import schema as shared_schema
-from tests import servers
-from tests.private_servers.keyspace import aside
+from lab.harness import servers
+from lab.harness.keyspace import aside
 
 
 @pytest.fixture(scope="session")

@@ -7,10 +7,10 @@ import pytest
 from cns_common.cassandra.connection import CassandraAddress
 from cns_common.metrics.catalogue import REDIS_UP
 from cqs.engines.cluster import cache_failover
+from lab.harness.own_redis import OwnRedis
+from lab.harness.waiting import PATIENCE_S
 from tests.conformance.support import QueueFixture, numbered
 from tests.integration.cqs.engines.cache.test_redis_outage import queues, sample
-from tests.private_servers.own_redis import OwnRedis
-from tests.waiting import PATIENCE_S
 
 BEFORE_AND_AFTER = 10
 """Receives of each process before the loss, between loss and return, and after it."""

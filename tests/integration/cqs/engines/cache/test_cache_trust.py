@@ -28,11 +28,11 @@ from cqs.engines.cluster.ids import MessageLocation, QueueShard, bucket_name
 from cqs.engines.cluster.redis.cache import RedisCache
 from cqs.engines.cluster.unacked import UnackedDeliveries
 from cqs.engines.contract import Message, Outcome
+from lab.harness.own_redis import OwnRedis
+from lab.harness.tcp_proxy import TcpProxy
+from lab.harness.waiting import PATIENCE_S
 from tests.conformance.support import QueueFixture, bodies, numbered
 from tests.integration.cqs.engines.cache.test_redis_outage import queues, receive_soon, sample
-from tests.private_servers.own_redis import OwnRedis
-from tests.private_servers.tcp_proxy import TcpProxy
-from tests.waiting import PATIENCE_S
 
 
 class GatedCassandra(Cassandra):

@@ -19,10 +19,10 @@ from cqs.engines.cluster.ids import QueueShard
 from cqs.engines.cluster.redis import cache as redis_cache
 from cqs.engines.cluster.redis.cache import RedisCache
 from cqs.engines.cluster.rows import MessageRows, RowHeader
+from lab.harness.own_redis import OwnRedis
+from lab.harness.waiting import PATIENCE_S
 from tests.conformance.support import QueueFixture, bodies, numbered
 from tests.late_calls import tolerate_stalls
-from tests.private_servers.own_redis import OwnRedis
-from tests.waiting import PATIENCE_S
 
 PAGE = 10
 PAGES = 6

@@ -26,9 +26,9 @@ from cqs.engines.cluster.redis import cache as redis_cache
 from cqs.engines.cluster.rows import MessageRows
 from cqs.engines.cluster.unacked import UnackedDeliveries
 from cqs.engines.contract import Message, Outcome
+from lab.harness.own_redis import OwnRedis
+from lab.harness.waiting import PATIENCE_S
 from tests.conformance.support import HIDE_MS, QueueFixture, bodies, numbered
-from tests.private_servers.own_redis import OwnRedis
-from tests.waiting import PATIENCE_S
 
 EPOCH = 1_000
 

@@ -27,10 +27,10 @@ from cqs.engines.cluster.redis import cache as redis_cache
 from cqs.engines.cluster.servers.operator import RedisServers, added, removed
 from cqs.engines.cluster.servers.renewal import ContentRenewal
 from cqs.engines.contract import Outcome
+from lab.harness.own_redis import OwnRedis
+from lab.harness.waiting import PATIENCE_S
 from tests.conformance.support import QueueFixture, bodies, numbered
 from tests.integration.cqs.engines.cache.test_redis_outage import failover_of, queues, receive_soon, sample
-from tests.private_servers.own_redis import OwnRedis
-from tests.waiting import PATIENCE_S
 
 QUEUES = 12
 """So many queues are on one of two servers only in one of 2,048 runs."""

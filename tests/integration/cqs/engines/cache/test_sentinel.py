@@ -16,12 +16,12 @@ from cns_common.cassandra.connection import CassandraAddress as Cluster
 from cns_common.durations import HOUR_MS
 from cns_common.errors import EXIT_SETTINGS_WRONG, StartError
 from cqs.engines.contract import Outcome
+from lab.harness.own_redis import OwnRedis
+from lab.harness.ports import free_port
+from lab.harness.waiting import PATIENCE_S, wait_until
 from tests.conformance.support import bodies, numbered
 from tests.integration.cqs.engines.cache.test_cache_trust import another_redis, counted, drain_both, processes, until_up
 from tests.integration.cqs.engines.cache.test_redis_outage import receive_soon
-from tests.ports import free_port
-from tests.private_servers.own_redis import OwnRedis
-from tests.waiting import PATIENCE_S, wait_until
 
 NAME = "queues"
 DOWN_MS = 1_500

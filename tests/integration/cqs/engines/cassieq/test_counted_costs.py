@@ -13,10 +13,10 @@ from cns_common.cassandra.connection import CassandraAddress
 from cns_common.clock import Clock
 from cns_common.ids import hex_id
 from cqs.engines.cassieq.monotons import Monotons
+from lab.harness.keyspace import emptied
 from tests.conformance.support import DONE, QueueFixture, numbered
 from tests.integration.cqs.engines.cassieq.conftest import Processes, engine_of
 from tests.integration.cqs.engines.recorded_statements import record, recording, tombstones
-from tests.private_servers.keyspace import emptied
 
 CONTENTION = (1, 2, 4, 8, 16)
 SENDS = 10

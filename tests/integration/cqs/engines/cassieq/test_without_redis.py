@@ -11,8 +11,8 @@ import pytest
 import redis.asyncio
 
 from cns_common.cassandra.connection import CassandraAddress
+from lab.harness.keyspace import emptied
 from tests.integration.errors.api_forms import ACCOUNT, REGION, FormOfApi, cluster_api
-from tests.private_servers.keyspace import emptied
 
 DEAD_ARN = f"arn:aws:sqs:{REGION}:{ACCOUNT}:dead"
 

@@ -15,9 +15,9 @@ from cns_common.cassandra.connection import CassandraAddress as Cluster
 from cns_common.clock import Clock
 from cns_common.durations import HOUR_MS
 from cqs.engines.contract import NOISY_IN_FLIGHT_MIN, Message
+from lab.harness.own_redis import OwnRedis
 from tests.conformance.support import QueueFixture
 from tests.integration.cqs.engines.cache.test_redis_outage import queues, receive_soon
-from tests.private_servers.own_redis import OwnRedis
 
 HELD = NOISY_IN_FLIGHT_MIN + 10
 

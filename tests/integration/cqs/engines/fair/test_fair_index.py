@@ -22,9 +22,9 @@ from cqs.engines.cluster.redis.cache import RedisCache
 from cqs.engines.cluster.redis.scripts import FAIR_PARTS, PARTS
 from cqs.engines.cluster.unacked import UnackedDeliveries
 from cqs.engines.contract import SPENT_HIDE_MS, Outcome
+from lab.harness.own_redis import OwnRedis
 from tests.integration.cqs.engines.cache.test_cache_trust import another_redis
 from tests.integration.cqs.engines.fair.fair_model import ALL, FairModel, Use
-from tests.private_servers.own_redis import OwnRedis
 
 QUEUE = QueueShard("q")
 TENANTS = ["", "", "loud", "loud", "loud", "loud", "louder", "louder", "a", "b", "c", "a b"]

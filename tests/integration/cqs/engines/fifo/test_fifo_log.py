@@ -21,10 +21,10 @@ from cqs.engines.cluster.fifo import engine as fifo_engine
 from cqs.engines.cluster.fifo import log, schema
 from cqs.engines.cluster.no_redis import cache as fallback
 from cqs.engines.contract import Change, Outcome, QueueRef, RejectedEntry, SentEntry
+from lab.harness.keyspace import asked
+from lab.harness.own_redis import OwnRedis
+from lab.harness.waiting import PATIENCE_S
 from tests.conformance.support import QueueFixture, bodies
-from tests.private_servers.keyspace import asked
-from tests.private_servers.own_redis import OwnRedis
-from tests.waiting import PATIENCE_S
 
 GROUPS = 6
 MESSAGES = 25

@@ -11,9 +11,9 @@ from cqs.engines.cluster import bucket_writer, standard
 from cqs.engines.cluster.maintenance import drop_empty
 from cqs.engines.cluster.ownership.owned_queues import OwnedQueue
 from cqs.engines.cluster.rows import ListedBucket
+from lab.harness.own_redis import OwnRedis
 from tests.conformance.support import POLL_S, QueueFixture, numbered
 from tests.integration.cqs.engines.ownership.support import Process, fixture_of, opened, settle
-from tests.private_servers.own_redis import OwnRedis
 
 ROWS = 10
 BUCKETS = 8

@@ -11,6 +11,7 @@ from cns_common.durations import DAY_MS
 from cqs.engines.cluster import ROUND_INTERVAL_S
 from cqs.engines.cluster.ownership.processes import CERTAIN_MS, READ_INTERVAL_MS, owner_of
 from cqs.engines.contract import QueueRef
+from lab.harness.own_redis import OwnRedis
 from tests.integration.cqs.engines.ownership.support import (
     expire_lease,
     fixture_of,
@@ -18,7 +19,6 @@ from tests.integration.cqs.engines.ownership.support import (
     run_rounds,
     settle,
 )
-from tests.private_servers.own_redis import OwnRedis
 
 
 def some_queues(n: int) -> list[QueueRef]:

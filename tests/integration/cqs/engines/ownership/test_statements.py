@@ -10,8 +10,8 @@ from cns_common.cassandra.connection import CassandraAddress
 from cns_common.durations import DAY_MS
 from cqs.engines.cluster import ROUND_INTERVAL_S
 from cqs.engines.contract import Entry, QueueRef
+from lab.harness.own_redis import OwnRedis
 from tests.integration.cqs.engines.ownership.support import opened, run_rounds, settle
-from tests.private_servers.own_redis import OwnRedis
 
 PER_SECOND_MAX = 50
 MINUTES = (1, 1, 4)

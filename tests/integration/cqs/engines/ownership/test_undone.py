@@ -20,11 +20,11 @@ from cqs.engines.cluster.reconciler import COMPARED_AFTER_MS
 from cqs.engines.cluster.redis.cache import RedisCache
 from cqs.engines.cluster.rows import MessageRows
 from cqs.engines.contract import Entry, QueueRef
+from lab.harness.keyspace import emptied
+from lab.harness.own_redis import OwnRedis
 from tests.conformance.support import bodies
 from tests.integration.cqs.engines.ownership.support import Process, fixture_of, opened, run_rounds, settle
 from tests.machine_clocks import MachineClocks
-from tests.private_servers.keyspace import emptied
-from tests.private_servers.own_redis import OwnRedis
 
 DEAD = "deadbeef"
 SECOND_NS = 1_000_000_000

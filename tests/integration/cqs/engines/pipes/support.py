@@ -18,9 +18,9 @@ from cqs.engines.cassandra.generations import QueueGenerations
 from cqs.engines.pipes import PipesEngine
 from cqs.engines.pipes.names import NODE_DIGITS
 from cqs.engines.pipes.rows import Descriptor, PipeRows
+from lab.harness.waiting import PATIENCE_S
 from tests.conformance.support import QueueFixture
 from tests.integration.cqs.engines.machines import read_own
-from tests.waiting import PATIENCE_S
 
 SOON_S = PATIENCE_S
 SHORT_TTL_S = 1

@@ -11,9 +11,9 @@ from cns_common.cassandra.connection import CassandraAddress
 from cns_common.clock import Clock
 from cqs.engines.contract import Entry
 from cqs.engines.pipes.pusher import Pusher
+from lab.harness.waiting import PATIENCE_S
 from tests.conformance.support import DONE, HIDE_MS, bodies, numbered
 from tests.integration.cqs.engines.pipes.support import PipesProcess, open_processes
-from tests.waiting import PATIENCE_S
 
 PUSHED = {1: 4, 2: 1, 3: 6, 4: 1, 5: 1, 6: 7, 7: 8, 8: 1, 9: 2, 10: 3, 11: 5}
 """The worked example of seed 003: M1:P4 M2:P1 M3:P6 …"""

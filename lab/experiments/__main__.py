@@ -1,0 +1,80 @@
+"""One experiment of seed 003 or 004, or all of them: the result goes into docs/experiments.md.
+
+python -m lab.experiments rate|queues|response|hints|drops|kills|consistency|spike|workers|modes|poppers|pipe-size|
+    idle|all [--seed 1] [--date YYYY-MM-DD] [--ring] [--print]
+
+`--ring`: `kills` on three Cassandra nodes, as `consistency` always is. `--print`: only print, and leave the page as it
+is.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from lab.bench.sections.overview import with_section
+from lab.experiments import seed003, seed004
+from lab.experiments.report import Report
+from lab.measure.processes import ROOT, machine_cpu_s
+
+PAGE = ROOT / "docs" / "experiments.md"
+EXPERIMENTS: dict[str, Callable[[Path, int], Report]] = {
+    "rate": seed004.rate,
+    "queues": seed004.queues,
+    "response": seed004.response,
+    "hints": seed004.hints,
+    "drops": seed004.drops,
+    "kills": seed004.kills,
+    "consistency": seed004.consistency,
+    "spike": seed003.spike,
+    "workers": seed003.workers,
+    "modes": seed003.modes,
+    "poppers": seed003.poppers,
+    "pipe-size": seed003.pipe_size,
+    "idle": seed003.idle,
+}
+ALL = "all"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("experiment", choices=(*EXPERIMENTS, ALL))
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--date", default="undated")
+    parser.add_argument("--ring", action="store_true")
+    parser.add_argument("--print", action="store_true")
+    options = parser.parse_args()
+    for name in EXPERIMENTS if options.experiment == ALL else (options.experiment,):
+        run(name, options)
+    return 0
+
+
+def run(name: str, options: argparse.Namespace) -> None:
+    experiment = partial(seed004.kills, on_ring=True) if name == "kills" and options.ring else EXPERIMENTS[name]
+    (ROOT / "build").mkdir(exist_ok=True)
+    load, began_s, used_s = os.getloadavg()[0], time.monotonic(), machine_cpu_s()
+    with tempfile.TemporaryDirectory(prefix="experiment-", dir=ROOT / "build") as scratch:
+        report = experiment(Path(scratch), options.seed)
+    took_s = time.monotonic() - began_s
+    busy = (machine_cpu_s() - used_s) / took_s / (os.cpu_count() or 1)
+    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)
+    command = f"python -m lab.experiments {name}{' --ring' if options.ring and name == 'kills' else ''}"
+    facts = (
+        f"`{command} --seed {options.seed}`, {options.date}, commit {commit.stdout.strip()}, {took_s:.0f} s,"
+        f" {os.cpu_count()} cores; load average before {load:.1f}, machine busy {busy:.0%}."
+    )
+    lines = report.lines(ROOT / "docs" / "curves" if not options.print else Path(tempfile.gettempdir()))
+    print("\n".join([f"## {report.title}", "", *lines, "", facts, ""]), flush=True)
+    if not options.print:
+        PAGE.write_text(with_section(PAGE.read_text(), name, [*lines, "", facts]))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,206 @@
+"""`make faults`: all rounds against the whole service and of power loss; the findings go into docs/reliability.md.
+
+    python -m lab.faults.run [--rounds N | --in-all N] [--power 20] [--kills 25] [--seed 1]
+                         [--only KIND|kills|power|cluster|restarts]
+
+KIND is api, worker (which is producer and consumer) or both: these are the kills; cluster-redis, cluster-worker,
+cluster-api, cluster-node, cluster-clocks, cluster-partition or cluster-replica; restarts-embedded, restarts-api-2,
+restarts-cluster-up or restarts-cluster-haproxy: one round each, of so many kills. A round that fails is repeated by its
+kind and seed:
+`--only worker --rounds 1 --seed 17`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from lab.faults.cluster.kills import cluster_round
+from lab.faults.cluster.plan import CLUSTER_KINDS, LINKED_KINDS, NODE, plan_cluster_round
+from lab.faults.cluster.processes import site
+from lab.faults.power.rounds import power_round
+from lab.faults.report import (
+    Facts,
+    facts,
+    write_cluster_report,
+    write_kill_report,
+    write_power_report,
+    write_restart_report,
+    write_summary,
+)
+from lab.faults.restarts.forms import FORMS
+from lab.faults.restarts.rounds import KILLS, restart_round
+from lab.faults.results import ClusterResult, KillResult, PowerResult, RestartResult
+from lab.faults.service.kills import VICTIMS, kill_round, plan_round
+from lab.faults.service.processes import ROOT, receiving
+from lab.faults.service.resources import set_up
+from lab.harness.ports import free_port
+from lab.harness.servers import Ring
+
+LINES = ROOT / "docs" / "reliability.jsonl"
+PAGE = ROOT / "docs" / "reliability.md"
+POWER = "power"
+FAULTS_PRINTED = 10
+
+Result = KillResult | PowerResult | ClusterResult | RestartResult
+
+
+class Part(NamedTuple):
+    """A part of the report. A run that has all its kinds of rounds replaces its results."""
+
+    kinds: tuple[str, ...]
+    type: type[Any]
+    write: Callable[[Path, Facts, Sequence[Any]], None]
+    rounds: int  # of each kind
+
+
+PARTS = {
+    "kills": Part(tuple(VICTIMS), KillResult, write_kill_report, 50),
+    POWER: Part((POWER,), PowerResult, write_power_report, 20),
+    "restarts": Part(FORMS, RestartResult, write_restart_report, 1),
+    "cluster": Part(CLUSTER_KINDS, ClusterResult, write_cluster_report, 20),
+}
+
+
+def main(words: list[str]) -> int:
+    options = _options(words)
+    machine = facts(f"python -m lab.faults.run {' '.join(words)}".strip())
+    invalid = 0
+    for part, (kinds, *_) in PARTS.items():
+        chosen = [kind for kind in kinds if options.only in (None, part, kind)]
+        results = asyncio.run(_run_all(part, chosen, options, _say))
+        if len(chosen) == len(kinds):  # a partial run must not replace the results of a full one
+            _write(part, machine, results)
+        failed = sum(not result.valid for result in results)
+        if chosen:
+            print(f"{part}: {len(results)} rounds at {machine.commit}, {failed} invalid")
+        invalid += failed
+    return 1 if invalid else 0
+
+
+def _write(part: str, machine: Facts, results: list[Result]) -> None:
+    kept = LINES.read_bytes().splitlines(keepends=True) if LINES.exists() else []
+    others = [line for line in kept if msgspec.json.decode(line)["kind"] not in PARTS[part].kinds]
+    lines = [*others, *[_line(result, machine) for result in results]]
+    order = [kind for each in PARTS.values() for kind in each.kinds]
+    LINES.write_bytes(b"".join(sorted(lines, key=lambda line: order.index(msgspec.json.decode(line)["kind"]))))
+    write_summary(PAGE, read_results(LINES))
+    PARTS[part].write(PAGE, machine, results)
+
+
+def read_results(path: Path) -> list[Result]:
+    """The results of all rounds on record."""
+    types: dict[str, type[Result]] = {kind: part.type for part in PARTS.values() for kind in part.kinds}
+    return [
+        msgspec.json.decode(line, type=types[msgspec.json.decode(line)["kind"]])
+        for line in path.read_bytes().splitlines()
+    ]
+
+
+async def _run_all(
+    part: str, kinds: list[str], options: argparse.Namespace, say: Callable[[Result, int, int], None]
+) -> list[Result]:
+    results: list[Result] = []
+    for place, kind in enumerate(kinds):
+        of = options.power if kind == POWER else options.rounds or PARTS[part].rounds
+        if part == "kills" and options.in_all is not None:
+            of = options.in_all // len(kinds) + (place < options.in_all % len(kinds))
+        number = 0
+        async for result in _rounds(kind, of, options):
+            number += 1
+            say(result, number, of)
+            results.append(result)
+    return results
+
+
+async def _rounds(kind: str, rounds: int, options: argparse.Namespace) -> AsyncIterator[Result]:
+    seed: int = options.seed
+    if kind == POWER:
+        for number in range(rounds):
+            yield await power_round(seed + number)
+        return
+    if kind in CLUSTER_KINDS:
+        async for result in _cluster_rounds(kind, rounds, seed):
+            yield result
+        return
+    if kind in FORMS:
+        for number in range(rounds):
+            with tempfile.TemporaryDirectory(prefix="cns-faults-") as scratch:
+                yield await restart_round(kind, seed + number, options.kills, Path(scratch))
+        return
+    with tempfile.TemporaryDirectory(prefix="cns-faults-") as scratch:
+        directory, receiver_port = Path(scratch), free_port()
+        journal = directory / "arrivals"
+        with receiving(receiver_port, journal):
+            resources = await set_up(directory, free_port(), receiver_port, journal)
+            for number in range(rounds):
+                yield await kill_round(resources, plan_round(kind, seed + number))
+
+
+async def _cluster_rounds(kind: str, rounds: int, seed: int) -> AsyncIterator[ClusterResult]:
+    """All on one cluster; an invalid round is followed by a new cluster, since its leftovers would spoil the next."""
+    seeds = list(range(seed, seed + rounds))
+    with ExitStack() as whole:
+        ring = whole.enter_context(Ring()) if kind == NODE else None
+        while seeds:
+            with ExitStack() as stack:
+                directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="cns-faults-")))
+                receiver_port, journal = free_port(), directory / "arrivals"
+                stack.enter_context(receiving(receiver_port, journal))
+                hurt = stack.enter_context(site(directory, ring, linked=kind in LINKED_KINDS))
+                resources = await hurt.resources(receiver_port, journal)
+                valid = True
+                while seeds and valid:
+                    result = await cluster_round(hurt, resources, plan_cluster_round(kind, seeds.pop(0)))
+                    valid = result.valid
+                    yield result
+
+
+def _options(words: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="lab.faults.run", description="Kill and power-loss rounds.")
+    parser.add_argument("--in-all", type=int, help="kill rounds, shared by their kinds; goes before --rounds")
+    parser.add_argument("--rounds", type=int, help="of each kind but power [default: 50, 20 or 1]")
+    parser.add_argument("--power", type=int, default=20, help="of power loss")
+    parser.add_argument("--kills", type=int, default=KILLS, help="in each round of restarts")
+    parser.add_argument("--seed", type=int, default=1, help="of the first round; the next has the next")
+    names = [*PARTS, *[kind for part in PARTS.values() for kind in part.kinds]]
+    parser.add_argument("--only", choices=list(dict.fromkeys(names)))
+    return parser.parse_args(words)
+
+
+def _line(result: Result, machine: Facts) -> bytes:
+    return msgspec.json.encode({"commit": machine.commit, **msgspec.to_builtins(result)}) + b"\n"
+
+
+def _say(result: Result, done: int, of: int) -> None:
+    what = f"{result.kind} {done}/{of}  seed {result.seed}  {'valid' if result.valid else 'INVALID'}"
+    if not isinstance(result, PowerResult):
+        counts = f"{result.place}  {result.messages} messages  {result.notifications} notifications"
+        print(f"{what}  {counts}{_kill_counts(result)}  {result.seconds} s", flush=True)
+    else:
+        print(f"{what}  {sum(result.cuts.values())} cuts  {result.acknowledged} calls  {result.seconds} s", flush=True)
+    for fault in result.faults[:FAULTS_PRINTED]:
+        print(f"    {fault}", flush=True)
+    if len(result.faults) > FAULTS_PRINTED:
+        print(f"    and {len(result.faults) - FAULTS_PRINTED} more", flush=True)
+
+
+def _kill_counts(result: KillResult | ClusterResult | RestartResult) -> str:
+    if isinstance(result, RestartResult):
+        return f"  {result.calls} calls, {result.failed} failed, {result.repeated} attempts repeated {result.cut}"
+    if not isinstance(result, KillResult):
+        return ""
+    failed = f"{result.failed} attempts failed, {result.breakers} breakers opened, {result.dead_letters} dead letters"
+    return f"  {failed}  repeats of {result.repeated_ms} ms before"
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,272 @@
+"""A whole cluster, as an operator runs it on several machines: API processes behind a balancer, and Celery workers.
+
+Each process has a port, a data directory and a log of its own. Cassandra and Redis are those that `environment` names;
+`cluster` makes a keyspace for a test, and Redis keys begin with its name, so clusters on one server do not meet.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+import secrets
+import signal
+import subprocess
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import redis
+
+from lab.harness import commands
+from lab.harness.keyspace import keyspace
+from lab.harness.ports import free_port
+from lab.harness.running import ANNOUNCEMENT, exports_in, plain_environment
+from lab.harness.servers import ROOT, flush_prefix, haproxy_program, redis_url
+from lab.harness.service import BIN, fetch
+from lab.harness.waiting import PATIENCE_S, wait_until
+
+HOST = "127.0.0.1"
+APIS_MAX = 4
+"""The number of API servers in `deploy/haproxy.cfg`."""
+
+
+@dataclass
+class Process:
+    """One process. `start` runs its command again after an end of any kind; earlier output is kept."""
+
+    name: str
+    command: list[str]
+    environment: Mapping[str, str]
+    said_path: Path
+    port: int = 0
+    _process: subprocess.Popen[bytes] | None = None
+    _said_before: int = 0
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None, f"{self.name} was never started"
+        return self._process.pid
+
+    @property
+    def url(self) -> str:
+        return f"http://{HOST}:{self.port}"
+
+    def launch(self) -> None:
+        """Start the process without waiting until it is ready."""
+        assert not self.is_running(), f"{self.name} runs already"
+        self._said_before = self.said_path.stat().st_size if self.said_path.exists() else 0
+        with self.said_path.open("ab") as out:
+            self._process = subprocess.Popen(
+                self.command,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                env={**plain_environment(), **self.environment},
+                cwd=ROOT,
+            )
+
+    def is_running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    def said(self) -> str:
+        return self.said_path.read_text()
+
+    def wait_said(self, text: str) -> None:
+        """Wait until the output since the last start contains `text`."""
+        wait_until(lambda: not self.is_running() or text in self._said_now(), PATIENCE_S, self.said)
+        assert self.is_running(), self.said()
+
+    def _said_now(self) -> str:
+        with self.said_path.open() as said:
+            said.seek(self._said_before)
+            return said.read()
+
+    def wait_end(self) -> int:
+        """Wait for its end. Returns the exit code."""
+        assert self._process is not None, f"{self.name} was never started"
+        return self._process.wait(PATIENCE_S)
+
+    def begin_stop(self) -> None:
+        """Send SIGTERM (a warm shutdown) without waiting for the end."""
+        if self.is_running():
+            os.kill(self.pid, signal.SIGTERM)
+
+    def stop(self) -> int:
+        """Stop the process. Returns the exit code."""
+        self.begin_stop()
+        return self.wait_end()
+
+
+@dataclass
+class Cluster:
+    """`environment` names Cassandra, the keyspace and Redis, and may hold any other setting of the processes."""
+
+    directory: Path
+    environment: Mapping[str, str]
+    api_processes: int = 2
+    worker_processes: int = 2
+    apis: list[Process] = field(default_factory=list, init=False)
+    workers: list[Process] = field(default_factory=list, init=False)
+
+    def __post_init__(self) -> None:
+        assert self.api_processes <= APIS_MAX
+        self.environment = {
+            "CNS_STORE": "cassandra",
+            "CNS_MASTER_KEY": base64.b64encode(secrets.token_bytes(32)).decode(),
+            "CNS_PUBLIC_URL": f"http://{HOST}:{free_port()}",
+            **self.environment,
+        }
+        self.apis = [self._api(number) for number in range(1, self.api_processes + 1)]
+        self.workers = [self._worker(number) for number in range(1, self.worker_processes + 1)]
+        self.balancer = self._balancer()
+
+    @property
+    def url(self) -> str:
+        """The URL of the balancer."""
+        return self.environment["CNS_PUBLIC_URL"]
+
+    @property
+    def processes(self) -> list[Process]:
+        return [*self.workers, *self.apis, self.balancer]
+
+    # -- life ---------------------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Start everything. Returns when calls are answered and deliveries are made."""
+        for process in self.processes:
+            process.launch()
+        for api in self.apis:
+            self._wait_api(api)
+        for worker in self.workers:
+            _wait_worker(worker)
+        self.wait_ready()
+
+    def start_api(self, index: int) -> None:
+        """Start an API process again, on its port. Returns when it answers."""
+        self.apis[index].launch()
+        self._wait_api(self.apis[index])
+
+    def start_worker(self, index: int) -> None:
+        """Start a worker again. Returns when it works."""
+        self.workers[index].launch()
+        _wait_worker(self.workers[index])
+
+    def start_workers(self) -> None:
+        """Start all workers again."""
+        for worker in self.workers:
+            worker.launch()
+        for worker in self.workers:
+            _wait_worker(worker)
+
+    def stop_workers(self) -> list[int]:
+        """Stop all workers at once. Returns their exit codes."""
+        return _stop(self.workers)
+
+    def stop(self) -> None:
+        """All processes, in the order of their start."""
+        for processes in (self.workers, self.apis, [self.balancer]):
+            _stop([process for process in processes if process.is_running()])
+
+    def wait_ready(self) -> None:
+        """Wait until the balancer passes calls on and every API process knows of a worker (if there is one)."""
+        urls = [self.url, *(api.url for api in self.apis)] if self.workers else [self.url]
+        path = "/ready" if self.workers else "/live"
+        wait_until(lambda: all(_answers(url + path) for url in urls), PATIENCE_S, self.said)
+
+    def said(self) -> str:
+        """The output of all processes."""
+        return "\n".join(f"--- {process.name}\n{process.said()}" for process in self.processes)
+
+    # -- commands -----------------------------------------------------------------------------------------------------
+
+    def cns(self, *words: str | Path) -> str:
+        """The output of a `cns` command, run as on a machine of the cluster."""
+        return self.run(*words).stdout
+
+    def run(self, *words: str | Path, check: bool = True) -> subprocess.CompletedProcess[str]:
+        environment = {**os.environ, **self.environment, "CNS_DATA": str(self.directory / "command")}
+        done = commands.run(*words, environment=environment)
+        assert done.returncode == 0 or not check, done.stderr
+        return done
+
+    def account(self) -> dict[str, str]:
+        """Create an account. Returns the AWS_… variables of its keys."""
+        return exports_in(self.cns("account", "create"))
+
+    # -- processes ----------------------------------------------------------------------------------------------------
+
+    def _api(self, number: int) -> Process:
+        port = free_port()
+        return self._process(f"api-{number}", [BIN / "cns", "api"], port, CNS_PORT=str(port))
+
+    def _worker(self, number: int) -> Process:
+        name = f"worker-{number}"
+        return self._process(name, [BIN / "celery", "-A", "cns_workers", "worker", "--hostname", f"{name}@%h"])
+
+    def _balancer(self) -> Process:
+        program = haproxy_program()
+        address = self.url.removeprefix("http://")
+        apis = {f"CNS_API_{number}": f"{HOST}:{api.port}" for number, api in enumerate(self.apis, 1)}
+        command: list[str | Path] = [program, "-db", "-f", ROOT / "deploy" / "haproxy.cfg"]
+        return self._process("balancer", command, int(address.rpartition(":")[2]), CNS_BALANCER=address, **apis)
+
+    def _process(self, name: str, command: list[str | Path], port: int = 0, **variables: str) -> Process:
+        environment = {**self.environment, "CNS_DATA": str(self.directory / name), **variables}
+        return Process(name, [str(word) for word in command], environment, self.directory / f"{name}.said", port)
+
+    def _wait_api(self, api: Process) -> None:
+        api.wait_said(ANNOUNCEMENT)
+        wait_until(lambda: _answers(f"{api.url}/live"), PATIENCE_S, api.said)
+
+
+def _stop(processes: list[Process]) -> list[int]:
+    for process in processes:
+        process.begin_stop()
+    return [process.wait_end() for process in processes]
+
+
+def _wait_worker(worker: Process) -> None:
+    worker.wait_said('"worker.started"')
+
+
+def _answers(url: str) -> bool:
+    try:
+        return fetch(url)[0] == 200
+    except OSError:
+        return False
+
+
+@contextmanager
+def fresh_store() -> Iterator[dict[str, str]]:
+    """Settings of a new cluster: a keyspace on the tests' Cassandra, their Redis, a master key."""
+    with keyspace() as place:
+        try:
+            yield {
+                "CNS_STORE": "cassandra",
+                "CNS_CASSANDRA": f"{place.hosts[0]}:{place.port}",
+                "CNS_CASSANDRA_KEYSPACE": place.keyspace,
+                "CNS_CASSANDRA_REPLICATION": "1",
+                "CNS_REDIS": redis_url(),
+                "CNS_MASTER_KEY": base64.b64encode(secrets.token_bytes(32)).decode(),
+            }
+        finally:
+            with redis.Redis.from_url(redis_url()) as client:
+                for owner in ("cqs", "cns"):
+                    flush_prefix(client, f"{owner}:{place.keyspace}")
+
+
+@contextmanager
+def cluster(directory: Path, *, apis: int = 2, workers: int = 2, **settings: str) -> Iterator[Cluster]:
+    """A running cluster with a keyspace of its own. `settings` are `CNS_…` variables."""
+    with fresh_store() as store, running(Cluster(directory, {**store, **settings}, apis, workers)) as started:
+        yield started
+
+
+@contextmanager
+def running(made: Cluster) -> Iterator[Cluster]:
+    """Start the cluster, and stop it at the end."""
+    try:
+        made.start()
+        yield made
+    finally:
+        made.stop()

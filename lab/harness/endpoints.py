@@ -1,0 +1,79 @@
+"""An HTTP endpoint of the fault receiver (`cns receiver`): a test sets its behaviour and reads what arrived."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import urlencode
+
+from lab.harness.ports import free_port
+from lab.harness.service import BIN, fetch
+from lab.harness.waiting import PATIENCE_S, wait_until
+
+WAIT_S = 60.0
+BODY_BYTES_KEPT = 300 * 1024
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    receiver: str
+    name: str = field(default_factory=lambda: uuid.uuid4().hex)
+
+    @property
+    def url(self) -> str:
+        return f"{self.receiver}/endpoint/{self.name}"
+
+    def behave(self, **behaviour: object) -> None:
+        """Set how notifications are answered; see `cns receiver`."""
+        self._put("behaviour", behaviour)
+
+    def confirm(self, how: str) -> None:
+        self._put("settings", {"confirm": how})
+
+    def wait(self, **counts: int) -> dict[str, Any]:
+        """Wait until the counters reach these numbers, and return them; fail at the timeout."""
+        summary = self.look(wait_s=WAIT_S, **counts)
+        found = summary | summary["signature"]
+        assert {name: found[name] for name in counts} == counts, summary
+        return summary
+
+    def notifications(self) -> list[dict[str, Any]]:
+        """All attempts to deliver notifications, in the order of arrival."""
+        return [record for record in self.look()["messages"] if record["type"] == "Notification"]
+
+    def look(self, **query: float) -> dict[str, Any]:
+        status, body = fetch(f"{self.url}?{urlencode({'n': 1000, **query})}", timeout_s=WAIT_S + 10)
+        assert status == 200, body
+        summary: dict[str, Any] = json.loads(body)
+        return summary
+
+    def _put(self, what: str, value: object) -> None:
+        status, body = fetch(f"{self.url}/{what}", json.dumps(value).encode(), method="PUT")
+        assert status == 204, body
+
+
+@contextmanager
+def running_receiver() -> Iterator[str]:
+    port = free_port()
+    url = f"http://127.0.0.1:{port}"
+    process = subprocess.Popen(
+        [BIN / "cns", "receiver", "--port", str(port), "--body-bytes", str(BODY_BYTES_KEPT)], stdout=subprocess.DEVNULL
+    )
+    try:
+        wait_until(lambda: _answers(url), 20, lambda: "the receiver does not answer")
+        yield url
+    finally:
+        process.terminate()
+        process.wait(PATIENCE_S)
+
+
+def _answers(url: str) -> bool:
+    try:
+        return fetch(url + "/health")[0] == 200
+    except OSError:
+        return False

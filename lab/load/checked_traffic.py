@@ -1,0 +1,154 @@
+"""Senders and receivers that check each message: how often it came, and how long each call took."""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import re
+from array import array
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from time import perf_counter_ns
+
+from lab.load.queues import BATCH, BODY_BYTES, Client, delete_batch_request, delete_request, handles_in
+from lab.load.wire import Lane, LoadError
+
+NS_PER_S = 1_000_000_000
+SLOWEST = 5
+NUMBER_DIGITS = 10
+FILLER = "x" * (BODY_BYTES - NUMBER_DIGITS)
+HIDE_S = 600
+"""Visibility timeout: no lease ends within a run, so that a repeated delivery is a fault of the service."""
+IDLE_S = 30.0
+"""A run ends this long after its last new message."""
+
+_NUMBER = re.compile(rb'"Body": *"(\d{%d})' % NUMBER_DIGITS)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Call:
+    took_ns: int
+    began_ns: int
+    operation: str
+
+
+class MessageCheck:
+    """Counts how often each message was received. A message is the number at the beginning of its body."""
+
+    def __init__(self) -> None:
+        self._counts = bytearray()
+        self.distinct = 0
+        self.repeated = 0
+        self.last_new_ns = perf_counter_ns()
+
+    @property
+    def sent(self) -> int:
+        return len(self._counts)
+
+    @property
+    def missing(self) -> int:
+        return self.sent - self.distinct
+
+    def body(self) -> str:
+        """The body of the next message."""
+        number = len(self._counts)
+        self._counts.append(0)
+        return f"{number:0{NUMBER_DIGITS}d}{FILLER}"
+
+    def receive(self, answer: bytes) -> list[bytes]:
+        """Count the messages of an answer. Returns their receipt handles."""
+        for text in _NUMBER.findall(answer):
+            number = int(text)
+            if self._counts[number]:
+                self.repeated += 1
+            else:
+                self._counts[number] = 1
+                self.distinct += 1
+                self.last_new_ns = perf_counter_ns()
+        return handles_in(answer)
+
+    def is_idle(self) -> bool:
+        return perf_counter_ns() - self.last_new_ns > IDLE_S * NS_PER_S
+
+
+@dataclass(slots=True)
+class CallTimes:
+    """The times of all calls, and the slowest of them."""
+
+    took_ns: array[int] = field(default_factory=lambda: array("q"))
+    slowest: list[Call] = field(default_factory=list)
+    receives: int = 0
+    empty: int = 0
+
+    async def ask(self, lane: Lane, operation: str, request: bytes) -> bytes:
+        began_ns = perf_counter_ns()
+        answer = await lane.ask(request)
+        took_ns = perf_counter_ns() - began_ns
+        self.took_ns.append(took_ns)
+        heapq.heappush(self.slowest, Call(took_ns, began_ns, operation))
+        if len(self.slowest) > SLOWEST:
+            heapq.heappop(self.slowest)
+        return answer
+
+
+@dataclass(slots=True)
+class Traffic:
+    """One run: its messages, its calls, and whether senders still work."""
+
+    check: MessageCheck = field(default_factory=MessageCheck)
+    times: CallTimes = field(default_factory=CallTimes)
+    sending: bool = True
+
+    @property
+    def is_over(self) -> bool:
+        return not self.sending and (self.check.missing == 0 or self.check.is_idle())
+
+    async def send_at_rate(self, client: Client, lane: Lane, per_s: float, seconds: float) -> None:
+        """Send single messages. A sender that is late sends at once, and does not wait for the next planned time."""
+        planned_ns = perf_counter_ns()
+        end_ns = planned_ns + int(seconds * NS_PER_S)
+        while planned_ns < end_ns and (now_ns := perf_counter_ns()) < end_ns:
+            if planned_ns > now_ns:
+                await asyncio.sleep((planned_ns - now_ns) / NS_PER_S)
+            await self.times.ask(lane, "send", client.call("SendMessage", MessageBody=self.check.body()))
+            planned_ns += int(NS_PER_S / per_s)
+
+    async def send_batches(self, client: Client, lane: Lane, messages: int) -> None:
+        """Send batches of ten."""
+        for _ in range(messages // BATCH):
+            entries = [{"Id": str(number), "MessageBody": self.check.body()} for number in range(BATCH)]
+            answer = await self.times.ask(lane, "batch send", client.call("SendMessageBatch", Entries=entries))
+            if b'"Failed"' in answer:
+                raise LoadError("an entry of a batch was refused")
+
+    async def receive_single(self, client: Client, lane: Lane, work_s: float) -> None:
+        """Receive one message at a time, work for `work_s`, delete it. Receives do not wait for messages."""
+        while not self.is_over:
+            handles = await self._receive(client, lane, 1)
+            for handle in handles:
+                await asyncio.sleep(work_s)
+                await self.times.ask(lane, "delete", delete_request(client, handle))
+
+    async def receive_batches(self, client: Client, lane: Lane) -> None:
+        """Receive up to ten messages and delete them in one call."""
+        while not self.is_over:
+            handles = await self._receive(client, lane, BATCH)
+            if not handles:
+                continue
+            answer = await self.times.ask(lane, "batch delete", delete_batch_request(client, handles))
+            if b'"Failed"' in answer:
+                raise LoadError("an entry of a batch delete was refused")
+
+    async def run(self, senders: Sequence[asyncio.Task[None]], receivers: Sequence[asyncio.Task[None]]) -> None:
+        """Wait for the senders, then until the receivers have all messages or no new one comes."""
+        await asyncio.gather(*senders)
+        self.sending = False
+        self.check.last_new_ns = perf_counter_ns()
+        await asyncio.gather(*receivers)
+
+    async def _receive(self, client: Client, lane: Lane, n: int) -> list[bytes]:
+        request = client.call("ReceiveMessage", MaxNumberOfMessages=n, VisibilityTimeout=HIDE_S)
+        handles = self.check.receive(await self.times.ask(lane, "receive", request))
+        self.times.receives += 1
+        self.times.empty += not handles
+        return handles

@@ -1,0 +1,264 @@
+"""Thousands of HTTP endpoints in one process: healthy until told to fail; they log what arrived at each.
+
+    python -m lab.load.endpoints OUT healthy=500 refused=125 hanging=125 slow=125 failing=125
+
+Endpoints are numbered in this order. Prints a line of JSON (`StartReport`), and one (`Status`) for each command on
+stdin: `fail`, `recover`, `status`, `save` (arrivals and the last body, into the directory OUT). Ends at the end of its
+input.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import re
+import resource
+import socket
+import sys
+from array import array
+from collections.abc import Callable, Sequence
+from enum import StrEnum
+from functools import partial
+from itertools import accumulate
+from pathlib import Path
+from time import perf_counter_ns
+from typing import cast
+
+import msgspec
+import uvloop
+
+HOST = "127.0.0.1"
+PORTS_PER_KIND = 4
+"""Ports shared by the endpoints of a kind; each endpoint has its own path."""
+BACKLOG = 4_096
+SLOW_S = 5.0
+TOKENS_PER_STATUS = 500
+ARRIVALS_FILE, BODY_FILE = "arrivals", "body"
+OK_ANSWER = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n"
+ERROR_ANSWER = b"HTTP/1.1 500 Internal Server Error\r\ncontent-length: 0\r\n\r\n"
+
+NUMBER = re.compile(rb"number=(\d+) ")
+"""The number in a message's body."""
+_LENGTH = re.compile(rb"content-length: *(\d+)", re.IGNORECASE)
+_TOKEN = re.compile(rb'"Token"\s*:\s*"([^"]+)"')
+_PATH = b"POST /e/"
+
+
+class Kind(StrEnum):
+    """The behaviour of an endpoint while it fails."""
+
+    HEALTHY = "healthy"  # answers 200
+    REFUSED = "refused"  # refuses connections
+    HANGING = "hanging"  # never answers
+    SLOW = "slow"  # answers 200 after `SLOW_S`
+    FAILING = "failing"  # answers 500
+
+
+class StartReport(msgspec.Struct, frozen=True):
+    ports: dict[Kind, list[int]]
+
+
+class Status(msgspec.Struct, frozen=True):
+    accepted: int  # different (endpoint, number) pairs answered with 200
+    open: int  # connections
+    tokens: list[tuple[int, str]]  # endpoint, token of an unconfirmed subscription; each is reported once
+
+
+class Arrival(msgspec.Struct, frozen=True, array_like=True):
+    """A request that was answered with 200."""
+
+    endpoint: int
+    number: int
+    at_ns: int  # `perf_counter_ns`, which all processes of a machine share
+
+
+def url_of(started: StartReport, kind: Kind, number: int) -> str:
+    ports = started.ports[kind]
+    return f"http://{HOST}:{ports[number % len(ports)]}/e/{number}"
+
+
+def read_arrivals(out: Path) -> list[Arrival]:
+    numbers = array("q", (out / ARRIVALS_FILE).read_bytes())
+    return [Arrival(*numbers[at : at + 3]) for at in range(0, len(numbers), 3)]
+
+
+class ArrivalLog:
+    """Messages and confirmation requests that arrived at the endpoints of all kinds."""
+
+    def __init__(self) -> None:
+        self._arrivals = array("q")
+        self._seen: set[tuple[int, int]] = set()
+        self._tokens: list[tuple[int, str]] = []
+        self._body = b""
+
+    def note(self, endpoint: int, body: bytes, at_ns: int) -> None:
+        """Note a request that was answered with 200."""
+        if found := NUMBER.search(body):
+            number = int(found[1])
+            self._arrivals.extend((endpoint, number, at_ns))
+            self._seen.add((endpoint, number))
+            self._body = body
+        elif token := _TOKEN.search(body):
+            self._tokens.append((endpoint, token[1].decode()))
+
+    def status(self, connections: int) -> Status:
+        tokens, self._tokens = self._tokens[:TOKENS_PER_STATUS], self._tokens[TOKENS_PER_STATUS:]
+        return Status(len(self._seen), connections, tokens)
+
+    def save(self, out: Path) -> None:
+        (out / ARRIVALS_FILE).write_bytes(self._arrivals.tobytes())
+        (out / BODY_FILE).write_bytes(self._body)
+
+
+class EndpointGroup:
+    """The endpoints of one kind."""
+
+    def __init__(self, kind: Kind, log: ArrivalLog) -> None:
+        self._kind = kind
+        self._log = log
+        self._is_failing = False
+        self._reserved = [_reserve() for _ in range(PORTS_PER_KIND)]
+        self._servers: list[asyncio.Server] = []
+        self.connections: set[_Connection] = set()
+
+    @property
+    def ports(self) -> list[int]:
+        return [reserved.getsockname()[1] for reserved in self._reserved]
+
+    async def listen(self) -> None:
+        loop = asyncio.get_running_loop()
+        for port in self.ports:
+            make = partial(_Connection, self._answer, self.connections)
+            self._servers.append(await loop.create_server(make, HOST, port, reuse_port=True, backlog=BACKLOG))
+
+    async def fail(self) -> None:
+        self._is_failing = True
+        if self._kind is Kind.REFUSED:
+            await self.close()
+
+    async def recover(self) -> None:
+        """Behave like a restarted server: open connections that wait for an answer are closed."""
+        was_refusing, self._is_failing = self._is_failing and self._kind is Kind.REFUSED, False
+        if was_refusing:
+            await self.listen()
+        elif self._kind in (Kind.HANGING, Kind.SLOW):
+            self._hang_up()
+
+    async def close(self) -> None:
+        for server in self._servers:
+            server.close()
+        self._servers.clear()
+        self._hang_up()
+
+    def _hang_up(self) -> None:
+        for connection in tuple(self.connections):
+            connection.abort()
+
+    def _answer(self, connection: _Connection, endpoint: int, body: bytes) -> None:
+        at_ns = perf_counter_ns()
+        match self._kind if self._is_failing else Kind.HEALTHY:
+            case Kind.HANGING:
+                return
+            case Kind.FAILING:
+                connection.write(ERROR_ANSWER)
+            case Kind.SLOW:
+                asyncio.get_running_loop().call_later(SLOW_S, self._answer_ok, connection, endpoint, body, at_ns)
+            case _:
+                self._answer_ok(connection, endpoint, body, at_ns)
+
+    def _answer_ok(self, connection: _Connection, endpoint: int, body: bytes, at_ns: int) -> None:
+        if connection in self.connections:
+            connection.write(OK_ANSWER)
+            self._log.note(endpoint, body, at_ns)
+
+
+class _Connection(asyncio.Protocol):
+    """A client that sends one request at a time."""
+
+    def __init__(self, answer: Callable[[_Connection, int, bytes], None], open_ones: set[_Connection]) -> None:
+        self._answer = answer
+        self._open_ones = open_ones
+        self._buffer = bytearray()
+        self._transport: asyncio.WriteTransport
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.WriteTransport, transport)  # uvloop's is none by inheritance
+        self._open_ones.add(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._open_ones.discard(self)
+
+    def abort(self) -> None:
+        self._open_ones.discard(self)
+        self._transport.abort()
+
+    def write(self, answer: bytes) -> None:
+        self._transport.write(answer)
+
+    def data_received(self, data: bytes) -> None:
+        self._buffer += data
+        head = self._buffer.find(b"\r\n\r\n")
+        length = _LENGTH.search(self._buffer, 0, head) if head > 0 else None
+        if head < 0 or len(self._buffer) < (end := head + 4 + (int(length[1]) if length else 0)):
+            return
+        endpoint = int(self._buffer[len(_PATH) : self._buffer.index(b" ", len(_PATH))])
+        body = bytes(self._buffer[head + 4 : end])
+        del self._buffer[:end]
+        self._answer(self, endpoint, body)
+
+
+def _reserve() -> socket.socket:
+    """Bind a port without listening, so that connections are refused and no other process gets it."""
+    reserved = socket.socket()
+    reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+    reserved.bind((HOST, 0))
+    return reserved
+
+
+# -- the process ------------------------------------------------------------------------------------------------------
+
+
+async def serve(kinds: Sequence[Kind], out: Path) -> None:
+    log = ArrivalLog()
+    groups = {kind: EndpointGroup(kind, log) for kind in kinds}
+    for group in groups.values():
+        await group.listen()
+    _print_json(StartReport({kind: group.ports for kind, group in groups.items()}))
+    while command := (await asyncio.to_thread(sys.stdin.readline)).strip():
+        for group in groups.values():
+            if command == "fail":
+                await group.fail()
+            elif command == "recover":
+                await group.recover()
+        if command == "save":
+            log.save(out)
+        _print_json(log.status(sum(len(group.connections) for group in groups.values())))
+    for group in groups.values():
+        await group.close()
+
+
+def _print_json(value: msgspec.Struct) -> None:
+    print(msgspec.json.encode(value).decode(), flush=True)
+
+
+def counts_of(words: Sequence[str]) -> dict[Kind, int]:
+    pairs = [word.partition("=") for word in words]
+    return {Kind(name): int(n) for name, _, n in pairs}
+
+
+def kind_of(counts: dict[Kind, int], endpoint: int) -> Kind:
+    return next(kind for kind, end in zip(counts, accumulate(counts.values()), strict=True) if endpoint < end)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("out", type=Path)
+    parser.add_argument("counts", nargs="+", help="kind=how many")
+    options = parser.parse_args()
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    uvloop.run(serve(list(counts_of(options.counts)), options.out))
+
+
+if __name__ == "__main__":
+    main()
