@@ -11,7 +11,7 @@ import pytest
 from cns.limits import Quotas
 from cns_common.cassandra.connection import CassandraAddress
 from cns_common.clock import Clock
-from lab.harness.keyspace import keyspace, patient_statements
+from lab.harness.keyspace import own_keyspace, quick_sessions
 from lab.harness.own_redis import OwnRedis
 from tests.integration.cqs.door import Door, open_door
 from tests.integration.cqs.sqs import Sqs, open_sqs
@@ -22,15 +22,14 @@ from tests.machine_clocks import MachineClocks
 
 
 @pytest.fixture(scope="session", autouse=True)
-def statements_are_patient() -> Iterator[None]:
-    with patient_statements():
+def sessions_are_quick() -> Iterator[None]:
+    with quick_sessions():
         yield
 
 
 @pytest.fixture(scope="session")
-def cassandra_address() -> Iterator[CassandraAddress]:
-    with keyspace() as place:
-        yield place
+def cassandra_address() -> CassandraAddress:
+    return own_keyspace()
 
 
 @pytest.fixture

@@ -82,6 +82,7 @@ async def test_each_difference_is_a_line(cassandra_address: CassandraAddress) ->
     assert await schema.check(missing, 1) == ["keyspace absent is missing"]
 
 
+@pytest.mark.extended
 async def test_a_keyspace_of_0_1_0_is_as_declared_after_apply() -> None:
     """`schema_0_1_0.cql` is what `cns schema show` of cns 0.1.0 printed. Options of its tables differ, too."""
     host, port = servers.cassandra_address()

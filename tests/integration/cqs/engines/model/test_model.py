@@ -60,9 +60,6 @@ def _run(service: Service, kind: str, examples: int, steps: int = STEPS) -> None
     )
 
 
-pytestmark = pytest.mark.usefixtures("conformance_keyspace")
-
-
 @pytest.mark.parametrize("kind", EXAMPLES)
 def test_queues_do_what_the_model_does(tmp_path: Path, kind: str) -> None:
     with _opened(tmp_path) as service:
