@@ -58,7 +58,6 @@ def test_a_disk_without_the_room_is_refused_first(used: tuple[Path, dict[str, st
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
     )
     assert (done.returncode, done.stderr.count("\n")) == (79, 1), done.stderr
     assert "bytes meanwhile, and the disk has" in done.stderr

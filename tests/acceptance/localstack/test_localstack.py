@@ -13,7 +13,7 @@ import pytest
 
 from lab.harness.running import Up, cns, running
 from lab.harness.service import Service, error_of, fetch
-from lab.harness.waiting import wait_until
+from lab.harness.waiting import PATIENCE_S, wait_until
 from tests.acceptance.topics import Topic, arn_of, receive_one
 from tests.marks import extended
 
@@ -260,7 +260,7 @@ def test_a_longer_wait_than_twenty_seconds(stack: Up, sqs: Any, queue: str) -> N
     wait_until(lambda: stack.metric("cns_api_calls_total", operation="ReceiveMessage") > before, 10)
     stack.advance(600)
     sqs.send_message(QueueUrl=queue, MessageBody="at last")
-    polling.join(60)
+    polling.join(PATIENCE_S)
     assert bodies == ["at last"]
 
 

@@ -62,10 +62,10 @@ def url(server: OwnRedis, channel: str = "open", credentials: str = ":se%3Acret@
 async def test_a_subscriber_receives_the_bytes(server: OwnRedis, sender: RedisSender, body: bytes) -> None:
     async with redis.asyncio.Redis(port=server.port, password="se:cret") as client, client.pubsub() as pubsub:
         await pubsub.subscribe("open/a b")
-        await pubsub.get_message(timeout=60)
+        await pubsub.get_message(timeout=PATIENCE_S)
         outcome = await sender.send(RedisRequest(url(server, "open/a%20b"), body))
         assert isinstance(outcome, Delivered) and outcome.size_bytes == len(body)
-        received = await pubsub.get_message(timeout=60)
+        received = await pubsub.get_message(timeout=PATIENCE_S)
         assert received is not None and received["data"] == body
 
 

@@ -117,6 +117,7 @@ async def late(self, *statement):
     return await answer(self, *statement)
 
 Cassandra._try = late
+from lab.harness.waiting import PATIENCE_S
 from cns_cli.main import main
 
 main()
@@ -147,7 +148,7 @@ async def test_a_start_while_cassandra_is_slow_is_one_line(
     done = await asyncio.to_thread(
         subprocess.run,
         [sys.executable, "-c", LATE, str(answered), *words.split()],
-        env=environment, capture_output=True, text=True, check=False, timeout=240,
+        env=environment, capture_output=True, text=True, check=False,
     )  # fmt: skip
     last = done.stderr.splitlines()[-1]
     assert (done.returncode, last.startswith("cns: "), "Traceback" in done.stderr) == (78, True, False), done.stderr
