@@ -6,8 +6,9 @@
 `slice`). `make test-all` (`--all`) runs every test but those of `make faults` and `make compose-test`, the acceptance
 tests on the cluster form and over the HTTP queue port, fault rounds and a quick bench, and writes docs/conformance.md.
 
-`make test` runs four stages at a time, since many tests wait more than they compute; `make test-all` three, then the
-bench alone. What a stage prints is shown when it ends, and meanwhile is in build/stages.
+Three stages run at a time, since many tests wait more than they compute; the bench runs alone. Each stage of pytest is
+one process: a process costs 3 CPU seconds before its first test. What a stage prints is shown when it ends, and
+meanwhile is in build/stages. Files of tests are kept in memory where there is room.
 
 Cassandra and Redis are started first where a stage needs them; what was not running before is stopped at the end. Parts
 that are missing and cannot be installed end in lines "not run: …" with the command that installs them
@@ -23,12 +24,16 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+
+import psutil
 
 from lab.harness import servers
 from lab.harness.parts import MISSING, provide
@@ -37,10 +42,12 @@ from tests.spec.record import RECORDS
 
 BIN = Path(sys.executable).parent
 PYTEST = (sys.executable, "-m", "pytest", "-q")
-IN_TWO = ("-n2", "--dist=loadfile")
-"""Two processes share the test files. Each has a service of its own. Three are slower on two cores."""
-AT_A_TIME, AT_A_TIME_ALL = 4, 3
-LIMIT_S = 4 * 3600.0
+AT_A_TIME = 3
+CASSANDRA = "org.apache.cassandra.service.CassandraDaemon"
+MEMORY = Path("/dev/shm")
+MEMORY_BYTES = 4 * 1024**3
+"""Free room from which on the tests' files are in memory."""
+LIMIT_S = 2 * 3600.0
 """A stage is ended after this time: a run shows which one hangs."""
 LOGS = reports.BUILD / "stages"
 PRINTED = threading.Lock()
@@ -110,27 +117,43 @@ def ignoring(*paths: str) -> list[str]:
     return [f"--ignore={path}" for path in paths]
 
 
+ACCEPTANCE = "tests/acceptance"
+INTEGRATION = "tests/integration"
+OF_QUEUES = f"{INTEGRATION}/cqs"
+
 STAGES = (
     check("format", str(BIN / "ruff"), "format", "--check", "--quiet", "."),
     check("lint", str(BIN / "ruff"), "check", "--quiet", "."),
     check("layers", str(BIN / "lint-imports")),
     check("compose", str(BIN / "check-jsonschema"), "--builtin-schema", "vendor.compose-spec", *COMPOSE_FILES),
-    check("types", str(BIN / "mypy")),
-    tests("integration", *IN_TWO, "tests/integration", gate=GATE, needs=("cassandra", "redis", "exim", "namespaces")),
+    tests("pipeline", "tests/pipeline", gate=SLICE, needs=("java",), needs_more=("cassandra",)),
+    tests("integration", OF_QUEUES, gate=GATE, needs=("cassandra", "redis")),
     tests(
         "acceptance",
-        *IN_TWO,
-        *ignoring(OTHER_LANGUAGES, VALIDATORS, WEBHOOKS, CLIENT_PAGE),
-        "tests/acceptance",
+        *[f"{ACCEPTANCE}/{folder}" for folder in ("cli", "up", "traces", "cluster")],
         gate=GATE,
-        needs=("redis", "exim", "namespaces", "curl"),
+        needs=("exim", "namespaces", "curl"),
         needs_more=("faketime",),
     ),
-    tests("pipeline", "tests/pipeline", gate=SLICE, needs=("java",), needs_more=("cassandra",)),
-    tests("conformance", *IN_TWO, "tests/conformance", gate=GATE, needs=("cassandra", "redis")),
+    check("types", str(BIN / "mypy")),
+    tests(
+        "integration-sns",
+        f"--ignore={OF_QUEUES}",
+        INTEGRATION,
+        gate=GATE,
+        needs=("cassandra", "redis", "exim", "namespaces"),
+    ),
+    tests(
+        "acceptance-calls",
+        *ignoring(OTHER_LANGUAGES, VALIDATORS, WEBHOOKS, CLIENT_PAGE),
+        *ignoring(*[f"{ACCEPTANCE}/{folder}" for folder in ("cli", "up", "traces", "cluster")]),
+        ACCEPTANCE,
+        gate=GATE,
+        needs=("redis", "exim"),
+    ),
+    tests("conformance", "tests/conformance", gate=GATE, needs=("cassandra", "redis")),
     tests(
         "unit",
-        *IN_TWO,
         *ignoring(RULE_ENGINE),
         "tests/unit",
         "tests/protocol",
@@ -143,7 +166,7 @@ STAGES = (
     Stage(
         "cluster",
         (sys.executable, "-m", "tests.acceptance.cluster.over_cluster", *SLICE),
-        (sys.executable, "-m", "tests.acceptance.cluster.over_cluster", *IN_TWO),
+        (sys.executable, "-m", "tests.acceptance.cluster.over_cluster"),
         ("cassandra", "redis", "haproxy"),
     ),
     tests("browser", "tests/browser", gate=SLICE, needs=("chromium", "exim")),
@@ -187,9 +210,7 @@ def main(words: list[str]) -> int:
     before = servers.running(ours)
     try:
         missing = prepare(needs, ours)
-        if options.all:
-            return run(chosen, missing, at_a_time=AT_A_TIME_ALL, limit_s=LIMIT_S)
-        return run(chosen, missing, at_a_time=AT_A_TIME, limit_s=LIMIT_S)
+        return run(chosen, missing)
     finally:
         servers.stop(servers.running(ours) - before)
 
@@ -205,7 +226,7 @@ def prepare(needs: set[str], to_start: Iterable[str]) -> dict[str, str]:
     return missing
 
 
-def run(chosen: dict[Stage, Command], missing: dict[str, str], *, at_a_time: int, limit_s: float) -> int:
+def run(chosen: dict[Stage, Command], missing: dict[str, str]) -> int:
     is_ci = bool(os.environ.get("CI"))
     environment = {**os.environ, MISSING: "" if is_ci else json.dumps(missing)}
     environment.pop("PYTHONDONTWRITEBYTECODE", None)  # with it every process compiles all tests again: 50 CPU s in all
@@ -217,18 +238,22 @@ def run(chosen: dict[Stage, Command], missing: dict[str, str], *, at_a_time: int
             del to_run[stage]
     last = [stage for stage in to_run if stage.is_last]
     LOGS.mkdir(parents=True, exist_ok=True)
-    with ThreadPoolExecutor(at_a_time) as pool:
+    servers_before_s = cassandra_cpu_s()
+    with files_directory() as files, ThreadPoolExecutor(AT_A_TIME) as pool:
+        environment["PYTEST_DEBUG_TEMPROOT"] = str(files)
         started = [
-            pool.submit(run_stage, stage, command, environment, limit_s)
+            pool.submit(run_stage, stage, command, environment)
             for stage, command in to_run.items()
             if stage not in last
         ]
         results = [future.result() for future in started]
-    results += [run_stage(stage, to_run[stage], environment, limit_s) for stage in last]
+        results += [run_stage(stage, to_run[stage], environment) for stage in last]
     failed = sum(result.code != 0 for result in results)
     print("\n" + reports.failed())
     print("stage           seconds     CPU  result")
     print("\n".join(map(str, results)))
+    all_s = sum(result.cpu_s for result in results) + (servers_s := cassandra_cpu_s() - servers_before_s)
+    print(f"Cassandra: {servers_s:.1f} CPU s; in all {all_s:.1f}")
     print("slowest files", *reports.slowest(), sep="\n")
     print("\n".join([*reports.not_run(), *not_run]))
     for name, install in missing.items() if is_ci else ():
@@ -251,15 +276,32 @@ class Result:
         return f"{self.stage:<15} {self.seconds:7.1f} {self.cpu_s:7.1f}  {result}"
 
 
-def run_stage(stage: Stage, command: Command, environment: dict[str, str], limit_s: float) -> Result:
-    """Run it and print its output as a whole. After `limit_s` it is ended by SIGABRT: Python prints its stacks."""
+def cassandra_cpu_s() -> float:
+    """The CPU seconds so far of the Cassandra that the stages share."""
+    return sum(
+        sum(process.info["cpu_times"][:2])
+        for process in psutil.process_iter(["cmdline", "cpu_times"])
+        if CASSANDRA in (process.info["cmdline"] or ())
+    )
+
+
+@contextmanager
+def files_directory() -> Iterator[Path]:
+    """A directory for the tests' files: in memory, where a commit to disk costs nothing, if there is room."""
+    is_roomy = MEMORY.is_dir() and shutil.disk_usage(MEMORY).free >= MEMORY_BYTES
+    with tempfile.TemporaryDirectory(prefix="cns-tests-", dir=MEMORY if is_roomy else None) as directory:
+        yield Path(directory)
+
+
+def run_stage(stage: Stage, command: Command, environment: dict[str, str]) -> Result:
+    """Run it and print its output as a whole. After `LIMIT_S` it is ended by SIGABRT: Python prints its stacks."""
     log = LOGS / f"{stage.name}.log"
     with PRINTED:
         print(f"-- {stage.name} starts", flush=True)
     started_s = time.monotonic()  # for the table of stages: nothing asserts it
     with log.open("wb") as output:
         process = subprocess.Popen(command, env=environment, stdout=output, stderr=subprocess.STDOUT)
-        limit = threading.Timer(limit_s, process.send_signal, (signal.SIGABRT,))
+        limit = threading.Timer(LIMIT_S, process.send_signal, (signal.SIGABRT,))
         limit.daemon = True
         limit.start()
         _, status, used = os.wait4(process.pid, 0)
