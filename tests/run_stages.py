@@ -38,6 +38,7 @@ import psutil
 from lab.harness import servers
 from lab.harness.parts import MISSING, provide
 from tests import reports
+from tests.marks import ALL
 from tests.spec.record import RECORDS
 
 BIN = Path(sys.executable).parent
@@ -210,7 +211,7 @@ def main(words: list[str]) -> int:
     before = servers.running(ours)
     try:
         missing = prepare(needs, ours)
-        return run(chosen, missing)
+        return run(chosen, missing, is_all=options.all)
     finally:
         servers.stop(servers.running(ours) - before)
 
@@ -226,9 +227,10 @@ def prepare(needs: set[str], to_start: Iterable[str]) -> dict[str, str]:
     return missing
 
 
-def run(chosen: dict[Stage, Command], missing: dict[str, str]) -> int:
+def run(chosen: dict[Stage, Command], missing: dict[str, str], *, is_all: bool) -> int:
     is_ci = bool(os.environ.get("CI"))
     environment = {**os.environ, MISSING: "" if is_ci else json.dumps(missing)}
+    environment |= {ALL: "1"} if is_all else {}
     environment.pop("PYTHONDONTWRITEBYTECODE", None)  # with it every process compiles all tests again: 50 CPU s in all
     to_run, not_run = dict(chosen), []
     for stage, command in chosen.items():

@@ -34,8 +34,6 @@ DRIVERS: Mapping[str, Capabilities] = {
 }
 """FIFO queues do not use Redis: what is tested of them over `cqs` holds without it."""
 ON_CASSANDRA = {*CLUSTER, WITHOUT_REDIS}
-DIFFERENT = {"remote", "cqs"}
-"""The drivers over which `make test` runs all tests marked with `differs_by_engine`."""
 ENGINE = "embedded"
 """The name under which the remote driver's host serves its engine."""
 FORGETFUL = {WITHOUT_REDIS}

@@ -45,6 +45,7 @@ def used(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, str]
     return data, keys
 
 
+@pytest.mark.extended
 def test_a_disk_without_the_room_is_refused_first(used: tuple[Path, dict[str, str]], tmp_path: Path) -> None:
     script = (
         'cp -a "$3" "$1/data" && free=$(($(stat -f -c "%a * %S" "$1") - 65536)) &&'

@@ -82,6 +82,7 @@ def test_a_topic_by_commands(cns: Run, new_name: Callable[[], str]) -> None:
     assert cns("publish", name, "lost").returncode == 1
 
 
+@pytest.mark.extended
 def test_dead_letters_by_commands(cns: Run, new_name: Callable[[], str]) -> None:
     dead, work = new_name(), new_name()
     arn = json.loads(cns("queue", "create", dead, "--json").stdout)["arn"]
@@ -132,6 +133,7 @@ def test_refusals_are_one_line(cns: Run) -> None:
     assert cns("queue", "create", "q", "--set", "colour").returncode == 2
 
 
+@pytest.mark.extended
 def test_redrive(cns: Run, sqs: Any, new_name: Callable[[], str]) -> None:
     dead, work = new_name(), new_name()
     assert cns("queue", "create", dead).returncode == 0

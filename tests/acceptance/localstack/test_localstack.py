@@ -100,6 +100,7 @@ def test_other_pages(stack: Up) -> None:
         assert stack.get(absent)[0] == 404
 
 
+@pytest.mark.extended
 def test_without_it_there_are_no_such_pages(open_service: Service) -> None:
     for path in ("/_localstack/health", "/_localstack/info", "/_aws/sqs/messages"):
         assert open_service.get(path)[0] == 404
@@ -124,6 +125,7 @@ def test_without_it_an_unsigned_call_is_where_its_address_is(open_service: Servi
 # -- queue URLs -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.extended
 @pytest.mark.spec("localstack.urls")
 @pytest.mark.parametrize(
     ("strategy", "here", "there"),

@@ -67,6 +67,7 @@ def test_a_session_is_no_credential_elsewhere(
     assert open_browser().sign_in(operator_token=cookie).status_code == 401
 
 
+@pytest.mark.extended
 def test_a_sign_out_holds_in_every_process_and_after_a_restart(tmp_path: Path) -> None:
     def sign_in(service: Up) -> str:
         keys = service.environment

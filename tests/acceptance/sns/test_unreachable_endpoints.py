@@ -30,6 +30,7 @@ def test_as_aws(tmp_path: Path, receiver: str) -> None:
             sns.subscribe(TopicArn=topic, Protocol="http", Endpoint="http://10.255.255.1/")
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("options", [(), ("--compat", "localstack")], ids=["default", "localstack"])
 def test_a_consumer_may_listen_later(tmp_path: Path, options: tuple[str, ...]) -> None:
     with running(tmp_path / "data", *options) as service:

@@ -149,6 +149,7 @@ def killed_under_load(service: Up, names: list[str]) -> None:
     }
 
 
+@pytest.mark.extended
 def test_killed_under_load(tmp_path: Path) -> None:
     with running(tmp_path / "data", "--auth=off") as service:
         killed_under_load(service, ["api"])
@@ -169,6 +170,7 @@ def cramped(tmp_path: Path) -> Iterator[Up]:
         yield started
 
 
+@pytest.mark.extended
 def test_a_full_disk_refuses_calls_on_audited_queues(cramped: Up) -> None:
     sqs = cramped.client("sqs", read_timeout=PATIENCE_S)
     audited = sqs.create_queue(QueueName="audited", Attributes={"Audit": "on"})["QueueUrl"]

@@ -90,6 +90,7 @@ def test_what_it_holds_is_served_after_a_backup(data: Path) -> None:
         assert backups(data) == [backup]
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("point", [MIGRATION_BACKED_UP, MIGRATION_TABLES_MADE])
 def test_killed_between_backup_and_migration(data: Path, tmp_path: Path, point: str) -> None:
     """However often: one state of the store has one copy."""
@@ -141,6 +142,7 @@ def test_a_newer_store_is_refused_by_the_versions(data: Path) -> None:
         assert "is of format 99, written by cns 9.9.9; this program reads up to format 2" in refused.stderr, words
 
 
+@pytest.mark.extended
 def test_an_upgrade_that_is_killed_finds_its_backup(data: Path, tmp_path: Path) -> None:
     for n in range(2):
         environment = {**plain_environment(), VARIABLE: f"{MIGRATION_TABLES_MADE}:1:{tmp_path}/killed-{n}"}
