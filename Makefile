@@ -28,6 +28,11 @@ $(VENV)/cluster.done $(VENV)/pipeline.done $(VENV)/dev.done: $(VENV)/%.done: req
 	$(UV) pip install --quiet --compile-bytecode --python $(BIN)/python --no-build-isolation --require-hashes -r requirements/$*.lock
 	@touch $@
 
+# these lock files name only what they add to `dev`
+$(VENV)/test.done $(VENV)/clients.done: $(VENV)/%.done: requirements/%.lock $(VENV)/dev.done
+	$(UV) pip install --quiet --compile-bytecode --python $(BIN)/python --no-deps --require-hashes -r requirements/$*.lock
+	@touch $@
+
 install: $(VENV)/core.done ## install what running the service takes
 
 install-cluster: $(VENV)/cluster.done ## install what Cassandra, Redis and Celery take as well
@@ -48,7 +53,7 @@ fast: install-dev
 	$(BIN)/lint-imports
 	$(BIN)/mypy
 	$(BIN)/check-jsonschema --quiet --builtin-schema vendor.compose-spec docker-compose.yml docker-compose.scaled.yml docker-compose.pipeline.yml
-	$(BIN)/python -m pytest -q tests/unit tests/protocol
+	$(BIN)/python -m pytest -q --ignore=tests/unit/spark tests/unit tests/protocol
 
 check: fast ## format, lint, types, layers, the compose file, fast tests
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]  # it has no types
+from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from cns_pipeline.location import Location
