@@ -279,11 +279,11 @@ class Result:
 
 
 def cassandra_cpu_s() -> float:
-    """The CPU seconds so far of the Cassandra that the stages share."""
+    """The CPU seconds so far of the Cassandra of this directory, which the stages share."""
     return sum(
         sum(process.info["cpu_times"][:2])
-        for process in psutil.process_iter(["cmdline", "cpu_times"])
-        if CASSANDRA in (process.info["cmdline"] or ())
+        for process in psutil.process_iter(["cmdline", "cpu_times", "cwd"])
+        if CASSANDRA in (process.info["cmdline"] or ()) and str(process.info["cwd"]).startswith(f"{servers.ROOT}/")
     )
 
 
@@ -291,7 +291,7 @@ def cassandra_cpu_s() -> float:
 def files_directory() -> Iterator[Path]:
     """A directory for the tests' files: in memory, where a commit to disk costs nothing, if there is room."""
     is_roomy = MEMORY.is_dir() and shutil.disk_usage(MEMORY).free >= MEMORY_BYTES
-    with tempfile.TemporaryDirectory(prefix="cns-tests-", dir=MEMORY if is_roomy else None) as directory:
+    with tempfile.TemporaryDirectory(prefix="t", dir=MEMORY if is_roomy else None) as directory:
         yield Path(directory)
 
 
