@@ -2,9 +2,10 @@
 
     python -m tests.run_stages [--all] [STAGE …]
 
-`make test` is the gate: all fast checks, the embedded form whole, and a thin slice of everything else (tests marked
-`slice`). `make test-all` (`--all`) runs every test but those of `make faults` and `make compose-test`, the acceptance
-tests on the cluster form and over the HTTP queue port, fault rounds and a quick bench, and writes docs/conformance.md.
+`make test` is the gate: all fast checks, the embedded form, and a thin slice of everything else (tests marked `slice`).
+`make test-all` (`--all`) runs every test but those of stages that run only by their name: the acceptance tests on the
+cluster form and over the HTTP queue port, fault rounds and a quick bench as well. `make test-ring`, `test-clients` and
+`test-containers` name these stages, and `make release-check` runs all.
 
 Three stages run at a time, since many tests wait more than they compute; the bench runs alone. Each stage of pytest is
 one process: a process costs 3 CPU seconds before its first test. What a stage prints is shown when it ends, and
@@ -80,8 +81,9 @@ Command = tuple[str, ...]
 class Stage:
     """`gate` is its command in `make test`, `all` in `make test-all`; None where it has no part in that run.
 
-    `needs` are names of `tests.parts.PARTS`, `needs_more` those that only `make test-all` needs. A stage of pytest runs
-    without them, but for the tests that need them; any other stage is not run. `is_last`: it runs after all others.
+    `needs` are names of `lab.harness.parts.PARTS`, `needs_more` those that only `make test-all` needs. A stage of
+    pytest runs without them, but for the tests that need them; any other stage is not run. `groups` are groups of
+    dependencies beside `dev`. `is_last`: it runs after all others. `is_apart`: it runs only if it is named.
     """
 
     name: str
@@ -89,7 +91,9 @@ class Stage:
     all: Command | None
     needs: tuple[str, ...] = ()
     needs_more: tuple[str, ...] = ()
+    groups: tuple[str, ...] = ("test",)
     is_last: bool = False
+    is_apart: bool = False
 
     def command(self, *, is_all: bool) -> Command | None:
         return self.all if is_all else self.gate
@@ -98,9 +102,9 @@ class Stage:
         return {*self.needs, *(self.needs_more if is_all else ())}
 
 
-def check(name: str, *command: str) -> Stage:
+def check(name: str, *command: str, groups: tuple[str, ...] = ()) -> Stage:
     """A stage with one command in both runs."""
-    return Stage(name, command, command)
+    return Stage(name, command, command, groups=groups)
 
 
 def tests(
@@ -109,15 +113,22 @@ def tests(
     gate: Command | None = (),
     needs: tuple[str, ...] = (),
     needs_more: tuple[str, ...] = (),
+    groups: tuple[str, ...] = ("test",),
+    is_apart: bool = False,
 ) -> Stage:
     """A stage of pytest. `gate` are options that `make test` adds; None leaves the stage out of it."""
-    return Stage(name, None if gate is None else (*PYTEST, *gate, *words), (*PYTEST, *words), needs, needs_more)
+    in_gate = None if gate is None else (*PYTEST, *gate, *words)
+    return Stage(name, in_gate, (*PYTEST, *words), needs, needs_more, groups, is_apart=is_apart)
 
 
 def ignoring(*paths: str) -> list[str]:
     return [f"--ignore={path}" for path in paths]
 
 
+IN_LANGUAGES = (*PYTEST, OTHER_LANGUAGES, VALIDATORS, WEBHOOKS, CLIENT_PAGE, RULE_ENGINE)
+LANGUAGES = ("node", "curl", "jq", "jdk", "go", "php")
+WITH_SPARK = ("test", "pipeline")
+EVERYTHING = (*WITH_SPARK, "clients")
 ACCEPTANCE = "tests/acceptance"
 INTEGRATION = "tests/integration"
 OF_QUEUES = f"{INTEGRATION}/cqs"
@@ -127,7 +138,7 @@ STAGES = (
     check("lint", str(BIN / "ruff"), "check", "--quiet", "."),
     check("layers", str(BIN / "lint-imports")),
     check("compose", str(BIN / "check-jsonschema"), "--builtin-schema", "vendor.compose-spec", *COMPOSE_FILES),
-    tests("pipeline", "tests/pipeline", gate=SLICE, needs=("java",), needs_more=("cassandra",)),
+    tests("pipeline", "tests/pipeline", gate=SLICE, needs=("java",), needs_more=("cassandra",), groups=WITH_SPARK),
     tests("integration", OF_QUEUES, gate=GATE, needs=("cassandra", "redis")),
     tests(
         "acceptance",
@@ -135,8 +146,9 @@ STAGES = (
         gate=GATE,
         needs=("exim", "namespaces", "curl"),
         needs_more=("faketime",),
+        groups=EVERYTHING,
     ),
-    check("types", str(BIN / "mypy")),
+    check("types", str(BIN / "mypy"), groups=EVERYTHING),
     tests(
         "integration-sns",
         f"--ignore={OF_QUEUES}",
@@ -151,6 +163,7 @@ STAGES = (
         ACCEPTANCE,
         gate=GATE,
         needs=("redis", "exim"),
+        groups=EVERYTHING,
     ),
     tests("conformance", "tests/conformance", gate=GATE, needs=("cassandra", "redis")),
     tests(
@@ -162,27 +175,24 @@ STAGES = (
         "tests/filters",
         gate=GATE,
         needs=("systemd",),
+        groups=WITH_SPARK,
     ),
-    tests("celery", "tests/celery_host", gate=SLICE, needs=("redis",)),
+    tests("celery", "tests/celery_host", gate=SLICE, needs=("redis",), groups=WITH_SPARK),
     Stage(
         "cluster",
         (sys.executable, "-m", "tests.acceptance.cluster.over_cluster", *SLICE),
         (sys.executable, "-m", "tests.acceptance.cluster.over_cluster"),
         ("cassandra", "redis", "haproxy"),
+        groups=EVERYTHING,
     ),
-    tests("browser", "tests/browser", gate=SLICE, needs=("chromium", "exim")),
-    tests(
-        "clients",
-        OTHER_LANGUAGES,
-        VALIDATORS,
-        WEBHOOKS,
-        CLIENT_PAGE,
-        RULE_ENGINE,
-        gate=SLICE,
-        needs=("node", "curl", "jq"),
-        needs_more=("jdk", "go", "php"),
-    ),
+    tests("browser", "tests/browser", gate=SLICE, needs=("chromium", "exim"), groups=EVERYTHING),
+    Stage("clients", (*IN_LANGUAGES, *SLICE), (*IN_LANGUAGES, *SLICE), ("node", "curl", "jq"), groups=EVERYTHING),
     Stage("acceptance-http", None, ("env", "CNS_QUEUE_PORT=http", *PYTEST, *OVER_HTTP)),
+    Stage(
+        "languages", None, IN_LANGUAGES, ("node", "curl", "jq", "jdk", "go", "php"), groups=EVERYTHING, is_apart=True
+    ),
+    tests("ring", "-mring", "tests/faults", gate=None, needs=("cassandra", "redis"), is_apart=True),
+    tests("containers", "-mcompose", "tests/compose", gate=None, is_apart=True),
     tests("faults", "-m", "not ring", "tests/faults", gate=None, needs=("cassandra", "redis")),
     tests("bench-tools", "tests/bench", gate=None),
     Stage("bench", None, (sys.executable, "-m", "lab.bench.run", "--quick"), ("cassandra", "redis"), is_last=True),
@@ -201,9 +211,12 @@ def main(words: list[str]) -> int:
     parser.add_argument("--all", action="store_true", help="those of `make test-all`")
     parser.add_argument("names", nargs="*", choices=[[], *(stage.name for stage in STAGES)], metavar="STAGE")
     options = parser.parse_args(words)
-    named = [stage for stage in STAGES if not options.names or stage.name in options.names]
+    named = [stage for stage in STAGES if (stage.name in options.names if options.names else not stage.is_apart)]
     chosen = {stage: command for stage in named if (command := stage.command(is_all=options.all))}
     needs = {part for stage in chosen for part in stage.parts(is_all=options.all)}
+    groups = sorted({f"install-{group}" for stage in chosen for group in stage.groups})
+    if groups and subprocess.run(["make", "--silent", *groups], check=False).returncode != 0:
+        return 1
     if not options.names:
         shutil.rmtree(RECORDS, ignore_errors=True)  # records of earlier runs
     reports.begin()

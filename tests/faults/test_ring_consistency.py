@@ -1,5 +1,5 @@
 """The consistencies of `bdqs` on a ring of three whose nodes are killed: which go on with two and with one, and that
-none loses what it acknowledged. Copies by the replication factor. Run by `make faults`."""
+none loses what it acknowledged. Copies by the replication factor. Run by `make test-ring`."""
 
 from __future__ import annotations
 

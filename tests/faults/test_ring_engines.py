@@ -1,5 +1,5 @@
 """Each engine on a ring of three nodes: a node is killed or hangs, processes are killed, answers are lost. No
-acknowledged message is lost, and no deleted one comes back. Run by `make faults`."""
+acknowledged message is lost, and no deleted one comes back. Run by `make test-ring`."""
 
 from __future__ import annotations
 
