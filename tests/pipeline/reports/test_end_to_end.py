@@ -76,7 +76,7 @@ def test_the_quick_report_has_the_same_figures(served: TrafficData, reported: Wr
 def test_spark_submit_does_the_same(
     served: TrafficData, reported: WrittenReport, spark: SparkSession, out: Path
 ) -> None:
-    submitted = job("spark-submit", "cns_pipeline/jobs/ingest.py", "--data", served.data, "--out", out)
+    submitted = job("spark-submit", "cns_cli/pipeline/command.py", "ingest", "--data", served.data, "--out", out)
     assert submitted.returncode == 0, submitted.stderr
     events = read_for_report(spark, PipelinePaths(out), EVERYTHING)
     files = ReportFiles(Storage(spark), located(out / "again"))
