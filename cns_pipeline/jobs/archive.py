@@ -55,7 +55,7 @@ def store_place(data: Path | None) -> StorePlace:
 
 
 def _cassandra_place(settings: Settings) -> StorePlace:
-    from cns_backend.cluster import cassandra_address  # its driver is installed in the cluster form only
+    from cns_common.cassandra.connection import cassandra_address  # its driver is installed in the cluster form only
 
     return StorePlace(cassandra=cassandra_address(settings))
 
