@@ -138,7 +138,7 @@ async def measure(place: CassandraAddress, rounds: int) -> None:
         stack.push_async_callback(cassandra.close)
         loads: dict[str, Workload] = {}
         for name, client in CLIENTS.items():
-            cache.RedisPipe = client  # type: ignore[attr-defined,assignment]  # the engine that is opened next takes it
+            cache.RedisPipe = client  # type: ignore[attr-defined, assignment]  # the engine that is opened next takes it
             engine = await stack.enter_async_context(open_engine(cassandra, redis_url(), clock, place.keyspace))
             loads[name] = Workload(engine, clock, f"queue of {name}")
         for at_once in (1, 16):
