@@ -252,6 +252,34 @@ CASES: list[tuple[Json, dict[str, Given], bool]] = [
 ]
 
 
+@pytest.mark.spec(
+    "filter-attribute.array",
+    "filter-attribute.array-anything-but",
+    "filter-attribute.array-scalar",
+    "filter-attribute.binary",
+    "filter-attribute.number",
+    "filter-limit.decimals",
+    "filter-op.anything-but",
+    "filter-op.anything-but-list",
+    "filter-op.anything-but-prefix",
+    "filter-op.anything-but-suffix",
+    "filter-op.anything-but-wildcard",
+    "filter-op.by-type",
+    "filter-op.cidr",
+    "filter-op.decimal",
+    "filter-op.exact",
+    "filter-op.exists",
+    "filter-op.ignore-case",
+    "filter-op.ignore-case-nested",
+    "filter-op.literals",
+    "filter-op.numeric",
+    "filter-op.prefix",
+    "filter-op.range",
+    "filter-op.suffix",
+    "filter-op.wildcard",
+    "filter-op.wildcard-escape",
+    "filter.values-or",
+)
 @pytest.mark.parametrize(("policy", "message", "expected"), CASES)
 def test_policy_of_attributes(policy: Json, message: dict[str, Given], expected: bool) -> None:
     stored, read = read_filter(json.dumps(policy), Scope.ATTRIBUTES)

@@ -81,6 +81,8 @@ CASES: list[tuple[Json, object, bool]] = [
     ({"a": [{"anything-but": ["x"]}]}, {"a": None}, True),
     ({"a": [{"anything-but": ["x"]}]}, {}, False),
     ({"a": [{"numeric": ["=", 1]}]}, {"a": True}, False),
+    ({"a": [{"numeric": [">=", 1, "<", 2]}]}, {"a": 1.99999}, True),
+    ({"a": [{"numeric": [">=", 1, "<", 2]}]}, {"a": "1"}, False),
     # Keys mirror the body; dots stand for nesting, wherever they are.
     (KEY, {"object": {"key": "auto-test"}}, True),
     (KEY, {"object": {"key": "hardcodedvalue"}}, True),
@@ -178,6 +180,20 @@ CASES: list[tuple[Json, object, bool]] = [
 ]
 
 
+@pytest.mark.spec(
+    "filter-body.array",
+    "filter-body.array-of-objects",
+    "filter-body.dotted",
+    "filter-body.exists",
+    "filter-body.exists-not",
+    "filter-body.nested",
+    "filter-body.null",
+    "filter-body.numbers",
+    "filter-body.object",
+    "filter-op.or-siblings",
+    "filter-op.range",
+    "filter.keys-and",
+)
 @pytest.mark.parametrize(("policy", "body", "expected"), CASES)
 def test_policy_of_bodies(policy: Json, body: object, expected: bool) -> None:
     stored, read = read_filter(json.dumps(policy), Scope.BODY)

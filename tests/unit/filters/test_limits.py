@@ -73,6 +73,15 @@ LIMITS: list[tuple[object, str]] = [  # '' is accepted
 ]
 
 
+@pytest.mark.spec(
+    "filter-limit.keys",
+    "filter-limit.keys-or",
+    "filter-limit.complexity",
+    "filter-limit.complexity-or",
+    "filter-limit.wildcards",
+    "filter-limit.size",
+    "filter-op.wildcard-most",
+)
 @pytest.mark.parametrize(("policy", "complaint"), LIMITS, ids=range(len(LIMITS)))
 def test_limit(policy: object, complaint: str) -> None:
     text = json.dumps(policy, separators=(",", ":"), ensure_ascii=False)

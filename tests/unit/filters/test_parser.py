@@ -90,6 +90,27 @@ RECORDED = [  # recorded from AWS, with the column of its parser
 ]
 
 
+@pytest.mark.spec(
+    "filter-text.prefix",
+    "filter-text.location",
+    "filter-text.value",
+    "filter-text.unknown-type",
+    "filter-text.one-key",
+    "filter-text.prefix-string",
+    "filter-text.object-or-array",
+    "filter-text.numeric-operator",
+    "filter-text.numeric-value",
+    "filter-text.member",
+    "filter-text.elements",
+    "filter-text.range-operator",
+    "filter-text.range-value",
+    "filter-text.bottom",
+    "filter-text.terms",
+    "filter-text.exists",
+    "filter-text.anything-but",
+    "filter-op.anything-but-pattern",
+    "filter-op.range",
+)
 @pytest.mark.parametrize(("text", "complaint", "column"), RECORDED)
 @pytest.mark.parametrize("prefix", ["", "Attributes Reason: "])
 def test_refusal_as_recorded(text: str, complaint: str, column: int, prefix: str) -> None:
@@ -217,6 +238,17 @@ REFUSED = [
 ]
 
 
+@pytest.mark.spec(
+    "filter.form",
+    "filter-text.empty-array",
+    "filter-text.cidr-slash",
+    "filter-text.cidr-bits",
+    "filter-text.cidr-address",
+    "filter-text.json",
+    "filter-op.wildcard-runs",
+    "filter-op.or-two",
+    "filter-limit.numbers",
+)
 @pytest.mark.parametrize(("text", "complaint"), REFUSED)
 def test_refusal(text: str, complaint: str) -> None:
     assert complaint_of(text, Scope.BODY).startswith(f"Invalid parameter: FilterPolicy: {complaint}")

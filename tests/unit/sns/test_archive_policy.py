@@ -22,6 +22,7 @@ def archiving_topic(days: int, began_ms: int) -> Topic:
     return replace(TOPIC, attributes=policy, archive=Archive("a", began_ms))
 
 
+@pytest.mark.spec("archive.policy")
 @pytest.mark.parametrize(
     ("text", "stored"),
     [
@@ -38,6 +39,7 @@ def test_a_policy_is_kept_as_it_is_shown(text: str, stored: str) -> None:
     assert policy_to_store(text, "") == stored
 
 
+@pytest.mark.spec("archive.refused")
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [

@@ -14,14 +14,13 @@ from typing import Any
 
 import pytest
 
-from cns_common import file_writer
 from cns_common.clock import Clock
 from cns_common.durations import DAY_MS
 from cns_workers.delivery.logs.reader import LogReader
 from cns_workers.delivery.logs.writer import DeliveryLogWriter, LogLimits, folder_of, remove_old_logs
 from lab.harness.running import own_disk
 from lab.harness.waiting import PATIENCE_S, wait_until
-from tests.unit.common.test_segments import StuckDisk, file_size_limit
+from tests.unit.common.test_segments import file_size_limit
 
 GROUP = "sns/us-east-1/123456789012/orders"
 LIMITS = LogLimits(days=7, bytes_max=1 << 30)
@@ -128,14 +127,6 @@ def test_one_file_is_open_however_many_topics_are_logged(tmp_path: Path) -> None
 # -- a disk that refuses ----------------------------------------------------------------------------------------------
 
 
-def test_a_directory_that_cannot_be_written_is_counted_and_nothing_raised(tmp_path: Path) -> None:
-    (tmp_path / "logs").write_text("not a directory")
-    with writing(tmp_path / "logs") as files:
-        files.append(GROUP, line(1))
-        wait_until(lambda: counts(files, "cns_delivery_log_records_lost_total")["disk_refused"] == 1, 5)
-    assert counts(files, "cns_delivery_log_records_written_total") == {"": 0}
-
-
 def test_a_full_disk_leaves_whole_lines_and_a_count(tmp_path: Path) -> None:
     """The file size limit stops a write in the middle of a line, as a full disk does."""
     with writing(tmp_path) as files:
@@ -171,19 +162,6 @@ def test_a_disk_that_is_full(tmp_path: Path) -> None:
     """On a real disk of 1 MiB: records that do not fit are dropped, others are written."""
     command = [*own_disk(tmp_path / "logs", 1), sys.executable, "-c", FILL_THE_DISK, str(tmp_path / "logs")]
     subprocess.run(command, cwd=Path(__file__).parents[3], check=True, timeout=PATIENCE_S)
-
-
-def test_a_disk_that_hangs_bounds_the_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(file_writer, "BUFFER_BYTES_MAX", 10 * len(line(1)))
-    stuck = StuckDisk(monkeypatch)
-    with writing(tmp_path) as files:
-        files.append(GROUP, line(1))
-        stuck.wait()
-        for _ in range(99):
-            files.append(GROUP, line(1))
-        assert counts(files, "cns_delivery_log_records_lost_total")["buffer_full"] == 89
-        stuck.go_on()
-    assert len(numbers(tmp_path)) == 11
 
 
 # -- what goes ---------------------------------------------------------------------------------------------------------

@@ -40,6 +40,7 @@ def test_the_original_s_name_for_a_queue() -> None:
     assert check_protocol("cqs") == "sqs"
 
 
+@pytest.mark.spec("subscribing.protocol-unknown")
 @pytest.mark.parametrize("name", ["", "HTTP", "Email", "rediss", "SQS", "test-protocol"])
 def test_protocols_refused(name: str) -> None:
     with pytest.raises(RequestError) as refused:
@@ -83,6 +84,15 @@ def test_phone_numbers_are_stored_in_one_form(endpoint: str) -> None:
     assert check_endpoint("sms", endpoint) == "+15551234567"
 
 
+@pytest.mark.spec(
+    "subscribing.endpoint-http",
+    "subscribing.endpoint-sqs",
+    "subscribing.endpoint-email",
+    "subscribing.endpoint-application",
+    "subscribing.endpoint-lambda",
+    "subscribing.endpoint-firehose",
+    "subscribing.credentials-http",
+)
 @pytest.mark.parametrize(
     ("protocol", "endpoint", "complaint"),
     [
@@ -138,6 +148,7 @@ def test_endpoints_refused(protocol: str, endpoint: str, complaint: str) -> None
     assert complaint_of(refused) == complaint
 
 
+@pytest.mark.spec("subscribing.endpoint-sms")
 @pytest.mark.parametrize(
     "endpoint",
     ["NAA+15551234567", "+1555--1234", "+15551234-", "+01555", "+1555123456789012", "{0.__class__}", "+1555\u0661"],
@@ -149,6 +160,7 @@ def test_phone_numbers_refused(endpoint: str) -> None:
     assert (refused.value.code, refused.value.message) == ("InvalidParameter", f"Invalid SMS endpoint: {endpoint}")
 
 
+@pytest.mark.spec("subscribing.fifo-queue")
 @pytest.mark.parametrize(
     ("protocol", "endpoint", "fifo_topic", "complaint"),
     [

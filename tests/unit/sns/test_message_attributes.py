@@ -16,6 +16,7 @@ def text(data_type: str, value: str) -> MessageAttributeValue:
     return {"DataType": data_type, "StringValue": value}
 
 
+@pytest.mark.spec("sns-attr.types", "sns-attr.binary", "sns-attr.array", "sns-attr.characters")
 @pytest.mark.parametrize(
     ("given_", "kept"),
     [
@@ -51,6 +52,14 @@ def strange(code: str) -> str:
     )
 
 
+@pytest.mark.spec(
+    "sns-attr.code",
+    "sns-attr.name-characters",
+    "sns-attr.name-length",
+    "sns-attr.name-leading-dot",
+    "sns-attr.name-trailing-dot",
+    "sns-attr.name-dots",
+)
 @pytest.mark.parametrize(
     ("name", "complaint"),
     [
@@ -76,6 +85,7 @@ def test_names_refused(name: str, complaint: str) -> None:
     assert (refused.value.code, refused.value.message) == ("ParameterValueInvalid", complaint)
 
 
+@pytest.mark.spec("sns-attr.name-characters", "sns-attr.name-length", "sns-attr.aws-names")
 @pytest.mark.parametrize("name", ["a", "a.b-c_D.9", "AWS.SNS.MOBILE.APNS.TTL", "a" * 255])
 def test_names_taken(name: str) -> None:
     assert parse_attributes({name: text("String", "v")}) == {name: ("String", "v")}
@@ -100,6 +110,15 @@ NOT_A_NUMBER = "Could not cast message attribute 'n' value to number."
 WRONG_TYPE = f"The message attribute 'n' has an invalid message attribute type, {PREFIXES}"
 
 
+@pytest.mark.spec(
+    "sns-attr.code",
+    "sns-attr.type",
+    "sns-attr.empty",
+    "sns-attr.wrong-field",
+    "sns-attr.number",
+    "sns-attr.number-digits",
+    "sns-attr.number-scale",
+)
 @pytest.mark.parametrize(
     ("given_", "complaint"),
     [
@@ -141,6 +160,7 @@ def test_values_refused(given_: MessageAttributeValue, complaint: str) -> None:
     assert (refused.value.code, refused.value.message) == ("ParameterValueInvalid", complaint)
 
 
+@pytest.mark.spec("sns-attr.number-spelling", "sns-attr.number-scale", "sns-attr.number-digits")
 @pytest.mark.parametrize(
     "number",
     ["1", "-1", "+1", ".5", "5.", "-.5", "9.99e125", "1e-128", "1E3", "1e+3", "1e0003", "1e" + "0" * 5000 + "3", "0",
@@ -150,6 +170,7 @@ def test_numbers_taken(number: str) -> None:
     assert parse_attributes({"n": text("Number", number)}) == {"n": ("Number", number)}
 
 
+@pytest.mark.spec("sns-attr.characters")
 @pytest.mark.parametrize("value", ["native-error:雪🙂Z", "\x00", "\x1f", "\ufffe", "\ud800"])
 @pytest.mark.parametrize("data_type", ["String", "String.Array", "String.x"])
 def test_characters_refused(data_type: str, value: str) -> None:

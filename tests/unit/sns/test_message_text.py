@@ -32,12 +32,14 @@ def test_size_limit() -> None:
     assert complaint_of(refused) == "Invalid parameter: Message too long"
 
 
+@pytest.mark.spec("sns-publish.subject-length", "sns-publish.subject-unicode")
 @pytest.mark.parametrize("subject", [None, "a", "a" * 100, "界" * 100, "🙂" * 50, "naïve – “quoted”", " leading"])
 def test_subjects_taken(subject: str | None) -> None:
     check_message("m")
     check_subject(subject)
 
 
+@pytest.mark.spec("sns-publish.subject-length", "sns-publish.subject-characters")
 @pytest.mark.parametrize(
     "subject",
     ["", "a" * 101, "界" * 101, "🙂" * 51, "a" * 99 + "🙂", "a\nb", "a\rb", "a\tb", "\x7f", "\x85", "\u2028", "\ud800"],
@@ -77,6 +79,9 @@ NO_DEFAULT = "Message Structure - No default entry in JSON message body"
 UNPARSABLE = "Message Structure - JSON message body failed to parse"
 
 
+@pytest.mark.spec(
+    "sns-structure.no-default", "sns-structure.default-object", "sns-structure.not-json", "sns-structure.json-only"
+)
 @pytest.mark.parametrize(
     ("message", "structure", "complaint"),
     [

@@ -57,6 +57,7 @@ def test_it_is_shown_as_it_was_given() -> None:
 _MISSING = "JSON is missing required fields"
 
 
+@pytest.mark.spec("replay.form")
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [

@@ -7,7 +7,7 @@ import json
 import msgspec
 import pytest
 
-from cns.subscriptions.attributes import check_change, check_new, describe, differs, merge
+from cns.subscriptions.attributes import check_change, check_new, describe, differs
 from cns.subscriptions.subscription import Subscription, SubscriptionState
 from cns_common.errors import RequestError
 
@@ -73,6 +73,14 @@ def no_name(character: str, code: int, column: int = 2) -> str:
     )
 
 
+@pytest.mark.spec(
+    "subscription-attr.raw",
+    "subscription-attr.redrive-arn",
+    "subscription-attr.redrive-json",
+    "subscription-attr.read-only",
+    "subscription-attr.prefix",
+    "replay.read-only",
+)
 @pytest.mark.parametrize(
     ("name", "text", "complaint"),
     [
@@ -138,6 +146,7 @@ def test_protocols_that_can_do_without_an_envelope(protocol: str) -> None:
     assert check_change(subscription(protocol), "RawMessageDelivery", "true") == {"RawMessageDelivery": "true"}
 
 
+@pytest.mark.spec("subscription-attr.raw-protocols")
 @pytest.mark.parametrize("protocol", ["lambda", "email", "email-json", "sms", "application"])
 def test_protocols_that_cannot(protocol: str) -> None:
     complaint = f"Delivery protocol [{protocol}] does not support raw message delivery."
@@ -150,6 +159,7 @@ def test_protocols_that_cannot(protocol: str) -> None:
     assert check_change(subscription(protocol), "RawMessageDelivery", "false") == {"RawMessageDelivery": "false"}
 
 
+@pytest.mark.spec("subscription-attr.redrive-fifo")
 @pytest.mark.parametrize(
     ("topic", "queue", "dead", "complaint"),
     [
@@ -173,6 +183,7 @@ def test_dead_letters_of_fifo_topics_go_to_a_queue_of_the_endpoint_s_kind(
     assert complaint_of(refused) == f"RedrivePolicy: {complaint}"
 
 
+@pytest.mark.spec("subscription-attr.role")
 def test_a_role_is_one_s_arn() -> None:
     role = "arn:aws:iam::111111111111:role/service/sns"
     assert check_change(subscription("firehose"), "SubscriptionRoleArn", role) == {"SubscriptionRoleArn": role}
@@ -184,6 +195,7 @@ def test_a_role_is_one_s_arn() -> None:
     )
 
 
+@pytest.mark.spec("subscription-attr.delivery-policy")
 def test_queues_have_no_delivery_policy() -> None:
     with pytest.raises(RequestError) as refused:
         check_change(subscription("sqs"), "DeliveryPolicy", "{}")
@@ -216,39 +228,7 @@ def test_only_what_is_sent_is_compared(own: dict[str, str], wanted: dict[str, st
     assert differs(subscription(**own), wanted) is different
 
 
-def test_what_an_http_subscription_shows() -> None:
-    described = describe(subscription(), None)
-    assert list(described) == [
-        "SubscriptionPrincipal",
-        "Owner",
-        "RawMessageDelivery",
-        "TopicArn",
-        "Endpoint",
-        "EffectiveDeliveryPolicy",
-        "Protocol",
-        "PendingConfirmation",
-        "ConfirmationWasAuthenticated",
-        "SubscriptionArn",
-    ]
-    assert described["Endpoint"] == "https://user:****@example.com/"
-    assert described["EffectiveDeliveryPolicy"] == (
-        '{"healthyRetryPolicy":{"minDelayTarget":20,"maxDelayTarget":20,"numRetries":3,"numMaxDelayRetries":0,'
-        '"numNoDelayRetries":0,"numMinDelayRetries":0,"backoffFunction":"linear"},"sicklyRetryPolicy":null,'
-        '"throttlePolicy":null,"requestPolicy":{"headerContentType":"text/plain; charset=UTF-8"},"guaranteed":false}'
-    )
-    assert (described["PendingConfirmation"], described["ConfirmationWasAuthenticated"]) == ("false", "false")
-
-
 def test_what_a_queue_subscription_shows() -> None:
     described = describe(subscription("sqs", RawMessageDelivery="true", RedrivePolicy=REDRIVE), None)
     assert "EffectiveDeliveryPolicy" not in described
     assert (described["RawMessageDelivery"], described["RedrivePolicy"]) == ("true", REDRIVE)
-
-
-def test_the_topic_s_policy_is_in_effect_until_there_is_an_own_one() -> None:
-    topic = json.dumps({"http": {"defaultHealthyRetryPolicy": {**RETRIES, "numRetries": 7}}})
-    own = check_change(subscription(), "DeliveryPolicy", json.dumps({"healthyRetryPolicy": RETRIES}))
-    assert '"numRetries":7' in describe(subscription(), topic)["EffectiveDeliveryPolicy"]
-    described = describe(subscription(**merge({}, own)), topic)
-    assert '"numRetries":1' in described["EffectiveDeliveryPolicy"]
-    assert '"numRetries":1' in described["DeliveryPolicy"]

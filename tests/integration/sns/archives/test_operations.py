@@ -83,17 +83,6 @@ async def test_an_archive_switched_off_and_on_begins_anew(rig: Rig, name: str, o
     assert (await shown(rig, topic))["BeginningArchiveTime"] > first["BeginningArchiveTime"]
 
 
-@pytest.mark.spec("archive.topic-not-deleted")
-async def test_a_topic_with_an_archive_cannot_be_deleted(rig: Rig, name: str) -> None:
-    topic = await archiving_topic(rig, name)
-    assert await rig.refusal("DeleteTopic", TopicArn=topic) == (
-        "InvalidState",
-        "Invalid state: Cannot delete a topic with an ArchivePolicy",
-    )
-    await set_topic(rig, topic, "{}")
-    await rig("DeleteTopic", TopicArn=topic)
-
-
 @pytest.mark.spec("archive.create-again")
 @pytest.mark.parametrize("policy", [MONTH, '{"MessageRetentionPeriod":7}', "{}"])
 async def test_creating_again_with_an_archive_policy_is_refused(rig: Rig, name: str, policy: str) -> None:
@@ -104,23 +93,6 @@ async def test_creating_again_with_an_archive_policy_is_refused(rig: Rig, name: 
     )
     await set_topic(rig, topic, "{}")
     assert await rig.topic(name, **{"ArchivePolicy": "{}", **_kind(name)}) == topic
-
-
-@pytest.mark.spec("archive.refused")
-async def test_errors_name_their_parameter(rig: Rig) -> None:
-    complaint = "ArchivePolicy: MessageRetentionPeriod value is invalid"
-    bad = '{"MessageRetentionPeriod":400}'
-    assert await rig.refusal("CreateTopic", Name="t", Attributes={"ArchivePolicy": bad}) == invalid(
-        f"Attributes Reason: {complaint}"
-    )
-    change = {"AttributeName": "ArchivePolicy", "AttributeValue": bad}
-    assert await rig.refusal("SetTopicAttributes", TopicArn=await rig.topic(), **change) == invalid(complaint)
-
-
-async def test_the_beginning_of_an_archive_is_read_only(rig: Rig) -> None:
-    topic = await archiving_topic(rig, "t")
-    change = {"AttributeName": "BeginningArchiveTime", "AttributeValue": "2026-01-01T00:00:00.000Z"}
-    assert await rig.refusal("SetTopicAttributes", TopicArn=topic, **change) == invalid("AttributeName")
 
 
 # -- replays ----------------------------------------------------------------------------------------------------------
@@ -196,32 +168,11 @@ async def test_a_topic_without_archive_has_no_replays(rig: Rig) -> None:
     assert await refused(rig, arn, window(rig)) == invalid("ReplayPolicy: Topic does not have an ArchivePolicy")
 
 
-@pytest.mark.spec("replay.most")
-async def test_the_limit_of_active_replays(rig: Rig) -> None:
-    topic = await archiving_topic(rig, "t")
-    arns = [await rig.queue_subscription(topic, f"q{number}") for number in range(3)]
-    for arn in (*arns[:2], *arns[:2]):
-        await set_replay(rig, arn, window(rig))
-    assert await refused(rig, arns[2], window(rig)) == (
-        "ReplayLimitExceeded",
-        "The request has exceeded the maximum number of concurrent message replays.",
-    )
-    await set_replay(rig, arns[0], "")
-    await set_replay(rig, arns[2], window(rig))
-
-
 async def test_a_replay_is_deleted_with_its_subscription(rig: Rig) -> None:
     arn = await rig.queue_subscription(await archiving_topic(rig, "t"))
     await set_replay(rig, arn, window(rig))
     await rig("Unsubscribe", SubscriptionArn=arn)
     assert await rig.replays.active() == []
-
-
-@pytest.mark.spec("replay.read-only")
-async def test_the_status_of_a_replay_is_read_only(rig: Rig) -> None:
-    arn = await rig.queue_subscription(await archiving_topic(rig, "t"))
-    change = {"AttributeName": "ReplayStatus", "AttributeValue": "Completed"}
-    assert await rig.refusal("SetSubscriptionAttributes", SubscriptionArn=arn, **change) == invalid("AttributeName")
 
 
 async def test_replays_are_deleted_with_their_topic(rig: Rig) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,6 @@ import pytest
 from cns.delivery.jobs import EndpointJob
 from cns.limits import Quotas
 from cns_common.clock import Clock
-from cns_common.events.schema import NotificationDropped
 from tests.integration.sns.cns_support import ACCOUNT, Rig, invalid, open_rig, queue_arn, unsigned
 
 spec = pytest.mark.spec
@@ -20,14 +18,7 @@ RED = '{"colour":["red"]}'
 NESTED = '{"car":{"colour":["red"]}}'
 NOT_NESTED = "Filter policy scope MessageAttributes does not support nested filter policy"
 EXISTS = "Attributes Reason: Subscription already exists with different attributes"
-FULL = ("FilterPolicyLimitExceeded", "Subscription filter policy limit exceeded")
 BODY = {"FilterPolicyScope": "MessageBody"}
-
-
-@pytest.fixture
-async def rig(tmp_path: Path) -> AsyncIterator[Rig]:
-    async with open_rig(tmp_path, Clock(), Quotas()) as rig:
-        yield rig
 
 
 def string(text: str, data_type: str = "String") -> dict[str, str]:
@@ -173,22 +164,6 @@ async def test_a_body_is_the_text_of_the_subscription_s_protocol(rig: Rig) -> No
     ):
         await rig("Publish", TopicArn=topic, Message=json.dumps(texts), MessageStructure="json")
         assert take_receivers(rig) == sorted(wanted)
-
-
-@spec("filter-attribute.malformed")
-async def test_malformed_attributes_fail_deliveries_filtered_by_them(rig: Rig) -> None:
-    topic = await rig.topic()
-    everything = await rig.queue_subscription(topic, "a")
-    await rig.queue_subscription(topic, "b", FilterPolicy='{"colour":[{"exists":false}]}')
-    await rig.queue_subscription(topic, "c", FilterPolicy=RED)
-    body = await rig.queue_subscription(topic, "d", FilterPolicy='{"a":[1]}', **BODY)
-    bad = string('["red"', "String.Array")
-    assert await publish(rig, topic, '{"a":1}', other=bad) == sorted([everything, body])
-    (dropped,) = [event for event in rig.events.events if isinstance(event, NotificationDropped)]
-    assert (dropped.cause, dropped.topic, dropped.subscription) == ("invalid_attributes", topic, "")
-    samples = {sample.name: sample for sample in rig.service.matcher.counts.samples()}
-    assert samples["cns_notifications_dropped_total"].value == 2
-    assert samples["cns_notifications_dropped_total"].labels == (("cause", "invalid_attributes"),)
 
 
 @spec("filter.batch")

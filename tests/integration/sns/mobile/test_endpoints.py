@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 from uuid import UUID
 
@@ -20,7 +18,6 @@ from tests.integration.sns.mobile.sns_mobile import (
     application,
     endpoint,
     endpoint_attributes,
-    open_mobile,
 )
 
 ABSENT = ("NotFound", "Endpoint does not exist")
@@ -30,12 +27,6 @@ TOO_LONG = (
     "Attributes Reason: Invalid value for attribute: CustomUserData: must be at most 2048 bytes long in UTF-8 encoding"
 )
 spec = pytest.mark.spec
-
-
-@pytest.fixture
-async def rig(tmp_path: Path) -> AsyncIterator[Rig]:
-    async with open_mobile(tmp_path) as rig:
-        yield rig
 
 
 async def set_attributes(rig: Rig, arn: str, **attributes: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,6 @@ from tests.integration.sns.mobile.sns_mobile import (
     NO_ATTRIBUTES,
     application,
     application_attributes,
-    open_mobile,
 )
 
 NAME_CHARACTERS = "must contain only characters 'a'-'z', 'A'-'Z', '0'-'9', '_', '-', and '.'"
@@ -23,12 +21,6 @@ NO_APPLICATION = ("NotFound", "PlatformApplication does not exist")
 ABSENT = f"{APPLICATION}x"
 TOPIC = f"arn:aws:sns:{REGION}:{ACCOUNT}:t"
 ROLE = f"arn:aws:iam::{ACCOUNT}:role/feedback"
-
-
-@pytest.fixture
-async def rig(tmp_path: Path) -> AsyncIterator[Rig]:
-    async with open_mobile(tmp_path) as rig:
-        yield rig
 
 
 def bad_value(name: str, why: str = "") -> tuple[str, str]:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,18 +18,11 @@ from tests.integration.sns.mobile.sns_mobile import (
     application,
     direct_job,
     endpoint,
-    open_mobile,
 )
 
 NO_SUCH = invalid("TargetArn Reason: No endpoint found for the target arn specified")
 TTL = {"AWS.SNS.MOBILE.APNS.TTL": {"DataType": "String", "StringValue": "10"}}
 spec = pytest.mark.spec
-
-
-@pytest.fixture
-async def rig(tmp_path: Path) -> AsyncIterator[Rig]:
-    async with open_mobile(tmp_path) as rig:
-        yield rig
 
 
 @spec("push.attributes")

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from pathlib import Path
-
-import pytest
 from msgspec.structs import replace
 
 from cns.delivery.target import Target, TargetCache
@@ -13,15 +9,9 @@ from cns.endpoints.outcome import Cause
 from cns.publishing.recipient_checks import RecipientChecks
 from cns.sms.numbers import NumberState, SandboxNumber
 from tests.integration.sns.cns_support import ACCOUNT, OTHER, REGION, Rig
-from tests.integration.sns.mobile.sns_mobile import APPLICATION, application, endpoint, open_mobile
+from tests.integration.sns.mobile.sns_mobile import APPLICATION, application, endpoint
 
 NUMBER = "+15551234567"
-
-
-@pytest.fixture
-async def rig(tmp_path: Path) -> AsyncIterator[Rig]:
-    async with open_mobile(tmp_path) as rig:
-        yield rig
 
 
 def recipient_checks(rig: Rig, *, in_sandbox: bool = False) -> RecipientChecks:

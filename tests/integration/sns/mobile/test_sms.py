@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from cns.delivery import jobs
-from cns.limits import Quotas
-from cns_common.clock import Clock
 from cns_common.events.schema import NotificationDropped, PublishAccepted
-from tests.integration.sns.cns_support import ACCOUNT, OTHER, REGION, Rig, call, invalid, open_rig
+from tests.integration.sns.cns_support import ACCOUNT, OTHER, REGION, Rig, call, invalid
 from tests.integration.sns.mobile.sns_mobile import NO_ATTRIBUTES, direct_job
 
 NUMBER = "+15551234567"
@@ -21,12 +17,6 @@ FRESH = {"MonthlySpendLimit": "1"}
 BAD_NUMBERS = ["", "123", "+0123456789", "NAA+15551234567", "+1a234", "+" + "1" * 16, "+1 5551234567", "+१२३४५६७८"]
 FORM = invalid("PhoneNumber Reason: input incorrectly formatted")
 spec = pytest.mark.spec
-
-
-@pytest.fixture
-async def rig(tmp_path: Path) -> AsyncIterator[Rig]:
-    async with open_rig(tmp_path, Clock(), Quotas()) as rig:
-        yield rig
 
 
 def plain(text: str) -> tuple[str, str]:

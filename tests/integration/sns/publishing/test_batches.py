@@ -7,21 +7,25 @@ from typing import Any
 import pytest
 
 from cns.delivery.jobs import EndpointJob
-from tests.integration.sns.cns_support import ACCOUNT, REGION
+from cns.publishing.filter_changes import Audience
 from tests.integration.sns.sns_door import Refusal, SnsDoor, bad_attribute, null
 
 spec = pytest.mark.spec
-TOPIC = f"arn:aws:sns:{REGION}:{ACCOUNT}:t"
 TOO_MANY = Refusal(400, "TooManyEntriesInBatchRequest", "The batch request contains more entries than permissible.")
 SAME_ID = Refusal(400, "BatchEntryIdsNotDistinct", "Two or more batch entries in the request have the same Id.")
 TOO_LONG = Refusal(400, "BatchRequestTooLong", "The length of all the messages put together is more than the limit.")
-NO_DEFAULT = "Message Structure - No default entry in JSON message body"
-BAD_GROUP = "The MessageGroupId parameter can only include alphanumeric and punctuation characters. 1 to 128 in length"
 BAD = {"a": {"DataType": "Bad", "StringValue": "v"}}
 BAD_TYPE = bad_attribute(
     "The message attribute 'a' has an invalid message attribute type, the set of supported type prefixes is Binary, "
     "Number, and String."
 )
+
+NO_DEFAULT = "Message Structure - No default entry in JSON message body"
+NO_DEDUPLICATION = (
+    "MessageDeduplicationId Reason: The request includes MessageDeduplicationId parameter that is not valid for this "
+    "topic type"
+)
+BAD_GROUP = "The MessageGroupId parameter can only include alphanumeric and punctuation characters. 1 to 128 in length"
 
 
 @pytest.fixture
@@ -89,25 +93,6 @@ async def test_accepted_batches(sns: SnsDoor, topic: str, entries: list[dict[str
     assert answer["Failed"] == []
 
 
-@spec("sns-batch.entry-fails")
-async def test_entries_fail_alone(sns: SnsDoor, topic: str) -> None:
-    entries = [
-        entry("first"),
-        entry("empty", Message=""),
-        entry("default", Message="{}", MessageStructure="json"),
-        entry("group", MessageGroupId="a b"),
-        entry("last"),
-    ]
-    answer = await sns("PublishBatch", TopicArn=topic, PublishBatchRequestEntries=entries)
-    assert [one["Id"] for one in answer["Successful"]] == ["first", "last"]
-    assert answer["Failed"] == [
-        {"Id": name, "Code": "InvalidParameter", "Message": f"Invalid parameter: {text}", "SenderFault": True}
-        for name, text in (("empty", "Empty message"), ("default", NO_DEFAULT), ("group", BAD_GROUP))
-    ]
-    jobs = [job for job in sns.rig.queue.take() if isinstance(job, EndpointJob)]
-    assert [job.notification_id for job in jobs] == [one["MessageId"] for one in answer["Successful"]]
-
-
 @spec("sns-batch.all-fail", "sns.order-batch", "sns.order-batch-failure")
 async def test_a_batch_in_which_all_fail_succeeds(sns: SnsDoor, topic: str) -> None:
     reply = await sns.reply("PublishBatch", TopicArn=topic, PublishBatchRequestEntries=[entry(Message="")])
@@ -116,6 +101,7 @@ async def test_a_batch_in_which_all_fail_succeeds(sns: SnsDoor, topic: str) -> N
         b"<PublishBatchResult><Failed><member><Code>InvalidParameter</Code><SenderFault>true</SenderFault><Id>a</Id>"
         b"<Message>Invalid parameter: Empty message</Message></member></Failed><Successful/></PublishBatchResult>"
     ) in reply.body
+    assert sns.rig.queue.take() == []
 
 
 @spec("sns.order-batch", "sns.order-batch-success")
@@ -126,3 +112,59 @@ async def test_the_elements_of_a_success(sns: SnsDoor, topic: str) -> None:
         "<PublishBatchResult><Failed/><Successful>"
         f"<member><MessageId>{message_id}</MessageId><Id>a</Id></member></Successful></PublishBatchResult>"
     ).encode() in reply.body
+
+
+@spec("sns-batch.entry-fails")
+async def test_entries_fail_alone(sns: SnsDoor, topic: str) -> None:
+    rig = sns.rig
+    entries = [
+        entry("good", Message="first"),
+        entry("empty", Message=""),
+        entry("half", Message="\udc80"),
+        entry("subject", Subject="a\nb"),
+        entry("default", Message="{}", MessageStructure="json"),
+        entry("group", MessageGroupId=" "),
+        entry("deduplication", MessageDeduplicationId="d"),
+        entry("last", Message="last"),
+    ]
+    result = await rig("PublishBatch", TopicArn=topic, PublishBatchRequestEntries=entries)
+    assert [success["Id"] for success in result["Successful"]] == ["good", "last"]
+    assert result["Failed"] == [
+        {"Id": entry_id, "Code": "InvalidParameter", "Message": f"Invalid parameter: {text}", "SenderFault": True}
+        for entry_id, text in (
+            ("empty", "Empty message"),
+            ("half", "Message"),
+            ("subject", "Subject"),
+            ("default", NO_DEFAULT),
+            ("group", BAD_GROUP),
+            ("deduplication", NO_DEDUPLICATION),
+        )
+    ]
+    put = rig.queue.take()
+    assert [job.notification_id for job in put if isinstance(job, EndpointJob)] == [
+        success["MessageId"] for success in result["Successful"]
+    ]
+
+
+async def test_a_batch_is_one_enqueue_and_one_read_of_subscriptions(sns: SnsDoor, topic: str) -> None:
+    rig = sns.rig
+    reads, new_jobs = [], []
+    read, put = rig.subscriptions.audience, rig.queue.enqueue
+
+    async def count_read(*arguments: Any) -> Audience:
+        reads.append(arguments)
+        return await read(*arguments)
+
+    async def count_put(*arguments: Any) -> None:
+        new_jobs.append(arguments)
+        await put(*arguments)
+
+    rig.subscriptions.audience, rig.queue.enqueue = count_read, count_put  # type: ignore[assignment, method-assign]
+    entries = [entry(str(number), Message="m" * (number * 5_000 + 1)) for number in range(10)]
+    result = await rig("PublishBatch", TopicArn=topic, PublishBatchRequestEntries=entries)
+    assert len(result["Successful"]) == 10
+    assert reads == [(topic, "", 101, "")]
+    assert len(new_jobs) == 1
+    for job in rig.queue.take():
+        assert isinstance(job, EndpointJob)
+        assert (job.inline is None) is (await rig.notifications.get(job.notification_id) is not None)

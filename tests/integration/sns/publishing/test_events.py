@@ -2,23 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 
 import pytest
 
-from cns.limits import Quotas
 from cns.queue_port.contract import NewJob
-from cns_common.clock import Clock
 from cns_common.errors import OutcomeUnknown
 from cns_common.events.schema import PublishAccepted
-from tests.integration.sns.cns_support import ACCOUNT, Rig, open_rig
-
-
-@pytest.fixture
-async def rig(tmp_path: Path) -> AsyncIterator[Rig]:
-    async with open_rig(tmp_path, Clock(), Quotas()) as rig:
-        yield rig
+from tests.integration.sns.cns_support import ACCOUNT, Rig
 
 
 def publish_events(rig: Rig) -> list[PublishAccepted]:

@@ -13,23 +13,10 @@ from cns.delivery.jobs import EndpointJob, PublishJob
 from cns.limits import NOTIFICATION_MS, Quotas
 from cns.notification import Notification
 from cns_common.clock import Clock
-from cns_common.errors import StoreUnavailable
-from tests.integration.sns.cns_support import ACCOUNT, REGION, Rig, call, invalid, open_rig
+from tests.integration.sns.cns_support import ACCOUNT, REGION, Rig, invalid, open_rig
 
 TOPIC = f"arn:aws:sns:{REGION}:{ACCOUNT}:t"
-NO_TOPIC = ("NotFound", "Topic does not exist")
 BINARY = {"b": {"DataType": "Binary", "BinaryValue": b"\x00\xff"}}
-NO_DEFAULT = "Message Structure - No default entry in JSON message body"
-NO_DEDUPLICATION = (
-    "MessageDeduplicationId Reason: The request includes MessageDeduplicationId parameter that is not valid for this "
-    "topic type"
-)
-BAD_GROUP = "The MessageGroupId parameter can only include alphanumeric and punctuation characters. 1 to 128 in length"
-BAD_TYPE = (
-    "ParameterValueInvalid",
-    "The message attribute 'a' has an invalid message attribute type, the set of supported type prefixes is Binary, "
-    "Number, and String.",
-)
 
 
 @pytest.fixture
@@ -48,54 +35,6 @@ def null(path: str) -> tuple[str, str]:
 
 def attribute(data_type: str = "String", text: str = "v") -> dict[str, Any]:
     return {"a": {"DataType": data_type, "StringValue": text}}
-
-
-@pytest.mark.parametrize(
-    ("params", "refusal"),
-    [
-        ({}, null("message")),
-        ({"Message": "m"}, invalid("TopicArn or TargetArn Reason: no value for required parameter")),
-        (
-            {"Message": "m", "TopicArn": TOPIC, "TargetArn": TOPIC},
-            invalid("TopicArn or TargetArn Reason: only one of them can be specified"),
-        ),
-        ({"Message": "", "TopicArn": TOPIC, "Subject": ""}, invalid("Subject")),
-        ({"Message": "", "TopicArn": TOPIC}, invalid("Empty message")),
-        ({"Message": "", "TopicArn": "x"}, invalid("TopicArn Reason: An ARN must have at least 6 elements, not 1")),
-        ({"Message": "", "PhoneNumber": "x"}, invalid("Empty message")),
-        ({"Message": "m", "PhoneNumber": "NAA"}, invalid("PhoneNumber Reason: NAA is not valid to publish to")),
-        (
-            {"Message": "m", "TargetArn": f"arn:aws:sns:{REGION}:{ACCOUNT}:endpoint/APNS/app/1"},
-            invalid("TargetArn Reason: No endpoint found for the target arn specified"),
-        ),
-        ({"Message": "m", "TargetArn": "x"}, invalid("TargetArn Reason: An ARN must have at least 6 elements, not 1")),
-        ({"Message": "m", "TopicArn": "x", "MessageAttributes": attribute("Bad")}, BAD_TYPE),
-        (
-            {"Message": "m", "TopicArn": TOPIC, "MessageAttributes": {"a": {"StringValue": "v"}}},
-            null("messageAttributes.a.member.dataType"),
-        ),
-        ({"Message": "m" * 262_145, "TopicArn": "x"}, invalid("Message too long")),
-        ({"Message": "m", "TopicArn": "x"}, invalid("TopicArn Reason: An ARN must have at least 6 elements, not 1")),
-        ({"Message": "m", "TopicArn": TOPIC.replace("eu-", "us-")}, invalid("TopicArn")),
-        ({"Message": "m", "TopicArn": TOPIC + "x", "MessageDeduplicationId": "d"}, NO_TOPIC),
-        ({"Message": "m", "TargetArn": TOPIC + "x"}, NO_TOPIC),
-        ({"Message": "m", "TopicArn": TOPIC, "MessageDeduplicationId": "d"}, invalid(NO_DEDUPLICATION)),
-        ({"Message": "{}", "TopicArn": TOPIC, "MessageStructure": "json"}, invalid(NO_DEFAULT)),
-        (
-            {"Message": "{", "TopicArn": TOPIC, "MessageStructure": "json"},
-            invalid("Message Structure - JSON message body failed to parse"),
-        ),
-        ({"Message": "m", "TopicArn": TOPIC, "MessageStructure": "xml"}, invalid("MessageStructure")),
-        ({"Message": "m", "TopicArn": TOPIC, "MessageGroupId": ""}, invalid(BAD_GROUP)),
-        ({"Message": "m", "TopicArn": TOPIC, "MessageGroupId": "a b"}, invalid(BAD_GROUP)),
-        ({"Message": "m", "TopicArn": TOPIC, "MessageGroupId": "g" * 129}, invalid(BAD_GROUP)),
-    ],
-    ids=range(24),
-)
-async def test_messages_refused_in_aws_s_order(rig: Rig, params: dict[str, Any], refusal: tuple[str, str]) -> None:
-    await rig.queue_subscription(TOPIC)
-    assert await rig.refusal("Publish", **params) == refusal
-    assert rig.queue.take() == []
 
 
 async def test_a_message_without_subscriptions_is_accepted(rig: Rig) -> None:
@@ -189,17 +128,6 @@ async def test_the_notification_is_put_before_its_job(rig: Rig) -> None:
     assert calls == ["notification", "jobs"]
 
 
-async def test_a_message_whose_job_was_refused_is_not_accepted(rig: Rig) -> None:
-    async def refuse(*_: Any) -> None:
-        raise StoreUnavailable("away")
-
-    await rig.queue_subscription(TOPIC)
-    rig.queue.enqueue = refuse  # type: ignore[assignment, method-assign]
-    for message in ("m", "m" * 20_000):
-        with pytest.raises(StoreUnavailable):
-            await rig("Publish", TopicArn=TOPIC, Message=message)
-
-
 async def test_structured_messages_keep_a_text_for_each_protocol(rig: Rig) -> None:
     await rig.queue_subscription(TOPIC)
     message = '{"default": "d", "sqs": "s", "http": "d"}'
@@ -231,13 +159,6 @@ async def test_subscriptions_get_messages_after_confirmation(rig: Rig) -> None:
     await rig("Unsubscribe", SubscriptionArn=arn)
     await rig("Publish", TopicArn=TOPIC, Message="m")
     assert rig.queue.take() == []
-
-
-async def test_a_topic_of_another_region_is_refused(rig: Rig) -> None:
-    await rig("Publish", TopicArn=TOPIC, Message="m")
-    elsewhere = call(ACCOUNT, "us-east-1")
-    assert await rig.refusal("Publish", elsewhere, TopicArn=TOPIC, Message="m") == invalid("TopicArn")
-    assert await rig.refusal("Publish", elsewhere, TargetArn=TOPIC, Message="m") == invalid("TargetArn")
 
 
 async def test_a_cleared_cache_reads_changes_without_announcement(rig: Rig) -> None:

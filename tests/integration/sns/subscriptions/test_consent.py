@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from pathlib import Path
-
 import pytest
 
-from cns.limits import PENDING_MS, Quotas
+from cns.limits import PENDING_MS
 from cns_common.aws.call import Call
-from cns_common.clock import Clock
 from tests.integration.sns.cns_support import (
     ACCOUNT,
     BASE_URL,
@@ -18,7 +14,6 @@ from tests.integration.sns.cns_support import (
     Rig,
     call,
     invalid,
-    open_rig,
     queue_arn,
     unsigned,
     unsigned_without_auth,
@@ -32,12 +27,6 @@ IDS_MUST_MATCH = (
     "AuthorizationError",
     "To disallow anonymous unsubscription, subscriber and confirmer IDs must match",
 )
-
-
-@pytest.fixture
-async def rig(tmp_path: Path) -> AsyncIterator[Rig]:
-    async with open_rig(tmp_path, Clock(), Quotas()) as rig:
-        yield rig
 
 
 @pytest.mark.spec("consent.confirm-unsigned", "consent.confirm-repeat")

@@ -12,7 +12,6 @@ from cns.limits import Quotas
 from cns_common.clock import Clock
 from tests.integration.sns.cns_support import ACCOUNT, Rig, invalid, open_rig, queue_arn
 
-URL = "https://example.com/hook"
 UUID = "6ab180b4-f6c7-4ab5-8747-757d1d466e12"
 NO_SUBSCRIPTION = ("NotFound", "Subscription does not exist")
 
@@ -67,18 +66,10 @@ async def test_passwords_are_masked(rig: Rig) -> None:
     assert stored.endpoint == "https://user:secret@example.com/"
 
 
-@pytest.mark.parametrize("action", ["ListSubscriptions", "ListSubscriptionsByTopic"])
-async def test_lists_come_in_pages_of_a_hundred(rig: Rig, action: str) -> None:
-    topic = await rig.topic()
-    arns = {await rig.queue_subscription(topic, f"q{number}") for number in range(150)}
-    pending = {(await rig.pending(topic, f"{URL}/{number}"))[0] for number in range(51)}
-    found, sizes, token = [], [], ""
-    while token is not None:
-        page = await rig(action, TopicArn=topic, NextToken=token)
-        found += page["Subscriptions"]
-        sizes.append(len(page["Subscriptions"]))
-        token = page["NextToken"]
-    assert sizes == [100, 100, 1]
-    assert {member["SubscriptionArn"] for member in found} == arns | {"PendingConfirmation"}
-    assert len({member["Endpoint"] for member in found}) == len(arns | pending)
-    assert found[0].keys() == {"Owner", "Protocol", "Endpoint", "SubscriptionArn", "TopicArn"}
+@pytest.mark.spec("subscription-attr.raw")
+async def test_raw_delivery_is_off_unless_it_is_set(rig: Rig) -> None:
+    arn = await rig.queue_subscription(await rig.topic())
+    assert (await rig.attributes(arn))["RawMessageDelivery"] == "false"
+    members = {"SubscriptionArn": arn, "AttributeName": "RawMessageDelivery", "AttributeValue": "TRUE"}
+    await rig("SetSubscriptionAttributes", **members)
+    assert (await rig.attributes(arn))["RawMessageDelivery"] == "true"

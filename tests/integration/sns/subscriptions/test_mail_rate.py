@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,21 +9,14 @@ from msgspec.structs import replace
 
 from cns.delivery.target import Target, TargetCache
 from cns.endpoints.outcome import Cause
-from cns.limits import PENDING_MS, Quotas
+from cns.limits import PENDING_MS
 from cns.mail.rate_limit import MailRateLimit
 from cns.notification import Notification
 from cns.subscriptions.subscription import ConfirmationToken, Subscription
 from cns_backend.stores.embedded.rates import EmbeddedRateStore
-from cns_common.clock import Clock
-from tests.integration.sns.cns_support import Rig, open_rig, unsigned
+from tests.integration.sns.cns_support import Rig, unsigned
 
 SECOND_MS = 1_700_000_000_000
-
-
-@pytest.fixture
-async def rig(tmp_path: Path) -> AsyncIterator[Rig]:
-    async with open_rig(tmp_path, Clock(), Quotas()) as rig:
-        yield rig
 
 
 class MailSubscription:

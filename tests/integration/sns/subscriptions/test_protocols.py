@@ -2,25 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from pathlib import Path
-
 import pytest
 
-from cns.limits import Quotas
-from cns_common.clock import Clock
-from tests.integration.sns.cns_support import ACCOUNT, OTHER, REGION, Rig, invalid, open_rig, queue_arn, unsigned
+from tests.integration.sns.cns_support import ACCOUNT, OTHER, REGION, Rig, invalid, queue_arn, unsigned
 
 FUNCTION = f"arn:aws:lambda:{REGION}:{{}}:function:f"
 STREAM = f"arn:aws:firehose:{REGION}:{{}}:deliverystream/s"
 ROLE = "arn:aws:iam::{}:role/sns"
 FIFO = {"FifoTopic": "true"}
-
-
-@pytest.fixture
-async def rig(tmp_path: Path) -> AsyncIterator[Rig]:
-    async with open_rig(tmp_path, Clock(), Quotas()) as rig:
-        yield rig
 
 
 async def phone(rig: Rig) -> str:

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 
 from cns.delivery import jobs
-from cns.limits import PENDING_MS, Quotas
-from cns_common.clock import Clock
+from cns.limits import PENDING_MS
 from tests.integration.sns.cns_support import (
     ACCOUNT,
     BASE_URL,
@@ -20,19 +17,11 @@ from tests.integration.sns.cns_support import (
     Rig,
     call,
     invalid,
-    open_rig,
     queue_arn,
     unsigned,
 )
 
 URL = "https://example.com/hook"
-NO_TOPIC = ("NotFound", "Topic does not exist")
-
-
-@pytest.fixture
-async def rig(tmp_path: Path) -> AsyncIterator[Rig]:
-    async with open_rig(tmp_path, Clock(), Quotas()) as rig:
-        yield rig
 
 
 @pytest.mark.spec(
@@ -135,49 +124,6 @@ async def test_subscribing_again_finds_the_same(rig: Rig) -> None:
     assert rig.queue.take() == []
 
 
-@pytest.mark.spec("subscribing.order")
-@pytest.mark.parametrize(
-    ("params", "refusal"),
-    [
-        ({}, invalid("TopicArn Reason: no value for required parameter")),
-        ({"TopicArn": "x", "Protocol": "sqs"}, invalid("TopicArn Reason: An ARN must have at least 6 elements, not 1")),
-        ({"TopicArn": f"arn:aws:sns:us-east-1:{ACCOUNT}:t", "Protocol": "sqs"}, invalid("TopicArn")),
-        ({"TopicArn": f"arn:aws:sns:{REGION}:{ACCOUNT}:absent", "Protocol": "sms"}, NO_TOPIC),
-        ({"Protocol": "sms"}, invalid("Endpoint Reason: no value for required parameter")),
-        ({"Endpoint": URL}, invalid("Protocol Reason: no value for required parameter")),
-        (
-            {"Protocol": "fax", "Endpoint": "1"},
-            invalid("Amazon SNS does not support this protocol string: fax"),
-        ),
-        ({"Protocol": "http", "Endpoint": URL}, invalid("Endpoint must match the specified protocol")),
-        ({"Protocol": "sqs", "Endpoint": URL, "Attributes": {"Fake": "1"}}, invalid("SQS endpoint ARN")),
-        (
-            {"Protocol": "https", "Endpoint": URL, "Attributes": {"Fake": "1"}},
-            invalid("Attributes Reason: AttributeName"),
-        ),
-        (
-            {"Protocol": "https", "Endpoint": URL, "Attributes": {"FilterPolicyScope": "Body"}},
-            invalid(
-                "Attributes Reason: FilterPolicyScope: Invalid value [Body]. Please use either MessageBody or "
-                "MessageAttributes"
-            ),
-        ),
-        ({"Protocol": "http", "Endpoint": "http://10.0.0.1/"}, ("AuthorizationError", "10.0.0.1 is private")),
-        (
-            {"Protocol": "http", "Endpoint": "http://10.0.0.1/", "Attributes": {"RawMessageDelivery": "x"}},
-            invalid("Attributes Reason: RawMessageDelivery: Invalid value [x]. Must be true or false."),
-        ),
-    ],
-)
-async def test_subscriptions_refused_in_aws_s_order(
-    rig: Rig, params: dict[str, object], refusal: tuple[str, str]
-) -> None:
-    topic = await rig.topic()
-    given = params if "TopicArn" in params or not params else {"TopicArn": topic, **params}
-    assert await rig.refusal("Subscribe", **given) == refusal
-    assert await rig.listed(topic) == []
-
-
 NOT_THE_OWNER = ("AuthorizationError", "Not authorized to access this subscription")
 
 
@@ -215,18 +161,6 @@ async def test_the_subscriber_owns_a_subscription_to_another_s_topic(rig: Rig) -
     assert (await rig.refusal("GetSubscriptionAttributes", SubscriptionArn=arn))[0] == "AuthorizationError"
     assert [m["SubscriptionArn"] for m in (await rig.by(call(OTHER), "ListSubscriptions"))["Subscriptions"]] == [arn]
     assert (await rig("ListSubscriptions"))["Subscriptions"] == []
-
-
-async def test_quotas(tmp_path: Path) -> None:
-    quotas = Quotas(pending_subscriptions=1, topic_subscriptions=3)
-    full = ("SubscriptionLimitExceeded", "Subscription limit exceeded")
-    async with open_rig(tmp_path, Clock(), quotas) as rig:
-        topic = await rig.topic()
-        await rig.pending(topic)
-        assert await rig.refusal("Subscribe", TopicArn=topic, Protocol="https", Endpoint=URL + "2") == full
-        await rig.queue_subscription(topic, "a")
-        await rig.queue_subscription(topic, "b")
-        assert await rig.refusal("Subscribe", TopicArn=topic, Protocol="sqs", Endpoint=queue_arn(ACCOUNT, "c")) == full
 
 
 @pytest.mark.spec("subscribing.idempotent")

@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
-from pathlib import Path
+from collections.abc import Callable, Sequence
 
 import pytest
 
 from cns.delivery import target as target_module
 from cns.delivery.target import Target, TargetCache
-from cns.limits import Quotas
 from cns.stores.embedded import EmbeddedSubscriptionStore, EmbeddedTopicStore
 from cns.subscriptions.subscription import Subscription
 from cns.topics.topic import Topic
-from cns_common.clock import Clock
-from tests.integration.sns.cns_support import Rig, open_rig, unsigned
-
-
-@pytest.fixture
-async def rig(tmp_path: Path) -> AsyncIterator[Rig]:
-    async with open_rig(tmp_path, Clock(), Quotas()) as rig:
-        yield rig
+from tests.integration.sns.cns_support import Rig, unsigned
 
 
 class ChangingTopics:

@@ -1,16 +1,15 @@
-"""CreateTopic and DeleteTopic through botocore."""
+"""CreateTopic and DeleteTopic through botocore, and at once."""
 
 from __future__ import annotations
 
-from pathlib import Path
+import asyncio
+import json
 from typing import Any
 
 import pytest
 
-from cns.limits import Quotas
-from cns_common.clock import Clock
-from tests.integration.sns.cns_support import ACCOUNT, REGION, open_rig, queue_arn
-from tests.integration.sns.sns_door import NO_TOPIC, Refusal, SnsDoor, invalid, open_sns_door
+from tests.integration.sns.cns_support import ACCOUNT, OTHER, REGION, call, queue_arn
+from tests.integration.sns.sns_door import NO_TOPIC, Refusal, SnsDoor, invalid
 
 spec = pytest.mark.spec
 NAME_REFUSED = invalid("Topic Name")
@@ -50,6 +49,10 @@ async def test_accepted_names(sns: SnsDoor, name: str, attributes: dict[str, str
         pytest.param("a b", {}, marks=spec("sns-topic.name-characters")),
         pytest.param("ä", {}, marks=spec("sns-topic.name-characters")),
         pytest.param("a.b", {}, marks=spec("sns-topic.name-characters")),
+        pytest.param("a:b", {}, marks=spec("sns-topic.name-characters")),
+        pytest.param("a\n", {}, marks=spec("sns-topic.name-characters")),
+        pytest.param(".fifo", FIFO, marks=spec("sns-topic.fifo-name")),
+        pytest.param("a.fifo.fifo", FIFO, marks=spec("sns-topic.fifo-name")),
         pytest.param("t", FIFO, marks=spec("sns-topic.fifo-name")),
         pytest.param("t.fifo", {}, marks=spec("sns-topic.fifo-attribute")),
         pytest.param("t.fifo", {"FifoTopic": "false"}, marks=spec("sns-topic.fifo-attribute")),
@@ -126,14 +129,6 @@ async def test_the_type_of_a_topic_does_not_change(sns: SnsDoor) -> None:
     assert (await sns.attributes(fifo))["FifoTopic"] == "true"
 
 
-@spec("sns-topic.quota", "sns-error.TopicLimitExceeded")
-async def test_the_quota_of_topics(tmp_path: Path) -> None:
-    async with open_rig(tmp_path, Clock(), Quotas(topics=1)) as rig, open_sns_door(rig) as sns:
-        await sns.topic("a")
-        await sns.topic("a")
-        await sns.refuses(Refusal(403, "TopicLimitExceeded", "Topic limit exceeded"), "CreateTopic", Name="b")
-
-
 # -- deleting ---------------------------------------------------------------------------------------------------------
 
 
@@ -146,7 +141,7 @@ async def test_deleting_an_absent_topic(sns: SnsDoor) -> None:
 
 @spec("sns-topic.deleted-at-once", "sns-topic.deleted-readable", "sns-topic.recreated", "sns-topic.recreated-subscribe")
 async def test_subscriptions_of_a_deleted_topic(sns: SnsDoor) -> None:
-    topic = await sns.topic()
+    topic = await sns.topic(DisplayName="d")
     members = {"TopicArn": topic, "Protocol": "sqs", "Endpoint": queue_arn(ACCOUNT)}
     old = await sns("Subscribe", **members)
     await sns("DeleteTopic", TopicArn=topic)
@@ -154,6 +149,36 @@ async def test_subscriptions_of_a_deleted_topic(sns: SnsDoor) -> None:
     await sns.refuses(NO_TOPIC, "Publish", TopicArn=topic, Message="m")
     assert (await sns("GetSubscriptionAttributes", **old))["Attributes"]["TopicArn"] == topic
     assert await sns.topic() == topic
+    assert (await sns.attributes(topic))["DisplayName"] == ""
+    assert await sns.rig.listed(topic) == []
     await sns("Publish", TopicArn=topic, Message="m")
     assert sns.rig.queue.take() == []
     assert await sns("Subscribe", **members) != old
+    await sns.rig.subscriptions.sweep(0, 10)
+    await sns.refuses(Refusal(404, "NotFound", "Subscription does not exist"), "GetSubscriptionAttributes", **old)
+
+
+# -- without botocore -------------------------------------------------------------------------------------------------
+
+
+async def test_without_auth_every_account_is_allowed(sns: SnsDoor) -> None:
+    topic = await sns.topic()
+    policy = {"Statement": {"Effect": "Deny", "Principal": "*", "Action": "sns:Publish", "Resource": topic}}
+    await sns.set(topic, "Policy", json.dumps(policy))
+    other = call(OTHER, enforced=False)
+    await sns.rig.by(other, "Publish", TopicArn=topic, Message="m")
+    await sns.rig.by(other, "TagResource", ResourceArn=topic, Tags=tags(k="v"))
+    await sns.rig.by(other, "DeleteTopic", TopicArn=topic)
+
+
+async def test_concurrent_changes_are_all_kept(sns: SnsDoor) -> None:
+    topic = await sns.topic()
+    changes = [tags(**{str(number): ""}) for number in range(10)]
+    await asyncio.gather(*[sns.rig("TagResource", ResourceArn=topic, Tags=change) for change in changes])
+    assert len((await sns("ListTagsForResource", ResourceArn=topic))["Tags"]) == 10
+
+
+async def test_concurrent_creations_make_one_topic(sns: SnsDoor) -> None:
+    arns = await asyncio.gather(*[sns.rig.topic() for _ in range(5)])
+    assert len(set(arns)) == 1
+    assert len((await sns("ListTopics"))["Topics"]) == 1

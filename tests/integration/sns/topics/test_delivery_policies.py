@@ -39,54 +39,10 @@ async def effective_policy(sns: SnsDoor, subscription: str) -> dict[str, Any]:
     return policy
 
 
-def refused_case(changes: dict[str, Any], complaint: str, *names: str) -> Any:
-    return pytest.param(changes, complaint, marks=[rule(name) for name in names])
-
-
 @rule("prefix")
-@pytest.mark.parametrize(
-    ("changes", "complaint"),
-    [
-        refused_case(
-            {"numRetries": 101}, ".numRetries must be less than or equal to 100", "numRetries", "numRetries-text"
-        ),
-        refused_case({"numRetries": -1}, ".numRetries must be greater than or equal to 0", "numRetries"),
-        refused_case(
-            {"minDelayTarget": 0},
-            ".minDelayTarget must be greater than or equal to 1",
-            "minDelayTarget",
-            "minDelayTarget-text",
-        ),
-        refused_case(
-            {"minDelayTarget": 21},
-            ".maxDelayTarget must be greater than or equal to minDelayTarget",
-            "minDelayTarget",
-            "maxDelayTarget",
-        ),
-        refused_case({"maxDelayTarget": 3601}, ".maxDelayTarget must be less than or equal to 3600", "maxDelayTarget"),
-        *(refused_case({name: None}, f".{name} must be specified", "required") for name in RETRY),
-        refused_case({"numNoDelayRetries": -1}, ".numNoDelayRetries must be greater than or equal to 0", "phases-sum"),
-        refused_case(
-            {"numNoDelayRetries": 2, "numMaxDelayRetries": 2},
-            ".numRetries must be greater than or equal to total of numMinDelayRetries, numNoDelayRetries and "
-            "numMaxDelayRetries",
-            "phases-sum",
-        ),
-        refused_case(
-            {"backoffFunction": "cubic"},
-            ".backoffFunction: the value [cubic] is not a valid backoff function",
-            "backoff",
-        ),
-        refused_case(
-            {"minDelayTarget": 1201, "maxDelayTarget": 1201},
-            ": Total policy retry time cannot be greater than 3600 seconds",
-            "total",
-        ),
-    ],
-)
-async def test_retry_policies_refused(sns: SnsDoor, changes: dict[str, Any], complaint: str) -> None:
+async def test_a_retry_policy_is_refused_by_each_call(sns: SnsDoor) -> None:
     topic = await sns.topic()
-    retry = retry_policy(**changes)
+    retry, complaint = retry_policy(numRetries=101), ".numRetries must be less than or equal to 100"
     text = f"DeliveryPolicy: http.defaultHealthyRetryPolicy{complaint}"
     change = {"AttributeName": "DeliveryPolicy", "AttributeValue": topic_policy(retry)}
     await sns.refuses(invalid(text), "SetTopicAttributes", TopicArn=topic, **change)
@@ -100,68 +56,6 @@ async def test_retry_policies_refused(sns: SnsDoor, changes: dict[str, Any], com
     members = {"TopicArn": topic, "Protocol": "https", "Endpoint": URL + "/new"}
     at_creation = invalid(f"Attributes Reason: {text}")
     await sns.refuses(at_creation, "Subscribe", **members, Attributes={"DeliveryPolicy": subscription_policy(retry)})
-
-
-@pytest.mark.parametrize(
-    ("policy", "complaint"),
-    [
-        refused_case({"http": {"throttlePolicy": {}}}, "Unexpected JSON member: throttlePolicy", "unknown-key"),
-        refused_case({"healthyRetryPolicy": RETRY}, "Unexpected JSON member: healthyRetryPolicy", "unknown-key"),
-        refused_case(
-            {"http": {"defaultThrottlePolicy": {"maxReceivesPerSecond": 0}}},
-            "http.defaultThrottlePolicy.maxReceivesPerSecond must be >= 1",
-            "throttle-range",
-        ),
-        refused_case(
-            {"http": {"defaultRequestPolicy": {"headerContentType": HTML}}},
-            f"http.defaultRequestPolicy.headerContentType: the value [{HTML}] is not a valid content type",
-            "content-types",
-        ),
-        pytest.param("x", "failed to parse JSON.", marks=rule("not-json")),
-    ],
-)
-async def test_policies_of_topics_refused(sns: SnsDoor, policy: Any, complaint: str) -> None:
-    text = policy if isinstance(policy, str) else json.dumps(policy)
-    change = {"AttributeName": "DeliveryPolicy", "AttributeValue": text}
-    refusal = invalid(f"DeliveryPolicy: {complaint}")
-    await sns.refuses(refusal, "SetTopicAttributes", TopicArn=await sns.topic(), **change)
-
-
-@pytest.mark.parametrize(
-    ("content_type", "raw", "taken"),
-    [
-        *(pytest.param(name, "false", True, marks=rule("content-types")) for name in (TEXT, JSON)),
-        pytest.param(HTML, "false", False, marks=rule("content-types")),
-        *(
-            pytest.param(name, "true", True, marks=rule("content-types-raw"))
-            for name in (
-                TEXT,
-                JSON,
-                "text/css",
-                "text/csv",
-                HTML,
-                "text/xml",
-                "application/atom+xml",
-                "application/octet-stream",
-                "application/soap+xml",
-                "application/x-www-form-urlencoded",
-                "application/xhtml+xml",
-                "application/xml",
-            )
-        ),
-        pytest.param("image/png", "true", False, marks=rule("content-types-raw")),
-    ],
-)
-async def test_content_types(sns: SnsDoor, content_type: str, raw: str, taken: bool) -> None:
-    policy = json.dumps({"requestPolicy": {"headerContentType": content_type}})
-    reply = await sns.reply(
-        "Subscribe",
-        TopicArn=await sns.topic(),
-        Protocol="https",
-        Endpoint=URL,
-        Attributes={"RawMessageDelivery": raw, "DeliveryPolicy": policy},
-    )
-    assert (reply.status == 200) is taken
 
 
 @rule("subscription-form")

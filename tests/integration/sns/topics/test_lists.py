@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tests.integration.sns.cns_support import ACCOUNT, queue_arn
+from tests.integration.sns.cns_support import ACCOUNT, call, queue_arn
 from tests.integration.sns.sns_door import STRANGER, SnsDoor, invalid
 
 spec = pytest.mark.spec
@@ -16,6 +16,7 @@ spec = pytest.mark.spec
 async def test_topics_come_in_pages(sns: SnsDoor) -> None:
     arns = {await sns.topic(f"t{number}") for number in range(101)}
     await sns("CreateTopic", STRANGER, Name="other")
+    await sns.rig.by(call(ACCOUNT, "us-east-1"), "CreateTopic", Name="elsewhere")
     first = await sns("ListTopics")
     assert await sns("ListTopics", NextToken="") == first
     rest = await sns("ListTopics", NextToken=first["NextToken"])

@@ -47,6 +47,7 @@ def test_the_defaults_are_those_of_aws(name: str, value: int) -> None:
 
 
 @spec("quota.topics", "quota.fifo-topics", "quota.same-again", "quota.deleted")
+@spec("sns-topic.quota", "sns-error.TopicLimitExceeded")
 async def test_topics(tmp_path: Path) -> None:
     """Each account has its own quota, and standard and FIFO topics are counted separately."""
     async with open_with_quotas(tmp_path, Quotas(topics=2, fifo_topics=1)) as sns:
