@@ -204,6 +204,7 @@ async def test_a_fifo_queue_takes_the_newest_handle_alone(fifo: QueueFixture) ->
 # -- other handles ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.spec("handle.old-deletes")
 async def test_an_old_handle_deletes_while_no_newer_delivery_was_made(standard: QueueFixture) -> None:
     await standard.send(b"one")
     message = await standard.take_one(1_000)

@@ -32,6 +32,7 @@ async def test_a_purged_queue_works_on(queue: QueueFixture) -> None:
     assert bodies(await queue.take()) == numbered(3)
 
 
+@pytest.mark.spec("purge.fifo-unlocks")
 async def test_a_purge_frees_the_groups(fifo: QueueFixture) -> None:
     await fifo.send(*numbered(3), group="g")
     await fifo.take(1)

@@ -47,6 +47,7 @@ async def test_a_change_counts_from_the_call_and_replaces(
     assert len(await standard.take()) == 1
 
 
+@pytest.mark.spec("visibility.zero")
 async def test_a_change_to_nothing_gives_the_message_back(standard: QueueFixture) -> None:
     await standard.send(b"one")
     message = await standard.take_one()
@@ -54,6 +55,7 @@ async def test_a_change_to_nothing_gives_the_message_back(standard: QueueFixture
     assert (await standard.take_one()).deliveries == 2
 
 
+@pytest.mark.spec("visibility.not-remembered")
 async def test_a_change_is_not_remembered_for_the_next_receive(standard: QueueFixture) -> None:
     await standard.send(b"one")
     await standard.hide(await standard.take_one(1_000), 60_000)
@@ -63,6 +65,7 @@ async def test_a_change_is_not_remembered_for_the_next_receive(standard: QueueFi
     assert len(await standard.take()) == 1
 
 
+@pytest.mark.spec("visibility.hides-again")
 async def test_a_standard_message_visible_again_can_be_hidden_by_its_last_handle(standard: QueueFixture) -> None:
     await standard.send(b"one")
     message = await standard.take_one(1_000)

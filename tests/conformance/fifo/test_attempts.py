@@ -21,6 +21,7 @@ async def test_a_repeat_gives_the_same_deliveries(fifo: QueueFixture) -> None:
     assert await fifo.delete(*first.messages) == [DONE] * 3
 
 
+@pytest.mark.spec("attempt.hides-anew")
 async def test_a_repeat_hides_anew(fifo: QueueFixture) -> None:
     await fifo.send(b"one", group="g")
     await fifo.take(attempt_id="a", hide_ms=10_000)
@@ -33,6 +34,7 @@ async def test_a_repeat_hides_anew(fifo: QueueFixture) -> None:
     assert len(await fifo.take()) == 1
 
 
+@pytest.mark.spec("attempt.other-id")
 async def test_another_attempt_does_not_get_the_messages(fifo: QueueFixture) -> None:
     await fifo.send(*numbered(3), group="g")
     await fifo.take(1, attempt_id="a")
@@ -54,6 +56,7 @@ async def test_after_an_attempt_that_got_nothing_a_repeat_is_new(fifo: QueueFixt
     assert bodies(await fifo.take(attempt_id="a")) == [b"one"]
 
 
+@pytest.mark.spec("attempt.after-delete")
 @pytest.mark.parametrize("n", [1, 2])
 async def test_after_a_delete_it_is_a_new_receive(fifo: QueueFixture, n: int) -> None:
     await fifo.send(*numbered(3), group="g")
@@ -63,6 +66,7 @@ async def test_after_a_delete_it_is_a_new_receive(fifo: QueueFixture, n: int) ->
     assert bodies(again) == ([] if n == 2 else numbered(3)[1:])
 
 
+@pytest.mark.spec("attempt.after-change")
 @pytest.mark.parametrize("n", [1, 2])
 @pytest.mark.parametrize("to_ms", [0, 5_000, HIDE_MS])
 async def test_after_a_change_of_visibility_it_is_a_new_receive(fifo: QueueFixture, n: int, to_ms: int) -> None:
@@ -102,6 +106,7 @@ async def test_a_repeat_after_the_timeout_gets_messages_not_received_by_others(f
     assert await fifo.delete(*again) == [DONE]
 
 
+@pytest.mark.spec("attempt.window")
 @pytest.mark.parametrize(("ms", "same"), [(ATTEMPT_WINDOW_MS - 1, True), (ATTEMPT_WINDOW_MS, False)])
 async def test_the_window_is_five_minutes(fifo: QueueFixture, ms: int, same: bool) -> None:
     await fifo.send(*numbered(2), group="g")
@@ -110,6 +115,7 @@ async def test_the_window_is_five_minutes(fifo: QueueFixture, ms: int, same: boo
     assert await fifo.take(1, attempt_id="a") == (first if same else ())
 
 
+@pytest.mark.spec("attempt.without-timeout")
 async def test_without_a_timeout_there_is_nothing_to_repeat(fifo: QueueFixture) -> None:
     await fifo.send(b"one", group="g")
     (first,) = await fifo.take(attempt_id="a", hide_ms=0)

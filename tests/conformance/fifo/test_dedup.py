@@ -20,6 +20,7 @@ async def _is_duplicate(queue: QueueFixture, original: SentEntry, dedup: str = "
     return sent.duplicate
 
 
+@pytest.mark.spec("dedup.answer", "dedup.nothing-enqueued")
 async def test_a_duplicate_is_answered_with_the_original_and_not_enqueued(fifo: QueueFixture) -> None:
     (original,) = await fifo.send(b"one", group="g", dedup="key")
     assert not original.duplicate
@@ -63,6 +64,7 @@ async def test_after_the_window_a_new_one_begins(fifo: QueueFixture) -> None:
     assert bodies(await fifo.take()) == [b"one", b"two"]
 
 
+@pytest.mark.spec("dedup.after-receive", "dedup.after-delete")
 async def test_receiving_and_deleting_do_not_end_the_window(fifo: QueueFixture) -> None:
     (original,) = await fifo.send(b"one", group="g", dedup="key")
     message = await fifo.take_one()
@@ -94,6 +96,7 @@ async def test_queues_do_not_share_keys(fifo: QueueFixture, clock: Clock) -> Non
     assert not await _is_duplicate(other, original)
 
 
+@pytest.mark.spec("dedup.after-purge")
 async def test_a_purge_clears_the_history(fifo: QueueFixture) -> None:
     (original,) = await fifo.send(b"one", group="g", dedup="key")
     await fifo.purge()
@@ -120,6 +123,7 @@ async def test_standard_queues_have_no_deduplication(standard: QueueFixture) -> 
     assert len(await standard.take()) == 2
 
 
+@pytest.mark.spec("dedup.sequence-rises")
 async def test_sequences_rise_by_send_not_by_group(fifo: QueueFixture) -> None:
     sequences = [(await fifo.send(b"x", group=group))[0].sequence for group in "abcabc"]
     assert sequences == sorted(set(sequences))

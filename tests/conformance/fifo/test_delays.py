@@ -80,6 +80,7 @@ async def test_a_new_delay_of_many_messages(fifo: QueueFixture) -> None:
     assert await fifo.counts() == (2_500, 0, 0)
 
 
+@pytest.mark.spec("fifo.delay-is-retroactive")
 async def test_a_new_delay_wakes_waiters(fifo: QueueFixture) -> None:
     await fifo.send(b"1", group="a", delay_ms=ONE_MINUTE_MS)
     waiter = await fifo.wait()

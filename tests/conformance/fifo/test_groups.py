@@ -16,6 +16,7 @@ async def test_one_receive_gives_a_groups_messages_in_order(fifo: QueueFixture) 
     assert bodies(await fifo.take()) == numbered(5)
 
 
+@pytest.mark.spec("fifo.order-of-sends")
 async def test_entries_of_one_send_keep_their_order(fifo: QueueFixture) -> None:
     for start in range(0, 30, 10):
         await fifo.send(*numbered(30)[start : start + 10], group="g")
@@ -26,6 +27,7 @@ async def test_entries_of_one_send_keep_their_order(fifo: QueueFixture) -> None:
     assert taken == numbered(30)
 
 
+@pytest.mark.spec("fifo.one-group-first", "fifo.several-of-a-group")
 async def test_a_batch_has_one_group_then_others(fifo: QueueFixture) -> None:
     for body in numbered(4):
         await fifo.send(b"a" + body, group="a")
@@ -68,6 +70,7 @@ async def test_deleting_a_later_one_keeps_the_first_locked(fifo: QueueFixture) -
     assert bodies(await fifo.take()) == numbered(4)[2:]
 
 
+@pytest.mark.spec("fifo.unlocked-by-timeout", "fifo.redelivered-as-sent")
 async def test_when_the_lock_expires_the_same_messages_come_again(fifo: QueueFixture) -> None:
     await fifo.send(*numbered(4), group="g")
     before = await fifo.take(2)
@@ -75,7 +78,12 @@ async def test_when_the_lock_expires_the_same_messages_come_again(fifo: QueueFix
     after = await fifo.take(3)
     assert bodies(after) == numbered(3)
     for old, new in zip(before, after, strict=False):
-        assert (old.id, old.sequence, old.born_at_ms) == (new.id, new.sequence, new.born_at_ms)
+        assert (old.id, old.sequence, old.born_at_ms, old.first_received_ms) == (
+            new.id,
+            new.sequence,
+            new.born_at_ms,
+            new.first_received_ms,
+        )
     assert [message.deliveries for message in after] == [2, 2, 1]
 
 
@@ -88,6 +96,7 @@ async def test_a_new_message_does_not_touch_the_lock(fifo: QueueFixture) -> None
     assert bodies(await fifo.take()) == [b"2"]
 
 
+@pytest.mark.spec("fifo.later-delayed")
 async def test_a_later_delayed_message_does_not_hide_earlier_ones(fifo: QueueFixture) -> None:
     await fifo.send(b"1", group="g")
     await fifo.send(b"2", group="g", delay_ms=10_000)
@@ -109,6 +118,7 @@ async def test_an_earlier_delayed_message_blocks_later_ones(fifo: QueueFixture) 
     assert bodies(await fifo.take()) == [b"1", b"2"]
 
 
+@pytest.mark.spec("fifo.first-extended")
 async def test_while_the_first_is_extended_none_of_the_others_comes(fifo: QueueFixture) -> None:
     await fifo.send(*numbered(3), group="g")
     first = (await fifo.take(3, hide_ms=10_000))[0]
@@ -119,6 +129,7 @@ async def test_while_the_first_is_extended_none_of_the_others_comes(fifo: QueueF
     assert bodies(await fifo.take()) == numbered(3)
 
 
+@pytest.mark.spec("fifo.second-extended")
 async def test_messages_before_an_extended_one_come(fifo: QueueFixture) -> None:
     await fifo.send(*numbered(3), group="g")
     second = (await fifo.take(3, hide_ms=10_000))[1]
@@ -132,6 +143,7 @@ async def test_messages_before_an_extended_one_come(fifo: QueueFixture) -> None:
     assert bodies(await fifo.take()) == numbered(3)[1:]
 
 
+@pytest.mark.spec("fifo.given-back")
 async def test_returning_the_first_makes_only_it_available(fifo: QueueFixture) -> None:
     await fifo.send(*numbered(3), group="g")
     first, second, third = await fifo.take(3)
@@ -151,6 +163,7 @@ async def test_a_returned_later_message_does_not_overtake(fifo: QueueFixture) ->
     assert not await fifo.take()
 
 
+@pytest.mark.spec("fifo.visibility-zero-locks-nothing")
 async def test_without_a_timeout_nothing_is_locked(fifo: QueueFixture) -> None:
     await fifo.send(*numbered(3), group="g")
     assert bodies(await fifo.take(2, hide_ms=0)) == numbered(2)

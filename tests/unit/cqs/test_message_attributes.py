@@ -8,7 +8,6 @@ import pytest
 
 from cns_common.errors import RequestError
 from cqs.messages.message_attributes import digest, normalize_number, read_attributes, read_system_attributes
-from cqs.messages.message_text import encode_text
 
 Members = dict[str, dict[str, Any]]
 
@@ -52,6 +51,18 @@ DIGESTS: list[tuple[Members, str]] = [
 ]
 
 
+@pytest.mark.spec(
+    "digest.three-types",
+    "digest.string",
+    "digest.string-array",
+    "digest.number",
+    "digest.fraction",
+    "digest.two-numbers",
+    "digest.byte-order",
+    "digest.binary",
+    "digest.labelled-number",
+    "digest.normalised-number",
+)
 @pytest.mark.parametrize(("members", "expected"), DIGESTS)
 def test_digest(members: Members, expected: str) -> None:
     assert read_attributes(members).sent_md5 == expected
@@ -69,6 +80,7 @@ def test_receivers_get_normalised_numbers() -> None:
     assert digest(read.stored[1:]) == "6177b725901df62acbb49a268fa56714"
 
 
+@pytest.mark.spec("attributes.number-normalised", "attributes.number-digits", "attributes.number-range")
 @pytest.mark.parametrize(
     ("text", "normal"),
     [
@@ -132,44 +144,18 @@ TYPE = (
 
 
 @pytest.mark.parametrize(
-    ("members", "code", "text"),
+    ("members", "text"),
     [
-        ({f"a{n}": string("v") for n in range(11)}, "InvalidParameterValue", "Number of message attributes [11]"),
-        ({"x": string("v", "Float")}, "InvalidParameterValue", TYPE),
-        ({"x": string("v", "Stringy")}, "InvalidParameterValue", TYPE),
-        ({"x": {"StringValue": "v"}}, "InvalidParameterValue", TYPE),
-        ({"x": string("v", "String." + "a" * 250)}, "InvalidParameterValue", "Message (user) attribute type must be"),
-        ({"x": string("v", "String.\x01")}, "InvalidParameterValue", "Invalid characters"),
-        (
-            {"X": string("")},
-            "InvalidParameterValue",
-            "Message (user) attribute 'X' must contain a non-empty value of type 'String'.",
-        ),
-        ({"X": {"DataType": "Binary", "StringValue": "v"}}, "InvalidParameterValue", "Message (user) attribute 'X'"),
-        ({"X": binary(b"")}, "InvalidParameterValue", "Message (user) attribute 'X'"),
-        (
-            {"X": number("x")},
-            "InvalidParameterValue",
-            "Can't cast the value of message (user) attribute",
-        ),
-        ({"X": string("a\x00b")}, "InvalidParameterValue", "Invalid characters"),
-        ({"X": string("\ud800")}, "InvalidParameterValue", "Invalid characters"),
-        ({"X": {"DataType": "String", "StringListValues": ["a"]}}, "UnsupportedOperation", ""),
-        ({"X": {"DataType": "Binary", "BinaryListValues": [b"a"]}}, "UnsupportedOperation", ""),
-        ({"": string("v")}, "InvalidParameterValue", ""),
-        ({"a b": string("v")}, "InvalidParameterValue", ""),
-        ({"\ud800": string("v")}, "InvalidParameterValue", ""),
-        ({"AWS.x": string("v")}, "InvalidParameterValue", "You can't use"),
-        ({"amazon.x": string("v")}, "InvalidParameterValue", "You can't use"),
-        ({".x": string("v")}, "InvalidParameterValue", ""),
-        ({"x.": string("v")}, "InvalidParameterValue", ""),
-        ({"x" * 257: string("v")}, "InvalidParameterValue", ""),
+        ({"x": {"StringValue": "v"}}, TYPE),
+        ({"x": string("v", "String.\x01")}, "Invalid characters"),
+        ({"X": string("\ud800")}, "Invalid characters"),
+        ({"\ud800": string("v")}, "Message (user) attributes name can only contain"),
     ],
 )
-def test_refused(members: Members, code: str, text: str) -> None:
+def test_refused(members: Members, text: str) -> None:
     with pytest.raises(RequestError) as caught:
         read_attributes(members)
-    assert caught.value.code == code
+    assert caught.value.code == "InvalidParameterValue"
     assert caught.value.message.startswith(text)
 
 
@@ -191,19 +177,3 @@ def test_system_attributes_refused(members: Members) -> None:
     with pytest.raises(RequestError) as caught:
         read_system_attributes(members)
     assert caught.value.code == "InvalidParameterValue"
-
-
-@pytest.mark.parametrize("text", ["a\t\n\r b", "\x7f", "\u00e9", "\ud7ff\ue000\ufffd", "\U00010000\U0010ffff"])
-def test_characters_allowed(text: str) -> None:
-    assert encode_text(text) == text.encode()
-
-
-@pytest.mark.parametrize("text", ["\x00", "a\x08", "\x0b", "\x1f", "\ufffe", "a\uffff", "\ud800", "\udfff"])
-def test_characters_refused(text: str) -> None:
-    with pytest.raises(RequestError) as caught:
-        encode_text(text)
-    assert (caught.value.code, caught.value.message) == (
-        "InvalidMessageContents",
-        "Invalid characters found. Valid unicode characters are "
-        "#x9 | #xA | #xD | #x20 to #xD7FF | #xE000 to #xFFFD | #x10000 to #x10FFFF",
-    )

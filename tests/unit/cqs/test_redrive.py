@@ -14,6 +14,7 @@ MISSING = "Redrive policy does not contain mandatory attribute: "
 COUNT = "valid values are from 1 to 1000 both inclusive."
 
 
+@pytest.mark.spec("redrive.count-range", "redrive.missing-key")
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
@@ -54,6 +55,7 @@ def test_redrive_policy_refused(text: str, reason: str) -> None:
     )
 
 
+@pytest.mark.spec("redrive.no-map")
 @pytest.mark.parametrize("text", [" ", "4", "[]", "x", "[" * 8000, "{" + " " * 9000 + "}", "\ud800"])
 def test_redrive_policy_is_no_map(text: str) -> None:
     with pytest.raises(RequestError) as caught:

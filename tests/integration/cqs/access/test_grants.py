@@ -100,8 +100,10 @@ async def test_the_same_permission_again_changes_nothing(wire: Wire, url: str) -
 
 @spec("permission.unknown-label", "permission.last-removed")
 async def test_permissions_removed(wire: Wire, url: str) -> None:
-    await wire("AddPermission", QueueUrl=url, **GRANT)
-    await wire.refuses(invalid("Label", "other", "can't find label."), "RemovePermission", QueueUrl=url, Label="other")
+    for _ in range(2):  # without a policy, then with one
+        refusal = invalid("Label", "other", "can't find label.")
+        await wire.refuses(refusal, "RemovePermission", QueueUrl=url, Label="other")
+        await wire("AddPermission", QueueUrl=url, **GRANT)
     assert await wire("RemovePermission", QueueUrl=url, Label="label") == {}
     assert await wire("GetQueueAttributes", QueueUrl=url, AttributeNames=["Policy"]) == {}
 

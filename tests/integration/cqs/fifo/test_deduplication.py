@@ -8,8 +8,6 @@ import pytest
 
 from tests.integration.cqs.sqs import Sqs
 
-WINDOW_S = 300
-
 
 async def queue(sqs: Sqs, **attributes: str) -> str:
     return await sqs.queue("q.fifo", **({"ContentBasedDeduplication": "true"} | attributes))
@@ -19,30 +17,6 @@ async def send(sqs: Sqs, url: str, body: str, group: str = "g", **members: Any) 
     """(MessageId, SequenceNumber)"""
     sent = await sqs.send(url, body, MessageGroupId=group, **members)
     return sent["MessageId"], sent["SequenceNumber"]
-
-
-@pytest.mark.spec("dedup.window", "dedup.not-extended", "dedup.answer", "dedup.nothing-enqueued")
-async def test_five_minutes_from_the_first(sqs: Sqs) -> None:
-    url = await queue(sqs)
-    original = await send(sqs, url, "x")
-    for wait_s in (1, 150, WINDOW_S - 152):
-        sqs.advance(wait_s)
-        assert await send(sqs, url, "x") == original
-    sqs.advance(1)
-    second = await send(sqs, url, "x")
-    assert second[1] > original[1]
-    assert await sqs.bodies(url) == ["x", "x"]
-
-
-@pytest.mark.spec("dedup.after-receive", "dedup.after-delete")
-async def test_neither_receive_nor_delete_ends_it(sqs: Sqs) -> None:
-    url = await queue(sqs)
-    original = await send(sqs, url, "x")
-    (message,) = await sqs.receive(url)
-    assert await send(sqs, url, "x") == original
-    await sqs.delete(url, message)
-    assert await send(sqs, url, "x") == original
-    assert await sqs.counts(url) == (0, 0, 0)
 
 
 @pytest.mark.spec("dedup.within-a-batch", "dedup.answer")
@@ -98,13 +72,3 @@ async def test_a_new_scope_holds_from_the_next_send_on(sqs: Sqs) -> None:
     for group in ("b", "c", "b"):
         await send(sqs, url, group, group, MessageDeduplicationId="d")
     assert sorted(await sqs.bodies(url)) == ["a", "b", "c"]
-
-
-@pytest.mark.spec("dedup.sequence-text", "dedup.sequence-rises")
-async def test_sequence_numbers(sqs: Sqs) -> None:
-    url = await queue(sqs)
-    sent = [(await send(sqs, url, str(n), group))[1] for n, group in enumerate("abcabcabc")]
-    assert sent == sorted(set(sent))
-    assert {(len(number), number.isdigit()) for number in sent} == {(20, True)}
-    received = await sqs.receive(url, AttributeNames=["SequenceNumber"])
-    assert sorted(message["Attributes"]["SequenceNumber"] for message in received) == sent

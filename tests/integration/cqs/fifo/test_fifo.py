@@ -1,4 +1,4 @@
-"""FIFO queues: order, group locks, deduplication and receive attempts."""
+"""FIFO queues: answers, group locks and deduplication."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.integration.cqs.sqs import Sqs, refused
+from tests.integration.cqs.sqs import Sqs
 
 SAME = "0967115f2813a3541eaef77de9d9d5773f1c0c04314b0bbfe4ff3b3b1c55b5d5"
 
@@ -71,45 +71,3 @@ async def test_deduplication(sqs: Sqs) -> None:
     sqs.advance(2)
     await send(sqs, url, "new", MessageDeduplicationId="d")
     assert await sqs.bodies(url) == ["new"]
-
-
-@pytest.mark.spec("dedup.after-purge")
-async def test_a_purge_clears_deduplication(sqs: Sqs) -> None:
-    url = await queue(sqs)
-    await send(sqs, url, "x")
-    await sqs("PurgeQueue", QueueUrl=url)
-    await send(sqs, url, "x")
-    assert await sqs.bodies(url) == ["x"]
-
-
-DELAY = (
-    "Value 5 for parameter DelaySeconds is invalid. "
-    "Reason: The request include parameter that is not valid for this queue type."
-)
-NO_DEDUPLICATION = (
-    "The queue should either have ContentBasedDeduplication enabled or MessageDeduplicationId provided explicitly"
-)
-ID = "can only include alphanumeric and punctuation characters. 1 to 128 in length."
-
-
-@pytest.mark.parametrize(
-    ("members", "code", "text"),
-    [
-        ({}, "MissingParameter", "The request must contain the parameter MessageGroupId."),
-        ({"MessageGroupId": "g"}, "InvalidParameterValue", NO_DEDUPLICATION),
-        ({"MessageGroupId": "g", "MessageDeduplicationId": "d", "DelaySeconds": 5}, "InvalidParameterValue", DELAY),
-        (
-            {"MessageGroupId": "", "MessageDeduplicationId": "d"},
-            "InvalidParameterValue",
-            f"Value  for parameter MessageGroupId is invalid. Reason: MessageGroupId {ID}",
-        ),
-        (
-            {"MessageGroupId": "g", "MessageDeduplicationId": "\u00fc"},
-            "InvalidParameterValue",
-            f"Value \u00fc for parameter MessageDeduplicationId is invalid. Reason: MessageDeduplicationId {ID}",
-        ),
-    ],
-)
-async def test_send_refused(sqs: Sqs, members: dict[str, Any], code: str, text: str) -> None:
-    url = await sqs.queue("q.fifo")
-    assert await refused(sqs.send(url, **members)) == (code, text)

@@ -32,14 +32,6 @@ async def test_a_duplicate_is_answered_like_its_original(sqs: Sqs, wire: Wire) -
     assert shown["SequenceNumber"] == first["SequenceNumber"]
 
 
-@spec("fifo.delay-of-the-queue")
-async def test_a_fifo_message_has_no_delay_of_its_own(sqs: Sqs, wire: Wire) -> None:
-    url = await sqs.queue("q.fifo", ContentBasedDeduplication="true")
-    members: dict[str, Any] = {"QueueUrl": url, "MessageBody": "x", "MessageGroupId": "g"}
-    await wire.refuses(invalid("DelaySeconds", 5, WRONG_TYPE), "SendMessage", DelaySeconds=5, **members)
-    await wire("SendMessage", DelaySeconds=0, **members)
-
-
 @spec("attempt.fifo-only")
 @pytest.mark.parametrize("attempt", ["a", "", "not an id"])
 async def test_a_standard_queue_ignores_the_attempt(sqs: Sqs, wire: Wire, attempt: str) -> None:

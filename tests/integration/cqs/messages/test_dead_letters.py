@@ -8,7 +8,7 @@ import pytest
 
 from cns_common.errors import OutcomeUnknown, StoreFull
 from cqs.messages.dead_letters import DeadLetters
-from tests.integration.cqs.sqs import Sqs, refused
+from tests.integration.cqs.sqs import Sqs
 
 FIFO_IDS = {"MessageGroupId": "g", "MessageDeduplicationId": "d"}
 
@@ -36,27 +36,6 @@ async def test_the_count_goes_on(sqs: Sqs, suffix: str, receives: int) -> None:
     assert await sqs.receive(source) == []
     (message,) = await sqs.receive(dead, AttributeNames=["ApproximateReceiveCount"])
     assert message["Attributes"] == {"ApproximateReceiveCount": str(receives + 1)}
-
-
-@pytest.mark.spec("handle.older-succeeds")
-async def test_handles_of_the_source_do_nothing_to_a_dead_letter(sqs: Sqs) -> None:
-    source, dead = await redrive(sqs, receives=2)
-    await sqs.send(source, "poison")
-    handles = []
-    for _ in range(2):
-        (message,) = await sqs.receive(source)
-        handles.append(message["ReceiptHandle"])
-        sqs.advance(1.1)
-    assert await sqs.receive(source) == []
-    for handle in handles:
-        await sqs("DeleteMessage", QueueUrl=source, ReceiptHandle=handle)
-        code, _ = await refused(sqs("DeleteMessage", QueueUrl=dead, ReceiptHandle=handle))
-        assert code == "ReceiptHandleIsInvalid"
-        code, _ = await refused(
-            sqs("ChangeMessageVisibility", QueueUrl=source, ReceiptHandle=handle, VisibilityTimeout=9)
-        )
-        assert code == "InvalidParameterValue"
-    assert await sqs.counts(dead) == (1, 0, 0)
 
 
 ATTRIBUTES = {"color": {"DataType": "String", "StringValue": "blue"}}
@@ -262,22 +241,3 @@ async def test_what_is_received_beside_a_move_that_fails_is_given_out(
     sqs.advance(31)
     await sqs.bodies(source)
     assert "poison" in await sqs.bodies(dead)
-
-
-@pytest.mark.spec("redrive.sources-listed")
-async def test_sources_are_listed(sqs: Sqs) -> None:
-    dead = await sqs.queue("dead")
-    policy = f'{{"deadLetterTargetArn":"{await sqs.arn(dead)}","maxReceiveCount":3}}'
-    urls = [await sqs.queue(name, RedrivePolicy=policy) for name in ("a", "b", "c")]
-
-    async def listed(**members: Any) -> dict[str, Any]:
-        return await sqs("ListDeadLetterSourceQueues", QueueUrl=dead, **members)
-
-    assert await listed() == {"queueUrls": urls}
-    page = await listed(MaxResults=2)
-    assert page["queueUrls"] == urls[:2]
-    assert await listed(MaxResults=2, NextToken=page["NextToken"]) == {"queueUrls": urls[2:]}
-    await sqs("SetQueueAttributes", QueueUrl=urls[0], Attributes={"RedrivePolicy": ""})
-    await sqs("DeleteQueue", QueueUrl=urls[1])
-    assert await listed() == {"queueUrls": urls[2:]}
-    assert await sqs("ListDeadLetterSourceQueues", QueueUrl=urls[2]) == {"queueUrls": []}

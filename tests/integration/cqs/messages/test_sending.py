@@ -158,6 +158,7 @@ async def test_a_messages_own_delay(sqs: Sqs, wire: Wire) -> None:
     assert "longest" in await sqs.bodies(url)
 
 
+@spec("fifo.delay-of-the-queue")
 @spec("send.delay-zero-on-fifo")
 async def test_a_delay_of_zero_on_a_fifo_queue(sqs: Sqs, wire: Wire) -> None:
     url = await sqs.queue("q.fifo", DelaySeconds="5")

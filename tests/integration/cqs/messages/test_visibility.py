@@ -90,16 +90,6 @@ async def test_after_a_delete(sqs: Sqs, wire: Wire) -> None:
     assert [(one["Code"], one["Message"]) for one in answer["Failed"]] == [("ReceiptHandleIsInvalid", text)]
 
 
-@spec("handle.old-deletes")
-async def test_an_old_handle_deletes_until_the_next_receive(sqs: Sqs, wire: Wire) -> None:
-    url = await sqs.queue()
-    await sqs.send(url)
-    handle = await held(sqs, url)
-    sqs.advance(3_600)
-    await delete(wire, url, handle)
-    assert await sqs.counts(url) == (0, 0, 0)
-
-
 @spec("handle.older-succeeds")
 async def test_a_handle_older_than_the_last_receive(sqs: Sqs, wire: Wire) -> None:
     url = await sqs.queue()
@@ -177,38 +167,6 @@ async def test_a_new_timeout_counts_from_the_call(sqs: Sqs, wire: Wire) -> None:
     assert await sqs.receive(url) == []
     sqs.advance(1.1)
     assert len(await sqs.receive(url)) == 1
-
-
-@spec("visibility.zero")
-async def test_a_new_timeout_of_nothing(sqs: Sqs, wire: Wire) -> None:
-    url = await sqs.queue()
-    await sqs.send(url)
-    await hide(wire, url, await held(sqs, url), 0)
-    assert len(await wire.receive(url)) == 1
-
-
-@spec("visibility.not-remembered")
-async def test_the_next_receive_has_the_queues_timeout(sqs: Sqs, wire: Wire) -> None:
-    url = await sqs.queue(VisibilityTimeout="10")
-    await sqs.send(url)
-    await hide(wire, url, await held(sqs, url), 60)
-    sqs.advance(60.1)
-    assert len(await wire.receive(url)) == 1
-    sqs.advance(10.1)
-    assert len(await wire.receive(url)) == 1
-
-
-@spec("visibility.hides-again")
-async def test_a_message_that_is_visible_again_is_hidden(sqs: Sqs, wire: Wire) -> None:
-    url = await sqs.queue(VisibilityTimeout="10")
-    await sqs.send(url)
-    handle = await held(sqs, url)
-    sqs.advance(11)
-    assert await sqs.counts(url) == (1, 0, 0)
-    await hide(wire, url, handle, 20)
-    assert await sqs.counts(url) == (0, 1, 0)
-    sqs.advance(20.1)
-    assert len(await wire.receive(url)) == 1
 
 
 @spec("visibility.twelve-hours", "visibility.twelve-hours-soon-over")

@@ -25,28 +25,10 @@ async def test_operations_without_output(door: Door) -> None:
         assert (reply.status, reply.headers["content-type"], reply.body) == (200, JSON, b"")
 
 
-@spec("protocol.empty-json")
-@pytest.mark.parametrize(
-    "action", ["ListQueueTags", "ReceiveMessage", "ListQueues", "GetQueueAttributes", "ListDeadLetterSourceQueues"]
-)
-async def test_answers_with_nothing_in_them(door: Door, action: str) -> None:
-    await door.queue("q")
-    reply = await door.json(action, QueueUrl="q", QueueNamePrefix="other")
-    assert (reply.status, reply.body) == (200, b"{}")
-
-
 @spec("protocol.empty-receive-query")
 async def test_an_empty_receive_in_query(door: Door) -> None:
     await door.queue("q")
     assert b"<ReceiveMessageResult/><ResponseMetadata>" in (await door.query("ReceiveMessage", {"QueueUrl": "q"})).body
-
-
-@spec("protocol.empty-batch-half")
-@pytest.mark.parametrize(("body", "half"), [("fine", "Successful"), ("\x00", "Failed")])
-async def test_the_empty_half_of_a_batch(door: Door, body: str, half: str) -> None:
-    await door.queue("q")
-    reply = await door.json("SendMessageBatch", QueueUrl="q", Entries=[{"Id": "a", "MessageBody": body}])
-    assert (reply.status, [*reply.json()]) == (200, [half])
 
 
 AS_JSON = [

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.integration.cqs.door import STRANGER, Door
-from tests.integration.cqs.sqs import ACCOUNT, Sqs
+from tests.integration.cqs.sqs import ACCOUNT, Sqs, refused
 from tests.integration.cqs.sqs_wire import SQS, Refusal, Wire, invalid_value, legacy, missing, modelled
 
 spec = pytest.mark.spec
@@ -155,6 +155,7 @@ async def test_tags_and_counts_are_not_compared(wire: Wire) -> None:
 async def test_a_name_rests_for_a_minute(wire: Wire, sqs: Sqs) -> None:
     url = await made(wire)
     await wire.send(url)
+    (held,) = await wire.receive(url)
     assert await wire("DeleteQueue", QueueUrl=url) == {}
     await wire.refuses(absent(wire), "ReceiveMessage", QueueUrl=url)
     await wire.refuses(absent(wire), "DeleteQueue", QueueUrl=url)
@@ -163,6 +164,7 @@ async def test_a_name_rests_for_a_minute(wire: Wire, sqs: Sqs) -> None:
     sqs.advance(1)
     assert await made(wire) == url
     assert await wire.receive(url) == []
+    assert (await refused(sqs.delete(url, held)))[0] == "ReceiptHandleIsInvalid"
 
 
 @spec("create.order-of-checks")
@@ -182,6 +184,7 @@ async def test_the_order_of_the_checks(wire: Wire) -> None:
 async def test_an_owner_may_be_named(wire: Wire) -> None:
     url = await made(wire)
     assert await wire("GetQueueUrl", QueueName="q", QueueOwnerAWSAccountId=ACCOUNT) == {"QueueUrl": url}
+    await wire.refuses(absent(wire), "GetQueueUrl", QueueName="q", QueueOwnerAWSAccountId="cns")
 
 
 @spec("queue.get-url-no-name")
@@ -212,9 +215,10 @@ async def test_a_thousand_without_pages(sqs: Sqs, door: Door) -> None:
     answer = (await door.json("ListQueues")).json()
     assert [*answer] == ["QueueUrls"]
     assert len(answer["QueueUrls"]) == 1_000
+    assert await sqs("ListQueues", QueueNamePrefix="\ud800") == {}
 
 
-@spec("queue.dead-letter-sources")
+@spec("queue.dead-letter-sources", "redrive.sources-listed")
 async def test_sources_of_dead_letters(wire: Wire) -> None:
     dead = await made(wire, "dead")
     assert await wire("ListDeadLetterSourceQueues", QueueUrl=dead) == {}
@@ -226,6 +230,9 @@ async def test_sources_of_dead_letters(wire: Wire) -> None:
     first = await wire("ListDeadLetterSourceQueues", QueueUrl=dead, MaxResults=2)
     rest = await wire("ListDeadLetterSourceQueues", QueueUrl=dead, MaxResults=2, NextToken=first["NextToken"])
     assert (first["queueUrls"], rest) == (urls[:2], {"queueUrls": urls[2:]})
+    await wire("SetQueueAttributes", QueueUrl=urls[0], Attributes={"RedrivePolicy": ""})
+    await wire("DeleteQueue", QueueUrl=urls[1])
+    assert await wire("ListDeadLetterSourceQueues", QueueUrl=dead) == {"queueUrls": urls[2:]}
 
 
 @spec("queue.list-region", "queue.own-account-only")
@@ -235,6 +242,7 @@ async def test_lists_have_only_own_queues(door: Door) -> None:
     await door.json("CreateQueue", QueueName="another's", key=STRANGER)
     theirs = (await door.json("CreateQueue", QueueName="theirs", key=STRANGER)).json()["QueueUrl"]
     assert there.status == 200
+    assert (await door.query("GetQueueUrl", {"QueueName": "here"}, region="eu-west-1")).status == 400
     assert (await door.json("ListQueues")).json() == {"QueueUrls": [here]}
     assert (await door.query("ListQueues", region="eu-west-1")).texts("ListQueuesResult/QueueUrl") == there.texts(
         "CreateQueueResult/QueueUrl"

@@ -6,14 +6,9 @@ from __future__ import annotations
 import pytest
 
 from tests.integration.cqs.sqs import ACCOUNT, Sqs, refused
-from tests.integration.cqs.sqs_wire import Refusal, Wire, invalid, modelled
+from tests.integration.cqs.sqs_wire import Refusal, Wire, invalid
 
 ARNS = f"arn:aws:sqs:us-east-1:{ACCOUNT}:"
-RECEIVES = "valid values are from 1 to 1000 both inclusive."
-NO_MAP = modelled(
-    "InvalidAttributeValue",
-    "Invalid value for the parameter RedrivePolicy. Reason: Redrive policy is not a valid JSON map.",
-)
 WRONG_TYPE = "Dead-letter queue must be same type of queue as the source.."
 
 
@@ -75,35 +70,6 @@ async def test_targets_refused(
 async def test_targets_elsewhere_refused(sqs: Sqs, wire: Wire, arn: str, reason: str) -> None:
     text = f'{{"deadLetterTargetArn":"{arn}","maxReceiveCount":1}}'
     await refused_for(sqs, wire, invalid_policy(text, reason), RedrivePolicy=text)
-
-
-@pytest.mark.spec("redrive.count-range")
-@pytest.mark.parametrize(("count", "shown"), [("0", "0"), ("1001", "1001"), ('"1001"', "1001"), ("-1", "-1")])
-async def test_counts_refused(sqs: Sqs, wire: Wire, count: str, shown: str) -> None:
-    await sqs.queue("dead")
-    text = policy_of("dead", count)
-    refusal = invalid_policy(text, f"Invalid value for maxReceiveCount: {shown}, {RECEIVES}")
-    await refused_for(sqs, wire, refusal, RedrivePolicy=text)
-
-
-@pytest.mark.spec("redrive.no-map")
-@pytest.mark.parametrize("text", ["x", "[]", "3", " "])
-async def test_no_map_refused(sqs: Sqs, wire: Wire, text: str) -> None:
-    await refused_for(sqs, wire, NO_MAP, RedrivePolicy=text)
-
-
-@pytest.mark.spec("redrive.missing-key")
-@pytest.mark.parametrize(
-    ("text", "name"),
-    [
-        ("{}", "maxReceiveCount"),
-        ('{"deadLetterTargetArn":"x"}', "maxReceiveCount"),
-        ('{"maxReceiveCount":1}', "deadLetterTargetArn"),
-    ],
-)
-async def test_missing_keys_refused(sqs: Sqs, wire: Wire, text: str, name: str) -> None:
-    refusal = invalid_policy(text, f"Redrive policy does not contain mandatory attribute: {name}.")
-    await refused_for(sqs, wire, refusal, RedrivePolicy=text)
 
 
 @pytest.mark.spec("redrive.normalised", "redrive.count-as-text")
