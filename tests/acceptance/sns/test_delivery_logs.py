@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from lab.harness.endpoints import Endpoint
-from lab.harness.running import keys_in
-from lab.harness.service import REGION, Service
+from lab.harness.service import Service
 from lab.harness.waiting import wait_until
 from tests.acceptance.topics import Topic, arn_of, queue_for, receive_one
 
@@ -120,53 +119,6 @@ def test_a_queue_that_may_not_be_sent_to(service: Service, sqs: Any, topic: Topi
     assert said[403] == {"ErrorCode": "AccessDenied", "ErrorMessage": denied, "sqsRequestId": "Unrecoverable"}
     assert said[400]["ErrorCode"] == "AWS.SimpleQueueService.NonExistentQueue"
     assert said[400]["ErrorMessage"] == "The specified queue does not exist."
-
-
-@pytest.mark.spec("sns-log.rate")
-def test_who_wants_nothing_gets_nothing(service: Service, sqs: Any, topic: Topic) -> None:
-    """Three settings without a record: a rate of 0, then a role for the failures of another protocol, and at last a
-    role alone."""
-    log_all(topic, "SQS", "Success")
-    log_all(topic, "HTTP", "Success", "Failure")
-    topic.set("SQSSuccessFeedbackSampleRate", "0")
-    queue = queue_for(sqs, topic.arn)
-    topic.subscribe("sqs", arn_of(sqs, queue))
-    topic.publish("unlogged")
-    receive_one(sqs, queue)
-    topic.set("SQSSuccessFeedbackSampleRate", "100")
-    logged = topic.publish("logged")
-    (record,) = wait_records(service, topic.arn, 1)
-    assert record["notification"]["messageId"] == logged
-
-
-@pytest.mark.spec("sns-log.direct")
-def test_what_is_published_to_a_phone(service: Service) -> None:
-    """The account is the test's own, so that no other test changes its SMS attributes."""
-    sns = service.client("sns", **keys_in(service.cns("account", "create").stdout))
-    number = f"+1555{uuid.uuid4().int % 10**7:07}"
-    sns.set_sms_attributes(attributes={"DeliveryStatusIAMRole": ROLE})
-    message_id = sns.publish(PhoneNumber=number, Message="hello")["MessageId"]
-    account = sns.create_topic(Name="whose")["TopicArn"].split(":")[4]
-    (record,) = wait_records(service, f"sns/{REGION}/{account}/DirectPublishToPhoneNumber", 1)
-    assert set(record["notification"]) == {"messageId", "timestamp"}
-    assert (record["notification"]["messageId"], record["delivery"]["destination"]) == (message_id, number)
-    assert record["status"] == "SUCCESS"
-
-
-@pytest.mark.spec("sns-log.direct")
-def test_what_is_published_to_a_mobile_endpoint(service: Service, sns: Any) -> None:
-    """The message is published to the endpoint itself, and by way of a topic."""
-    attributes = {"PlatformCredential": "key", "SuccessFeedbackRoleArn": ROLE}
-    application = sns.create_platform_application(Name=uuid.uuid4().hex, Platform="GCM", Attributes=attributes)
-    arn = application["PlatformApplicationArn"]
-    device = sns.create_platform_endpoint(PlatformApplicationArn=arn, Token=uuid.uuid4().hex)["EndpointArn"]
-    topic = Topic(sns, sns.create_topic(Name=uuid.uuid4().hex)["TopicArn"])
-    topic.subscribe("application", device)
-    topic.publish("hello")
-    sns.publish(TargetArn=device, Message="hello")
-    found = wait_records(service, arn, 2)
-    assert {record["delivery"]["destination"] for record in found} == {device}
-    assert sorted(record["notification"].get("topicArn", "") for record in found) == ["", topic.arn]
 
 
 def test_times_from_publish_to_delivery_are_measured(service: Service, sqs: Any, topic: Topic) -> None:

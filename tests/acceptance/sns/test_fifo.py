@@ -12,11 +12,9 @@ import pytest
 from botocore.exceptions import ClientError
 
 from lab.harness.service import Service
-from lab.harness.waiting import wait_until
 from tests.acceptance.topics import Topic, arn_of, receive_all, receive_one
 
 WINDOW_S = 300
-FORM = "can only include alphanumeric and punctuation characters. 1 to 128 in length"
 
 
 @pytest.fixture
@@ -184,34 +182,6 @@ def test_a_batch_with_a_duplicate_in_it(by_content: Topic) -> None:
     assert (first["MessageId"], first["SequenceNumber"]) == (second["MessageId"], second["SequenceNumber"])
 
 
-@pytest.mark.spec("sns-fifo.no-group", "sns-fifo.no-deduplication", "sns-fifo.batch-refused")
-@pytest.mark.parametrize(
-    ("ids", "text"),
-    [
-        ({}, "The MessageGroupId parameter is required for FIFO topics"),
-        (
-            {"MessageGroupId": "g"},
-            "The topic should either have ContentBasedDeduplication enabled or MessageDeduplicationId provided "
-            "explicitly",
-        ),
-        ({"MessageGroupId": " "}, f"The MessageGroupId parameter {FORM}"),
-        ({"MessageGroupId": "g", "MessageDeduplicationId": "ä"}, f"The MessageDeduplicationId parameter {FORM}"),
-        ({"MessageGroupId": "g" * 129, "MessageDeduplicationId": "d"}, f"The MessageGroupId parameter {FORM}"),
-    ],
-)
-def test_ids_refused(fifo: Topic, ids: dict[str, str], text: str) -> None:
-    with pytest.raises(ClientError) as single:
-        fifo.sns.publish(TopicArn=fifo.arn, Message="m", **ids)
-    assert single.value.response["Error"]["Code"] == "InvalidParameter"
-    assert single.value.response["Error"]["Message"] == f"Invalid parameter: {text}"
-    good = {"Id": "good", "Message": "m", "MessageGroupId": "g", "MessageDeduplicationId": "d"}
-    with pytest.raises(ClientError) as batch:
-        fifo.sns.publish_batch(
-            TopicArn=fifo.arn, PublishBatchRequestEntries=[good, {"Id": "bad", "Message": "m", **ids}]
-        )
-    assert batch.value.response["Error"]["Message"] == f"Invalid parameter: {text}"
-
-
 def test_large_messages_keep_their_number(sqs: Any, fifo: Topic) -> None:
     queues = [fifo_queue(sqs) for _ in range(2)]
     for queue in queues:
@@ -252,18 +222,3 @@ def test_a_subscription_removed_between_publishes(sqs: Any, fifo: Topic) -> None
     publish(fifo, "2", dedup="2")
     assert [message["Body"] for message in drained(sqs, staying, 2)] == ["1", "2"]
     assert receive_all(sqs, leaving) == []
-
-
-@pytest.mark.spec("sns-fifo.cbd-later", "sns-topic.fifo-attribute")
-def test_what_a_fifo_topic_shows(sns: Any, fifo: Topic) -> None:
-    attributes = sns.get_topic_attributes(TopicArn=fifo.arn)["Attributes"]
-    assert (attributes["FifoTopic"], attributes["ContentBasedDeduplication"]) == ("true", "false")
-    fifo.set("ContentBasedDeduplication", "true")
-    wait_until(
-        lambda: sns.get_topic_attributes(TopicArn=fifo.arn)["Attributes"]["ContentBasedDeduplication"] == "true", 5
-    )
-    name = fifo.arn.rpartition(":")[2]
-    assert sns.create_topic(Name=name, Attributes={"FifoTopic": "true"})["TopicArn"] == fifo.arn
-    for wrong in ({}, {"FifoTopic": "false"}):
-        with pytest.raises(ClientError, match="Invalid parameter: Topic Name"):
-            sns.create_topic(Name=name, Attributes=wrong)

@@ -1,4 +1,4 @@
-"""Filter policies through boto3: both scopes, changes of a policy, and many subscriptions of which few match."""
+"""Filter policies through boto3: by attributes, and changes of a policy."""
 
 from __future__ import annotations
 
@@ -6,16 +6,11 @@ import json
 from typing import Any
 
 import pytest
-from botocore.exceptions import ClientError
 
-from lab.harness.endpoints import Endpoint
-from lab.harness.service import Service
 from lab.harness.waiting import wait_until
 from tests.acceptance.topics import Topic, arn_of, queue_for, receive_all
 
-BODY = {"FilterPolicyScope": "MessageBody"}
 RAW = {"RawMessageDelivery": "true"}
-MANY = 200
 
 
 def string(text: str) -> dict[str, str]:
@@ -68,24 +63,6 @@ def test_by_attributes(sqs: Any, topic: Topic) -> None:
     assert bodies(sqs, shop, 2) == ["order", "subsidiary"]
 
 
-@pytest.mark.spec("filter-body.nested", "filter-body.array-of-objects", "filter-body.object", "filter.structure")
-def test_by_bodies(sqs: Any, topic: Topic, endpoint: Endpoint) -> None:
-    queue = queue_for(sqs, topic.arn)
-    wanted = policy(Records={"name": ["put"], "key": [{"suffix": ".jpg"}]}) | BODY | RAW
-    topic.subscribe("sqs", arn_of(sqs, queue), **wanted)
-    topic.subscribe("http", endpoint.url, **wanted)
-    jpg = json.dumps({"Records": [{"name": "cut", "key": "1.png"}, {"name": "put", "key": "2.jpg"}]})
-    mixed = json.dumps({"Records": [{"name": "cut", "key": "1.jpg"}, {"name": "put", "key": "2.png"}]})
-    for text in ("plain text", mixed, jpg):
-        topic.publish(text)
-    assert receive_and_delete(sqs, queue, 1) == [jpg]
-    assert endpoint.wait(received=1)["messages"][-1]["body"] == jpg
-    topic.publish(json.dumps({"default": mixed, "http": jpg}), MessageStructure="json")
-    topic.publish(json.dumps({"default": mixed, "sqs": jpg}), MessageStructure="json")
-    assert endpoint.wait(received=2)["received"] == 2
-    assert receive_and_delete(sqs, queue, 1) == [jpg]
-
-
 @pytest.mark.spec("filter.changed", "filter.removed", "filter.compact", "filter.scope-change", "filter.scope-shown")
 def test_changing_a_filter(sqs: Any, topic: Topic) -> None:
     """A change is in effect soon: API and workers may be several processes."""
@@ -129,38 +106,3 @@ def receive_and_delete(sqs: Any, queue: str, at_least: int) -> list[str]:
     for message in messages:
         sqs.delete_message(QueueUrl=queue, ReceiptHandle=message["ReceiptHandle"])
     return [message["Body"] for message in messages]
-
-
-@pytest.mark.spec("filter-text.prefix", "filter-text.location")
-def test_a_policy_that_is_none(topic: Topic, sqs: Any) -> None:
-    with pytest.raises(ClientError) as caught:
-        topic.subscribe("sqs", arn_of(sqs, queue_for(sqs)), FilterPolicy='{"key": [{"suffix": 100}]}')
-    error = caught.value.response["Error"]
-    assert error["Code"] == "InvalidParameter"
-    assert error["Message"] == (
-        "Invalid parameter: Attributes Reason: FilterPolicy: suffix match pattern must be a string\n"
-        ' at [Source: (String)"{"key":[{"suffix":100}]}"; line: 1, column: 22]'
-    )
-
-
-@pytest.mark.extended
-@pytest.mark.spec("filter.batch", "filter-limit.topic")
-def test_many_subscriptions_of_which_few_match(service: Service, sqs: Any, topic: Topic) -> None:
-    """As many subscriptions as AWS allows with a policy, all to queues; each message is for two of them."""
-    queues = [queue_for(sqs, topic.arn) for _ in range(4)]
-    arns = [arn_of(sqs, queue) for queue in queues]
-    region, account = topic.arn.split(":")[3:5]
-    for number in range(MANY):
-        to = arns[number] if number < len(arns) else f"arn:aws:sqs:{region}:{account}:absent-{number}"
-        topic.subscribe("sqs", to, **RAW, **policy(n=[number // 2]))
-    with pytest.raises(topic.sns.exceptions.FilterPolicyLimitExceededException):
-        topic.subscribe("sqs", f"arn:aws:sqs:{region}:{account}:one-more", **policy(n=[0]))
-    before = service.metric("cns_notifications_filtered_out_total")
-    entries = [
-        {"Id": str(n), "Message": str(n), "MessageAttributes": {"n": {"DataType": "Number", "StringValue": str(n)}}}
-        for n in (0, 1)
-    ]
-    answer = topic.sns.publish_batch(TopicArn=topic.arn, PublishBatchRequestEntries=entries)
-    assert len(answer["Successful"]) == 2
-    assert [bodies(sqs, queue, 1) for queue in queues] == [["0"], ["0"], ["1"], ["1"]]
-    wait_until(lambda: service.metric("cns_notifications_filtered_out_total") - before >= 2 * (MANY - 2), 15)

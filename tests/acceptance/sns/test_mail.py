@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from lab.harness.waiting import wait_until
-from tests.acceptance.topics import Topic, arn_of, queue_for, receive_one, signature_is_good
+from tests.acceptance.topics import Topic, arn_of, queue_for, receive_one
 from tests.private_servers.mailing import MailService, html_of, mailing, new_address, text_of
 
 FAILING_S = 60.0
@@ -58,18 +58,6 @@ def test_a_notification(mails: MailService) -> None:
     link = f"{mails.service.url}/unsubscribe.html?SubscriptionArn={arn}&Endpoint={address.replace('@', '%40')}"
     assert f"\n{link}\n" in text
     assert "&lt;1 x tea&gt; – thank you" in html_of(mail)
-
-
-@pytest.mark.spec("mail.json")
-def test_a_notification_for_programs(mails: MailService) -> None:
-    topic, address = mails.topic(), new_address()
-    mails.subscribed(topic, address, "email-json")
-    topic.publish("x" * 2_000 + "é", Subject="s")
-    mail = mails.server.next(address)
-    assert mail.get_content_type() == "text/plain"
-    envelope = json.loads(text_of(mail).partition("\n\n--\n")[0])
-    assert (envelope["Message"], envelope["Subject"]) == ("x" * 2_000 + "é", "s")
-    assert signature_is_good(envelope, ca_file=mails.service.ca_file)
 
 
 def test_a_message_of_many_lines_and_256_kib(mails: MailService) -> None:

@@ -1,4 +1,4 @@
-"""Mobile push and SMS through boto3: applications, endpoints, phone numbers, and what is sent to them."""
+"""Mobile push and SMS through boto3: what is sent to applications and to phone numbers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from botocore.exceptions import ClientError
 
 from lab.harness.service import Service
 from lab.harness.waiting import wait_until
@@ -29,13 +28,6 @@ def endpoint_of(sns: Any, application: str, token: str, **attributes: str) -> st
     return str(created["EndpointArn"])
 
 
-def refused(call: Callable[..., Any], **params: Any) -> tuple[int, str, str]:
-    with pytest.raises(ClientError) as caught:
-        call(**params)
-    response = caught.value.response
-    return response["ResponseMetadata"]["HTTPStatusCode"], response["Error"]["Code"], response["Error"]["Message"]
-
-
 def in_outbox(service: Service, destination: str) -> list[str]:
     """The lines of what was sent there."""
     listed = service.cns("outbox", "list", "--limit", "1000").stdout
@@ -47,38 +39,6 @@ def sent(service: Service, destination: str, n: int) -> None:
     assert len(in_outbox(service, destination)) == n
 
 
-@pytest.mark.spec("apps.secrets", "apps.shown", "apps.absent")
-def test_an_application(sns: Any, application: str) -> None:
-    shown = sns.get_platform_application_attributes(PlatformApplicationArn=application)["Attributes"]
-    assert shown == {"Enabled": "true"}
-    listed = sns.get_paginator("list_platform_applications").paginate()
-    assert application in [each["PlatformApplicationArn"] for page in listed for each in page["PlatformApplications"]]
-    absent = {"PlatformApplicationArn": f"{application}x"}
-    missing = (404, "NotFound", "PlatformApplication does not exist")
-    assert refused(sns.get_platform_application_attributes, **absent) == missing
-    sns.delete_platform_application(**absent)
-
-
-@pytest.mark.spec("endpoints.list", "endpoints.same-token-differs", "endpoints.delete")
-def test_endpoints(sns: Any, application: str) -> None:
-    arns = {endpoint_of(sns, application, f"token-{number}", CustomUserData="u") for number in range(101)}
-    pages = list(
-        sns.get_paginator("list_endpoints_by_platform_application").paginate(PlatformApplicationArn=application)
-    )
-    assert [len(page["Endpoints"]) for page in pages] == [100, 1]
-    assert {each["EndpointArn"] for page in pages for each in page["Endpoints"]} == arns
-    arn = endpoint_of(sns, application, "token-0", CustomUserData="u")
-    assert arn in arns
-    assert refused(sns.create_platform_endpoint, PlatformApplicationArn=application, Token="token-0") == (
-        400,
-        "InvalidParameter",
-        f"Invalid parameter: Token Reason: Endpoint {arn} already exists with the same Token, but different "
-        "attributes.",
-    )
-    sns.delete_endpoint(EndpointArn=arn)
-    assert refused(sns.get_endpoint_attributes, EndpointArn=arn) == (404, "NotFound", "Endpoint does not exist")
-
-
 @pytest.mark.spec("push.disabled", "push.attributes")
 def test_a_push_reaches_the_outbox(service: Service, sns: Any, application: str) -> None:
     arn = endpoint_of(sns, application, "device")
@@ -88,15 +48,6 @@ def test_a_push_reaches_the_outbox(service: Service, sns: Any, application: str)
     sns.set_endpoint_attributes(EndpointArn=arn, Attributes={"Enabled": "false"})
     with pytest.raises(sns.exceptions.EndpointDisabledException, match="Endpoint is disabled"):
         sns.publish(TargetArn=arn, Message="m")
-
-
-@pytest.mark.spec("apps.other-account", "endpoints.other-account")
-def test_a_stranger(service: Service, sns: Any, application: str, stranger: dict[str, str]) -> None:
-    other = service.client("sns", **stranger)
-    with pytest.raises(other.exceptions.AuthorizationErrorException):
-        other.get_platform_application_attributes(PlatformApplicationArn=application)
-    with pytest.raises(other.exceptions.AuthorizationErrorException):
-        other.publish(TargetArn=endpoint_of(sns, application, "device"), Message="m")
 
 
 @pytest.mark.spec("phone.accepted", "phone.opted-out", "optout.check", "optout.list", "optout.opt-in")
@@ -159,13 +110,3 @@ def test_a_number_in_the_sandbox(service: Service, sns: Any) -> None:
     sns.delete_sms_sandbox_phone_number(PhoneNumber=number)
     with pytest.raises(sns.exceptions.ResourceNotFoundException):
         sns.delete_sms_sandbox_phone_number(PhoneNumber=number)
-
-
-@pytest.mark.spec("sms.fresh", "sms.set", "sandbox.numbers")
-def test_sms_attributes(sns: Any) -> None:
-    sns.set_sms_attributes(attributes={"DefaultSMSType": "Transactional"})
-    shown = {"MonthlySpendLimit": "1", "DefaultSMSType": "Transactional"}
-    assert sns.get_sms_attributes()["attributes"] == shown
-    refusal = refused(sns.set_sms_attributes, attributes={"DefaultSMSType": "Loud"})
-    assert refusal == (400, "InvalidParameter", "DefaultSMSType is invalid")
-    assert sns.list_origination_numbers()["PhoneNumbers"] == []

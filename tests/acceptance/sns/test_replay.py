@@ -1,15 +1,13 @@
-"""Archives and replays through boto3: from a start, up to an end, cancelled, and live delivery behind them in order."""
+"""Archives and replays through boto3: from a start on, and live delivery behind them in order."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from datetime import datetime
 from typing import Any, NamedTuple
 
 import pytest
 
-from cns.delivery.envelope import timestamp_text
 from lab.harness.service import Service
 from lab.harness.waiting import wait_until
 from tests.acceptance.sns.test_fifo import drained, fifo_queue, publish
@@ -131,47 +129,6 @@ def test_live_delivery_goes_on_behind_a_replay_in_order(service: Service, sqs: A
     assert receive_all(sqs, queue) == []
 
 
-@pytest.mark.spec("replay.start", "replay.end", "replay.ended", "replay.cancel")
-def test_from_a_start_to_an_end(service: Service, sqs: Any, fifo: Topic) -> None:
-    """The end has passed, so no live message comes until the policy is removed."""
-    queue, subscription = subscribed(sqs, fifo)
-    stamps: list[str] = []
-    for text in ("before", "first", "last", "after"):
-        service.advance(1)
-        publish(fifo, text)
-        (envelope,) = envelopes(sqs, queue, 1)
-        stamps.append(envelope["Timestamp"])
-    service.advance(WINDOW_S)
-    replay(fifo, subscription, window(stamps[1], stamps[3]))
-    assert received(sqs, queue, 2) == replayed("first", "last")
-    becomes(fifo, subscription, "Completed")
-    witness, _ = subscribed(sqs, fifo)
-    publish(fifo, "unheard")
-    publish(fifo, "unheard too")
-    assert received(sqs, witness, 2) == live("unheard", "unheard too")
-    assert receive_all(sqs, queue) == []
-    replay(fifo, subscription, "")
-    assert shown(fifo, subscription) == {}
-    publish(fifo, "heard")
-    assert received(sqs, queue, 1) == live("heard")
-
-
-@pytest.mark.spec("replay.in-progress", "replay.cancel")
-def test_one_that_is_cancelled(service: Service, sqs: Any, fifo: Topic) -> None:
-    """The end is an hour away: the replay waits until then, or until it is cancelled."""
-    queue, subscription = subscribed(sqs, fifo)
-    publish(fifo, "kept")
-    (envelope,) = envelopes(sqs, queue, 1)
-    service.advance(WINDOW_S)
-    replay(fifo, subscription, window(beginning(fifo), in_an_hour(envelope["Timestamp"])))
-    assert received(sqs, queue, 1) == replayed("kept")
-    becomes(fifo, subscription, "In progress")
-    replay(fifo, subscription, "")
-    assert shown(fifo, subscription) == {}
-    publish(fifo, "live")
-    assert received(sqs, queue, 1) == live("live")
-
-
 @pytest.mark.spec("replay.filter", "replay.at-subscribe")
 def test_a_late_subscriber_begins_with_what_it_wants_of_it(sqs: Any, fifo: Topic) -> None:
     for number in range(6):
@@ -179,27 +136,6 @@ def test_a_late_subscriber_begins_with_what_it_wants_of_it(sqs: Any, fifo: Topic
         publish(fifo, str(number), MessageAttributes=attributes)
     queue, _ = subscribed(sqs, fifo, FilterPolicy='{"even":["True"]}', ReplayPolicy=window(beginning(fifo)))
     assert received(sqs, queue, 3) == replayed("0", "2", "4")
-
-
-@pytest.mark.spec("archive.topic-not-deleted", "archive.create-again", "archive.off-deletes", "replay.failed")
-def test_an_archive_and_its_topic(service: Service, sns: Any, sqs: Any, fifo: Topic) -> None:
-    with pytest.raises(sns.exceptions.InvalidStateException):
-        sns.delete_topic(TopicArn=fifo.arn)
-    name = fifo.arn.rpartition(":")[2]
-    kind = {"FifoTopic": "true"}
-    assert sns.create_topic(Name=name, Attributes=kind)["TopicArn"] == fifo.arn
-    with pytest.raises(sns.exceptions.InvalidParameterException, match="already exists with different attributes"):
-        sns.create_topic(Name=name, Attributes={**kind, "ArchivePolicy": MONTH})
-    queue, subscription = subscribed(sqs, fifo)
-    publish(fifo, "kept")
-    (envelope,) = envelopes(sqs, queue, 1)
-    service.advance(WINDOW_S)
-    replay(fifo, subscription, window(beginning(fifo), in_an_hour(envelope["Timestamp"])))
-    assert received(sqs, queue, 1) == replayed("kept")
-    fifo.set("ArchivePolicy", "{}")
-    becomes(fifo, subscription, "Failed")
-    publish(fifo, "live")
-    assert received(sqs, queue, 1) == live("live")
 
 
 @pytest.mark.spec("replay.deduplicated")
@@ -224,8 +160,3 @@ def test_a_standard_topic_keeps_and_replays_too(sqs: Any, standard: Topic) -> No
     replay(standard, subscription, window(beginning(standard)))
     assert sorted(received(sqs, queue, 5)) == replayed(*texts)
     becomes(standard, subscription, "Completed")
-
-
-def in_an_hour(stamp: str) -> str:
-    """A time an hour from now, as envelopes write it."""
-    return timestamp_text(int(datetime.fromisoformat(stamp).timestamp() * 1000) + 3_600_000)

@@ -12,7 +12,7 @@ from botocore.exceptions import ClientError
 from lab.harness.endpoints import Endpoint
 from lab.harness.service import Service
 from lab.harness.waiting import wait_until
-from tests.acceptance.topics import Topic, arn_of, queue_for, receive_all, receive_one, signature_is_good
+from tests.acceptance.topics import Topic, arn_of, queue_for, receive_all, receive_one
 
 JITTER = 1.1
 FOUR_PHASES = {
@@ -115,18 +115,6 @@ def test_all_four_phases_in_order_then_delivered(
     assert {attempt["message_id"] for attempt in attempts} == {published}
 
 
-@pytest.mark.spec("sns-retry.same-bytes", "sns-answer.5xx")
-def test_retries_are_the_same_bytes(service: Service, topic: Topic, endpoint: Endpoint) -> None:
-    endpoint.behave(status=503, times=4)
-    subscription = topic.subscribe("http", endpoint.url, **policy(numRetries=4, numNoDelayRetries=2))
-    topic.publish("same", Subject="s", MessageAttributes={"n": {"DataType": "Number", "StringValue": "1"}})
-    advance_until_received(service, endpoint, subscription, 5)
-    attempts = endpoint.notifications()
-    assert len({attempt["body"] for attempt in attempts}) == 1
-    assert len({json.dumps(attempt["headers"], sort_keys=True) for attempt in attempts}) == 1
-    assert signature_is_good(json.loads(attempts[-1]["body"]))
-
-
 @pytest.mark.spec("sns-dead-letter.body", "sns-dead-letter.raw", "sns-dead-letter.per-subscription", "sns-answer.5xx")
 @pytest.mark.parametrize("raw", ["false", "true"])
 def test_the_dead_letter_queue_gets_what_was_to_be_delivered(
@@ -156,15 +144,6 @@ def test_what_the_endpoint_refuses_is_tried_once(sqs: Any, topic: Topic, endpoin
     assert [attempt["status"] for attempt in endpoint.notifications()] == [status]
 
 
-@pytest.mark.spec("sns-answer.5xx", "sns-answer.429", "sns-answer.connection")
-@pytest.mark.parametrize("behaviour", [{"status": 500}, {"status": 429}, {"refuse": True}])
-def test_what_may_pass_is_tried_again(topic: Topic, endpoint: Endpoint, behaviour: dict[str, object]) -> None:
-    endpoint.behave(**behaviour, times=2)
-    topic.subscribe("http", endpoint.url, **at_once(3))
-    topic.publish("passes")
-    endpoint.wait(received=3, accepted=1)
-
-
 @pytest.mark.spec("sns-dead-letter.none")
 @pytest.mark.parametrize(
     "behaviour, cause",
@@ -182,18 +161,6 @@ def test_without_a_dead_letter_queue_drops_are_counted_by_cause(
     topic.publish("lost")
     wait_until(lambda: dropped() > before, 10)
     assert service.events("notification.dropped", subscription=subscription, cause=cause)
-
-
-@pytest.mark.spec("sns-dead-letter.none")
-def test_a_dead_letter_queue_that_is_not_there_is_a_cause_too(
-    service: Service, sqs: Any, topic: Topic, endpoint: Endpoint
-) -> None:
-    there = arn_of(sqs, queue_for(sqs, topic.arn))
-    endpoint.behave(status=404)
-    subscription = topic.subscribe("http", endpoint.url, **topic.dead_letters_to(f"{there}-not"))
-    topic.publish("lost")
-    cause = "dead_letter_queue_refused:status"
-    wait_until(lambda: service.events("notification.dropped", subscription=subscription, cause=cause), 10)
 
 
 @pytest.mark.spec("sns-dead-letter.per-subscription")

@@ -1,15 +1,13 @@
-"""SNS through boto3: topics published to, shared, listed and deleted, as SDK users see them."""
+"""SNS through boto3: batches published, topics shared, and errors as SDK users see them."""
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
 
-from lab.harness.endpoints import Endpoint
 from lab.harness.service import Service
-from tests.acceptance.topics import Topic, arn_of, queue_for, receive_all, receive_one
+from tests.acceptance.topics import Topic, arn_of, queue_for, receive_all
 
 
 @pytest.mark.spec("sns-batch.entry-fails")
@@ -25,16 +23,6 @@ def test_publish_batch(sqs: Any, sns: Any, topic: Topic) -> None:
         ("bad", "InvalidParameter", True)
     ]
     assert sorted(message["Body"] for message in receive_all(sqs, queue, 9)) == [f"m{n}" for n in range(9)]
-
-
-@pytest.mark.spec("sns-structure.by-protocol")
-def test_each_protocol_gets_its_own_text(sqs: Any, topic: Topic, endpoint: Endpoint) -> None:
-    queue = queue_for(sqs, topic.arn)
-    topic.subscribe("sqs", arn_of(sqs, queue), RawMessageDelivery="true")
-    topic.subscribe("http", endpoint.url, RawMessageDelivery="true")
-    topic.publish(json.dumps({"default": "all", "sqs": "queues"}), MessageStructure="json")
-    assert receive_one(sqs, queue)["Body"] == "queues"
-    assert endpoint.wait(received=1)["messages"][-1]["body"] == "all"
 
 
 @pytest.mark.spec("sns-permission.grants", "sns-permission.remove", "sns.arn-other-account")
@@ -61,26 +49,3 @@ def test_errors_have_the_sdk_classes(sns: Any, topic: Topic) -> None:
         sns.publish_batch(
             TopicArn=topic.arn, PublishBatchRequestEntries=[{"Id": str(n), "Message": "x"} for n in range(11)]
         )
-
-
-@pytest.mark.spec("sns-list.page", "sns-list.token")
-def test_lists_come_in_pages(sns: Any, topic: Topic, endpoint: Endpoint) -> None:
-    endpoint.confirm("never")
-    for n in range(103):
-        topic.request_subscription("http", f"{endpoint.url}?tag={n}")
-    pages = list(sns.get_paginator("list_subscriptions_by_topic").paginate(TopicArn=topic.arn))
-    assert [len(page["Subscriptions"]) for page in pages] == [100, 3]
-    assert len({found["Endpoint"] for page in pages for found in page["Subscriptions"]}) == 103
-
-
-@pytest.mark.spec("sns-topic.deleted-at-once", "sns-topic.recreated")
-def test_what_is_deleted_is_gone(sqs: Any, sns: Any, topic: Topic) -> None:
-    queue = queue_for(sqs, topic.arn)
-    topic.subscribe("sqs", arn_of(sqs, queue))
-    sns.delete_topic(TopicArn=topic.arn)
-    with pytest.raises(sns.exceptions.NotFoundException):
-        topic.publish("x")
-    assert sns.create_topic(Name=topic.arn.rpartition(":")[2])["TopicArn"] == topic.arn
-    topic.publish("to nobody")
-    assert topic.subscriptions() == []
-    assert receive_all(sqs, queue) == []

@@ -13,8 +13,6 @@ from botocore.exceptions import ClientError
 
 from lab.harness.service import Service
 
-DAY_S = 86_400
-
 
 def bodies(sqs: Any, queue: str, n: int = 10, **more: Any) -> list[str]:
     """The messages of one receive."""
@@ -82,38 +80,6 @@ def test_batches(sqs: Any, queue: str) -> None:
         Entries=[{"Id": str(n), "ReceiptHandle": m["ReceiptHandle"]} for n, m in enumerate(received)],
     )
     assert len(deleted["Successful"]) == 9
-
-
-def test_batch_visibility(sqs: Any, queue: str) -> None:
-    for n in range(3):
-        sqs.send_message(QueueUrl=queue, MessageBody=str(n))
-    held: list[Any] = []
-    while len(held) < 3:
-        held += sqs.receive_message(QueueUrl=queue, MaxNumberOfMessages=10, WaitTimeSeconds=2)["Messages"]
-    entries = [
-        {"Id": message["Body"], "ReceiptHandle": message["ReceiptHandle"], "VisibilityTimeout": 0} for message in held
-    ]
-    entries[1]["ReceiptHandle"] = "garbage"
-    entries[2]["VisibilityTimeout"] = 43_201
-    changed = sqs.change_message_visibility_batch(QueueUrl=queue, Entries=entries)
-    assert [entry["Id"] for entry in changed["Successful"]] == [held[0]["Body"]]
-    assert {entry["Id"]: (entry["Code"], entry["SenderFault"]) for entry in changed["Failed"]} == {
-        held[1]["Body"]: ("ReceiptHandleIsInvalid", True),
-        held[2]["Body"]: ("InvalidParameterValue", True),
-    }
-    assert bodies(sqs, queue) == [held[0]["Body"]]
-
-
-def test_batch_faults(sqs: Any, queue: str) -> None:
-    entry = {"Id": "a", "MessageBody": "x"}
-    with pytest.raises(sqs.exceptions.BatchEntryIdsNotDistinct):
-        sqs.send_message_batch(QueueUrl=queue, Entries=[entry, entry])
-    with pytest.raises(sqs.exceptions.TooManyEntriesInBatchRequest):
-        sqs.send_message_batch(QueueUrl=queue, Entries=[{**entry, "Id": str(n)} for n in range(11)])
-    with pytest.raises(sqs.exceptions.EmptyBatchRequest):
-        sqs.send_message_batch(QueueUrl=queue, Entries=[])
-    with pytest.raises(sqs.exceptions.BatchRequestTooLong):
-        sqs.send_message_batch(QueueUrl=queue, Entries=[{"Id": str(n), "MessageBody": "x" * 600_000} for n in range(2)])
 
 
 @pytest.mark.slice
@@ -216,50 +182,6 @@ def test_another_account_needs_the_queues_policy(
     )
     with refused("AccessDenied"):
         other.send_message(QueueUrl=queue, MessageBody="denied")
-
-
-def test_permissions_are_added_and_removed(service: Service, sqs: Any, queue: str, stranger: dict[str, str]) -> None:
-    other = service.client("sqs", **stranger)
-    account = service.client("sts", **stranger).get_caller_identity()["Account"]
-    sqs.add_permission(QueueUrl=queue, Label="guest", AWSAccountIds=[account], Actions=["SendMessage"])
-    other.send_message(QueueUrl=queue, MessageBody="x")
-    sqs.remove_permission(QueueUrl=queue, Label="guest")
-    with refused("AccessDenied"):
-        other.send_message(QueueUrl=queue, MessageBody="x")
-
-
-def test_retention_ends_by_the_clock(service: Service, sqs: Any, queue: str) -> None:
-    sqs.set_queue_attributes(QueueUrl=queue, Attributes={"MessageRetentionPeriod": str(2 * DAY_S)})
-    sqs.send_message(QueueUrl=queue, MessageBody="old")
-    service.advance(DAY_S)
-    sqs.send_message(QueueUrl=queue, MessageBody="young")
-    service.advance(DAY_S + 1)
-    assert bodies(sqs, queue) == ["young"]
-    service.advance(DAY_S)
-    assert bodies(sqs, queue) == []
-
-
-def test_deduplication_ends_after_five_minutes(service: Service, sqs: Any, fifo: str) -> None:
-    sent = [sqs.send_message(QueueUrl=fifo, MessageBody="x", MessageGroupId="g")["MessageId"]]
-    for pause_s in (299, 2):
-        service.advance(pause_s)
-        sent.append(sqs.send_message(QueueUrl=fifo, MessageBody="x", MessageGroupId="g")["MessageId"])
-    assert sent[0] == sent[1] != sent[2]
-    assert bodies(sqs, fifo) == ["x", "x"]
-
-
-def test_a_deleted_queues_name_is_taken_for_a_minute(service: Service, sqs: Any, new_name: Callable[[], str]) -> None:
-    name = new_name()
-    queue = sqs.create_queue(QueueName=name)["QueueUrl"]
-    sqs.send_message(QueueUrl=queue, MessageBody="of the former")
-    sqs.delete_queue(QueueUrl=queue)
-    with pytest.raises(sqs.exceptions.QueueDoesNotExist):
-        sqs.send_message(QueueUrl=queue, MessageBody="x")
-    with pytest.raises(sqs.exceptions.QueueDeletedRecently):
-        sqs.create_queue(QueueName=name)
-    service.advance(61)
-    assert sqs.create_queue(QueueName=name)["QueueUrl"] == queue
-    assert bodies(sqs, queue) == []
 
 
 def test_who_am_i(service: Service) -> None:
