@@ -34,11 +34,6 @@ def labels_of(name: str) -> set[str] | None:
     return None if histogram is None or histogram.kind != "histogram" else {*histogram.labels, *ADDED}
 
 
-def test_an_unknown_metric_has_no_labels() -> None:
-    assert labels_of("cns_nothing_total") is None and labels_of("cns_api_call_seconds") is None
-    assert labels_of("cns:api_calls:rate5m") == {"operation"}
-
-
 @pytest.mark.parametrize("expression", EXPRESSIONS, ids=lambda each: each.where)
 def test_metrics_and_labels_are_of_the_catalogue(expression: Expression) -> None:
     assert expression.series
