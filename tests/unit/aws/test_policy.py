@@ -51,6 +51,7 @@ TOPIC_TO_QUEUE = {
 }
 
 
+@pytest.mark.spec("policy.condition-keys", "policy.conditions-and")
 @pytest.mark.parametrize("element", TOPIC_TO_QUEUE.values(), ids=TOPIC_TO_QUEUE.keys())
 def test_a_topic_sends_to_a_queue_whose_policy_names_it(element: dict[str, Element]) -> None:
     asked = policy(element, version="2008-10-17")
@@ -104,6 +105,14 @@ PRINCIPALS: list[tuple[Element, set[str]]] = [
 CALLERS = {"root": OTHER_ROOT, "user": USER, "sns": SNS, "anonymous": ANONYMOUS}
 
 
+@pytest.mark.spec(
+    "policy.everyone",
+    "policy.account",
+    "policy.identity",
+    "policy.principal-list",
+    "policy.service",
+    "policy.service-principal",
+)
 @pytest.mark.parametrize(("element", "expected"), PRINCIPALS)
 def test_principal(element: Element, expected: set[str]) -> None:
     asked = policy(statement(Principal=element))
@@ -128,6 +137,7 @@ def test_not_principal(element: Element, denied: set[str]) -> None:
     assert found == denied
 
 
+@pytest.mark.spec("policy.action-case", "policy.action-wildcards")
 @pytest.mark.parametrize(
     ("element", "action", "matches"),
     [
@@ -150,6 +160,7 @@ def test_action(element: Element, action: str, matches: bool) -> None:
     assert allows(policy(statement(Action=None, NotAction=element)), request(action=action)) is not matches
 
 
+@pytest.mark.spec("policy.resource", "policy.resource-wildcards")
 @pytest.mark.parametrize(
     ("element", "matches"),
     [
@@ -187,6 +198,7 @@ VARIABLES = [
 ]
 
 
+@pytest.mark.spec("policy.variables")
 @pytest.mark.parametrize(("version", "resource", "matches"), VARIABLES)
 def test_variables_in_resources(version: str, resource: str, matches: bool) -> None:
     facts: dict[str, str | list[str]] = {"aws:username": "MyQueue", "star": "*", "many": ["MyQueue"]}
@@ -208,6 +220,7 @@ def test_escaped_wildcards(written: str, actual: str) -> None:
     assert not allows(asked, request(resource=actual.replace("*", "b").replace("?", "b").replace("${", "b{")))
 
 
+@pytest.mark.spec("policy.deny-wins")
 def test_one_deny_outweighs_every_allow() -> None:
     send = statement()
     forbid = statement(Effect="Deny", Action="sqs:SendMessage")

@@ -47,10 +47,12 @@ BAD_DOCUMENTS = {
     "principal half": (document(Principal={"AWS": f"arn:aws:iam::{OTHER}:user/*"}), "Invalid principal in policy"),
     "principal short": (document(Principal={"AWS": "12345"}), "Invalid principal in policy: 12345"),
     "no action": (document(Action=None), "Statement must have either Action or NotAction"),
+    "both actions": (document(NotAction="sqs:*"), "Statement must have either Action or NotAction"),
     "action bare": (document(Action="SendMessage"), "Invalid action in policy: SendMessage"),
     "action empty": (document(Action=""), "Action must be a string or a list of strings"),
     "action a map": (document(Action={"a": "b"}), "Action must be a string or a list of strings"),
     "no resource": (document(Resource=None), "Statement must have either Resource or NotResource"),
+    "both resources": (document(NotResource=QUEUE), "Statement must have either Resource or NotResource"),
     "resources none": (document(Resource=[]), "Resource must be a string or a list of strings"),
     "condition a list": (document(Condition=[]), "Condition must be an object"),
     "condition operator": (document(Condition={"Equals": {"a": "b"}}), "Invalid condition operator: Equals"),
@@ -74,6 +76,7 @@ BAD_DOCUMENTS = {
 }
 
 
+@pytest.mark.spec("policy.version", "policy.effect", "policy.pairs", "policy.no-star-in-arn", "policy.not-principal")
 @pytest.mark.parametrize(("text", "reason"), BAD_DOCUMENTS.values(), ids=BAD_DOCUMENTS.keys())
 def test_bad_documents(text: str, reason: str) -> None:
     with pytest.raises(PolicyError) as caught:

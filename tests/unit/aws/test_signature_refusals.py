@@ -200,6 +200,19 @@ REFUSALS: Mapping[str, tuple[Request, tuple[str, str]]] = {
 }
 
 
+@pytest.mark.spec(
+    "refused.not-parsable",
+    "refused.part-missing",
+    "refused.no-date",
+    "refused.date-malformed",
+    "refused.host-unsigned",
+    "refused.algorithm",
+    "refused.credential-shape",
+    "refused.scope-region",
+    "refused.scope-service",
+    "refused.scope-terminator",
+    "refused.scope-date",
+)
 @pytest.mark.parametrize(("request_", "expected"), REFUSALS.values(), ids=REFUSALS.keys())
 def test_refusals(request_: Request, expected: tuple[str, str]) -> None:
     assert refusal(request_) == expected

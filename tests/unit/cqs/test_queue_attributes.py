@@ -65,7 +65,17 @@ def test_normalised(fifo: bool, name: str, given: str, kept: str) -> None:
     [
         *(("DelaySeconds", given) for given in ("1" * 5000, "\u0661")),
         *(("KmsMasterKeyId", given) for given in ("\ud800", "\u00fc", "\x00", "k" * 2_049)),
-        *(("Policy", given) for given in ("1", POLICY.replace("Allow", 'Allow","Sid":"\\ud800'), OF_INFINITY)),
+        *(
+            ("Policy", given)
+            for given in (
+                "nonsense",
+                "\ud800",
+                '{"Statement":[]}',
+                "1",
+                POLICY.replace("Allow", 'Allow","Sid":"\\ud800'),
+                OF_INFINITY,
+            )
+        ),
     ],
 )
 def test_refused(name: str, given: str) -> None:

@@ -7,14 +7,12 @@ from typing import Any
 
 import pytest
 
-from cns_common.aws.call import ANONYMOUS, Caller, root_caller
+from cns_common.aws.call import ANONYMOUS, root_caller
 from tests.integration.cqs.sqs import ACCOUNT, BASE_URL, OTHER_ACCOUNT, Sqs, refused
 
 ARN = f"arn:aws:sqs:us-east-1:{ACCOUNT}:q"
 URL = f"{BASE_URL}/{ACCOUNT}/q"
 STRANGER = root_caller(OTHER_ACCOUNT)
-TOPIC = Caller(account="", arn="", user_id="AROA:AWS-CLOUDCAST", service="sns.amazonaws.com")
-TOPIC_ARN = f"arn:aws:sns:us-east-1:{ACCOUNT}:t"
 
 
 def policy(**statement: Any) -> str:
@@ -83,14 +81,6 @@ async def test_open_by_policy(sqs: Sqs, action: str) -> None:
     await sqs(action, QueueUrl=URL, caller=STRANGER)
 
 
-async def test_denial_outweighs_ownership(sqs: Sqs) -> None:
-    url = await sqs.queue(Policy=policy(Effect="Deny", Action="sqs:SendMessage"))
-    denied = not_authorized("sendmessage", "with an explicit deny in a resource-based policy", root_caller(ACCOUNT).arn)
-    assert await refused(sqs.send(url)) == denied
-    assert await sqs.receive(url) == []
-    await sqs.send(url, policies_enforced=False)
-
-
 async def test_unsigned_callers(sqs: Sqs) -> None:
     url = await sqs.queue()
     denied = ("AccessDenied", f"Access to the resource {URL} is denied.")
@@ -106,28 +96,6 @@ async def test_unsigned_callers(sqs: Sqs) -> None:
     root = ("AccessDenied", f"Access to the resource {BASE_URL}/ is denied.")
     assert await refused(sqs("ListQueues", caller=ANONYMOUS)) == root
     assert await refused(sqs("CreateQueue", QueueName="x", caller=ANONYMOUS)) == root
-
-
-async def test_topics(sqs: Sqs) -> None:
-    url = await sqs.queue()
-    facts = {"aws:SourceArn": TOPIC_ARN, "aws:SourceAccount": ACCOUNT}
-    assert (await refused(sqs.send(url, caller=TOPIC, facts=facts)))[0] == "AccessDenied"
-    allowed = policy(
-        Principal={"Service": "sns.amazonaws.com"},
-        Action="SQS:SendMessage",
-        Condition={"ArnEquals": {"aws:SourceArn": TOPIC_ARN}},
-    )
-    await sqs("SetQueueAttributes", QueueUrl=url, Attributes={"Policy": allowed})
-    await sqs.send(url, caller=TOPIC, facts=facts)
-    other = facts | {"aws:SourceArn": TOPIC_ARN + "2"}
-    assert (await refused(sqs.send(url, caller=TOPIC, facts=other)))[0] == "AccessDenied"
-
-
-async def test_policies_that_know_tags(sqs: Sqs) -> None:
-    url = await sqs.queue(Policy=policy(Condition={"StringEquals": {"aws:ResourceTag/stage": "test"}}))
-    assert (await refused(sqs.send(url, caller=STRANGER)))[0] == "AccessDenied"
-    await sqs("TagQueue", QueueUrl=url, Tags={"stage": "test"})
-    await sqs.send(url, caller=STRANGER)
 
 
 @pytest.mark.spec("permission.statement", "permission.one-or-list", "permission.all-actions", "permission.last-removed")
@@ -206,18 +174,3 @@ async def test_at_most_twenty_statements(sqs: Sqs) -> None:
         "OverLimit",
         "21 Statements were found, maximum allowed is 20.",
     )
-
-
-@pytest.mark.parametrize(
-    ("text", "code"),
-    [
-        ("nonsense", "InvalidAttributeValue"),
-        ("\ud800", "InvalidAttributeValue"),
-        ('{"Statement":[]}', "InvalidAttributeValue"),
-        ("[" * 8_000, "InvalidAttributeValue"),
-        (policy(Effect="allow"), "InvalidAttributeValue"),
-        (policy(Sid="x" * 8_192), "OverLimit"),
-    ],
-)
-async def test_policies_refused(sqs: Sqs, text: str, code: str) -> None:
-    assert (await refused(sqs.queue(Policy=text)))[0] == code

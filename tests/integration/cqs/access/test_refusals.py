@@ -57,6 +57,7 @@ async def test_an_owner_whom_a_policy_denies(door: Door) -> None:
     why = "with an explicit deny in a resource-based policy"
     assert reply.fault == denied(not_authorized(ACCOUNT, "sendmessage", why))
     assert (await door.json("ReceiveMessage", QueueUrl=url)).status == 200
+    await door.sqs.send(url, policies_enforced=False)
 
 
 @spec("policy.everyone", "policy.absent-queue-unsigned")

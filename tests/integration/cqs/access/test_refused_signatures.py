@@ -1,4 +1,4 @@
-"""The error of each fault of a signature, in AWS JSON and in AWS Query."""
+"""The errors of unsigned calls and of faulty signatures, in AWS JSON and in AWS Query."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from tests.integration.cqs.sqs_wire import CORAL
 from tests.unit.aws.signed_requests import WRONG_SIGNATURE
 
 spec = pytest.mark.spec
-NAMES = "host;x-amz-date;x-amz-target"
 NOBODY = AccessKey(ACCOUNT, "AKIANOBODYNOBODYNOBO", "secret", 0)
 TEMPORARY = AccessKey(ACCOUNT, "ASIATEMPORARYTEMPORA", "secret", 0)
 IMPOSTOR = AccessKey(ACCOUNT, OWNER.key_id, "not the owner's", 0)
@@ -58,82 +57,12 @@ async def test_unsigned(door: Door, path: str) -> None:
     assert in_query.query_fault == (403, "AccessDenied", "Sender", text)
 
 
-INCOMPLETE: dict[str, tuple[str, str]] = {
-    "not-parsable": (
-        "Bearer abc",
-        "'abc' not a valid key=value pair (missing equal-sign) in Authorization header: 'Bearer abc'.",
-    ),
-    "part-missing": (
-        "AWS4-HMAC-SHA256 Signature=ab",
-        "Authorization header requires 'Credential' parameter. Authorization header requires 'SignedHeaders' "
-        "parameter. Authorization=AWS4-HMAC-SHA256 Signature=ab",
-    ),
-    "algorithm": (
-        f"AWS4-HMAC-SHA1 Credential=a/b/c/d/e, SignedHeaders={NAMES}, Signature=ab",
-        "Unsupported AWS 'algorithm': 'AWS4-HMAC-SHA1' (only AWS4-HMAC-SHA256 for now). ",
-    ),
-    "credential-shape": (
-        f"AWS4-HMAC-SHA256 Credential=a/b/c/d, SignedHeaders={NAMES}, Signature=ab",
-        "Credential must have exactly 5 slash-delimited elements, e.g. keyid/date/region/service/term, got 'a/b/c/d'",
-    ),
-}
-
-
-@pytest.mark.parametrize(
-    ("authorization", "text"), [pytest.param(*case, marks=spec(f"refused.{name}")) for name, case in INCOMPLETE.items()]
-)
-async def test_incomplete(door: Door, authorization: str, text: str) -> None:
+@spec("refused.not-parsable", "refused.host-unsigned")
+async def test_what_is_not_signed_well(door: Door) -> None:
+    """tests/unit/aws has each fault of a signature."""
     date = date_of(door.sqs.clock.wall_ms())
-    await BothProtocols(door, authorization=authorization, x_amz_date=date).incomplete(text)
-
-
-@spec("refused.date-malformed", "refused.no-date")
-async def test_invalid_dates(door: Door) -> None:
-    claim = f"AWS4-HMAC-SHA256 Credential=a/b/c/d/e, SignedHeaders={NAMES}, Signature=ab"
-    await BothProtocols(door, authorization=claim, x_amz_date="201").incomplete(
-        "Date must be in ISO-8601 'basic format'. Got '201'. See http://en.wikipedia.org/wiki/ISO_8601"
-    )
-    await BothProtocols(door, authorization=claim).incomplete(
-        f"Authorization header requires existence of either a 'X-Amz-Date' or a 'Date' header. Authorization={claim}"
-    )
-
-
-@pytest.mark.parametrize(
-    ("scope", "text"),
-    [
-        pytest.param(
-            "{day}/C_d/sqs/aws4_request",
-            "Credential should be scoped to a valid region, not 'C_d'. ",
-            marks=spec("refused.scope-region"),
-        ),
-        pytest.param(
-            "{day}/us-east-1/s3/aws4_request",
-            "Credential should be scoped to correct service: 'sqs'. ",
-            marks=spec("refused.scope-service"),
-        ),
-        pytest.param(
-            "{day}/us-east-1/sqs/aws5_request",
-            "Credential should be scoped with a valid terminator: 'aws4_request', not 'aws5_request'. ",
-            marks=spec("refused.scope-terminator"),
-        ),
-        pytest.param(
-            "20130609/us-east-1/sqs/aws4_request",
-            "Date in Credential scope does not match YYYYMMDD from ISO-8601 version of date from HTTP: "
-            "'20130609' != '{day}', from '{date}'.",
-            marks=spec("refused.scope-date"),
-        ),
-    ],
-)
-async def test_scopes(door: Door, scope: str, text: str) -> None:
-    date = date_of(door.sqs.clock.wall_ms())
-    in_scope, told = (part.format(day=date[:8], date=date) for part in (scope, text))
-    claim = f"AWS4-HMAC-SHA256 Credential={OWNER.key_id}/{in_scope}, SignedHeaders={NAMES}, Signature=ab"
-    await BothProtocols(door, authorization=claim, x_amz_date=date).mismatched(told)
-
-
-@spec("refused.host-unsigned")
-async def test_the_host_is_not_signed(door: Door) -> None:
-    date = date_of(door.sqs.clock.wall_ms())
+    text = "'abc' not a valid key=value pair (missing equal-sign) in Authorization header: 'Bearer abc'."
+    await BothProtocols(door, authorization="Bearer abc", x_amz_date=date).incomplete(text)
     claim = "AWS4-HMAC-SHA256 Credential=a/b/c/d/e, SignedHeaders=x-amz-date;x-amz-target, Signature=ab"
     text = "'Host' or ':authority' must be a 'SignedHeader' in the AWS Authorization."
     await BothProtocols(door, authorization=claim, x_amz_date=date).mismatched(text)
