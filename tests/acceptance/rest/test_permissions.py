@@ -145,23 +145,6 @@ def test_aws_signatures(service: Service, account: str, queue_name: str) -> None
     assert (forged.status_code, forged.json()["code"]) == (401, "SignatureDoesNotMatch")
 
 
-def test_other_accounts_are_refused(connect: Connect, stranger: dict[str, str], queue_name: str) -> None:
-    keys = Credentials(key_id=stranger["key"], secret=stranger["secret"])
-    other = connect(keys)
-    for work in (
-        other.list_queues,
-        other.list_topics,
-        lambda: other.create_queue("q"),
-        lambda: other.show_queue(queue_name),
-        lambda: other.put_message(queue_name, "m"),
-        lambda: other.next_message(queue_name),
-        lambda: other.browse_messages(queue_name),
-        lambda: other.purge_queue(queue_name),
-        lambda: other.delete_queue(queue_name),
-    ):
-        assert refused(work) == (403, "AccessDenied")
-
-
 def test_operators_administrate_accounts_and_nothing_else(
     operator: httpx.Client, http: httpx.Client, account: str, queue_name: str
 ) -> None:

@@ -10,9 +10,23 @@ import pytest
 from cns.limits import Quotas
 from cns_common.clock import Clock
 from tests.integration.sns.cns_support import Rig, open_rig
+from tests.integration.sns.stores.cns_stores import Stores, open_stores_for
 
 
 @pytest.fixture
 async def rig(tmp_path: Path) -> AsyncIterator[Rig]:
     async with open_rig(tmp_path, Clock(), Quotas()) as rig:
         yield rig
+
+
+@pytest.fixture(params=["embedded", "remote", "cassandra"])
+async def stores(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Stores]:
+    async with open_stores_for(request, tmp_path) as stores:
+        yield stores
+
+
+@pytest.fixture(params=["embedded", "remote"])
+async def swept_stores(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Stores]:
+    """The drivers whose rows have no time to live."""
+    async with open_stores_for(request, tmp_path) as stores:
+        yield stores

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from itertools import cycle
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,19 +17,13 @@ from cns.topics.topic import Topic
 from cns_common.clock import Clock
 from cns_common.errors import StoreUnavailable
 from lab.harness.waiting import PATIENCE_S
-from tests.integration.sns.stores.cns_stores import NOTIFICATION, Stores, change, open_stores_for, subscription
+from tests.integration.sns.stores.cns_stores import NOTIFICATION, Stores, change, subscription
 from tests.recorded_events import RecordedEvents
 
 RED = {"FilterPolicy": '{"colour":["red"]}'}
 RED_TOO = {"FilterPolicy": '{"colour":["red","pink"]}'}
 BLUE = {"FilterPolicy": '{"colour":["blue"]}'}
 FAR_MS = 10**15
-
-
-@pytest.fixture(params=["embedded", "remote", "cassandra"])
-async def stores(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Stores]:
-    async with open_stores_for(request, tmp_path) as stores:
-        yield stores
 
 
 def matcher_for(stores: Stores, filters_held_max: int = 100) -> SubscriptionMatcher:

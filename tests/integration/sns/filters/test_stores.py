@@ -2,25 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from pathlib import Path
-
-import pytest
 from msgspec.structs import replace
 
 from cns.subscriptions.subscription import SubscriptionState
 from cns.topics.topic import Topic
-from tests.integration.sns.stores.cns_stores import ACCOUNT, OTHER, Stores, change, open_stores_for, subscription
+from tests.integration.sns.stores.cns_stores import ACCOUNT, OTHER, Stores, change, subscription
 
 RED = {"FilterPolicy": '{"colour":["red"]}'}
 BLUE = {"FilterPolicy": '{"colour":["blue"]}'}
 FAR_MS = 10**15
-
-
-@pytest.fixture(params=["embedded", "remote", "cassandra"])
-async def stores(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Stores]:
-    async with open_stores_for(request, tmp_path) as stores:
-        yield stores
 
 
 async def audience(stores: Stores, topic: Topic) -> tuple[list[str], list[str]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -16,18 +16,12 @@ from cns.stores.embedded import archive_schema
 from cns_common.clock import Clock
 from cns_common.durations import DAY_MS
 from cns_common.sqlite.database import Database
-from tests.integration.sns.stores.cns_stores import NOTIFICATION, Stores, open_stores, open_stores_for
+from tests.integration.sns.stores.cns_stores import NOTIFICATION, Stores, open_stores
 from tests.integration.sns.stores.test_topics_and_notifications import steps_of
 
 NOW_MS = 1_700_000_000_000
 MINUTE_MS = 60_000
 TOPIC = "arn:aws:sns:eu-west-1:111111111111:t"
-
-
-@pytest.fixture(params=["embedded", "remote", "cassandra"])
-async def stores(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Stores]:
-    async with open_stores_for(request, tmp_path) as stores:
-        yield stores
 
 
 @pytest.fixture

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from pathlib import Path
-
-import pytest
 from msgspec.structs import replace
 
 from cns.publishing.matching import SubscriptionMatcher
@@ -19,23 +15,9 @@ from tests.integration.sns.stores.cns_stores import (
     OTHER,
     REGION,
     Stores,
-    open_stores_for,
     subscription,
 )
 from tests.recorded_events import RecordedEvents
-
-
-@pytest.fixture(params=["embedded", "remote", "cassandra"])
-async def stores(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Stores]:
-    async with open_stores_for(request, tmp_path) as stores:
-        yield stores
-
-
-@pytest.fixture(params=["embedded", "remote"])
-async def swept_stores(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Stores]:
-    """The drivers whose rows have no time to live."""
-    async with open_stores_for(request, tmp_path) as stores:
-        yield stores
 
 
 async def test_a_topic_has_one_subscription_for_a_protocol_and_endpoint(stores: Stores) -> None:

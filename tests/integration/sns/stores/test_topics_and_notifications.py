@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from pathlib import Path
 
-import pytest
 from msgspec.structs import replace
 
 from cns.stores.embedded import schema
@@ -20,21 +18,7 @@ from tests.integration.sns.stores.cns_stores import (
     REGION,
     Stores,
     open_stores,
-    open_stores_for,
 )
-
-
-@pytest.fixture(params=["embedded", "remote", "cassandra"])
-async def stores(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Stores]:
-    async with open_stores_for(request, tmp_path) as stores:
-        yield stores
-
-
-@pytest.fixture(params=["embedded", "remote"])
-async def swept_stores(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Stores]:
-    """The drivers whose rows have no time to live."""
-    async with open_stores_for(request, tmp_path) as stores:
-        yield stores
 
 
 async def test_a_topic_is_created_once(stores: Stores) -> None:
