@@ -15,6 +15,25 @@ OF_INFINITY = POLICY.replace('"*"}]', '"*","Condition":{"NumericEquals":{"aws:x"
 """AddPermission, which reads the policy again, would find neither this number nor a lone surrogate to be JSON."""
 
 
+NUMBERS = {
+    "DelaySeconds": (0, 900),
+    "MaximumMessageSize": (1_024, 1_048_576),
+    "MessageRetentionPeriod": (60, 1_209_600),
+    "ReceiveMessageWaitTimeSeconds": (0, 20),
+    "VisibilityTimeout": (0, 43_200),
+    "KmsDataKeyReusePeriodSeconds": (60, 86_400),
+}
+KEYS = ("1234abcd-12ab", "arn:aws:kms:us-east-1:000000000000:key/1234abcd", "alias/aws/sqs")
+READ_ONLY = (
+    "QueueArn",
+    "CreatedTimestamp",
+    "LastModifiedTimestamp",
+    "ApproximateNumberOfMessages",
+    "ApproximateNumberOfMessagesNotVisible",
+    "ApproximateNumberOfMessagesDelayed",
+)
+
+
 def queue(name: str = "q", **attributes: str) -> Queue:
     return Queue(
         id="0" * 32,
@@ -28,17 +47,21 @@ def queue(name: str = "q", **attributes: str) -> Queue:
     )
 
 
+@pytest.mark.spec(
+    *(f"attribute.{name}" for name in NUMBERS),
+    "attribute.booleans",
+    "attribute.ContentBasedDeduplication",
+    "attribute.DeduplicationScope",
+    "attribute.SqsManagedSseEnabled",
+    "attribute.Policy",
+    "attribute.kms-key",
+)
 @pytest.mark.parametrize(
     ("fifo", "name", "given", "kept"),
     [
-        (False, "DelaySeconds", "900", "900"),
+        *((False, name, bound, bound) for name, (least, most) in NUMBERS.items() for bound in (str(least), str(most))),
         (False, "DelaySeconds", "007", "7"),
-        (False, "MaximumMessageSize", "1048576", "1048576"),
-        (False, "MessageRetentionPeriod", "60", "60"),
-        (False, "ReceiveMessageWaitTimeSeconds", "20", "20"),
-        (False, "VisibilityTimeout", "43200", "43200"),
-        (False, "KmsDataKeyReusePeriodSeconds", "86400", "86400"),
-        (False, "KmsMasterKeyId", "alias/aws/sqs", "alias/aws/sqs"),
+        *((False, "KmsMasterKeyId", key, key) for key in KEYS),
         (False, "SqsManagedSseEnabled", "False", "false"),
         (False, "Policy", POLICY, POLICY),
         (False, "Policy", "", ""),
@@ -52,7 +75,9 @@ def queue(name: str = "q", **attributes: str) -> Queue:
         (False, "RedriveAllowPolicy", ' {"redrivePermission":"denyAll"}', '{"redrivePermission":"denyAll"}'),
         (True, "FifoQueue", "True", "true"),
         (True, "ContentBasedDeduplication", "TRUE", "true"),
+        (True, "ContentBasedDeduplication", "false", "false"),
         (True, "DeduplicationScope", "messageGroup", "messageGroup"),
+        (True, "DeduplicationScope", "queue", "queue"),
         (True, "FifoThroughputLimit", "perMessageGroupId", "perMessageGroupId"),
     ],
 )
@@ -60,31 +85,46 @@ def test_normalised(fifo: bool, name: str, given: str, kept: str) -> None:
     assert check_new({name: given}, fifo=fifo) == {name: kept}
 
 
+@pytest.mark.spec(*(f"attribute.{name}" for name in NUMBERS), "attribute.no-number", "attribute.policy-bad")
 @pytest.mark.parametrize(
-    ("name", "given"),
+    ("fifo", "name", "given"),
     [
-        *(("DelaySeconds", given) for given in ("1" * 5000, "\u0661")),
-        *(("KmsMasterKeyId", given) for given in ("\ud800", "\u00fc", "\x00", "k" * 2_049)),
-        *(
-            ("Policy", given)
-            for given in (
-                "nonsense",
-                "\ud800",
-                '{"Statement":[]}',
-                "1",
-                POLICY.replace("Allow", 'Allow","Sid":"\\ud800'),
-                OF_INFINITY,
-            )
-        ),
+        *((False, name, str(bound)) for name, (least, most) in NUMBERS.items() for bound in (least - 1, most + 1)),
+        *((False, name, given) for name in NUMBERS for given in ("", "x", "1.5", " 60", "6e1", "1" * 5000, "\u0661")),
+        *((False, "KmsMasterKeyId", given) for given in ("\ud800", "\u00fc", "\x00", "k" * 2_049)),
+        *((False, "Policy", given) for given in ("nonsense", "\ud800", "{", "[]", '{"Statement":[]}', "1")),
+        (False, "Policy", POLICY.replace("Allow", "allow")),
+        (False, "Policy", POLICY.replace("Allow", 'Allow","Sid":"\\ud800')),
+        (False, "Policy", OF_INFINITY),
+        (True, "DeduplicationScope", "neither"),
+        (True, "FifoThroughputLimit", "neither"),
+        (True, "ContentBasedDeduplication", "neither"),
+        (True, "SqsManagedSseEnabled", "neither"),
     ],
 )
-def test_refused(name: str, given: str) -> None:
+def test_refused(fifo: bool, name: str, given: str) -> None:
     with pytest.raises(RequestError) as caught:
-        check_new({name: given}, fifo=False)
+        check_new({name: given}, fifo=fifo)
     assert (caught.value.code, caught.value.message) == (
         "InvalidAttributeValue",
         f"Invalid value for the parameter {name}.",
     )
+
+
+@pytest.mark.spec("attribute.unknown-set", "attribute.read-only", "attribute.content-of-standard")
+@pytest.mark.parametrize("name", [*READ_ONLY, "Nonsense", "All", "ContentBasedDeduplication"])
+def test_unknown_of_a_standard_queue(name: str) -> None:
+    for check in (check_new, check_changes):
+        with pytest.raises(RequestError) as caught:
+            check({name: "true"}, fifo=False)
+        assert (caught.value.code, caught.value.message) == ("InvalidAttributeName", f"Unknown Attribute {name}.")
+
+
+@pytest.mark.spec("attribute.scope-of-standard")
+def test_scopes_of_a_standard_queue() -> None:
+    for name, given in {"DeduplicationScope": "queue", "FifoThroughputLimit": "perQueue"}.items():
+        with pytest.raises(RequestError, match=f"You can specify the {name} only when FifoQueue is set to true"):
+            check_new({name: given}, fifo=False)
 
 
 def test_engine_cannot_change() -> None:
