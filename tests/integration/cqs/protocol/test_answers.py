@@ -25,12 +25,6 @@ async def test_operations_without_output(door: Door) -> None:
         assert (reply.status, reply.headers["content-type"], reply.body) == (200, JSON, b"")
 
 
-@spec("protocol.empty-receive-query")
-async def test_an_empty_receive_in_query(door: Door) -> None:
-    await door.queue("q")
-    assert b"<ReceiveMessageResult/><ResponseMetadata>" in (await door.query("ReceiveMessage", {"QueueUrl": "q"})).body
-
-
 AS_JSON = [
     pytest.param({"accept": "application/json"}, {}, marks=spec("protocol.accept-json")),
     pytest.param({}, {"ContentType": "JSON"}, marks=spec("protocol.content-type-json")),

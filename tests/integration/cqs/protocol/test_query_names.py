@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.integration.cqs.door import STRANGER, Door
+from tests.integration.cqs.door import Door
 from tests.integration.cqs.sqs import ACCOUNT
 
 spec = pytest.mark.spec
@@ -48,28 +48,6 @@ def prefixed(prefix: str, parameters: dict[str, Any]) -> dict[str, Any]:
 # -- asked ------------------------------------------------------------------------------------------------------------
 
 
-@spec("query.queue-attributes", "query.numbered-from-one")
-async def test_queue_attributes(door: Door) -> None:
-    first = {"Attribute.1.Name": "DelaySeconds", "Attribute.1.Value": "5"}
-    await done(door, "CreateQueue", {"QueueName": "q", **first})
-    assert await door.attributes("q", "DelaySeconds") == {"DelaySeconds": "5"}
-    second = {"Attribute.2.Name": "VisibilityTimeout", "Attribute.2.Value": "6"}
-    await done(door, "SetQueueAttributes", {**first, **second, "Attribute.1.Value": "7"})
-    shown = await door.attributes("q", "DelaySeconds", "VisibilityTimeout")
-    assert shown == {"DelaySeconds": "7", "VisibilityTimeout": "6"}
-    nought = {"Attribute.0.Name": "DelaySeconds", "Attribute.0.Value": "5"}
-    assert (await door.query("SetQueueAttributes", URL | nought)).status == 400
-
-
-@spec("query.tags", "query.tag-keys")
-async def test_tags(door: Door) -> None:
-    await done(door, "CreateQueue", {"QueueName": "q", "Tag.1.Key": "a", "Tag.1.Value": "1"})
-    await done(door, "TagQueue", {"Tag.1.Key": "b", "Tag.1.Value": "2", "Tag.2.Key": "c", "Tag.2.Value": ""})
-    assert (await door.json("ListQueueTags", **URL)).json() == {"Tags": {"a": "1", "b": "2", "c": ""}}
-    await done(door, "UntagQueue", {"TagKey.1": "a", "TagKey.2": "c"})
-    assert (await door.json("ListQueueTags", **URL)).json() == {"Tags": {"b": "2"}}
-
-
 @spec("query.message-attributes", "query.system-attributes")
 @pytest.mark.parametrize(
     ("action", "prefix"),
@@ -87,86 +65,7 @@ async def test_messages(door: Door, action: str, prefix: str) -> None:
     assert shown["Attributes"]["AWSTraceHeader"] == TRACE
 
 
-@pytest.mark.parametrize(
-    ("parameters", "system", "attributes"),
-    [
-        pytest.param(
-            {"AttributeName.1": "SenderId", "AttributeName.2": "AWSTraceHeader"},
-            ["SenderId", "AWSTraceHeader"],
-            [],
-            marks=spec("query.attribute-names", "query.system-attribute-names"),
-        ),
-        pytest.param(
-            {"MessageSystemAttributeName.1": "AWSTraceHeader"},
-            ["AWSTraceHeader"],
-            [],
-            marks=spec("query.system-attribute-names"),
-        ),
-        pytest.param(
-            {"MessageAttributeName.1": "color", "MessageAttributeName.2": "bl.*"},
-            [],
-            ["blob", "color"],
-            marks=spec("query.message-attribute-names"),
-        ),
-    ],
-)
-async def test_requested_attributes_of_a_receive(
-    door: Door, parameters: dict[str, str], system: list[str], attributes: list[str]
-) -> None:
-    await door.queue("q")
-    await done(door, "SendMessage", {"MessageBody": "x", **ATTRIBUTES})
-    reply = await door.query("ReceiveMessage", URL | parameters)
-    message = "ReceiveMessageResult/Message"
-    assert reply.texts(f"{message}/Attribute/Name") == system
-    assert sorted(reply.texts(f"{message}/MessageAttribute/Name")) == attributes
-
-
-@spec("query.attribute-names")
-async def test_names_of_queue_attributes(door: Door) -> None:
-    await door.queue("q")
-    reply = await door.query(
-        "GetQueueAttributes", URL | {"AttributeName.1": "DelaySeconds", "AttributeName.2": "QueueArn"}
-    )
-    assert reply.texts("GetQueueAttributesResult/Attribute/Name") == ["DelaySeconds", "QueueArn"]
-
-
-@spec("query.permissions")
-async def test_permissions(door: Door) -> None:
-    url = await door.queue("q")
-    grant = {
-        "Label": "l",
-        "AWSAccountId.1": STRANGER.account,
-        "ActionName.1": "SendMessage",
-        "ActionName.2": "GetQueueUrl",
-    }
-    await done(door, "AddPermission", grant)
-    assert (await door.json("SendMessage", key=STRANGER, QueueUrl=url, MessageBody="x")).status == 200
-
-
 # -- answered ---------------------------------------------------------------------------------------------------------
-
-
-@spec("query.element-queue-url")
-async def test_urls(door: Door) -> None:
-    urls = [await door.queue(name) for name in ("a", "b")]
-    assert (await door.query("ListQueues")).texts("ListQueuesResult/QueueUrl") == urls
-
-
-@spec("query.element-attribute")
-async def test_attributes(door: Door) -> None:
-    await door.queue("q")
-    reply = await door.query("GetQueueAttributes", URL | {"AttributeName.1": "All"})
-    names, values = (reply.texts(f"GetQueueAttributesResult/Attribute/{part}") for part in ("Name", "Value"))
-    assert dict(zip(names, values, strict=True)) == await door.attributes("q")
-
-
-@spec("query.element-tag")
-async def test_listed_tags(door: Door) -> None:
-    await door.queue("q")
-    await door.json("TagQueue", QueueUrl="q", Tags={"a": "1", "b": ""})
-    reply = await door.query("ListQueueTags", URL)
-    assert reply.texts("ListQueueTagsResult/Tag/Key") == ["a", "b"]
-    assert reply.texts("ListQueueTagsResult/Tag/Value") == ["1", ""]
 
 
 @spec("query.element-message", "query.element-attribute", "query.element-message-attribute", "query.digest-names")
