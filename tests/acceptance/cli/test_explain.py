@@ -139,12 +139,6 @@ def test_a_confirmation_and_a_text_message_are_explained_too(service: Service, s
     assert (history["subscription"], history["protocol"], history["fate"]) == ("", "sms", "delivered")
 
 
-def test_a_message_that_nobody_knows(service: Service) -> None:
-    done = cns_explain(service, str(uuid.uuid4()))
-    assert done.returncode == 1
-    assert done.stdout.startswith("Nothing is known of a message ")
-
-
 @pytest.mark.parametrize(
     "words",
     [[""], ["abc"], [b"\xff"], [str(uuid.UUID(int=1)), "--topic", "t"], [str(uuid.UUID(int=1)), "--events", "/none"]],

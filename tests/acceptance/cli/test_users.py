@@ -124,29 +124,6 @@ def test_policies_name_users(service: Service, add: Callable[[], User], queue: s
     assert code(lambda: publish(alice.keys)) == "AuthorizationError"
 
 
-@pytest.mark.spec("policy.identity", "policy.account")
-def test_another_accounts_policy_may_let_one_user_in(
-    service: Service, stranger: dict[str, str], add: Callable[[], User], new_name: Callable[[], str]
-) -> None:
-    alice, bob = add(), add()
-    for user in (alice, bob):
-        wait_who(service, user.keys, user.arn)
-    theirs = service.client("sqs", **stranger)
-    queue = theirs.create_queue(QueueName=new_name())["QueueUrl"]
-    allow = {"Effect": "Allow", "Principal": {"AWS": alice.arn}, "Action": "sqs:SendMessage", "Resource": "*"}
-
-    def send(user: User) -> None:
-        service.client("sqs", **user.keys).send_message(QueueUrl=queue, MessageBody="m")
-
-    theirs.set_queue_attributes(QueueUrl=queue, Attributes={"Policy": policy(allow)})
-    send(alice)
-    assert code(lambda: send(bob)) == "AccessDenied"
-    everyone = {**allow, "Principal": {"AWS": f"arn:aws:iam::{alice.account}:root"}}
-    theirs.set_queue_attributes(QueueUrl=queue, Attributes={"Policy": policy(everyone)})
-    send(alice)
-    send(bob)
-
-
 @pytest.mark.spec("identity.user-disabled")
 def test_two_keys_overlap_while_they_are_rotated(service: Service, add: Callable[[], User]) -> None:
     user = add()

@@ -89,11 +89,11 @@ def test_text_messages(stack: Up, sns: Any, topic: str, number: str) -> None:
     assert tuple(of_topic[member] for member in members) == expected
 
 
-@pytest.mark.spec("localstack.sms-messages")
 def _has_message(stack: Up, number: str, place: dict[str, str]) -> bool:
     return number in page(stack, TEXTS, **place)["sms_messages"]
 
 
+@pytest.mark.spec("localstack.sms-messages")
 def test_text_messages_of_accounts_and_regions_and_forgetting_them(stack: Up, sns: Any) -> None:
     numbers = [f"+1555{uuid.uuid4().int % 10**7:07}" for _ in range(3)]
     sns.publish(PhoneNumber=numbers[0], Message="a")

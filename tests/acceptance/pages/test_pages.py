@@ -206,18 +206,6 @@ def test_the_cookie_is_no_credential_of_the_rest_api(person: Person, service: Se
     assert person.http.get("/api/v1/accounts/111122223333/queues").status_code == 401
 
 
-def test_other_accounts_see_nothing(open_browser: Callable[[], Person], stranger: dict[str, str], queue: str) -> None:
-    other = open_browser()
-    other.sign_in(key_id=stranger["key"], secret=stranger["secret"], region=REGION)
-    name = queue.rpartition("/")[2]
-    assert name not in other.http.get("/ui/queues", params={"prefix": name}).text.replace(
-        f'value="{name}"', ""
-    ).replace(f"“{name}”", "")
-    assert other.http.get(f"/ui/queues/{name}").status_code == 404
-    assert other.http.get("/ui/accounts").status_code == 403
-    assert other.post("/ui/accounts").status_code == 403
-
-
 def test_an_operator_makes_accounts(service: Service, operator: Person) -> None:
     made = operator.post("/ui/accounts").text
     found = re.search(r"AWS_ACCESS_KEY_ID=(\w+)\nAWS_SECRET_ACCESS_KEY=(\S+)</pre>", html.unescape(made))

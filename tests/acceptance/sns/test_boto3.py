@@ -10,7 +10,6 @@ from botocore.exceptions import ClientError
 
 from lab.harness.endpoints import Endpoint
 from lab.harness.service import Service, fetch
-from lab.harness.waiting import wait_until
 from tests.acceptance.topics import Topic, arn_of, queue_for, receive_all, receive_one, signature_is_good
 
 ENVELOPE = ["Type", "MessageId", "TopicArn", "Subject", "Message", "Timestamp", "SignatureVersion", "Signature"]
@@ -104,18 +103,6 @@ def test_a_queue_that_does_not_allow_the_topic_gets_nothing(service: Service, sq
     assert envelope["MessageId"] == published
     assert subscription in envelope["UnsubscribeURL"]
     assert receive_all(sqs, closed) == []
-
-
-@pytest.mark.spec("sns-dead-letter.none")
-def test_without_a_dead_letter_queue_it_is_dropped_and_counted(service: Service, sqs: Any, topic: Topic) -> None:
-    def dropped() -> float:
-        return service.metric("cns_notifications_dropped_total", cause="permanent:queue")
-
-    before = dropped()
-    subscription = topic.subscribe("sqs", arn_of(sqs, queue_for(sqs)))
-    topic.publish("unwanted")
-    wait_until(lambda: dropped() > before, 10)
-    assert service.events("notification.dropped", subscription=subscription, cause="permanent:queue")
 
 
 def test_a_queue_of_another_account_is_asked_first(
@@ -216,13 +203,6 @@ def test_unsubscribing_by_link_can_be_taken_back(topic: Topic, endpoint: Endpoin
     assert (status, subscription.encode() in answer) == (200, True)
     published = topic.publish("two")
     assert endpoint.wait(received=2)["messages"][-1]["message_id"] == published
-
-
-def test_unsubscribing_by_link_of_a_queue_is_refused(service: Service, sqs: Any, topic: Topic) -> None:
-    queue = queue_for(sqs, topic.arn)
-    subscription = topic.subscribe("sqs", arn_of(sqs, queue))
-    status, answer = fetch(f"{service.url}/?Action=Unsubscribe&SubscriptionArn={subscription}")
-    assert (status, b"AuthorizationError" in answer) == (403, True)
 
 
 @pytest.mark.parametrize("url", ["http://10.1.2.3/", "http://169.254.169.254/latest/meta-data", "http://[fd00::1]/"])

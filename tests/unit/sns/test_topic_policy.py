@@ -13,6 +13,22 @@ from cns_common.aws.call import root_caller
 from cns_common.aws.policy.evaluation import Decision, PolicyRequest
 from cns_common.errors import RequestError
 
+ACTIONS = (
+    "AddPermission",
+    "DeleteTopic",
+    "GetDataProtectionPolicy",
+    "GetTopicAttributes",
+    "ListSubscriptionsByTopic",
+    "ListTagsForResource",
+    "Publish",
+    "PutDataProtectionPolicy",
+    "Receive",
+    "RemovePermission",
+    "SetTopicAttributes",
+    "Subscribe",
+    "TagResource",
+    "UntagResource",
+)
 TOPIC = Topic(id="1", account="111111111111", region="eu-west-1", name="t", created_ms=0)
 DEFAULT = default_policy_text(TOPIC)
 
@@ -111,9 +127,13 @@ def test_refused(text: str, complaint: str) -> None:
     assert (refused.value.code, refused.value.message) == ("InvalidParameter", f"Invalid parameter: {complaint}")
 
 
-@pytest.mark.parametrize("action", ["SNS:Publish", "sns:publish", "sns:Receive", "sns:ListTagsForResource"])
-def test_actions_in_scope(action: str) -> None:
-    policy_to_store(document(statement(Action=action)))
+@pytest.mark.spec("sns-policy.actions", "sns-policy.action-spelling", "sns-policy.resource")
+def test_actions_in_scope() -> None:
+    for action in ACTIONS:
+        spelt = [f"SNS:{action}", f"sns:{action.lower()}"]
+        stored = policy_to_store(document(statement(Action=spelt, Resource="arn:aws:sns:x::y")))
+        (kept,) = json.loads(stored)["Statement"]
+        assert (kept["Action"], kept["Resource"]) == (spelt, "arn:aws:sns:x::y")
 
 
 def test_a_grant_is_added_as_aws_writes_it() -> None:

@@ -13,22 +13,6 @@ from tests.integration.sns.sns_door import NO_TOPIC, STRANGER, Refusal, SnsDoor,
 spec = pytest.mark.spec
 OUT_OF_SCOPE = "Policy statement action out of service scope!"
 NO_ACCOUNT = "A provided account ID is not valid"
-ACTIONS = (
-    "AddPermission",
-    "DeleteTopic",
-    "GetDataProtectionPolicy",
-    "GetTopicAttributes",
-    "ListSubscriptionsByTopic",
-    "ListTagsForResource",
-    "Publish",
-    "PutDataProtectionPolicy",
-    "Receive",
-    "RemovePermission",
-    "SetTopicAttributes",
-    "Subscribe",
-    "TagResource",
-    "UntagResource",
-)
 TOPIC = f"arn:aws:sns:{REGION}:{ACCOUNT}:t"
 BATCH = [{"Id": "a", "Message": "m"}]
 
@@ -42,33 +26,6 @@ def document(*statements: dict[str, Any]) -> str:
 
 
 # -- valid policies ---------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("sent", "shown"),
-    [
-        pytest.param(
-            '{"Statement":{"Effect":"Allow","Principal":"*","Action":["sns:Publish","SNS:Subscribe"],"Resource":"*"}}',
-            '{"Statement":{"Effect":"Allow","Principal":"*","Action":["sns:Publish","SNS:Subscribe"],"Resource":"*"}}',
-            marks=spec("sns-policy.action-spelling"),
-        ),
-        pytest.param(
-            '{"Statement":{"Effect":"Allow","Principal":"*","Action":"sns:Publish","Resource":"arn:aws:sns:x::y"}}',
-            '{"Statement":{"Effect":"Allow","Principal":"*","Action":"sns:Publish","Resource":"arn:aws:sns:x::y"}}',
-            marks=spec("sns-policy.resource"),
-        ),
-    ],
-)
-async def test_how_policies_are_stored(sns: SnsDoor, sent: str, shown: str) -> None:
-    topic = await sns.topic()
-    await sns.set(topic, "Policy", sent)
-    assert (await sns.attributes(topic))["Policy"] == shown
-
-
-@spec("sns-policy.actions")
-@pytest.mark.parametrize("action", ACTIONS)
-async def test_actions_of_a_policy(sns: SnsDoor, action: str) -> None:
-    await sns.set(await sns.topic(), "Policy", document(statement(Action=f"SNS:{action}")))
 
 
 @spec("sns-policy.bad-statement")
