@@ -12,8 +12,6 @@ from pathlib import Path
 
 import pytest
 import redis
-from cassandra.cluster import EXEC_PROFILE_DEFAULT, Cluster, ExecutionProfile
-from cassandra.policies import RoundRobinPolicy
 
 from lab.harness import servers
 from lab.harness.ports import free_port
@@ -21,47 +19,7 @@ from lab.harness.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.extended
 
-INCREASE = "return redis.call('INCRBY', KEYS[1], ARGV[1])"
 NOTHING: Mapping[str, str] = {}
-
-
-def test_cassandra_answers_a_query() -> None:
-    host, port = servers.cassandra_address()
-    keyspace = servers.fresh_keyspace()
-    profile = ExecutionProfile(load_balancing_policy=RoundRobinPolicy())
-    with Cluster([host], port, execution_profiles={EXEC_PROFILE_DEFAULT: profile}) as cluster:
-        session = cluster.connect()
-        replication = "{'class': 'SimpleStrategy', 'replication_factor': 1}"
-        session.execute(f"CREATE KEYSPACE {keyspace} WITH replication = {replication}")
-        try:
-            session.execute(f"CREATE TABLE {keyspace}.facts (name text PRIMARY KEY, value int)")
-            insert = session.prepare(f"INSERT INTO {keyspace}.facts (name, value) VALUES (?, ?) IF NOT EXISTS")
-            assert [session.execute(insert, ("answer", value)).was_applied for value in (42, 43)] == [True, False]
-            assert [tuple(row) for row in session.execute(f"SELECT name, value FROM {keyspace}.facts")] == [
-                ("answer", 42)
-            ]
-        finally:
-            session.execute(f"DROP KEYSPACE {keyspace}")
-
-
-def test_redis_runs_a_script_and_a_prefix_is_flushed() -> None:
-    ours, other = servers.fresh_prefix(), servers.fresh_prefix()
-    with redis.Redis.from_url(servers.redis_url()) as client:
-        for prefix in (ours, other):
-            assert client.eval(INCREASE, 1, f"{prefix}count", 2) == 2
-        servers.flush_prefix(client, ours)
-        assert client.eval(INCREASE, 1, f"{ours}count", 3) == 3
-        assert client.eval(INCREASE, 1, f"{other}count", 3) == 5
-        for prefix in (ours, other):
-            servers.flush_prefix(client, prefix)
-        assert client.exists(f"{ours}count", f"{other}count") == 0
-
-
-@pytest.mark.parametrize("name", servers.VARIABLES)
-def test_an_address_without_a_server_fails(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(servers.VARIABLES[name], f"redis://127.0.0.1:{free_port()}/0")
-    with pytest.raises(AssertionError, match=f"no {name} at 127.0.0.1:"):
-        servers._running.__wrapped__(name)
 
 
 # -- the tool, on a Redis of its own ----------------------------------------------------------------------------------

@@ -64,25 +64,6 @@ def test_a_metric_keeps_the_conventions(metric: Metric) -> None:
     assert list(complaints(metric)) == []
 
 
-@pytest.mark.parametrize(
-    "metric",
-    [
-        Metric("cns_delivery_p50_ms", "gauge", "Median time from publish to delivery in ms.", ()),
-        Metric("cns_depth_total", "gauge", "Jobs that are in quarantine at this time.", ()),
-        Metric("cns_calls", "counter", "Calls of the API that were answered so far.", ()),
-        Metric("cns_store_wal_pages", "gauge", "Pages of the write-ahead log that were not copied.", ()),
-        Metric("cns_delivery", "histogram", "Time from publish to delivery in seconds.", ()),
-        Metric("cns_seconds_of_lag", "gauge", "Time since something was compared last.", ()),
-        Metric("cns_calls_total", "counter", "calls total", ()),
-        Metric("cns_calls_total", "counter", "Calls of the API that were answered so far.", ("process",)),
-        Metric("calls_total", "counter", "Calls of the API that were answered so far.", ()),
-    ],
-    ids=lambda metric: metric.name,
-)
-def test_a_metric_that_breaks_a_convention_is_found(metric: Metric) -> None:
-    assert len(list(complaints(metric))) == 1
-
-
 def test_two_processes_on_a_page_that_prometheus_reads() -> None:
     stats = Stats()
     stats.delivery_times.observe(0.007, "http", "first")
