@@ -65,6 +65,7 @@ def test_a_disk_without_the_room_is_refused_first(used: tuple[Path, dict[str, st
     assert "store.db" in done.stdout.split()
 
 
+@pytest.mark.extended
 def test_the_room_is_given_back_and_said_before(used: tuple[Path, dict[str, str]]) -> None:
     data, keys = used
     said = [one for one in findings(data) if one["check"] == "room"]

@@ -147,6 +147,7 @@ def test_passwords_that_are_refused(own: Up, given: str) -> None:
     assert done.returncode == 1 and done.stderr.startswith("cns: A password has "), done.stderr
 
 
+@pytest.mark.extended
 def test_only_root_and_operators_change_an_owner(own: Up) -> None:
     first, second = (keys_in(own.cns("account", "create").stdout) for _ in range(2))
     account = own.client("sts", **first).get_caller_identity()["Account"]

@@ -83,6 +83,7 @@ def test_a_killed_worker_comes_back(lone: Up, endpoint: Endpoint) -> None:
     endpoint.wait(received=2)
 
 
+@pytest.mark.extended
 def test_a_delivery_under_way_when_its_worker_dies_is_made_again(lone: Up, endpoint: Endpoint) -> None:
     sns = lone.client("sns")
     topic = Topic(sns, sns.create_topic(Name="t")["TopicArn"])

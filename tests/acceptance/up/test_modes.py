@@ -286,6 +286,7 @@ def test_each_process_shows_its_version_and_memory(several: Up) -> None:
         assert {f"store-{pids['store']}", f"worker-{pids['worker']}"} <= processes
 
 
+@pytest.mark.extended
 def test_counters_are_there_before_anything_happens(tmp_path: Path) -> None:
     with running(tmp_path / "data") as service:
         wait_until(lambda: service.is_ready(), 20)
