@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlencode
 
+from cns_pytest.http import fetch
 from lab.harness.ports import free_port
-from lab.harness.service import BIN, fetch
+from lab.harness.processes import BIN
 from lab.harness.waiting import PATIENCE_S, wait_until
 
 WAIT_S = 60.0

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from lab.harness.service import BIN
+from lab.harness.processes import BIN
 from lab.harness.waiting import PATIENCE_S, wait_until
 
 HOST = "here"

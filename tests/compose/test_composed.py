@@ -16,9 +16,10 @@ from typing import Any
 
 import pytest
 
+from cns_pytest.http import fetch
 from lab.harness.endpoints import Endpoint
 from lab.harness.ports import free_port
-from lab.harness.service import BIN, fetch
+from lab.harness.processes import BIN
 from lab.harness.waiting import wait_until
 from tests.acceptance.topics import Topic, arn_of, queue_for, receive_all, receive_one
 from tests.compose.composed import READY_S, ComposedService, first_account, give_key, podman, prepare

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from lab.faults.service.wire import Wire
-from lab.load.signing import Credentials
+from lab.harness.signing import Credentials
 
 REFUSED, HUNG, FAILING, DOOMED, THROTTLED = "refused", "hung", "failing", "doomed", "throttled"
 BEHAVIOURS: dict[str, dict[str, object]] = {

@@ -10,8 +10,8 @@ from typing import Self
 
 import redis
 
-from lab.harness.cluster import Process
 from lab.harness.own_redis import OwnRedis
+from lab.harness.processes import Process
 from lab.harness.tcp_proxy import TcpProxy
 from lab.harness.waiting import wait_until
 

@@ -4,8 +4,6 @@ off from Redis."""
 from __future__ import annotations
 
 import asyncio
-import os
-import signal
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -17,12 +15,13 @@ from lab.faults.cluster.linked_redis import LinkedRedis
 from lab.faults.cluster.plan import API, CLOCKS, CLOCKS_WRONG_S, NODE, PARTITION, REDIS, REPLICA, WORKER
 from lab.faults.service.resources import RoundResources, create_resources
 from lab.faults.service.wire import OutcomeUnknown, Refused, Wire
-from lab.harness.cluster import Cluster, Process
+from lab.harness.cluster import Cluster
 from lab.harness.keyspace import aside, keyspace
 from lab.harness.own_redis import OwnRedis
+from lab.harness.processes import Process
 from lab.harness.servers import Ring, fresh_keyspace
+from lab.harness.signing import Credentials
 from lab.harness.wrong_clock import with_wrong_clock
-from lab.load.signing import Credentials
 
 RING_REPLICATION = 3
 KNOWN_S = 60.0
@@ -56,8 +55,8 @@ class Site:
         cluster, ring = self.cluster, self.ring or Ring()
         table: dict[str, tuple[Callable[[], None], Callable[[], None]]] = {
             REDIS: (self.redis.kill, self.redis.start),
-            WORKER: (lambda: _kill(cluster.workers[victim]), lambda: cluster.start_worker(victim)),
-            API: (lambda: _kill(cluster.apis[victim]), lambda: cluster.start_api(victim)),
+            WORKER: (lambda: _kill(cluster.workers[victim]), lambda: cluster.start_again(cluster.workers[victim])),
+            API: (lambda: _kill(cluster.apis[victim]), lambda: cluster.start_again(cluster.apis[victim])),
             CLOCKS: (lambda: _restart(cluster, CLOCKS_WRONG_S), lambda: _restart(cluster, (0, 0))),
             NODE: (lambda: ring.kill(victim + 1), lambda: ring.restart(victim + 1)),
         }
@@ -128,8 +127,7 @@ async def _wait_known(wire: Wire) -> None:
 
 
 def _kill(process: Process) -> None:
-    os.kill(process.pid, signal.SIGKILL)
-    process.wait_end()
+    process.kill()
 
 
 def _restart(cluster: Cluster, ahead_s: Sequence[int]) -> None:
@@ -138,4 +136,4 @@ def _restart(cluster: Cluster, ahead_s: Sequence[int]) -> None:
         process = cluster.apis[index]
         process.stop()
         process.environment = with_wrong_clock(process.environment, seconds)
-        cluster.start_api(index)
+        cluster.start_again(cluster.apis[index])

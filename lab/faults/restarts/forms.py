@@ -9,6 +9,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from cns_common.process.supervisor import read_status
+from cns_pytest.processes import exports
 from lab.faults.cluster.leftovers import Logs
 from lab.faults.cluster.processes import Site, site
 from lab.faults.service.leftovers import find_complaints, find_leftovers
@@ -17,9 +18,9 @@ from lab.faults.service.resources import RoundResources, create_resources
 from lab.harness import commands
 from lab.harness.cluster import fresh_store
 from lab.harness.ports import free_port
-from lab.harness.running import exports_in
+from lab.harness.processes import stop_all
+from lab.harness.signing import Credentials
 from lab.harness.waiting import PATIENCE_S, wait_until
-from lab.load.signing import Credentials
 
 FORMS = ("restarts-embedded", "restarts-api-2", "restarts-cluster-up", "restarts-cluster-haproxy")
 EMBEDDED, API_2, SUPERVISED, BALANCED = FORMS
@@ -61,7 +62,7 @@ class Supervised:
 
     async def resources(self, receiver_port: int, journal: Path) -> RoundResources:
         if self._settings:
-            keys = exports_in(commands.run("account", "create", environment=os.environ | self._settings).stdout)
+            keys = exports(commands.run("account", "create", environment=os.environ | self._settings).stdout)
             credentials = Credentials(key_id=keys["AWS_ACCESS_KEY_ID"], secret=keys["AWS_SECRET_ACCESS_KEY"])
         else:
             credentials = self._service.credentials()
@@ -87,18 +88,16 @@ class Balanced:
 
     def replace(self, name: str, number: signal.Signals) -> None:
         cluster = self._cluster
-        for processes, start in ((cluster.apis, cluster.start_api), (cluster.workers, cluster.start_worker)):
-            for index, process in enumerate(processes):
-                if process.name == name:
-                    os.kill(process.pid, number)
-                    process.wait_end()
-                    start(index)
+        (process,) = [process for process in cluster.processes if process.name == name]
+        process.send_signal(number)
+        process.wait()
+        cluster.start_again(process)
 
     def restart(self) -> None:
         for api in self._cluster.apis:
             self.replace(api.name, signal.SIGTERM)
-        self._cluster.stop_workers()
-        self._cluster.start_workers()
+        stop_all(self._cluster.workers)
+        self._cluster.start_again(*self._cluster.workers)
 
     def leftovers(self) -> list[str]:
         return self._logs.complaints()

@@ -20,8 +20,8 @@ from cns_common.process.kill_points import VARIABLE
 from cns_common.process.supervisor import read_status
 from lab.faults.accounting.failing_endpoints import DELIVERY_TIMEOUT_S
 from lab.faults.service.wire import HOST, NotSent, OutcomeUnknown, Wire
+from lab.harness.signing import Credentials
 from lab.harness.waiting import wait_until
-from lab.load.signing import Credentials
 
 ROOT = Path(__file__).parents[3]
 READY_TIMEOUT_S = 45.0

@@ -21,7 +21,7 @@ from lab.faults.accounting.failing_endpoints import (
 )
 from lab.faults.service.processes import SiteError, running
 from lab.faults.service.wire import HOST, Wire
-from lab.load.signing import Credentials
+from lab.harness.signing import Credentials
 
 WIDE_SUBSCRIPTIONS = 102
 """More than a hundred: a producer must fan out."""

@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 
 import msgspec
 
-from lab.load.signing import Credentials, Signer
+from lab.harness.signing import Credentials, Signer
 
 TIMEOUT_S = 8.0
 HOST = "127.0.0.1"
