@@ -11,7 +11,7 @@ from pathlib import Path
 
 from lab.harness import usage
 from lab.harness.ports import free_port
-from lab.harness.processes import METRICS_TOKEN, ROOT, Process, credentials_in, is_open
+from lab.harness.processes import ANNOUNCEMENT, METRICS_TOKEN, ROOT, Process, credentials_in, is_open
 from lab.harness.signing import Credentials
 
 
@@ -55,6 +55,8 @@ def running(
     try:
         process.wait_until(lambda: is_open(port))
         process.wait_until(lambda: listeners == 1 or len(usage.listeners(port)) >= listeners)
+        if "up" in command:
+            process.wait_printed(ANNOUNCEMENT)  # `cns up` prints its keys when it listens already
         credentials = credentials_in(process.new_output())
         yield Server(name=name, port=port, pid=process.pid, credentials=credentials, data=data)
     finally:
