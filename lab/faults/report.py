@@ -31,7 +31,7 @@ from lab.faults.cluster.plan import CLUSTER_KINDS
 from lab.faults.restarts.forms import FORMS
 from lab.faults.results import ClusterResult, KillResult, PowerResult, RestartResult, RoundResult
 from lab.faults.service.kills import RANDOM_TIME, VICTIMS
-from lab.faults.service.processes import ROOT
+from lab.harness.processes import ROOT
 
 SUMMARY_BEGIN = "<!-- summary, written by make faults: begin -->"
 SUMMARY_END = "<!-- summary, written by make faults: end -->"

@@ -16,8 +16,8 @@ import argparse
 import asyncio
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import ExitStack
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,7 +25,7 @@ import msgspec
 
 from lab.faults.cluster.kills import cluster_round
 from lab.faults.cluster.plan import CLUSTER_KINDS, LINKED_KINDS, NODE, plan_cluster_round
-from lab.faults.cluster.processes import site
+from lab.faults.cluster.site import site
 from lab.faults.power.rounds import power_round
 from lab.faults.report import (
     Facts,
@@ -39,10 +39,9 @@ from lab.faults.report import (
 from lab.faults.restarts.forms import FORMS
 from lab.faults.restarts.rounds import KILLS, restart_round
 from lab.faults.results import ClusterResult, KillResult, PowerResult, RestartResult
-from lab.faults.service.kills import VICTIMS, kill_round, plan_round
-from lab.faults.service.processes import ROOT, receiving
-from lab.faults.service.resources import set_up
-from lab.harness.ports import free_port
+from lab.faults.service.kills import VICTIMS, kill_round, plan_round, set_up
+from lab.harness.endpoints import running_receiver
+from lab.harness.processes import ROOT
 from lab.harness.servers import Ring
 
 LINES = ROOT / "docs" / "reliability.jsonl"
@@ -136,13 +135,10 @@ async def _rounds(kind: str, rounds: int, options: argparse.Namespace) -> AsyncI
             with tempfile.TemporaryDirectory(prefix="cns-faults-") as scratch:
                 yield await restart_round(kind, seed + number, options.kills, Path(scratch))
         return
-    with tempfile.TemporaryDirectory(prefix="cns-faults-") as scratch:
-        directory, receiver_port = Path(scratch), free_port()
-        journal = directory / "arrivals"
-        with receiving(receiver_port, journal):
-            resources = await set_up(directory, free_port(), receiver_port, journal)
-            for number in range(rounds):
-                yield await kill_round(resources, plan_round(kind, seed + number))
+    with _directory_and_receiver() as (directory, receiver, journal):
+        resources = await set_up(directory, receiver, journal)
+        for number in range(rounds):
+            yield await kill_round(resources, plan_round(kind, seed + number))
 
 
 async def _cluster_rounds(kind: str, rounds: int, seed: int) -> AsyncIterator[ClusterResult]:
@@ -152,16 +148,23 @@ async def _cluster_rounds(kind: str, rounds: int, seed: int) -> AsyncIterator[Cl
         ring = whole.enter_context(Ring()) if kind == NODE else None
         while seeds:
             with ExitStack() as stack:
-                directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="cns-faults-")))
-                receiver_port, journal = free_port(), directory / "arrivals"
-                stack.enter_context(receiving(receiver_port, journal))
+                directory, receiver, journal = stack.enter_context(_directory_and_receiver())
                 hurt = stack.enter_context(site(directory, ring, linked=kind in LINKED_KINDS))
-                resources = await hurt.resources(receiver_port, journal)
+                resources = hurt.resources(receiver, journal)
                 valid = True
                 while seeds and valid:
                     result = await cluster_round(hurt, resources, plan_cluster_round(kind, seeds.pop(0)))
                     valid = result.valid
                     yield result
+
+
+@contextmanager
+def _directory_and_receiver() -> Iterator[tuple[Path, str, Path]]:
+    """A directory, and the URL and the journal of a receiver."""
+    with tempfile.TemporaryDirectory(prefix="cns-faults-") as directory:
+        journal = Path(directory, "arrivals")
+        with running_receiver("--journal", str(journal)) as receiver:
+            yield Path(directory), receiver, journal
 
 
 def _options(words: list[str]) -> argparse.Namespace:
