@@ -16,7 +16,7 @@ import argparse
 import asyncio
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -27,15 +27,7 @@ from lab.faults.cluster.kills import cluster_round
 from lab.faults.cluster.plan import CLUSTER_KINDS, LINKED_KINDS, NODE, plan_cluster_round
 from lab.faults.cluster.site import site
 from lab.faults.power.rounds import power_round
-from lab.faults.report import (
-    Facts,
-    facts,
-    write_cluster_report,
-    write_kill_report,
-    write_power_report,
-    write_restart_report,
-    write_summary,
-)
+from lab.faults.report import Facts, facts, write_part, write_summary
 from lab.faults.restarts.forms import FORMS
 from lab.faults.restarts.rounds import KILLS, restart_round
 from lab.faults.results import ClusterResult, KillResult, PowerResult, RestartResult
@@ -57,15 +49,14 @@ class Part(NamedTuple):
 
     kinds: tuple[str, ...]
     type: type[Any]
-    write: Callable[[Path, Facts, Sequence[Any]], None]
     rounds: int  # of each kind
 
 
 PARTS = {
-    "kills": Part(tuple(VICTIMS), KillResult, write_kill_report, 50),
-    POWER: Part((POWER,), PowerResult, write_power_report, 20),
-    "restarts": Part(FORMS, RestartResult, write_restart_report, 1),
-    "cluster": Part(CLUSTER_KINDS, ClusterResult, write_cluster_report, 20),
+    "kills": Part(tuple(VICTIMS), KillResult, 50),
+    POWER: Part((POWER,), PowerResult, 20),
+    "restarts": Part(FORMS, RestartResult, 1),
+    "cluster": Part(CLUSTER_KINDS, ClusterResult, 20),
 }
 
 
@@ -92,7 +83,7 @@ def _write(part: str, machine: Facts, results: list[Result]) -> None:
     order = [kind for each in PARTS.values() for kind in each.kinds]
     LINES.write_bytes(b"".join(sorted(lines, key=lambda line: order.index(msgspec.json.decode(line)["kind"]))))
     write_summary(PAGE, read_results(LINES))
-    PARTS[part].write(PAGE, machine, results)
+    write_part(PAGE, part, machine, results)
 
 
 def read_results(path: Path) -> list[Result]:

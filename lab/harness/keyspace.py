@@ -36,11 +36,13 @@ def patient_statements() -> Iterator[None]:
 def keyspace() -> Iterator[CassandraAddress]:
     host, port = cassandra_address()
     place = CassandraAddress(hosts=(host,), port=port, keyspace=fresh_keyspace())
-    aside(schema.apply(place, 1))
+    with patient_statements():
+        aside(schema.apply(place, 1))
     try:
         yield place
     finally:
-        aside(_drop(place))
+        with patient_statements():
+            aside(_drop(place))
 
 
 @asynccontextmanager

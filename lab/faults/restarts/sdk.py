@@ -14,6 +14,7 @@ from typing import Any
 import boto3
 from botocore.exceptions import BotoCoreError, ClientError
 
+from lab.faults.service.wire import Answer
 from lab.harness.processes import HOST
 from lab.harness.signing import Credentials
 
@@ -30,13 +31,6 @@ class Calls:
     done_before: int = 0  # refused repeats of attempts that were cut after they had their effect
     failed: list[tuple[int, str]] = field(default_factory=list)  # (time in ns, operation and errors)
     done_last: str = "nothing"
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    members: dict[str, Any]
-    unknown_outcomes: int  # attempts without an answer
-    failed: bool = False
 
 
 class Sdk:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
 from urllib.parse import urlencode
 
 import msgspec
@@ -14,6 +17,7 @@ from lab.load.wire import Lane, LoadError, connect
 
 TIMEOUT_S = 8.0
 SNS_VERSION = "2010-03-31"
+_MESSAGE = re.compile(r"<(MessageId|SequenceNumber)>([^<]+)<")
 
 
 class NotSent(Exception):
@@ -28,8 +32,21 @@ class Refused(Exception):
     """The service rejected the request with HTTP 3xx or 4xx; all requests of the load are valid."""
 
 
+@dataclass(frozen=True, slots=True)
+class Answer:
+    members: dict[str, Any]
+    unknown_outcomes: int = 0  # attempts without an answer
+    failed: bool = False
+
+
+class Caller(Protocol):
+    """What a client of a round calls by, one call at a time. Names and members are those of boto3."""
+
+    async def call(self, service: str, operation: str, members: Mapping[str, Any]) -> Answer: ...
+
+
 class Wire:
-    """Makes one call at a time. Reconnects after a failure, and never repeats a call."""
+    """Makes one attempt a call, and raises `Refused`. Reconnects after a failure."""
 
     def __init__(self, port: int, credentials: Credentials) -> None:
         self._port = port
@@ -37,12 +54,19 @@ class Wire:
         self._sns = Signer(credentials, "sns", f"{HOST}:{port}")
         self._lane: Lane | None = None
 
-    async def sqs(self, operation: str, members: Mapping[str, object]) -> bytes:
-        return await self._exchange(self._sqs.call(operation, msgspec.json.encode(members)))
-
-    async def sns(self, action: str, members: Mapping[str, str]) -> bytes:
-        form = urlencode({"Action": action, "Version": SNS_VERSION, **members})
-        return await self._exchange(self._sns.form(form.encode()))
+    async def call(self, service: str, operation: str, members: Mapping[str, Any]) -> Answer:
+        """An operation of SQS, or a publish."""
+        name = operation.title().replace("_", "")
+        try:
+            if service == "sqs":
+                answer = await self._exchange(self._sqs.call(name, msgspec.json.encode(members)))
+                return Answer(msgspec.json.decode(answer) if answer else {})
+            form = urlencode({"Action": name, "Version": SNS_VERSION, **dict(_parameters(members))})
+            return Answer(_published((await self._exchange(self._sns.form(form.encode()))).decode()))
+        except NotSent:
+            return Answer({}, failed=True)
+        except OutcomeUnknown:
+            return Answer({}, unknown_outcomes=1, failed=True)
 
     async def post(self, path: str, body: bytes) -> bytes:
         """A call that needs no signature."""
@@ -75,3 +99,23 @@ class Wire:
         except OSError as error:
             raise NotSent(str(error)) from error
         return lane
+
+
+def _parameters(members: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
+    """Members as parameters of the Query protocol."""
+    for name, value in members.items():
+        if isinstance(value, str):
+            yield f"{prefix}{name}", value
+        elif isinstance(value, list):
+            for number, entry in enumerate(value, 1):
+                yield from _parameters(entry, f"{prefix}{name}.member.{number}.")
+        else:
+            for number, (key, entry) in enumerate(value.items(), 1):
+                yield f"{prefix}{name}.entry.{number}.Name", key
+                yield from _parameters(entry, f"{prefix}{name}.entry.{number}.Value.")
+
+
+def _published(answer: str) -> dict[str, Any]:
+    """The members of an answer to Publish or PublishBatch."""
+    *entries, rest = [dict(_MESSAGE.findall(part)) for part in answer.split("</member>")]
+    return {"Successful": entries} if entries else rest
