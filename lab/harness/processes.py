@@ -61,8 +61,8 @@ class Process(processes.Process):
         self.wait_until(lambda: text in self.new_output())
 
     def events(self, event: str, **members: object) -> list[dict[str, Any]]:
-        """The log events with this name and these members."""
-        return log_events(self.output(), event, **members)
+        """The log events since the last start with this name and these members."""
+        return log_events(self.new_output(), event, **members)
 
 
 def is_open(port: int) -> bool:

@@ -80,7 +80,7 @@ def test_two_workers_share_the_load(service: Up, celery: Celery, topic: Topic, e
     topic.subscribe("http", endpoint.url)
 
     def delivered() -> list[float]:
-        labels = [f"worker-{worker.process.pid}" for worker in workers]
+        labels = [f"worker-{worker.pid}" for worker in workers]
         return [service.metric("cns_deliveries_total", process=label) for label in labels]
 
     published = topic.publish_until(lambda: all(delivered()), lambda: str(delivered()))
