@@ -44,29 +44,13 @@ FAULTS_PRINTED = 10
 Result = KillResult | PowerResult | ClusterResult | RestartResult
 
 
-class Part(NamedTuple):
-    """A part of the report. A run that has all its kinds of rounds replaces its results."""
-
-    kinds: tuple[str, ...]
-    type: type[Any]
-    rounds: int  # of each kind
-
-
-PARTS = {
-    "kills": Part(tuple(VICTIMS), KillResult, 50),
-    POWER: Part((POWER,), PowerResult, 20),
-    "restarts": Part(FORMS, RestartResult, 1),
-    "cluster": Part(CLUSTER_KINDS, ClusterResult, 20),
-}
-
-
 def main(words: list[str]) -> int:
     options = _options(words)
     machine = facts(f"python -m lab.faults.run {' '.join(words)}".strip())
     invalid = 0
     for part, (kinds, *_) in PARTS.items():
         chosen = [kind for kind in kinds if options.only in (None, part, kind)]
-        results = asyncio.run(_run_all(part, chosen, options, _say))
+        results = asyncio.run(_run_all(part, chosen, options))
         if len(chosen) == len(kinds):  # a partial run must not replace the results of a full one
             _write(part, machine, results)
         failed = sum(not result.valid for result in results)
@@ -95,56 +79,52 @@ def read_results(path: Path) -> list[Result]:
     ]
 
 
-async def _run_all(
-    part: str, kinds: list[str], options: argparse.Namespace, say: Callable[[Result, int, int], None]
-) -> list[Result]:
+async def _run_all(part: str, kinds: list[str], options: argparse.Namespace) -> list[Result]:
     results: list[Result] = []
     for place, kind in enumerate(kinds):
-        of = options.power if kind == POWER else options.rounds or PARTS[part].rounds
+        of = options.power if part == POWER else options.rounds or PARTS[part].rounds
         if part == "kills" and options.in_all is not None:
             of = options.in_all // len(kinds) + (place < options.in_all % len(kinds))
-        number = 0
-        async for result in _rounds(kind, of, options):
-            number += 1
-            say(result, number, of)
+        async for result in PARTS[part].run(kind, range(options.seed, options.seed + of), options):
             results.append(result)
+            _say(result, result.seed - options.seed + 1, of)
     return results
 
 
-async def _rounds(kind: str, rounds: int, options: argparse.Namespace) -> AsyncIterator[Result]:
-    seed: int = options.seed
-    if kind == POWER:
-        for number in range(rounds):
-            yield await power_round(seed + number)
-        return
-    if kind in CLUSTER_KINDS:
-        async for result in _cluster_rounds(kind, rounds, seed):
-            yield result
-        return
-    if kind in FORMS:
-        for number in range(rounds):
-            with tempfile.TemporaryDirectory(prefix="cns-faults-") as scratch:
-                yield await restart_round(kind, seed + number, options.kills, Path(scratch))
-        return
+# -- the rounds of a kind, one for each seed --------------------------------------------------------------------------
+
+
+async def _kill_rounds(kind: str, seeds: range, _: argparse.Namespace) -> AsyncIterator[KillResult]:
     with _directory_and_receiver() as (directory, receiver, journal):
         resources = await set_up(directory, receiver, journal)
-        for number in range(rounds):
-            yield await kill_round(resources, plan_round(kind, seed + number))
+        for seed in seeds:
+            yield await kill_round(resources, plan_round(kind, seed))
 
 
-async def _cluster_rounds(kind: str, rounds: int, seed: int) -> AsyncIterator[ClusterResult]:
+async def _power_rounds(_kind: str, seeds: range, _: argparse.Namespace) -> AsyncIterator[PowerResult]:
+    for seed in seeds:
+        yield await power_round(seed)
+
+
+async def _restart_rounds(kind: str, seeds: range, options: argparse.Namespace) -> AsyncIterator[RestartResult]:
+    for seed in seeds:
+        with tempfile.TemporaryDirectory(prefix="cns-faults-") as scratch:
+            yield await restart_round(kind, seed, options.kills, Path(scratch))
+
+
+async def _cluster_rounds(kind: str, seeds: range, _: argparse.Namespace) -> AsyncIterator[ClusterResult]:
     """All on one cluster; an invalid round is followed by a new cluster, since its leftovers would spoil the next."""
-    seeds = list(range(seed, seed + rounds))
+    left = list(seeds)
     with ExitStack() as whole:
         ring = whole.enter_context(Ring()) if kind == NODE else None
-        while seeds:
+        while left:
             with ExitStack() as stack:
                 directory, receiver, journal = stack.enter_context(_directory_and_receiver())
                 hurt = stack.enter_context(site(directory, ring, linked=kind in LINKED_KINDS))
                 resources = hurt.resources(receiver, journal)
                 valid = True
-                while seeds and valid:
-                    result = await cluster_round(hurt, resources, plan_cluster_round(kind, seeds.pop(0)))
+                while left and valid:
+                    result = await cluster_round(hurt, resources, plan_cluster_round(kind, left.pop(0)))
                     valid = result.valid
                     yield result
 
@@ -194,6 +174,23 @@ def _kill_counts(result: KillResult | ClusterResult | RestartResult) -> str:
         return ""
     failed = f"{result.failed} attempts failed, {result.breakers} breakers opened, {result.dead_letters} dead letters"
     return f"  {failed}  repeats of {result.repeated_ms} ms before"
+
+
+class Part(NamedTuple):
+    """A part of the report. A run that has all its kinds of rounds replaces its results."""
+
+    kinds: tuple[str, ...]
+    type: type[Any]
+    rounds: int  # of each kind
+    run: Callable[[str, range, argparse.Namespace], AsyncIterator[Result]]
+
+
+PARTS = {
+    "kills": Part(tuple(VICTIMS), KillResult, 50, _kill_rounds),
+    POWER: Part((POWER,), PowerResult, 20, _power_rounds),
+    "restarts": Part(FORMS, RestartResult, 1, _restart_rounds),
+    "cluster": Part(CLUSTER_KINDS, ClusterResult, 20, _cluster_rounds),
+}
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ from lab.harness import commands
 from lab.harness.keyspace import keyspace
 from lab.harness.ports import free_port
 from lab.harness.processes import ANNOUNCEMENT, BIN, HOST, ROOT, Process, log_events, plain_environment, stop_all
-from lab.harness.servers import flush_prefix, haproxy_program, redis_url
+from lab.harness.servers import flush_prefix, program, redis_url
 from lab.harness.waiting import PATIENCE_S, wait_until
 
 APIS_MAX = 4
@@ -121,10 +121,9 @@ class Cluster:
         return self._process(name, [BIN / "celery", "-A", "cns_workers", "worker", "--hostname", f"{name}@%h"])
 
     def _balancer(self) -> Process:
-        program = haproxy_program()
         address = self.url.removeprefix("http://")
         apis = {f"CNS_API_{number}": f"{HOST}:{api.port}" for number, api in enumerate(self.apis, 1)}
-        command: list[str | Path] = [program, "-db", "-f", ROOT / "deploy" / "haproxy.cfg"]
+        command: list[str | Path] = [program("haproxy"), "-db", "-f", ROOT / "deploy" / "haproxy.cfg"]
         return self._process("balancer", command, int(address.rpartition(":")[2]), CNS_BALANCER=address, **apis)
 
     def _process(self, name: str, command: list[str | Path], port: int = 0, **variables: str) -> Process:

@@ -29,41 +29,28 @@ from lab.harness.processes import credentials_in
 from lab.harness.running import Up, start
 
 VICTIMS: dict[str, tuple[str, ...]] = {"api": ("api",), "worker": ("worker",), "both": ("api", "worker")}
-POINTS: dict[str, tuple[str, ...]] = {
-    "api": (kill_points.STORE_COMMIT, kill_points.STORE_COMMITTED, kill_points.STORE_CHECKPOINT),
-    "worker": (
-        kill_points.FIFO_SETTLED,
-        kill_points.JOB_DELIVERED,
-        kill_points.LANE_DELIVERED,
-        kill_points.PUBLISH_FANNED_OUT,
-        kill_points.LANE_SETTLED,
-        kill_points.JOB_SETTLED,
-        kill_points.FIFO_FANNED_OUT,
-        kill_points.FIFO_DELIVERED,
-        kill_points.PUBLISH_RECEIVED,
-        kill_points.PUBLISH_SETTLED,
-        kill_points.JOB_CONTINUED,
-        kill_points.FIFO_PUBLISHED,
-    ),
+POINTS: dict[str, dict[str, tuple[int, int]]] = {
+    "api": {
+        kill_points.STORE_COMMIT: (30, 400),
+        kill_points.STORE_COMMITTED: (30, 400),
+        kill_points.STORE_CHECKPOINT: (1, 2),
+    },
+    "worker": {
+        kill_points.FIFO_SETTLED: (5, 60),
+        kill_points.JOB_DELIVERED: (5, 60),
+        kill_points.LANE_DELIVERED: (1, 15),
+        kill_points.PUBLISH_FANNED_OUT: (1, 3),
+        kill_points.LANE_SETTLED: (1, 15),
+        kill_points.JOB_SETTLED: (5, 60),
+        kill_points.FIFO_FANNED_OUT: (3, 30),
+        kill_points.FIFO_DELIVERED: (5, 60),
+        kill_points.PUBLISH_RECEIVED: (1, 3),
+        kill_points.PUBLISH_SETTLED: (1, 3),
+        kill_points.JOB_CONTINUED: (1, 6),
+        kill_points.FIFO_PUBLISHED: (3, 30),
+    },
 }
-COUNTS: dict[str, tuple[int, int]] = {
-    kill_points.STORE_COMMIT: (30, 400),
-    kill_points.STORE_COMMITTED: (30, 400),
-    kill_points.STORE_CHECKPOINT: (1, 2),
-    kill_points.JOB_DELIVERED: (5, 60),
-    kill_points.JOB_SETTLED: (5, 60),
-    kill_points.LANE_DELIVERED: (1, 15),
-    kill_points.LANE_SETTLED: (1, 15),
-    kill_points.PUBLISH_FANNED_OUT: (1, 3),
-    kill_points.FIFO_FANNED_OUT: (3, 30),
-    kill_points.FIFO_DELIVERED: (5, 60),
-    kill_points.FIFO_SETTLED: (5, 60),
-    kill_points.PUBLISH_RECEIVED: (1, 3),
-    kill_points.PUBLISH_SETTLED: (1, 3),
-    kill_points.JOB_CONTINUED: (1, 6),
-    kill_points.FIFO_PUBLISHED: (3, 30),
-}
-"""At which passage a kill point kills: lowest and highest number."""
+"""By victim. At which passage a point kills: lowest and highest number."""
 RANDOM_TIME = "random time"
 BREAKER_OPENED = "circuit_breaker.opened"
 KILL_AFTER_S = (0.5, 4.0)
@@ -94,9 +81,9 @@ def plan_round(kind: str, seed: int) -> Plan:
     """Odd seeds have a named kill point, in turn; even seeds a random time."""
     random = Random(f"{kind}-{seed}")
     # reversed, so that a few rounds of each kind cover all points
-    points = POINTS.get(kind) or (*reversed(POINTS["worker"]), *POINTS["api"])
-    point = points[seed // 2 % len(points)] if seed % 2 else RANDOM_TIME
-    low, high = COUNTS.get(point, (0, 0))
+    points = POINTS.get(kind) or dict(reversed(POINTS["worker"].items())) | POINTS["api"]
+    point = list(points)[seed // 2 % len(points)] if seed % 2 else RANDOM_TIME
+    low, high = points.get(point, (0, 0))
     return Plan(
         kind=kind, seed=seed, point=point, after_s=random.uniform(*KILL_AFTER_S), count=random.randint(low, high)
     )
