@@ -28,7 +28,7 @@ from lab.faults.accounting.causes import (
 )
 from lab.faults.cluster.plan import CLUSTER_KINDS
 from lab.faults.restarts.forms import FORMS
-from lab.faults.results import ClusterResult, KillResult, PowerResult, RestartResult, RoundResult
+from lab.faults.results import ClusterResult, KillResult, LoadResult, PowerResult, RestartResult, RoundResult
 from lab.faults.service.kills import RANDOM_TIME, VICTIMS
 from lab.harness.processes import ROOT
 
@@ -42,7 +42,6 @@ ORDER = ("order", "sequence", "two in flight", "lock")
 SUMMARY = "summary, "
 _VERSION = re.compile(r"<version>(\d+\.\d+\.\d+)</version>")
 
-Result = RoundResult | PowerResult
 Cell = Callable[[Sequence[Any]], object]
 """The text of a column for the results of one kind."""
 
@@ -70,7 +69,7 @@ def facts(command: str) -> Facts:
     return Facts(command, _commit(), machine)
 
 
-def write_summary(page: Path, results: Sequence[Result]) -> None:
+def write_summary(page: Path, results: Sequence[RoundResult]) -> None:
     """Put the result of all rounds on record between its markers, one line a part."""
     lines = _summary(
         [result for result in results if isinstance(result, KillResult)],
@@ -123,7 +122,7 @@ def _summary(
             f" {total('restarts')(restarts)} times all processes; {total('calls')(restarts)} calls:"
             f" {total('failed')(restarts)} reported as failed, {_count(restarts, *LOST, NOTIFICATION_LOST)} lost."
         )
-    rounds: list[RoundResult] = [*kills, *cluster, *restarts]
+    rounds: list[LoadResult] = [*kills, *cluster, *restarts]
     if rounds:
         oldest_ms = max((result.repeated_ms for result in kills), default=0)
         lines.append(
@@ -136,7 +135,7 @@ def _summary(
     return lines + ([f"**Recovered after the kill**, median / worst: {', '.join(times)}."] if times else [])
 
 
-def _kill_summary(title: str, results: Sequence[RoundResult]) -> list[str]:
+def _kill_summary(title: str, results: Sequence[LoadResult]) -> list[str]:
     if not results:
         return []
     return [
@@ -146,7 +145,7 @@ def _kill_summary(title: str, results: Sequence[RoundResult]) -> list[str]:
     ]
 
 
-def _valid_of(results: Sequence[Result]) -> str:
+def _valid_of(results: Sequence[RoundResult]) -> str:
     return f"{_valid(results)} of {len(results)} rounds valid"
 
 
@@ -171,24 +170,24 @@ def faults(*kinds: str) -> Cell:
     return lambda results: _count(results, *kinds)
 
 
-def _count(results: Sequence[Result], *kinds: str) -> int:
+def _count(results: Sequence[RoundResult], *kinds: str) -> int:
     """The number of faults of these kinds, or of any."""
     found = [fault.partition(":")[0] for result in results for fault in result.faults]
     return sum(kind in kinds or not kinds for kind in found)
 
 
-def _valid(results: Sequence[Result]) -> int:
+def _valid(results: Sequence[RoundResult]) -> int:
     return sum(result.valid for result in results)
 
 
-def _kind_table(section: Section, results: Sequence[RoundResult]) -> str:
+def _kind_table(section: Section, results: Sequence[LoadResult]) -> str:
     columns = {**COLUMNS, **section.columns}
     of_kinds = [(kind, [result for result in results if result.kind == kind]) for kind in section.kinds]
     rows = [(kind, *[cell(of_kind) for cell in columns.values()]) for kind, of_kind in of_kinds if of_kind]
     return _table((section.head, *columns), rows)
 
 
-def _cause_table(section: Section, results: Sequence[RoundResult]) -> str:
+def _cause_table(section: Section, results: Sequence[LoadResult]) -> str:
     of_kinds = [[result for result in results if result.kind == kind] for kind in section.kinds]
     rows: list[tuple[object, ...]] = [
         (cause, *[f"{sum(result.duplicates.get(cause, 0) for result in of_kind):,}" for of_kind in of_kinds])

@@ -30,7 +30,7 @@ from lab.faults.power.rounds import power_round
 from lab.faults.report import Facts, facts, write_part, write_summary
 from lab.faults.restarts.forms import FORMS
 from lab.faults.restarts.rounds import KILLS, restart_round
-from lab.faults.results import ClusterResult, KillResult, PowerResult, RestartResult
+from lab.faults.results import ClusterResult, KillResult, PowerResult, RestartResult, RoundResult
 from lab.faults.service.kills import VICTIMS, kill_round, plan_round, set_up
 from lab.harness.endpoints import running_receiver
 from lab.harness.processes import ROOT
@@ -40,8 +40,7 @@ LINES = ROOT / "docs" / "reliability.jsonl"
 PAGE = ROOT / "docs" / "reliability.md"
 POWER = "power"
 FAULTS_PRINTED = 10
-
-Result = KillResult | PowerResult | ClusterResult | RestartResult
+SAID_APART = ("kind", "seed", "faults")
 
 
 def main(words: list[str]) -> int:
@@ -60,7 +59,7 @@ def main(words: list[str]) -> int:
     return 1 if invalid else 0
 
 
-def _write(part: str, machine: Facts, results: list[Result]) -> None:
+def _write(part: str, machine: Facts, results: list[RoundResult]) -> None:
     kept = LINES.read_bytes().splitlines(keepends=True) if LINES.exists() else []
     others = [line for line in kept if msgspec.json.decode(line)["kind"] not in PARTS[part].kinds]
     lines = [*others, *[_line(result, machine) for result in results]]
@@ -70,17 +69,17 @@ def _write(part: str, machine: Facts, results: list[Result]) -> None:
     write_part(PAGE, part, machine, results)
 
 
-def read_results(path: Path) -> list[Result]:
+def read_results(path: Path) -> list[RoundResult]:
     """The results of all rounds on record."""
-    types: dict[str, type[Result]] = {kind: part.type for part in PARTS.values() for kind in part.kinds}
+    types: dict[str, type[RoundResult]] = {kind: part.type for part in PARTS.values() for kind in part.kinds}
     return [
         msgspec.json.decode(line, type=types[msgspec.json.decode(line)["kind"]])
         for line in path.read_bytes().splitlines()
     ]
 
 
-async def _run_all(part: str, kinds: list[str], options: argparse.Namespace) -> list[Result]:
-    results: list[Result] = []
+async def _run_all(part: str, kinds: list[str], options: argparse.Namespace) -> list[RoundResult]:
+    results: list[RoundResult] = []
     for place, kind in enumerate(kinds):
         of = options.power if part == POWER else options.rounds or PARTS[part].rounds
         if part == "kills" and options.in_all is not None:
@@ -150,30 +149,19 @@ def _options(words: list[str]) -> argparse.Namespace:
     return parser.parse_args(words)
 
 
-def _line(result: Result, machine: Facts) -> bytes:
+def _line(result: RoundResult, machine: Facts) -> bytes:
     return msgspec.json.encode({"commit": machine.commit, **msgspec.to_builtins(result)}) + b"\n"
 
 
-def _say(result: Result, done: int, of: int) -> None:
-    what = f"{result.kind} {done}/{of}  seed {result.seed}  {'valid' if result.valid else 'INVALID'}"
-    if not isinstance(result, PowerResult):
-        counts = f"{result.place}  {result.messages} messages  {result.notifications} notifications"
-        print(f"{what}  {counts}{_kill_counts(result)}  {result.seconds} s", flush=True)
-    else:
-        print(f"{what}  {sum(result.cuts.values())} cuts  {result.acknowledged} calls  {result.seconds} s", flush=True)
+def _say(result: RoundResult, done: int, of: int) -> None:
+    members = msgspec.to_builtins(result)
+    counts = [f"{name} {members[name]}" for name in members if members[name] and name not in SAID_APART]
+    valid = "valid" if result.valid else "INVALID"
+    print(f"{result.kind} {done}/{of}  seed {result.seed}  {valid}  {', '.join(counts)}", flush=True)
     for fault in result.faults[:FAULTS_PRINTED]:
         print(f"    {fault}", flush=True)
     if len(result.faults) > FAULTS_PRINTED:
         print(f"    and {len(result.faults) - FAULTS_PRINTED} more", flush=True)
-
-
-def _kill_counts(result: KillResult | ClusterResult | RestartResult) -> str:
-    if isinstance(result, RestartResult):
-        return f"  {result.calls} calls, {result.failed} failed, {result.repeated} attempts repeated {result.cut}"
-    if not isinstance(result, KillResult):
-        return ""
-    failed = f"{result.failed} attempts failed, {result.breakers} breakers opened, {result.dead_letters} dead letters"
-    return f"  {failed}  repeats of {result.repeated_ms} ms before"
 
 
 class Part(NamedTuple):
@@ -182,7 +170,7 @@ class Part(NamedTuple):
     kinds: tuple[str, ...]
     type: type[Any]
     rounds: int  # of each kind
-    run: Callable[[str, range, argparse.Namespace], AsyncIterator[Result]]
+    run: Callable[[str, range, argparse.Namespace], AsyncIterator[RoundResult]]
 
 
 PARTS = {

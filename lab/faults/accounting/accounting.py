@@ -15,7 +15,13 @@ from lab.faults.accounting.causes import CLIENT_RETRY, Causes
 from lab.faults.accounting.failing_endpoints import DOOMED_ATTEMPTS, FAILING_PAUSE_S, FailingEndpoints
 from lab.faults.accounting.fifo_topic import ordered_faults
 from lab.faults.accounting.ledger import NS_PER_MS, NS_PER_S, Ledger, Receipt, SentMessage
-from lab.faults.accounting.redrive_queue import exclusivity_faults, groups_of, redrive_faults, repeat_faults
+from lab.faults.accounting.redrive_queue import (
+    exclusivity_faults,
+    first_receipts,
+    groups_of,
+    redrive_faults,
+    repeat_faults,
+)
 from lab.faults.service.resources import VISIBILITY_S, RoundResources
 
 MISSING = ("lost", "never deleted", "notification lost")
@@ -57,7 +63,7 @@ class Account:
         return any(fault.startswith(MISSING) for fault in self.faults)
 
     def counts(self) -> dict[str, Any]:
-        """The members of a `RoundResult` that this account knows."""
+        """The members of a `LoadResult` that this account knows."""
         ledger, resources = self._ledger, self._resources
         queues, topics = (
             (resources.standard, resources.fifo, resources.redrive),
@@ -126,10 +132,7 @@ class Account:
             self.faults += exclusivity_faults(group, receipts, self._ledger, VISIBILITY_S)
 
     def _check_order(self, group: str, receipts: list[Receipt], sent: dict[str, SentMessage]) -> None:
-        first = {receipt.text: receipt for receipt in reversed(receipts)}
-        ordered = sorted(
-            first.values(), key=lambda receipt: (receipt.received_ns, receipt.receive_number, receipt.sequence)
-        )
+        ordered = first_receipts(receipts)
         numbers = [sent[receipt.text].number for receipt in ordered if receipt.text in sent]
         if numbers != list(range(len(numbers))):
             self._fault("order", f"group {group}: {_first_disorder(numbers)}")

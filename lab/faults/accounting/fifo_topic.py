@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
 from lab.faults.accounting.ledger import Ledger, Receipt, SentMessage
-from lab.faults.accounting.redrive_queue import by_text, exclusivity_faults, groups_of, repeat_faults
+from lab.faults.accounting.redrive_queue import by_text, exclusivity_faults, first_receipts, groups_of, repeat_faults
 from lab.faults.service.resources import VISIBILITY_S, RoundResources
 
 SentMessages = Mapping[str, SentMessage]
@@ -71,10 +71,7 @@ def _receipt_faults(message: SentMessage, receipt: Receipt) -> Iterator[str]:
 
 def _order_faults(group: str, receipts: Sequence[Receipt], due: SentMessages) -> Iterator[str]:
     """Check the order of first receipts: no message may be skipped, not even for a while."""
-    first = {receipt.text: receipt for receipt in reversed(receipts)}
-    ordered = sorted(
-        first.values(), key=lambda receipt: (receipt.received_ns, receipt.receive_number, receipt.sequence)
-    )
+    ordered = first_receipts(receipts)
     numbers = [due[receipt.text].number for receipt in ordered if receipt.text in due]
     awaited = [message.number for message in due.values() if message.group == receipts[0].group]
     for number, expected in zip(numbers, awaited, strict=False):  # a missing tail is reported as lost

@@ -3,7 +3,7 @@ order."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 
 from lab.faults.accounting.ledger import NS_PER_S, Ledger, Receipt, SentMessage
@@ -66,11 +66,7 @@ def _dead_letter_faults(message: SentMessage, arrived: list[Receipt], ledger: Le
 
 def _order_faults(group: str, receipts: list[Receipt], sent: dict[str, SentMessage]) -> Iterator[str]:
     """Check the order of first receipts. A message is never seen if crashes cut off each of its receives' answers."""
-    first = {receipt.text: receipt for receipt in reversed(receipts)}
-    ordered = sorted(
-        first.values(), key=lambda receipt: (receipt.received_ns, receipt.receive_number, receipt.sequence)
-    )
-    numbers = [sent[receipt.text].number for receipt in ordered if receipt.text in sent]
+    numbers = [sent[receipt.text].number for receipt in first_receipts(receipts) if receipt.text in sent]
     for before, after in pairwise(numbers):
         if after < before:
             yield f"order: number {after} of group {group} came after {before}"
@@ -117,6 +113,12 @@ def groups_of(receipts: list[Receipt]) -> dict[str, list[Receipt]]:
     for receipt in receipts:
         groups.setdefault(receipt.group, []).append(receipt)
     return groups
+
+
+def first_receipts(receipts: Sequence[Receipt]) -> list[Receipt]:
+    """The first receipt of each text, in the order of arrival."""
+    first = {receipt.text: receipt for receipt in reversed(receipts)}
+    return sorted(first.values(), key=lambda receipt: (receipt.received_ns, receipt.receive_number, receipt.sequence))
 
 
 def by_text(receipts: Iterable[Receipt]) -> dict[str, list[Receipt]]:

@@ -13,23 +13,24 @@ from lab.faults.service.resources import RoundResources
 from lab.faults.service.senders import FifoSender, Sender
 from lab.faults.service.wire import Wire
 
-STANDARD_SENDERS = 4
-FIFO_SENDERS = 3
-REDRIVE_SENDERS = 2
-STANDARD_CONSUMERS = 3
-FIFO_CONSUMERS = 3
-REDRIVE_CONSUMERS = 2
-PUBLISHERS = 2
-ORDERED_PUBLISHERS = 2
-ORDERED_CONSUMERS = 2
-SEND_PAUSE_S = 0.004
-REDRIVE_PAUSE_S = 0.2
-PUBLISH_PAUSE_S = 0.015
-WIDE_PAUSE_S = 0.4
-FAILING_PAUSE_S = 0.04
-ORDERED_PAUSE_S = 0.05
 ORDERED_SIZES = (1, 1, 1, 1, 10, 1, 1, 1, 1, 1, 20)
 """Sizes in units of the padding. The copies of large bodies exceed one batch together, so they are stored once."""
+SENDERS = (("standard", "s", 4, 0.004), ("news", "n", 2, 0.015), ("wide", "w", 1, 0.4))
+"""Target, prefix of the texts, how many, and the pause of each in seconds."""
+FIFO_SENDERS = (("fifo", "g", 3, 0.004, (1,)), ("redrive", "w", 2, 0.2, (1,)), ("ordered", "o", 2, 0.05, ORDERED_SIZES))
+"""The same, and the sizes of the bodies."""
+FAILING_PAUSE_S = 0.04
+CONSUMERS = {
+    "standard": 3,
+    "fifo": 3,
+    "redrive": 2,
+    "dead_letter_queue": 1,
+    "news_queue": 1,
+    "in_order": 2,
+    "in_envelopes": 1,
+    "in_part": 1,
+}
+"""How many, by queue."""
 POLL_S = 1
 DRAIN_PAUSE_S = 0.03
 
@@ -54,24 +55,15 @@ class LoadClients:
     def start(self) -> None:
         resources = self._resources
         producers = [
-            *[self._sender(resources.standard, f"s{number}", SEND_PAUSE_S) for number in range(STANDARD_SENDERS)],
-            *[self._fifo_sender(resources.fifo, f"g{number}", SEND_PAUSE_S) for number in range(FIFO_SENDERS)],
-            *[self._fifo_sender(resources.redrive, f"w{number}", REDRIVE_PAUSE_S) for number in range(REDRIVE_SENDERS)],
-            *[self._sender(resources.news, f"n{number}", PUBLISH_PAUSE_S) for number in range(PUBLISHERS)],
-            self._sender(resources.wide, "w", WIDE_PAUSE_S),
-            *[
-                self._fifo_sender(resources.ordered, f"o{number}", ORDERED_PAUSE_S, ORDERED_SIZES)
-                for number in range(ORDERED_PUBLISHERS)
-            ],
+            self._sender(getattr(resources, target), f"{name}{number}", pause_s)
+            for target, name, n, pause_s in SENDERS
+            for number in range(n)
+        ] + [
+            self._fifo_sender(getattr(resources, target), f"{name}{number}", pause_s, sizes)
+            for target, name, n, pause_s, sizes in FIFO_SENDERS
+            for number in range(n)
         ]
-        consumers = [
-            *[self._consumer(resources.standard) for _ in range(STANDARD_CONSUMERS)],
-            *[self._consumer(resources.fifo) for _ in range(FIFO_CONSUMERS)],
-            *[self._consumer(resources.redrive) for _ in range(REDRIVE_CONSUMERS)],
-            *[self._consumer(queue) for queue in (resources.dead_letter_queue, resources.news_queue)],
-            *[self._consumer(resources.in_order) for _ in range(ORDERED_CONSUMERS)],
-            *[self._consumer(queue) for queue in (resources.in_envelopes, resources.in_part)],
-        ]
+        consumers = [self._consumer(getattr(resources, queue)) for queue, n in CONSUMERS.items() for _ in range(n)]
         if resources.failing_endpoints is not None:
             producers.append(self._sender(resources.failing_endpoints.topic, "a", FAILING_PAUSE_S))
             consumers.append(self._consumer(resources.failing_endpoints.undelivered))
@@ -132,7 +124,7 @@ class LoadClients:
         sender, numbers = Sender(self._wire(), self._ledger, target), count()
         return _with_pauses(lambda: sender.send_new(f"{self._prefix}{name}-{next(numbers)}"), pause_s)
 
-    def _fifo_sender(self, target: str, name: str, pause_s: float, sizes: Sequence[int] = (1,)) -> Step:
+    def _fifo_sender(self, target: str, name: str, pause_s: float, sizes: Sequence[int]) -> Step:
         sender = FifoSender(self._wire(), self._ledger, self._random, target, f"{self._prefix}{name}", sizes)
         return _with_pauses(sender.step, pause_s)
 

@@ -13,7 +13,7 @@ from lab.faults.accounting.accounting import Account
 from lab.faults.accounting.arrivals import Arrivals
 from lab.faults.accounting.causes import Causes
 from lab.faults.accounting.ledger import Ledger
-from lab.faults.results import RoundResult
+from lab.faults.results import LoadResult
 from lab.faults.service.clients import LoadClients
 from lab.faults.service.resources import JUMP_S, RoundResources
 from lab.faults.service.wire import OutcomeUnknown, Refused, Wire
@@ -27,7 +27,7 @@ visibility timeout of the queue with a redrive policy is one second."""
 FINAL_POLL_S = 1.0
 POLL_INTERVAL_S = 0.02
 
-Result = TypeVar("Result", bound=RoundResult)
+Result = TypeVar("Result", bound=LoadResult)
 
 
 class Round:

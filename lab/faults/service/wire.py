@@ -87,6 +87,9 @@ class Wire:
                 if self._lane is None or self._lane.closed:
                     self._lane = await self._connect()
                 return await self._lane.ask(request)
+        except asyncio.CancelledError:
+            self.close()  # what is answered now has no reader
+            raise
         except (TimeoutError, LoadError) as error:
             self.close()
             if isinstance(error, LoadError) and 300 <= error.status < 500:
