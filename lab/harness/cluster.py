@@ -22,7 +22,7 @@ from cns_pytest.processes import exports
 from lab.harness import commands
 from lab.harness.keyspace import keyspace
 from lab.harness.ports import free_port
-from lab.harness.processes import ANNOUNCEMENT, BIN, HOST, ROOT, Process, log_events, plain_environment, stop_all
+from lab.harness.processes import ANNOUNCEMENT, BIN, HOST, ROOT, Process, plain_environment, stop_all
 from lab.harness.servers import flush_prefix, program, redis_url
 from lab.harness.waiting import PATIENCE_S, wait_until
 
@@ -75,9 +75,10 @@ class Cluster:
             process.start()
         for process in processes:
             if process in self.workers:
-                process.wait_until(lambda: log_events(process.new_output(), "worker.started"))  # noqa: B023
+                process.wait_printed('"worker.started"')
             elif process in self.apis:
-                process.wait_until(lambda: ANNOUNCEMENT in process.new_output() and is_up(f"{process.url}/live"))  # noqa: B023
+                process.wait_printed(ANNOUNCEMENT)
+                process.wait_until(lambda: is_up(f"{process.url}/live"))  # noqa: B023  # within this turn
 
     def stop(self) -> None:
         """All processes, in the order of their start."""
