@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 UV := $(BIN)/uv
 DATA ?= data
 
-.PHONY: help install install-cluster install-pipeline install-dev install-clients up test test-all check fast format lock site wheel deb sbom seeds bench faults compose-test servers-up servers-down clean
+.PHONY: help install install-cluster install-pipeline install-dev install-test install-clients install-programs up test test-all test-ring test-clients test-containers release-check check fast format lock site wheel deb sbom seeds bench faults servers-up servers-down clean
 
 help:
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -28,15 +28,22 @@ $(VENV)/cluster.done $(VENV)/pipeline.done $(VENV)/dev.done: $(VENV)/%.done: req
 	$(UV) pip install --quiet --compile-bytecode --python $(BIN)/python --no-build-isolation --require-hashes -r requirements/$*.lock
 	@touch $@
 
+# these lock files name only what they add to `dev`
+$(VENV)/test.done $(VENV)/clients.done: $(VENV)/%.done: requirements/%.lock $(VENV)/dev.done
+	$(UV) pip install --quiet --compile-bytecode --python $(BIN)/python --no-deps --require-hashes -r requirements/$*.lock
+	@touch $@
+
 install: $(VENV)/core.done ## install what running the service takes
 
 install-cluster: $(VENV)/cluster.done ## install what Cassandra, Redis and Celery take as well
 
 install-pipeline: $(VENV)/pipeline.done ## install what the Spark jobs take as well
 
-install-dev: $(VENV)/dev.done ## install what testing it takes as well
+install-dev: $(VENV)/dev.done ## install what `make check` takes as well; the stages of `make test` install the rest
 
-install-clients: install-dev ## install and build the clients in JavaScript, Java and Go that tests drive the service with, validators of signatures, and the rule engine
+install-test install-clients: install-%: $(VENV)/%.done
+
+install-programs: install-clients ## install and build the clients in JavaScript, Java and Go that tests drive the service with
 	$(BIN)/python -m tests.clients
 
 up: install ## install and run the service on this machine
@@ -48,15 +55,26 @@ fast: install-dev
 	$(BIN)/lint-imports
 	$(BIN)/mypy
 	$(BIN)/check-jsonschema --quiet --builtin-schema vendor.compose-spec docker-compose.yml docker-compose.scaled.yml docker-compose.pipeline.yml
-	$(BIN)/python -m pytest -q tests/unit tests/protocol
+	$(BIN)/python -m pytest -q --ignore=tests/unit/spark tests/unit tests/protocol
 
 check: fast ## format, lint, types, layers, the compose file, fast tests
 
 test: install-dev ## what CI runs: the embedded form whole, a thin slice of everything else
 	$(BIN)/python -m tests.run_stages
 
-test-all: install-dev ## every test: the cluster, all clients, fault rounds, a quick bench; writes docs/conformance.md
+test-all: install-dev ## every test on this machine: the cluster, fault rounds, a quick bench
 	$(BIN)/python -m tests.run_stages --all
+
+test-ring: install-dev ## rings of three and eight Cassandra nodes that are killed and paused
+	$(BIN)/python -m tests.run_stages --all ring
+
+test-clients: install-dev install-programs ## clients in JavaScript, Java, Go and PHP, validators of signatures, the rule engine
+	$(BIN)/python -m tests.run_stages --all languages
+
+test-containers: install-dev ## the composed cluster, brought up by podman-compose on images made here, and driven
+	$(BIN)/python -m tests.run_stages --all containers
+
+release-check: test-all test-ring test-clients test-containers faults ## all that a release takes
 
 seeds: install-dev ## what the seeds state, shown by its commands: make seeds SEED=000
 	$(BIN)/python -m tests.seeds $(SEED)
@@ -64,12 +82,8 @@ seeds: install-dev ## what the seeds state, shown by its commands: make seeds SE
 bench: install-dev ## measure against the bare floor; writes docs/performance.md
 	$(BIN)/python -m lab.bench.run $(ARGS)
 
-faults: install-dev ## kill -9 and power loss, all rounds, and a ring of three nodes; writes docs/reliability.md
-	$(BIN)/python -m pytest -q -m ring tests/faults
+faults: install-dev ## kill -9 and power loss, all rounds; writes docs/reliability.md
 	$(BIN)/python -m lab.faults.run $(ARGS)
-
-compose-test: install-dev ## the composed cluster, brought up by podman-compose on images made here, and driven
-	$(BIN)/python -m pytest -q -m compose tests/compose
 
 format: install-dev ## format; generate the synchronous client
 	$(BIN)/python -m deploy.sync_client

@@ -34,11 +34,10 @@ from cns_backend.stores.cassandra.pool_sizes import CassandraPoolSizeStore
 from cns_backend.stores.contract import CLOCK
 from cns_backend.stores.redis.rates import RedisRateStore
 from cns_common.aws.auth.accounts_cassandra import CassandraAccountStore
-from cns_common.cassandra.connection import CassandraAddress
+from cns_common.cassandra.connection import cassandra_address
 from cns_common.cassandra.session import Cassandra
 from cns_common.cassandra.site_guard import OneSite, SiteGuard
 from cns_common.clock import Clock
-from cns_common.configuration.checks import read_contact_points
 from cns_common.configuration.settings import Settings
 from cns_common.errors import EXIT_CASSANDRA_UNUSABLE, OutcomeUnknown, StartError, StoreUnavailable
 from cns_common.redis.urls import first_url
@@ -49,18 +48,6 @@ from cqs.stores.cassandra.queues import CassandraQueueStore
 from cqs.stores.receipt_key import DerivedReceiptKeyStore
 
 CLOCK_POLL_INTERVAL_S = 1.0
-
-
-def cassandra_address(settings: Settings) -> CassandraAddress:
-    """The contact points, keyspace and data centre of the settings."""
-    points = read_contact_points(settings.cassandra)
-    return CassandraAddress(
-        hosts=points.hosts,
-        port=points.port,
-        keyspace=settings.cassandra_keyspace,
-        data_centre=settings.cassandra_data_centre,
-        sites=tuple(settings.site_replicas().items()),
-    )
 
 
 def channel_of(settings: Settings) -> str:

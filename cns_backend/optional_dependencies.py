@@ -6,7 +6,13 @@ import cns
 from cns_common.errors import StartError
 
 EXIT_EXTRA_MISSING = 77
-_EXTRAS = {"cassandra": "cluster", "hiredis": "cluster", "celery": "cluster", "opentelemetry": "otel"}
+_EXTRAS = {
+    "cassandra": "cluster",
+    "hiredis": "cluster",
+    "redis": "cluster",
+    "celery": "cluster",
+    "opentelemetry": "otel",
+}
 """The extra of the package that has a module."""
 _MADE = ("cluster", "pipeline")
 _WHEEL = f"cns_cqs-{cns.__version__}-py3-none-any.whl"

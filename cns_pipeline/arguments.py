@@ -1,8 +1,7 @@
-"""The arguments of a job, from the command line of `spark-submit` or from `cns pipeline`."""
+"""The arguments of a job, and what its command prints and returns."""
 
 from __future__ import annotations
 
-import argparse
 import errno
 import sys
 from collections.abc import Callable
@@ -98,31 +97,6 @@ def make_arguments(
 def period_of(since: str, until: str, day: str) -> Period:
     """The period that the options name, beside the machine's clock. Raises StartError."""
     return parse_period(since, until, day, Clock().real_ms())
-
-
-def job_parser() -> argparse.ArgumentParser:
-    """A parser of the options that every submitted job has; a job adds its own."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--data", type=Path)
-    parser.add_argument("--events", help="a directory, or a URL")
-    parser.add_argument("--out", help="a directory, or a URL: hdfs://HOST/DIR, s3a://BUCKET/DIR")
-    parser.add_argument("--keep-days", type=int, help="remove events of earlier dates; 0: none")
-    parser.add_argument("--since", default="", help="2026-11-22, 2026-11-22T08:00 (UTC), 24h, --since=-24h")
-    parser.add_argument("--until", default="", help="as --since")
-    parser.add_argument("--day", default="", help="2026-11-22, today, yesterday")
-    return parser
-
-
-def parsed_arguments(options: argparse.Namespace) -> Arguments:
-    """The arguments that `job_parser` read."""
-    period = period_of(options.since, options.until, options.day)
-    return make_arguments(options.data, options.events, options.out, period, keep_days=options.keep_days)
-
-
-def main(job: Callable[[Arguments], Outcome]) -> None:
-    """Run a submitted job that has no options of its own."""
-    options = job_parser().parse_args()
-    sys.exit(exit_code(lambda: job(parsed_arguments(options))))
 
 
 def exit_code(work: Callable[[], Outcome], *, json: bool = False) -> int:

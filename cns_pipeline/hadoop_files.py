@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]  # it has no types
+from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from cns_pipeline.location import Location
-from cns_pipeline.storage import NEW, StoredFile, is_visible
+from cns_pipeline.stored_file import NEW, StoredFile, is_visible
 
 OBJECT_STORES = frozenset({"s3a", "s3", "gs"})
 CREATE_ONLY = "fs.option.create.conditional.overwrite"

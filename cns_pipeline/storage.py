@@ -10,27 +10,16 @@ from __future__ import annotations
 
 import os
 import shutil
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from cns_common.data_directory import EXIT_DATA_UNUSABLE
 from cns_common.errors import StartError
 from cns_pipeline.location import Location
+from cns_pipeline.stored_file import NEW, StoredFile, is_visible
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-NEW = ".new"
-"""The ending of a file that is being written."""
-
-
-@dataclass(frozen=True, slots=True)
-class StoredFile:
-    """A file below a directory: its path from there, and its size."""
-
-    path: str
-    size_bytes: int
 
 
 class FileStore(Protocol):
@@ -188,11 +177,6 @@ class LocalFiles:
             written.flush()
             os.fsync(written.fileno())
         return path
-
-
-def is_visible(path: str) -> bool:
-    """Whether Spark reads a file of this path below a table."""
-    return not any(name.startswith(("_", ".")) for name in path.split("/"))
 
 
 def _sync(path: Path) -> None:

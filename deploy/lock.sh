@@ -9,6 +9,14 @@ compile pyproject.toml -o requirements/core.lock
 compile pyproject.toml --extra cluster -c requirements/core.lock -o requirements/cluster.lock
 compile pyproject.toml --extra pipeline -c requirements/core.lock -o requirements/pipeline.lock
 compile pyproject.toml --extra otel -c requirements/core.lock -o requirements/otel.lock
-compile pyproject.toml --all-extras --group dev -c requirements/bootstrap.lock -c requirements/cluster.lock -c requirements/pipeline.lock -o requirements/dev.lock
+versions="-c requirements/bootstrap.lock -c requirements/cluster.lock -c requirements/pipeline.lock -c requirements/otel.lock"
+mkdir -p build && all=build/all.lock
+compile pyproject.toml --all-extras --group dev --group test --group clients $versions -o "$all"
+compile pyproject.toml --extra cluster --extra otel --group dev -c "$all" -o requirements/dev.lock
+# what these two groups add to the environment of `dev`
+for group in test clients; do
+  compile pyproject.toml --extra cluster --extra otel --group dev --group $group -c "$all" -o "$all.$group"
+  awk '/^[^ #]/ { name = $1 } NR == FNR { known[name] = 1; next } !(name in known)' requirements/dev.lock "$all.$group" > requirements/$group.lock
+done
 compile --group site -o requirements/site.lock
 compile --group sbom -o requirements/sbom.lock

@@ -13,6 +13,7 @@ from httpx._config import DEFAULT_TIMEOUT_CONFIG
 from cns_common.logs import set_up_logs
 from lab.harness.waiting import PATIENCE_S
 from tests.hung_tests import HungTests
+from tests.marks import examples
 from tests.reports import Reports
 from tests.spec.record import Recorder
 
@@ -20,7 +21,7 @@ XDIST_WORKER = "PYTEST_XDIST_WORKER"
 """A variable of pytest-xdist: the name of this process among those that share a run."""
 
 
-hypothesis.settings.register_profile("stalling machine", deadline=None)
+hypothesis.settings.register_profile("stalling machine", deadline=None, derandomize=True, max_examples=examples(100))
 
 
 def pytest_configure(config: pytest.Config) -> None:

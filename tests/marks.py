@@ -1,11 +1,20 @@
-"""Parameters that only `make test-all` runs."""
+"""What only `make test-all` runs: parameters, and nine tenths of the examples of random tests."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 
 import pytest
 from _pytest.mark import ParameterSet
+
+ALL = "TEST_ALL"
+"""A variable that `make test-all` sets."""
+
+
+def examples(n: int) -> int:
+    """`n` examples in `make test-all`, else a tenth."""
+    return n if os.environ.get(ALL) else -(-n // 10)
 
 
 def extended(*values: object) -> list[ParameterSet]:

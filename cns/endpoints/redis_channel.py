@@ -6,7 +6,6 @@ import asyncio
 import socket
 import ssl
 import time
-from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
 import msgspec
@@ -14,20 +13,14 @@ import msgspec
 from cns.endpoints.address_guard import AddressGuard, AddressRefused
 from cns.endpoints.connect import CONNECTION_AGE_S_MAX, NameResolver, connect_to_allowed
 from cns.endpoints.outcome import Cause, Delivered, Failed, Outcome
+from cns.endpoints.redis_connection import CommandRefused, RedisConnection, open_connection
 from cns.subscriptions.endpoint_syntax import redis_channel
-
-if TYPE_CHECKING:
-    from cns.endpoints.redis_connection import RedisConnection
 
 PORT = 6379
 SERVERS_MAX = 100
 """Servers to which one thread keeps idle connections."""
 IDLE_CONNECTIONS_MAX = 8
 """Idle connections that one thread keeps to one server."""
-
-
-class CommandRefused(Exception):
-    """The Redis server refused a command; the text is the server's."""
 
 
 class RedisRequest(msgspec.Struct, frozen=True):
@@ -77,29 +70,29 @@ class RedisSender:
 
     async def _publish(self, request: RedisRequest) -> None:
         server = _server(request.url)
-        connection = await self._take(server) or await self._open(request.url)
+        connection = self._take(server) or await self._open(request.url)
         try:
-            await connection.publish(redis_channel(request.url).encode(), request.body)
+            await connection.execute(b"PUBLISH", redis_channel(request.url).encode(), request.body)
         except CommandRefused:
-            await self._keep(server, connection)
+            self._keep(server, connection)
             raise
         except BaseException:  # a late reply must not be taken for the next one's
             connection.abort()
             raise
-        await self._keep(server, connection)
+        self._keep(server, connection)
 
-    async def _take(self, server: str) -> RedisConnection | None:
+    def _take(self, server: str) -> RedisConnection | None:
         idle = self._idle.get(server) or []
         while idle:
             connection = idle.pop()
-            if await connection.is_usable():
+            if connection.is_usable:
                 return connection
             connection.abort()
         return None
 
-    async def _keep(self, server: str, connection: RedisConnection) -> None:
+    def _keep(self, server: str, connection: RedisConnection) -> None:
         is_young = time.monotonic() - connection.opened_s <= CONNECTION_AGE_S_MAX
-        usable = is_young and await connection.is_usable()
+        usable = is_young and connection.is_usable
         idle = self._idle.setdefault(server, [])
         if usable and len(idle) < IDLE_CONNECTIONS_MAX:
             idle.append(connection)
@@ -110,8 +103,6 @@ class RedisSender:
                 old.abort()
 
     async def _open(self, url: str) -> RedisConnection:
-        from cns.endpoints.redis_connection import open_connection  # costs 10 MB: for those who use it
-
         parts = urlsplit(url)
         host = parts.hostname or ""
         tls = self._verify if parts.scheme.lower() == "rediss" else None

@@ -1,124 +1,86 @@
-"""One connection to a Redis endpoint: redis-py's protocol over a socket that the address guard checked.
+"""One connection to a Redis endpoint, over a socket that the address guard checked: AUTH and PUBLISH.
 
-An endpoint is hostile until proven otherwise. A reply has at most REPLY_BYTES_MAX, and bytes that no command asked for
-end the connection, idle or not: they are not kept, and not taken for the reply of a later command.
+An endpoint is hostile until proven otherwise. The reply to both commands is one line of at most REPLY_BYTES_MAX, and
+bytes that no command asked for end the connection, idle or not: they are not kept, and not taken for the reply of a
+later command.
 """
 
 from __future__ import annotations
 
 import asyncio
+import re
 import socket
 import ssl
-from collections.abc import Awaitable, Iterable
-from typing import Any
-
-from redis._parsers import _AsyncRESP2Parser
-from redis.asyncio.connection import AbstractConnection
-from redis.exceptions import (
-    AuthenticationError,
-    AuthorizationError,
-    BusyLoadingError,
-    InvalidResponse,
-    RedisError,
-    ResponseError,
-)
-
-from cns.endpoints.redis_channel import CommandRefused
+from typing import cast
 
 REPLY_BYTES_MAX = 4_096
+_LINE_END = b"\r\n"
+_ACCEPTED = re.compile(rb"\+OK|:\d+")
 
 
-class RedisConnection(AbstractConnection):
+class CommandRefused(Exception):
+    """The Redis server refused a command; the text is the server's."""
+
+
+class RedisConnection(asyncio.Protocol):
     """Takes a connected socket and never connects by itself. After a failure it is aborted, not reused."""
 
-    def __init__(self, replies: ReplyReader, writer: asyncio.StreamWriter, username: str, password: str | None) -> None:
-        super().__init__(
-            username=username or None,
-            password=password,
-            protocol=2,
-            driver_info=None,  # no CLIENT SETINFO: a user who may only publish is enough
-            parser_class=_AsyncRESP2Parser,  # hiredis allocates any length that an array announces
-            socket_timeout=None,  # the sender's timeout covers the whole attempt
-            socket_connect_timeout=None,
-        )
+    def __init__(self) -> None:
         self.opened_s = 0.0
-        self._replies = replies
-        self._stream_writer = writer
+        self._transport: asyncio.Transport | None = None
+        self._received = b""
+        self._reply: asyncio.Future[bytes] | None = None  # while a command waits for it
 
-    async def log_in(self) -> None:
-        """Send AUTH when there is a password. Raises as `publish` does."""
-        await _translated(self.connect())  # type: ignore[no-untyped-call]  # redis-py types it in part
-
-    async def publish(self, channel: bytes, body: bytes) -> None:
-        """Return when the server has accepted the message; the number of its receivers is not read.
+    async def execute(self, *words: bytes) -> None:
+        """Return when the server has accepted a command; the number in its reply is not read.
 
         Raises CommandRefused when the server refuses it, ConnectionError when it hangs up or its reply is not Redis's.
         """
-        await _translated(self._publish(channel, body))
+        if not self.is_usable or self._transport is None:
+            raise ConnectionError("Redis hung up")
+        self._received, self._reply = b"", asyncio.get_running_loop().create_future()
+        self._transport.write(b"*%d\r\n" % len(words) + b"".join([b"$%d\r\n%b\r\n" % (len(w), w) for w in words]))
+        try:
+            reply = await self._reply
+        finally:
+            self._reply = None
+        if reply.startswith(b"-"):
+            raise CommandRefused(reply[1:].decode(errors="replace"))
+        if not _ACCEPTED.fullmatch(reply):
+            raise ConnectionError("this is not Redis")
 
-    async def is_usable(self) -> bool:
+    @property
+    def is_usable(self) -> bool:
         """Whether another command may be sent: the connection is open, and nothing unasked has arrived."""
-        return self.is_connected and not self._stream_writer.is_closing() and not await self.can_read()
+        return self._transport is not None and not self._transport.is_closing()
 
     def abort(self) -> None:
         """Close the socket at once, without the closing handshake of TLS."""
-        self._reader = self._writer = None
-        self._stream_writer.transport.abort()
+        if self._transport is not None:
+            self._transport.abort()
 
-    async def _publish(self, channel: bytes, body: bytes) -> None:
-        if not await self.is_usable():
-            raise ConnectionError("Redis hung up")
-        await self.send_command("PUBLISH", channel, body)
-        await self.read_response(disable_decoding=True)
+    # -- asyncio.Protocol ---------------------------------------------------------------------------------------------
 
-    # -- redis-py's hooks ---------------------------------------------------------------------------------------------
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
 
-    async def _connect(self) -> None:
-        self._reader, self._writer = self._replies, self._stream_writer
-
-    async def send_packed_command(self, command: bytes | str | Iterable[bytes], check_health: bool = True) -> None:
-        self._replies.expect_reply()
-        await super().send_packed_command(command, check_health)
-
-    async def read_response(self, *args: Any, **kwargs: Any) -> Any:
-        try:
-            return await super().read_response(*args, **kwargs)
-        finally:
-            self._replies.expect_nothing()
-
-    def _host_error(self) -> str:
-        return "the Redis endpoint"
-
-    def repr_pieces(self) -> list[tuple[str, str | int]]:
-        return []  # the default shows the password
-
-
-class ReplyReader(asyncio.StreamReader):
-    """Aborts its connection when bytes arrive beyond REPLY_BYTES_MAX, or when no reply is expected."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._awaited_bytes = 0
-        self._connection: asyncio.BaseTransport | None = None
-
-    def set_transport(self, transport: asyncio.BaseTransport) -> None:
-        super().set_transport(transport)
-        self._connection = transport
-
-    def expect_reply(self) -> None:
-        self._awaited_bytes = REPLY_BYTES_MAX
-
-    def expect_nothing(self) -> None:
-        self._awaited_bytes = 0
-
-    def feed_data(self, data: Any) -> None:
-        self._awaited_bytes -= len(data)
-        if self._awaited_bytes >= 0:
-            super().feed_data(data)
+    def data_received(self, data: bytes) -> None:
+        if self._reply is None or self._reply.done():
+            self.abort()
             return
-        self.set_exception(ValueError("the reply of Redis has no end"))
-        if isinstance(self._connection, asyncio.WriteTransport):
-            self._connection.abort()
+        self._received += data[: REPLY_BYTES_MAX + 1]
+        line, end, unasked = self._received.partition(_LINE_END)
+        if end:
+            self._reply.set_result(line)
+        elif len(self._received) > REPLY_BYTES_MAX:
+            self._reply.set_exception(ConnectionError("the reply of Redis has no end"))
+        if unasked or len(self._received) > REPLY_BYTES_MAX:
+            self._received = b""
+            self.abort()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        if self._reply is not None and not self._reply.done():
+            self._reply.set_exception(error or ConnectionError("Redis hung up"))
 
 
 async def open_connection(
@@ -126,31 +88,17 @@ async def open_connection(
 ) -> RedisConnection:
     """Make a connection of a connected socket and log in. `host` is the name that TLS verifies.
 
-    Raises OSError (ssl.SSLError among others), and as `RedisConnection.publish` does.
+    Raises OSError (ssl.SSLError among others), and as `RedisConnection.execute` does.
     """
-    loop = asyncio.get_running_loop()
-    replies = ReplyReader()
-    protocol = asyncio.StreamReaderProtocol(replies)
-    transport, _ = await loop.create_connection(
-        lambda: protocol, sock=connected, ssl=tls, server_hostname=host if tls else None
+    connection = RedisConnection()
+    await asyncio.get_running_loop().create_connection(
+        lambda: connection, sock=connected, ssl=tls, server_hostname=host if tls else None
     )
-    writer = asyncio.StreamWriter(transport, protocol, replies, loop)
-    connection = RedisConnection(replies, writer, username, password)
-    try:
-        await connection.log_in()
-    except BaseException:
-        connection.abort()
-        raise
+    if username or password is not None:
+        credentials = [username, password or ""] if username else [password or ""]
+        try:
+            await connection.execute(b"AUTH", *[word.encode() for word in credentials])
+        except BaseException:
+            connection.abort()
+            raise
     return connection
-
-
-async def _translated(command: Awaitable[None]) -> None:
-    """redis-py's errors as the ones of this module."""
-    try:
-        await command
-    except (ResponseError, AuthenticationError, AuthorizationError, BusyLoadingError) as error:
-        raise CommandRefused(str(error)) from error
-    except InvalidResponse as error:
-        raise ConnectionError("this is not Redis") from error
-    except (RedisError, ValueError, RecursionError) as error:  # also lengths without number, arrays without end
-        raise ConnectionError(str(error)) from error

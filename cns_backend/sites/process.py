@@ -22,8 +22,8 @@ async def open_site(settings: Settings, *, at_once: bool = False) -> AsyncIterat
     if not sites or not (at_once or settings.store == "cassandra"):
         yield None
         return
-    from cns_backend.cluster import cassandra_address
     from cns_backend.sites.membership import open_membership
+    from cns_common.cassandra.connection import cassandra_address
 
     own = settings.cassandra_data_centre
     (other,) = sites.keys() - {own}

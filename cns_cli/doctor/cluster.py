@@ -49,7 +49,7 @@ def _reach(host: str, port: int) -> CheckResult:
 
 async def _tables_and_clock(settings: Settings) -> list[CheckResult]:
     from cns_backend import schema  # with its drivers
-    from cns_backend.cluster import cassandra_address
+    from cns_common.cassandra.connection import cassandra_address
 
     address = cassandra_address(settings)
     differences = await schema.check(address, settings.cassandra_replication)

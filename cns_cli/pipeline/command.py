@@ -1,4 +1,5 @@
-"""`cns pipeline …`: the Spark jobs. A job's module is imported when its command runs."""
+"""`cns pipeline …`: the Spark jobs, also by `spark-submit` with this file. A job's module is imported when its command
+runs."""
 
 from __future__ import annotations
 
@@ -197,3 +198,7 @@ def pipeline_audit(
         return run(make_arguments(data, None, out, period_of(since, until, day), master), options)
 
     run_job(work, json=json)
+
+
+if __name__ == "__main__":
+    app()

@@ -26,7 +26,7 @@ from cns_cli.replay.pace import Pace
 from cns_cli.replay.progress import Progress, ProgressFile
 from cns_cli.replay.runner import BulkReplay, NoDestination, NoRecord, Wanted
 from cns_cli.replay.table_archive import open_table
-from cns_cli.replay.targets import check_topic, parse_target
+from cns_cli.replay.targets import check_target, check_topic
 from cns_cli.store_access import open_service_backend, run_command
 from cns_common.clock import Clock
 from cns_common.configuration.settings import Settings, load_settings
@@ -41,7 +41,7 @@ def replay(
     topic: Annotated[str, typer.Option(metavar="ARN", help="The topic whose archived messages are sent.")],
     to: Annotated[
         str,
-        typer.Option(metavar="TARGET", help="ARN of a subscription, topic or queue, or URL of an endpoint."),
+        typer.Option(metavar="TARGET", help="ARN of a subscription, or of a topic."),
     ] = "",
     since: Annotated[
         str, typer.Option(metavar="TIME", help="Published from then on: 2026-11-22, 2026-11-22T08:00 (UTC), -24h, -7d.")
@@ -56,9 +56,6 @@ def replay(
         Path | None,
         typer.Option(metavar="DIR", help="Read the table of `cns pipeline archive` in this output directory."),
     ] = None,
-    raw: Annotated[
-        bool, typer.Option("--raw", help="To a queue or URL: the text alone, without the envelope.")
-    ] = False,
     rate: Annotated[
         float, typer.Option(min=0, metavar="N", help="At most so many messages a second; 0: no limit.")
     ] = 0,
@@ -70,7 +67,7 @@ def replay(
 ) -> None:
     """Send archived messages again. A replay that was stopped is continued by the same command.
 
-    Example: cns replay --topic ARN --day yesterday --to https://example.com/hook
+    Example: cns replay --topic ARN --day yesterday --to SUBSCRIPTION_ARN
     """
     if not (to or dry_run):
         raise StartError("name a target with --to, or count with --dry-run", EXIT_USAGE)
@@ -78,24 +75,22 @@ def replay(
         raise StartError(f"--rate {rate} is not a number: 0 is no limit", EXIT_USAGE)
     options = ReplayOptions(
         topic=check_topic(topic, "--topic"),
-        target=parse_target(to) if to else None,
+        target=check_target(to) if to else "",
         period=_period(since, until, day),
         period_text=(since, until, day),
         filter=policy,
         scope=scope,
         table=from_table,
-        raw=raw,
         rate_per_s=rate,
         dry_run=dry_run,
     )
     done = _done(data, options)
-    target = None if options.target is None else options.target.text
     if json:
-        print_json([{"topicArn": topic, "to": target, "read": done.read, "sent": done.sent, "dryRun": dry_run}])
+        print_json([{"topicArn": topic, "to": to or None, "read": done.read, "sent": done.sent, "dryRun": dry_run}])
     elif dry_run:
         print(f"{counted(done.sent, 'message')} of {done.read:,} would be sent")
     else:
-        print(f"{counted(done.sent, 'message')} sent of {done.read:,}, to {target}")
+        print(f"{counted(done.sent, 'message')} sent of {done.read:,}, to {to}")
 
 
 def _done(data: Path | None, options: ReplayOptions) -> Progress:
@@ -104,9 +99,9 @@ def _done(data: Path | None, options: ReplayOptions) -> Progress:
     def run() -> Progress:
         return run_command(lambda: _run(load_settings(data), options))
 
-    if options.dry_run or options.target is None:
+    if options.dry_run:
         return run()
-    with recorded(data, "Replay", options.topic, f"to {options.target.shown}") as note:
+    with recorded(data, "Replay", options.topic, f"to {options.target}") as note:
         done = run()
         note.detail += f", {counted(done.sent, 'message')}"
         return done
@@ -124,12 +119,7 @@ async def _run(settings: Settings, options: ReplayOptions) -> Progress:
         if options.dry_run:
             return await _count(archive, options, now_ms)
         file = stack.enter_context(ProgressFile(settings.data, options.identity))
-        progress = resumed(file) or _begun(archive, options, now_ms)
-        if progress.archive not in ("", archive.id):
-            text = (
-                f"the archive of this replay is gone: the topic has begun another one. To begin anew remove {file.path}"
-            )
-            raise StartError(text, EXIT_DATA_UNUSABLE)
+        progress = resumed(file, archive.id) or _begun(archive, options, now_ms)
         destination = await stack.enter_async_context(open_destination(settings, backend, options, archive, progress))
         file.save(progress)
         show = stack.enter_context(progress_display(progress.since_ms, progress.until_ms))
@@ -170,19 +160,23 @@ def _begun(archive: PastArchive, options: ReplayOptions, now_ms: int) -> Progres
     return Progress(id=hex_id(), command=options.identity, since_ms=since_ms, until_ms=until_ms, archive=archive.id)
 
 
-def resumed(file: ProgressFile) -> Progress | None:
+def resumed(file: ProgressFile, archive_id: str) -> Progress | None:
+    """The progress of a replay that was stopped. Raises StartError if its archive was deleted."""
     progress = file.load()
     if progress is None:
         return None
+    anew = f"To begin anew remove {file.path}"
+    if progress.archive not in ("", archive_id):
+        text = f"the archive of this replay is gone: the topic has begun another one. {anew}"
+        raise StartError(text, EXIT_DATA_UNUSABLE)
     period = Period(progress.since_ms, progress.until_ms)
     repeated = f"at most {PAGE_MESSAGES} messages are sent twice"
-    anew = f"To begin anew remove {file.path}"
     warn(f"continues the replay of {period}, after {counted(progress.read, 'message')}; {repeated}. {anew}")
     return replace(progress, resumed=progress.resumed + 1)
 
 
 def _wanted(options: ReplayOptions) -> Wanted:
-    return compile_filter(options.filter, options.scope, options.target.protocol if options.target else "")
+    return compile_filter(options.filter, options.scope)
 
 
 def _pace(rate_per_s: float) -> Pace:

@@ -12,28 +12,25 @@ from cns.notification import Notification
 from cns_common.errors import EXIT_USAGE, RequestError, StartError
 
 
-def compile_filter(text: str, scope: Scope, protocol: str) -> Callable[[Notification], bool]:
-    """Return the test of a notification; '' lets everything through. Raises StartError for an invalid policy.
-
-    `protocol` chooses the text of messages that have one for each protocol.
-    """
+def compile_filter(text: str, scope: Scope) -> Callable[[Notification], bool]:
+    """Return the test of a notification; '' lets everything through. Raises StartError for an invalid policy."""
     if not text:
         return _everything
     try:
         _, policy = read_filter(text, scope)
     except RequestError as error:
         raise StartError(f"--filter: {error.message.splitlines()[0]}", EXIT_USAGE) from None
-    return lambda notification: _matches(policy, notification, protocol)
+    return lambda notification: _matches(policy, notification)
 
 
 def _everything(_: Notification) -> bool:
     return True
 
 
-def _matches(policy: Filter, notification: Notification, protocol: str) -> bool:
+def _matches(policy: Filter, notification: Notification) -> bool:
     """False also where the policy cannot be evaluated: a malformed attribute, or a body that is no JSON object."""
     if policy.scope is Scope.ATTRIBUTES:
         values = attribute_values(notification.attributes)
     else:
-        values = body_values(notification.text_for(protocol))
+        values = body_values(notification.text_for(""))
     return values is not None and matches(policy, values)

@@ -8,7 +8,6 @@ from pathlib import Path
 import msgspec
 
 from cns.filters.model import Scope
-from cns_cli.replay.targets import ReplayTarget
 from cns_pipeline.period import Period
 
 
@@ -17,13 +16,12 @@ class ReplayOptions:
     """`period_text` has the options of the period as they were given: `-24h` names the same replay an hour later."""
 
     topic: str  # ARN
-    target: ReplayTarget | None  # None only in a dry run
+    target: str  # ARN of a subscription or topic; '' only in a dry run
     period: Period
     period_text: tuple[str, str, str]
     filter: str
     scope: Scope
     table: Path | None  # the pipeline's output directory; None: the live archive
-    raw: bool
     rate_per_s: float
     dry_run: bool
 
@@ -32,11 +30,11 @@ class ReplayOptions:
         """The text that names the replay. The same command continues a replay that was stopped; the rate may change."""
         named = {
             "topic": self.topic,
-            "to": self.target.text if self.target else "",
+            "to": self.target,
             "period": self.period_text,
             "filter": self.filter,
             "scope": self.scope.value,
             "from_table": str(self.table.absolute()) if self.table else "",
-            "raw": self.raw,
+            "raw": False,  # an option of earlier versions, whose replays continue
         }
         return msgspec.json.encode(named).decode()

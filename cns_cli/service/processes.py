@@ -20,7 +20,6 @@ from cns_common.configuration.settings import Settings, load_settings, unread_se
 from cns_common.data_directory import EXIT_DATA_IN_USE
 from cns_common.errors import EXIT_CASSANDRA_UNUSABLE, OutcomeUnknown, StartError, StoreUnavailable
 from cns_common.logs import set_up_logs
-from cns_common.process.cpu_affinity import pinned_to_one_core
 from cns_common.process.gc_tuning import short_gc_pauses
 from cns_common.process.stop_limit import STOP_S_MAX, end_within
 
@@ -196,7 +195,7 @@ async def _work(process: Process, stop: asyncio.Future[None] | None = None, site
             backend = await stack.enter_async_context(open_backend(settings, site))
             worker = await Worker.build(settings, backend)
         process.ready()
-        with short_gc_pauses(), pinned_to_one_core(wanted=settings.worker_one_core):
+        with short_gc_pauses():
             await worker.run(until=end_of_work(site, stop or _stop_signal(settings)))
 
 

@@ -27,10 +27,11 @@ Replication = Annotated[
 @app.command("apply")
 def schema_apply(replication: Replication = None, json: Json = False) -> None:
     """Create the keyspace and its missing tables and columns, and set the options of its tables."""
-    from cns_backend import cluster, schema  # only this form has its drivers installed
+    from cns_backend import schema  # only this form has its drivers installed
+    from cns_common.cassandra.connection import cassandra_address
 
     settings = load_settings()
-    _run(schema.apply(cluster.cassandra_address(settings), replication or settings.cassandra_replication))
+    _run(schema.apply(cassandra_address(settings), replication or settings.cassandra_replication))
     print_value(
         {"keyspace": settings.cassandra_keyspace, "applied": True},
         f"cns: keyspace {settings.cassandra_keyspace} has all tables",
@@ -41,10 +42,11 @@ def schema_apply(replication: Replication = None, json: Json = False) -> None:
 @app.command("show")
 def schema_show(replication: Replication = None, json: Json = False) -> None:
     """Print the CQL statements of `apply`."""
-    from cns_backend import cluster, schema  # only this form has its drivers installed
+    from cns_backend import schema  # only this form has its drivers installed
+    from cns_common.cassandra.connection import cassandra_address
 
     settings = load_settings()
-    texts = schema.show(cluster.cassandra_address(settings), replication or settings.cassandra_replication)
+    texts = schema.show(cassandra_address(settings), replication or settings.cassandra_replication)
     if json:
         print_json({"statement": text} for text in texts)
     else:
@@ -55,10 +57,11 @@ def schema_show(replication: Replication = None, json: Json = False) -> None:
 @app.command("check")
 def schema_check(replication: Replication = None, json: Json = False) -> None:
     """Compare the keyspace with the declared tables. Prints one line per difference."""
-    from cns_backend import cluster, schema  # only this form has its drivers installed
+    from cns_backend import schema  # only this form has its drivers installed
+    from cns_common.cassandra.connection import cassandra_address
 
     settings = load_settings()
-    lines = _run(schema.check(cluster.cassandra_address(settings), replication or settings.cassandra_replication))
+    lines = _run(schema.check(cassandra_address(settings), replication or settings.cassandra_replication))
     if json:
         print_json([{"keyspace": settings.cassandra_keyspace, "differences": lines}])
     else:

@@ -21,6 +21,8 @@ from cassandra.query import tuple_factory
 
 from cns_common.cassandra.failures import FAILURES
 from cns_common.cassandra.write_dates import WriteDates
+from cns_common.configuration.checks import read_contact_points
+from cns_common.configuration.settings import Settings
 
 STATEMENT_S = 7.0
 """A statement with its tries. It ends before the deadline of the call to the API that runs it."""
@@ -47,6 +49,18 @@ class CassandraAddress:
     data_centre: str = "datacenter1"
     sites: tuple[tuple[str, int], ...] = ()
     """The data centres of a keyspace with several, with their replicas."""
+
+
+def cassandra_address(settings: Settings) -> CassandraAddress:
+    """The contact points, keyspace and data centre of the settings."""
+    points = read_contact_points(settings.cassandra)
+    return CassandraAddress(
+        hosts=points.hosts,
+        port=points.port,
+        keyspace=settings.cassandra_keyspace,
+        data_centre=settings.cassandra_data_centre,
+        sites=tuple(settings.site_replicas().items()),
+    )
 
 
 class IdempotentRetryPolicy(RetryPolicy):  # type: ignore[misc]  # the driver ships no types

@@ -163,8 +163,6 @@ class Settings(BaseModel, frozen=True, extra="forbid", validate_default=True):
     """The roles of a worker process: some of producer, consumer, maintenance, separated by commas."""
     delivery_threads: Annotated[int, Field(ge=1, le=POOL_THREADS_MAX)] = 2
     redelivery_threads: Annotated[int, Field(ge=1, le=POOL_THREADS_MAX)] = 1
-    worker_one_core: bool = False
-    """Whether a worker keeps its threads on one core, which it chooses and changes; Linux only."""
     delivery_timeout_s: Annotated[float, Field(gt=0, le=3_600, allow_inf_nan=False)] = 15.0
     producers: Annotated[int, Field(ge=1, le=64)] = 2
     endpoint_sends: Annotated[int, Field(ge=1)] = 10

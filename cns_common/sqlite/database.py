@@ -168,7 +168,7 @@ class Database:
         grows: Callable[[Item], bool] = lambda _: True,
     ) -> Stage[Item]:
         """Make a stage; see `Stage`. Stages run in the order they were made."""
-        stage = Stage(self, run, grows)
+        stage = Stage(self._submitted, run, grows)
         self._stages.append(stage)
         return stage
 
@@ -200,10 +200,12 @@ class Database:
 
     # -- the group commit ---------------------------------------------------------------------------------------------
 
-    def request_flush(self) -> None:
+    def _submitted(self) -> asyncio.Future[Any]:
+        """Let the next transaction take an item of a stage, in the loop's next turn; the future gets its answer."""
         if not self._flush_requested:
             self._flush_requested = True
             self.loop.call_soon(self._flush)
+        return self.loop.create_future()
 
     def _flush(self) -> None:
         """Run all waiting work in one transaction, and hand its COMMIT to the commit thread."""

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
-
-if TYPE_CHECKING:
-    from cns_common.sqlite.database import Database
+from typing import Any, Generic, TypeVar
 
 Item = TypeVar("Item")
 
@@ -34,27 +31,27 @@ class Work(Generic[Item]):
 class Stage(Generic[Item]):
     """One kind of work.
 
-    `run` gets all items of a loop turn and returns the answers to give once they are committed. `grows` says which
-    items make the store larger: those are refused while the disk is full.
+    `submitted` is called for each item, and makes the future of its answer. `run` gets all items of a loop turn and
+    returns the answers to give once they are committed. `grows` says which items make the store larger: those are
+    refused while the disk is full.
     """
 
-    __slots__ = ("_database", "_run", "grows", "waiting")
+    __slots__ = ("_run", "_submitted", "grows", "waiting")
 
     def __init__(
         self,
-        database: Database,
+        submitted: Callable[[], asyncio.Future[Any]],
         run: Callable[[list[Work[Item]]], list[tuple[Work[Item], object]]],
         grows: Callable[[Item], bool],
     ) -> None:
-        self._database = database
+        self._submitted = submitted
         self._run = run
         self.grows = grows
         self.waiting: list[Work[Item]] = []
 
     def submit(self, item: Item) -> asyncio.Future[Any]:
-        future = self._database.loop.create_future()
+        future = self._submitted()
         self.waiting.append(Work(item, future))
-        self._database.request_flush()
         return future
 
     def run(self) -> list[tuple[Work[Item], object]]:

@@ -16,7 +16,7 @@ from cns_common.cassandra.connection import CassandraAddress
 from cns_common.cassandra.session import Cassandra
 from cns_common.durations import DAY_MS
 from cns_common.errors import EXIT_CASSANDRA_UNUSABLE, OutcomeUnknown, StartError, StoreUnavailable
-from cns_pipeline.archive.reader import PAGE_MESSAGES
+from cns_pipeline.archive import PAGE_MESSAGES
 
 TOPICS_A_PAGE = 500
 TOKEN_MIN = -(2**63)

@@ -1,6 +1,6 @@
 """Reads archives in the service's store, in the driver and in Spark's tasks, beside a running service.
 
-Each read is a page of PAGE_MESSAGES messages. On SQLite it is a read transaction of its own, so that the write-ahead
+Each read is a page of messages. On SQLite it is a read transaction of its own, so that the write-ahead
 log can be copied back in between, and the file is opened read-only. On Cassandra it is a query at the service's
 consistency.
 """
@@ -18,8 +18,6 @@ from cns.topics.topic import Topic
 
 if TYPE_CHECKING:  # its module loads the driver
     from cns_common.cassandra.connection import CassandraAddress
-
-PAGE_MESSAGES = 500
 
 
 class ArchiveReader(Protocol):

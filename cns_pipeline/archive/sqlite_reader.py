@@ -17,7 +17,7 @@ from cns.topics.topic import Topic
 from cns_common.data_directory import EXIT_DATA_UNUSABLE
 from cns_common.durations import DAY_MS
 from cns_common.errors import StartError
-from cns_pipeline.archive.reader import PAGE_MESSAGES
+from cns_pipeline.archive import PAGE_MESSAGES
 
 BUSY_MS = 5_000
 TOPICS_A_PAGE = 500

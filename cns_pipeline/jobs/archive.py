@@ -1,8 +1,7 @@
-"""`spark-submit cns_pipeline/jobs/archive.py [--data DIR] [--out DIR]`; `cns pipeline archive` runs it too."""
+"""`cns pipeline archive`: copies archived messages into the table of the archive."""
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import NamedTuple
 
@@ -12,7 +11,7 @@ from cns_common.clock import Clock
 from cns_common.configuration.settings import Settings, load_settings
 from cns_common.data_directory import EXIT_DATA_UNUSABLE
 from cns_common.durations import DAY_MS, HOUR_MS
-from cns_common.errors import EXIT_USAGE, StartError
+from cns_common.errors import StartError
 from cns_common.sqlite.database import STORE_FILE
 from cns_pipeline.archive.manifest import (
     Keep,
@@ -26,7 +25,7 @@ from cns_pipeline.archive.manifest import (
 from cns_pipeline.archive.planning import first_kept_ms, plan_topics
 from cns_pipeline.archive.reader import StorePlace, open_reader
 from cns_pipeline.archive.table import ArchiveTable
-from cns_pipeline.arguments import Arguments, Outcome, exit_code, job_parser, left_out, parsed_arguments
+from cns_pipeline.arguments import Arguments, Outcome, left_out
 from cns_pipeline.locking import directory_lock
 from cns_pipeline.reports.text import are, counted
 from cns_pipeline.session import open_job
@@ -56,7 +55,7 @@ def store_place(data: Path | None) -> StorePlace:
 
 
 def _cassandra_place(settings: Settings) -> StorePlace:
-    from cns_backend.cluster import cassandra_address  # its driver is installed in the cluster form only
+    from cns_common.cassandra.connection import cassandra_address  # its driver is installed in the cluster form only
 
     return StorePlace(cassandra=cassandra_address(settings))
 
@@ -71,8 +70,6 @@ class ArchiveResult(NamedTuple):
 
 def run(arguments: Arguments, place: StorePlace, options: ArchiveOptions = ArchiveOptions()) -> Outcome:  # noqa: B008  # the default is immutable
     """Run the job; return a line about its result."""
-    if (options.keep_days or 0) < 0:
-        raise StartError(f"--keep-days {options.keep_days} is less than 0", EXIT_USAGE)
     with directory_lock(arguments.local, LOCK), open_job("cns-archive", arguments) as spark:
         return _result(arguments, archive(spark, arguments, place, options))
 
@@ -118,15 +115,3 @@ def archive(spark: SparkSession, arguments: Arguments, place: StorePlace, option
         kept |= {topic_of(name): keep_ms or None for name in topic_directories(storage, directory)}
     expired = sum([table.expire(topic, date_of(first_kept_ms(ms, now_ms))) for topic, ms in kept.items() if ms])
     return ArchiveResult(len(plans), added, expired)
-
-
-def main() -> None:
-    parser = job_parser()
-    parser.add_argument("--again-hours", type=int)
-    options = parser.parse_args()
-    chosen = ArchiveOptions(options.keep_days, options.again_hours)
-    sys.exit(exit_code(lambda: run(parsed_arguments(options), store_place(options.data), chosen)))
-
-
-if __name__ == "__main__":
-    main()

@@ -1,16 +1,15 @@
-"""`spark-submit cns_pipeline/jobs/audit.py [--out DIR] [--queue NAME] [--at-rest]`; `cns pipeline audit` runs it."""
+"""`cns pipeline audit`: finds lost, repeated and reordered messages of audited queues."""
 
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
 
 from pyspark.sql import SparkSession
 
 from cns_common.clock import Clock
-from cns_pipeline.arguments import Arguments, Outcome, exit_code, job_parser, left_out, parsed_arguments
+from cns_pipeline.arguments import Arguments, Outcome, left_out
 from cns_pipeline.audit.collect import audit, read_audit_events
-from cns_pipeline.audit.options import LOST_AFTER_MS, AuditOptions
+from cns_pipeline.audit.options import AuditOptions
 from cns_pipeline.audit.tables import AuditTables
 from cns_pipeline.audit.text import format_audit
 from cns_pipeline.batches import event_directories
@@ -47,19 +46,3 @@ def run_if_audited(arguments: Arguments) -> Outcome:
     if not any(_SENDS in storage.names(located(directory)) for directory in directories):
         return left_out("no queue has Audit=on, or nothing was sent to one")
     return run(arguments)
-
-
-def main() -> None:
-    parser = job_parser()
-    parser.add_argument("--queue", action="append", default=[], help="name or ARN; may be repeated")
-    parser.add_argument("--at-rest", action="store_true", help="the queues are empty now")
-    parser.add_argument("--lost-after-s", type=int, default=LOST_AFTER_MS // 1000, help="a message is received sooner")
-    options = parser.parse_args()
-    chosen = AuditOptions(
-        queues=tuple(options.queue), lost_after_ms=options.lost_after_s * 1000, all_at_rest=options.at_rest
-    )
-    sys.exit(exit_code(lambda: run(parsed_arguments(options), chosen)))
-
-
-if __name__ == "__main__":
-    main()

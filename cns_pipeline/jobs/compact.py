@@ -1,9 +1,9 @@
-"""`spark-submit cns_pipeline/jobs/compact.py [--out DIR]`; `cns pipeline compact` runs it too."""
+"""`cns pipeline compact`: merges the files of each date, and removes old dates."""
 
 from __future__ import annotations
 
 from cns_common.clock import Clock
-from cns_pipeline.arguments import Arguments, Outcome, main
+from cns_pipeline.arguments import Arguments, Outcome
 from cns_pipeline.batches import Contents, event_table
 from cns_pipeline.compaction import CompactionResult, compact
 from cns_pipeline.locking import table_lock
@@ -39,7 +39,3 @@ def _result(arguments: Arguments, dates: int, done: CompactionResult) -> Outcome
         "datesRemoved": dates,
     }
     return Outcome("\n".join(lines), facts=facts)
-
-
-if __name__ == "__main__":
-    main(run)

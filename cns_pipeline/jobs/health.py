@@ -1,9 +1,9 @@
-"""`spark-submit cns_pipeline/jobs/health.py [--out DIR]`; `cns pipeline health` runs it too."""
+"""`cns pipeline health`: judges endpoints by their own history."""
 
 from __future__ import annotations
 
 from cns_common.clock import Clock
-from cns_pipeline.arguments import Arguments, Outcome, main
+from cns_pipeline.arguments import Arguments, Outcome
 from cns_pipeline.health.job import health_period, update_health
 from cns_pipeline.health.words import health_lines
 from cns_pipeline.locking import directory_lock
@@ -19,7 +19,3 @@ def run(arguments: Arguments) -> Outcome:
     with directory_lock(arguments.local, LOCK), open_job("cns-health", arguments) as spark:
         health = update_health(spark, arguments.paths, health_period(arguments.period, now_ms), now_ms)
     return Outcome("\n".join([*health_lines(health), str(arguments.paths.health)]), facts=health)
-
-
-if __name__ == "__main__":
-    main(run)

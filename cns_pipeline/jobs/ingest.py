@@ -1,4 +1,4 @@
-"""`spark-submit cns_pipeline/jobs/ingest.py [--events DIR] [--out DIR] [--follow]`, and `cns pipeline ingest`."""
+"""`cns pipeline ingest`: reads new events into the table."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 
 from cns_common.clock import Clock
-from cns_pipeline.arguments import Arguments, Outcome, exit_code, job_parser, parsed_arguments
+from cns_pipeline.arguments import Arguments, Outcome
 from cns_pipeline.batches import event_table
 from cns_pipeline.checkpoint import Checkpoint
 from cns_pipeline.follow import Follower, stopped_by_signals
@@ -20,7 +20,6 @@ from cns_pipeline.storage import Storage
 from cns_pipeline.tables.table import TableWriter
 
 FILES_NAMED = 5
-EVERY_S = 10.0
 
 
 def run(arguments: Arguments) -> Outcome:
@@ -33,7 +32,7 @@ def run(arguments: Arguments) -> Outcome:
             return _result(arguments, ingest(spark, arguments.events, arguments.paths, options=_options(arguments)))
 
 
-def follow(arguments: Arguments, every_s: float = EVERY_S, tell: Callable[[str], None] | None = None) -> Outcome:
+def follow(arguments: Arguments, every_s: float, tell: Callable[[str], None] | None = None) -> Outcome:
     """Ingest segments as they are sealed, until SIGTERM or SIGINT. Tells, or prints, a line for each batch."""
     arguments.check_events()
     with table_lock(arguments), open_job("cns-ingest", arguments) as spark:
@@ -89,14 +88,3 @@ def _say(line: str) -> None:
     """Print what a batch added."""
     sys.stdout.write(f"{line}\n")
     sys.stdout.flush()
-
-
-if __name__ == "__main__":
-    parser = job_parser()
-    parser.add_argument(
-        "--follow", action="store_true", help="go on until SIGTERM, reading segments as they are sealed"
-    )
-    parser.add_argument("--every", type=float, default=EVERY_S, metavar="SECONDS", help="how often to look for them")
-    options = parser.parse_args()
-    job_arguments = parsed_arguments(options)
-    sys.exit(exit_code(lambda: follow(job_arguments, options.every) if options.follow else run(job_arguments)))

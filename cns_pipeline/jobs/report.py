@@ -1,12 +1,11 @@
-"""`spark-submit cns_pipeline/jobs/report.py [--out DIR] [--day DATE] [--wide]`; `cns pipeline report` runs it too."""
+"""`cns pipeline report`: makes the report of a period."""
 
 from __future__ import annotations
 
 import shutil
-import sys
 
 from cns_common.clock import Clock
-from cns_pipeline.arguments import Arguments, Outcome, exit_code, job_parser, parsed_arguments
+from cns_pipeline.arguments import Arguments, Outcome
 from cns_pipeline.batches import removed_until_ms
 from cns_pipeline.locking import directory_lock
 from cns_pipeline.reports.files import directory_name, new_report
@@ -37,10 +36,3 @@ def run(arguments: Arguments, *, wide: bool = False) -> Outcome:
         f"{text}\n{directory} has the report: report.html, report.json, tables",
         facts={"directory": directory, "report": report},
     )
-
-
-if __name__ == "__main__":
-    parser = job_parser()
-    parser.add_argument("--wide", action="store_true", help="all columns and whole ARNs")
-    options = parser.parse_args()
-    sys.exit(exit_code(lambda: run(parsed_arguments(options), wide=options.wide)))

@@ -1,4 +1,4 @@
-"""All jobs in one session: `spark-submit cns_pipeline/jobs/run.py [--day DATE]`; `cns pipeline run` runs it too."""
+"""`cns pipeline run`: all jobs in one session."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from cns_common.clock import Clock
 from cns_common.data_directory import EXIT_DATA_IN_USE
 from cns_common.durations import DAY_MS
 from cns_common.errors import StartError
-from cns_pipeline.arguments import Arguments, Outcome, left_out, main
+from cns_pipeline.arguments import Arguments, Outcome, left_out
 from cns_pipeline.jobs import archive, audit, health, ingest, report
 from cns_pipeline.locking import directory_lock
 from cns_pipeline.period import Period
@@ -53,7 +53,3 @@ def _unless_in_use(job: Job, arguments: Arguments) -> Outcome:
         if error.exit_code != EXIT_DATA_IN_USE:
             raise
         return left_out(f"left to another process: {error}")
-
-
-if __name__ == "__main__":
-    main(run)

@@ -146,9 +146,8 @@ def _create_view(connection: DuckDBPyConnection, files: Sequence[str]) -> None:
 def _known(connection: DuckDBPyConnection, period: Period) -> tuple[int, int | None, int | None]:
     """The number of events of the period, and the times of the first and the last one."""
     query = "SELECT count(*), min(at_ms), max(at_ms) FROM events WHERE sequence > 0 AND at_ms >= ? AND at_ms < ?"
-    found = connection.execute(query, [period.since_ms, period.until_ms]).fetchone()
-    assert found is not None  # an aggregate over all has one row
-    return found
+    ((events, first_ms, last_ms),) = connection.execute(query, [period.since_ms, period.until_ms]).fetchall()
+    return events, first_ms, last_ms
 
 
 def _figures(table: str, values: dict[str, Any]) -> Figures:

@@ -26,6 +26,7 @@ SESSION_S = 12 * 3_600
 FORM_FIELD = "form_token"
 REGION = re.compile(r"[a-z0-9-]{1,32}")
 _PATH = "/ui"
+FORM_PURPOSE = b"cns-form-token"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +71,7 @@ class Sessions:
             principal = None
         if principal is None or await self._accounts.has_ended(principal.session_id):
             raise SignInRequired
-        return Session(principal=principal, form_token=_form_token(token))
+        return Session(principal=principal, form_token=form_token(token, FORM_PURPOSE))
 
     def sign_in(
         self, response: Response, *, key_id: str, secret: str, operator_token: str, region: str, secure: bool
@@ -140,7 +141,7 @@ def _host_of(origin: str) -> str | None:
         return None
 
 
-def _form_token(token: str) -> str:
-    """Others do not know the cookie, from which it is derived."""
-    mac = hmac.digest(token.encode(), b"cns-form-token", sha256)
+def form_token(token: str, purpose: bytes) -> str:
+    """Others do not know the cookie's token, from which it is derived."""
+    mac = hmac.digest(token.encode(errors="replace"), purpose, sha256)
     return base64.urlsafe_b64encode(mac).rstrip(b"=").decode("ascii")

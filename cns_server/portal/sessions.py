@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import base64
-import hmac
 from dataclasses import dataclass
-from hashlib import sha256
 
 from fastapi import Request, Response
 
 from cns.portal.links import OpenedLink, PortalLinks
 from cns.subscriptions.subscription import Subscription
 from cns_common.clock import Clock
+from cns_server.pages.sessions import form_token
 from cns_server.paths import PORTAL_PREFIX
 from cns_server.rest.problems import Problem
 
 COOKIE = "cns_portal"
 VISIT_S_MAX = 12 * 3_600
 """The longest visit. It may end earlier with its link; the link begins another one."""
+_PURPOSE = b"cns-portal-form"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +47,7 @@ class Visits:
     async def find(self, request: Request) -> Visit:
         """The visit of a request. Raises Problem 403."""
         token = request.cookies.get(COOKIE, "")
-        return Visit(opened=await self._find(token), form_token=_form_token(token))
+        return Visit(opened=await self._find(token), form_token=form_token(token, _PURPOSE))
 
     def end(self, response: Response) -> None:
         response.delete_cookie(COOKIE, path=PORTAL_PREFIX)
@@ -59,9 +58,3 @@ class Visits:
             text = "The link has ended or is not valid. Ask for another where you got it."
             raise Problem(403, "LinkNotValid", text)
         return opened
-
-
-def _form_token(token: str) -> str:
-    """Others do not know the cookie, from which it is derived."""
-    mac = hmac.digest(token.encode(errors="replace"), b"cns-portal-form", sha256)
-    return base64.urlsafe_b64encode(mac).rstrip(b"=").decode("ascii")

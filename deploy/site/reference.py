@@ -18,7 +18,9 @@ from cns_common.aws.protocol.names import ServiceName
 from cns_common.configuration import settings
 from cns_common.events.schema import EVENTS
 from cns_common.metrics.catalogue import METRICS
+from deploy.site.pages import ROOT
 
+CONFORMANCE = ROOT / "build" / "conformance.md"
 OPERATIONS: Mapping[ServiceName, str] = {"sqs": "SQS, by CQS", "sns": "SNS, by CNS", "sts": "STS"}
 
 
@@ -48,7 +50,7 @@ def metrics_page() -> str:
 
 def operations_page() -> str:
     """Every operation of AWS' model, with its members; all are implemented (a test says so)."""
-    parts = ["# API operations\n\nParameters as at AWS; rules and tests are in [conformance](../conformance.md).\n"]
+    parts = ["# API operations\n\nParameters as at AWS; rules and tests are in [conformance](conformance.md).\n"]
     loader = botocore.loaders.create_loader()
     for service, title in OPERATIONS.items():
         model = botocore.model.ServiceModel(loader.load_service_model(service, "service-2"))
@@ -86,12 +88,20 @@ def commands_page() -> str:
     return "\n".join(parts)
 
 
+def conformance_page() -> str:
+    """The page of the last `make test-all`: only a run of all tests knows which of them show a rule."""
+    if CONFORMANCE.exists():
+        return CONFORMANCE.read_text()
+    return "# Conformance\n\n`make test-all` writes this page, `build/conformance.md`, before `make site` takes it.\n"
+
+
 REFERENCE: Mapping[str, Callable[[], str]] = {
     "settings": settings_page,
     "metrics": metrics_page,
     "operations": operations_page,
     "events": events_page,
     "commands": commands_page,
+    "conformance": conformance_page,
 }
 
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid1, uuid4
 
-from cns_backend.cluster import cassandra_address
+from cns_common.cassandra.connection import cassandra_address
 from cns_common.cassandra.session import Cassandra, Statement
 from cns_common.configuration.settings import load_settings
 from cns_common.errors import CnsError

@@ -23,8 +23,7 @@ from cassandra.cluster import EXEC_PROFILE_DEFAULT, Cluster, ExecutionProfile, S
 from cassandra.policies import DCAwareRoundRobinPolicy, TokenAwarePolicy
 from cassandra.query import PreparedStatement, tuple_factory
 
-from cns_backend.cluster import cassandra_address
-from cns_common.cassandra.connection import PROTOCOL_VERSION, SOCKET_OPTIONS, CassandraAddress
+from cns_common.cassandra.connection import PROTOCOL_VERSION, SOCKET_OPTIONS, CassandraAddress, cassandra_address
 from cns_common.configuration.settings import load_settings
 from cqs.engines.cluster import schema
 from lab.floor.server import serve

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 from cns_pytest import http
 
-PATIENCE_S = 600.0
-"""The least time after which a wait counts as hanging: half of a test's, so that the wait's complaint comes first."""
+PATIENCE_S = 1_200.0
+"""The time after which a wait counts as hanging: less than half of a test's, so that its complaint comes first."""
 
 
 def wait_until(condition: Callable[[], object], seconds: float, complaint: Callable[[], str] = lambda: "") -> None:

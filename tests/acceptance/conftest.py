@@ -35,14 +35,14 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
         yield started
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def open_service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     """A service that accepts any credentials."""
     with _serving(tmp_path_factory.mktemp("open"), "--auth=off") as started:
         yield started
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
     """A service in LocalStack's place."""
     with running(tmp_path_factory.mktemp("localstack") / "data", "--compat", "localstack", "--test-clock") as started:

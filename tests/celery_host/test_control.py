@@ -14,7 +14,7 @@ from cns_workers.celery import configuration
 from lab.harness.endpoints import Endpoint
 from lab.harness.own_redis import OwnRedis
 from lab.harness.running import Up
-from lab.harness.waiting import wait_until
+from lab.harness.waiting import PATIENCE_S, wait_until
 from tests.acceptance.topics import Topic
 from tests.celery_host.celery_running import Celery, CeleryProcess
 
@@ -79,7 +79,9 @@ def test_bad_arguments_are_answered(broker: OwnRedis, celery: Celery) -> None:
         client.config_from_object(configuration(Settings(broker=broker.url)))
 
         def resize(arguments: dict[str, object]) -> object:
-            (answer,) = client.control.broadcast("resize_pool", arguments=arguments, reply=True, limit=1, timeout=60)
+            (answer,) = client.control.broadcast(
+                "resize_pool", arguments=arguments, reply=True, limit=1, timeout=PATIENCE_S
+            )
             return answer[worker.node]
 
         for arguments, error in REFUSED:

@@ -1,4 +1,4 @@
-"""`make install-clients`: installs and builds all clients."""
+"""`make install-programs`: installs and builds all clients."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from lab.harness.language_tools import find_jdk
 from lab.harness.parts import PARTS, need
 
 HERE = Path(__file__).resolve().parent
-INSTALL_S = 600.0
+INSTALL_S = 1_200.0
 SAID_LINES = 30
 
 

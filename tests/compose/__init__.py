@@ -1,1 +1,1 @@
-"""The composed cluster as an operator brings it up: `make compose-test`, on a machine with podman and its compose."""
+"""The composed cluster as an operator brings it up: `make test-containers`, with podman and its compose."""

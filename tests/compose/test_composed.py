@@ -1,4 +1,4 @@
-"""docker-compose.yml, brought up and driven as an operator would. Run by `make compose-test` and by nothing else: it
+"""docker-compose.yml, brought up and driven as an operator would. Run by `make test-containers` and by nothing else: it
 takes podman, podman-compose and minutes, which `make test` and CI do not have. The images are those of `deploy/images`;
 the official ones are not run.
 

@@ -10,15 +10,15 @@ import pytest
 
 from cns_common.clock import Clock
 from cqs.engines.contract import Engine
-from lab.harness.keyspace import aside, patient_statements
-from tests.conformance.drivers import DIFFERENT, DRIVERS, FORGETFUL, ON_CASSANDRA, Driver, drop_keyspaces
+from lab.harness.keyspace import quick_sessions
+from tests.conformance.drivers import DRIVERS, FORGETFUL, Driver
 from tests.conformance.support import QueueFixture
 from tests.late_calls import tolerate_late_calls, tolerate_stalls
 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "needs(**capabilities): run over drivers with these capabilities only")
-    config.addinivalue_line("markers", "differs_by_engine: `make test` runs it over the engine `cqs`, too")
+    config.addinivalue_line("markers", "differs_by_engine: `make test` runs it over the driver `remote`, too")
     config.addinivalue_line("markers", "every_engine: `make test` runs it over every engine")
 
 
@@ -26,8 +26,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Run a test over each driver that fits. With `fifo_queue`: over standard queues and, if the driver has them, FIFO
     queues.
 
-    Over the engine `cqs`, `make test` runs only tests marked with `differs_by_engine`; over the other engines on
-    Cassandra, only those marked with `every_engine`.
+    `make test` runs all over the embedded engine; over `remote`, tests marked with `differs_by_engine`; over those on
+    Cassandra, tests marked with `every_engine`.
     """
     if "driver" not in metafunc.fixturenames:
         return
@@ -39,7 +39,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     everywhere = metafunc.definition.get_closest_marker("every_engine") is not None
 
     def marks(name: str) -> tuple[pytest.MarkDecorator, ...]:
-        in_gate = name not in ON_CASSANDRA or everywhere or (differs and name in DIFFERENT)
+        in_gate = name == "embedded" or everywhere or (differs and name == "remote")
         return () if in_gate else (pytest.mark.extended,)
 
     if "fifo_queue" in metafunc.fixturenames:
@@ -59,15 +59,9 @@ def _traits(name: str) -> dict[str, object]:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def statements_are_patient() -> Iterator[None]:
-    with patient_statements():
+def sessions_are_quick() -> Iterator[None]:
+    with quick_sessions():
         yield
-
-
-@pytest.fixture(scope="session", autouse=True)
-def keyspace_is_dropped() -> Iterator[None]:
-    yield
-    aside(drop_keyspaces())
 
 
 @pytest.fixture(autouse=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -11,19 +10,18 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from cns_backend.engines import CLUSTER_ENGINES, ClusterEngineKind, ClusterServers
-from cns_common.cassandra.connection import CassandraAddress
 from cns_common.cassandra.session import Cassandra
 from cns_common.clock import Clock
 from cns_common.rpc.rpc import Client, Server
 from cns_common.sqlite.database import Database
-from cqs.engines.cassandra import schema as shared_schema
 from cqs.engines.cassandra.clock_skew import open_clock_skew
 from cqs.engines.contract import Capabilities, Engine
 from cqs.engines.embedded.engine import EmbeddedEngine
 from cqs.engines.remote.engine import RemoteEngine
 from cqs.engines.remote.host import end_session, handlers
 from cqs.engines.remote.protocol import methods
-from lab.harness.servers import cassandra_address, fresh_keyspace, redis_url
+from lab.harness.keyspace import own_keyspace
+from lab.harness.servers import redis_url
 
 CLUSTER: Mapping[str, ClusterEngineKind] = {name: kind() for name, kind in CLUSTER_ENGINES.items()}
 """The engines on Cassandra. A new engine of `cns_backend.engines` is a driver, too."""
@@ -36,14 +34,10 @@ DRIVERS: Mapping[str, Capabilities] = {
 }
 """FIFO queues do not use Redis: what is tested of them over `cqs` holds without it."""
 ON_CASSANDRA = {*CLUSTER, WITHOUT_REDIS}
-DIFFERENT = {"cqs", WITHOUT_REDIS}
-"""The drivers of these over which `make test` runs all tests marked with `differs_by_engine`."""
 ENGINE = "embedded"
 """The name under which the remote driver's host serves its engine."""
 FORGETFUL = {WITHOUT_REDIS}
 """Drivers whose leases do not survive a restart: without Redis a process hides messages in memory."""
-KEYSPACE = os.environ.get("CONFORMANCE_KEYSPACE") or fresh_keyspace()
-"""A child process of a test uses its parent's keyspace."""
 
 
 class Driver:
@@ -90,10 +84,8 @@ async def _remote(engine: Engine, clock: Clock, path: Path) -> AsyncIterator[Eng
 
 @asynccontextmanager
 async def _on_cassandra(name: str, clock: Clock) -> AsyncIterator[Engine]:
-    """All tests of a session share a keyspace; their queues have unique ids."""
-    host, port = cassandra_address()
-    place = CassandraAddress(hosts=(host,), port=port, keyspace=KEYSPACE)
-    await _make_tables(place)
+    """All tests of a process share a keyspace; their queues have unique ids."""
+    place = own_keyspace()
     kind = CLUSTER["cqs" if name == WITHOUT_REDIS else name]
     cassandra = await Cassandra.open(place)
     try:
@@ -103,34 +95,9 @@ async def _on_cassandra(name: str, clock: Clock) -> AsyncIterator[Engine]:
                 redis_urls="" if name == WITHOUT_REDIS else redis_url(),
                 clock=clock,
                 skew=skew,
-                keyspace=KEYSPACE,
+                keyspace=place.keyspace,
             )
             async with kind.open(servers) as engine:
                 yield engine
     finally:
-        await cassandra.close()
-
-
-_made: set[str] = set()
-
-
-async def _make_tables(place: CassandraAddress) -> None:
-    if place.keyspace in _made:
-        return
-    cassandra = await Cassandra.open(place, keyspace=False)
-    replication = "{'class': 'NetworkTopologyStrategy', 'replication_factor': 1}"
-    await cassandra.run_schema(f"CREATE KEYSPACE IF NOT EXISTS {place.keyspace} WITH replication = {replication}")
-    await cassandra.run_schema(f"USE {place.keyspace}")
-    for table in (*shared_schema.TABLES, *(table for kind in CLUSTER.values() for table in kind.tables)):
-        await cassandra.run_schema(table)
-    await cassandra.close()
-    _made.add(place.keyspace)
-
-
-async def drop_keyspaces() -> None:
-    """Drop what this process made: many tables fill the heap of a server that many sessions share."""
-    for name in _made:
-        host, port = cassandra_address()
-        cassandra = await Cassandra.open(CassandraAddress(hosts=(host,), port=port, keyspace=name), keyspace=False)
-        await cassandra.run_schema(f"DROP KEYSPACE IF EXISTS {name}")
         await cassandra.close()

@@ -14,8 +14,9 @@ import pytest
 
 from cns_common.clock import Clock
 from cqs.engines.contract import Engine, Entry, Outcome, QueueRef, SentEntry
+from lab.harness.keyspace import OWN_KEYSPACE, own_keyspace
 from tests.conformance.crash_child import HIDE_MS, Queues, Report, body_of
-from tests.conformance.drivers import KEYSPACE, Driver
+from tests.conformance.drivers import ON_CASSANDRA, Driver
 from tests.conformance.support import QueueFixture
 
 pytestmark = pytest.mark.differs_by_engine
@@ -63,7 +64,7 @@ class Ledger:
 def _run_and_kill(driver: Driver, seed: str, last: str, tag: str, ledger: Ledger) -> None:
     lines = random.Random(seed).randrange(*LINES)
     arguments = [driver.name, str(driver.directory), seed, str(lines), last, tag]
-    environment = {**os.environ, "CONFORMANCE_KEYSPACE": KEYSPACE}
+    environment = {**os.environ, **({OWN_KEYSPACE: own_keyspace().keyspace} if driver.name in ON_CASSANDRA else {})}
     command = [sys.executable, "-m", "tests.conformance.crash_child", *arguments]
     ledger.held.clear()
     with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=Path(__file__).parents[2], env=environment) as child:

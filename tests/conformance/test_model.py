@@ -17,6 +17,7 @@ from cqs.engines.contract import Change, Engine, Outcome, SentEntry
 from tests.conformance.drivers import DRIVERS, Driver
 from tests.conformance.model import Model, ModelMessage
 from tests.conformance.support import QueueFixture
+from tests.marks import examples
 
 EXAMPLES = 30
 EXAMPLES_OVER_NETWORK = 10
@@ -151,7 +152,7 @@ def test_an_engine_does_what_the_model_does(driver: Driver, clock: Clock, fifo_q
             run_state_machine_as_test(
                 lambda: Machine(opened, fifo_queue, max_receives),  # type: ignore[arg-type]  # a factory is called as the class is
                 settings=settings(
-                    max_examples=EXAMPLES if local else EXAMPLES_OVER_NETWORK,
+                    max_examples=examples(EXAMPLES if local else EXAMPLES_OVER_NETWORK),
                     stateful_step_count=STEPS,
                     deadline=None,
                     phases=[Phase.explicit, Phase.generate, *([Phase.shrink] if local else [])],

@@ -1,4 +1,4 @@
-"""A ring of three nodes that are killed and paused keeps every acknowledged write. Run by `make faults`."""
+"""A ring of three nodes that are killed and paused keeps every acknowledged write. Run by `make test-ring`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A FIFO queue on a ring of three nodes of which one hangs: no call waits for it. Run by `make faults`."""
+"""A FIFO queue on a ring of three nodes of which one hangs: no call waits for it. Run by `make test-ring`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The writes of one queue over a ring of three nodes, by the owners of its partitions. Run by `make faults`.
+"""The writes of one queue over a ring of three nodes, by the owners of its partitions. Run by `make test-ring`.
 
 There is one copy of each row, so that a write counts at one node.
 """

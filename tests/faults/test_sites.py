@@ -1,7 +1,7 @@
 """The drill of two data centres: one is lost under load, the other takes over, the first returns.
 
 Nothing accepted is lost, duplicates are counted, no stale cache is trusted, and both are never in use at once. Run by
-`make faults`."""
+`make test-ring`."""
 
 from __future__ import annotations
 

@@ -10,6 +10,8 @@ import re
 import subprocess
 from random import Random
 
+import pytest
+
 from cns.json_errors import json_fault
 from lab.harness.waiting import PATIENCE_S
 from tests.clients.installing import installed
@@ -80,6 +82,7 @@ def kind(message: str | None) -> str:
     return re.sub(r"'.*?'|\d+|0x\w+|\n.*", "", message or "", flags=re.DOTALL)
 
 
+@pytest.mark.extended
 def test_every_text_is_told_of_alike() -> None:
     given = texts(SEED, TEXTS)
     answers = [as_recorded(message) for message in jackson(given)]

@@ -30,6 +30,7 @@ def answered(request: pytest.FixtureRequest) -> list[tuple[Case, bool | None]]:
     return [(case, naive_answer(case)) for case in cases(SEED, PAIRS_A_SCOPE, request.param)]
 
 
+@pytest.mark.extended
 def test_every_pair_is_answered_alike(answered: list[tuple[Case, bool | None]]) -> None:
     for case, naives in answered:
         assert service_answer(case) == naives, case.describe()

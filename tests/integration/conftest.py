@@ -11,8 +11,9 @@ import pytest
 from cns.limits import Quotas
 from cns_common.cassandra.connection import CassandraAddress
 from cns_common.clock import Clock
-from lab.harness.keyspace import keyspace, patient_statements
+from lab.harness.keyspace import own_keyspace, quick_sessions
 from lab.harness.own_redis import OwnRedis
+from tests.conformance.drivers import ON_CASSANDRA
 from tests.integration.cqs.door import Door, open_door
 from tests.integration.cqs.sqs import Sqs, open_sqs
 from tests.integration.cqs.sqs_wire import Wire
@@ -21,16 +22,34 @@ from tests.integration.sns.sns_door import SnsDoor, open_sns_door
 from tests.machine_clocks import MachineClocks
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Of the tests on Cassandra `make test` runs the first of each file, and those marked with `slice`."""
+    begun: set[Path] = set()
+    for item in items:
+        if not _is_on_cassandra(item) or item.get_closest_marker("slice") or item.get_closest_marker("extended"):
+            continue
+        if item.path in begun:
+            item.add_marker(pytest.mark.extended)
+        begun.add(item.path)
+
+
+def _is_on_cassandra(item: pytest.Item) -> bool:
+    assert isinstance(item, pytest.Function)
+    parameters = item.callspec.params.values() if hasattr(item, "callspec") else ()
+    on_cassandra = {"cassandra", *ON_CASSANDRA}
+    return "cassandra_address" in item.fixturenames or any(str(value) in on_cassandra for value in parameters)
+
+
 @pytest.fixture(scope="session", autouse=True)
-def statements_are_patient() -> Iterator[None]:
-    with patient_statements():
+def sessions_are_quick() -> Iterator[None]:
+    with quick_sessions():
         yield
 
 
 @pytest.fixture(scope="session")
-def cassandra_address() -> Iterator[CassandraAddress]:
-    with keyspace() as place:
-        yield place
+def cassandra_address() -> CassandraAddress:
+    return own_keyspace()
 
 
 @pytest.fixture

@@ -236,7 +236,7 @@ def lines(found: Sequence[FanOutFigures], large: LargeFigures, size: Size) -> li
         f"One publish of 1 KiB to {size.subscriptions:,} HTTP subscriptions, each with a path of its own in one"
         " receiver. The bare client is the workers' pool and sender in a process of their own, given the same body for"
         f" the same endpoints, {AT_ONCE} at a time: no store, no queue, no envelopes. It also runs pinned to one core,"
-        " as a worker does with `CNS_WORKER_ONE_CORE=true`. The sides alternate; medians.",
+        " as by `taskset`. The sides alternate; medians.",
         "",
         "| notifications, compared with | deliveries/s from first to last arrival: service, bare | ratio |"
         " from the publish's start: service, bare | ratio | bar | first arrival, ms: service, bare |"

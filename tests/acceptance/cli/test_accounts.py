@@ -53,6 +53,7 @@ def test_accounts_do_not_see_one_another(service: Service, stranger: dict[str, s
         theirs.get_queue_url(QueueName=queue.rpartition("/")[2])
 
 
+@pytest.mark.extended
 def test_with_the_service_stopped(tmp_path: Path) -> None:
     data = tmp_path / "data"
     created = cns("account", "create", "--data", data).stdout

@@ -45,6 +45,7 @@ def used(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, str]
     return data, keys
 
 
+@pytest.mark.extended
 def test_a_disk_without_the_room_is_refused_first(used: tuple[Path, dict[str, str]], tmp_path: Path) -> None:
     script = (
         'cp -a "$3" "$1/data" && free=$(($(stat -f -c "%a * %S" "$1") - 65536)) &&'
@@ -58,13 +59,13 @@ def test_a_disk_without_the_room_is_refused_first(used: tuple[Path, dict[str, st
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
     )
     assert (done.returncode, done.stderr.count("\n")) == (79, 1), done.stderr
     assert "bytes meanwhile, and the disk has" in done.stderr
     assert "store.db" in done.stdout.split()
 
 
+@pytest.mark.extended
 def test_the_room_is_given_back_and_said_before(used: tuple[Path, dict[str, str]]) -> None:
     data, keys = used
     said = [one for one in findings(data) if one["check"] == "room"]

@@ -93,7 +93,7 @@ def test_an_endpoint_that_is_down_what_was_dropped_and_what_may_be(tmp_path: Pat
         def seen() -> bool:
             found.clear()
             found.update(examine(service)[1])
-            events = "".join(path.read_text() for path in (service.data / "events").rglob("*.jsonl"))
+            events = "".join(path.read_text() for path in (service.data / "events").rglob("*.jsonl*"))
             return levels(found, "endpoints") | levels(found, "drops") == {"warning"} and muted in events
 
         wait_until(seen, 120, lambda: f"{found}")

@@ -14,7 +14,6 @@ import pytest
 from lab.harness import commands
 from lab.harness.processes import BIN
 from lab.harness.service import REGION, Service
-from lab.harness.waiting import PATIENCE_S
 from tests.acceptance.cli.command_runs import run
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -42,7 +41,6 @@ def cns(service: Service, tmp_path: Path) -> Run:
             capture_output=True,
             text=True,
             check=False,
-            timeout=PATIENCE_S,
         )
 
     return run
@@ -85,6 +83,7 @@ def test_a_topic_by_commands(cns: Run, new_name: Callable[[], str]) -> None:
     assert cns("publish", name, "lost").returncode == 1
 
 
+@pytest.mark.extended
 def test_dead_letters_by_commands(cns: Run, new_name: Callable[[], str]) -> None:
     dead, work = new_name(), new_name()
     arn = json.loads(cns("queue", "create", dead, "--json").stdout)["arn"]
@@ -135,6 +134,7 @@ def test_refusals_are_one_line(cns: Run) -> None:
     assert cns("queue", "create", "q", "--set", "colour").returncode == 2
 
 
+@pytest.mark.extended
 def test_redrive(cns: Run, sqs: Any, new_name: Callable[[], str]) -> None:
     dead, work = new_name(), new_name()
     assert cns("queue", "create", dead).returncode == 0
@@ -238,7 +238,7 @@ def test_a_person_is_asked_before_something_is_lost(
     os.write(person, f"{answer}\n".encode())
     environment = {**os.environ, **service.environment, "AWS_ENDPOINT_URL": service.url, "AWS_REGION": REGION}
     command = [str(BIN / "cns"), noun, verb, name]
-    done = subprocess.run(command, stdin=terminal, env=environment, capture_output=True, check=False, timeout=300)
+    done = subprocess.run(command, stdin=terminal, env=environment, capture_output=True, check=False)
     os.close(terminal)
     os.close(person)
     assert (done.returncode, b"[y/N]" in done.stdout + done.stderr) == (code, True), done

@@ -200,6 +200,7 @@ def test_what_is_refused(service: Service, add: Callable[[], User]) -> None:
         assert (refused.returncode, refused.stderr) == (1, f"cns: {text}\n")
 
 
+@pytest.mark.extended
 def test_with_the_service_stopped(tmp_path: Path) -> None:
     data = tmp_path / "data"
     cns("account", "create", "--data", data)

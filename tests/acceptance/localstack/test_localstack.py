@@ -14,7 +14,7 @@ import pytest
 from cns_pytest.http import fetch
 from lab.harness.running import Up, cns, running
 from lab.harness.service import Service, error_of
-from lab.harness.waiting import wait_until
+from lab.harness.waiting import PATIENCE_S, wait_until
 from tests.acceptance.topics import Topic, arn_of, receive_one
 from tests.marks import extended
 
@@ -101,6 +101,7 @@ def test_other_pages(stack: Up) -> None:
         assert stack.get(absent)[0] == 404
 
 
+@pytest.mark.extended
 def test_without_it_there_are_no_such_pages(open_service: Service) -> None:
     for path in ("/_localstack/health", "/_localstack/info", "/_aws/sqs/messages"):
         assert open_service.get(path)[0] == 404
@@ -125,6 +126,7 @@ def test_without_it_an_unsigned_call_is_where_its_address_is(open_service: Servi
 # -- queue URLs -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.extended
 @pytest.mark.spec("localstack.urls")
 @pytest.mark.parametrize(
     ("strategy", "here", "there"),
@@ -170,6 +172,7 @@ def _use(stack: Up, url: str, region: str) -> None:
         receiver.delete_message(QueueUrl=url, ReceiptHandle=message["ReceiptHandle"])
 
 
+@pytest.mark.extended
 @pytest.mark.spec("localstack.urls")
 def test_dynamic_urls_have_the_form_of_the_caller_s_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CNS_SQS_ENDPOINT_STRATEGY", "dynamic")
@@ -212,6 +215,7 @@ def test_every_form_is_understood(stack: Up, new_name: Any, form: str) -> None:
         assert at(stack, url, json_body, **target)[0] == 200, "as the PHP SDK does"
 
 
+@pytest.mark.extended
 def test_the_aws_cli(stack: Up, new_name: Any) -> None:
     cli = replace(stack, environment={"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test"})
     url = cli.aws("sqs", "create-queue", "--queue-name", new_name())["QueueUrl"]
@@ -261,7 +265,7 @@ def test_a_longer_wait_than_twenty_seconds(stack: Up, sqs: Any, queue: str) -> N
     wait_until(lambda: stack.metric("cns_api_calls_total", operation="ReceiveMessage") > before, 10)
     stack.advance(600)
     sqs.send_message(QueueUrl=queue, MessageBody="at last")
-    polling.join(60)
+    polling.join(PATIENCE_S)
     assert bodies == ["at last"]
 
 

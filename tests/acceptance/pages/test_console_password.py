@@ -97,6 +97,7 @@ def test_an_account_with_name_password_key_and_queues(own: Up, browser: Callable
             assert b"scrypt$" not in file.read_bytes(), "the hash is sealed"
 
 
+@pytest.mark.extended
 def test_a_change_ends_the_sessions(own: Up, browser: Callable[[], Person]) -> None:
     keys = keys_in(own.cns("account", "create").stdout)
     account = own.client("sts", **keys).get_caller_identity()["Account"]
@@ -119,6 +120,7 @@ def test_a_change_ends_the_sessions(own: Up, browser: Callable[[], Person]) -> N
     assert former.sign_in(account="Grace", password=OTHER).status_code == 401
 
 
+@pytest.mark.extended
 def test_attempts_that_fail_are_limited_and_tell_nothing(own: Up, browser: Callable[[], Person]) -> None:
     keys = keys_in(own.cns("account", "create").stdout)
     account = own.client("sts", **keys).get_caller_identity()["Account"]
@@ -146,6 +148,7 @@ def test_passwords_that_are_refused(own: Up, given: str) -> None:
     assert done.returncode == 1 and done.stderr.startswith("cns: A password has "), done.stderr
 
 
+@pytest.mark.extended
 def test_only_root_and_operators_change_an_owner(own: Up) -> None:
     first, second = (keys_in(own.cns("account", "create").stdout) for _ in range(2))
     account = own.client("sts", **first).get_caller_identity()["Account"]

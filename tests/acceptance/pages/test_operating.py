@@ -5,6 +5,8 @@ from __future__ import annotations
 import html
 from collections.abc import Callable
 
+import pytest
+
 from lab.harness.endpoints import Endpoint
 from lab.harness.service import REGION, Service
 from lab.harness.waiting import wait_until
@@ -47,6 +49,7 @@ def test_an_endpoint_that_is_down_is_probed_when_asked(
     wait_until(lambda: endpoint.url not in shown(person), WAIT_S, lambda: shown(person))
 
 
+@pytest.mark.extended
 def test_an_operator_resizes_pools(service: Service, operator: Person, person: Person) -> None:
     def threads() -> float:
         return service.metric("cns_pool_threads", pool="redelivery")

@@ -12,6 +12,7 @@ import pytest
 
 from lab.harness.running import Up, running
 from lab.harness.service import REGION, Service
+from lab.harness.waiting import PATIENCE_S
 from tests.acceptance.pages.person import Person
 
 CONNECTIONS = 12  # they are spread over the API processes
@@ -19,7 +20,7 @@ COOKIE = "cns_session"
 
 
 def is_signed_in(url: str, cookie: str) -> bool:
-    with httpx.Client(base_url=url, cookies={COOKIE: cookie}, timeout=60) as copy:
+    with httpx.Client(base_url=url, cookies={COOKIE: cookie}, timeout=PATIENCE_S) as copy:
         return copy.get("/ui/service").status_code == 200
 
 
@@ -66,17 +67,18 @@ def test_a_session_is_no_credential_elsewhere(
     assert open_browser().sign_in(operator_token=cookie).status_code == 401
 
 
+@pytest.mark.extended
 def test_a_sign_out_holds_in_every_process_and_after_a_restart(tmp_path: Path) -> None:
     def sign_in(service: Up) -> str:
         keys = service.environment
-        with httpx.Client(base_url=service.url, follow_redirects=True, timeout=60) as http:
+        with httpx.Client(base_url=service.url, follow_redirects=True, timeout=PATIENCE_S) as http:
             someone = Person(http)
             someone.sign_in(key_id=keys["AWS_ACCESS_KEY_ID"], secret=keys["AWS_SECRET_ACCESS_KEY"])
             return cookie_of(someone)
 
     with running(tmp_path / "data", "--api", "2") as service:
         ended, kept = sign_in(service), sign_in(service)
-        with httpx.Client(base_url=service.url, cookies={COOKIE: ended}, timeout=60) as http:
+        with httpx.Client(base_url=service.url, cookies={COOKIE: ended}, timeout=PATIENCE_S) as http:
             Person(http).post("/ui/sign-out")
         assert [is_signed_in(service.url, ended) for _ in range(CONNECTIONS)] == [False] * CONNECTIONS
         assert [is_signed_in(service.url, kept) for _ in range(CONNECTIONS)] == [True] * CONNECTIONS
@@ -125,5 +127,5 @@ def test_after_the_sign_in_the_page_is_shown_that_was_asked_for(
 def test_a_sign_in_leads_to_own_pages_only(service: Service, link: str) -> None:
     keys = service.environment
     fields = {"key_id": keys["AWS_ACCESS_KEY_ID"], "secret": keys["AWS_SECRET_ACCESS_KEY"], "next": link}
-    answer = httpx.post(f"{service.url}/ui/sign-in", data=fields, timeout=60)
+    answer = httpx.post(f"{service.url}/ui/sign-in", data=fields, timeout=PATIENCE_S)
     assert (answer.status_code, answer.headers["location"]) == (303, "/ui/")

@@ -43,6 +43,10 @@ def test_requests_made_from_the_document(service: Service, rest: Client, queue_n
     bounds = ["-n", str(EXAMPLES), "--seed", str(SEED), "--phases", "examples,coverage,fuzzing"]
     excluded = ["--exclude-checks", UNCHECKED, "--exclude-operation-id", "rotateKeys"]  # it would end the test's key
     done = subprocess.run(
-        [BIN / "st", *words, *bounds, *excluded], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=600
+        [BIN / "st", *words, *bounds, *excluded],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stdout

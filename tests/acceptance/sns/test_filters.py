@@ -143,6 +143,7 @@ def test_a_policy_that_is_none(topic: Topic, sqs: Any) -> None:
     )
 
 
+@pytest.mark.extended
 @pytest.mark.spec("filter.batch", "filter-limit.topic")
 def test_many_subscriptions_of_which_few_match(service: Service, sqs: Any, topic: Topic) -> None:
     """As many subscriptions as AWS allows with a policy, all to queues; each message is for two of them."""

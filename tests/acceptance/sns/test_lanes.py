@@ -54,6 +54,7 @@ def test_a_dead_endpoint_gets_everything_once_it_is_back(service: Service, topic
     wait_until(lambda: service.metric("cns_circuit_breakers_open") <= open_before, 10)
 
 
+@pytest.mark.extended
 def test_what_waited_for_an_hour_is_a_dead_letter(service: Service, sqs: Any, topic: Topic, endpoint: Endpoint) -> None:
     dead = queue_for(sqs, topic.arn)
     published = down(
@@ -76,6 +77,7 @@ def test_what_waited_for_an_hour_is_a_dead_letter(service: Service, sqs: Any, to
     wait_until(lambda: service.metric("cns_notifications_dead_lettered_total", cause="deadline_while_open") > 0, 10)
 
 
+@pytest.mark.extended
 def test_a_hanging_endpoint_keeps_nothing_from_another(
     service: Service, sns: Any, topic: Topic, receiver: str, endpoint: Endpoint
 ) -> None:

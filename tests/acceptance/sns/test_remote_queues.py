@@ -146,6 +146,7 @@ def refusals(site: Up, gone: str) -> int:
     return sum(code in event["text"] for event in site.events("delivery_attempt.failed", cause="queue"))
 
 
+@pytest.mark.extended
 def test_dead_letters_may_be_another_services(tmp_path: Path, other: Up, endpoint: Endpoint) -> None:
     """A dead-letter queue is in the account and region of its subscription, on either service."""
     sqs = other.client("sqs")

@@ -58,6 +58,7 @@ def test_retries_are_the_same_bytes_after_a_restart(tmp_path: Path, endpoint: En
         back.stop()
 
 
+@pytest.mark.extended
 @pytest.mark.spec("sns-policy-http.overrides", "sns-policy-http.inherits")
 def test_a_policy_that_changes_while_a_message_waits_is_the_one_that_counts(tmp_path: Path, endpoint: Endpoint) -> None:
     """Earlier attempts count under the new policy, too: a message for which it has no further retry ends."""

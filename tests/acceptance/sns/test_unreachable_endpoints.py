@@ -12,6 +12,7 @@ from lab.harness.running import running
 from lab.harness.service import Service
 
 
+@pytest.mark.extended
 @pytest.mark.spec("subscribing.unreachable")
 def test_as_aws(tmp_path: Path, receiver: str) -> None:
     with running(tmp_path / "data", environment={"CNS_UNREACHABLE_ENDPOINTS": "refuse"}) as service:
@@ -30,6 +31,7 @@ def test_as_aws(tmp_path: Path, receiver: str) -> None:
             sns.subscribe(TopicArn=topic, Protocol="http", Endpoint="http://10.255.255.1/")
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("options", [(), ("--compat", "localstack")], ids=["default", "localstack"])
 def test_a_consumer_may_listen_later(tmp_path: Path, options: tuple[str, ...]) -> None:
     with running(tmp_path / "data", *options) as service:

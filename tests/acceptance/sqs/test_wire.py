@@ -19,7 +19,7 @@ from lab.harness.service import REGION, Service
 from lab.harness.waiting import wait_until
 
 HOST = "localhost"
-TIMEOUT_S = 60.0
+TIMEOUT_S = 1_200.0
 
 
 @dataclass(frozen=True)
@@ -129,12 +129,13 @@ def test_every_answer_is_dated(wire: Wire) -> None:
         assert reply.status == status
         return parsedate_to_datetime(reply.headers["date"]).timestamp()
 
-    for asked, status in ((call("ListQueues"), 200), (call("Nonsense"), 400), (call("DeleteQueue"), 400)):
-        until_s = time.time() + TIMEOUT_S
+    def is_now(asked: bytes, status: int) -> None:
         now_s = int(time.time())
-        while dated_s(asked, status) < now_s:
-            assert time.time() < until_s
+        wait_until(lambda: dated_s(asked, status) >= now_s, TIMEOUT_S)
         assert dated_s(asked, status) <= time.time()
+
+    for asked, status in ((call("ListQueues"), 200), (call("Nonsense"), 400), (call("DeleteQueue"), 400)):
+        is_now(asked, status)
 
 
 def test_pages_and_calls_share_a_connection(wire: Wire) -> None:

@@ -36,6 +36,7 @@ def test_pages_and_operators_are_served_there_only(tmp_path: Path) -> None:
         assert "/ui" not in page, "no link to what is not there"
 
 
+@pytest.mark.extended
 def test_portal_links_name_the_service_and_end_with_the_key(tmp_path: Path) -> None:
     admin = f"127.0.0.1:{free_port()}"
     with running(tmp_path / "data", environment={"CNS_ADMIN_BIND": admin}) as service:

@@ -20,6 +20,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         yield started
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("name", list(ATTACKS))
 def test_an_attack_in_small(site: Site, name: str) -> None:
     size = ATTACKS[name][1].shrunk(CONNECTIONS, EACH_BYTES)

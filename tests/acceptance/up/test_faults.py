@@ -84,6 +84,7 @@ def test_a_killed_worker_comes_back(lone: Up, endpoint: Endpoint) -> None:
     endpoint.wait(received=2)
 
 
+@pytest.mark.extended
 def test_a_delivery_under_way_when_its_worker_dies_is_made_again(lone: Up, endpoint: Endpoint) -> None:
     sns = lone.client("sns")
     topic = Topic(sns, sns.create_topic(Name="t")["TopicArn"])
@@ -114,6 +115,7 @@ def _has_new_worker(lone: Up, last_pid: int) -> bool:
     return lone.pids()["worker"] not in (0, last_pid)
 
 
+@pytest.mark.extended
 def test_a_crash_loop_turns_health_red(lone: Up) -> None:
     pid = 0
     for _ in range(CRASHES):
@@ -199,6 +201,7 @@ class Full(NamedTuple):
         wait_until(self.service.is_ready, 60, self.service.said)
 
 
+@pytest.mark.extended
 def test_a_full_disk_turns_health_red_and_takes_deletes_and_purges(tmp_path: Path) -> None:
     with on_a_full_disk(tmp_path / "data", reserve=True) as full:
         full.assert_red()

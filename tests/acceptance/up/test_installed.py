@@ -25,6 +25,7 @@ def here(tmp_path: Path) -> Path:
     return tmp_path / "here"
 
 
+@pytest.mark.extended
 def test_it_is_the_wheel(installed: Path, here: Path) -> None:
     code = "from cns_cli.service import supervise; import cns_common.configuration.settings; print(supervise.__file__)"
     done = subprocess.run(

@@ -33,6 +33,7 @@ def service(tmp_path_factory: pytest.TempPathFactory, admin: str) -> Iterator[Up
         yield started
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize(
     "headers",
     [

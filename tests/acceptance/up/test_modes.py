@@ -79,6 +79,7 @@ def envelope_through(service: Up, **options: str) -> dict[str, str]:
 # -- addresses --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("host", ["127.0.0.1", *extended("::1")])
 def test_policies_know_ipv4_clients_of_an_ipv6_socket(tmp_path: Path, host: str) -> None:
     """`::ffff:127.0.0.1` is no address of any IPv4 network: a Deny for one would let it pass."""
@@ -142,6 +143,7 @@ def test_without_auth_the_key_names_the_account(tmp_path: Path) -> None:
 # -- URLs -------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.extended
 def test_a_public_url_is_in_all_that_is_handed_out(tmp_path: Path, endpoint: Endpoint) -> None:
     public = "https://queues.example.org/aws"
     with running(tmp_path / "data", "--public-url", public + "/") as service:
@@ -225,6 +227,7 @@ def several(tmp_path: Path) -> Iterator[Up]:
         yield started
 
 
+@pytest.mark.extended
 def test_several_api_processes_are_one_service(several: Up, endpoint: Endpoint) -> None:
     assert set(several.pids()) == PROCESSES
     queues = [several.client("sqs").create_queue(QueueName=f"q{n}")["QueueUrl"] for n in range(SPREAD)]
@@ -272,6 +275,7 @@ def _processes(service: Up, name: str) -> set[str]:
     return processes
 
 
+@pytest.mark.extended
 def test_each_process_shows_its_version_and_memory(several: Up) -> None:
     pids = several.pids()
     roles = {name: name.partition("-")[0] for name in pids}
@@ -283,6 +287,7 @@ def test_each_process_shows_its_version_and_memory(several: Up) -> None:
         assert {f"store-{pids['store']}", f"worker-{pids['worker']}"} <= processes
 
 
+@pytest.mark.extended
 def test_counters_are_there_before_anything_happens(tmp_path: Path) -> None:
     with running(tmp_path / "data") as service:
         wait_until(lambda: service.is_ready(), 20)
@@ -330,6 +335,7 @@ def test_counters_are_there_before_anything_happens(tmp_path: Path) -> None:
         assert len(_processes(service, "cns_build_info")) == 2  # the API, which hosts the store, and the worker
 
 
+@pytest.mark.extended
 def test_of_two_workers_each_delivers_and_one_may_die(tmp_path: Path, endpoint: Endpoint) -> None:
     with running(tmp_path / "data", "--workers", "2") as service:
         pids = service.pids()
@@ -357,6 +363,7 @@ def _delivering(service: Up) -> set[int]:
     }
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("name", ["store", *extended("api-1")])
 def test_each_of_several_processes_may_die(several: Up, endpoint: Endpoint, name: str) -> None:
     sqs, sns = several.client("sqs", tries=10), several.client("sns", tries=10)

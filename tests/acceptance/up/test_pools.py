@@ -31,6 +31,7 @@ def threads(service: Up) -> dict[str, int]:
     }
 
 
+@pytest.mark.extended
 def test_a_size_outlives_the_worker_and_the_service(tmp_path: Path) -> None:
     data = tmp_path / "data"
     with running(data, "--auth=off") as service:

@@ -125,6 +125,7 @@ def test_the_example_of_the_documentation_passes(installed: Path, project: Path)
     assert done.returncode == 0 and "8 passed" in done.stdout, done.stdout + done.stderr
 
 
+@pytest.mark.extended
 def test_a_failed_assertion_tells_what_happened_to_each_subscription(installed: Path, project: Path) -> None:
     (project / "tests" / "test_failing.py").write_text(FAILING)
     done = run_pytest(installed, project)
@@ -140,6 +141,7 @@ def test_a_service_that_cannot_start_is_one_error(installed: Path, project: Path
     assert done.returncode == 1 and "CNS_LOG_LEVEL" in done.stdout and "ended with 71" in done.stdout, done.stdout
 
 
+@pytest.mark.extended
 def test_what_it_started_ends_with_a_pytest_that_is_killed(installed: Path, project: Path) -> None:
     (project / "tests" / "test_killed.py").write_text(KILLED)
     done = run_pytest(installed, project)

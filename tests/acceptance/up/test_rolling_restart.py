@@ -8,6 +8,8 @@ import signal
 import socket
 from pathlib import Path
 
+import pytest
+
 from cns_common.process.supervisor import LOOP_CRASHES
 from lab.harness.running import Up, running
 from lab.harness.waiting import wait_until
@@ -52,6 +54,7 @@ def connects(host: str, port: int) -> bool:
         return caller.connect_ex((host, port)) == 0
 
 
+@pytest.mark.extended
 def test_processes_are_restarted_one_by_one_and_all_by_new_code_and_no_call_fails(tmp_path: Path) -> None:
     with running(tmp_path / "data", "--api", f"{API_PROCESSES}") as service:
         queue = service.client("sqs").create_queue(QueueName="q")["QueueUrl"]

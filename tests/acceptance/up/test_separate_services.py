@@ -127,6 +127,7 @@ def test_what_was_accepted_arrives_although_cqs_dies(cns: Up, cqs: Up) -> None:
     wait_until(all_arrived, 30, lambda: f"{len(set(accepted) - arrived)} of {len(accepted)} are missing")
 
 
+@pytest.mark.extended
 def test_a_wrong_secret_is_said(tmp_path: Path, cqs: Up) -> None:
     with started(tmp_path, "cns", **apart_from(cqs, "another")) as cns:
         topic = topic_at(cns)

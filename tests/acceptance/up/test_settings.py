@@ -78,6 +78,7 @@ def test_a_key_with_a_passphrase_asks_nobody(tmp_path: Path) -> None:
     ends_saying(service, EXIT_TLS_UNUSABLE, "passphrase")
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("api", ["1", *extended("2")])
 def test_a_misspelt_variable_is_told_once_and_ignored(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, api: str

@@ -11,6 +11,7 @@ from pathlib import Path
 from threading import Event, Thread
 from typing import Any
 
+import pytest
 from botocore import xform_name
 from botocore.exceptions import BotoCoreError, ClientError
 
@@ -102,6 +103,7 @@ def _is_another(service: Up, pid: int) -> bool:
     return pid_of(service, "store") not in (0, pid)
 
 
+@pytest.mark.extended
 def test_no_call_fails_while_the_store_is_killed(tmp_path: Path) -> None:
     with running(tmp_path / "data", "--api", "2", "--auth", "off") as service:
         callers = Callers(service)

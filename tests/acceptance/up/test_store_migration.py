@@ -22,7 +22,6 @@ from cns_common.process.kill_points import MIGRATION_BACKED_UP, MIGRATION_TABLES
 from cns_common.sqlite.format import FORMAT
 from lab.harness.processes import BIN, plain_environment
 from lab.harness.running import cns, running
-from lab.harness.waiting import PATIENCE_S
 
 DUMP = Path(__file__).with_name("store_format_1.sql")
 BODIES = {"first", "second", "third"}
@@ -66,7 +65,7 @@ def query(directory: Path, text: str) -> Any:
 def open_once(directory: Path, **more: str) -> int:
     """Start and stop the store host. Returns the exit code."""
     command = [sys.executable, "-c", OPEN, str(directory)]
-    return subprocess.run(command, env={**os.environ, **more}, check=False, timeout=PATIENCE_S).returncode
+    return subprocess.run(command, env={**os.environ, **more}, check=False).returncode
 
 
 def backups(directory: Path) -> list[Path]:
@@ -91,6 +90,7 @@ def test_what_it_holds_is_served_after_a_backup(data: Path) -> None:
         assert backups(data) == [backup]
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("point", [MIGRATION_BACKED_UP, MIGRATION_TABLES_MADE])
 def test_killed_between_backup_and_migration(data: Path, tmp_path: Path, point: str) -> None:
     """However often: one state of the store has one copy."""
@@ -142,11 +142,15 @@ def test_a_newer_store_is_refused_by_the_versions(data: Path) -> None:
         assert "is of format 99, written by cns 9.9.9; this program reads up to format 2" in refused.stderr, words
 
 
+@pytest.mark.extended
 def test_an_upgrade_that_is_killed_finds_its_backup(data: Path, tmp_path: Path) -> None:
     for n in range(2):
         environment = {**plain_environment(), VARIABLE: f"{MIGRATION_TABLES_MADE}:1:{tmp_path}/killed-{n}"}
         done = subprocess.run(
-            [BIN / "cns", "upgrade", "--data", data], env=environment, capture_output=True, check=False, timeout=60
+            [BIN / "cns", "upgrade", "--data", data],
+            env=environment,
+            capture_output=True,
+            check=False,
         )
         assert done.returncode == KILLED
     cns("upgrade", "--data", data)

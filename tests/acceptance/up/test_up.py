@@ -69,6 +69,7 @@ def test_what_the_first_start_prints_works(tmp_path: Path) -> None:
         assert "QueueUrls" not in service.client("sqs").list_queues()
 
 
+@pytest.mark.extended
 def test_a_second_start_on_the_same_data_harms_nothing(tmp_path: Path) -> None:
     with running(tmp_path / "data") as first:
         before = first.health()
@@ -86,6 +87,7 @@ def test_a_certificate_that_is_none(tmp_path: Path) -> None:
     ends_saying(start(tmp_path / "data", "--tls-cert", str(wrong)), EXIT_TLS_UNUSABLE, str(wrong))
 
 
+@pytest.mark.extended
 def test_a_taken_port(tmp_path: Path) -> None:
     with socket.socket() as holder:
         holder.bind(("127.0.0.1", 0))
@@ -185,6 +187,7 @@ def test_a_signal_to_the_whole_group_stops_it_as_well(tmp_path: Path) -> None:
         assert "Traceback" not in service.said()
 
 
+@pytest.mark.extended
 def test_after_the_death_of_cns_up_it_can_be_started_at_once(tmp_path: Path) -> None:
     port = free_port()
     with running(tmp_path / "data", port=port) as service:

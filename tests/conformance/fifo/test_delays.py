@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cns_common.clock import Clock
+from lab.harness.waiting import PATIENCE_S
 from tests.conformance.drivers import Driver
 from tests.conformance.support import QueueFixture, bodies
 
@@ -83,7 +84,7 @@ async def test_a_new_delay_wakes_waiters(fifo: QueueFixture) -> None:
     await fifo.send(b"1", group="a", delay_ms=ONE_MINUTE_MS)
     waiter = await fifo.wait()
     await _redelay(fifo, 0)
-    assert await waiter.wait(60)
+    assert await waiter.wait(PATIENCE_S)
     waiter.close()
 
 

@@ -14,8 +14,7 @@ import pytest
 
 from cns_common.clock import Clock
 from cqs.engines.contract import Engine
-from lab.harness.keyspace import aside
-from tests.conformance.drivers import DRIVERS, Driver, drop_keyspaces
+from tests.conformance.drivers import DRIVERS, Driver
 from tests.integration.errors.api_forms import ACCOUNT, HOST, ApiAnswer, FormOfApi, credentials, embedded_api
 from tests.marks import first
 
@@ -23,12 +22,6 @@ URL = f"http://{HOST.decode()}/{ACCOUNT}/q"
 MESSAGES = f"/api/v1/accounts/{ACCOUNT}/queues/q/messages"
 STORAGES = ("remote", "cassieq", *[name for name in DRIVERS if name not in ("embedded", "remote", "cassieq")])
 TEXTS = ["by JSON", "by Query", "by REST"]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _keyspace_is_dropped() -> Any:
-    yield
-    aside(drop_keyspaces())
 
 
 @pytest.fixture

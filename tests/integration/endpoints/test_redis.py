@@ -17,7 +17,7 @@ from cns.endpoints import connect, redis_channel
 from cns.endpoints.address_guard import AddressGuard
 from cns.endpoints.outcome import Cause, Delivered, Failed, Outcome
 from cns.endpoints.redis_channel import IDLE_CONNECTIONS_MAX, RedisRequest, RedisSender
-from cns.endpoints.redis_connection import REPLY_BYTES_MAX, ReplyReader
+from cns.endpoints.redis_connection import REPLY_BYTES_MAX, RedisConnection
 from cns_common.tls import client_context
 from lab.harness.own_redis import OwnRedis
 from lab.harness.ports import free_port
@@ -62,10 +62,10 @@ def url(server: OwnRedis, channel: str = "open", credentials: str = ":se%3Acret@
 async def test_a_subscriber_receives_the_bytes(server: OwnRedis, sender: RedisSender, body: bytes) -> None:
     async with redis.asyncio.Redis(port=server.port, password="se:cret") as client, client.pubsub() as pubsub:
         await pubsub.subscribe("open/a b")
-        await pubsub.get_message(timeout=60)
+        await pubsub.get_message(timeout=PATIENCE_S)
         outcome = await sender.send(RedisRequest(url(server, "open/a%20b"), body))
         assert isinstance(outcome, Delivered) and outcome.size_bytes == len(body)
-        received = await pubsub.get_message(timeout=60)
+        received = await pubsub.get_message(timeout=PATIENCE_S)
         assert received is not None and received["data"] == body
 
 
@@ -170,7 +170,6 @@ async def test_a_redis_name_that_does_not_resolve(sender: RedisSender) -> None:
         b"$100000000000\r\n",
         b"*4000000000\r\n",
         b"*1\r\n" * 1_000,
-        b"-MOVED nowhere\r\n",
     ],
 )
 async def test_invalid_replies(sender: RedisSender, reply: bytes) -> None:
@@ -243,9 +242,9 @@ async def test_a_reply_without_end_is_cut_off() -> None:
 
 
 async def test_bytes_to_an_idle_connection_are_not_kept() -> None:
-    replies, transport = ReplyReader(), Transport()
-    replies.set_transport(transport)
+    connection, transport = RedisConnection(), Transport()
+    connection.connection_made(transport)
     for _ in range(3):
-        replies.feed_data(b"x" * 256 * 1024)
+        connection.data_received(b"x" * 256 * 1024)
     assert transport.aborted
-    assert kept_bytes(replies) < REPLY_BYTES_MAX
+    assert kept_bytes(connection) < REPLY_BYTES_MAX

@@ -27,6 +27,7 @@ from tests.integration.errors.api_calls import (
     with_text,
 )
 from tests.integration.errors.api_forms import ACCOUNT, PROTOCOLS, REGION, FormOfApi, cluster_api, embedded_api
+from tests.marks import examples
 
 LONG = "a" * 70_000
 """Above what a key of Cassandra and a length of two bytes can be."""
@@ -134,7 +135,9 @@ async def _check(forms: Forms, call: OddCall) -> None:
     assert answers[0][0] < 500, (call, answers)
 
 
-@settings(max_examples=30, database=None, derandomize=True, suppress_health_check=list(HealthCheck), deadline=None)
+@settings(
+    max_examples=examples(30), database=None, derandomize=True, suppress_health_check=list(HealthCheck), deadline=None
+)
 @given(st.sampled_from(_places()), CHANGES)
 async def test_no_text_in_a_call_is_the_fault_of_the_service(
     forms: Forms, place: tuple[ServiceName, str, str, MemberPath], change: Callable[[str], str]

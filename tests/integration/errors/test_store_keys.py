@@ -26,6 +26,7 @@ from cns_common.ids import hex_id
 from cns_common.store_keys import KEY_CHARS_MAX, KeyRole
 from lab.harness.keyspace import emptied
 from tests.integration.errors.api_forms import MASTER_KEY
+from tests.marks import examples
 
 GENERATED = {"leases", "pool_sizes", "rates", "control", "signing_keys", "receipt_keys"}
 """Stores whose keys no caller chooses."""
@@ -154,7 +155,9 @@ def test_every_store_has_keys() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:Generating overly large repr")  # the warning would hide a failure's message
-@settings(max_examples=100, database=None, derandomize=True, suppress_health_check=list(HealthCheck), deadline=None)
+@settings(
+    max_examples=examples(100), database=None, derandomize=True, suppress_health_check=list(HealthCheck), deadline=None
+)
 @given(st.sampled_from(_key_places()), BAD)
 async def test_all_stores_refuse_the_same_keys(backends: Backends, place: KeyPlace, key: str) -> None:
     expected = "InvalidParameterValue"
@@ -163,7 +166,9 @@ async def test_all_stores_refuse_the_same_keys(backends: Backends, place: KeyPla
     assert [await _outcome(backend, place, key) for backend in backends] == [expected] * 2
 
 
-@settings(max_examples=30, database=None, derandomize=True, suppress_health_check=list(HealthCheck), deadline=None)
+@settings(
+    max_examples=examples(30), database=None, derandomize=True, suppress_health_check=list(HealthCheck), deadline=None
+)
 @given(st.sampled_from([place for place in _key_places() if _is_free(place)]), GOOD)
 async def test_all_stores_take_the_same_keys(backends: Backends, place: KeyPlace, key: str) -> None:
     embedded, cluster = [await _outcome(backend, place, key) for backend in backends]

@@ -82,6 +82,7 @@ async def test_each_difference_is_a_line(cassandra_address: CassandraAddress) ->
     assert await schema.check(missing, 1) == ["keyspace absent is missing"]
 
 
+@pytest.mark.extended
 async def test_a_keyspace_of_0_1_0_is_as_declared_after_apply() -> None:
     """`schema_0_1_0.cql` is what `cns schema show` of cns 0.1.0 printed. Options of its tables differ, too."""
     host, port = servers.cassandra_address()
@@ -116,6 +117,7 @@ async def late(self, *statement):
     return await answer(self, *statement)
 
 Cassandra._try = late
+from lab.harness.waiting import PATIENCE_S
 from cns_cli.main import main
 
 main()
@@ -146,7 +148,7 @@ async def test_a_start_while_cassandra_is_slow_is_one_line(
     done = await asyncio.to_thread(
         subprocess.run,
         [sys.executable, "-c", LATE, str(answered), *words.split()],
-        env=environment, capture_output=True, text=True, check=False, timeout=240,
+        env=environment, capture_output=True, text=True, check=False,
     )  # fmt: skip
     last = done.stderr.splitlines()[-1]
     assert (done.returncode, last.startswith("cns: "), "Traceback" in done.stderr) == (78, True, False), done.stderr

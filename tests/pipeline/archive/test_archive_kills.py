@@ -52,7 +52,7 @@ def test_twenty_kills_leave_one_table(tmp_path: Path) -> None:
     finished = job("cns", "pipeline", "archive", "--data", data)
     assert finished.returncode == 0, finished.stderr
     words = ("--data", data, "--out", tmp_path / "untouched")
-    untouched = job("spark-submit", "cns_pipeline/jobs/archive.py", *words)
+    untouched = job("spark-submit", "cns_cli/pipeline/command.py", "archive", *words)
     assert untouched.returncode == 0, untouched.stderr
     assert table_rows(data / "pipeline") == table_rows(tmp_path / "untouched") != []
     assert files_below(data / "pipeline") == files_below(tmp_path / "untouched")

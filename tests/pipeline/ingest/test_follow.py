@@ -19,6 +19,7 @@ from cns_pipeline.location import located
 from cns_pipeline.paths import PipelinePaths
 from cns_pipeline.storage import Storage
 from lab.harness.processes import BIN
+from lab.harness.waiting import PATIENCE_S
 from tests.pipeline.ingest.segments import publish, write_segment
 from tests.pipeline.jobs import ROOT, job, job_environment
 from tests.pipeline.tables import expected, numbers
@@ -49,11 +50,11 @@ class FollowerThread:
 
     def wait(self, lines: int) -> None:
         with self._said:
-            assert self._said.wait_for(lambda: len(self.lines) >= lines or self.error is not None, 200)
+            assert self._said.wait_for(lambda: len(self.lines) >= lines or self.error is not None, PATIENCE_S)
             assert self.error is None
 
     def end(self) -> None:
-        self._thread.join(200)
+        self._thread.join(PATIENCE_S)
         assert not self._thread.is_alive()
 
     def _say(self, line: str) -> None:
@@ -114,12 +115,12 @@ def test_a_stop_lets_the_batch_end_that_is_being_added(
 
         def add(self, lines: DataFrame) -> IngestResult:
             begun.set()
-            assert told.wait(200)
+            assert told.wait(PATIENCE_S)
             return super().add(lines)
 
     segment(segments, 0)
     one = following(WaitingIngest(spark, located(segments), PipelinePaths(out), IngestOptions()))
-    assert begun.wait(200)
+    assert begun.wait(PATIENCE_S)
     one.follower.stop()
     told.set()
     one.end()
@@ -175,7 +176,7 @@ def test_a_signal_ends_the_command_with_its_result(segments: Path, tmp_path: Pat
     assert process.stdout is not None
     first = process.stdout.readline()
     process.send_signal(number)
-    output, errors = process.communicate(timeout=200)
+    output, errors = process.communicate(timeout=PATIENCE_S)
     assert (first, errors, process.returncode) == ("4 new lines\n", "", 0)
     assert output.startswith(f"4 new lines of {segments} are in ")
 

@@ -35,7 +35,7 @@ STEPS = {"ingest": 28, "compact": 11}
 """About how many changes of files a victim makes; it is killed at one of them."""
 MORE_S = 0.4
 """The longest random delay of a kill, as Spark writes meanwhile."""
-VICTIM_S = 300.0
+VICTIM_S = 1_200.0
 LATER_MS = AT_MS * 2
 """Long after any reader ended that began before a compaction."""
 

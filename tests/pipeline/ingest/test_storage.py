@@ -16,7 +16,8 @@ from cns_pipeline.ingest import ingest
 from cns_pipeline.location import Location, from_encoded, located
 from cns_pipeline.paths import PipelinePaths
 from cns_pipeline.read import read_events
-from cns_pipeline.storage import Storage, StoredFile
+from cns_pipeline.storage import Storage
+from cns_pipeline.stored_file import StoredFile
 from cns_pipeline.tables.table import TableWriter
 from tests.pipeline.ingest.segments import publish, write_segment
 

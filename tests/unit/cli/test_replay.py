@@ -19,7 +19,7 @@ from cns_cli.replay.model import PAGE_MESSAGES, PastMessage, ReplayStopped
 from cns_cli.replay.pace import Pace
 from cns_cli.replay.progress import Progress, ProgressFile
 from cns_cli.replay.runner import BulkReplay
-from cns_cli.replay.targets import ReplayTarget, TargetKind, parse_target
+from cns_cli.replay.targets import check_target, is_subscription
 from cns_common.errors import StartError
 
 MESSAGES = 5 * PAGE_MESSAGES // 2
@@ -71,7 +71,7 @@ async def no_sleep(_: float) -> None:
 
 async def run(data: Path, destination: Destination, policy: str = "") -> Progress:
     """One run of a command: it continues what an earlier one has recorded."""
-    wanted = compile_filter(policy, Scope.ATTRIBUTES, "")
+    wanted = compile_filter(policy, Scope.ATTRIBUTES)
     with ProgressFile(data, "the command") as file:
         progress = file.load() or Progress(id="replay", command="the command", since_ms=0, until_ms=MESSAGES)
         file.save(progress)
@@ -101,19 +101,21 @@ async def test_a_filter_counts_what_it_leaves_out(tmp_path: Path) -> None:
 
 
 def test_filters_of_bodies() -> None:
-    wanted = compile_filter('{"n":[{"numeric":[">",1]}]}', Scope.BODY, "")
+    wanted = compile_filter('{"n":[{"numeric":[">",1]}]}', Scope.BODY)
     assert [wanted(notification(number)) for number in (1, 2)] == [False, True]
     with pytest.raises(StartError, match=r"--filter: .*FilterPolicy"):
-        compile_filter("{", Scope.BODY, "")
+        compile_filter("{", Scope.BODY)
 
 
 def test_a_replay_that_goes_on_names_its_period(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with ProgressFile(tmp_path, "the command") as file:
-        assert resumed(file) is None
-        file.save(Progress(id="i", command="c", since_ms=86_400_000, until_ms=172_800_000, read=7))
-        found = resumed(file)
+        assert resumed(file, "") is None
+        file.save(Progress(id="i", command="c", since_ms=86_400_000, until_ms=172_800_000, read=7, archive="a"))
+        found = resumed(file, "a")
         assert found is not None
         assert (found.read, found.resumed) == (7, 1)
+        with pytest.raises(StartError, match="the topic has begun another one"):
+            resumed(file, "b")
     period = "1970-01-02T00:00Z to 1970-01-03T00:00Z"
     text = f"continues the replay of {period}, after 7 messages; at most 100 messages are sent twice"
     assert capsys.readouterr().err == f"cns: {text}. To begin anew remove {file.path}\n"
@@ -203,23 +205,15 @@ async def test_a_replay_waits_for_room_and_stops_where_there_is_none() -> None:
     assert len(slept) == 2 + POLLS_MAX
 
 
-@pytest.mark.parametrize(
-    ("text", "target"),
-    [
-        (TOPIC, ReplayTarget(TargetKind.TOPIC, TOPIC)),
-        (SUBSCRIPTION, ReplayTarget(TargetKind.SUBSCRIPTION, SUBSCRIPTION)),
-        (QUEUE, ReplayTarget(TargetKind.ENDPOINT, QUEUE, "sqs")),
-        ("https://e.test/x", ReplayTarget(TargetKind.ENDPOINT, "https://e.test/x", "https")),
-        ("rediss://e.test/x", ReplayTarget(TargetKind.ENDPOINT, "rediss://e.test/x", "redis")),
-    ],
-)
-def test_targets(text: str, target: ReplayTarget) -> None:
-    assert parse_target(text) == target
+@pytest.mark.parametrize(("text", "subscription"), [(TOPIC, False), (SUBSCRIPTION, True)])
+def test_targets(text: str, subscription: bool) -> None:
+    assert check_target(text) == text
+    assert is_subscription(text) is subscription
 
 
 @pytest.mark.parametrize(
-    "text", ["", "q", "arn:aws:lambda:us-east-1:000000000000:function:f", "ftp://e.test/", TOPIC + ":x"]
+    "text", ["", "q", "arn:aws:lambda:us-east-1:000000000000:function:f", QUEUE, "https://e.test/", TOPIC + ":x"]
 )
 def test_what_is_no_target(text: str) -> None:
     with pytest.raises(StartError, match="--to"):
-        parse_target(text)
+        check_target(text)

@@ -224,6 +224,7 @@ QUADRATIC = {
 }
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("name", QUADRATIC)
 def test_what_is_not_linear_is_found(name: str) -> None:
     """The counter finds a pattern that is known to be slow."""

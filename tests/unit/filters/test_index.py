@@ -47,6 +47,7 @@ def _id(random: Random) -> str:
     return str(UUID(int=random.getrandbits(128)))
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("mix", MIXES, ids=[mix.name for mix in MIXES])
 @pytest.mark.usefixtures("uncollected")
 def test_of_a_crowd_ten_match_by_few_evaluations(mix: Mix) -> None:
@@ -272,6 +273,7 @@ def test_long_arrays_meet_in_one_place_once() -> None:
     assert len(found) == 100
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize(("distinct", "bytes_max"), [(2_000, 1_200), (100, 260)])
 def test_memory_of_a_subscription(distinct: int, bytes_max: int) -> None:
     """Its policy and its id counted: 120 MiB for 100,000."""

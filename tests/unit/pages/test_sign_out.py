@@ -12,7 +12,7 @@ from fastapi import FastAPI
 from cns_common.clock import Clock
 from cns_common.errors import StoreUnavailable
 from cns_server.pages.rendering import Templates
-from cns_server.pages.sessions import COOKIE, FORM_FIELD, REGION_COOKIE, Sessions, _form_token
+from cns_server.pages.sessions import COOKIE, FORM_FIELD, FORM_PURPOSE, REGION_COOKIE, Sessions, form_token
 from cns_server.pages.sign_in import SignInPages
 
 
@@ -35,7 +35,7 @@ async def test_the_browser_forgets_its_cookies(away: str) -> None:
     cookies = {COOKIE: "token", REGION_COOKIE: "us-east-1"}
     transport = httpx.ASGITransport(app, raise_app_exceptions=False)
     async with httpx.AsyncClient(transport=transport, base_url="http://x", cookies=cookies) as browser:
-        answer = await browser.post("/ui/sign-out", data={FORM_FIELD: _form_token("token")})
+        answer = await browser.post("/ui/sign-out", data={FORM_FIELD: form_token("token", FORM_PURPOSE)})
     assert (answer.status_code, "could not end the session" in answer.text) == (503, True)
     deleted = answer.headers.get_list("set-cookie")
     assert [each.split("=")[0] for each in deleted if "Max-Age=0" in each] == [COOKIE, REGION_COOKIE]

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from cns_pipeline.location import Location
-from cns_pipeline.storage import NEW, LocalFiles
+from cns_pipeline.storage import LocalFiles
+from cns_pipeline.stored_file import NEW
 
 
 class Stopped(BaseException):

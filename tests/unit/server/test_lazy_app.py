@@ -8,6 +8,7 @@ import threading
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from cns_server.lazy_app import LazyApp
+from lab.harness.waiting import PATIENCE_S
 
 
 async def test_requests_that_come_together_make_it_once_beside_the_loop() -> None:
@@ -20,7 +21,7 @@ async def test_requests_that_come_together_make_it_once_beside_the_loop() -> Non
 
     def make() -> ASGIApp:
         made_in.append(threading.get_ident())
-        go_on.wait(60)
+        go_on.wait(PATIENCE_S)
         return app
 
     async def receive() -> Message:

@@ -18,6 +18,7 @@ from cns_workers.delivery.traffic import admission as module
 from cns_workers.delivery.traffic.admission import POLL_INTERVAL_S, WAIT_MAX_S, AdmissionController
 from cns_workers.delivery.traffic.endpoint_state import BLOCKED_S, EndpointLimits
 from cns_workers.delivery.traffic.sends import AdmittedAttempt, Deferral
+from tests.marks import examples
 
 SENDS_MAX, SENDS_FAST_MAX, FAILURES, PROBATION, HUNG = 2, 4, 2, 3, 2
 KEYS = "abcd"
@@ -127,7 +128,7 @@ class RandomLoad:
 
 
 @given(st.lists(events, max_size=60))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_nobody_waits_for_ever_and_all_is_counted_back(happened: list[tuple[str, str, int, int, bool]]) -> None:
     async def run() -> None:
         load = RandomLoad()

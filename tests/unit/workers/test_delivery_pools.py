@@ -153,6 +153,7 @@ async def test_what_is_sent_and_what_fails_comes_back(fixture: PoolFixture) -> N
     assert (fixture.pool.in_flight, fixture.pool.waiting, fixture.replaced("died")) == (0, 0, 0)
 
 
+@pytest.mark.extended
 async def test_resizing_under_5000_sends_loses_none_and_repeats_none(fixture: PoolFixture) -> None:
     pool = fixture.start(2)
     fixture.hangs = lambda url: url.endswith("0")

@@ -61,6 +61,7 @@ def heads(port: Port, targets: Targets) -> PausedHeads:
     return PausedHeads("q.fifo", port, targets)  # type: ignore[arg-type]  # they have what it uses
 
 
+@pytest.mark.extended
 async def test_a_resumption_shows_all_heads_of_a_worker_that_hid_more_than_200_000() -> None:
     port, targets = Port(), Targets("a")
     paused = heads(port, targets)

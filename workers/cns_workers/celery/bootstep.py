@@ -23,7 +23,6 @@ from cns_backend.sites.process import end_of_work, open_site, wait_until_acting
 from cns_backend.store_client import open_backend
 from cns_common.configuration.settings import Settings, load_settings, unread_settings
 from cns_common.errors import OutcomeUnknown, StartError, StoreUnavailable
-from cns_common.process.cpu_affinity import pinned_to_one_core
 from cns_common.process.gc_tuning import short_gc_pauses
 from cns_common.process.stop_limit import STOP_S_MAX, end_within
 from cns_workers.celery.queues import queues_of
@@ -143,7 +142,7 @@ class WorkerHost:
                     worker.maintenance.ask_first(self._triggers.send)
                 self._worker = worker
                 log.info("worker.started", roles=worker.names)
-                with short_gc_pauses(), pinned_to_one_core(wanted=self._settings.worker_one_core):
+                with short_gc_pauses():
                     await worker.run(until=end_of_work(site, self._until))
         except (StoreUnavailable, OutcomeUnknown) as error:
             log.warning("store.connection_failed", error=str(error))

@@ -6,14 +6,14 @@ do not matter. Renewals are also announced over Redis: a process that hears all 
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 import structlog
 
 from cns_common.cassandra.session import Cassandra
 from cns_common.clock import Clock
 from cqs.engines.cluster.ownership import schema
+from cqs.engines.cluster.rendezvous import rendezvous
 
 TTL_S = 12
 LAPSED_MS = 12_000
@@ -29,11 +29,6 @@ SILENT_MS = 10_000
 """A process that was not heard for this long may be dead: the table says whether it is."""
 
 log = structlog.get_logger(__name__)
-
-
-def owner_of(key: str, nodes: Iterable[str]) -> str:
-    """The node with the highest hash. When a node comes or goes, only its own keys move."""
-    return max(nodes, key=lambda node: (hashlib.blake2b(f"{node}/{key}".encode(), digest_size=8).digest(), node))
 
 
 class LiveProcesses:
@@ -66,7 +61,7 @@ class LiveProcesses:
 
     def owner_of(self, key: str) -> str:
         """The owner among the live processes, as last read."""
-        return owner_of(key, self.live or {self.node})
+        return rendezvous(self.live or {self.node}, key)
 
     def owns(self, key: str) -> bool:
         """Whether this process is the owner, and certainly alive. For a moment two processes may say so."""

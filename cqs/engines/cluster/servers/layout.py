@@ -6,13 +6,13 @@ of each other one, and no shard moves between two that stay.
 
 from __future__ import annotations
 
-from hashlib import blake2b
 from typing import NamedTuple
 
 import msgspec
 
 from cns_common.bounded_cache import BoundedCache
 from cqs.engines.cluster.ids import QueueShard
+from cqs.engines.cluster.rendezvous import rendezvous
 
 PLACEMENTS_MAX = 20_000
 HISTORY_MAX = 50
@@ -53,11 +53,6 @@ class LayoutText(msgspec.Struct, frozen=True):
     """The newest first."""
     shards: dict[str, Shards] = {}
     """The shards of queues that have, or had, more than one; by queue."""
-
-
-def rendezvous(names: tuple[str, ...], key: str) -> str:
-    """The server with the greatest weight for the key."""
-    return max(names, key=lambda name: (blake2b(f"{name}/{key}".encode(), digest_size=8).digest(), name))
 
 
 class Layout:

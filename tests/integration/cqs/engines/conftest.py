@@ -1,22 +1,11 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from cqs.engines import bdqs, cassieq, cluster, pipes
 from cqs.engines.cluster import queue_contents
-from lab.harness.keyspace import aside
 from lab.harness.waiting import PATIENCE_S
-from tests.conformance.drivers import drop_keyspaces
 from tests.late_calls import tolerate_late_calls
-
-
-@pytest.fixture(scope="session")
-def conformance_keyspace() -> Iterator[None]:
-    """The keyspace of the conformance suite's drivers goes at the end."""
-    yield
-    aside(drop_keyspaces())
 
 
 @pytest.fixture(autouse=True)

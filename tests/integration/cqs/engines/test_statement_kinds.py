@@ -21,7 +21,7 @@ from tests.integration.cqs.engines.recorded_statements import (
     tombstones,
 )
 
-pytestmark = [pytest.mark.extended, pytest.mark.usefixtures("conformance_keyspace")]
+pytestmark = pytest.mark.extended
 
 ENGINES = ["bdqs", "cassieq", "pipes", WITHOUT_REDIS]
 CONDITIONAL = {"bdqs": (0, 0, 0), "cassieq": (1, 1, 1), "pipes": (0, 1, 0), WITHOUT_REDIS: (0, 0, 0)}

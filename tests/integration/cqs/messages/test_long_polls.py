@@ -13,13 +13,12 @@ import pytest
 
 from cns_common.aws.call import Call
 from cns_common.aws.http_request import HttpRequest
+from lab.harness.waiting import PATIENCE_S
 from tests.integration.cqs.door import SQS_VERSION, Door, open_door
 from tests.integration.cqs.sqs import Sqs
 from tests.integration.cqs.sqs_wire import Wire
 
 spec = pytest.mark.spec
-POLL_S = 10.0
-"""Shorter than a poll: the poll must end for another reason."""
 
 
 class Caller:
@@ -263,7 +262,7 @@ async def test_a_poll_under_another_server_ends_with_its_caller(sqs: Sqs) -> Non
         answering = asyncio.create_task(door.front(scope, heard.get, said.put))
         await sqs.engine.waiting.wait()
         heard.put_nowait({"type": "http.disconnect"})
-        async with asyncio.timeout(POLL_S):
+        async with asyncio.timeout(PATIENCE_S):
             await answering
     assert said.get_nowait()["status"] == 200
 

@@ -93,6 +93,7 @@ async def test_a_sweep_asks_again_for_what_does_not_run_here(fixture: MoveTaskFi
     assert await fixture.runner.sweep() == 0
 
 
+@pytest.mark.extended
 async def test_a_stop_ends_the_run_and_another_worker_continues(fixture: MoveTaskFixture, asked: RequestedRuns) -> None:
     await fixture.die("a", "b", "c")
     await fixture.start(MaxNumberOfMessagesPerSecond=1)

@@ -16,6 +16,7 @@ from cns_common.aws.protocol.faults import find_fault
 from cns_common.clock import Clock
 from cns_common.errors import RequestError
 from tests.integration.sns.cns_support import ACCOUNT, REGION, call, open_rig, queue_arn
+from tests.marks import examples
 
 TOPIC = f"arn:aws:sns:{REGION}:{ACCOUNT}:t"
 SUBSCRIPTION = f"{TOPIC}:6ab180b4-f6c7-4ab5-8747-757d1d466e12"
@@ -164,7 +165,7 @@ def sample_pairs() -> list[tuple[int, str]]:
     """Sixty pairs of index and text, the same in each run."""
     pairs: list[tuple[int, str]] = []
 
-    @settings(max_examples=60, database=None, derandomize=True, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=examples(60), database=None, derandomize=True, suppress_health_check=list(HealthCheck))
     @given(st.integers(0, 20), TEXTS)
     def add(index: int, text: str) -> None:
         pairs.append((index, text))

@@ -18,9 +18,10 @@ from tests.integration.cqs.door import FORM, Reply
 from tests.integration.sns.cns_support import REGION
 from tests.integration.sns.protocol.hostile_calls import HostileCalls, Pairs
 from tests.integration.sns.sns_door import OWNER, STRANGER, VERSION, SnsDoor
+from tests.marks import examples
 
 SEEDS = [int(os.environ["HOSTILE_SEED"])] if "HOSTILE_SEED" in os.environ else [13, 15]
-CALLS = int(os.environ.get("HOSTILE_CALLS", "1000"))
+CALLS = int(os.environ.get("HOSTILE_CALLS", examples(1_000)))
 SHOWN_CHARS = 200
 STRANGERS_SHARE = 10
 

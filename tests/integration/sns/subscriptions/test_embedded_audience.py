@@ -16,6 +16,7 @@ from cns.subscriptions.subscription import SubscriptionState
 from cns.topics.topic import Topic
 from cns_common.clock import Clock
 from cns_common.sqlite.database import Database
+from lab.harness.waiting import PATIENCE_S
 from tests.integration.sns.stores.cns_stores import Stores, subscription
 
 
@@ -103,7 +104,7 @@ async def test_a_read_during_a_commit_is_not_cached(stores: CountingStores, comm
         if committed:
             commit_only(stores.database)
         committing.set()
-        may_commit.wait(60)
+        may_commit.wait(PATIENCE_S)
         commit()
 
     stores.database._commit = commit_slowly  # type: ignore[method-assign]

@@ -17,6 +17,7 @@ from cns_common.sqlite.database import Database
 from cqs.engines.contract import ATTEMPT_WINDOW_MS, Message, Settlement
 from cqs.engines.embedded import maintenance, queue_state, receive, transaction
 from cqs.engines.embedded.engine import EmbeddedEngine
+from lab.harness.waiting import PATIENCE_S
 from tests.conformance.support import DONE, QueueFixture, bodies, numbered
 from tests.integration.storage.faulty_disk import FaultyDisk
 
@@ -265,7 +266,7 @@ async def test_a_failed_send_wakes_no_waiter(tmp_path: Path) -> None:
         assert not await waiter.wait(0)
         disk.full = False
         await queue.send(b"taken")
-        assert await waiter.wait(60)
+        assert await waiter.wait(PATIENCE_S)
         assert bodies(await queue.take()) == [b"taken"]
         waiter.close()
 

@@ -19,7 +19,7 @@ from tests.conformance.drivers import CLUSTER
 from tests.integration.cqs.engines.model.sqs_driven import Queue, Service
 from tests.integration.cqs.engines.model.sqs_machine import Machine
 from tests.integration.cqs.engines.model.sqs_model import VisibleQueue
-from tests.marks import extended
+from tests.marks import examples, extended
 
 EXAMPLES = {"standard": 25, "fair": 15, "fifo": 60}
 EXAMPLES_ON_CASSANDRA = 12
@@ -44,12 +44,12 @@ def _kinds(engine: str) -> list[str]:
 ON_CASSANDRA = [(engine, kind) for engine in CLUSTER for kind in _kinds(engine)]
 
 
-def _run(service: Service, kind: str, examples: int, steps: int = STEPS) -> None:
+def _run(service: Service, kind: str, n: int, steps: int = STEPS) -> None:
     chosen = os.environ.get("CNS_MODEL_EXAMPLES")
     run_state_machine_as_test(
         lambda: Machine(service, kind),  # type: ignore[arg-type]  # a factory is called as the class is
         settings=settings(
-            max_examples=int(chosen or examples),
+            max_examples=int(chosen or examples(n)),
             stateful_step_count=steps,
             deadline=None,
             phases=[Phase.explicit, Phase.generate, *([] if service.engine in CLUSTER else [Phase.shrink])],
@@ -58,9 +58,6 @@ def _run(service: Service, kind: str, examples: int, steps: int = STEPS) -> None
             suppress_health_check=list(HealthCheck),
         ),
     )
-
-
-pytestmark = pytest.mark.usefixtures("conformance_keyspace")
 
 
 @pytest.mark.parametrize("kind", EXAMPLES)
