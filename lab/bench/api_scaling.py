@@ -20,11 +20,11 @@ import uvloop
 
 from lab.bench.sections.cluster import backend_servers
 from lab.harness.cluster import Cluster, fresh_store, running
+from lab.harness.server import Server
+from lab.harness.signing import Credentials
 from lab.load.queues import Client, open_client, receive_delete, send
-from lab.load.signing import Credentials
 from lab.measure.cpu_share import busy_and_all, cpu_share
 from lab.measure.figures import Figures
-from lab.measure.processes import Server
 
 Workload = Callable[[Client, int], Awaitable[Figures]]
 WORKLOADS: dict[str, Workload] = {"send": send, "receive, delete": receive_delete}

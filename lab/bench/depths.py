@@ -21,10 +21,10 @@ from lab.bench.sections.cluster import SERVICE, SIDES, environment_of, single_no
 from lab.bench.sections.curves import BAR, FILLERS, HOLD_S, receive_noisy
 from lab.bench.sections.depth import DepthFigures, Side, compare, handles_of, messages, receive
 from lab.bench.sections.queue_kinds import Kind, QueueFiller
+from lab.harness.server import Server, running
 from lab.load.queues import BATCH, Client
 from lab.load.wire import Budget, LoadError, Script, connect, run
 from lab.measure.figures import bar_cell
-from lab.measure.processes import Server, running
 
 SHALLOW = 1_000
 """Visible messages of a queue with hidden ones."""

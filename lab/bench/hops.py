@@ -28,13 +28,14 @@ import uvloop
 from lab.bench.sections.cluster import SERVICE_WITH_WORKER, environment_of, single_node
 from lab.bench.sections.runs import is_ready
 from lab.harness import servers
+from lab.harness.server import Server, running
+from lab.harness.usage import cpu_s, resident_bytes
 from lab.harness.waiting import wait_until
 from lab.load.publishes import ARRIVAL_TIMEOUT_S, Publisher, open_publisher
 from lab.load.sink import STAMP, Sink
 from lab.measure.backends import Backends, Costs
 from lab.measure.figures import NS_PER_MS, Figures, Meter, percentile
 from lab.measure.metrics import metrics_page
-from lab.measure.processes import Server, cpu_s, resident_bytes, running
 
 WARM_UP = 50
 REPORT_S = 3.0

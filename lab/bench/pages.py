@@ -41,8 +41,8 @@ from cns_common.metrics.catalogue import EVENTS_WRITTEN
 from cqs.engines.contract import Entry, QueueRef
 from cqs.queues.model import Body, Queue, encode_body
 from lab.harness.running import Up, running
+from lab.harness.usage import cpu_s
 from lab.harness.waiting import wait_until
-from lab.measure.processes import cpu_s
 
 Record = TypeVar("Record")
 REGION = "us-east-1"

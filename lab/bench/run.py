@@ -47,10 +47,10 @@ from lab.bench.sections.runs import (
     served,
     topology_runs,
 )
+from lab.harness.usage import await_quiet
 from lab.load import polls
 from lab.load.single_calls import OPERATIONS
 from lab.measure.figures import Figures, bar_cell, median_run
-from lab.measure.processes import await_quiet
 
 SCRATCH = PAGE.parents[1] / "build"
 """On the project's disk: the system's temporary directory may be in memory, where an fsync costs nothing."""

@@ -24,10 +24,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lab.harness.cluster import Process, cluster
+from lab.harness.cluster import cluster
 from lab.harness.clustered import Clustered
 from lab.harness.endpoints import Endpoint, running_receiver
-from lab.harness.service import BIN
+from lab.harness.processes import BIN, Process, plain_environment, stop_all
 from lab.harness.waiting import wait_until
 from lab.measure.cpu_share import busy_and_all, cpu_share
 
@@ -142,17 +142,14 @@ def _workers(service: Clustered, n: int, directory: Path, cpu: float = 0) -> Ite
             for _ in range(n):
                 name = f"cns-worker-{uuid.uuid4().hex[:8]}"
                 environment = {**service.cluster.environment, "CNS_DATA": str(directory / name)}
-                process = Process(name, [str(BIN / "cns"), "worker"], environment, directory / f"{name}.said")
+                process = Process([BIN / "cns", "worker"], directory / f"{name}.log", plain_environment(**environment))
                 started.append(process)
-                process.launch()
+                process.start()
                 if cpu:
                     groups.enter_context(cpu_share(name, cpu)).write_text(f"{process.pid}")
             yield
         finally:
-            for process in started:
-                process.begin_stop()
-            for process in started:
-                process.wait_end()
+            stop_all(started)
 
 
 if __name__ == "__main__":

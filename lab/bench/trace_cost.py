@@ -24,7 +24,7 @@ from botocore.config import Config
 from cns_receiver.receiver import Options, Receiver
 from lab.harness.endpoints import Endpoint
 from lab.harness.running import Up, running
-from lab.measure.processes import cpu_s, tree
+from lab.harness.usage import cpu_s, tree
 
 WARM_UP = 200
 FORMS: Mapping[str, Mapping[str, str]] = {

@@ -22,7 +22,8 @@ from pathlib import Path
 from lab.bench.sections.overview import with_section
 from lab.experiments import seed003, seed004
 from lab.experiments.report import Report
-from lab.measure.processes import ROOT, machine_cpu_s
+from lab.harness.processes import ROOT
+from lab.harness.usage import machine_cpu_s
 
 PAGE = ROOT / "docs" / "experiments.md"
 EXPERIMENTS: dict[str, Callable[[Path, int], Report]] = {

@@ -12,10 +12,11 @@ from typing import NamedTuple, TypeVar
 
 import msgspec
 
+from lab.harness.processes import ROOT
+from lab.harness.usage import cpu_s
 from lab.load.endpoints import BODY_FILE, Arrival, Kind, StartReport, Status, kind_of, read_arrivals, url_of
 from lab.load.topics import Topic, all_of, entries
 from lab.load.wire import LoadError
-from lab.measure.processes import ROOT, cpu_s
 
 LINE_BYTES_MAX = 1 << 20
 ANSWER_S_MAX = 60.0

@@ -16,10 +16,10 @@ from pathlib import Path
 import msgspec
 import uvloop
 
+from lab.harness.server import Server
+from lab.harness.signing import Credentials
 from lab.load import polls, queues
-from lab.load.signing import Credentials
 from lab.measure.figures import Figures
-from lab.measure.processes import Server
 
 Workload = Callable[[queues.Client, int], Awaitable[Figures]]
 

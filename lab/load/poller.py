@@ -19,10 +19,10 @@ from time import perf_counter_ns
 import msgspec
 import uvloop
 
+from lab.harness.server import Server
 from lab.load.generator import credentials
 from lab.load.queues import Client, handles_in
 from lab.load.wire import Script, connect
-from lab.measure.processes import Server
 
 RAMP_AT_ONCE = 200
 QUEUE = "waiting-{}"

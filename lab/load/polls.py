@@ -8,10 +8,10 @@ from time import perf_counter_ns
 
 import msgspec
 
+from lab.harness.server import Server
 from lab.load.queues import Client, delete_request, handles_in, receive_requests, turns
 from lab.load.wire import Lane, LoadError, Script, connect
 from lab.measure.figures import Figures, Meter
-from lab.measure.processes import Server
 
 WAIT_S = 20
 ARRIVAL_TIMEOUT_S = 10.0

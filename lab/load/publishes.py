@@ -10,13 +10,13 @@ from urllib.parse import urlencode
 
 import msgspec
 
+from lab.harness.server import Server
+from lab.harness.signing import Signer
 from lab.load.pacing import NS_PER_S
 from lab.load.queues import BODY_BYTES, Client, delete_batch_request, handles_in, receive_requests, turns
-from lab.load.signing import Signer
 from lab.load.sink import STAMP, Sink
 from lab.load.wire import Budget, Lane, Script, connect, run
 from lab.measure.figures import Figures, Meter
-from lab.measure.processes import Server
 
 ARRIVAL_TIMEOUT_S = 60.0
 COUNT_PAUSE_S = 0.02

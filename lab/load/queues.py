@@ -10,10 +10,10 @@ from itertools import cycle, islice
 
 import msgspec
 
-from lab.load.signing import Signer
+from lab.harness.server import Server
+from lab.harness.signing import Signer
 from lab.load.wire import Budget, Lane, LoadError, Script, connect, run
 from lab.measure.figures import Figures, Meter
-from lab.measure.processes import Server
 
 BODY_BYTES = 1024
 BATCH = 10

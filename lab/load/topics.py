@@ -9,8 +9,8 @@ from urllib.parse import urlencode
 
 import msgspec
 
+from lab.harness.signing import Signer
 from lab.load.queues import Client
-from lab.load.signing import Signer
 from lab.load.wire import LoadError, Script, run
 
 QUEUE = "subscriber-{:06}"

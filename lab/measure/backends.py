@@ -15,8 +15,9 @@ from cassandra.cluster import EXEC_PROFILE_DEFAULT, Cluster, ExecutionProfile
 from cassandra.policies import DCAwareRoundRobinPolicy
 
 from cns_common.cassandra.connection import PROTOCOL_VERSION, CassandraAddress
+from lab.harness.server import Server
+from lab.harness.usage import cpu_s, listeners, resident_bytes, sockets, written_bytes
 from lab.measure.figures import US_PER_S, Figures, cores
-from lab.measure.processes import Server, cpu_s, listener, local_ports, resident_bytes, written_bytes
 
 CLIENTS = "SELECT port, request_count FROM system_views.clients"
 """Requests of each connection of the queried node."""
@@ -58,7 +59,7 @@ class Backends:
         )
         self._session = self._cluster.connect()
         self._redis: redis.Redis = redis.Redis.from_url(redis_url)
-        self._nodes = {host: listener(host.address, place.port) for host in self._cluster.metadata.all_hosts()}
+        self._nodes = {host: listeners(place.port, host.address)[0] for host in self._cluster.metadata.all_hosts()}
         self._last = self._snapshot()
 
     def close(self) -> None:
@@ -88,7 +89,7 @@ class Backends:
         """Costs since the last call or `begin`. Nothing else may use the backends meanwhile."""
         before = self._last
         await self.begin()
-        ports = {port for pid in server.processes() for port in local_ports(pid)}
+        ports = {port for pid in server.processes() for port in sockets(pid).local}
         return [costs_between(before, self._last, figures, ports) for figures in workloads]
 
     def _snapshot(self) -> CounterSnapshot:

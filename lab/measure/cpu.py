@@ -8,8 +8,9 @@ from time import perf_counter
 
 import msgspec
 
+from lab.harness.server import Server
+from lab.harness.usage import machine_cpu_s
 from lab.measure.figures import cores
-from lab.measure.processes import Server, machine_cpu_s
 
 
 class CpuShares(msgspec.Struct, frozen=True, kw_only=True):

@@ -11,7 +11,8 @@ from typing import TypeVar
 
 import msgspec
 
-from lab.measure.processes import Server, machine_cpu_s
+from lab.harness.server import Server
+from lab.harness.usage import machine_cpu_s
 
 NS_PER_MS = 1e6
 US_PER_S = 1e6

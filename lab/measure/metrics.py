@@ -6,7 +6,8 @@ import asyncio
 import re
 import urllib.request
 
-from lab.measure.processes import METRICS_TOKEN, Server
+from lab.harness.processes import METRICS_TOKEN
+from lab.harness.server import Server
 
 LOOK_TIMEOUT_S = 30.0
 

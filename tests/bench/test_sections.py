@@ -14,11 +14,11 @@ from lab.bench.sections import curves, fairness, groups, queue_count, waiting, w
 from lab.bench.sections.drawing import LABEL_GAP, draw
 from lab.bench.sections.queue_kinds import KINDS, Kind
 from lab.bench.sections.runs import SERVICE, served
+from lab.harness.server import Server
 from lab.load.filter_mixes import MATCHING
 from lab.load.queues import Client
 from lab.load.wire import connect
 from lab.measure.metrics import metric_total
-from lab.measure.processes import Server
 
 SHALLOW, DEEP = 20, 60
 CYCLES = 3

@@ -18,14 +18,15 @@ from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials as BotocoreCredentials
 
+from lab.harness.server import Server, python, running
+from lab.harness.signing import Credentials, Signer
+from lab.harness.usage import listeners, sockets
 from lab.harness.waiting import PATIENCE_S
 from lab.load import queues, single_calls
-from lab.load.signing import Credentials, Signer
 from lab.load.sink import Sink
 from lab.load.wire import Budget, Lane, LoadError, connect
 from lab.measure.backends import CounterSnapshot, costs_between
 from lab.measure.figures import Figures, percentile
-from lab.measure.processes import Server, listener, local_ports, python, read_sockets, running
 
 CREDENTIALS = Credentials(key_id="AKIDEXAMPLE", secret="secret", region="eu-west-3")
 LATE_S = 0.3
@@ -38,11 +39,6 @@ class Wire(asyncio.WriteTransport):
     def abort(self) -> None: ...
 
 
-KERNEL_SOCKETS = """\
-  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
-   0: 0100007F:4A64 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 4711 1 0 100 0 0 10 0
-   1: 0200007F:D2F0 0100007F:4A64 01 00000000:00000000 00:00000000 00000000  1000        0 4712 1 0 20 4 30 10 -1
-"""
 BUSY = """
 import threading, time
 def spin(seconds):
@@ -93,16 +89,12 @@ def test_percentile_is_the_nearest_rank(values: list[float], percent: int, expec
     assert percentile(values, percent) == expected
 
 
-def test_reads_sockets_as_the_kernel_prints_them() -> None:
-    assert read_sockets(KERNEL_SOCKETS) == {"4711": ("127.0.0.1", 19044, True), "4712": ("127.0.0.2", 54000, False)}
-
-
 def test_finds_listeners_and_the_ports_of_a_process() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port: int = server.getsockname()[1]
-        assert listener("127.0.0.1", port) == os.getpid()
+        assert listeners(port, "127.0.0.1") == [os.getpid()]
         with socket.create_connection(("127.0.0.1", port)) as connection:
-            assert {port, connection.getsockname()[1]} <= local_ports(os.getpid())
+            assert {port, connection.getsockname()[1]} <= sockets(os.getpid()).local
 
 
 def test_costs_are_what_was_added_from_these_ports_per_unit() -> None:

@@ -14,7 +14,7 @@ import tempfile
 from pathlib import Path
 
 from lab.bench.engines.section import DOCS, FULL, PARTS, QUICK, lines, measure
-from lab.measure.processes import ROOT
+from lab.harness.processes import ROOT
 
 
 def main() -> int:

@@ -16,8 +16,8 @@ from lab.bench.engines.sides import Side, sides
 from lab.bench.order.figures import Row, figures
 from lab.bench.order.workload import Experiment, Load
 from lab.bench.sections.drawing import draw
+from lab.harness.processes import ROOT
 from lab.load import single_calls
-from lab.measure.processes import ROOT
 
 DOCS = ROOT / "docs"
 WARM_LANES = 8

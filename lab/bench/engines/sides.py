@@ -13,11 +13,12 @@ from lab.bench.order.caller import Caller
 from lab.bench.order.service import api_processes
 from lab.bench.sections.cluster import environment_of, single_node
 from lab.bench.sections.runs import SERVICE
+from lab.harness.server import Server, python, running
+from lab.harness.usage import cpu_s, listeners
 from lab.load.queues import Client
 from lab.load.wire import connect
 from lab.measure import statement_count
 from lab.measure.figures import US_PER_S
-from lab.measure.processes import Server, cpu_s, listener, python, running
 
 EMBEDDED, NAIVE = "embedded", "naive"
 API_PROCESSES = 2
@@ -58,7 +59,7 @@ class Side:
         """CPU that Cassandra has used so far."""
         if self.place is None:
             return 0.0
-        return cpu_s(listener(self.place.hosts[0], self.place.port)) * US_PER_S
+        return cpu_s(listeners(self.place.port, self.place.hosts[0])[0]) * US_PER_S
 
 
 @contextmanager

@@ -29,7 +29,7 @@ from lab.bench.order.figures import Row
 from lab.bench.order.run import measured
 from lab.bench.order.service import EMBEDDED, service
 from lab.bench.order.workload import Load
-from lab.measure.processes import ROOT
+from lab.harness.processes import ROOT
 
 BDQS, DEFAULT_HINT = "bdqs", "1"
 SQS, REST = "sqs", "rest"

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from lab.load.signing import Credentials, Signer
+from lab.harness.signing import Credentials, Signer
 from lab.load.wire import Lane, LoadError, connect
 
 ANSWER_S = 30.0

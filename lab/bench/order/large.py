@@ -28,7 +28,8 @@ from cns_pipeline.schema import DATE, EVENT, table_schema
 from cns_pipeline.session import open_session
 from cns_pipeline.storage import Storage
 from cns_pipeline.tables.table import TableWriter
-from lab.measure.processes import ROOT, cpu_s, resident_bytes, tree
+from lab.harness.processes import ROOT
+from lab.harness.usage import cpu_s, resident_bytes, tree
 
 QUEUE = "arn:aws:sqs:us-east-1:111111111111:large"
 START_MS = 20_000 * 86_400_000

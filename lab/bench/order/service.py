@@ -14,17 +14,17 @@ from pathlib import Path
 from random import Random
 
 from cns_common.cassandra.connection import CassandraAddress
+from cns_pytest.processes import exports
 from lab.bench.order.caller import Caller
 from lab.bench.order.faults import Faults
 from lab.bench.order.rest_caller import RestCaller
 from lab.bench.sections.cluster import environment_of, ring, single_node
 from lab.bench.sections.runs import SERVICE
-from lab.harness.cluster import Process
 from lab.harness.ports import free_port
-from lab.harness.running import ANNOUNCEMENT, exports_in
-from lab.load.signing import Credentials
+from lab.harness.processes import ANNOUNCEMENT, ROOT, Process, plain_environment, stop_all
+from lab.harness.server import running
+from lab.harness.signing import Credentials
 from lab.measure import statement_count
-from lab.measure.processes import ROOT, running
 
 EMBEDDED = "embedded"
 CNS = str(Path(sys.executable).parent / "cns")
@@ -77,16 +77,12 @@ def api_processes(
     apis = [_api(environment | counting, directory, number) for number in range(processes)]
     try:
         for api in apis:
-            api.launch()
+            api.start()
         for api in apis:
             _wait_ready(api)
         yield Site([api.port for api in apis], keys, statements_out=out, apis=apis)
     finally:
-        running_apis = [api for api in apis if api.is_running()]
-        for api in running_apis:
-            api.begin_stop()
-        for api in running_apis:
-            api.wait_end()
+        stop_all([api for api in apis if api.is_running()])
 
 
 def _account(environment: Mapping[str, str], directory: Path) -> Credentials:
@@ -95,25 +91,26 @@ def _account(environment: Mapping[str, str], directory: Path) -> Credentials:
     done = subprocess.run(
         words, env={**os.environ, **environment}, check=True, capture_output=True, text=True, cwd=ROOT
     )
-    keys = exports_in(done.stdout)
+    keys = exports(done.stdout)
     return Credentials(key_id=keys["AWS_ACCESS_KEY_ID"], secret=keys["AWS_SECRET_ACCESS_KEY"])
 
 
 def _api(environment: Mapping[str, str], directory: Path, number: int) -> Process:
     name, port = f"api-{number}", free_port()
     variables = {**environment, "CNS_PORT": str(port), "CNS_DATA": str(directory / name)}
-    return Process(name, [CNS, "api"], variables, directory / f"{name}.said", port)
+    log = directory / f"{name}.log"
+    return Process([CNS, "api"], log, plain_environment(**variables), name=name, port=port, cwd=ROOT)
 
 
 def _wait_ready(api: Process) -> None:
-    api.wait_said(ANNOUNCEMENT)
+    api.wait_printed(ANNOUNCEMENT)
 
 
 def start_ended(apis: list[Process]) -> None:
     """Start the processes that do not run, and wait for all."""
     for api in apis:
         if not api.is_running():
-            api.launch()
+            api.start()
     for api in apis:
         _wait_ready(api)
 
@@ -136,7 +133,7 @@ class Killer:
             await asyncio.sleep(self._random.expovariate(1 / self._faults.mttf_s))
             self.kills += 1
             os.kill(api.pid, signal.SIGKILL)
-            await asyncio.to_thread(api.wait_end)
+            await asyncio.to_thread(api.wait)
             await asyncio.sleep(self._faults.mttr_s)
-            api.launch()
+            api.start()
             await asyncio.to_thread(_wait_ready, api)

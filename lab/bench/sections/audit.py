@@ -13,9 +13,9 @@ from pathlib import Path
 import uvloop
 
 from lab.bench.sections.runs import SERVICE, served
+from lab.harness.server import Server
 from lab.load.queues import drain, open_client, receive_delete, send, send_batches
 from lab.measure.figures import Figures, median_run
-from lab.measure.processes import Server
 
 AUDITS = ("off", "on")
 CONNECTIONS = (1, 64)

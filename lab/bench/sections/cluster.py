@@ -19,10 +19,11 @@ from cns_common.cassandra.connection import CassandraAddress
 from lab.bench.sections.runs import QUIET_S_MAX
 from lab.harness import servers
 from lab.harness.keyspace import aside, keyspace
+from lab.harness.server import Server, python, running
+from lab.harness.usage import await_quiet
 from lab.load import queues, single_calls
 from lab.measure.backends import Backends, Costs
 from lab.measure.figures import Figures, median_run
-from lab.measure.processes import Server, await_quiet, python, running
 
 CNS = shlex.quote(str(Path(sys.executable).parent / "cns"))
 KEYSPACE = "bench"

@@ -18,10 +18,11 @@ from lab.bench.sections.drawing import draw
 from lab.bench.sections.queue_count import measure_queue_counts, once
 from lab.bench.sections.queue_kinds import KINDS, Kind, QueueFiller
 from lab.bench.sections.runs import SERVICE, served
+from lab.harness.server import Server
+from lab.harness.usage import await_quiet
 from lab.load.queues import BATCH, Client
 from lab.load.wire import Script, connect
 from lab.measure.figures import bar_cell
-from lab.measure.processes import Server, await_quiet
 
 DOCS = Path(__file__).parents[3] / "docs"
 DRAWINGS = DOCS / "curves"

@@ -13,6 +13,8 @@ import msgspec
 import uvloop
 
 from lab.bench.sections.runs import QUIET_S_MAX, SERVICE, served
+from lab.harness.server import Server
+from lab.harness.usage import await_quiet
 from lab.load.endpoint_process import EndpointProcess, SubscriptionRequest, endpoint_process, subscribe
 from lab.load.endpoints import NUMBER, Arrival, Kind
 from lab.load.pacing import Schedule, planned_ns
@@ -24,7 +26,6 @@ from lab.measure.figures import NS_PER_MS, percentile
 from lab.measure.memory import MemoryUse, sampled_memory
 from lab.measure.metrics import metric_total
 from lab.measure.outcomes import AcceptedPublish, Outcomes, dropped_in, outcomes_of
-from lab.measure.processes import Server, await_quiet
 
 CONNECTIONS = 64
 MESSAGE_BYTES = 1024

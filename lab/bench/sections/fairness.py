@@ -13,10 +13,10 @@ import msgspec
 import uvloop
 
 from lab.bench.sections.runs import SERVICE, served
+from lab.harness.server import Server
 from lab.load.queues import BATCH, Client, delete_batch_request, handles_in
 from lab.load.wire import Lane, LoadError, connect
 from lab.measure.figures import NS_PER_MS, bar_cell, percentile
-from lab.measure.processes import Server
 
 CONSUMERS = 4
 WORK_S = 0.05

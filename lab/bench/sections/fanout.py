@@ -15,6 +15,9 @@ import msgspec
 import uvloop
 
 from lab.bench.sections.runs import QUIET_S_MAX, SERVICE, served
+from lab.harness.processes import ROOT
+from lab.harness.server import Server
+from lab.harness.usage import await_quiet
 from lab.load.bare_client import PostResult
 from lab.load.endpoint_process import EndpointProcess, SubscriptionRequest, endpoint_process, subscribe
 from lab.load.endpoints import PORTS_PER_KIND, Arrival, Kind
@@ -25,7 +28,6 @@ from lab.load.topics import Topic
 from lab.load.wire import LoadError, connect
 from lab.measure import row_count
 from lab.measure.figures import US_PER_S, bar_cell
-from lab.measure.processes import ROOT, Server, await_quiet
 
 CONNECTIONS = 16
 NUMBERS_FROM = 100_000

@@ -11,10 +11,10 @@ import uvloop
 
 from lab.bench.sections.depth import DepthFigures, Side, Times, compare, handles_of, receive
 from lab.bench.sections.runs import SERVICE, served
+from lab.harness.server import Server
 from lab.load.queues import BATCH, VARIANTS, Client, delete_batch_request, delete_request, handles_in
 from lab.load.wire import LoadError, Script, connect, run
 from lab.measure.figures import bar_cell
-from lab.measure.processes import Server
 
 CONNECTIONS = 16
 CYCLES = 400

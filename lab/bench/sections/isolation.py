@@ -16,10 +16,10 @@ from itertools import islice
 from pathlib import Path
 
 from lab.bench.sections.dead_endpoints import RUNS, IsolationFigures, Size, failures, runs
+from lab.harness.processes import ROOT
 from lab.load.endpoints import SLOW_S
 from lab.load.wire import LoadError
 from lab.measure.figures import bar_cell
-from lab.measure.processes import ROOT
 
 RATIO_BAR, DRAIN_BAR_S = 2.0, 120.0
 FULL = Size()

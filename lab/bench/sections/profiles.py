@@ -13,9 +13,9 @@ from pathlib import Path
 import uvloop
 
 from lab.bench.sections.runs import CONNECTIONS, PUBLISHERS, SERVICE, Size, served
+from lab.harness.server import Server
 from lab.load import publishes, queues
 from lab.load.sink import Sink
-from lab.measure.processes import Server
 from lab.measure.sampler import environment
 
 CPU_S_MIN = 0.2

@@ -9,9 +9,9 @@ from functools import partial
 from itertools import count
 
 from lab.bench.sections.depth import DepthFigures, Side, Times, compare, means
+from lab.harness.server import Server
 from lab.load.queues import Client
 from lab.load.wire import Script, connect, run
-from lab.measure.processes import Server
 
 MAKERS = 16
 PAGE = 10

@@ -13,11 +13,12 @@ from pathlib import Path
 import msgspec
 import uvloop
 
+from lab.harness.server import Server, python, running
+from lab.harness.usage import await_quiet
 from lab.harness.waiting import wait_until
 from lab.load import polls, publishes, queues
 from lab.load.sink import Sink
 from lab.measure.figures import Figures
-from lab.measure.processes import Server, await_quiet, python, running
 
 FLOOR = python("lab.floor.server")
 TOPOLOGIES = {

@@ -22,12 +22,13 @@ from cns_common.cassandra.connection import PROTOCOL_VERSION
 from lab.bench.sections.cluster import COPIES, backend_servers, environment_of, ring
 from lab.bench.sections.runs import QUIET_S_MAX
 from lab.harness.cluster import Cluster, fresh_store, running
+from lab.harness.server import Server
+from lab.harness.signing import Credentials
+from lab.harness.usage import await_quiet
 from lab.load.checked_traffic import NS_PER_S, Traffic
 from lab.load.queues import Client
-from lab.load.signing import Credentials
 from lab.load.wire import connect
 from lab.measure.figures import NS_PER_MS, bar_cell, percentile
-from lab.measure.processes import Server, await_quiet
 from lab.measure.stalls import StallLog, cluster_probes
 
 QUEUES = 10

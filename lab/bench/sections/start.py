@@ -20,11 +20,12 @@ import uvloop
 
 from lab.bench.sections.runs import CONNECTIONS, is_ready
 from lab.harness.ports import free_port
-from lab.harness.running import keys_in
+from lab.harness.processes import keys_in
+from lab.harness.server import Server
+from lab.harness.signing import Credentials
+from lab.harness.usage import tree
 from lab.harness.waiting import wait_until
 from lab.load import queues
-from lab.load.signing import Credentials
-from lab.measure.processes import Server, tree
 
 REFERENCE = "import fastapi, uvicorn, apsw, msgspec"
 RATIO_MAX = 1.5

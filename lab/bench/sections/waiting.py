@@ -16,13 +16,14 @@ import msgspec
 import uvloop
 
 from lab.bench.sections.runs import SERVICE, served
+from lab.harness.processes import ROOT
+from lab.harness.server import Server
 from lab.load.poller import QUEUE, StartReport, Status
 from lab.load.polls import BYTES_PER_MIB
 from lab.load.queues import Client
 from lab.load.wire import LoadError, Script, connect, run
 from lab.measure.figures import NS_PER_MS, US_PER_S, bar_cell, percentile
 from lab.measure.metrics import metric_total
-from lab.measure.processes import ROOT, Server
 
 MAKERS = 16
 BEFORE_END_S = 0.5

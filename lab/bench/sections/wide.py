@@ -13,12 +13,12 @@ import uvloop
 from lab.bench.sections import wide_filters
 from lab.bench.sections.depth import DepthFigures, Side, compare
 from lab.bench.sections.runs import SERVICE, served
+from lab.harness.server import Server, running
 from lab.load.queues import Client
 from lab.load.topics import Topic
 from lab.load.wide_topic import NAME, FanOut, WideTopic, publish_cycle
 from lab.load.wire import connect
 from lab.measure.figures import bar_cell
-from lab.measure.processes import Server, running
 
 CONNECTIONS = 16
 FAN_OUTS = 2

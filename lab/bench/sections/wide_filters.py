@@ -14,6 +14,7 @@ import uvloop
 from cns.filters.evaluation import matches
 from lab.bench.sections.depth import DepthFigures, Side, Times, compare
 from lab.bench.sections.runs import SERVICE, served
+from lab.harness.server import Server
 from lab.load.filter_mixes import MATCHING, MIXES
 from lab.load.polls import BYTES_PER_MIB
 from lab.load.queues import Client
@@ -22,7 +23,6 @@ from lab.load.wide_topic import publish_cycle
 from lab.load.wire import LoadError, Script, connect
 from lab.measure.figures import bar_cell
 from lab.measure.metrics import metric_total
-from lab.measure.processes import Server
 
 CONNECTIONS = 16
 QUOTAS = {"CNS_QUOTA_FILTER_POLICIES": "1000000", "CNS_QUOTA_TOPIC_FILTER_POLICIES": "1000000"}

@@ -11,8 +11,9 @@ from urllib.parse import urlencode, urlsplit
 
 import pytest
 
+from cns_pytest.http import fetch
 from lab.harness.running import Up, cns, running
-from lab.harness.service import Service, error_of, fetch
+from lab.harness.service import Service, error_of
 from lab.harness.waiting import PATIENCE_S, wait_until
 from tests.acceptance.topics import Topic, arn_of, receive_one
 from tests.marks import extended

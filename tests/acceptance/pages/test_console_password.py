@@ -14,7 +14,8 @@ import httpx
 import pytest
 
 from lab.harness import commands
-from lab.harness.running import Up, keys_in, running
+from lab.harness.processes import keys_in
+from lab.harness.running import Up, running
 from lab.harness.service import REGION
 from lab.harness.waiting import wait_until
 from tests.acceptance.pages.person import Person

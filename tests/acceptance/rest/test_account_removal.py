@@ -10,7 +10,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from cns.client import ApiError, Client, Credentials
-from lab.harness.running import keys_in
+from lab.harness.processes import keys_in
 from lab.harness.service import REGION, Service
 
 OTHER_REGION = "us-east-2"

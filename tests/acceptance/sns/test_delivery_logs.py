@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from lab.harness.endpoints import Endpoint
-from lab.harness.running import keys_in
+from lab.harness.processes import keys_in
 from lab.harness.service import REGION, Service
 from lab.harness.waiting import wait_until
 from tests.acceptance.topics import Topic, arn_of, queue_for, receive_one

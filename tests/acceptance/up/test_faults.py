@@ -16,7 +16,8 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from cns_common.ids import hex_id
 from lab.harness.endpoints import Endpoint
-from lab.harness.running import ANNOUNCEMENT, Up, own_disk, running
+from lab.harness.processes import ANNOUNCEMENT
+from lab.harness.running import Up, own_disk, running
 from lab.harness.service import error_of
 from lab.harness.waiting import wait_until
 from tests.acceptance.sqs.moves import moves
