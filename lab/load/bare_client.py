@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 import time
 from functools import partial
 from pathlib import Path
@@ -24,7 +25,6 @@ from cns.endpoints.contract import Senders
 from cns.endpoints.http import HttpRequest, HttpSender
 from cns.endpoints.outcome import Delivered
 from cns_common.configuration.settings import LOOPBACK, Settings
-from cns_common.process.cpu_affinity import pinned_to_one_core
 from cns_common.tls import client_context
 from cns_workers.delivery.pool.pool import DeliveryPool
 from lab.load.endpoints import NUMBER
@@ -82,10 +82,11 @@ def _request(url: str, body: bytes) -> HttpRequest:
 
 
 async def post_rounds(options: argparse.Namespace) -> PostResult:
+    if options.one_core:
+        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})  # the pool's threads inherit it
     poster, body = Poster(options.urls, options.count, options.at_once), options.body.read_bytes()
-    with pinned_to_one_core(wanted=options.one_core):
-        for number in options.numbers:
-            posted = await poster.post(NUMBER.sub(b"number=%d " % number, body))
+    for number in options.numbers:
+        posted = await poster.post(NUMBER.sub(b"number=%d " % number, body))
     await poster.close()
     return posted
 
@@ -96,7 +97,7 @@ def main() -> None:
     parser.add_argument("--urls", nargs="+", required=True)
     parser.add_argument("--count", type=int, required=True)
     parser.add_argument("--at-once", type=int, required=True)
-    parser.add_argument("--one-core", action="store_true", help="as a worker's threads are")
+    parser.add_argument("--one-core", action="store_true", help="keep all threads on one core")
     parser.add_argument("--numbers", type=int, nargs="+", required=True)
     print(msgspec.json.encode(uvloop.run(post_rounds(parser.parse_args()))).decode())
 
