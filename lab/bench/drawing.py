@@ -37,12 +37,7 @@ def draw(title: str, depths: Sequence[int], times: Mapping[str, Sequence[float]]
     across = _Scale(math.log10(depths[0]), math.log10(depths[-1]), LEFT, WIDTH - RIGHT)
     up = _Scale(low, high, HEIGHT - BOTTOM, TOP)
     xs = [across(math.log10(depth)) for depth in depths]
-    parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" role="img">',
-        f"<title>{escape(title)}</title>",
-        f"<style>{STYLE}</style>",
-        _text(LEFT, TOP - 18, title, 'class="title"'),
-    ]
+    parts: list[str] = []
     for ratio in _ticks(low, high):
         parts.append(_line(LEFT, up(ratio), xs[-1], up(ratio), "rule"))
         parts.append(_text(LEFT - 8, up(ratio) + 4, f"{ratio:g}×", 'text-anchor="end"'))
@@ -52,15 +47,12 @@ def draw(title: str, depths: Sequence[int], times: Mapping[str, Sequence[float]]
     parts.append(_line(LEFT, up(bar), xs[-1], up(bar), "bar"))
     ends = _spread({name: up(values[-1]) for name, values in ratios.items()})
     for place, (name, values) in enumerate(ratios.items()):
-        points = " ".join(f"{x:.1f},{up(value):.1f}" for x, value in zip(xs, values, strict=True))
+        last, end = (xs[-1], up(values[-1])), ends[name]
         stroke = f'stroke="{COLOURS[place % len(COLOURS)]}" stroke-dasharray="{DASHES[place // len(COLOURS) % 3]}"'
-        parts.append(f'<polyline class="curve" points="{points}" {stroke}/>')
-        leader = (
-            f"{xs[-1]:.1f},{up(values[-1]):.1f} {xs[-1] + 18:.1f},{ends[name]:.1f} {xs[-1] + 26:.1f},{ends[name]:.1f}"
-        )
-        parts.append(f'<polyline class="curve" points="{leader}" {stroke}/>')
-        parts.append(_text(xs[-1] + 31, ends[name] + 4, f"{name} {values[-1]:.2f}×"))
-    return "\n".join([*parts, "</svg>", ""])
+        parts.append(_curve([(x, up(value)) for x, value in zip(xs, values, strict=True)], stroke))
+        parts.append(_curve([last, (last[0] + 18, end), (last[0] + 26, end)], stroke))
+        parts.append(_text(last[0] + 31, end + 4, f"{name} {values[-1]:.2f}×"))
+    return _document(title, HEIGHT, parts)
 
 
 class RatioBar(NamedTuple):
@@ -78,16 +70,10 @@ def draw_ratios(title: str, bars: Sequence[RatioBar]) -> str:
     height = TOP + len(bars) * ROW_HEIGHT + BOTTOM
     highest = max(1.0, *[bar.ratio for bar in bars])
     across = _Scale(0.0, highest, NAMES_WIDTH, WIDTH - FIGURES_WIDTH)
-    foot = height - BOTTOM
-    parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" role="img">',
-        f"<title>{escape(title)}</title>",
-        f"<style>{STYLE}</style>",
-        _text(8, TOP - 18, title, 'class="title"'),
-    ]
+    parts: list[str] = []
     for ratio in _ticks(0.0, highest):
-        parts.append(_line(across(ratio), TOP, across(ratio), foot, "rule"))
-        parts.append(_text(across(ratio), foot + 18, f"{ratio:g}×", 'text-anchor="middle"'))
+        parts.append(_line(across(ratio), TOP, across(ratio), height - BOTTOM, "rule"))
+        parts.append(_text(across(ratio), height - BOTTOM + 18, f"{ratio:g}×", 'text-anchor="middle"'))
     for place, bar in enumerate(bars):
         top = TOP + place * ROW_HEIGHT + 4
         width, colour = across(bar.ratio) - NAMES_WIDTH, "missed" if bar.missed else "met"
@@ -99,7 +85,17 @@ def draw_ratios(title: str, bars: Sequence[RatioBar]) -> str:
         if bar.least is not None:
             parts.append(_line(across(bar.least), top - 2, across(bar.least), top + ROW_HEIGHT - 6, "least"))
     parts.append(_text(8, height - 6, "1× is the bare program. Yellow line: the bar. Red: the bar is missed."))
-    return "\n".join([*parts, "</svg>", ""])
+    return _document(title, height, parts)
+
+
+def _document(title: str, height: int, parts: Sequence[str]) -> str:
+    head = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" role="img">',
+        f"<title>{escape(title)}</title>",
+        f"<style>{STYLE}</style>",
+        _text(8, TOP - 18, title, 'class="title"'),
+    ]
+    return "\n".join([*head, *parts, "</svg>", ""])
 
 
 class _Scale:
@@ -132,6 +128,10 @@ def _spread(places: Mapping[str, float]) -> dict[str, float]:
 
 def _line(x1: float, y1: float, x2: float, y2: float, style: str) -> str:
     return f'<line class="{style}" x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}"/>'
+
+
+def _curve(points: Sequence[tuple[float, float]], stroke: str) -> str:
+    return f'<polyline class="curve" points="{" ".join(f"{x:.1f},{y:.1f}" for x, y in points)}" {stroke}/>'
 
 
 def _text(x: float, y: float, text: str, attributes: str = "") -> str:
