@@ -25,7 +25,7 @@ TABLES = tuple(schema.table_names())
 def patient_statements() -> Iterator[None]:
     """Statements take however long they take: a Cassandra that stalls with its machine for seconds is no outage."""
     with pytest.MonkeyPatch.context() as changed:
-        for limit in ("STATEMENT_S", "CONDITIONAL_S", "PREPARE_S", "PROBE_S"):
+        for limit in ("STATEMENT_S", "CONDITIONAL_S", "PREPARE_S", "PROBE_S", "SCHEMA_S"):
             changed.setattr(session, limit, PATIENCE_S)
         for limit in ("CONNECT_TIMEOUT_S", "HEARTBEAT_S"):
             changed.setattr(connection, limit, PATIENCE_S)
