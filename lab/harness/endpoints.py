@@ -14,7 +14,7 @@ from urllib.parse import urlencode
 
 from cns_pytest.http import fetch, is_up
 from lab.harness.ports import free_port
-from lab.harness.processes import BIN, Process, plain_environment
+from lab.harness.processes import BIN, HOST, Process, plain_environment
 
 WAIT_S = 60.0
 BODY_BYTES_KEPT = 300 * 1024
@@ -59,14 +59,15 @@ class Endpoint:
 
 
 @contextmanager
-def running_receiver(*options: str) -> Iterator[str]:
+def running_receiver(*options: str, host: str = HOST) -> Iterator[str]:
     """Run `cns receiver` within the block. Yields its URL."""
     port = free_port()
-    words = ["receiver", "--port", str(port), "--body-bytes", str(BODY_BYTES_KEPT), *options]
-    process = Process([BIN / "cns", *words], Path(os.devnull), plain_environment(), port=port)
+    url = f"http://{host}:{port}"
+    words = ["receiver", "--host", host, "--port", str(port), "--body-bytes", str(BODY_BYTES_KEPT), *options]
+    process = Process([BIN / "cns", *words], Path(os.devnull), plain_environment())
     process.start()
     try:
-        process.wait_until(lambda: is_up(f"{process.url}/health"))
-        yield process.url
+        process.wait_until(lambda: is_up(f"{url}/health"))
+        yield url
     finally:
         process.stop()
