@@ -18,7 +18,7 @@ PER_S_MAX = 10
 
 
 def section(scratch: Path, _n: int, seed: int) -> list[str]:
-    rows = []
+    rows: list[tuple[object, ...]] = []
     for processes, queues in SHAPES:
         directory = scratch / f"{processes}"
         with store() as place, api_processes(place, processes, directory, counted=True) as site:
