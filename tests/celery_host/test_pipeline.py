@@ -8,12 +8,11 @@ from pathlib import Path
 import pytest
 
 from cns_common.clock import Clock
-from lab.bench.pipeline.made_events import write_segment
 from lab.harness.parts import need
 from lab.harness.running import Up
 from lab.harness.waiting import wait_until
 from tests.celery_host.celery_running import Celery, CeleryProcess
-from tests.pipeline.ingest.segments import publish
+from tests.pipeline.ingest.segments import publish, write_segment
 
 SPARK_S = 240.0
 EXTRA_MISSING = 77
@@ -41,7 +40,8 @@ def test_a_run_that_fails_is_logged_and_tried_again(celery: Celery) -> None:
 @pytest.mark.extended
 def test_one_run_at_a_time_and_none_outlives_its_worker(celery: Celery, service: Up) -> None:
     need("java")
-    write_segment(service.data / "events", "b", 1, [publish(at_ms=Clock().real_ms())])
+    now_ms = Clock().real_ms()
+    write_segment(service.data / "events", "b", 1, [publish(at_ms=now_ms)], at_ms=now_ms)
     worker, beat = beaten(celery)
     wait_until(lambda: worker.events("pipeline.ended"), SPARK_S, worker.output)
     assert "report:" in worker.events("pipeline.ended")[0]["output"]

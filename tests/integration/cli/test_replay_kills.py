@@ -28,7 +28,7 @@ from cns_common.sqlite.database import Database
 from cqs.engines.embedded.engine import EmbeddedEngine
 from lab.harness.processes import BIN
 from lab.harness.waiting import PATIENCE_S
-from lab.load.archived_topic import archived_topic, fill_archive
+from tests.archived_topic import archived_topic, fill_archive
 from tests.integration.workers.embedded_context import no_queue
 
 KILLS = 10
