@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -85,7 +86,7 @@ class Site:
         cluster = self.cluster
         for of_kind, processes in ((WORKER, cluster.workers), (API, cluster.apis)):
             if kind == of_kind:
-                return processes[victim].kill, lambda: cluster.start_again(processes[victim])  # noqa: B023
+                return processes[victim].kill, partial(cluster.start_again, processes[victim])
         table = {
             REDIS: (self.redis.kill, self.redis.start),
             CLOCKS: (lambda: _restart(cluster, CLOCKS_WRONG_S), lambda: _restart(cluster, (0, 0))),
@@ -104,7 +105,7 @@ class Site:
         """Make a new account with new queues, topics and subscriptions."""
         credentials = credentials_in(self.cluster.cns("account", "create"))
         for api in self.cluster.apis:
-            wait_until(lambda: _is_known(api.url, credentials), PATIENCE_S, api.output)  # noqa: B023
+            wait_until(partial(_is_known, api.url, credentials), PATIENCE_S, api.output)
         return ResourceMaker(self.cluster.balancer.port, credentials, receiver, journal).make()
 
 
