@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import ssl
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from threading import Event
 from urllib.parse import urlsplit
+from urllib.request import HTTPSHandler
 
 POLL_INTERVAL_S = 0.01
 ANSWER_S = 10.0
@@ -27,11 +30,14 @@ def fetch(
     headers: Mapping[str, str] | None = None,
     *,
     method: str | None = None,
+    ca_file: Path | None = None,
     timeout_s: float = ANSWER_S,
 ) -> tuple[int, bytes]:
     """Status and body of the response, also of an error. Raises OSError without one."""
     request = urllib.request.Request(url, body, dict(headers or {}), method=method)  # noqa: S310  # of the plugin itself
     opener = _direct if is_local(url) else _by_environment
+    if ca_file is not None:
+        opener = urllib.request.build_opener(HTTPSHandler(context=ssl.create_default_context(cafile=ca_file)))
     try:
         with opener.open(request, timeout=timeout_s) as answer:
             return answer.status, answer.read()
@@ -48,7 +54,7 @@ def is_up(url: str) -> bool:
         return False
 
 
-def wait_until(condition: Callable[[], bool], timeout_s: float) -> bool:
+def wait_until(condition: Callable[[], object], timeout_s: float) -> bool:
     """Wait until the condition holds; False if it does not in time."""
     pause, until = Event(), time.monotonic() + timeout_s
     while not condition():

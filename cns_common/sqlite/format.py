@@ -48,7 +48,7 @@ def check_format(connection: apsw.Connection, path: Path) -> None:
         columns = {name for _, name, *_ in connection.execute("PRAGMA table_info(meta)")}
         noted = "format, program" if "program" in columns else "format, ''"
         row = connection.execute(f"SELECT {noted} FROM meta").fetchone()
-        if row is not None:
+        if row is not None and isinstance(row[0], int):  # a disk that lost writes may leave anything
             version, program = max(version, row[0]), row[1]
     if version > FORMAT:
         writer = f"cns {program}" if program else "the newer version"

@@ -1,7 +1,7 @@
 """One experiment of seed 003 or 004, or all of them: the result goes into docs/experiments.md.
 
-python -m lab.experiments rate|queues|response|hints|drops|kills|consistency|spike|workers|modes|poppers|pipe-size|
-    idle|all [--seed 1] [--date YYYY-MM-DD] [--ring] [--print]
+python -m lab.experiments rate|queues|response|hints|drops|kills|consistency|spike|workers|modes|poppers|idle|
+    all [--seed 1] [--date YYYY-MM-DD] [--ring] [--print]
 
 `--ring`: `kills` on three Cassandra nodes, as `consistency` always is. `--print`: only print, and leave the page as it
 is.
@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import subprocess
 import sys
 import tempfile
 import time
@@ -19,12 +18,13 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from lab.bench.sections.overview import with_section
+from lab.bench.page import DOCS, commit, with_section
+from lab.bench.servers import scratch
 from lab.experiments import seed003, seed004
 from lab.experiments.report import Report
-from lab.measure.processes import ROOT, machine_cpu_s
+from lab.harness.usage import machine_cpu_s
 
-PAGE = ROOT / "docs" / "experiments.md"
+PAGE = DOCS / "experiments.md"
 EXPERIMENTS: dict[str, Callable[[Path, int], Report]] = {
     "rate": seed004.rate,
     "queues": seed004.queues,
@@ -37,7 +37,6 @@ EXPERIMENTS: dict[str, Callable[[Path, int], Report]] = {
     "workers": seed003.workers,
     "modes": seed003.modes,
     "poppers": seed003.poppers,
-    "pipe-size": seed003.pipe_size,
     "idle": seed003.idle,
 }
 ALL = "all"
@@ -57,20 +56,19 @@ def main() -> int:
 
 
 def run(name: str, options: argparse.Namespace) -> None:
-    experiment = partial(seed004.kills, on_ring=True) if name == "kills" and options.ring else EXPERIMENTS[name]
-    (ROOT / "build").mkdir(exist_ok=True)
+    on_ring = options.ring and name == "kills"
+    experiment = partial(seed004.kills, on_ring=True) if on_ring else EXPERIMENTS[name]
     load, began_s, used_s = os.getloadavg()[0], time.monotonic(), machine_cpu_s()
-    with tempfile.TemporaryDirectory(prefix="experiment-", dir=ROOT / "build") as scratch:
-        report = experiment(Path(scratch), options.seed)
+    with scratch("experiment") as directory:
+        report = experiment(directory, options.seed)
     took_s = time.monotonic() - began_s
     busy = (machine_cpu_s() - used_s) / took_s / (os.cpu_count() or 1)
-    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)
-    command = f"python -m lab.experiments {name}{' --ring' if options.ring and name == 'kills' else ''}"
     facts = (
-        f"`{command} --seed {options.seed}`, {options.date}, commit {commit.stdout.strip()}, {took_s:.0f} s,"
-        f" {os.cpu_count()} cores; load average before {load:.1f}, machine busy {busy:.0%}."
+        f"`python -m lab.experiments {name}{' --ring' if on_ring else ''} --seed {options.seed}`, {options.date},"
+        f" commit {commit()}, {took_s:.0f} s, {os.cpu_count()} cores; load average before {load:.1f}, machine busy"
+        f" {busy:.0%}."
     )
-    lines = report.lines(ROOT / "docs" / "curves" if not options.print else Path(tempfile.gettempdir()))
+    lines = report.lines(DOCS / "curves" if not options.print else Path(tempfile.gettempdir()))
     print("\n".join([f"## {report.title}", "", *lines, "", facts, ""]), flush=True)
     if not options.print:
         PAGE.write_text(with_section(PAGE.read_text(), name, [*lines, "", facts]))

@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from lab.bench.order.figures import Row
+import msgspec
 
+from lab.bench import tables
+from lab.bench.order.figures import Row
+from lab.bench.order.workload import Load
+
+SEND, POP = "send rate, 1/s", "receive+delete rate, 1/s"
+SEND_MS, POP_MS = "send response, mean ms", "receive response, mean ms"
+LOSS, TWICE, TWICE_BY_SENDERS = "loss rate ε", "duplication rate λ", "duplication by senders"
+DISORDER, AWAY, FURTHEST = "out-of-order rate", "average displacement", "largest displacement"
 STATEMENTS, CONDITIONAL = "statements a receive+delete", "conditional a receive+delete"
 HOLDS, FAILS = "holds", "**does not hold**"
+
+Runs = Mapping[str, Row]
 Cell = Callable[[Row], str]
 
 
@@ -28,7 +39,7 @@ class Report:
     title: str
     setup: str
     table: list[str]
-    claims: list[Claim] = field(default_factory=list)
+    claims: list[Claim]
     drawings: Mapping[str, str] = field(default_factory=dict)  # SVG by file name
 
     def lines(self, curves: Path) -> list[str]:
@@ -41,10 +52,13 @@ class Report:
             *self.table,
             *[line for name in self.drawings for line in ("", f"![{self.title}](curves/{name})")],
             "",
-            "| rows | the seed says | measured | verdict |",
-            "|---|---|---|---|",
-            *[f"| {' | '.join(claim)} |" for claim in self.claims],
+            *tables.table(("rows", "the seed says", "measured", "verdict"), self.claims),
         ]
+
+
+def named(load: Load, name: str) -> Load:
+    """With queues of its own, named after the run."""
+    return msgspec.structs.replace(load, name=re.sub(r"\W+", "-", name))
 
 
 def claim(rows: str, stated: str, measured: str, *, holds: bool) -> Claim:
@@ -55,12 +69,22 @@ def untestable(rows: str, stated: str, why: str) -> Claim:
     return Claim(rows, stated, "–", f"not testable here: {why}")
 
 
-def table(first: str, runs: Mapping[str, Row], columns: Mapping[str, Cell]) -> list[str]:
-    return [
-        f"| {first} | {' | '.join(columns)} |",
-        "|---" * (len(columns) + 1) + "|",
-        *[f"| {name} | {' | '.join(cell(row) for cell in columns.values())} |" for name, row in runs.items()],
-    ]
+def no_loss(rows: str, stated: str, runs: Runs) -> Claim:
+    return claim(rows, stated, loss(runs), holds=not lost(runs))
+
+
+def lost(runs: Runs) -> float:
+    """The highest loss rate."""
+    return max(row[LOSS] for row in runs.values())
+
+
+def loss(runs: Runs) -> str:
+    return f"ε = {lost(runs):.2%} in {sum(row['messages'] for row in runs.values()):,.0f} messages"
+
+
+def table(first: str, runs: Runs, columns: Mapping[str, Cell]) -> list[str]:
+    rows = [(name, *[cell(row) for cell in columns.values()]) for name, row in runs.items()]
+    return tables.table((first, *columns), rows)
 
 
 def number(name: str, digits: int = 0) -> Cell:
@@ -71,29 +95,22 @@ def percent(name: str) -> Cell:
     return lambda row: f"{row[name]:.2%}"
 
 
-def statements(row: Row) -> str:
-    """The statements of a receive and delete, and how many of them are conditional."""
-    return f"{row[STATEMENTS]:.1f}, {row[CONDITIONAL]:.2f}"
-
-
-def spread(rows: Sequence[Row]) -> Row:
-    """The averages of repetitions of one run, with the largest difference from the average rate as `spread`."""
-    averages = {name: sum(row[name] for row in rows) / len(rows) for name in rows[0]}
-    rate = "receive+delete rate, 1/s"
-    most = max(abs(row[rate] - averages[rate]) for row in rows)
-    return averages | {"spread": most / max(averages[rate], 1e-9)}
-
-
-RATES: dict[str, Cell] = {
-    "send/s": number("send rate, 1/s"),
-    "receive+delete/s": number("receive+delete rate, 1/s"),
-    "send, mean ms": number("send response, mean ms", 1),
-    "receive, mean ms": number("receive response, mean ms", 1),
+RATES: Mapping[str, Cell] = {
+    "send/s": number(SEND),
+    "receive+delete/s": number(POP),
+    "send, mean ms": number(SEND_MS, 1),
+    "receive, mean ms": number(POP_MS, 1),
 }
-CONSISTENCY: dict[str, Cell] = {
-    "loss ε": percent("loss rate ε"),
-    "duplicates λ": percent("duplication rate λ"),
-    "out of order": percent("out-of-order rate"),
-    "displacement, average": number("average displacement", 2),
-    "largest": number("largest displacement"),
+CONSISTENCY: Mapping[str, Cell] = {
+    "loss ε": percent(LOSS),
+    "duplicates λ": percent(TWICE),
+    "out of order": percent(DISORDER),
+    "displacement, average": number(AWAY, 2),
+    "largest": number(FURTHEST),
 }
+STATEMENTS_CELLS: Mapping[str, Cell] = {
+    "statements, conditional": lambda row: f"{row[STATEMENTS]:.1f}, {row[CONDITIONAL]:.2f}"
+}
+"""The statements of a receive and delete, and how many of them are conditional."""
+SENT_TWICE: Mapping[str, Cell] = {"sent twice": percent(TWICE_BY_SENDERS)}
+FAILED_CALLS: Mapping[str, Cell] = {"failed calls": number("failed calls")}

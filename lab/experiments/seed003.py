@@ -4,35 +4,42 @@ process: each has pipes, and leases on pipes, of its own."""
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from pathlib import Path
 from random import Random
 from statistics import median
 from time import perf_counter_ns
 
-import msgspec
-
-from lab.bench.order.figures import NS_PER_MS, Row, figures
+from lab.bench import tables
+from lab.bench.order.figures import Row
 from lab.bench.order.run import measured
-from lab.bench.order.service import Site, service
-from lab.bench.order.workload import Experiment, Load
-from lab.bench.sections.drawing import draw
+from lab.bench.order.workload import Load
+from lab.bench.site import Site, site
 from lab.experiments.report import (
+    AWAY,
     CONDITIONAL,
     CONSISTENCY,
+    FAILED_CALLS,
+    FURTHEST,
+    LOSS,
+    POP,
     RATES,
-    STATEMENTS,
+    SEND,
+    STATEMENTS_CELLS,
+    TWICE,
     Report,
     claim,
+    lost,
+    named,
     number,
-    statements,
+    percent,
     table,
 )
-from lab.experiments.spike import Spike, drive_spike
+from lab.measure.figures import NS_PER_MS
 
 ENGINE = "pipes"
-SEND, POP, POP_MS = "send rate, 1/s", "receive+delete rate, 1/s", "receive response, mean ms"
-LOSS, TWICE, AWAY, FURTHEST = "loss rate ε", "duplication rate λ", "average displacement", "largest displacement"
-SPIKE = Spike(base_per_s=10, factor=100, calm_s=5, spike_s=10, receivers=8, work_s=0.02)
+SPIKE_WORK_S = 0.02
+BACKLOG, DRAINED = "backlog at the last send", "drained after, s"
 MODES = {
     "owned": {"PopMode": "owned"},
     "turns": {"PopMode": "turns"},
@@ -40,57 +47,78 @@ MODES = {
     "StrictFifo single": {"StrictFifo": "single"},
     "StrictFifo locked": {"StrictFifo": "locked"},
 }
-PIPE_SIZES = (10, 100, 1_000, 10_000)
-DEPTHS = (50, 250)
-"""Messages of each of four senders."""
 IDLE_S = 10.0
 WAKES = 20
 SETTLE_S = 3.0
 WORK_S = 0.05
+FEW = {"PipeSize": "50"}
 
 
 def spike(scratch: Path, seed: int) -> Report:
-    with service(ENGINE, 2, scratch) as site:
-        outcome = asyncio.run(drive_spike(site.caller(), {"Engine": ENGINE}, SPIKE, Random(seed)))
-    spike_per_s = SPIKE.base_per_s * SPIKE.factor
+    load = _load(senders=64, receivers=8, messages=75, work_s=SPIKE_WORK_S)
+    with site(ENGINE, 2, scratch) as started:
+        run = measured(named(load, "spike"), started, seed, together=True)
+    failed, backlog, drained_s = (run[name] for name in ("failed calls", BACKLOG, DRAINED))
     return Report(
-        title="A spike of 100 times the load",
-        setup=f"{SPIKE.base_per_s} messages of 1 KiB a second for {SPIKE.calm_s} s, then {spike_per_s:,} a second for"
-        f" {SPIKE.spike_s} s in batches of ten, then none; N = 2 API processes, {SPIKE.receivers} receivers throughout,"
-        f" which work {SPIKE.work_s * 1000:.0f} ms on each message.",
-        table=[
-            "| sent | refused or failed calls | sent/s in the spike | backlog at its end | drained after, s | lost |"
-            " duplicates |",
-            "|---|---|---|---|---|---|---|",
-            f"| {outcome.sent:,} | {outcome.errors} | {outcome.spike_per_s:,.0f} | {outcome.backlog:,} |"
-            f" {outcome.drained_s:.1f} | {outcome.lost} | {outcome.duplicates} |",
-        ],
+        title="A spike",
+        setup="64 senders send 75 messages of 2 KiB each, as fast as they can, and then none; N = 2 API processes,"
+        f" 8 receivers throughout, which work {SPIKE_WORK_S * 1_000:.0f} ms on each message.",
+        table=table(
+            "",
+            {"spike": run},
+            {
+                "sent": number("messages"),
+                **FAILED_CALLS,
+                "send/s": number(SEND),
+                "receive+delete/s": number(POP),
+                "backlog at the last send": number(BACKLOG),
+                "drained after, s": number(DRAINED, 1),
+                "loss ε": percent(LOSS),
+                "duplicates λ": percent(TWICE),
+            },
+        ),
         claims=[
             claim(
                 "P2",
                 "Takes large spikes; processing may lag, messages are never refused",
-                f"{outcome.errors} calls failed, {outcome.lost} lost; the backlog of {outcome.backlog:,} is gone after"
-                f" {outcome.drained_s:.1f} s",
-                holds=not outcome.errors and not outcome.lost,
+                f"{failed:.0f} calls failed, loss {run[LOSS]:.2%}; the backlog of {backlog:,.0f} is gone after"
+                f" {drained_s:.1f} s",
+                holds=not failed and not run[LOSS],
             )
         ],
     )
 
 
+def _load(
+    *,
+    senders: int,
+    receivers: int,
+    messages: int,
+    visibility_s: int = 60,
+    work_s: float = 0,
+    options: Mapping[str, str] | None = None,
+) -> Load:
+    """On one queue with these options."""
+    return Load(
+        queues=1,
+        senders=senders,
+        receivers=receivers,
+        messages=messages,
+        visibility_s=visibility_s,
+        receive_delay_s=work_s,
+        attributes={"Engine": ENGINE, **(options or {})},
+    )
+
+
 def workers(scratch: Path, seed: int) -> Report:
-    runs: dict[str, Row] = {}
-    with service(ENGINE, 4, scratch) as site:
-        for n in (1, 4, 16):
-            load = Load(
-                name=f"workers-{n}", queues=1, senders=n, receivers=n, messages=960 // n, visibility_s=60,
-                attributes={"Engine": ENGINE},
-            )  # fmt: skip
-            runs[f"{n} × {n}"] = measured(load, site, seed, together=True)
+    with site(ENGINE, 4, scratch) as started:
+        loads = {f"{n} × {n}": _load(senders=n, receivers=n, messages=960 // n) for n in (1, 4, 16)}
+        runs = {name: measured(named(load, name), started, seed, together=True) for name, load in loads.items()}
     many = runs["16 × 16"]
     return Report(
         title="Writers and readers at once",
         setup="One queue, as many writers as readers, 960 messages of 2 KiB, over 4 API processes, at the same time.",
-        table=table("writers × readers", runs, {**RATES, **CONSISTENCY, "failed calls": number("failed calls")}),
+        table=table("writers × readers", runs, {**RATES, **CONSISTENCY, **FAILED_CALLS}),
         claims=[
             claim(
                 "P5",
@@ -104,25 +132,16 @@ def workers(scratch: Path, seed: int) -> Report:
 
 
 def modes(scratch: Path, seed: int) -> Report:
-    runs: dict[str, Row] = {}
-    with service(ENGINE, 4, scratch) as site:
-        for name, attributes in MODES.items():
-            load = Load(
-                name=name.replace(" ", "-").replace(",", ""), queues=1, senders=8, receivers=8, messages=75,
-                visibility_s=60, attributes={"Engine": ENGINE, **attributes},
-            )  # fmt: skip
-            runs[name] = measured(load, site, seed)
+    with site(ENGINE, 4, scratch) as started:
+        loads = {name: _load(senders=8, receivers=8, messages=75, options=options) for name, options in MODES.items()}
+        runs = {name: measured(named(load, name), started, seed) for name, load in loads.items()}
     owned, turns, locked = runs["owned"], runs["turns"], runs["StrictFifo locked"]
     furthest = max(row[FURTHEST] for row in runs.values())
     return Report(
         title="How a popper gets its messages",
         setup="One queue, 4 API processes (so 4 pushers and 4 poppers) with 8 senders and 8 receivers, 600 messages of"
         " 2 KiB, `PipeSize` 1,000. First all sends, then all receives.",
-        table=table(
-            "mode",
-            runs,
-            {**RATES, **CONSISTENCY, "statements, conditional": statements},
-        ),
+        table=table("mode", runs, {**RATES, **CONSISTENCY, **STATEMENTS_CELLS}),
         claims=[
             claim(
                 "P37",
@@ -142,7 +161,7 @@ def modes(scratch: Path, seed: int) -> Report:
                 "P15",
                 "No message starves; messages are popped close to their neighbours in time",
                 f"nothing lost; the largest displacement of 600 messages is {furthest:.0f}",
-                holds=furthest < 600 and not any(row[LOSS] for row in runs.values()),
+                holds=furthest < 600 and not lost(runs),
             ),
         ],
     )
@@ -150,25 +169,20 @@ def modes(scratch: Path, seed: int) -> Report:
 
 def poppers(scratch: Path, seed: int) -> Report:
     """One process pushes to pipes of 50 messages, so that there is a pipe for each popper."""
-    runs: dict[str, Row] = {}
-    with service(ENGINE, 4, scratch) as site:
-        for n in (1, 2, 3):
-            load = Load(
-                name=f"poppers-{n}", queues=1, senders=8, receivers=8 * n, messages=100, visibility_s=60,
-                attributes={"Engine": ENGINE, "PipeSize": "50"},
-            )  # fmt: skip
-            runs[f"1 : {n}"] = asyncio.run(_apart(load, site, n, seed))
-        for n in (1, 2, 3):
-            working = msgspec.structs.replace(load, name=f"working-{n}", receivers=8 * n, receive_delay_s=WORK_S)
-            runs[f"1 : {n}, {WORK_S * 1_000:.0f} ms"] = asyncio.run(_apart(working, site, n, seed))
+    counts = (1, 2, 3)
+    free = {n: _load(senders=8, receivers=8 * n, messages=100, options=FEW) for n in counts}
+    working = {n: _load(senders=8, receivers=8 * n, messages=100, work_s=WORK_S, options=FEW) for n in counts}
+    with site(ENGINE, 4, scratch) as started:
+        runs = {f"1 : {n}": _apart(load, started, n, seed) for n, load in free.items()}
+        with_work = {f"1 : {n}, {WORK_S * 1_000:.0f} ms": _apart(load, started, n, seed) for n, load in working.items()}
     one, three = runs["1 : 1"], runs["1 : 3"]
-    busy = [runs[f"1 : {n}, {WORK_S * 1_000:.0f} ms"][POP] for n in (1, 2, 3)]
+    busy = [row[POP] for row in with_work.values()]
     return Report(
         title="Pushers and poppers",
         setup="8 connections send through one API process, then 8 for each popper receive through 1 to 3 others; 800"
         f" messages of 2 KiB, `PipeSize` 50. Then with receivers that work {WORK_S * 1_000:.0f} ms on each message, so"
         " that they and not the two cores limit the rate.",
-        table=table("pushers : poppers", runs, RATES),
+        table=table("pushers : poppers", runs | with_work, RATES),
         claims=[
             claim(
                 "P46",
@@ -188,67 +202,27 @@ def poppers(scratch: Path, seed: int) -> Report:
     )
 
 
-async def _apart(load: Load, site: Site, n: int, seed: int) -> Row:
-    pushers, receivers = site.caller(), site.caller()
-    pushers.ports, receivers.ports = site.ports[:1], site.ports[1 : 1 + n]
-    experiment = Experiment(load, pushers, Random(seed), receivers=receivers)
-    await experiment.create_queues()
-    await experiment.send_all()
-    await experiment.receive_all()
-    experiment.close()
-    return figures(load, experiment.measured)
-
-
-def pipe_size(scratch: Path, seed: int) -> Report:
-    runs: dict[str, Row] = {}
-    with service(ENGINE, 1, scratch) as site:
-        for messages in DEPTHS:
-            for size in PIPE_SIZES:
-                load = Load(
-                    name=f"size-{size}-{messages}", queues=1, senders=4, receivers=1, messages=messages,
-                    visibility_s=600, attributes={"Engine": ENGINE, "PipeSize": str(size)},
-                )  # fmt: skip
-                runs[f"{size:,}, {4 * messages:,}"] = measured(load, site, seed)
-    times = {f"{4 * m:,} messages": [runs[f"{size:,}, {4 * m:,}"][POP_MS] for size in PIPE_SIZES] for m in DEPTHS}
-    few, many = (runs[f"1,000, {4 * m:,}"] for m in DEPTHS)
-    by_size = [runs[f"{size:,}, {4 * DEPTHS[-1]:,}"][POP_MS] for size in PIPE_SIZES]
-    return Report(
-        title="Receive time relative to the smallest pipes",
-        setup="One API process, 4 senders, 1 receiver, messages of 2 KiB.",
-        table=table("PipeSize, messages", runs, {**RATES, "statements, conditional": statements}),
-        drawings={"experiment-pipe-size.svg": draw("Receive time by PipeSize", PIPE_SIZES, times, 1.0)},
-        claims=[
-            claim(
-                "P47",
-                "The time of a pop does not depend on the number of messages",
-                f"`PipeSize` 1,000: {few[STATEMENTS]:.1f} statements a message in a queue of 200,"
-                f" {many[STATEMENTS]:.1f} in one of 1,000",
-                holds=many[STATEMENTS] < 1.2 * few[STATEMENTS],
-            ),
-            claim(
-                "P47",
-                "… but on the size of the pipes",
-                f"{', '.join(f'{ms:.1f}' for ms in by_size)} ms by `PipeSize`: a popper keeps what it has read of a"
-                " pipe",
-                holds=by_size == sorted(by_size) and by_size[-1] > 1.5 * by_size[0],
-            ),
-        ],
-    )
+def _apart(load: Load, started: Site, n: int, seed: int) -> Row:
+    """One API process for the senders, and `n` others for the receivers."""
+    pushers, poppers = started.caller(), started.caller()
+    pushers.ports, poppers.ports = started.ports[:1], started.ports[1 : 1 + n]
+    of_run = named(load, f"poppers-{n}-{load.receive_delay_s}")
+    return measured(of_run, started, seed, callers=(pushers, poppers))
 
 
 def idle(scratch: Path, seed: int) -> Report:
-    with service(ENGINE, 4, scratch) as site:
-        one, three, times_ms = asyncio.run(_idle(site, Random(seed)))
+    with site(ENGINE, 4, scratch) as started:
+        (one, three), times_ms = asyncio.run(_idle(started, Random(seed)))
     p50 = median(times_ms)
     return Report(
         title="Idle poppers",
         setup="4 API processes; long polls wait at one or at three of them, and the fourth sends one message at a"
         " time.",
         table=[
-            "| poppers that wait | statements/s while nothing comes | of them conditional |",
-            "|---|---|---|",
-            f"| 1 | {one[0]:.1f} | {one[1]:.1f} |",
-            f"| 3 | {three[0]:.1f} | {three[1]:.1f} |",
+            *tables.table(
+                ("poppers that wait", "statements/s while nothing comes", "of them conditional"),
+                [(1, *[f"{rate:.1f}" for rate in one]), (3, *[f"{rate:.1f}" for rate in three])],
+            ),
             "",
             f"From the send at one process to the receive at another: {p50:.0f} ms in the median of {WAKES},"
             f" {max(times_ms):.0f} ms at most.",
@@ -265,15 +239,20 @@ def idle(scratch: Path, seed: int) -> Report:
     )
 
 
-async def _idle(site: Site, random: Random) -> tuple[tuple[float, float], tuple[float, float], list[float]]:
-    caller = site.caller()
+Rates = tuple[float, float]
+"""Statements a second, and conditional ones."""
+
+
+async def _idle(started: Site, random: Random) -> tuple[list[Rates], list[float]]:
+    """Rates with one popper and with three, and the times from a send to its receive."""
+    caller = started.caller()
     made = await caller.ask("CreateQueue", QueueName="idle", Attributes={"Engine": ENGINE})
     account = made["QueueUrl"].split("/")[-2]
     sender = caller.another(0, random)
     sender.account = account
 
     async def poll(place: int) -> int:
-        popper = site.caller().another(place, random)
+        popper = started.caller().another(place, random)
         popper.account = account
         try:
             while True:
@@ -289,9 +268,9 @@ async def _idle(site: Site, random: Random) -> tuple[tuple[float, float], tuple[
     for waiting in ((1,), (1, 2, 3)):
         polls = [asyncio.create_task(poll(place)) for place in waiting]
         await asyncio.sleep(SETTLE_S)
-        before = site.statements()
+        before = started.statements()
         await asyncio.sleep(IDLE_S)
-        used = site.statements().since(before)
+        used = started.statements().since(before)
         rates.append((used.total / IDLE_S, used.conditional / IDLE_S))
         for task in polls:
             task.cancel()
@@ -305,4 +284,4 @@ async def _idle(site: Site, random: Random) -> tuple[tuple[float, float], tuple[
         times_ms.append((await task - began_ns) / NS_PER_MS)
     sender.close()
     caller.close()
-    return rates[0], rates[1], times_ms
+    return rates, times_ms

@@ -3,34 +3,42 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from pathlib import Path
 
-import msgspec
-
-from lab.bench.order.faults import Faults
+from lab.bench.drawing import draw
 from lab.bench.order.figures import Row
 from lab.bench.order.run import measured
-from lab.bench.order.service import service, start_ended
-from lab.bench.order.workload import Load
-from lab.bench.sections.drawing import draw
+from lab.bench.order.workload import NO_FAULTS, Faults, Load
+from lab.bench.site import COPIES, site
 from lab.experiments.report import (
+    AWAY,
     CONDITIONAL,
     CONSISTENCY,
+    DISORDER,
+    FAILED_CALLS,
+    POP,
+    POP_MS,
     RATES,
+    SEND,
+    SEND_MS,
+    SENT_TWICE,
+    STATEMENTS_CELLS,
+    TWICE,
+    TWICE_BY_SENDERS,
     Claim,
     Report,
     claim,
+    loss,
+    lost,
+    named,
+    no_loss,
     number,
-    percent,
-    statements,
     table,
     untestable,
 )
 
 ENGINE = "bdqs"
-SEND, POP = "send rate, 1/s", "receive+delete rate, 1/s"
-SEND_MS, POP_MS = "send response, mean ms", "receive response, mean ms"
-LOSS, TWICE, DISORDER, AWAY = "loss rate ε", "duplication rate λ", "out-of-order rate", "average displacement"
 TWO_CORES = "all processes, Cassandra and the clients share two cores"
 RESPONSIVE_MS = 200
 BELOW_MAX = 0.8
@@ -40,15 +48,19 @@ NOISE_MAX = 1.3
 LEAST_OF_FEW_QUEUES = 0.5
 
 
+def _measured(scratch: Path, processes: int, loads: Mapping[str, Load], seed: int, nodes: int = 1) -> dict[str, Row]:
+    """All loads on one service, in turn."""
+    with site(ENGINE, processes, scratch, nodes=nodes) as started:
+        return {name: measured(named(load, name), started, seed) for name, load in loads.items()}
+
+
 def rate(scratch: Path, seed: int) -> Report:
     """Experiment 1: the rates against the number of queues and of processes."""
     processes, queues = (1, 2, 4), (1, 4, 16, 64)
     runs: dict[str, Row] = {}
     for n in processes:
-        with service(ENGINE, n, scratch / f"{n}") as site:
-            for q in queues:
-                load = Load(name=f"rate-{q}", queues=q, messages=30, attributes=K_ONE)
-                runs[f"{n}, {q}"] = measured(load, site, seed)
+        loads = {f"{n}, {q}": Load(queues=q, messages=30, attributes=K_ONE) for q in queues}
+        runs |= _measured(scratch / f"{n}", n, loads, seed)
     curves = {
         f"{what}, N = {n}": [runs[f"{n}, {q}"][name] for q in queues]
         for what, name in (("send", SEND), ("receive", POP))
@@ -86,11 +98,12 @@ def queues(scratch: Path, seed: int) -> Report:
     """Section I: "up to 70 nodes and 1,000 queues". As many messages, spread over more and more queues."""
     counts, total = (10, 100, 1000), 3_000
     runs: dict[str, Row] = {}
-    for nodes in (1, 3):
-        with service(ENGINE, 2, scratch / f"{nodes}", on_ring=nodes > 1) as site:
-            for q in counts:
-                load = Load(name=f"queues-{q}", queues=q, senders=1, receivers=1, messages=total // q)
-                runs[f"{nodes}, {q:,}"] = measured(_with(load, attributes=K_ONE), site, seed)
+    for nodes in (1, COPIES):
+        loads = {
+            f"{nodes}, {q:,}": Load(queues=q, senders=1, receivers=1, messages=total // q, attributes=K_ONE)
+            for q in counts
+        }
+        runs |= _measured(scratch / f"{nodes}", 2, loads, seed, nodes)
     few, many = f"{counts[0]:,}", f"{counts[-1]:,}"
     ratios = {nodes: runs[f"{nodes}, {many}"][SEND] / runs[f"{nodes}, {few}"][SEND] for nodes in (1, 3)}
     failed = sum(row["failed calls"] for row in runs.values())
@@ -98,13 +111,13 @@ def queues(scratch: Path, seed: int) -> Report:
         title="Up to 1,000 queues",
         setup=f"Q = 10 to 1,000 with {total:,} messages in all, a sender and a receiver for each queue, L = 2,048 B, no"
         " delays, K = 1; two API processes, one Cassandra node and a ring of three with three copies.",
-        table=table("nodes, Q", runs, {**RATES, **CONSISTENCY, "failed calls": number("failed calls")}),
+        table=table("nodes, Q", runs, {**RATES, **CONSISTENCY, **FAILED_CALLS}),
         claims=[
             claim(
                 "Q5",
                 "1,000 queues work, on one node and on three",
-                f"{_loss(runs)}; {failed:,.0f} calls failed",
-                holds=not failed and not any(row[LOSS] for row in runs.values()),
+                f"{loss(runs)}; {failed:,.0f} calls failed",
+                holds=not failed and not lost(runs),
             ),
             claim(
                 "Q5",
@@ -122,17 +135,13 @@ def response(scratch: Path, seed: int) -> Report:
     delays_s = {1.6: 5, 0.8: 8, 0.4: 10, 0.2: 15, 0.1: 15, 0.0: 15}
     runs: dict[str, Row] = {}
     for n in (1, 2):
-        with service(ENGINE, n, scratch / f"{n}") as site:
-            for delay_s, m in delays_s.items():
-                load = Load(
-                    name=f"response-{delay_s:g}".replace(".", "_"),
-                    queues=64,
-                    messages=m,
-                    send_delay_s=delay_s,
-                    receive_delay_s=delay_s,
-                )
-                load = _with(load, attributes=K_ONE)
-                runs[f"{n}, {delay_s:g}"] = measured(load, site, seed)
+        loads = {
+            f"{n}, {delay_s:g}": Load(
+                queues=64, messages=m, send_delay_s=delay_s, receive_delay_s=delay_s, attributes=K_ONE
+            )
+            for delay_s, m in delays_s.items()
+        }
+        runs |= _measured(scratch / f"{n}", n, loads, seed)
     claims = []
     for what, rate_name, ms_name in (("send", SEND, SEND_MS), ("receive", POP, POP_MS)):
         highest = {n: max(row[rate_name] for name, row in runs.items() if name[0] == n) for n in "12"}
@@ -164,26 +173,31 @@ def response(scratch: Path, seed: int) -> Report:
 def hints(scratch: Path, seed: int) -> Report:
     """Experiment 3: duplicates and order by K and by the number of receivers of a queue."""
     ks, receivers = ("1", "2", "3", "auto", "inf"), (1, 2, 3)
-    runs: dict[tuple[str, int], Row] = {}
-    with service(ENGINE, 2, scratch) as site:
-        for k in ks:
-            for n in receivers:
-                load = Load(name=f"hint-{k}-{n}", queues=10, messages=50, receivers=n, receive_delay_s=0.05)
-                load = _with(load, attributes={"Engine": ENGINE, "OrderHint": k})
-                runs[k, n] = measured(load, site, seed)
-    shown = {f"{k}, {n}": row for (k, n), row in runs.items()}
-    alone = max(row[TWICE] for (_, n), row in runs.items() if n == 1)
-    rise = [runs["1", n][TWICE] for n in receivers]
-    by_k = [runs[k, 3][TWICE] for k in ("1", "2", "3", "inf")]
-    ratio = runs["inf", 3][AWAY] / max(runs["3", 3][AWAY], 1e-9)
+    loads = {
+        f"{k}, {n}": Load(
+            queues=10,
+            messages=50,
+            receivers=n,
+            receive_delay_s=0.05,
+            attributes={"Engine": ENGINE, "OrderHint": k},
+        )
+        for k in ks
+        for n in receivers
+    }
+    runs = _measured(scratch, 2, loads, seed)
+    alone = max(runs[f"{k}, 1"][TWICE] for k in ks)
+    rise = [runs[f"1, {n}"][TWICE] for n in receivers]
+    by_k = [runs[f"{k}, 3"][TWICE] for k in ("1", "2", "3", "inf")]
+    unordered, messages = runs["inf, 3"], runs["1, 3"]["messages"]
+    ratio = unordered[AWAY] / max(runs["3, 3"][AWAY], 1e-9)
     return Report(
         title="Order and duplicates by K",
         setup="Experiment 3. N = 2, Q = 10 (400), Tsend = 3, m = 50 (100), L = 2,048 B, δrecv = 0.05 s (1 s). K = inf,"
         " one of the 1,000 oldest at random, is the system without order: 150 messages are in a queue. What overlapping"
         " sends and receives alone move is in all rows.",
-        table=table("K, Trecv", shown, {**RATES, **CONSISTENCY}),
+        table=table("K, Trecv", runs, {**RATES, **CONSISTENCY}),
         claims=[
-            claim("Q59, Q60", "No loss", _loss(shown), holds=not any(row[LOSS] for row in shown.values())),
+            no_loss("Q59, Q60", "No loss", runs),
             claim("Q60", "Hardly a duplicate with one receiver", f"at most {alone:.2%}", holds=alone <= 0.01),
             claim(
                 "Q60",
@@ -195,18 +209,18 @@ def hints(scratch: Path, seed: int) -> Report:
                 "Q60",
                 "The more order, the more duplicates (Trecv = 3; K = 1, 2, 3, inf)",
                 ", ".join(f"{value:.2%}" for value in by_k),
-                holds=by_k[0] > by_k[-1] and all(map(_falls, by_k, by_k[1:], [runs["1", 3]["messages"]] * 3)),
+                holds=by_k[0] > by_k[-1] and all(map(_falls, by_k, by_k[1:], [messages] * 3)),
             ),
             claim(
                 "Q60",
                 "Without order about 50 % are out of order",
-                f"{runs['inf', 3][DISORDER]:.0%}",
-                holds=runs["inf", 3][DISORDER] >= 0.4,
+                f"{unordered[DISORDER]:.0%}",
+                holds=unordered[DISORDER] >= 0.4,
             ),
             claim(
                 "Q60",
                 "K = 3: the displacement is an order of magnitude smaller than without order",
-                f"{runs['3', 3][AWAY]:.2f} and {runs['inf', 3][AWAY]:.2f}: ×{ratio:.1f}",
+                f"{runs['3, 3'][AWAY]:.2f} and {unordered[AWAY]:.2f}: ×{ratio:.1f}",
                 holds=ratio >= 10,
             ),
             untestable("Q59", "Amazon SQS as the rival", "no outside service is called; K = inf stands for it"),
@@ -217,21 +231,19 @@ def hints(scratch: Path, seed: int) -> Report:
 def drops(scratch: Path, seed: int) -> Report:
     """Experiment 4: calls and answers that are lost, and receivers that quit."""
     probabilities = (0.0, 0.0001, 0.001, 0.01, 0.1)
-    runs: dict[str, Row] = {}
     load = Load(queues=16, messages=50, visibility_s=5, attributes=K_ONE)
-    with service(ENGINE, 2, scratch) as site:
-        for p in probabilities:
-            faults = Faults(drop_probability=p)
-            runs[f"drop {p:g}"] = measured(_with(load, name=f"drop-{p:g}".replace(".", "_")), site, seed, faults)
-        for p in probabilities[1:]:
-            faults = Faults(quit_probability=p)
-            runs[f"quit {p:g}"] = measured(_with(load, name=f"quit-{p:g}".replace(".", "_")), site, seed, faults)
-        fifo = _with(load, name="fifo", messages=10, fifo=True, attributes={"Engine": "cqs"})
-        runs["drop 0.1, FIFO on cqs"] = measured(fifo, site, seed, Faults(drop_probability=0.1))
+    fifo = Load(queues=16, messages=10, visibility_s=5, fifo=True, attributes={"Engine": "cqs"})
+    of_runs = {
+        **{f"drop {p:g}": (load, Faults(drop_probability=p)) for p in probabilities},
+        **{f"quit {p:g}": (load, Faults(quit_probability=p)) for p in probabilities[1:]},
+        "drop 0.1, FIFO on cqs": (fifo, Faults(drop_probability=0.1)),
+    }
+    with site(ENGINE, 2, scratch) as started:
+        runs = {name: measured(named(one, name), started, seed, faults) for name, (one, faults) in of_runs.items()}
     calm, rough = runs["drop 0"], runs["drop 0.1"]
     low = [runs[f"{what} {p:g}"] for what in ("drop", "quit") for p in probabilities[1:-1]]
     slower = rough[SEND] / calm[SEND]
-    by_senders, deduplicated = rough["duplication by senders"], runs["drop 0.1, FIFO on cqs"]["duplication by senders"]
+    by_senders, deduplicated = rough[TWICE_BY_SENDERS], runs["drop 0.1, FIFO on cqs"][TWICE_BY_SENDERS]
     return Report(
         title="Lost calls and receivers that quit",
         setup="Experiment 4. N = 2, Q = 16 (400), T = 3, m = 50 (100), L = 2,048 B, no delays, K = 1, visibility"
@@ -243,12 +255,12 @@ def drops(scratch: Path, seed: int) -> Report:
             {
                 **RATES,
                 **CONSISTENCY,
-                "sent twice": percent("duplication by senders"),
+                **SENT_TWICE,
                 "faults": lambda row: f"{row['dropped calls'] + row['receivers that quit']:,.0f}",
             },
         ),
         claims=[
-            claim("Q61, Q62", "No loss at any p", _loss(runs), holds=not any(row[LOSS] for row in runs.values())),
+            no_loss("Q61, Q62", "No loss at any p", runs),
             _slower(slower, max(row[SEND] for row in low) / min(row[SEND] for row in low)),
             claim(
                 "Q62",
@@ -266,7 +278,7 @@ def drops(scratch: Path, seed: int) -> Report:
             claim(
                 "Q65",
                 "Senders that fail send duplicates, in proportion to p",
-                f"{by_senders:.2%} at p = 0.1, {runs['drop 0.01']['duplication by senders']:.2%} at 0.01; a FIFO queue:"
+                f"{by_senders:.2%} at p = 0.1, {runs['drop 0.01'][TWICE_BY_SENDERS]:.2%} at 0.01; a FIFO queue:"
                 f" {deduplicated:.2%}",
                 holds=by_senders > 0.02 and deduplicated == 0,
             ),
@@ -285,16 +297,21 @@ def _slower(ratio: float, noise: float) -> Claim:
 def kills(scratch: Path, seed: int, *, on_ring: bool = False) -> Report:
     """Experiment 5: API processes that are killed and start again."""
     mttf_s = (5.0, 15.0, 45.0, 0.0)
-    load = Load(queues=8, messages=40, send_delay_s=0.25, receive_delay_s=0.3, visibility_s=5)
     runs: dict[str, Row] = {}
-    with service(ENGINE, 3, scratch, on_ring=on_ring) as site:
-        for consistency, times in (("single", mttf_s), ("quorum", mttf_s[:1])):
-            for each_s in times:
-                attributes = {**K_ONE, "Consistency": consistency}
-                run = _with(load, name=f"kill-{consistency}-{each_s:.0f}", attributes=attributes)
-                faults = Faults(mttf_s=each_s, mttr_s=MTTR_S)
-                runs[f"{consistency}, {f'{each_s:g}' if each_s else 'none'}"] = measured(run, site, seed, faults)
-                start_ended(site.apis)
+    with site(ENGINE, 3, scratch, nodes=COPIES if on_ring else 1) as started:
+        for mode, each_s in (*[("single", each_s) for each_s in mttf_s], ("quorum", mttf_s[0])):
+            name = f"{mode}, {f'{each_s:g}' if each_s else 'none'}"
+            load = Load(
+                queues=8,
+                messages=40,
+                send_delay_s=0.25,
+                receive_delay_s=0.3,
+                visibility_s=5,
+                attributes={**K_ONE, "Consistency": mode},
+            )
+            faults = Faults(mttf_s=each_s, mttr_s=MTTR_S) if each_s else NO_FAULTS
+            runs[name] = measured(named(load, name), started, seed, faults)
+            started.start(*[api for api in started.apis if not api.is_running()])
     calm, rough = runs["single, none"], runs[f"single, {mttf_s[0]:g}"]
     return Report(
         title="Processes that are killed",
@@ -306,7 +323,7 @@ def kills(scratch: Path, seed: int, *, on_ring: bool = False) -> Report:
         table=table(
             "consistency, MTTF in s",
             runs,
-            {**RATES, **CONSISTENCY, "sent twice": percent("duplication by senders"), "kills": number("kills")},
+            {**RATES, **CONSISTENCY, **SENT_TWICE, "kills": number("kills")},
         ),
         claims=_kill_claims(runs, calm, rough, on_ring=on_ring),
     )
@@ -315,7 +332,7 @@ def kills(scratch: Path, seed: int, *, on_ring: bool = False) -> Report:
 def _kill_claims(runs: dict[str, Row], calm: Row, rough: Row, *, on_ring: bool) -> list[Claim]:
     send, pop = rough[SEND] / calm[SEND], rough[POP] / calm[POP]
     claims = [
-        claim("Q63, Q64", "No loss at any MTTF", _loss(runs), holds=not any(row[LOSS] for row in runs.values())),
+        no_loss("Q63, Q64", "No loss at any MTTF", runs),
         claim("Q64", "Sends are hardly affected", f"send rate ×{send:.2f} at the lowest MTTF", holds=send > 0.8),
         claim(
             "Q64", "Receives get slower the more often servers fail", f"receive+delete rate ×{pop:.2f}", holds=pop < 1
@@ -337,19 +354,16 @@ def _kill_claims(runs: dict[str, Row], calm: Row, rough: Row, *, on_ring: bool) 
 def consistency(scratch: Path, seed: int) -> Report:
     """Future work of the paper: other combinations of consistency and availability, on a ring of three."""
     modes = ("single", "quorum", "serial", "all")
-    runs: dict[str, Row] = {}
-    with service(ENGINE, 2, scratch, on_ring=True) as site:
-        for mode in modes:
-            load = Load(name=f"mode-{mode}", queues=4, messages=20, attributes={**K_ONE, "Consistency": mode})
-            runs[mode] = measured(load, site, seed)
+    loads = {mode: Load(queues=4, messages=20, attributes={**K_ONE, "Consistency": mode}) for mode in modes}
+    runs = _measured(scratch, 2, loads, seed, COPIES)
     single, quorum, serial, everywhere = (runs[mode] for mode in modes)
     return Report(
         title="Consistency against rate",
         setup="Three Cassandra nodes with three copies of each row, N = 2, Q = 4, T = 3, m = 20, L = 2,048 B, no"
         " delays, K = 1. Which go on without one and two of the nodes: `tests/faults/test_ring_consistency.py`.",
-        table=table("Consistency", runs, {**RATES, **CONSISTENCY, "statements, conditional": statements}),
+        table=table("Consistency", runs, {**RATES, **CONSISTENCY, **STATEMENTS_CELLS}),
         claims=[
-            claim("Q68", "No loss in any", _loss(runs), holds=not any(row[LOSS] for row in runs.values())),
+            no_loss("Q68", "No loss in any", runs),
             claim(
                 "Q68",
                 "A consistent queue (`serial`) delivers nothing twice; one of a single replica does",
@@ -371,12 +385,3 @@ def consistency(scratch: Path, seed: int) -> Report:
 def _falls(before: float, after: float, messages: float) -> bool:
     """Whether a share of so many messages falls or stays, but for twice the noise of counting."""
     return (after - before) * messages <= 2 * math.sqrt(before * messages)
-
-
-def _loss(runs: dict[str, Row]) -> str:
-    messages = sum(row["messages"] for row in runs.values())
-    return f"ε = {max(row[LOSS] for row in runs.values()):.2%} in {messages:,.0f} messages"
-
-
-def _with(load: Load, **changes: object) -> Load:
-    return msgspec.structs.replace(load, **changes)

@@ -5,15 +5,9 @@ from __future__ import annotations
 import msgspec
 
 
-class PowerResult(msgspec.Struct, frozen=True, kw_only=True):
-    """Two runs of a store under load, the power cut at many points; the disk of each cut is reopened twice."""
-
-    kind: str = "power"
+class RoundResult(msgspec.Struct, frozen=True, kw_only=True):
+    kind: str  # what was killed or cut off, or the form of the service
     seed: int
-    records: int  # writes and syncs that were recorded
-    checkpoints: int
-    acknowledged: int  # calls
-    cuts: dict[str, int]  # by kind of point
     faults: list[str]
     seconds: float = 0.0
 
@@ -22,11 +16,19 @@ class PowerResult(msgspec.Struct, frozen=True, kw_only=True):
         return not self.faults
 
 
-class RoundResult(msgspec.Struct, frozen=True, kw_only=True):
+class PowerResult(RoundResult, frozen=True, kw_only=True):
+    """Two runs of a store under load, the power cut at many points; the disk of each cut is reopened twice."""
+
+    kind: str = "power"
+    records: int  # writes and syncs that were recorded
+    checkpoints: int
+    acknowledged: int  # calls
+    cuts: dict[str, int]  # by kind of point
+
+
+class LoadResult(RoundResult, frozen=True, kw_only=True):
     """A round against the running service."""
 
-    kind: str  # what was killed or cut off, or the form of the service
-    seed: int
     place: str  # a random time, or the named point and how often it was passed
     messages: int = 0  # acknowledged sends
     notifications: int = 0  # acknowledged publishes
@@ -34,15 +36,9 @@ class RoundResult(msgspec.Struct, frozen=True, kw_only=True):
     deliveries: int = 0  # of notifications, at HTTP endpoints and in the queue
     unanswered: int = 0  # sends and publishes that got no answer and were repeated
     duplicates: dict[str, int] = {}
-    faults: list[str]
-    seconds: float = 0.0
-
-    @property
-    def valid(self) -> bool:
-        return not self.faults
 
 
-class KillResult(RoundResult, frozen=True, kw_only=True):
+class KillResult(LoadResult, frozen=True, kw_only=True):
     """A round against the whole embedded service, of whose processes the API, the worker or both were killed."""
 
     reached: bool = False
@@ -53,7 +49,7 @@ class KillResult(RoundResult, frozen=True, kw_only=True):
     down_ms: int = 0  # from the kill until the API answered and notifications arrived again
 
 
-class ClusterResult(RoundResult, frozen=True, kw_only=True):
+class ClusterResult(LoadResult, frozen=True, kw_only=True):
     """A round against the cluster form: lab.faults.cluster.plan has its kinds."""
 
     down_ms: int = 0  # from the kill until a send and a publish begun after it got through
@@ -61,7 +57,7 @@ class ClusterResult(RoundResult, frozen=True, kw_only=True):
     bodies: int = 0  # unreferenced bodies of FIFO queues, left by calls without an answer; their TTL removes them
 
 
-class RestartResult(RoundResult, frozen=True, kw_only=True):
+class RestartResult(LoadResult, frozen=True, kw_only=True):
     """A round under SDKs, in which processes were replaced one after the other. `restarts.forms` has its kinds."""
 
     kills: dict[str, int] = {}  # SIGKILL, by process

@@ -16,8 +16,8 @@ import argparse
 import asyncio
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import ExitStack
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,49 +25,22 @@ import msgspec
 
 from lab.faults.cluster.kills import cluster_round
 from lab.faults.cluster.plan import CLUSTER_KINDS, LINKED_KINDS, NODE, plan_cluster_round
-from lab.faults.cluster.processes import site
+from lab.faults.cluster.site import site
 from lab.faults.power.rounds import power_round
-from lab.faults.report import (
-    Facts,
-    facts,
-    write_cluster_report,
-    write_kill_report,
-    write_power_report,
-    write_restart_report,
-    write_summary,
-)
+from lab.faults.report import Facts, facts, write_part, write_summary
 from lab.faults.restarts.forms import FORMS
 from lab.faults.restarts.rounds import KILLS, restart_round
-from lab.faults.results import ClusterResult, KillResult, PowerResult, RestartResult
-from lab.faults.service.kills import VICTIMS, kill_round, plan_round
-from lab.faults.service.processes import ROOT, receiving
-from lab.faults.service.resources import set_up
-from lab.harness.ports import free_port
+from lab.faults.results import ClusterResult, KillResult, PowerResult, RestartResult, RoundResult
+from lab.faults.service.kills import VICTIMS, kill_round, plan_round, set_up
+from lab.harness.endpoints import running_receiver
+from lab.harness.processes import ROOT
 from lab.harness.servers import Ring
 
 LINES = ROOT / "docs" / "reliability.jsonl"
 PAGE = ROOT / "docs" / "reliability.md"
 POWER = "power"
 FAULTS_PRINTED = 10
-
-Result = KillResult | PowerResult | ClusterResult | RestartResult
-
-
-class Part(NamedTuple):
-    """A part of the report. A run that has all its kinds of rounds replaces its results."""
-
-    kinds: tuple[str, ...]
-    type: type[Any]
-    write: Callable[[Path, Facts, Sequence[Any]], None]
-    rounds: int  # of each kind
-
-
-PARTS = {
-    "kills": Part(tuple(VICTIMS), KillResult, write_kill_report, 50),
-    POWER: Part((POWER,), PowerResult, write_power_report, 20),
-    "restarts": Part(FORMS, RestartResult, write_restart_report, 1),
-    "cluster": Part(CLUSTER_KINDS, ClusterResult, write_cluster_report, 20),
-}
+SAID_APART = ("kind", "seed", "faults")
 
 
 def main(words: list[str]) -> int:
@@ -76,7 +49,7 @@ def main(words: list[str]) -> int:
     invalid = 0
     for part, (kinds, *_) in PARTS.items():
         chosen = [kind for kind in kinds if options.only in (None, part, kind)]
-        results = asyncio.run(_run_all(part, chosen, options, _say))
+        results = asyncio.run(_run_all(part, chosen, options))
         if len(chosen) == len(kinds):  # a partial run must not replace the results of a full one
             _write(part, machine, results)
         failed = sum(not result.valid for result in results)
@@ -86,82 +59,82 @@ def main(words: list[str]) -> int:
     return 1 if invalid else 0
 
 
-def _write(part: str, machine: Facts, results: list[Result]) -> None:
+def _write(part: str, machine: Facts, results: list[RoundResult]) -> None:
     kept = LINES.read_bytes().splitlines(keepends=True) if LINES.exists() else []
     others = [line for line in kept if msgspec.json.decode(line)["kind"] not in PARTS[part].kinds]
     lines = [*others, *[_line(result, machine) for result in results]]
     order = [kind for each in PARTS.values() for kind in each.kinds]
     LINES.write_bytes(b"".join(sorted(lines, key=lambda line: order.index(msgspec.json.decode(line)["kind"]))))
     write_summary(PAGE, read_results(LINES))
-    PARTS[part].write(PAGE, machine, results)
+    write_part(PAGE, part, machine, results)
 
 
-def read_results(path: Path) -> list[Result]:
+def read_results(path: Path) -> list[RoundResult]:
     """The results of all rounds on record."""
-    types: dict[str, type[Result]] = {kind: part.type for part in PARTS.values() for kind in part.kinds}
+    types: dict[str, type[RoundResult]] = {kind: part.type for part in PARTS.values() for kind in part.kinds}
     return [
         msgspec.json.decode(line, type=types[msgspec.json.decode(line)["kind"]])
         for line in path.read_bytes().splitlines()
     ]
 
 
-async def _run_all(
-    part: str, kinds: list[str], options: argparse.Namespace, say: Callable[[Result, int, int], None]
-) -> list[Result]:
-    results: list[Result] = []
+async def _run_all(part: str, kinds: list[str], options: argparse.Namespace) -> list[RoundResult]:
+    results: list[RoundResult] = []
     for place, kind in enumerate(kinds):
-        of = options.power if kind == POWER else options.rounds or PARTS[part].rounds
+        of = options.power if part == POWER else options.rounds or PARTS[part].rounds
         if part == "kills" and options.in_all is not None:
             of = options.in_all // len(kinds) + (place < options.in_all % len(kinds))
-        number = 0
-        async for result in _rounds(kind, of, options):
-            number += 1
-            say(result, number, of)
+        async for result in PARTS[part].run(kind, range(options.seed, options.seed + of), options):
             results.append(result)
+            _say(result, result.seed - options.seed + 1, of)
     return results
 
 
-async def _rounds(kind: str, rounds: int, options: argparse.Namespace) -> AsyncIterator[Result]:
-    seed: int = options.seed
-    if kind == POWER:
-        for number in range(rounds):
-            yield await power_round(seed + number)
-        return
-    if kind in CLUSTER_KINDS:
-        async for result in _cluster_rounds(kind, rounds, seed):
-            yield result
-        return
-    if kind in FORMS:
-        for number in range(rounds):
-            with tempfile.TemporaryDirectory(prefix="cns-faults-") as scratch:
-                yield await restart_round(kind, seed + number, options.kills, Path(scratch))
-        return
-    with tempfile.TemporaryDirectory(prefix="cns-faults-") as scratch:
-        directory, receiver_port = Path(scratch), free_port()
-        journal = directory / "arrivals"
-        with receiving(receiver_port, journal):
-            resources = await set_up(directory, free_port(), receiver_port, journal)
-            for number in range(rounds):
-                yield await kill_round(resources, plan_round(kind, seed + number))
+# -- the rounds of a kind, one for each seed --------------------------------------------------------------------------
 
 
-async def _cluster_rounds(kind: str, rounds: int, seed: int) -> AsyncIterator[ClusterResult]:
+async def _kill_rounds(kind: str, seeds: range, _: argparse.Namespace) -> AsyncIterator[KillResult]:
+    with _directory_and_receiver() as (directory, receiver, journal):
+        resources = await set_up(directory, receiver, journal)
+        for seed in seeds:
+            yield await kill_round(resources, plan_round(kind, seed))
+
+
+async def _power_rounds(_kind: str, seeds: range, _: argparse.Namespace) -> AsyncIterator[PowerResult]:
+    for seed in seeds:
+        yield await power_round(seed)
+
+
+async def _restart_rounds(kind: str, seeds: range, options: argparse.Namespace) -> AsyncIterator[RestartResult]:
+    for seed in seeds:
+        with tempfile.TemporaryDirectory(prefix="cns-faults-") as scratch:
+            yield await restart_round(kind, seed, options.kills, Path(scratch))
+
+
+async def _cluster_rounds(kind: str, seeds: range, _: argparse.Namespace) -> AsyncIterator[ClusterResult]:
     """All on one cluster; an invalid round is followed by a new cluster, since its leftovers would spoil the next."""
-    seeds = list(range(seed, seed + rounds))
+    left = list(seeds)
     with ExitStack() as whole:
         ring = whole.enter_context(Ring()) if kind == NODE else None
-        while seeds:
+        while left:
             with ExitStack() as stack:
-                directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="cns-faults-")))
-                receiver_port, journal = free_port(), directory / "arrivals"
-                stack.enter_context(receiving(receiver_port, journal))
+                directory, receiver, journal = stack.enter_context(_directory_and_receiver())
                 hurt = stack.enter_context(site(directory, ring, linked=kind in LINKED_KINDS))
-                resources = await hurt.resources(receiver_port, journal)
+                resources = hurt.resources(receiver, journal)
                 valid = True
-                while seeds and valid:
-                    result = await cluster_round(hurt, resources, plan_cluster_round(kind, seeds.pop(0)))
+                while left and valid:
+                    result = await cluster_round(hurt, resources, plan_cluster_round(kind, left.pop(0)))
                     valid = result.valid
                     yield result
+
+
+@contextmanager
+def _directory_and_receiver() -> Iterator[tuple[Path, str, Path]]:
+    """A directory, and the URL and the journal of a receiver."""
+    with tempfile.TemporaryDirectory(prefix="cns-faults-") as directory:
+        journal = Path(directory, "arrivals")
+        with running_receiver("--journal", str(journal)) as receiver:
+            yield Path(directory), receiver, journal
 
 
 def _options(words: list[str]) -> argparse.Namespace:
@@ -176,30 +149,36 @@ def _options(words: list[str]) -> argparse.Namespace:
     return parser.parse_args(words)
 
 
-def _line(result: Result, machine: Facts) -> bytes:
+def _line(result: RoundResult, machine: Facts) -> bytes:
     return msgspec.json.encode({"commit": machine.commit, **msgspec.to_builtins(result)}) + b"\n"
 
 
-def _say(result: Result, done: int, of: int) -> None:
-    what = f"{result.kind} {done}/{of}  seed {result.seed}  {'valid' if result.valid else 'INVALID'}"
-    if not isinstance(result, PowerResult):
-        counts = f"{result.place}  {result.messages} messages  {result.notifications} notifications"
-        print(f"{what}  {counts}{_kill_counts(result)}  {result.seconds} s", flush=True)
-    else:
-        print(f"{what}  {sum(result.cuts.values())} cuts  {result.acknowledged} calls  {result.seconds} s", flush=True)
+def _say(result: RoundResult, done: int, of: int) -> None:
+    members = msgspec.to_builtins(result)
+    counts = [f"{name} {members[name]}" for name in members if members[name] and name not in SAID_APART]
+    valid = "valid" if result.valid else "INVALID"
+    print(f"{result.kind} {done}/{of}  seed {result.seed}  {valid}  {', '.join(counts)}", flush=True)
     for fault in result.faults[:FAULTS_PRINTED]:
         print(f"    {fault}", flush=True)
     if len(result.faults) > FAULTS_PRINTED:
         print(f"    and {len(result.faults) - FAULTS_PRINTED} more", flush=True)
 
 
-def _kill_counts(result: KillResult | ClusterResult | RestartResult) -> str:
-    if isinstance(result, RestartResult):
-        return f"  {result.calls} calls, {result.failed} failed, {result.repeated} attempts repeated {result.cut}"
-    if not isinstance(result, KillResult):
-        return ""
-    failed = f"{result.failed} attempts failed, {result.breakers} breakers opened, {result.dead_letters} dead letters"
-    return f"  {failed}  repeats of {result.repeated_ms} ms before"
+class Part(NamedTuple):
+    """A part of the report. A run that has all its kinds of rounds replaces its results."""
+
+    kinds: tuple[str, ...]
+    type: type[Any]
+    rounds: int  # of each kind
+    run: Callable[[str, range, argparse.Namespace], AsyncIterator[RoundResult]]
+
+
+PARTS = {
+    "kills": Part(tuple(VICTIMS), KillResult, 50, _kill_rounds),
+    POWER: Part((POWER,), PowerResult, 20, _power_rounds),
+    "restarts": Part(FORMS, RestartResult, 1, _restart_rounds),
+    "cluster": Part(CLUSTER_KINDS, ClusterResult, 20, _cluster_rounds),
+}
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ python -m lab.floor.naive --port 9400 --data DIRECTORY    (Cassandra where CNS_C
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import os
 import random
@@ -23,7 +22,7 @@ from cns_common.cassandra.connection import cassandra_address
 from cns_common.cassandra.session import Cassandra, Statement
 from cns_common.configuration.settings import load_settings
 from cns_common.errors import CnsError
-from lab.floor.server import serve
+from lab.floor.server import main
 from lab.floor.store import Answer, Delivery, Handle
 
 TABLES = (
@@ -133,21 +132,12 @@ class NaiveQueues:
             os._exit(EXIT_FAILED)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--port", type=int, required=True)
-    parser.add_argument("--data", type=Path, help="nothing is kept there")
-    options = parser.parse_args()
-    place = cassandra_address(load_settings())
-
-    async def open_queues() -> NaiveQueues:
-        cassandra = await Cassandra.open(place)
-        for table in TABLES:
-            await cassandra.run_schema(table)
-        return NaiveQueues(cassandra)
-
-    serve(open_queues, options.port)
+async def _open_queues(_data: Path) -> NaiveQueues:
+    cassandra = await Cassandra.open(cassandra_address(load_settings()))
+    for table in TABLES:
+        await cassandra.run_schema(table)
+    return NaiveQueues(cassandra)
 
 
 if __name__ == "__main__":
-    main()
+    main(_open_queues)

@@ -8,7 +8,6 @@ python -m lab.floor.rows --port 9400 --data DIRECTORY    (Cassandra where CNS_CA
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import os
 import sys
@@ -23,10 +22,10 @@ from cassandra.cluster import EXEC_PROFILE_DEFAULT, Cluster, ExecutionProfile, S
 from cassandra.policies import DCAwareRoundRobinPolicy, TokenAwarePolicy
 from cassandra.query import PreparedStatement, tuple_factory
 
-from cns_common.cassandra.connection import PROTOCOL_VERSION, SOCKET_OPTIONS, CassandraAddress, cassandra_address
+from cns_common.cassandra.connection import PROTOCOL_VERSION, SOCKET_OPTIONS, cassandra_address
 from cns_common.configuration.settings import load_settings
 from cqs.engines.cluster import schema
-from lab.floor.server import serve
+from lab.floor.server import main
 from lab.floor.store import Answer, Delivery, Handle
 
 EXIT_FAILED = 1
@@ -96,7 +95,8 @@ def _end_process(error: Exception) -> None:
     os._exit(EXIT_FAILED)
 
 
-def _session(place: CassandraAddress) -> Session:
+async def _open_rows(_data: Path) -> CassandraRows:
+    place = cassandra_address(load_settings())
     profile = ExecutionProfile(
         load_balancing_policy=TokenAwarePolicy(DCAwareRoundRobinPolicy(place.data_centre)),
         consistency_level=ConsistencyLevel.LOCAL_QUORUM,
@@ -109,21 +109,8 @@ def _session(place: CassandraAddress) -> Session:
         execution_profiles={EXEC_PROFILE_DEFAULT: profile},
         sockopts=SOCKET_OPTIONS,
     )
-    return cluster.connect(place.keyspace)
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--port", type=int, required=True)
-    parser.add_argument("--data", type=Path, help="nothing is kept there")
-    options = parser.parse_args()
-    place = cassandra_address(load_settings())
-
-    async def open_rows() -> CassandraRows:
-        return CassandraRows(_session(place), asyncio.get_running_loop())
-
-    serve(open_rows, options.port)
+    return CassandraRows(cluster.connect(place.keyspace), asyncio.get_running_loop())
 
 
 if __name__ == "__main__":
-    main()
+    main(_open_rows)

@@ -183,17 +183,17 @@ def serve(open_backend: Callable[[], Awaitable[Backend]], port: int) -> None:
     uvicorn.Server(config).run(sockets=[listener])
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+def main(open_backend: Callable[[Path], Awaitable[Backend]]) -> None:
+    parser = argparse.ArgumentParser(description="A floor of the bench.")
     parser.add_argument("--port", type=int, required=True)
     parser.add_argument("--data", type=Path, required=True)
     options = parser.parse_args()
+    serve(lambda: open_backend(options.data), options.port)
 
-    async def open_store() -> Store:
-        return Store(options.data, asyncio.get_running_loop())
 
-    serve(open_store, options.port)
+async def _open_store(data: Path) -> Store:
+    return Store(data, asyncio.get_running_loop())
 
 
 if __name__ == "__main__":
-    main()
+    main(_open_store)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import base64
 import os
 import secrets
-import signal
 import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -18,83 +17,17 @@ from pathlib import Path
 
 import redis
 
+from cns_pytest.http import is_up
+from cns_pytest.processes import exports
 from lab.harness import commands
 from lab.harness.keyspace import keyspace
 from lab.harness.ports import free_port
-from lab.harness.running import ANNOUNCEMENT, exports_in, plain_environment
-from lab.harness.servers import ROOT, flush_prefix, haproxy_program, redis_url
-from lab.harness.service import BIN, fetch
+from lab.harness.processes import ANNOUNCEMENT, BIN, HOST, ROOT, Process, plain_environment, stop_all
+from lab.harness.servers import flush_prefix, program, redis_url
 from lab.harness.waiting import PATIENCE_S, wait_until
 
-HOST = "127.0.0.1"
 APIS_MAX = 4
 """The number of API servers in `deploy/haproxy.cfg`."""
-
-
-@dataclass
-class Process:
-    """One process. `start` runs its command again after an end of any kind; earlier output is kept."""
-
-    name: str
-    command: list[str]
-    environment: Mapping[str, str]
-    said_path: Path
-    port: int = 0
-    _process: subprocess.Popen[bytes] | None = None
-    _said_before: int = 0
-
-    @property
-    def pid(self) -> int:
-        assert self._process is not None, f"{self.name} was never started"
-        return self._process.pid
-
-    @property
-    def url(self) -> str:
-        return f"http://{HOST}:{self.port}"
-
-    def launch(self) -> None:
-        """Start the process without waiting until it is ready."""
-        assert not self.is_running(), f"{self.name} runs already"
-        self._said_before = self.said_path.stat().st_size if self.said_path.exists() else 0
-        with self.said_path.open("ab") as out:
-            self._process = subprocess.Popen(
-                self.command,
-                stdout=out,
-                stderr=subprocess.STDOUT,
-                env={**plain_environment(), **self.environment},
-                cwd=ROOT,
-            )
-
-    def is_running(self) -> bool:
-        return self._process is not None and self._process.poll() is None
-
-    def said(self) -> str:
-        return self.said_path.read_text()
-
-    def wait_said(self, text: str) -> None:
-        """Wait until the output since the last start contains `text`."""
-        wait_until(lambda: not self.is_running() or text in self._said_now(), PATIENCE_S, self.said)
-        assert self.is_running(), self.said()
-
-    def _said_now(self) -> str:
-        with self.said_path.open() as said:
-            said.seek(self._said_before)
-            return said.read()
-
-    def wait_end(self) -> int:
-        """Wait for its end. Returns the exit code."""
-        assert self._process is not None, f"{self.name} was never started"
-        return self._process.wait(PATIENCE_S)
-
-    def begin_stop(self) -> None:
-        """Send SIGTERM (a warm shutdown) without waiting for the end."""
-        if self.is_running():
-            os.kill(self.pid, signal.SIGTERM)
-
-    def stop(self) -> int:
-        """Stop the process. Returns the exit code."""
-        self.begin_stop()
-        return self.wait_end()
 
 
 @dataclass
@@ -133,49 +66,34 @@ class Cluster:
 
     def start(self) -> None:
         """Start everything. Returns when calls are answered and deliveries are made."""
-        for process in self.processes:
-            process.launch()
-        for api in self.apis:
-            self._wait_api(api)
-        for worker in self.workers:
-            _wait_worker(worker)
+        self.start_again(*self.processes)
         self.wait_ready()
 
-    def start_api(self, index: int) -> None:
-        """Start an API process again, on its port. Returns when it answers."""
-        self.apis[index].launch()
-        self._wait_api(self.apis[index])
-
-    def start_worker(self, index: int) -> None:
-        """Start a worker again. Returns when it works."""
-        self.workers[index].launch()
-        _wait_worker(self.workers[index])
-
-    def start_workers(self) -> None:
-        """Start all workers again."""
-        for worker in self.workers:
-            worker.launch()
-        for worker in self.workers:
-            _wait_worker(worker)
-
-    def stop_workers(self) -> list[int]:
-        """Stop all workers at once. Returns their exit codes."""
-        return _stop(self.workers)
+    def start_again(self, *processes: Process) -> None:
+        """Start these processes, each on its port. Returns when they answer, or work."""
+        for process in processes:
+            process.start()
+        for process in processes:
+            if process in self.workers:
+                process.wait_printed('"worker.started"')
+            elif process in self.apis:
+                process.wait_printed(ANNOUNCEMENT)
+                process.wait_until(lambda: is_up(f"{process.url}/live"))  # noqa: B023  # within this turn
 
     def stop(self) -> None:
         """All processes, in the order of their start."""
         for processes in (self.workers, self.apis, [self.balancer]):
-            _stop([process for process in processes if process.is_running()])
+            stop_all([process for process in processes if process.is_running()])
 
     def wait_ready(self) -> None:
         """Wait until the balancer passes calls on and every API process knows of a worker (if there is one)."""
         urls = [self.url, *(api.url for api in self.apis)] if self.workers else [self.url]
         path = "/ready" if self.workers else "/live"
-        wait_until(lambda: all(_answers(url + path) for url in urls), PATIENCE_S, self.said)
+        wait_until(lambda: all(is_up(url + path) for url in urls), PATIENCE_S, self.said)
 
     def said(self) -> str:
         """The output of all processes."""
-        return "\n".join(f"--- {process.name}\n{process.said()}" for process in self.processes)
+        return "\n".join(f"--- {process.name}\n{process.output()}" for process in self.processes)
 
     # -- commands -----------------------------------------------------------------------------------------------------
 
@@ -191,7 +109,7 @@ class Cluster:
 
     def account(self) -> dict[str, str]:
         """Create an account. Returns the AWS_… variables of its keys."""
-        return exports_in(self.cns("account", "create"))
+        return exports(self.cns("account", "create"))
 
     # -- processes ----------------------------------------------------------------------------------------------------
 
@@ -204,36 +122,14 @@ class Cluster:
         return self._process(name, [BIN / "celery", "-A", "cns_workers", "worker", "--hostname", f"{name}@%h"])
 
     def _balancer(self) -> Process:
-        program = haproxy_program()
         address = self.url.removeprefix("http://")
         apis = {f"CNS_API_{number}": f"{HOST}:{api.port}" for number, api in enumerate(self.apis, 1)}
-        command: list[str | Path] = [program, "-db", "-f", ROOT / "deploy" / "haproxy.cfg"]
+        command: list[str | Path] = [program("haproxy"), "-db", "-f", ROOT / "deploy" / "haproxy.cfg"]
         return self._process("balancer", command, int(address.rpartition(":")[2]), CNS_BALANCER=address, **apis)
 
     def _process(self, name: str, command: list[str | Path], port: int = 0, **variables: str) -> Process:
-        environment = {**self.environment, "CNS_DATA": str(self.directory / name), **variables}
-        return Process(name, [str(word) for word in command], environment, self.directory / f"{name}.said", port)
-
-    def _wait_api(self, api: Process) -> None:
-        api.wait_said(ANNOUNCEMENT)
-        wait_until(lambda: _answers(f"{api.url}/live"), PATIENCE_S, api.said)
-
-
-def _stop(processes: list[Process]) -> list[int]:
-    for process in processes:
-        process.begin_stop()
-    return [process.wait_end() for process in processes]
-
-
-def _wait_worker(worker: Process) -> None:
-    worker.wait_said('"worker.started"')
-
-
-def _answers(url: str) -> bool:
-    try:
-        return fetch(url)[0] == 200
-    except OSError:
-        return False
+        environment = plain_environment(**self.environment, CNS_DATA=str(self.directory / name), **variables)
+        return Process(command, self.directory / f"{name}.said", environment, name=name, port=port, cwd=ROOT)
 
 
 @contextmanager

@@ -14,9 +14,10 @@ from cassandra.cluster import EXEC_PROFILE_DEFAULT, ExecutionProfile
 from cassandra.cluster import Cluster as Cassandra
 from cassandra.policies import RoundRobinPolicy
 
+from cns_pytest.http import fetch
 from lab.harness.cluster import Cluster, cluster
 from lab.harness.keyspace import TABLES
-from lab.harness.service import OBSERVER, Samples, Service, fetch, read_samples
+from lab.harness.service import OBSERVER, Samples, Service, read_samples
 
 CLUSTER = os.environ.get("CNS_STORE") == "cassandra"
 """Whether the tests run on the cluster form."""

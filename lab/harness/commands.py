@@ -17,32 +17,7 @@ from pathlib import Path
 from lab.harness.waiting import PATIENCE_S
 
 _context = get_context("forkserver")
-_context.set_forkserver_preload(
-    [
-        "cns_backend.cluster",
-        "cns_cli.accounts.account",
-        "cns_cli.store.check",
-        "cns_cli.store.restore",
-        "cns_cli.store.upgrade",
-        "cns_cli.explain.command",
-        "cns_cli.doctor.command",
-        "cns_cli.doctor.messaging",
-        "cns_cli.delivery.logs",
-        "cns_cli.main",
-        "cns_cli.delivery.outbox",
-        "cns_cli.delivery.pool",
-        "cns_cli.delivery.quarantine",
-        "cns_cli.overview.status",
-        "cns_cli.overview.top",
-        "cns_cli.remote.queue",
-        "cns_cli.remote.subscriptions",
-        "cns_cli.remote.topic",
-        "cns_cli.replay.command",
-        "cns_cli.store.schema",
-        "cns_cli.delivery.sms",
-        "lab.harness.commands",
-    ]
-)
+_context.set_forkserver_preload(["lab.harness.all_commands", "lab.harness.commands"])
 
 
 def run(

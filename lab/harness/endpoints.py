@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import json
-import subprocess
+import os
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
+from cns_pytest.http import fetch, is_up
 from lab.harness.ports import free_port
-from lab.harness.service import BIN, fetch
-from lab.harness.waiting import PATIENCE_S, wait_until
+from lab.harness.processes import BIN, HOST, Process, plain_environment
 
 WAIT_S = 60.0
 BODY_BYTES_KEPT = 300 * 1024
@@ -58,22 +59,15 @@ class Endpoint:
 
 
 @contextmanager
-def running_receiver() -> Iterator[str]:
+def running_receiver(*options: str, host: str = HOST) -> Iterator[str]:
+    """Run `cns receiver` within the block. Yields its URL."""
     port = free_port()
-    url = f"http://127.0.0.1:{port}"
-    process = subprocess.Popen(
-        [BIN / "cns", "receiver", "--port", str(port), "--body-bytes", str(BODY_BYTES_KEPT)], stdout=subprocess.DEVNULL
-    )
+    url = f"http://{host}:{port}"
+    words = ["receiver", "--host", host, "--port", str(port), "--body-bytes", str(BODY_BYTES_KEPT), *options]
+    process = Process([BIN / "cns", *words], Path(os.devnull), plain_environment())
+    process.start()
     try:
-        wait_until(lambda: _answers(url), 20, lambda: "the receiver does not answer")
+        process.wait_until(lambda: is_up(f"{url}/health"))
         yield url
     finally:
-        process.terminate()
-        process.wait(PATIENCE_S)
-
-
-def _answers(url: str) -> bool:
-    try:
-        return fetch(url + "/health")[0] == 200
-    except OSError:
-        return False
+        process.stop()

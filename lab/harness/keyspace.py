@@ -41,7 +41,7 @@ def quick_sessions() -> Iterator[None]:
     tests' keyspaces a new session would cost 20 times as much."""
     with pytest.MonkeyPatch.context() as changed:
         changed.setattr(connection, "Cluster", functools.partial(Cluster, schema_metadata_enabled=False))
-        for limit in ("STATEMENT_S", "CONDITIONAL_S", "PREPARE_S", "PROBE_S"):
+        for limit in ("STATEMENT_S", "CONDITIONAL_S", "PREPARE_S", "PROBE_S", "SCHEMA_S"):
             changed.setattr(session, limit, PATIENCE_S)
         for limit in ("CONNECT_TIMEOUT_S", "HEARTBEAT_S"):
             changed.setattr(connection, limit, PATIENCE_S)

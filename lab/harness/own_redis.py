@@ -4,55 +4,46 @@ from __future__ import annotations
 
 import shutil
 import signal
-import subprocess
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import redis
 
 from lab.harness.parts import need
 from lab.harness.ports import free_port
-from lab.harness.waiting import PATIENCE_S, wait_until
+from lab.harness.processes import HOST, Process, plain_environment
 
 
-@dataclass
-class OwnRedis:
-    directory: Path
-    port: int = field(default_factory=free_port)
-    options: tuple[str, ...] = ()
-    _process: subprocess.Popen[bytes] | None = None
+class OwnRedis(Process):
+    """`options` are words of `redis-server`'s command line."""
+
+    def __init__(self, directory: Path, options: tuple[str, ...] = ()) -> None:
+        port = free_port()
+        settings = {"port": port, "bind": HOST, "save": "", "appendonly": "no", "dir": directory}
+        words = [word for name, value in settings.items() for word in (f"--{name}", str(value))]
+        command = [shutil.which("redis-server") or "redis-server", *words, *options]
+        super().__init__(command, directory / f"redis-{port}.log", plain_environment(), port=port)
 
     @property
     def url(self) -> str:
-        return f"redis://127.0.0.1:{self.port}/0"
+        return f"redis://{HOST}:{self.port}/0"
 
     def start(self) -> None:
         """Start it empty, as after a loss of all data."""
         need("redis")
-        program = shutil.which("redis-server")
-        assert program, "redis-server is missing: `make servers-up` says how to get it"
-        settings = {"port": self.port, "bind": "127.0.0.1", "save": "", "appendonly": "no", "dir": self.directory}
-        options = [word for name, value in settings.items() for word in (f"--{name}", str(value))]
-        self._process = subprocess.Popen([program, *options, *self.options], stdout=subprocess.DEVNULL)
-        wait_until(self._answers, PATIENCE_S, lambda: "redis-server does not answer")
+        super().start()
+        self.wait_until(self._answers)
 
     def kill(self) -> None:
-        """Send SIGKILL and wait for the end."""
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
-            self._process = None
+        """Send SIGKILL and wait for the end, unless it has ended."""
+        if self.is_running():
+            super().kill()
 
     def pause(self) -> None:
         """Stop the process: connections stay open and nothing is answered."""
-        self._signal(signal.SIGSTOP)
+        self.send_signal(signal.SIGSTOP)
 
     def resume(self) -> None:
-        self._signal(signal.SIGCONT)
-
-    def _signal(self, number: signal.Signals) -> None:
-        assert self._process is not None
-        self._process.send_signal(number)
+        self.send_signal(signal.SIGCONT)
 
     def _answers(self) -> bool:
         try:

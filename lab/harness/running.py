@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from cns_common.process.supervisor import ChildStatus, read_status
+from cns_pytest.processes import exports
 from lab.harness import commands
 from lab.harness.parts import need
 from lab.harness.ports import free_port
-from lab.harness.service import BIN, METRICS_TOKEN, Service
-from lab.harness.waiting import PATIENCE_S, wait_until
-
-START_S = PATIENCE_S
-RESERVE_BYTES = 1024 * 1024
-"""Size of each service's disk: pytest keeps the directories of hundreds."""
-ANNOUNCEMENT = "cns: SNS and SQS on "
+from lab.harness.processes import ANNOUNCEMENT, BIN, HOST, Process, plain_environment
+from lab.harness.service import Service
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,8 +23,11 @@ class Up(Service):
     """A running `cns up`. `environment` is what it told its user to export."""
 
     data: Path
-    said_path: Path
-    process: subprocess.Popen[bytes]
+    process: Process
+
+    def supervised(self) -> list[ChildStatus]:
+        """The state of the processes that it supervises, also while none of them answers."""
+        return read_status(self.data / "processes.json")
 
     def pids(self) -> dict[str, int]:
         """The ids of the processes that it supervises, by name."""
@@ -39,7 +38,7 @@ class Up(Service):
         return Path(f"/proc/{self.process.pid}/root{path}")
 
     def said(self) -> str:
-        return self.said_path.read_text()
+        return self.process.new_output()
 
     def cns(self, *words: str, check: bool = True) -> subprocess.CompletedProcess[str]:
         return cns(*words, "--data", self.data, check=check)
@@ -53,19 +52,14 @@ class Up(Service):
 
     # -- life ---------------------------------------------------------------------------------------------------------
 
-    def wait_ready(self) -> None:
-        wait_until(
-            lambda: self.process.poll() is not None or (ANNOUNCEMENT in self.said() and self.is_ready()),
-            START_S,
-            self.said,
-        )
-        assert self.process.poll() is None, self.said()
-        self.environment.update(exports_in(self.said()))
+    def wait_ready(self, page: str = "/ready") -> None:
+        """Wait until it has printed its address and its keys, and this page answers with 200."""
+        self.process.wait_until(lambda: ANNOUNCEMENT in self.said() and self.answers(page))
+        self.environment.update(exports(self.said()))
 
     def stop(self) -> int:
         """Send SIGTERM. Returns the exit code."""
-        self.process.terminate()
-        return self.process.wait(PATIENCE_S)
+        return self.process.stop()
 
 
 def start(
@@ -75,42 +69,29 @@ def start(
     own_port: int = 0,
     url: str = "",
     ca_file: Path | None = None,
-    first: Callable[[], None] | None = None,
-    environment: dict[str, str] | None = None,
+    environment: Mapping[str, str] | None = None,
     runner: Sequence[str | Path] = (),
+    first: Callable[[], None] | None = None,
 ) -> Up:
     """Start `cns up` without waiting until it is ready.
 
-    `own_port` is the port that it takes without an option. `first` is called in the new process before it begins.
-    `runner` are words before the command, such as `own_disk`.
+    `own_port` is the port that it takes without an option. `runner` are words before the command, such as `own_disk`.
+    `first` is called in the new process before it begins.
     """
     port = own_port or port or free_port()
-    said_path = data.parent / f"{data.name}-{port}.said"
-    with said_path.open("wb") as out:
-        process = subprocess.Popen(
-            [
-                *runner,
-                BIN / "cns",
-                "up",
-                *(() if own_port else ("--port", str(port))),
-                "--data",
-                data,
-                *options,
-            ],
-            stdout=out,
-            stderr=subprocess.STDOUT,
-            env=plain_environment() | (environment or {}),
-            preexec_fn=first,
-        )
-    return Up(url=url or f"http://127.0.0.1:{port}", data=data, ca_file=ca_file, said_path=said_path, process=process)
+    words = [*runner, BIN / "cns", "up", *(() if own_port else ("--port", str(port))), "--data", data, *options]
+    log = data.parent / f"{data.name}-{port}.said"
+    process = Process(words, log, plain_environment(**(environment or {})), name="cns up", port=port, preexec_fn=first)
+    process.start()
+    return Up(url=url or f"http://{HOST}:{port}", data=data, ca_file=ca_file, process=process)
 
 
 @contextmanager
-def running(data: Path, *options: str, **more: Any) -> Iterator[Up]:
-    """Run `cns up` until the end of the block, from when it is ready. See `start`."""
+def running(data: Path, *options: str, page: str = "/ready", **more: Any) -> Iterator[Up]:
+    """Run `cns up` until the end of the block, from when it is ready. See `start` and `Up.wait_ready`."""
     service = start(data, *options, **more)
     try:
-        service.wait_ready()
+        service.wait_ready(page)
         yield service
     finally:
         service.stop()
@@ -129,21 +110,3 @@ def cns(*words: str | Path, check: bool = True) -> subprocess.CompletedProcess[s
     done = commands.run(*words)
     assert done.returncode == 0 or not check, done.stderr
     return done
-
-
-def exports_in(text: str) -> dict[str, str]:
-    """The variables that `export` lines set."""
-    lines = [line.removeprefix("export ") for line in text.splitlines() if line.startswith("export ")]
-    return {name: value for name, _, value in (line.partition("=") for line in lines)}
-
-
-def keys_in(text: str) -> dict[str, str]:
-    """The options of `Service.client` for the account whose exports these are."""
-    exports = exports_in(text)
-    return {"key": exports["AWS_ACCESS_KEY_ID"], "secret": exports["AWS_SECRET_ACCESS_KEY"]}
-
-
-def plain_environment() -> dict[str, str]:
-    """The environment of a shell in which Python keeps compiled modules."""
-    kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    return {"CNS_RESERVE_BYTES": str(RESERVE_BYTES), "CNS_METRICS_TOKEN": METRICS_TOKEN, **kept}

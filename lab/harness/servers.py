@@ -9,7 +9,6 @@ from __future__ import annotations
 import functools
 import os
 import re
-import shutil
 import socket
 import subprocess
 import sys
@@ -22,7 +21,8 @@ from urllib.parse import urlsplit
 
 import redis
 
-from deploy.servers.software import find_exim, find_haproxy
+from cns_pytest.processes import exports
+from deploy.servers.software import PACKAGES
 from lab.harness.parts import need
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -33,7 +33,6 @@ START_S = 600.0
 """The very first start fetches packages and jars."""
 CONNECT_S = 5.0
 FLUSH_KEYS = 1_000
-_EXPORT = re.compile(r"export (\w+)=(.+)")
 _GLOB = re.compile(r"([*?\[\]^\\-])")
 
 Address = tuple[str, int]
@@ -50,33 +49,13 @@ def redis_url() -> str:
 
 
 @functools.cache
-def haproxy_program() -> str:
-    """The path of HAProxy, installed first if need be."""
-    need("haproxy")
-    _servers("install", "haproxy")
-    program = find_haproxy()
-    assert program is not None
-    return program
-
-
-@functools.cache
-def exim_program() -> str:
-    """The path of Exim, installed first if need be."""
-    need("exim")
-    _servers("install", "exim")
-    program = find_exim()
-    assert program is not None
-    return program
-
-
-@functools.cache
-def chromium_program() -> str:
-    """The path of Chromium, installed first if need be."""
-    need("chromium")
-    _servers("install", "chromium")
-    program = shutil.which("chromium")
-    assert program is not None
-    return program
+def program(name: str) -> str:
+    """The path of HAProxy, Exim or Chromium, installed first if need be."""
+    need(name)
+    _servers("install", name)
+    found = PACKAGES[name][1]()
+    assert isinstance(found, str)
+    return found
 
 
 def fresh_keyspace() -> str:
@@ -185,8 +164,7 @@ def _addresses(name: str, text: str) -> list[Address]:
 
 def _exported(name: str, *words: str) -> str:
     """The export line that a command prints for this server."""
-    exports: dict[str, str] = dict(_EXPORT.findall(_servers(*words).stdout))
-    return exports[VARIABLES[name]]
+    return exports(_servers(*words).stdout)[VARIABLES[name]]
 
 
 def _servers(*words: str, check: bool = True) -> subprocess.CompletedProcess[str]:

@@ -5,13 +5,8 @@ from __future__ import annotations
 import json
 import os
 import re
-import ssl
 import subprocess
-import sys
-import urllib.error
-import urllib.request
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,14 +16,13 @@ import pytest
 from botocore.config import Config
 from botocore.exceptions import ClientError
 
+from cns_pytest.http import fetch
+from lab.harness.processes import BIN, METRICS_TOKEN, log_events
 from lab.harness.waiting import PATIENCE_S
 
-BIN = Path(sys.executable).parent
 REGION = "eu-central-1"
 _METRIC = re.compile(r"(\w+)(?:\{(.*)\})? (\S+)")
 
-METRICS_TOKEN = "the-token-of-the-tests"
-"""CNS_METRICS_TOKEN of all services under test."""
 OBSERVER = {"authorization": f"Bearer {METRICS_TOKEN}"}
 
 Samples = dict[tuple[str, frozenset[str]], float]
@@ -97,11 +91,15 @@ class Service(ABC):
         report: dict[str, Any] = json.loads(self.get("/health")[1])
         return report
 
-    def is_ready(self) -> bool:
+    def answers(self, page: str) -> bool:
+        """Whether the page answers with 200."""
         try:
-            return self.get("/ready")[0] == 200
+            return self.get(page)[0] == 200
         except OSError:
             return False
+
+    def is_ready(self) -> bool:
+        return self.answers("/ready")
 
     def samples(self) -> Samples:
         """The current metrics."""
@@ -125,8 +123,7 @@ class Service(ABC):
 
     def events(self, event: str, **members: object) -> list[dict[str, Any]]:
         """The log events with this name and these members."""
-        logged = [json.loads(line) for line in self.said().splitlines() if line.startswith('{"')]
-        return [entry for entry in logged if members.items() | {("event", event)} <= _hashable(entry).items()]
+        return log_events(self.said(), event, **members)
 
 
 def total(samples: Samples, name: str, **labels: str) -> float:
@@ -137,30 +134,6 @@ def total(samples: Samples, name: str, **labels: str) -> float:
 def read_samples(page: str) -> Samples:
     matches = [_METRIC.fullmatch(line) for line in page.splitlines()]
     return {(found[1], frozenset((found[2] or "").split(","))): float(found[3]) for found in matches if found}
-
-
-def fetch(
-    url: str,
-    body: bytes | None = None,
-    headers: Mapping[str, str] | None = None,
-    *,
-    method: str | None = None,
-    ca_file: Path | None = None,
-    timeout_s: float = 10.0,
-) -> tuple[int, bytes]:
-    """Status and body of the response, also of an error."""
-    request = urllib.request.Request(url, body, dict(headers or {}), method=method)
-    context = ssl.create_default_context(cafile=ca_file) if ca_file else None
-    try:
-        with urllib.request.urlopen(request, timeout=timeout_s, context=context) as answer:
-            return answer.status, answer.read()
-    except urllib.error.HTTPError as error:
-        with error:
-            return error.code, error.read()
-
-
-def _hashable(entry: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in entry.items() if not isinstance(value, dict | list)}
 
 
 def error_of(call: Any, **members: Any) -> tuple[str, int]:

@@ -3,37 +3,28 @@
 from __future__ import annotations
 
 import asyncio
-import heapq
 import re
 from array import array
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter_ns
+from typing import Any
 
-from lab.load.queues import BATCH, BODY_BYTES, Client, delete_batch_request, delete_request, handles_in
-from lab.load.wire import Lane, LoadError
+from lab.load.queues import BATCH, BODY_BYTES, Client, accepted, handles_in
+from lab.load.wire import Lane
+from lab.measure.figures import NS_PER_S
 
-NS_PER_S = 1_000_000_000
-SLOWEST = 5
 NUMBER_DIGITS = 10
 FILLER = "x" * (BODY_BYTES - NUMBER_DIGITS)
-HIDE_S = 600
-"""Visibility timeout: no lease ends within a run, so that a repeated delivery is a fault of the service."""
 IDLE_S = 30.0
 """A run ends this long after its last new message."""
 
 _NUMBER = re.compile(rb'"Body": *"(\d{%d})' % NUMBER_DIGITS)
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Call:
-    took_ns: int
-    began_ns: int
-    operation: str
-
-
 class MessageCheck:
-    """Counts how often each message was received. A message is the number at the beginning of its body."""
+    """Counts how often each message was received. A message is the number at the beginning of its body. No lease ends
+    within a run, so a repeated delivery is a fault of the service."""
 
     def __init__(self) -> None:
         self._counts = bytearray()
@@ -73,21 +64,16 @@ class MessageCheck:
 
 @dataclass(slots=True)
 class CallTimes:
-    """The times of all calls, and the slowest of them."""
+    """The times of all calls."""
 
     took_ns: array[int] = field(default_factory=lambda: array("q"))
-    slowest: list[Call] = field(default_factory=list)
     receives: int = 0
     empty: int = 0
 
-    async def ask(self, lane: Lane, operation: str, request: bytes) -> bytes:
+    async def ask(self, lane: Lane, request: bytes) -> bytes:
         began_ns = perf_counter_ns()
         answer = await lane.ask(request)
-        took_ns = perf_counter_ns() - began_ns
-        self.took_ns.append(took_ns)
-        heapq.heappush(self.slowest, Call(took_ns, began_ns, operation))
-        if len(self.slowest) > SLOWEST:
-            heapq.heappop(self.slowest)
+        self.took_ns.append(perf_counter_ns() - began_ns)
         return answer
 
 
@@ -110,45 +96,40 @@ class Traffic:
         while planned_ns < end_ns and (now_ns := perf_counter_ns()) < end_ns:
             if planned_ns > now_ns:
                 await asyncio.sleep((planned_ns - now_ns) / NS_PER_S)
-            await self.times.ask(lane, "send", client.call("SendMessage", MessageBody=self.check.body()))
+            await self.times.ask(lane, client.call("SendMessage", MessageBody=self.check.body()))
             planned_ns += int(NS_PER_S / per_s)
 
     async def send_batches(self, client: Client, lane: Lane, messages: int) -> None:
         """Send batches of ten."""
         for _ in range(messages // BATCH):
-            entries = [{"Id": str(number), "MessageBody": self.check.body()} for number in range(BATCH)]
-            answer = await self.times.ask(lane, "batch send", client.call("SendMessageBatch", Entries=entries))
-            if b'"Failed"' in answer:
-                raise LoadError("an entry of a batch was refused")
+            batch = client.send_batch([{"MessageBody": self.check.body()} for _ in range(BATCH)])
+            accepted(await self.times.ask(lane, batch))
 
     async def receive_single(self, client: Client, lane: Lane, work_s: float) -> None:
         """Receive one message at a time, work for `work_s`, delete it. Receives do not wait for messages."""
         while not self.is_over:
-            handles = await self._receive(client, lane, 1)
-            for handle in handles:
+            for handle in await self._receive(client, lane, 1):
                 await asyncio.sleep(work_s)
-                await self.times.ask(lane, "delete", delete_request(client, handle))
+                await self.times.ask(lane, client.delete(handle))
 
     async def receive_batches(self, client: Client, lane: Lane) -> None:
         """Receive up to ten messages and delete them in one call."""
         while not self.is_over:
-            handles = await self._receive(client, lane, BATCH)
-            if not handles:
-                continue
-            answer = await self.times.ask(lane, "batch delete", delete_batch_request(client, handles))
-            if b'"Failed"' in answer:
-                raise LoadError("an entry of a batch delete was refused")
+            if handles := await self._receive(client, lane, BATCH):
+                accepted(await self.times.ask(lane, client.delete_batch(handles)))
 
-    async def run(self, senders: Sequence[asyncio.Task[None]], receivers: Sequence[asyncio.Task[None]]) -> None:
-        """Wait for the senders, then until the receivers have all messages or no new one comes."""
+    async def run(
+        self, senders: Sequence[Coroutine[Any, Any, None]], receivers: Sequence[Coroutine[Any, Any, None]]
+    ) -> None:
+        """Until the senders have sent all, and the receivers have it or no new message comes."""
+        receiving = [asyncio.create_task(receiver) for receiver in receivers]
         await asyncio.gather(*senders)
         self.sending = False
         self.check.last_new_ns = perf_counter_ns()
-        await asyncio.gather(*receivers)
+        await asyncio.gather(*receiving)
 
     async def _receive(self, client: Client, lane: Lane, n: int) -> list[bytes]:
-        request = client.call("ReceiveMessage", MaxNumberOfMessages=n, VisibilityTimeout=HIDE_S)
-        handles = self.check.receive(await self.times.ask(lane, "receive", request))
+        handles = self.check.receive(await self.times.ask(lane, client.receive(n)))
         self.times.receives += 1
         self.times.empty += not handles
         return handles

@@ -12,10 +12,11 @@ from typing import NamedTuple, TypeVar
 
 import msgspec
 
+from lab.harness.processes import ROOT
+from lab.harness.usage import cpu_s
 from lab.load.endpoints import BODY_FILE, Arrival, Kind, StartReport, Status, kind_of, read_arrivals, url_of
-from lab.load.topics import Topic, all_of, entries
+from lab.load.topics import Topic
 from lab.load.wire import LoadError
-from lab.measure.processes import ROOT, cpu_s
 
 LINE_BYTES_MAX = 1 << 20
 ANSWER_S_MAX = 60.0
@@ -111,19 +112,12 @@ async def subscribe(caller: Topic, endpoints: EndpointProcess, requests: Sequenc
     topics = {each.endpoint: each.topic for each in requests}
     for at in range(0, len(requests), PENDING_MAX):
         some = requests[at : at + PENDING_MAX]
-        await all_of(caller.client, (_subscribe(caller, endpoints, each) for each in some))
-        tokens = await _tokens(endpoints, len(some))
-        confirms = [
-            caller.call("ConfirmSubscription", TopicArn=topics[endpoint], Token=token)
-            for endpoint, token in tokens.items()
+        subscribing = [
+            caller.subscribe("http", endpoints.url(each.endpoint), each.attributes, topic=each.topic) for each in some
         ]
-        await all_of(caller.client, confirms)
-
-
-def _subscribe(caller: Topic, endpoints: EndpointProcess, requests: SubscriptionRequest) -> bytes:
-    attributes = entries("Attributes", ({"key": name, "value": text} for name, text in requests.attributes.items()))
-    endpoint = endpoints.url(requests.endpoint)
-    return caller.call("Subscribe", TopicArn=requests.topic, Protocol="http", Endpoint=endpoint, **attributes)
+        await caller.client.run(subscribing)
+        tokens = await _tokens(endpoints, len(some))
+        await caller.client.run([caller.confirm(token, topics[endpoint]) for endpoint, token in tokens.items()])
 
 
 async def _tokens(endpoints: EndpointProcess, n: int) -> dict[int, str]:

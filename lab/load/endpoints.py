@@ -39,6 +39,8 @@ ERROR_ANSWER = b"HTTP/1.1 500 Internal Server Error\r\ncontent-length: 0\r\n\r\n
 
 NUMBER = re.compile(rb"number=(\d+) ")
 """The number in a message's body."""
+STAMP = re.compile(rb"began=(\d+)")
+"""In a message's body: when its publish began, in ns of the monotonic clock."""
 _LENGTH = re.compile(rb"content-length: *(\d+)", re.IGNORECASE)
 _TOKEN = re.compile(rb'"Token"\s*:\s*"([^"]+)"')
 _PATH = b"POST /e/"
@@ -119,7 +121,7 @@ class EndpointGroup:
         self._is_failing = False
         self._reserved = [_reserve() for _ in range(PORTS_PER_KIND)]
         self._servers: list[asyncio.Server] = []
-        self.connections: set[_Connection] = set()
+        self.connections: set[Connection] = set()
 
     @property
     def ports(self) -> list[int]:
@@ -128,7 +130,7 @@ class EndpointGroup:
     async def listen(self) -> None:
         loop = asyncio.get_running_loop()
         for port in self.ports:
-            make = partial(_Connection, self._answer, self.connections)
+            make = partial(Connection, self._answer, self.connections)
             self._servers.append(await loop.create_server(make, HOST, port, reuse_port=True, backlog=BACKLOG))
 
     async def fail(self) -> None:
@@ -154,8 +156,9 @@ class EndpointGroup:
         for connection in tuple(self.connections):
             connection.abort()
 
-    def _answer(self, connection: _Connection, endpoint: int, body: bytes) -> None:
+    def _answer(self, connection: Connection, request: bytes, body_at: int) -> None:
         at_ns = perf_counter_ns()
+        endpoint, body = int(request[len(_PATH) : request.index(b" ", len(_PATH))]), request[body_at:]
         match self._kind if self._is_failing else Kind.HEALTHY:
             case Kind.HANGING:
                 return
@@ -166,19 +169,19 @@ class EndpointGroup:
             case _:
                 self._answer_ok(connection, endpoint, body, at_ns)
 
-    def _answer_ok(self, connection: _Connection, endpoint: int, body: bytes, at_ns: int) -> None:
+    def _answer_ok(self, connection: Connection, endpoint: int, body: bytes, at_ns: int) -> None:
         if connection in self.connections:
             connection.write(OK_ANSWER)
             self._log.note(endpoint, body, at_ns)
 
 
-class _Connection(asyncio.Protocol):
-    """A client that sends one request at a time."""
+class Connection(asyncio.Protocol):
+    """A client of an endpoint; `received` gets each whole request."""
 
-    def __init__(self, answer: Callable[[_Connection, int, bytes], None], open_ones: set[_Connection]) -> None:
-        self._answer = answer
+    def __init__(self, received: Callable[[Connection, bytes, int], None], open_ones: set[Connection]) -> None:
+        self._received = received
         self._open_ones = open_ones
-        self._buffer = bytearray()
+        self._buffer = b""
         self._transport: asyncio.WriteTransport
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -197,14 +200,58 @@ class _Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self._buffer += data
-        head = self._buffer.find(b"\r\n\r\n")
-        length = _LENGTH.search(self._buffer, 0, head) if head > 0 else None
-        if head < 0 or len(self._buffer) < (end := head + 4 + (int(length[1]) if length else 0)):
-            return
-        endpoint = int(self._buffer[len(_PATH) : self._buffer.index(b" ", len(_PATH))])
-        body = bytes(self._buffer[head + 4 : end])
-        del self._buffer[:end]
-        self._answer(self, endpoint, body)
+        while (head := self._buffer.find(b"\r\n\r\n")) > 0:
+            length = _LENGTH.search(self._buffer, 0, head)
+            body = head + 4
+            end = body + (int(length[1]) if length else 0)
+            if len(self._buffer) < end:
+                return
+            request, self._buffer = self._buffer[:end], self._buffer[end:]
+            self._received(self, request, body)
+
+
+class Sink:
+    """An endpoint in this process, which answers at once: it notes the time from each publish to its arrival."""
+
+    def __init__(self) -> None:
+        self.token: asyncio.Future[str]
+        self.times_ns: list[int] = []
+        self._arrived = asyncio.Event()
+        self._server: asyncio.Server
+        self._connections: set[Connection] = set()
+
+    def reset(self) -> None:
+        self.times_ns = []
+
+    async def open(self) -> str:
+        """Start listening. Returns the endpoint's URL."""
+        loop = asyncio.get_running_loop()
+        self.token = loop.create_future()
+        self._server = await loop.create_server(lambda: Connection(self._answer, self._connections), HOST, 0)
+        return f"http://{HOST}:{self._server.sockets[0].getsockname()[1]}/"
+
+    async def await_count(self, n: int, timeout_s: float) -> None:
+        """Wait until `n` notifications have arrived."""
+        async with asyncio.timeout(timeout_s):
+            while len(self.times_ns) < n:
+                self._arrived.clear()
+                await self._arrived.wait()
+
+    def close(self) -> None:
+        self._server.close()
+        for connection in tuple(self._connections):
+            connection.abort()
+
+    def received(self, request: bytes) -> None:
+        if stamp := STAMP.search(request):
+            self.times_ns.append(perf_counter_ns() - int(stamp[1]))
+            self._arrived.set()
+        elif (token := _TOKEN.search(request)) and not self.token.done():
+            self.token.set_result(token[1].decode())
+
+    def _answer(self, connection: Connection, request: bytes, _body: int) -> None:
+        self.received(request)
+        connection.write(OK_ANSWER)
 
 
 def _reserve() -> socket.socket:

@@ -7,8 +7,7 @@ from collections.abc import Callable, Sequence
 from time import perf_counter_ns
 
 from lab.load.wire import Lane
-
-NS_PER_S = 1_000_000_000
+from lab.measure.figures import NS_PER_S
 
 
 def planned_ns(per_s: float, seconds: float) -> list[int]:
@@ -29,6 +28,10 @@ class Schedule:
 
     def due_ns(self, number: int) -> int:
         return self._began_ns + self._offsets_ns[number]
+
+    def begun_ns(self, number: int) -> int:
+        """When the call was ready for a connection: the loop's own delay is no part of its time."""
+        return self.due_ns(number) + self.late_ns[number]
 
     async def run(
         self, lanes: Sequence[Lane], request: Callable[[int], bytes], answered: Callable[[int, bytes], None]

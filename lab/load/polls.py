@@ -1,17 +1,18 @@
-"""Long polls: the time from a send to the answer of a waiting receive, and the cost of 10,000 waiting receives."""
+"""Long polls: the time from a send to the answer of a waiting receive, and connections that poll again and again."""
 
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Iterator
+from itertools import chain, repeat
 from time import perf_counter_ns
 
 import msgspec
 
-from lab.load.queues import Client, delete_request, handles_in, receive_requests, turns
+from lab.load.queues import Client, handles_in, turns
 from lab.load.wire import Lane, LoadError, Script, connect
 from lab.measure.figures import Figures, Meter
-from lab.measure.processes import Server
 
 WAIT_S = 20
 ARRIVAL_TIMEOUT_S = 10.0
@@ -20,13 +21,7 @@ GAP_MS = (3, 8)
 RAMP_AT_ONCE = 200
 BYTES_PER_MIB = 1 << 20
 
-
-class IdleFigures(msgspec.Struct, frozen=True, kw_only=True):
-    server: str
-    polls: int
-    seconds: float
-    cpu_share: float  # of one core
-    added_mib: float  # resident memory above that of the same server without polls
+_NUMBER = re.compile(rb'"Body": *"wake (\d+)"')
 
 
 async def wake(client: Client, rounds: int) -> Figures:
@@ -42,13 +37,13 @@ async def wake(client: Client, rounds: int) -> Figures:
             if handles:
                 times.append(perf_counter_ns() - began_ns)
                 arrival.set_result(None)
-                yield [], delete_request(client, handles[0])
+                yield [], client.delete(handles[0])
 
     def send_one() -> Script:
         yield [], client.call("SendMessage", MessageBody=client.body())
 
     sender, *pollers = client.lanes
-    receives = receive_requests(client, 1, WaitTimeSeconds=WAIT_S)
+    receives = client.receives(1, WaitTimeSeconds=WAIT_S)
     waiting = [lane.start(poll(turns(receives, n))) for n, lane in enumerate(pollers)]
     meter = Meter(client.server)
     for _ in range(rounds):
@@ -68,34 +63,37 @@ async def wake(client: Client, rounds: int) -> Figures:
     return figures
 
 
-async def idle(server: Server, polls: int, seconds: float) -> IdleFigures:
-    """Waiting connections, all on the same empty queue."""
-    client = Client(server, await connect(server.port, 1), seed=0)
-    await client.use_queue("idle")
-    before_bytes = server.resident_bytes()
+class Polls:
+    """Connections of which each polls one queue again and again."""
 
-    def poll() -> Script:
-        while True:
-            yield [], client.call("ReceiveMessage", WaitTimeSeconds=WAIT_S)
+    def __init__(self, client: Client, wait_s: int) -> None:
+        self._client = client
+        self._wait_s = wait_s
+        self._lanes: list[Lane] = []
+        self.answers = 0
+        self.arrivals_ns: dict[int, int] = {}  # by number of the message
 
-    lanes: list[Lane] = []
-    while len(lanes) < polls:
-        some = await connect(server.port, min(RAMP_AT_ONCE, polls - len(lanes)))
-        for lane in some:
-            lane.start(poll())
-        lanes += some
-        await asyncio.sleep(0)
-    await asyncio.sleep(2)
-    cpu_s, began_ns = server.cpu_s(), perf_counter_ns()
-    await asyncio.sleep(seconds)
-    elapsed_s = (perf_counter_ns() - began_ns) / 1e9
-    figures = IdleFigures(
-        server=server.name,
-        polls=polls,
-        seconds=round(elapsed_s, 1),
-        cpu_share=round((server.cpu_s() - cpu_s) / elapsed_s, 4),
-        added_mib=round((server.resident_bytes() - before_bytes) / BYTES_PER_MIB, 1),
-    )
-    for lane in [*lanes, *client.lanes]:
-        lane.close()
-    return figures
+    async def begin(self, urls: list[str], polls: int) -> None:
+        while len(self._lanes) < polls:
+            for lane in await connect(self._client.server.port, min(RAMP_AT_ONCE, polls - len(self._lanes))):
+                lane.start(self._poll(urls[len(self._lanes) % len(urls)]))
+                self._lanes.append(lane)
+            await asyncio.sleep(0)
+
+    def close(self) -> None:
+        for lane in self._lanes:
+            lane.close()
+
+    def _poll(self, url: str) -> Script:
+        """Poll forever. The first polls begin together and wait equally long; the second wait has a random length, so
+        that from then on an equal share of the polls ends each second, as with independent clients."""
+        signer = self._client.signer
+        for wait_s in chain((self._wait_s, self._client.random.randint(1, self._wait_s)), repeat(self._wait_s)):
+            poll = msgspec.json.encode({"QueueUrl": url, "WaitTimeSeconds": wait_s})
+            answer = yield [], signer.call("ReceiveMessage", poll)
+            now_ns = perf_counter_ns()
+            self.answers += 1
+            for number, handle in zip(_NUMBER.findall(answer), handles_in(answer), strict=True):
+                self.arrivals_ns[int(number)] = now_ns
+                delete = {"QueueUrl": url, "ReceiptHandle": handle.decode()}
+                yield [], signer.call("DeleteMessage", msgspec.json.encode(delete))

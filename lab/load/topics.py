@@ -1,7 +1,8 @@
-"""Signed calls on a topic and its SQS subscriptions, made by many connections."""
+"""Signed calls on a topic and its subscriptions, and the workloads of publishes at full load and at a rate."""
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Iterable, Mapping
 from time import perf_counter_ns
@@ -9,18 +10,19 @@ from urllib.parse import urlencode
 
 import msgspec
 
-from lab.load.queues import Client
-from lab.load.signing import Signer
-from lab.load.wire import LoadError, Script, run
+from lab.harness.server import Server
+from lab.harness.signing import Signer
+from lab.load.endpoints import Sink
+from lab.load.pacing import Schedule, planned_ns
+from lab.load.queues import BODY_BYTES, Client, open_client
+from lab.load.wire import Budget, LoadError, Script, run
+from lab.load.workloads import SECONDS_MAX
+from lab.measure.figures import Figures, Meter
 
-QUEUE = "subscriber-{:06}"
+ARRIVAL_TIMEOUT_S = 60.0
+COUNT_PAUSE_S = 0.02
+RAW = {"RawMessageDelivery": "true"}
 _TOPIC = re.compile(rb"<TopicArn>([^<]+)</TopicArn>")
-_SUBSCRIPTION = re.compile(rb"<SubscriptionArn>([^<]+)</SubscriptionArn>")
-_TOKEN = re.compile(rb"<NextToken>([^<]+)</NextToken>")
-
-
-Attributes = Mapping[str, tuple[str, str]]
-"""Message attributes: name → (type, text)."""
 
 
 class Topic:
@@ -28,6 +30,7 @@ class Topic:
         self.client = client
         self.arn = ""
         self._signer = Signer(client.server.credentials, "sns", f"127.0.0.1:{client.server.port}")
+        self._padding = client.body()[: BODY_BYTES - 30]
 
     async def open(self, name: str) -> None:
         self.arn = first(_TOPIC, await self.client.lanes[0].ask(self.call("CreateTopic", Name=name)))
@@ -35,49 +38,65 @@ class Topic:
     def call(self, action: str, **members: str) -> bytes:
         return self._signer.form(urlencode({"Action": action, "Version": "2010-03-31", **members}).encode())
 
-    def endpoint(self, number: int) -> str:
-        region, account = self.arn.split(":")[3:5]
-        return f"arn:aws:sqs:{region}:{account}:{QUEUE.format(number)}"
+    def publish(self, message: str) -> bytes:
+        return self.call("Publish", TopicArn=self.arn, Message=message)
 
-    def subscribe(self, number: int, attributes: Mapping[str, str]) -> bytes:
-        given = entries("Attributes", ({"key": name, "value": text} for name, text in attributes.items()))
-        return self.call("Subscribe", TopicArn=self.arn, Protocol="sqs", Endpoint=self.endpoint(number), **given)
+    def stamped(self, began_ns: int = 0) -> bytes:
+        """A publish of 1 KiB whose message has its start time; by default now."""
+        return self.publish(f"began={began_ns or perf_counter_ns()} {self._padding}")
 
-    def publish(self, message: str, attributes: Attributes | None = None) -> bytes:
-        given = entries(
-            "MessageAttributes",
-            (
-                {"Name": name, "Value.DataType": data_type, "Value.StringValue": text}
-                for name, (data_type, text) in (attributes or {}).items()
-            ),
-        )
-        return self.call("Publish", TopicArn=self.arn, Message=message, **given)
+    def queue_arn(self, name: str) -> str:
+        """Of a queue in the topic's region and account."""
+        return ":".join(["arn:aws:sqs", *self.arn.split(":")[3:5], name])
 
-    def page(self, token: str) -> bytes:
-        """List a page of the topic's subscriptions; token '' is the first page."""
-        return self.call("ListSubscriptionsByTopic", TopicArn=self.arn, NextToken=token)
+    def subscribe(self, protocol: str, endpoint: str, attributes: Mapping[str, str], topic: str = "") -> bytes:
+        """By default to this topic."""
+        given = {
+            f"Attributes.entry.{number}.{part}": text
+            for number, entry in enumerate(attributes.items(), 1)
+            for part, text in zip(("key", "value"), entry, strict=True)
+        }
+        return self.call("Subscribe", TopicArn=topic or self.arn, Protocol=protocol, Endpoint=endpoint, **given)
 
-    async def tokens(self) -> list[str]:
-        """The tokens of all pages in order."""
-        found = [""]
+    def confirm(self, token: str, topic: str = "") -> bytes:
+        return self.call("ConfirmSubscription", TopicArn=topic or self.arn, Token=token)
 
-        def script() -> Script:
-            while token := _TOKEN.search((yield [], self.page(found[-1]))):
-                found.append(token[1].decode())
+    async def make_queues(self, names: Iterable[str]) -> None:
+        """Make queues to which every topic may send."""
 
-        await self.client.lanes[0].start(script())
-        return found
+        def request(name: str) -> bytes:
+            statement = {
+                "Effect": "Allow",
+                "Principal": {"Service": "sns.amazonaws.com"},
+                "Action": "sqs:SendMessage",
+                "Resource": self.queue_arn(name),
+            }
+            policy = msgspec.json.encode({"Version": "2012-10-17", "Statement": [statement]}).decode()
+            members = {"QueueName": name, "Attributes": {"Policy": policy}}
+            return self.client.signer.call("CreateQueue", msgspec.json.encode(members))
+
+        await self.client.run(map(request, names))
+
+    async def subscribe_queues(self, names: list[str]) -> None:
+        """Make queues and subscribe them, raw."""
+        await self.make_queues(names)
+        await self.client.run(self.subscribe("sqs", self.queue_arn(name), RAW) for name in names)
+
+    async def subscribe_sink(self, sink: Sink, *, raw: bool, times: int = 1) -> None:
+        """Subscribe the sink as `times` endpoints, each of which gets every notification."""
+        url = await sink.open()
+        for number in range(times):
+            sink.token = asyncio.get_running_loop().create_future()
+            await self.client.lanes[0].ask(self.subscribe("http", f"{url}{number or ''}", RAW if raw else {}))
+            async with asyncio.timeout(ARRIVAL_TIMEOUT_S):
+                token = await sink.token
+            await self.client.lanes[0].ask(self.confirm(token))
 
 
-def entries(name: str, given: Iterable[Mapping[str, str]]) -> dict[str, str]:
-    """The members of a map in the Query protocol."""
-    return {
-        f"{name}.entry.{number}.{part}": text for number, entry in enumerate(given, 1) for part, text in entry.items()
-    }
-
-
-def subscription_in(answer: bytes) -> str:
-    return first(_SUBSCRIPTION, answer)
+async def open_topic(server: Server, connections: int, seed: int, name: str) -> Topic:
+    topic = Topic(await open_client(server, connections, seed))
+    await topic.open(name)
+    return topic
 
 
 def first(pattern: re.Pattern[bytes], answer: bytes) -> str:
@@ -87,36 +106,54 @@ def first(pattern: re.Pattern[bytes], answer: bytes) -> str:
     return found[1].decode()
 
 
-# -- by all connections -----------------------------------------------------------------------------------------------
+# -- workloads --------------------------------------------------------------------------------------------------------
 
 
-async def make_queues(topic: Topic, numbers: Iterable[int]) -> None:
-    """Make queues whose policies let every topic send."""
-
-    def request(number: int) -> bytes:
-        statement = {
-            "Effect": "Allow",
-            "Principal": {"Service": "sns.amazonaws.com"},
-            "Action": "sqs:SendMessage",
-            "Resource": topic.endpoint(number),
-        }
-        policy = msgspec.json.encode({"Version": "2012-10-17", "Statement": [statement]}).decode()
-        members = {"QueueName": QUEUE.format(number), "Attributes": {"Policy": policy}}
-        return topic.client.signer.call("CreateQueue", msgspec.json.encode(members))
-
-    await all_of(topic.client, map(request, numbers))
+async def saturate_queues(topic: Topic, publishes: int, names: list[str]) -> Figures:
+    """Publish at full load until the last message is in its queue."""
+    wanted = publishes * len(names)
+    times: list[int] = []
+    meter = Meter(topic.client.server)
+    await _publish_all(topic, publishes, times)
+    async with asyncio.timeout(ARRIVAL_TIMEOUT_S):
+        while await _count(topic.client, names) < wanted:
+            await asyncio.sleep(COUNT_PAUSE_S)
+    return meter.read(f"publish → {len(names)} SQS", len(topic.client.lanes), wanted, times)
 
 
-async def all_of(client: Client, requests: Iterable[bytes]) -> float:
-    """Send all requests over all connections. Returns requests per second."""
-    left, done = iter(requests), 0
+async def saturate_sink(topic: Topic, publishes: int, sink: Sink) -> Figures:
+    sink.reset()
+    meter = Meter(topic.client.server)
+    await _publish_all(topic, publishes, [])
+    await sink.await_count(publishes, ARRIVAL_TIMEOUT_S)
+    return meter.read("publish → HTTP", len(topic.client.lanes), publishes, sink.times_ns)
+
+
+async def pace_sink(topic: Topic, rate: float, seconds: float, sink: Sink) -> Figures:
+    """Publish at a rate. The time of a publish that waits for a connection includes the wait."""
+    sink.reset()
+    schedule = Schedule(planned_ns(rate, seconds))
+    meter = Meter(topic.client.server)
+    await schedule.run(topic.client.lanes, lambda n: topic.stamped(schedule.begun_ns(n)), lambda *_: None)
+    await sink.await_count(len(schedule), ARRIVAL_TIMEOUT_S)
+    return meter.read(f"publish → HTTP at {rate:.0f}/s", len(topic.client.lanes), len(schedule), sink.times_ns)
+
+
+async def _publish_all(topic: Topic, publishes: int, times: list[int]) -> None:
+    budget = Budget(publishes, SECONDS_MAX)
 
     def script() -> Script:
-        nonlocal done
-        for request in left:
-            yield [], request
-            done += 1
+        while budget.take():
+            yield times, topic.stamped()
 
-    began_ns = perf_counter_ns()
-    await run(client.lanes, [script() for _ in client.lanes])
-    return done / (perf_counter_ns() - began_ns) * 1e9
+    await run(topic.client.lanes, [script() for _ in topic.client.lanes])
+
+
+async def _count(client: Client, names: list[str]) -> int:
+    """Messages in the queues, in flight or not."""
+    total = 0
+    for name in names:
+        await client.use_queue(name)
+        counts = await client.attributes()
+        total += int(counts["ApproximateNumberOfMessages"]) + int(counts["ApproximateNumberOfMessagesNotVisible"])
+    return total

@@ -19,7 +19,11 @@ CONNECT_TIMEOUT_S = 10.0
 
 
 class LoadError(Exception):
-    """The server did not answer 200, or closed the connection."""
+    """The server did not answer 200, or closed the connection: then `status` is 0."""
+
+    def __init__(self, reason: str, status: int = 0) -> None:
+        super().__init__(reason)
+        self.status = status
 
 
 class Budget:
@@ -99,7 +103,7 @@ class Lane(asyncio.Protocol):
         now_ns = perf_counter_ns()
         self._buffer = b""
         if not data.startswith(b"HTTP/1.1 200"):
-            self._fail(data[:2000].decode("latin-1"))
+            self._fail(data[:2000].decode("latin-1"), int(data[9:12]))
             return
         self._times.append(now_ns - self._began_ns)
         self._advance(data[head + 4 :], now_ns)
@@ -122,11 +126,11 @@ class Lane(asyncio.Protocol):
             self._began_ns = now_ns
             self._transport.write(request)
 
-    def _fail(self, reason: str) -> None:
+    def _fail(self, reason: str, status: int = 0) -> None:
         self._script = None
         self._transport.abort()
         if self._done is not None and not self._done.done():
-            self._done.set_exception(LoadError(reason))
+            self._done.set_exception(LoadError(reason, status))
 
 
 async def connect(port: int, n: int) -> list[Lane]:

@@ -10,30 +10,29 @@ rounds, so calls of loops that run now and then drop out. `--functions` lists th
 from __future__ import annotations
 
 import argparse
+import asyncio
 import json
 import os
-import socket
 import subprocess
 import sys
 import threading
-import time
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from functools import reduce
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from queue import SimpleQueue
 from tempfile import TemporaryDirectory
+from time import perf_counter_ns
 from types import CodeType, FrameType
-from typing import Any
-
-import boto3
+from typing import Self
 
 from lab.harness.ports import free_port
-from lab.harness.waiting import wait_until
+from lab.harness.processes import ROOT, is_open
+from lab.harness.server import Server
+from lab.harness.signing import Credentials
+from lab.harness.waiting import PATIENCE_S, wait_until
+from lab.load.endpoints import Sink
+from lab.load.topics import open_topic
 
-ROOT = Path(__file__).parents[2]
 PRODUCT = tuple(
     f"{ROOT}/{package}/" for package in ("cns_common", "cqs", "cns", "cns_backend", "workers", "cns_server", "cns_cli")
 )
@@ -42,7 +41,7 @@ COUNTS = "counts "
 SETTLED_S = 0.3
 """Wait from the endpoint's answer until the settlement is done."""
 WARM_UP_ROUNDS = 5
-ANSWER_TIMEOUT_S = 20.0
+MESSAGE_BYTES = 100
 
 Counts = dict[str, int]
 """By `file:line function`."""
@@ -101,38 +100,15 @@ class Process:
         counts: Counts = json.loads(self.read_until(COUNTS))
         return counts
 
-    def stop(self) -> None:
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
         self._process.terminate()
-        self._process.wait(60)
+        self._process.wait()
 
 
-@contextmanager
-def endpoint() -> Iterator[tuple[str, SimpleQueue[dict[str, Any]]]]:
-    """Run an HTTP endpoint that answers 204. Yields its URL and the queue of posted bodies."""
-    bodies: SimpleQueue[dict[str, Any]] = SimpleQueue()
-
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def do_POST(self) -> None:
-            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            self.send_response(204)
-            self.end_headers()
-            bodies.put(body)
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}/", bodies
-    finally:
-        server.shutdown()
-
-
-def measure(rounds: int) -> dict[str, Counts]:
+async def measure(rounds: int) -> dict[str, Counts]:
     """Counts by role."""
     with ExitStack() as stack:
         directory = Path(stack.enter_context(TemporaryDirectory()))
@@ -144,40 +120,29 @@ def measure(rounds: int) -> dict[str, Counts]:
             "CNS_LOG_LEVEL": "warning",
             "CNS_RESERVE_BYTES": "0",
         }
-        processes: dict[str, Process] = {}
-        processes["api-store"] = Process("api-store", settings)
-        stack.callback(processes["api-store"].stop)
-        key = processes["api-store"].read_until("export AWS_ACCESS_KEY_ID=").strip().strip("'\"")
-        secret = processes["api-store"].read_until("export AWS_SECRET_ACCESS_KEY=").strip().strip("'\"")
-        wait_until(lambda: _listens(port), ANSWER_TIMEOUT_S)
-        processes["worker"] = Process("worker", settings)
-        stack.callback(processes["worker"].stop)
-        url, bodies = stack.enter_context(endpoint())
-        sns = boto3.client(
-            "sns",
-            endpoint_url=f"http://127.0.0.1:{port}",
-            region_name="us-east-1",
-            aws_access_key_id=key,
-            aws_secret_access_key=secret,
+        processes = {role: stack.enter_context(Process(role, settings)) for role in ROLES}
+        api = processes["api-store"]
+        credentials = Credentials(
+            key_id=api.read_until("export AWS_ACCESS_KEY_ID=").strip(),
+            secret=api.read_until("export AWS_SECRET_ACCESS_KEY=").strip(),
         )
-        topic = sns.create_topic(Name="counted")["TopicArn"]
-        sns.subscribe(TopicArn=topic, Protocol="http", Endpoint=url)
-        sns.confirm_subscription(TopicArn=topic, Token=bodies.get(timeout=ANSWER_TIMEOUT_S)["Token"])
+        wait_until(lambda: is_open(port), PATIENCE_S)
+        server = Server(name="counted", port=port, pid=0, credentials=credentials, data=directory)
+        topic, sink = await open_topic(server, 1, 1, "counted"), Sink()
+        await topic.subscribe_sink(sink, raw=False)
         found: dict[str, list[Counts]] = {role: [] for role in ROLES}
         for _ in range(WARM_UP_ROUNDS + rounds):
             for process in processes.values():
                 process.counts()
-            sns.publish(TopicArn=topic, Message="x" * 100)
-            bodies.get(timeout=ANSWER_TIMEOUT_S)
-            time.sleep(SETTLED_S)  # the settlement raises no event that this process could wait for
+            sink.reset()
+            await topic.client.lanes[0].ask(topic.publish(f"began={perf_counter_ns()} ".ljust(MESSAGE_BYTES, "x")))
+            await sink.await_count(1, PATIENCE_S)
+            await asyncio.sleep(SETTLED_S)  # the settlement raises no event that this process could wait for
             for role, process in processes.items():
                 found[role].append(process.counts())
+        topic.client.close()
+        sink.close()
     return {role: reduce(_lowest, counts[WARM_UP_ROUNDS:]) for role, counts in found.items()}
-
-
-def _listens(port: int) -> bool:
-    with socket.socket() as connection:
-        return connection.connect_ex(("127.0.0.1", port)) == 0
 
 
 def _lowest(one: Counts, other: Counts) -> Counts:
@@ -193,7 +158,7 @@ def main() -> None:
     if options.role:
         count_calls(options.role)
         return
-    counts = measure(options.rounds)
+    counts = asyncio.run(measure(options.rounds))
     for role in ROLES:
         files = {name.partition(":")[0] for name in counts[role]}
         print(f"{role}: {len(files)} files, {len(counts[role])} functions, {sum(counts[role].values())} calls")

@@ -27,10 +27,3 @@ def cpu_share(name: str, share: float) -> Iterator[Path]:
         for member in (group / MEMBERS).read_text().split():
             (GROUPS / MEMBERS).write_text(member)
         group.rmdir()
-
-
-def busy_and_all() -> tuple[float, float]:
-    """Busy and all time of all CPUs, in ticks."""
-    ticks = [int(word) for word in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:]]
-    idle = ticks[3] + ticks[4]
-    return sum(ticks[:8]) - idle, sum(ticks[:8])

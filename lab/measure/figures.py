@@ -11,9 +11,11 @@ from typing import TypeVar
 
 import msgspec
 
-from lab.measure.processes import Server, machine_cpu_s
+from lab.harness.server import Server
+from lab.harness.usage import machine_cpu_s
 
 NS_PER_MS = 1e6
+NS_PER_S = 1_000_000_000
 US_PER_S = 1e6
 
 
@@ -77,11 +79,6 @@ def percentile(ordered: Sequence[float], percent: int) -> float:
     """The nearest-rank percentile of sorted values."""
     rank = -(-len(ordered) * percent // 100)
     return ordered[max(rank, 1) - 1]
-
-
-def bar_cell(bar: str, *, met: bool) -> str:
-    """A table's cell for a bar; marks a missed bar."""
-    return bar if met else f"{bar}, **missed**"
 
 
 def median_run(runs: Sequence[Run]) -> Run:

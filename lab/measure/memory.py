@@ -10,8 +10,9 @@ from time import perf_counter
 import msgspec
 
 from cns_common.process.supervisor import read_status
+from lab.harness.server import Server
+from lab.harness.usage import resident_bytes
 from lab.load.polls import BYTES_PER_MIB
-from lab.measure.processes import Server, resident_bytes
 
 POLL_INTERVAL_S = 1.0
 

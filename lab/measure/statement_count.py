@@ -1,35 +1,44 @@
 """Counts the Cassandra statements that a service sends, in its processes: all, and conditional ones (Paxos rounds).
 
-Cassandra's own counters tell conditional statements from others only over JMX. Each try and each batch counts as one.
+Cassandra's own counters tell conditional statements from others only over JMX. Each try and each batch counts as one,
+those of background work as well.
 """
 
 from __future__ import annotations
 
 import mmap
 import os
-import struct
 from pathlib import Path
-from typing import Any
-
-import msgspec
+from struct import Struct
+from typing import Any, NamedTuple
 
 OUT_VARIABLE = "STATEMENTS_OUT"
 ROOT = Path(__file__).parents[2]
 CONDITION = " IF "
-_TOTALS = struct.Struct("<qqq")
+_TOTALS = Struct("<qq")
 
 
-class Statements(msgspec.Struct, frozen=True):
-    """Totals since the processes started. `background` are those that no caller waits for."""
+class Statements(NamedTuple):
+    """Totals since the processes started."""
 
     total: int = 0
     conditional: int = 0
-    background: int = 0
 
     def since(self, before: Statements) -> Statements:
-        return Statements(
-            self.total - before.total, self.conditional - before.conditional, self.background - before.background
-        )
+        return Statements(self.total - before.total, self.conditional - before.conditional)
+
+
+def statements_in(out: Path) -> Statements:
+    """The totals of all processes, also of those that have ended."""
+    totals = [_TOTALS.unpack(path.read_bytes()) for path in out.iterdir()]
+    return Statements(*(sum(values) for values in zip(*totals, strict=True)))
+
+
+def environment(out: Path) -> dict[str, str]:
+    """Environment variables that make a server and its descendants count, by the `sitecustomize` of `counting`."""
+    out.mkdir(parents=True, exist_ok=True)
+    paths = [str(Path(__file__).parent / "counting"), str(ROOT), os.environ.get("PYTHONPATH", "")]
+    return {OUT_VARIABLE: str(out.absolute()), "PYTHONPATH": os.pathsep.join(filter(None, paths))}
 
 
 class StatementCounter:
@@ -39,19 +48,12 @@ class StatementCounter:
         path.write_bytes(bytes(_TOTALS.size))
         with path.open("r+b") as file:
             self._shared = mmap.mmap(file.fileno(), _TOTALS.size)
-        self._totals = [0, 0, 0]
+        self._totals = [0, 0]
 
-    def count(self, *, total: int = 0, conditional: int = 0, background: int = 0) -> None:
+    def count(self, *, total: int = 0, conditional: int = 0) -> None:
         self._totals[0] += total
         self._totals[1] += conditional
-        self._totals[2] += background
         _TOTALS.pack_into(self._shared, 0, *self._totals)
-
-
-def statements_in(out: Path) -> Statements:
-    """The totals of all processes, also of those that have ended."""
-    totals = [_TOTALS.unpack(path.read_bytes()) for path in out.iterdir()]
-    return Statements(*(sum(values) for values in zip(*totals, strict=True))) if totals else Statements()
 
 
 def start_if_asked() -> None:
@@ -61,15 +63,12 @@ def start_if_asked() -> None:
 
 def _count_statements_of_sessions(counter: StatementCounter) -> None:
     from cns_common.cassandra import session
-    from cns_common.cassandra.background_work import background_work
 
     send, run_conditional_batch = session.Cassandra._send, session.Cassandra.run_conditional_batch
 
     def counted(cassandra: session.Cassandra, statement: Any, limit_s: float, node: object = None) -> Any:
         prepared = getattr(statement, "prepared_statement", None)  # a batch has none, and keeps no texts
-        conditional = prepared is not None and CONDITION in prepared.query_string
-        background = bool(background_work.get())
-        counter.count(total=1, conditional=int(conditional), background=int(background))
+        counter.count(total=1, conditional=int(prepared is not None and CONDITION in prepared.query_string))
         return send(cassandra, statement, limit_s, node)
 
     async def counted_batch(cassandra: session.Cassandra, parts: Any) -> bool:
@@ -79,10 +78,3 @@ def _count_statements_of_sessions(counter: StatementCounter) -> None:
     # only in processes that the bench started
     setattr(session.Cassandra, send.__name__, counted)
     setattr(session.Cassandra, run_conditional_batch.__name__, counted_batch)
-
-
-def environment(out: Path) -> dict[str, str]:
-    """Environment variables that make a server and its descendants count."""
-    out.mkdir(parents=True, exist_ok=True)
-    paths = [str(Path(__file__).parent / "counting"), str(ROOT), os.environ.get("PYTHONPATH", "")]
-    return {OUT_VARIABLE: str(out.absolute()), "PYTHONPATH": os.pathsep.join(filter(None, paths))}

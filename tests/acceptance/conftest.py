@@ -12,7 +12,8 @@ import pytest
 
 from lab.harness.clustered import CLUSTER, serving
 from lab.harness.endpoints import Endpoint, running_receiver
-from lab.harness.running import Up, keys_in, running
+from lab.harness.processes import keys_in
+from lab.harness.running import Up, running
 from lab.harness.service import Service
 from tests.acceptance.topics import Topic
 

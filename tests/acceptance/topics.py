@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 
-from lab.harness.service import fetch
+from cns_pytest.http import fetch
 from lab.harness.waiting import wait_until
 
 ARRIVAL_S = 60.0

@@ -238,7 +238,7 @@ def run(site: Site, name: str, size: Size, calls: int = CALLS_BESIDE) -> Outcome
         pid=service.pids()["api"],
         start_bytes=start_bytes,
         probe=probe,
-        said=lambda: service.said_path.stat().st_size,
+        said=lambda: service.process.log.stat().st_size,
     )
 
 

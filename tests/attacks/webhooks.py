@@ -77,7 +77,7 @@ def run(
                         pid=worker,
                         start_bytes=start_bytes,
                         probe=probe,
-                        said=lambda: service.said_path.stat().st_size,
+                        said=lambda: service.process.log.stat().st_size,
                     )
                 )
                 print(f"{name}: {', '.join(outcomes[-1].faults) or 'ok'}", file=sys.stderr, flush=True)

@@ -1,4 +1,4 @@
-"""Counts of the checked traffic, and the causes of slow calls."""
+"""Counts of the checked traffic."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import pytest
 
 from lab.load.checked_traffic import MessageCheck
 from lab.load.queues import BODY_BYTES
-from lab.measure.stalls import NS_PER_S, Stall, StallLog
 
 
 def answer(*bodies: str) -> bytes:
@@ -28,17 +27,3 @@ def test_a_message_that_was_never_sent_is_an_error() -> None:
     check = MessageCheck()
     with pytest.raises(IndexError):
         check.receive(answer("0000000000"))
-
-
-@pytest.mark.parametrize(
-    ("stalls", "cause"),
-    [
-        ([], "no part stalled"),
-        ([("Redis", 0.0, 0.9)], "no part stalled"),  # the stall ended before the call
-        ([("Cassandra", 1.1, 0.8), ("api-1", 1.0, 1.0), ("Redis", 1.0, 0.1)], "api-1 1.00 s, Cassandra 0.80 s"),
-        ([("Cassandra", 0.5, 9.0)], "Cassandra 9.00 s"),
-    ],
-)
-def test_the_cause_is_the_part_that_stalled_with_the_call(stalls: list[tuple[str, float, float]], cause: str) -> None:
-    log = StallLog([Stall(part, int(at * NS_PER_S), int(took * NS_PER_S)) for part, at, took in stalls])
-    assert log.cause(NS_PER_S, NS_PER_S) == cause

@@ -8,23 +8,20 @@ from collections import Counter
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-import apsw
 import pytest
 
-from lab.bench.run import PUBLISH_BARS, Bar
-from lab.bench.sections.dead_endpoints import RUNS, counts_of, topics_in_turn
 from lab.bench.sections.fanout import figures_of
+from lab.bench.sections.isolation import RUNS, counts_of, topics_in_turn
+from lab.bench.sections.publish import BARS, Bar
 from lab.harness.waiting import PATIENCE_S
 from lab.load.endpoint_process import EndpointProcess, endpoint_process
 from lab.load.endpoints import PORTS_PER_KIND, Arrival, Kind
-from lab.load.pacing import NS_PER_S, Schedule, planned_ns
+from lab.load.pacing import Schedule, planned_ns
 from lab.load.polls import BYTES_PER_MIB
 from lab.load.wire import Lane, LoadError, connect
-from lab.measure.figures import Figures
+from lab.measure.figures import NS_PER_S, Figures
 from lab.measure.memory import MemorySamples, MemoryUse
 from lab.measure.outcomes import AcceptedPublish, Outcomes, dropped_in, outcomes_of
-from lab.measure.row_count import Counter as RowCounter
-from lab.measure.row_count import Rows, rows_in, size_bytes
 
 LATE_S = 0.3
 KINDS = {Kind.HEALTHY: 2, Kind.REFUSED: 1, Kind.HANGING: 1, Kind.SLOW: 1, Kind.FAILING: 1}
@@ -189,21 +186,7 @@ def test_a_bar_is_met_if_all_its_limits_are(bar: Bar, met: bool) -> None:
         others_share=0.0,
     )
     assert bar.is_met(figures) == met
-    assert all(str(each) for each in PUBLISH_BARS.values())
-
-
-def test_rows_count_whole_when_inserted_and_when_updated(tmp_path: Path) -> None:
-    connection = apsw.Connection(":memory:")
-    RowCounter(tmp_path / "1").attach(connection)
-    connection.execute("CREATE TABLE t (id INTEGER PRIMARY KEY, a TEXT, b BLOB)")
-    connection.execute("INSERT INTO t VALUES (1, 'äb', x'010203'), (2, NULL, NULL)")
-    assert rows_in(tmp_path) == Rows(2, 8 + 3 + 3 + 8)
-    connection.execute("UPDATE t SET a = 'abcd' WHERE id = 1")
-    assert rows_in(tmp_path) == Rows(3, 22 + 8 + 4 + 3)
-    connection.execute("DELETE FROM t")
-    connection.execute("SELECT * FROM t").fetchall()
-    assert rows_in(tmp_path) == Rows(3, 37)
-    assert size_bytes((1, 2.5, None, "é", b"12")) == 8 + 8 + 2 + 2
+    assert all(str(each) for each in BARS.values())
 
 
 # -- the endpoints ----------------------------------------------------------------------------------------------------

@@ -1,10 +1,11 @@
-"""The arithmetic of `lab.bench.hops`: a mean of the wrong span would go unnoticed."""
+"""The arithmetic of the section `hops`: a mean of the wrong span would go unnoticed."""
 
 from __future__ import annotations
 
 import pytest
 
-from lab.bench.hops import Hop, HopMeans, histograms_in, hops_of, means_between
+from lab.bench.sections.hops import Hop, HopMeans, hops_of, mean_ms
+from lab.harness.service import read_samples
 
 SEEN = HopMeans(
     answered=10.0, accepted=2.0, arrived=60.0, fanout_begun=13.0, fanout_took=20.0, job_begun=43.0, delivered=61.0
@@ -31,14 +32,8 @@ def test_without_a_fan_out_there_is_one_queue() -> None:
     assert hops_of(SEEN, fanned_out=False)[1] == Hop("queue of endpoint jobs", 35.0)
 
 
-def test_histograms_of_all_processes_are_added() -> None:
-    assert histograms_in(PAGE) == {
-        ("job_wait_seconds", "publish-jobs"): (2.0, 4),
-        ("delivery_seconds", "first"): (0.25, 2),
-    }
-
-
-def test_a_mean_is_of_what_came_in_between() -> None:
-    key, other = ("job_wait_seconds", "publish-jobs"), ("delivery_seconds", "first")
-    means = means_between({key: (2.0, 4), other: (1.0, 1)}, {key: (3.0, 8), other: (1.0, 1), ("new", ""): (0.5, 1)})
-    assert means == {key: pytest.approx(250.0), ("new", ""): pytest.approx(500.0)}
+def test_a_mean_is_of_what_all_processes_observed_in_between() -> None:
+    before = read_samples(PAGE)
+    after = read_samples(PAGE.replace('"} 1.5', '"} 2.5').replace('"publish-jobs"} 1\n', '"publish-jobs"} 5\n'))
+    assert mean_ms(before, after, "job_wait_seconds", queue="publish-jobs") == pytest.approx(250.0)
+    assert mean_ms(before, after, "delivery_seconds", attempt="first") == 0

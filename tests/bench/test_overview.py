@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from xml.etree import ElementTree
 
-from lab.bench.sections.drawing import draw_ratios
-from lab.bench.sections.overview import DRAWING, NAME, PAGE, Page, lines, ratio_bars, refresh, with_section
+from lab.bench.drawing import draw_ratios
+from lab.bench.page import DRAWING, NAME, PAGE, Page, lines, ratio_bars, refresh, with_section
 
 SVG = "{http://www.w3.org/2000/svg}"
 TEXT = """# Page
@@ -49,7 +49,7 @@ def test_lines_are_made_from_the_sections_of_the_page(tmp_path: Path) -> None:
 
 
 def test_a_bar_is_drawn_for_each_ratio_and_a_miss_in_its_colour() -> None:
-    bars = ratio_bars(Page(TEXT))
+    bars = list(ratio_bars(Page(TEXT)))
     assert [(bar.name, bar.ratio, bar.least, bar.missed) for bar in bars] == [
         ("send", 0.5, 0.5, False),
         ("batch send", 0.4, 0.5, True),

@@ -7,8 +7,6 @@ import os
 import random
 import socket
 import statistics
-import subprocess
-import sys
 import time
 from itertools import pairwise
 from pathlib import Path
@@ -18,14 +16,17 @@ from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials as BotocoreCredentials
 
-from lab.harness.waiting import PATIENCE_S
-from lab.load import queues, single_calls
-from lab.load.signing import Credentials, Signer
-from lab.load.sink import Sink
+from lab.bench.servers import FLOOR
+from lab.harness.server import Server, running
+from lab.harness.signing import Credentials, Signer
+from lab.harness.usage import listeners, sockets
+from lab.load import workloads
+from lab.load.endpoints import Sink
+from lab.load.queues import Client, handles_in, open_client
 from lab.load.wire import Budget, Lane, LoadError, connect
 from lab.measure.backends import CounterSnapshot, costs_between
 from lab.measure.figures import Figures, percentile
-from lab.measure.processes import Server, listener, local_ports, python, read_sockets, running
+from lab.measure.statement_count import Statements
 
 CREDENTIALS = Credentials(key_id="AKIDEXAMPLE", secret="secret", region="eu-west-3")
 LATE_S = 0.3
@@ -36,26 +37,6 @@ class Wire(asyncio.WriteTransport):
 
     def write(self, data: object) -> None: ...
     def abort(self) -> None: ...
-
-
-KERNEL_SOCKETS = """\
-  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
-   0: 0100007F:4A64 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 4711 1 0 100 0 0 10 0
-   1: 0200007F:D2F0 0100007F:4A64 01 00000000:00000000 00:00000000 00000000  1000        0 4712 1 0 20 4 30 10 -1
-"""
-BUSY = """
-import threading, time
-def spin(seconds):
-    until = time.thread_time() + seconds
-    while time.thread_time() < until:
-        sum(range(100))
-def elsewhere():
-    spin(0.3)
-thread = threading.Thread(target=elsewhere)
-thread.start()
-spin(0.6)
-thread.join()
-"""
 
 
 @pytest.mark.parametrize(
@@ -93,19 +74,15 @@ def test_percentile_is_the_nearest_rank(values: list[float], percent: int, expec
     assert percentile(values, percent) == expected
 
 
-def test_reads_sockets_as_the_kernel_prints_them() -> None:
-    assert read_sockets(KERNEL_SOCKETS) == {"4711": ("127.0.0.1", 19044, True), "4712": ("127.0.0.2", 54000, False)}
-
-
 def test_finds_listeners_and_the_ports_of_a_process() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port: int = server.getsockname()[1]
-        assert listener("127.0.0.1", port) == os.getpid()
+        assert listeners(port, "127.0.0.1") == [os.getpid()]
         with socket.create_connection(("127.0.0.1", port)) as connection:
-            assert {port, connection.getsockname()[1]} <= local_ports(os.getpid())
+            assert {port, connection.getsockname()[1]} <= sockets(os.getpid()).local
 
 
-def test_costs_are_what_was_added_from_these_ports_per_unit() -> None:
+def test_costs_are_what_was_added_per_unit() -> None:
     figures = Figures(
         workload="send",
         server="service",
@@ -121,23 +98,20 @@ def test_costs_are_what_was_added_from_these_ports_per_unit() -> None:
         generator_us=0.0,
         others_share=1.0,
     )
-    before = CounterSnapshot(
-        statements={("a", 1): 7, ("a", 2): 5}, commands={"evalsha": 3}, cassandra_s=1.0, redis_s=0.5
-    )
+    before = CounterSnapshot(statements=Statements(12), commands={"evalsha": 3}, cassandra_s=1.0, redis_s=0.5)
     after = CounterSnapshot(
-        statements={("a", 1): 17, ("a", 2): 99, ("b", 1): 5},
+        statements=Statements(27, 1),
         commands={"evalsha": 13, "zadd": 20, "info": 4},
         cassandra_s=1.001,
         redis_s=0.5005,
     )
-    costs = costs_between(before, after, figures, {1})
+    costs = costs_between(before, after, figures)
     assert (costs.statements, costs.redis_calls, costs.redis_commands) == (1.5, 1.0, 2.0)
     assert (costs.cassandra_us, costs.redis_us) == (100.0, 50.0)
-    assert costs_between(before, before, figures, {1}).statements == 0
 
 
 def test_arrivals_come_at_the_rate_and_are_independent() -> None:
-    planned_ns = single_calls.arrivals_ns(random.Random(1), 200.0, 50.0)
+    planned_ns = workloads.arrivals_ns(random.Random(1), 200.0, 50.0)
     gaps_s = [(later - sooner) / 1e9 for sooner, later in pairwise(planned_ns)]
     assert len(planned_ns) == 10_000
     assert statistics.fmean(gaps_s) == pytest.approx(1 / 200, rel=0.05)
@@ -146,7 +120,7 @@ def test_arrivals_come_at_the_rate_and_are_independent() -> None:
 
 async def test_a_stall_counts_for_the_calls_it_delayed() -> None:
     """One connection, a call every few ms, the first answer 0.3 s late: times of later calls include their wait."""
-    client = queues.Client(Server(name="late", port=0, pid=os.getpid(), credentials=CREDENTIALS, data=Path()), [], 1)
+    client = Client(Server(name="late", port=0, pid=os.getpid(), credentials=CREDENTIALS, data=Path()), [], 1)
 
     class Late(Lane):
         first = True
@@ -158,7 +132,7 @@ async def test_a_stall_counts_for_the_calls_it_delayed() -> None:
             return b'"ReceiptHandle":"h"'
 
     client.lanes = [Late()]
-    figures = await single_calls.paced(client, [b"h"], per_s=300.0, seconds=0.1)
+    figures = await workloads.paced(client, [b"h"], per_s=300.0, seconds=0.1)
     assert all(each.p50_ms > LATE_S * 1000 / 2 for each in figures)
 
 
@@ -213,60 +187,43 @@ async def test_the_sink_counts_notifications_and_keeps_the_confirmation_token() 
     assert sink.token.result() == "t0k"
     assert 0 < sink.times_ns[0] < 5e9
     lane.close()
-    await sink.close()
+    sink.close()
 
 
-@pytest.mark.parametrize("command", [("server",), ("split", "--apis", "2")], ids=["one process", "store apart"])
-async def test_the_floor_delivers_what_was_sent_and_counts_its_cpu(command: tuple[str, ...], tmp_path: Path) -> None:
-    module, *arguments = command
-    with running("floor", python(f"lab.floor.{module}", *arguments), tmp_path) as server:
-        client = await queues.open_client(server, 4, 1, "q")
+async def test_the_floor_delivers_what_was_sent_and_counts_its_cpu(tmp_path: Path) -> None:
+    with running("floor", FLOOR, tmp_path) as server:
+        client = await open_client(server, 4, 1, "q")
         figures = [
-            await queues.send(client, 60),
-            await queues.receive_delete(client, 20),
-            await queues.send_batches(client, 60),
-            await queues.drain(client, 100),
-            await queues.send(client, 30),
-            await single_calls.cycles(client, 30),
+            await workloads.send(client, 60),
+            await workloads.receive_delete(client, 20),
+            await workloads.send_batches(client, 60),
+            await workloads.drain(client, 100),
+            await workloads.send(client, 30),
+            await workloads.cycles(client, 30),
         ]
         assert [each.units for each in figures] == [60, 20, 60, 100, 30, 90]
-        received, handles = await single_calls.receive(client, 30)
-        deleted = await single_calls.delete(client, handles)
+        received, handles = await workloads.receive(client, 30)
+        deleted = await workloads.delete(client, handles)
         assert (received.units, len(set(handles)), deleted.units) == (30, 30, 30)
-        handles = await single_calls.fill_stock(client)
-        paced = await single_calls.paced(client, handles, 300.0, 0.5)
-        assert [(each.workload, each.units) for each in paced] == [(name, 150) for name in single_calls.OPERATIONS]
-        await queues.drain(client, 2 * single_calls.STOCK - single_calls.STOCK)
+        handles = await workloads.fill_stock(client)
+        paced = await workloads.paced(client, handles, 300.0, 0.5)
+        assert [(each.workload, each.units) for each in paced] == [(name, 150) for name in workloads.OPERATIONS]
+        await workloads.drain(client, 2 * workloads.STOCK - workloads.STOCK)
         with pytest.raises(LoadError, match="empty"):
-            await queues.receive_delete(client, 1)
+            await workloads.receive_delete(client, 1)
         client.close()
         assert server.cpu_s() > 0
-        assert len(server.processes()) == {"server": 1, "split": 4}[module]
+        assert len(server.processes()) == 1
 
 
 async def test_the_floor_deletes_by_the_newest_delivery_only(tmp_path: Path) -> None:
-    with running("floor", python("lab.floor.server"), tmp_path) as server:
-        client = await queues.open_client(server, 1, 1, "q")
-        await queues.send(client, 1)
+    with running("floor", FLOOR, tmp_path) as server:
+        client = await open_client(server, 1, 1, "q")
+        await workloads.send(client, 1)
         receive = client.call("ReceiveMessage", VisibilityTimeout=0)
-        old, _ = [queues.handles_in(await client.lanes[0].ask(receive))[0] for _ in range(2)]
-        await client.lanes[0].ask(queues.delete_request(client, old))
-        (newest,) = queues.handles_in(await client.lanes[0].ask(receive))  # the old one had no effect
-        await client.lanes[0].ask(queues.delete_request(client, newest))
-        assert not queues.handles_in(await client.lanes[0].ask(receive))
+        old, _ = [handles_in(await client.lanes[0].ask(receive))[0] for _ in range(2)]
+        await client.lanes[0].ask(client.delete(old))
+        (newest,) = handles_in(await client.lanes[0].ask(receive))  # the old one had no effect
+        await client.lanes[0].ask(client.delete(newest))
+        assert not handles_in(await client.lanes[0].ask(receive))
         client.close()
-
-
-def test_the_sampler_finds_the_busy_functions_of_all_threads_in_a_child_process_too(tmp_path: Path) -> None:
-    (tmp_path / "busy.py").write_text(BUSY)
-    (tmp_path / "parent.py").write_text(
-        "import subprocess, sys\nsubprocess.run([sys.executable, '-m', 'busy'], preexec_fn=lambda: None, check=True)\n"
-    )
-    command = [sys.executable, "-m", "lab.measure.sampler", str(tmp_path / "out"), "--", "parent"]
-    root = Path(__file__).parents[2]
-    subprocess.run(command, cwd=root, env={"PYTHONPATH": f"{root}:{tmp_path}"}, check=True, timeout=PATIENCE_S)
-    texts = [file.read_text() for file in (tmp_path / "out").iterdir()]
-    (busy,) = (text for text in texts if text.startswith("-m busy"))
-    shares = {words[2]: words for words in map(str.split, busy.splitlines()) if "/busy.py:" in str(words)}
-    assert float(shares["spin"][0].rstrip("%")) > 60
-    assert 15 < float(shares["elsewhere"][1].rstrip("%")) < 50

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
-from lab.harness.servers import chromium_program
+from lab.harness.servers import program
 from lab.harness.waiting import PATIENCE_S
 from tests.private_servers.mailing import MailService, mailing
 
@@ -17,7 +17,7 @@ def chromium() -> Iterator[Browser]:
     expect.set_options(timeout=1000 * PATIENCE_S)
     with sync_playwright() as playwright:
         # pages come from this machine only, and Chromium has no sandbox for root
-        browser = playwright.chromium.launch(executable_path=chromium_program(), args=["--no-sandbox"])
+        browser = playwright.chromium.launch(executable_path=program("chromium"), args=["--no-sandbox"])
         yield browser
         browser.close()
 

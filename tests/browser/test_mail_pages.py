@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import pytest
 from playwright.sync_api import Page, expect
 
-from lab.harness.service import fetch
+from cns_pytest.http import fetch
 from tests.acceptance.topics import Topic, arn_of, queue_for
 from tests.private_servers.mailing import MailService, button_of, new_address
 

@@ -3,58 +3,30 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from lab.harness.service import BIN
-from lab.harness.waiting import PATIENCE_S, wait_until
+from lab.harness.processes import BIN, Process, plain_environment
+from lab.harness.waiting import PATIENCE_S
 
 HOST = "here"
 
 
-@dataclass(frozen=True)
-class CeleryProcess:
-    name: str
-    said_path: Path
-    process: subprocess.Popen[bytes]
-
+class CeleryProcess(Process):
     @property
     def node(self) -> str:
         """Its node name for remote control."""
         return f"{self.name}@{HOST}"
 
-    def said(self) -> str:
-        return self.said_path.read_text()
-
-    def events(self, event: str) -> list[dict[str, Any]]:
-        """The log events with this name."""
-        logged = [json.loads(line) for line in self.said().splitlines() if line.startswith('{"')]
-        return [entry for entry in logged if entry["event"] == event]
-
     def wait_event(self, event: str) -> None:
-        wait_until(lambda: self.process.poll() is not None or self.events(event), PATIENCE_S, self.said)
-        assert self.process.poll() is None, self.said()
+        self.wait_until(lambda: self.events(event))
 
     def wait_connected(self) -> None:
         """Wait until it answers remote control."""
-        wait_until(lambda: f"{self.node} ready." in self.said(), PATIENCE_S, self.said)
-
-    def signal(self, number: signal.Signals) -> None:
-        self.process.send_signal(number)
-
-    def wait(self) -> int:
-        """Wait for its end. Returns the exit code."""
-        return self.process.wait(PATIENCE_S)
-
-    def stop(self) -> int:
-        """Shut down warmly. Returns the exit code."""
-        self.process.terminate()
-        return self.wait()
+        self.wait_printed(f"{self.node} ready.")
 
 
 @dataclass(frozen=True)
@@ -77,19 +49,15 @@ class Celery:
         return started
 
     def start(self, name: str, *words: str) -> CeleryProcess:
-        said_path = self.directory / f"{name}.said"
-        with said_path.open("wb") as out:
-            process = subprocess.Popen(
-                self._command(words), stdout=out, stderr=subprocess.STDOUT, env=self._variables()
-            )
-        started = CeleryProcess(name, said_path, process)
+        log = self.directory / f"{name}.log"
+        started = CeleryProcess(self._command(words), log, plain_environment(**self.environment), name=name)
+        started.start()
         self.started.append(started)
         return started
 
     def kill_all(self) -> None:
         for started in self.started:
-            started.process.kill()
-            started.process.wait()
+            started.kill()
 
     def run(self, *words: str) -> subprocess.CompletedProcess[str]:
         """Run a `celery` command to its end."""
@@ -98,7 +66,7 @@ class Celery:
             capture_output=True,
             text=True,
             check=False,
-            env=self._variables(),
+            env=plain_environment(**self.environment),
             timeout=PATIENCE_S,
         )
 
@@ -112,6 +80,3 @@ class Celery:
 
     def _command(self, words: tuple[str, ...]) -> list[str]:
         return [str(BIN / "celery"), "-A", "cns_workers", *words]
-
-    def _variables(self) -> dict[str, str]:
-        return {**os.environ, **self.environment}

@@ -9,11 +9,10 @@ import pytest
 
 from lab.harness.endpoints import Endpoint
 from lab.harness.own_redis import OwnRedis
-from lab.harness.running import Up
+from lab.harness.running import Up, running
 from tests.acceptance.conftest import endpoint, receiver
 from tests.acceptance.topics import Topic
 from tests.celery_host.celery_running import Celery
-from tests.celery_host.store import storing
 
 __all__ = ["endpoint", "receiver"]
 
@@ -31,7 +30,8 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnRedis]:
 @pytest.fixture(scope="session")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
     """API and store without a worker."""
-    with storing(tmp_path_factory.mktemp("service") / "data", "--test-clock", "--no-worker") as started:
+    data = tmp_path_factory.mktemp("service") / "data"
+    with running(data, "--test-clock", "--no-worker", page="/live") as started:  # it is not ready without a worker
         yield started
 
 

@@ -55,7 +55,7 @@ def test_pools_are_shown_and_resized_while_they_deliver(
 ) -> None:
     one, two = pair
     assert celery.ask("inspect", "pools") == {
-        worker.node: {"process": worker.process.pid, "roles": [*ALL_ROLES], "pools": IDLE} for worker in pair
+        worker.node: {"process": worker.pid, "roles": [*ALL_ROLES], "pools": IDLE} for worker in pair
     }
     assert celery.ask("control", "resize_pool", "--destination", one.node, "delivery", "5") == {
         one.node: {"ok": "delivery has 5 threads"}
@@ -104,7 +104,7 @@ def test_what_is_wanted_of_all_workers_reaches_them_without_the_broker(
     broker.kill()
     try:
         worker = celery.worker("one")
-        name = f"worker-{worker.process.pid}"
+        name = f"worker-{worker.pid}"
         wait_until(lambda: list(shown()) == [name], REPORT_INTERVAL_S)
         assert service.cns("pool", "resize", "delivery", "4").stdout == f"{name}: delivery has 4 threads\n"
     finally:

@@ -13,12 +13,11 @@ import pytest
 from cns_common.errors import EXIT_SETTINGS_WRONG
 from lab.harness.endpoints import Endpoint
 from lab.harness.own_redis import OwnRedis
-from lab.harness.running import Up
+from lab.harness.running import Up, running
 from lab.harness.waiting import wait_until
 from tests.acceptance.topics import Topic
 from tests.celery_host.celery_running import Celery
 from tests.celery_host.load import all_arrived, publish_many
-from tests.celery_host.store import storing
 
 MESSAGES = 200
 REPORTS_END_S = 60.0
@@ -53,7 +52,7 @@ def test_a_worker_that_cannot_start_says_why(
 
 def test_the_setting_is_as_good_as_the_option(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CNS_WORKER", "off")
-    with storing(tmp_path / "data") as service:
+    with running(tmp_path / "data", page="/live") as service:
         assert set(service.pids()) == {"api"}
 
 
@@ -81,7 +80,7 @@ def test_two_workers_share_the_load(service: Up, celery: Celery, topic: Topic, e
     topic.subscribe("http", endpoint.url)
 
     def delivered() -> list[float]:
-        labels = [f"worker-{worker.process.pid}" for worker in workers]
+        labels = [f"worker-{worker.pid}" for worker in workers]
         return [service.metric("cns_deliveries_total", process=label) for label in labels]
 
     published = topic.publish_until(lambda: all(delivered()), lambda: str(delivered()))

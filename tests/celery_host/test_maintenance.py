@@ -19,8 +19,8 @@ def test_each_trigger_is_taken_once(celery: Celery) -> None:
         ends = ("maintenance.ended", "maintenance.skipped")
         return [run["trigger"] for worker in workers for end in ends for run in worker.events(end)]
 
-    wait_until(lambda: len(runs()) >= TRIGGERS, 30, lambda: beat.said() + workers[0].said())
+    wait_until(lambda: len(runs()) >= TRIGGERS, 30, lambda: beat.output() + workers[0].output())
     assert beat.stop() == 0
-    sent = beat.said().count("Sending due task maintenance.run")
+    sent = beat.output().count("Sending due task maintenance.run")
     wait_until(lambda: len(runs()) == sent, 10, lambda: f"{sent} sent, {runs()}")
     assert len(set(runs())) == sent

@@ -15,11 +15,11 @@ from lab.harness.endpoints import Endpoint
 from lab.harness.own_redis import OwnRedis
 from lab.harness.running import Up
 from lab.harness.service import total
+from lab.harness.usage import sockets
 from lab.harness.waiting import wait_until
 from tests.acceptance.topics import Topic, arn_of
 from tests.celery_host.celery_running import Celery, CeleryProcess
 from tests.celery_host.load import all_arrived, publish_many
-from tests.celery_host.sockets import tcp_sockets
 
 REPORTED_S = 60.0
 GROUPS = 4
@@ -110,7 +110,7 @@ def test_one_producer_and_one_consumer_each_started_and_stopped_under_load(
 
 def test_health_metrics_and_remote_control_say_the_roles(service: Up, celery: Celery, producer: CeleryProcess) -> None:
     consumer = celery.worker("consumer", "--role", "consumer")
-    process = {worker.name: f"worker-{worker.process.pid}" for worker in (producer, consumer)}
+    process = {worker.name: f"worker-{worker.pid}" for worker in (producer, consumer)}
     expected = [{"process": process[name], "roles": [name]} for name in ("producer", "consumer")]
     wait_until(
         lambda: service.health()["workers"] == sorted(expected, key=lambda each: str(each["process"])), REPORTED_S
@@ -127,7 +127,7 @@ def test_health_metrics_and_remote_control_say_the_roles(service: Up, celery: Ce
     service.cns("pool", "reset", "delivery")
     producer.wait_connected()
     shown = celery.ask("inspect", "pools")[producer.node]
-    assert shown == {"process": producer.process.pid, "roles": ["producer"], "pools": {}}
+    assert shown == {"process": producer.pid, "roles": ["producer"], "pools": {}}
     refused = celery.ask("control", "resize_pool", "--destination", producer.node, "delivery", "2")
     assert refused[producer.node] == {"error": "this worker has no pools: it lacks the role consumer"}
 
@@ -153,7 +153,7 @@ def test_the_age_of_the_backlog_is_measured(service: Up, celery: Celery, produce
     def begun(worker: CeleryProcess) -> list[float]:
         """How many jobs had waited for at most a minute, at most five minutes, and in all."""
         samples = service.samples()
-        labels = {"queue": "fifo-publish-jobs.fifo", "process": f"worker-{worker.process.pid}"}
+        labels = {"queue": "fifo-publish-jobs.fifo", "process": f"worker-{worker.pid}"}
         return [total(samples, "cns_job_wait_seconds_bucket", **labels, le=le) for le in ("60.0", "300.0", "+Inf")]
 
     flow.publish(10)
@@ -175,10 +175,10 @@ def test_workers_listen_nowhere_and_speak_to_broker_and_endpoints_only(
     all_arrived(endpoint, publish_many(topic, 20))
     for worker in workers:
         worker.wait_connected()
-    sockets = {worker.name: tcp_sockets(worker.process.pid) for worker in workers}
-    assert [found.listening for found in sockets.values()] == [set()] * len(workers)
+    ports = {worker.name: sockets(worker.pid) for worker in workers}
+    assert [found.listening for found in ports.values()] == [set()] * len(workers)
     receiver = int(endpoint.receiver.rpartition(":")[2])
-    assert {name: found.connected for name, found in sockets.items()} == {
+    assert {name: found.connected for name, found in ports.items()} == {
         "producer": {broker.port},
         "consumer": {broker.port, receiver},
         "maintenance": {broker.port},

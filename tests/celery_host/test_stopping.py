@@ -10,7 +10,7 @@ import pytest
 from lab.harness.endpoints import Endpoint
 from lab.harness.own_redis import OwnRedis
 from lab.harness.running import Up
-from lab.harness.waiting import PATIENCE_S, wait_until
+from lab.harness.waiting import wait_until
 from tests.acceptance.sns.test_retries import queues_of
 from tests.acceptance.topics import Topic
 from tests.celery_host.celery_running import Celery
@@ -60,10 +60,10 @@ def test_cold_shutdown_cuts_a_warm_one_short(celery: Celery, topic: Topic, endpo
     endpoint.behave(hang=True, times=1)
     topic.publish("hangs for longer than anybody waits")
     endpoint.wait(received=1)
-    worker.signal(signal.SIGTERM)
-    wait_until(lambda: "Warm shutdown" in worker.said(), 10)
-    worker.signal(signal.SIGQUIT)
-    assert worker.process.wait(PATIENCE_S) == 0
+    worker.send_signal(signal.SIGTERM)
+    wait_until(lambda: "Warm shutdown" in worker.output(), 10)
+    worker.send_signal(signal.SIGQUIT)
+    assert worker.wait() == 0
     assert not worker.events("worker.stopped")
     celery.worker("two")  # the store gave the job back when the connection of the first worker closed
     endpoint.wait(received=2, accepted=1, retries=1)
@@ -81,9 +81,9 @@ def test_a_dead_worker_loses_nothing_and_repeats_only_what_was_not_settled(
     endpoint.behave(delay_ms=DELAY_MS)
     first = publish_many(topic, MESSAGES)
     wait_until(lambda: endpoint.look(n=0)["accepted"] > SETTLED, 10)
-    worker.signal(number)
+    worker.send_signal(number)
     second = publish_many(topic, MESSAGES)
-    assert worker.wait() == exit_code, worker.said()
+    assert worker.wait() == exit_code, worker.output()
     service.advance(LEASE_S)
     all_arrived(endpoint, settled + first + second)
     times = Counter(record["message_id"] for record in endpoint.notifications())

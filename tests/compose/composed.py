@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from cns_pytest.processes import exports
 from lab.harness.ports import free_port
-from lab.harness.running import exports_in
-from lab.harness.service import METRICS_TOKEN, REGION, Service
+from lab.harness.processes import METRICS_TOKEN
+from lab.harness.service import REGION, Service
 from lab.harness.waiting import wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -125,7 +126,7 @@ def give_key(composed: ComposedService) -> None:
 
 def first_account(composed: ComposedService) -> None:
     """Create an account and give its keys to `composed.client`."""
-    composed.environment.update(exports_in(composed.cns("account", "create").stdout), AWS_DEFAULT_REGION=REGION)
+    composed.environment.update(exports(composed.cns("account", "create").stdout), AWS_DEFAULT_REGION=REGION)
 
 
 def podman(*words: str, check: bool = True) -> subprocess.CompletedProcess[str]:

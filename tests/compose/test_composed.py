@@ -8,7 +8,6 @@ The tests share one cluster, in the order of the file: the later ones hurt it.
 from __future__ import annotations
 
 import json
-import subprocess
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,9 +15,9 @@ from typing import Any
 
 import pytest
 
-from lab.harness.endpoints import Endpoint
+from cns_pytest.http import fetch
+from lab.harness.endpoints import Endpoint, running_receiver
 from lab.harness.ports import free_port
-from lab.harness.service import BIN, fetch
 from lab.harness.waiting import wait_until
 from tests.acceptance.topics import Topic, arn_of, queue_for, receive_all, receive_one
 from tests.compose.composed import READY_S, ComposedService, first_account, give_key, podman, prepare
@@ -67,14 +66,8 @@ def topic(sns: Any) -> Topic:
 @pytest.fixture
 def endpoint(composed: ComposedService) -> Iterator[Endpoint]:
     """A receiver on this machine, which the containers reach at their network's gateway."""
-    host, port = composed.gateway(), free_port()
-    receiver = subprocess.Popen([BIN / "cns", "receiver", "--host", host, "--port", str(port)])
-    try:
-        wait_until(lambda: _answers(f"http://{host}:{port}/health"), REPORTED_S)
-        yield Endpoint(f"http://{host}:{port}")
-    finally:
-        receiver.terminate()
-        receiver.wait()
+    with running_receiver(host=composed.gateway()) as receiver:
+        yield Endpoint(receiver)
 
 
 def test_all_are_up_and_healthy(composed: ComposedService) -> None:

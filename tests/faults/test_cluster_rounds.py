@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,10 +9,9 @@ import pytest
 
 from lab.faults.cluster.kills import cluster_round
 from lab.faults.cluster.plan import API, PARTITION, REDIS, REPLICA, WORKER, plan_cluster_round
-from lab.faults.cluster.processes import Site, site
-from lab.faults.service.processes import receiving
+from lab.faults.cluster.site import Site, site
 from lab.faults.service.resources import RoundResources
-from lab.harness.ports import free_port
+from lab.harness.endpoints import running_receiver
 
 ROUNDS = {REDIS: 2, WORKER: 7, API: 2}
 """Seeds of short rounds."""
@@ -23,9 +21,9 @@ LINKED_ROUNDS = {PARTITION: 11, REPLICA: 2}
 @pytest.fixture(scope="module")
 def cluster_under_test(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Site, RoundResources]]:
     directory = tmp_path_factory.mktemp("cluster")
-    receiver_port, journal = free_port(), directory / "arrivals"
-    with receiving(receiver_port, journal), site(directory) as made:
-        yield made, asyncio.run(made.resources(receiver_port, journal))
+    journal = directory / "arrivals"
+    with running_receiver("--journal", str(journal)) as receiver, site(directory) as made:
+        yield made, made.resources(receiver, journal)
 
 
 @pytest.mark.parametrize("kind", ROUNDS)
@@ -39,9 +37,9 @@ async def test_a_cluster_loses_and_invents_nothing(cluster_under_test: tuple[Sit
 
 @pytest.mark.extended
 async def test_a_partition_and_a_promoted_replica_repeat_nothing(tmp_path: Path) -> None:
-    receiver_port, journal = free_port(), tmp_path / "arrivals"
-    with receiving(receiver_port, journal), site(tmp_path, linked=True) as made:
-        resources = await made.resources(receiver_port, journal)
+    journal = tmp_path / "arrivals"
+    with running_receiver("--journal", str(journal)) as receiver, site(tmp_path, linked=True) as made:
+        resources = made.resources(receiver, journal)
         for kind, seed in LINKED_ROUNDS.items():
             result = await cluster_round(made, resources, plan_cluster_round(kind, seed))
             assert result.faults == []

@@ -13,6 +13,7 @@ from lab.faults.restarts import rounds
 from lab.faults.restarts.forms import FORMS
 from lab.faults.restarts.rounds import restart_round
 from lab.faults.restarts.sdk import ATTEMPTS_MAX, Calls, Sdk
+from lab.harness.signing import Credentials
 
 KILLS = 4
 ANSWER = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: close\r\n\r\n{}"
@@ -44,7 +45,9 @@ async def test_a_call_is_failed_when_each_attempt_is_cut(cut: int, failed: int) 
     async with await asyncio.start_server(serve, "127.0.0.1") as server:
         port = server.sockets[0].getsockname()[1]
         with ThreadPoolExecutor(1) as pool:
-            answer = await Sdk(port, ("key", "secret"), calls, pool).call("sqs", "list_queues", {})
+            answer = await Sdk(port, Credentials(key_id="key", secret="secret"), calls, pool).call(
+                "sqs", "list_queues", {}
+            )
     assert (answer.failed, answer.unknown_outcomes, len(calls.failed)) == (bool(failed), cut, failed)
     assert calls.cut == {"api killed: RemoteDisconnected": cut}
     assert calls.repeated == min(cut, ATTEMPTS_MAX - 1)

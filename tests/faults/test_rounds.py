@@ -9,10 +9,9 @@ import pytest
 
 from cns_common.sqlite.database import Database
 from lab.faults.power.rounds import power_round
-from lab.faults.service.kills import VICTIMS, kill_round, plan_round
-from lab.faults.service.processes import receiving
-from lab.faults.service.resources import RoundResources, set_up
-from lab.harness.ports import free_port
+from lab.faults.service.kills import VICTIMS, kill_round, plan_round, set_up
+from lab.faults.service.resources import RoundResources
+from lab.harness.endpoints import running_receiver
 
 KILL_SEEDS = range(101, 104)
 """A random time and two named kill points; one of these belongs to a lane."""
@@ -24,9 +23,9 @@ SEEDS_OF_CORRUPTED = range(1, 6)
 @pytest.fixture(scope="module")
 def resources(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RoundResources]:
     directory = tmp_path_factory.mktemp("faults")
-    receiver_port, journal = free_port(), directory / "arrivals"
-    with receiving(receiver_port, journal):
-        yield asyncio.run(set_up(directory, free_port(), receiver_port, journal))
+    journal = directory / "arrivals"
+    with running_receiver("--journal", str(journal)) as receiver:
+        yield asyncio.run(set_up(directory, receiver, journal))
 
 
 @pytest.mark.parametrize("seed", KILL_SEEDS)

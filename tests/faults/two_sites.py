@@ -22,14 +22,15 @@ from cassandra.policies import WhiteListRoundRobinPolicy
 
 from cns_backend import schema
 from cns_common.cassandra.connection import CassandraAddress
+from cns_pytest.http import fetch
+from cns_pytest.processes import exports
 from deploy.servers.cql import select
 from lab.harness import commands
-from lab.harness.cluster import HOST, Process
 from lab.harness.own_redis import OwnRedis
 from lab.harness.ports import free_port
-from lab.harness.running import exports_in
+from lab.harness.processes import BIN, HOST, ROOT, Process, plain_environment
 from lab.harness.servers import Ring, fresh_keyspace
-from lab.harness.service import BIN, OBSERVER, Samples, fetch, read_samples
+from lab.harness.service import OBSERVER, Samples, read_samples
 from lab.harness.waiting import wait_until
 
 NAMES = ("dc1", "dc2")
@@ -53,18 +54,16 @@ class RunningSite:
 
     def start(self) -> None:
         for process in (self.api, self.worker):
-            process.launch()
-        wait_until(lambda: self._page("/live")[0] == HTTP_OK, FOLLOW_S, self.api.said)
+            process.start()
+        wait_until(lambda: self._page("/live")[0] == HTTP_OK, FOLLOW_S, self.api.output)
 
     def kill_processes(self) -> None:
         for process in (self.api, self.worker):
             if process.is_running():
-                os.kill(process.pid, signal.SIGKILL)
-                process.wait_end()
+                process.kill()
 
     def kill_worker(self) -> None:
-        os.kill(self.worker.pid, signal.SIGKILL)
-        self.worker.wait_end()
+        self.worker.kill()
 
     def signal_api(self, number: signal.Signals) -> None:
         os.kill(self.api.pid, number)
@@ -108,7 +107,10 @@ class RunningSite:
         return self._page("/ready")[0] == HTTP_OK
 
     def wait_ready(self) -> None:
-        wait_until(self.is_ready, FOLLOW_S, lambda: f"{self._page('/health')}\n{self.api.said()}\n{self.worker.said()}")
+        wait_until(self.is_ready, FOLLOW_S, self.output)
+
+    def output(self) -> str:
+        return f"{self._page('/health')}\n{self.api.output()}\n{self.worker.output()}"
 
     def stands_by(self) -> bool:
         status, page = self._page("/health")
@@ -168,15 +170,16 @@ def _site(
         "CNS_PORT": str(port),
         "CNS_DATA": str(directory / name),
     }
-    api = Process(f"{name}-api", [str(BIN / "cns"), "api"], environment, directory / f"{name}-api.said", port)
+    logs = [directory / f"{name}-{what}.log" for what in ("api", "worker")]
+    api = Process([BIN / "cns", "api"], logs[0], plain_environment(**environment), port=port)
     worker_environment = {**environment, "CNS_DATA": str(directory / f"{name}-worker")}
-    worker = Process(f"{name}-worker", WORKERS[name], worker_environment, directory / f"{name}-worker.said")
+    worker = Process(WORKERS[name], logs[1], plain_environment(**worker_environment), cwd=ROOT)
     site = RunningSite(name, environment, redis, api, worker)
     stack.callback(site.kill_processes)
     return site
 
 
 def new_account(site: RunningSite, *others: RunningSite) -> None:
-    keys = exports_in(site.run("account", "create").stdout)
+    keys = exports(site.run("account", "create").stdout)
     for one in (site, *others):
         one.keys = keys

@@ -6,7 +6,7 @@ import os
 import subprocess
 from pathlib import Path
 
-from lab.harness.service import BIN
+from lab.harness.processes import BIN
 
 ROOT = Path(__file__).parents[2]
 QUICK_JAVA = {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}

@@ -9,7 +9,7 @@ import pytest
 import cns
 from cns_common.data_directory import lock_directory
 from cns_pipeline.arguments import LOCK
-from lab.harness.service import BIN
+from lab.harness.processes import BIN
 from tests.pipeline.ingest.segments import publish, write_segment
 from tests.pipeline.jobs import job
 

@@ -14,8 +14,8 @@ from pathlib import Path
 import msgspec
 
 from cns_common.events.schema import DeliveryDelivered
+from cns_pytest.http import fetch
 from lab.harness.running import Up, running
-from lab.harness.service import fetch
 from lab.harness.waiting import PATIENCE_S, wait_until
 from tests.acceptance.topics import Topic
 

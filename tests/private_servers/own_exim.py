@@ -22,7 +22,7 @@ from typing import Self
 from urllib.parse import quote
 
 from lab.harness.ports import free_port
-from lab.harness.servers import exim_program
+from lab.harness.servers import program
 from lab.harness.waiting import PATIENCE_S, wait_until
 from tests.private_servers.certificates import make_certificates
 
@@ -108,7 +108,7 @@ class OwnExim:
     def __init__(self, *, mails_per_connection: int = 1_000, start_tls: bool = True) -> None:
         """Without `start_tls` it accepts passwords in clear text."""
         self.port, self.tls_port = free_port(), free_port()
-        self._program = exim_program()
+        self._program = program("exim")
         self._varying = {
             "mails_per_connection": mails_per_connection,
             "tls_hosts": "*" if start_tls else "",

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from random import Random
-from time import perf_counter
 from typing import NamedTuple
 
 from lab.bench.engines.sides import Side
-from lab.bench.order.caller import Caller
-from lab.load.queues import HIDE_S
-
-BODY = "x" * 1_000
+from lab.bench.order.figures import duplicates
+from lab.bench.order.workload import Experiment, Load
+from lab.bench.tables import joined, table
+from lab.load.queues import BODY_BYTES, HIDE_S
 
 
 class Contention(NamedTuple):
@@ -27,74 +23,57 @@ class Contention(NamedTuple):
     cpu_us: float  # of the service and Cassandra, for each message that was taken
 
 
-@dataclass(slots=True)
-class _Counts:
-    until_s: float
-    sent: int = 0
-    deleted: int = 0
-    receives: int = 0
-    empty: int = 0
-    deliveries: Counter[str] = field(default_factory=Counter)
-
-
 async def contention(side: Side, parallel: int, seconds: float, seed: int) -> Contention:
     """`parallel` producers and as many consumers, each with a connection of its own, over all API processes."""
-    queue, make = f"{side.engine}-contention-{parallel}", side.caller()
-    made = await make.ask("CreateQueue", QueueName=queue, Attributes=side.attributes)
-    make.account = made["QueueUrl"].split("/")[-2]
-    counts, before, cpu_us = _Counts(perf_counter() + seconds), side.statements(), side.cpu_us()
-    work = [(_produce, n) for n in range(parallel)] + [(_consume, n) for n in range(parallel)]
-    began_s = perf_counter()
-    await asyncio.gather(*[each(make.another(n, Random(seed + n)), queue, counts) for each, n in work])
-    took_s, used = perf_counter() - began_s, side.statements().since(before)
-    make.close()
-    distinct, taken = len(counts.deliveries), max(counts.deleted, 1)
+    load = Load(
+        name=f"{side.engine}-contention-{parallel}",
+        queues=1,
+        senders=parallel,
+        receivers=parallel,
+        body_bytes=BODY_BYTES,
+        visibility_s=HIDE_S,
+        poll_s=0,
+        seconds=seconds,
+        attributes=side.attributes,
+    )
+    experiment = Experiment(load, (side.site.caller(),) * 2, Random(seed))
+    await experiment.create_queues()
+    before, used_us = side.site.statements(), side.cpu_us()
+    await experiment.run_together()
+    used, used_us = side.site.statements().since(before), side.cpu_us() - used_us
+    experiment.close()
+    record, (queue,) = experiment.record, experiment.record.queues
+    taken = max(len(queue.deleted), 1)
     return Contention(
-        sent_per_s=counts.sent / took_s,
-        taken_per_s=counts.deleted / took_s,
-        empty=counts.empty / max(counts.receives, 1),
-        duplicates=(counts.deliveries.total() - distinct) / max(distinct, 1),
+        sent_per_s=len(queue.acknowledged) / seconds,
+        taken_per_s=len(queue.deleted) / seconds,
+        empty=record.empty / max(record.polls, 1),
+        duplicates=duplicates(queue) / max(len(queue.ids), 1),
         statements=used.total / taken,
         conditional=used.conditional / taken,
-        cpu_us=(side.cpu_us() - cpu_us) / taken,
+        cpu_us=used_us / taken,
     )
 
 
-async def _produce(caller: Caller, queue: str, counts: _Counts) -> None:
-    while perf_counter() < counts.until_s:
-        answer = await caller.call("SendMessage", queue, MessageBody=BODY)
-        counts.sent += answer is not None
-    caller.close()
-
-
-async def _consume(caller: Caller, queue: str, counts: _Counts) -> None:
-    while perf_counter() < counts.until_s:
-        found = await caller.call("ReceiveMessage", queue, MaxNumberOfMessages=1, VisibilityTimeout=HIDE_S)
-        messages = (found or {}).get("Messages", [])
-        counts.receives += 1
-        counts.empty += not messages
-        for message in messages:
-            counts.deliveries[message["MessageId"]] += 1
-            deleted = await caller.call("DeleteMessage", queue, ReceiptHandle=message["ReceiptHandle"])
-            counts.deleted += deleted is not None
-    caller.close()
-
-
-def table(found: Mapping[str, Mapping[int, Contention]], parallels: Sequence[int]) -> list[str]:
-    lines = [
-        f"| engine | {' | '.join(f'{n} × {n}: sent/s, taken/s' for n in parallels)} |"
-        f" at {parallels[-1]}: empty receives | duplicates, worst |"
-        f" CPU µs a message: {', '.join(f'{n} × {n}' for n in parallels)} |"
-        f" statements a message, conditional: at {parallels[0]}, at {parallels[-1]} |",
-        "|---" * (len(parallels) + 5) + "|",
-    ]
+def lines(found: Mapping[str, Mapping[int, Contention]], parallels: Sequence[int]) -> list[str]:
+    first, last = parallels[0], parallels[-1]
+    rows = []
     for engine, by in found.items():
-        rates = " | ".join(f"{by[n].sent_per_s:,.0f}, {by[n].taken_per_s:,.0f}" for n in parallels)
-        ends = [by[parallels[0]], by[parallels[-1]]]
-        cpu = ", ".join(f"{by[n].cpu_us:,.0f}" for n in parallels)
+        ends = (by[first], by[last])
         statements = ", ".join(f"{one.statements:.1f} ({one.conditional:.2f})" for one in ends)
-        lines.append(
-            f"| `{engine}` | {rates} | {ends[1].empty:.0%} | {max(one.duplicates for one in by.values()):.2%} |"
-            f" {cpu} | {statements if ends[0].statements else '–'} |"
+        row = (
+            f"`{engine}`",
+            *[joined((by[n].sent_per_s, by[n].taken_per_s), 0) for n in parallels],
+            f"{by[last].empty:.0%}",
+            f"{max(one.duplicates for one in by.values()):.2%}",
+            joined([by[n].cpu_us for n in parallels], 0),
+            statements if by[first].statements else "–",
         )
-    return lines
+        rows.append(row)
+    pairs = [f"{n} × {n}" for n in parallels]
+    header = (
+        *("engine", *[f"{pair}: sent/s, taken/s" for pair in pairs], f"at {last}: empty receives"),
+        *("duplicates, worst", f"CPU µs a message: {', '.join(pairs)}"),
+        f"statements a message, conditional: at {first}, at {last}",
+    )
+    return table(header, rows)

@@ -7,11 +7,10 @@ from collections.abc import Mapping, Sequence
 from cassandra.cluster import Cluster
 
 from cns_common.cassandra.connection import PROTOCOL_VERSION
-from lab.bench.engines.depth import fill
 from lab.bench.engines.sides import Side
-from lab.load import single_calls
-from lab.load.queues import BATCH, Client, delete_batch_request, handles_in, receive_requests, turns
-from lab.load.wire import Budget, Script, run
+from lab.bench.tables import joined, table
+from lab.load import workloads
+from lab.load.queues import Client
 
 LANES = 16
 SAMPLES = 20
@@ -26,11 +25,11 @@ READS = "SELECT table_name, count, p99th, max FROM system_views.tombstones_per_r
 async def receive_times(side: Side, stops: Sequence[int], fill_s: float, seed: int) -> dict[int, float]:
     """Mean ms of single receives after about `stops` deletes. Stops that take too long are left out."""
     client = await side.client(LANES, seed, "deletes")
-    filled = await fill(client, stops[-1] + SPARE, fill_s)
+    filled = (await workloads.send_batches(client, stops[-1] + SPARE, fill_s)).units
     times: dict[int, float] = {}
     deleted = 0
     for stop in [stop for stop in stops if stop + SAMPLES <= filled]:
-        deleted += await _drain(client, stop - deleted)
+        deleted += (await workloads.drain(client, stop - deleted, DRAIN_S, patient=True)).units
         if deleted < stop:
             break
         times[stop] = await _receive_ms(client)
@@ -39,27 +38,10 @@ async def receive_times(side: Side, stops: Sequence[int], fill_s: float, seed: i
     return times
 
 
-async def _drain(client: Client, messages: int) -> int:
-    """Receive and delete in batches over all connections."""
-    budget = Budget(messages, DRAIN_S)
-    receives = receive_requests(client, BATCH)
-
-    def script(lane: int) -> Script:
-        requests = turns(receives, lane)
-        while budget.left > 0 and budget.take(0):
-            handles = handles_in((yield [], next(requests)))
-            budget.left -= len(handles)
-            if handles:
-                yield [], delete_batch_request(client, handles)
-
-    await run(client.lanes, [script(lane) for lane in range(len(client.lanes))])
-    return messages - budget.left
-
-
 async def _receive_ms(client: Client) -> float:
     lanes, client.lanes = client.lanes, client.lanes[:1]
-    figures, handles = await single_calls.receive(client, SAMPLES)
-    await single_calls.delete(client, handles)
+    figures, handles = await workloads.receive(client, SAMPLES)
+    await workloads.delete(client, handles)
     client.lanes = lanes
     return figures.mean_ms
 
@@ -79,17 +61,14 @@ def _is_of(table: str, engine: str, named: Sequence[str] | None) -> bool:
     return table in named if named else table.startswith(f"{engine}_")
 
 
-def table(
+def lines(
     found: Mapping[str, Mapping[int, float]], stops: Sequence[int], met: Mapping[str, tuple[float, float]]
 ) -> list[str]:
-    lines = [
-        f"| engine | receive, mean ms after {' | '.join(f'{stop:,} deletes' for stop in stops)} | last : first |"
-        " tombstones of a read: p99, most |",
-        "|---" * (len(stops) + 3) + "|",
-    ]
+    rows = []
     for engine, times in found.items():
-        cells = " | ".join(f"{times[stop]:.1f}" if stop in times else "–" for stop in stops)
+        cells = [f"{times[stop]:.1f}" if stop in times else "–" for stop in stops]
         ratio = list(times.values())[-1] / next(iter(times.values())) if times else 0.0
-        read = f"{met[engine][0]:,.0f}, {met[engine][1]:,.0f}" if any(met[engine]) else "–"
-        lines.append(f"| `{engine}` | {cells} | **{ratio:.2f}** | {read} |")
-    return lines
+        rows.append((f"`{engine}`", *cells, f"**{ratio:.2f}**", joined(met[engine], 0) if any(met[engine]) else "–"))
+    first, *others = [f"{stop:,} deletes" for stop in stops]
+    ends = ("last : first", "tombstones of a read: p99, most")
+    return table(("engine", f"receive, mean ms after {first}", *others, *ends), rows)

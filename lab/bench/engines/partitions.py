@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from cassandra.cluster import Cluster, Session
 
 from cns_common.cassandra.connection import PROTOCOL_VERSION
-from lab.bench.engines.depth import FILLERS, fill
 from lab.bench.engines.sides import Side
+from lab.bench.sections.depth import FILLERS
+from lab.load import workloads
 
 BODIES = {
     "cqs": ("cqs_messages", "queue, bucket"),
@@ -42,7 +43,7 @@ async def partitions(side: Side, messages: int, seed: int) -> list[Partition]:
         session.default_timeout = READ_S
         before = _rows(session, side.engine)
         client = await side.client(FILLERS, seed, QUEUE)
-        await fill(client, messages, FILL_S)
+        await workloads.send_batches(client, messages, FILL_S)
         client.close()
         after = _rows(session, side.engine)
     return [Partition(token, rows - before[token]) for token, rows in after.items() if rows > before[token]]
@@ -65,13 +66,11 @@ def load_of_nodes(found: Iterable[Partition], nodes: int = NODES, copies: int = 
     return rows
 
 
-def cells(found: list[Partition]) -> Mapping[str, str]:
+def cells(found: list[Partition]) -> tuple[str, str, str, str]:
+    """Partitions, rows of the largest, nodes used, share of the busiest."""
     if not found:
-        return {"partitions": "–", "largest": "–", "nodes": "–", "busiest": "–"}
+        return ("–",) * 4
     nodes, total = load_of_nodes(found), sum(partition.rows for partition in found)
-    return {
-        "partitions": f"{len(found):,}",
-        "largest": f"{max(partition.rows for partition in found):,} of {total:,}",
-        "nodes": f"{len(nodes)}",
-        "busiest": f"{max(nodes.values()) / sum(nodes.values()):.0%}",
-    }
+    largest = max(partition.rows for partition in found)
+    busiest = max(nodes.values()) / sum(nodes.values())
+    return f"{len(found):,}", f"{largest:,} of {total:,}", f"{len(nodes)}", f"{busiest:.0%}"

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from functools import partial
+from collections.abc import Awaitable, Mapping
 
 import msgspec
 
 from lab.bench.engines.sides import Side
-from lab.load import queues, single_calls
+from lab.bench.tables import joined, table
+from lab.load import workloads
+from lab.load.queues import Client
 from lab.measure.figures import Figures
 
 CONNECTIONS = (1, 64)
@@ -22,31 +23,34 @@ class Rates(Figures, frozen=True, kw_only=True):
     cassandra_us: float
 
 
-async def rates(side: Side, messages: dict[int, int], seed: int) -> dict[tuple[int, str], Rates]:
-    """By connections and operation. `messages` are those of each number of connections."""
-    found: dict[tuple[int, str], Rates] = {}
+Found = dict[tuple[int, str], Rates]
+"""By connections and operation."""
+
+
+async def rates(side: Side, messages: Mapping[int, int], seed: int) -> Found:
+    """`messages` are those of each number of connections."""
+    found: Found = {}
     for connections, n in messages.items():
         client = await side.client(connections, seed, f"rates-{connections}")
-        await single_calls.cycles(client, 2 * connections)  # opens the queue's first partition
+        await workloads.cycles(client, 2 * connections)  # opens the queue's first partition
         handles: list[bytes] = []
-
-        found[connections, "send"] = await _counted(side, partial(queues.send, client, n))
-        found[connections, "receive"] = await _counted(side, partial(_receive, client, n, handles))
-        found[connections, "delete"] = await _counted(side, partial(single_calls.delete, client, handles))
+        found[connections, "send"] = await _counted(side, workloads.send(client, n))
+        found[connections, "receive"] = await _counted(side, _receive(client, n, handles))
+        found[connections, "delete"] = await _counted(side, workloads.delete(client, handles))
         client.close()
     return found
 
 
-async def _receive(client: queues.Client, n: int, handles: list[bytes]) -> Figures:
-    figures, got = await single_calls.receive(client, n)
+async def _receive(client: Client, n: int, handles: list[bytes]) -> Figures:
+    figures, got = await workloads.receive(client, n)
     handles += got
     return figures
 
 
-async def _counted(side: Side, work: Callable[[], Awaitable[Figures]]) -> Rates:
-    before, used_us = side.statements(), side.cassandra_us()
-    figures = await work()
-    statements, n = side.statements().since(before), max(figures.units, 1)
+async def _counted(side: Side, work: Awaitable[Figures]) -> Rates:
+    before, used_us = side.site.statements(), side.cassandra_us()
+    figures = await work
+    statements, n = side.site.statements().since(before), max(figures.units, 1)
     return Rates(
         **msgspec.structs.asdict(figures),
         statements=statements.total / n,
@@ -55,21 +59,27 @@ async def _counted(side: Side, work: Callable[[], Awaitable[Figures]]) -> Rates:
     )
 
 
-def table(found: dict[str, dict[tuple[int, str], Rates]]) -> list[str]:
+def lines(found: Mapping[str, Found]) -> list[str]:
     few, many = CONNECTIONS
-    lines = [
-        f"| operation | engine | {few} connection: 1/s | p50, p99 ms | {many} connections: 1/s | p50, p99 ms |"
-        " statements, conditional: at 1, at 64 | CPU µs: service, Cassandra |",
-        "|---|---|---|---|---|---|---|---|",
-    ]
-    for operation in single_calls.OPERATIONS:
+    rows = []
+    for operation in workloads.OPERATIONS:
         for engine, by in found.items():
             one, all_ = by[few, operation], by[many, operation]
             statements = ", ".join(f"{row.statements:.2f} ({row.conditional:.2f})" for row in (one, all_))
-            lines.append(
-                f"| {operation} | `{engine}` | {one.per_s:,.0f} | {one.p50_ms:.1f}, {one.p99_ms:.1f} |"
-                f" {all_.per_s:,.0f} | {all_.p50_ms:.1f}, {all_.p99_ms:.1f} |"
-                f" {statements if one.statements else '–'} |"
-                f" {all_.server_us:.0f}, {f'{all_.cassandra_us:.0f}' if all_.cassandra_us else '–'} |"
+            cassandra = f"{all_.cassandra_us:.0f}" if all_.cassandra_us else "–"
+            row = (
+                operation,
+                f"`{engine}`",
+                f"{one.per_s:,.0f}",
+                joined((one.p50_ms, one.p99_ms)),
+                f"{all_.per_s:,.0f}",
+                joined((all_.p50_ms, all_.p99_ms)),
+                statements if one.statements else "–",
+                f"{all_.server_us:.0f}, {cassandra}",
             )
-    return lines
+            rows.append(row)
+    header = (
+        *("operation", "engine", f"{few} connection: 1/s", "p50, p99 ms", f"{many} connections: 1/s", "p50, p99 ms"),
+        *("statements, conditional: at 1, at 64", "CPU µs: service, Cassandra"),
+    )
+    return table(header, rows)

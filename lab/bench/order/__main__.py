@@ -8,28 +8,21 @@ All senders send; then all receivers receive, wait for `--receive-delay`, and de
 (the default) runs the embedded form, another engine the cluster form with as many API processes as `--processes`. The
 right order is that of the acknowledgements at the clients: sends that overlap have none, so an engine that keeps the
 order exactly, as `embedded` does, shows what is left of it with as many senders. Each body carries a checksum.
-`--audit` prints as well what `cns pipeline audit` says of the queues (`embedded` alone).
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import subprocess
 import sys
-import tempfile
-from pathlib import Path
 from statistics import mean
 
 import msgspec
 
-from cns_pipeline.audit.document import Audit
-from lab.bench.order.faults import Faults
-from lab.bench.order.figures import Row
 from lab.bench.order.run import measured
-from lab.bench.order.service import EMBEDDED, service
-from lab.bench.order.workload import Load
-from lab.measure.processes import ROOT
+from lab.bench.order.workload import Faults, Load
+from lab.bench.servers import scratch
+from lab.bench.site import COPIES, EMBEDDED, site
 
 BDQS, DEFAULT_HINT = "bdqs", "1"
 SQS, REST = "sqs", "rest"
@@ -38,15 +31,13 @@ SQS, REST = "sqs", "rest"
 def main() -> int:
     options = parser().parse_args()
     load, faults = load_of(options), faults_of(options)
-    (ROOT / "build").mkdir(exist_ok=True)
     rows = []
     for number in range(options.repeat):
-        with tempfile.TemporaryDirectory(prefix="order-", dir=ROOT / "build") as scratch:
-            with service(options.engine, options.processes, Path(scratch), on_ring=options.ring) as site:
-                site.by_rest = options.client == REST
-                row = measured(load, site, options.seed + number, faults)
-            rows.append(row | (audited(Path(scratch) / "store") if options.audit else {}))
-            print(json.dumps(rows[-1]), flush=True)
+        nodes = COPIES if options.ring else 1
+        with scratch("order") as directory, site(options.engine, options.processes, directory, nodes=nodes) as started:
+            started.by_rest = options.client == REST
+            rows.append(measured(load, started, options.seed + number, faults))
+        print(json.dumps(rows[-1]), flush=True)
     print(msgspec.json.encode(load).decode())
     for name in rows[0]:
         values = [row[name] for row in rows]
@@ -70,7 +61,6 @@ def parser() -> argparse.ArgumentParser:
         made.add_argument(f"--{name}", type=float, default=0, help="a probability")
     made.add_argument("--visibility", type=int, default=10, help="seconds")
     made.add_argument("--fifo", action="store_true", help="one message group a queue")
-    made.add_argument("--audit", action="store_true", help="audit the queues as well; needs Java")
     made.add_argument("--repeat", type=int, default=3)
     made.add_argument("--seed", type=int, default=1)
     return made
@@ -82,8 +72,6 @@ def load_of(options: argparse.Namespace) -> Load:
         attributes["Engine"] = options.engine
     if options.engine == BDQS:
         attributes["OrderHint"] = options.order_hint or DEFAULT_HINT
-    if options.audit:
-        attributes["Audit"] = "on"
     return Load(
         queues=options.queues,
         senders=options.senders,
@@ -102,24 +90,6 @@ def faults_of(options: argparse.Namespace) -> Faults:
     return Faults(
         drop_probability=options.drop, quit_probability=options.quit, mttf_s=options.mttf, mttr_s=options.mttr
     )
-
-
-def audited(data: Path) -> Row:
-    """Ingest the event log and audit. All queues were emptied, and the service has stopped."""
-    pipeline = [sys.executable, "-m", "cns_cli.main", "pipeline"]
-    subprocess.run([*pipeline, "ingest", "--data", data], check=True, cwd=ROOT, stdout=subprocess.DEVNULL)
-    subprocess.run([*pipeline, "audit", "--data", data, "--at-rest"], check=False, cwd=ROOT, stdout=subprocess.DEVNULL)
-    audit = msgspec.json.decode((data / "pipeline" / "audit" / "audit.json").read_bytes(), type=Audit)
-    counts, orders = [queue.counts for queue in audit.queues], [queue.order for queue in audit.queues]
-    sent, compared = sum([count.sent for count in counts]), sum([order.compared for order in orders])
-    return {
-        "audit: messages": sent,
-        "audit: duplication rate λ": sum([count.duplicates for count in counts]) / sent,
-        "audit: loss rate ε": sum([count.lost for count in counts]) / sent,
-        "audit: unknown": sum([count.unknown for count in counts]),
-        "audit: out-of-order rate": sum([order.out_of_order for order in orders]) / compared,
-        "audit: average displacement": sum([order.displacement_sum for order in orders]) / compared,
-    }
 
 
 if __name__ == "__main__":

@@ -7,9 +7,7 @@ from statistics import fmean
 
 from cns_pipeline.transforms.audit.subsequence import IncreasingSubsequence
 from lab.bench.order.workload import Load, QueueLog, RunRecord
-
-NS_PER_MS = 1_000_000
-NS_PER_S = 1_000_000_000
+from lab.measure.figures import NS_PER_MS, NS_PER_S
 
 Row = dict[str, float]
 """Figures by name."""
@@ -37,6 +35,8 @@ def figures(load: Load, measured: RunRecord) -> Row:
         "receivers that quit": measured.quits,
         "failed calls": measured.errors,
         "kills": measured.kills,
+        "backlog at the last send": measured.backlog,
+        "drained after, s": (measured.receive_span_ns[1] - measured.send_span_ns[1]) / NS_PER_S,
     } | {"receivers a queue": load.receivers}
 
 

@@ -2,31 +2,29 @@
 
 from __future__ import annotations
 
-import base64
-import secrets
 import shlex
-import sys
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import NamedTuple
 
 import uvloop
 
-from cns_backend import schema
 from cns_common.cassandra.connection import CassandraAddress
-from lab.bench.sections.runs import QUIET_S_MAX
-from lab.harness import servers
-from lab.harness.keyspace import aside, keyspace
-from lab.load import queues, single_calls
+from lab.bench.servers import QUIET_S_MAX, service
+from lab.bench.site import COPIES, environment_of, store
+from lab.bench.tables import MISSED, joined, table
+from lab.harness.processes import BIN
+from lab.harness.server import Server, python, running
+from lab.harness.usage import await_quiet
+from lab.load import workloads
+from lab.load.queues import open_client
+from lab.measure import statement_count
 from lab.measure.backends import Backends, Costs
 from lab.measure.figures import Figures, median_run
-from lab.measure.processes import Server, await_quiet, python, running
 
-CNS = shlex.quote(str(Path(sys.executable).parent / "cns"))
-KEYSPACE = "bench"
-COPIES = 3
+CNS = shlex.quote(str(BIN / "cns"))
 CONNECTIONS = (1, 16, 64)
 COSTS_AT = 16
 """The number of connections at which costs are shown."""
@@ -48,11 +46,9 @@ def _service(apis: int, options: str = "--no-worker") -> list[str]:
 FLOOR, SERVICE, PAIR = "floor", "service", "service, 2 processes"
 SIDES = {FLOOR: python("lab.floor.rows"), SERVICE: _service(1), PAIR: _service(2)}
 SERVICE_WITH_WORKER = _service(1, "")
-LISTENERS = {FLOOR: 1, SERVICE: 1, PAIR: 2}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Size:
+class Size(NamedTuple):
     """The amount of work; a set is one send, one receive and one delete."""
 
     warm_up: int
@@ -70,55 +66,22 @@ Runs = dict[tuple[str, str, int], list[Costs]]
 """By (server, workload, connections); at half load, connections is `HALF`."""
 
 
-@contextmanager
-def backend_servers() -> Iterator[None]:
-    """Run Cassandra and Redis; at the end stop those that were not running before."""
-    ours = servers.names_to_start()
-    before = servers.running(ours)
-    try:
-        yield
-    finally:
-        servers.stop(servers.running(ours) - before)
-
-
-@contextmanager
-def single_node() -> Iterator[CassandraAddress]:
-    with backend_servers(), keyspace() as place:
-        yield place
-
-
-@contextmanager
-def ring(nodes: int = COPIES) -> Iterator[CassandraAddress]:
-    """Cassandra nodes on this machine, with three copies of each row."""
-    with backend_servers(), servers.Ring(nodes) as started:
-        place = CassandraAddress(
-            hosts=tuple(host for host, _ in started.addresses), port=started.addresses[0][1], keyspace=KEYSPACE
-        )
-        aside(schema.apply(place, COPIES))
-        yield place
-
-
-def environment_of(place: CassandraAddress) -> dict[str, str]:
-    """The settings of a service in this keyspace."""
-    return {
-        "CNS_STORE": "cassandra",
-        "CNS_CASSANDRA": ",".join(f"{host}:{place.port}" for host in place.hosts),
-        "CNS_CASSANDRA_KEYSPACE": place.keyspace,
-        "CNS_REDIS": servers.redis_url(),
-        "CNS_MASTER_KEY": base64.b64encode(secrets.token_bytes(32)).decode(),
-    }
+def _running(name: str, data: Path, environment: Mapping[str, str]) -> AbstractContextManager[Server]:
+    command = SIDES[name]
+    return (
+        running(name, command, data, environment) if name == FLOOR else service(data, environment, command, name=name)
+    )
 
 
 def measure(place: CassandraAddress, scratch: Path, names: list[str], n: int, size: Size, seed: int) -> Runs:
     """Measure each of the servers `n` times, alternating."""
-    environment = environment_of(place)
+    out = scratch / "statements"
+    environment = {**environment_of(place), **statement_count.environment(out)}
     runs: Runs = defaultdict(list)
-    with Backends(place, environment["CNS_REDIS"]) as backends:
+    with Backends(place, environment["CNS_REDIS"], out) as backends:
         for number in range(n):
-            for name in names:
-                with running(
-                    name, SIDES[name], scratch / f"{names.index(name)}-{number}", environment, listeners=LISTENERS[name]
-                ) as server:
+            for at, name in enumerate(names):
+                with _running(name, scratch / f"{at}-{number}", environment) as server:
                     await_quiet(QUIET_S_MAX if size.warm_up else 0)
                     for connections, costs in uvloop.run(_workloads(server, backends, size, seed + number)):
                         print(connections or "half load", costs, flush=True)
@@ -131,26 +94,26 @@ async def _workloads(server: Server, backends: Backends, size: Size, seed: int) 
     done: list[tuple[int, Costs]] = []
 
     async def note(connections: int, *figures: Figures) -> None:
-        done.extend([(connections, costs) for costs in await backends.costs(server, *figures)])
+        done.extend([(connections, costs) for costs in await backends.costs(*figures)])
 
-    client = await queues.open_client(server, max(size.sets), seed, f"warm-{server.pid}")
-    await single_calls.cycles(client, size.warm_up)
+    client = await open_client(server, max(size.sets), seed, f"warm-{server.pid}")
+    await workloads.cycles(client, size.warm_up)
     client.close()
     for connections, sets in size.sets.items():
-        client = await queues.open_client(server, connections, seed, f"singles-{connections}-{server.pid}")
-        await single_calls.cycles(client, 2 * connections)  # opens the queue's first bucket
+        client = await open_client(server, connections, seed, f"singles-{connections}-{server.pid}")
+        await workloads.cycles(client, 2 * connections)  # opens the queue's first bucket
         await backends.begin()
-        await note(connections, await queues.send(client, sets))
-        received, handles = await single_calls.receive(client, sets)
+        await note(connections, await workloads.send(client, sets))
+        received, handles = await workloads.receive(client, sets)
         await note(connections, received)
-        await note(connections, await single_calls.delete(client, handles))
+        await note(connections, await workloads.delete(client, handles))
         client.close()
-    client = await queues.open_client(server, max(size.sets), seed, f"mixed-{server.pid}")
-    handles = await single_calls.fill_stock(client)
+    client = await open_client(server, max(size.sets), seed, f"mixed-{server.pid}")
+    handles = await workloads.fill_stock(client)
     await backends.begin()
-    cycled = await single_calls.cycles(client, size.cycles)
+    cycled = await workloads.cycles(client, size.cycles)
     await note(len(client.lanes), cycled)
-    await note(HALF, *await single_calls.paced(client, handles, cycled.per_s / 2, size.paced_s))
+    await note(HALF, *await workloads.paced(client, handles, cycled.per_s / 2, size.paced_s))
     client.close()
     return done
 
@@ -158,88 +121,84 @@ async def _workloads(server: Server, backends: Backends, size: Size, seed: int) 
 # -- tables -----------------------------------------------------------------------------------------------------------
 
 
-def closed_loop(runs: Runs, names: list[str]) -> list[str]:
+def closed_loop(runs: Runs, names: Sequence[str]) -> list[str]:
     """The table of rates and times with one call in flight per connection."""
     services = [name for name in names if name != FLOOR]
-    lines = [
-        f"| operation | connections | {' | '.join(f'{name}/s' for name in names)} | service : floor |"
-        f" {' | '.join(f'{name}: p50, p95, p99 ms' for name in names)} | others' CPU |",
-        "|---" * (2 * len(names) + 4) + "|",
-    ]
+    rows = []
     for _, operation, connections in [key for key in runs if key[0] == services[0] and key[2] != HALF]:
         same = [median_run(runs[(name, operation, connections)]) for name in names]
-        rates = " | ".join(f"{costs.per_s:,.0f}" for costs in same)
-        times = " | ".join(_times(costs) for costs in same)
-        others = max(costs.others_share for costs in same)
         ratio = same[names.index(services[0])].per_s / same[names.index(FLOOR)].per_s
-        lines.append(f"| {operation} | {connections} | {rates} | {ratio:.2f} | {times} | {others:.0%} |")
-    return lines
+        rates, times = [f"{costs.per_s:,.0f}" for costs in same], map(_times, same)
+        others = max(costs.others_share for costs in same)
+        rows.append((operation, connections, *rates, f"{ratio:.2f}", *times, f"{others:.0%}"))
+    per_s, of_calls = [f"{name}/s" for name in names], [f"{name}: p50, p95, p99 ms" for name in names]
+    return table(("operation", "connections", *per_s, "service : floor", *of_calls, "others' CPU"), rows)
 
 
-def half_load(runs: Runs, names: list[str]) -> list[str]:
+def half_load(runs: Runs, names: Sequence[str]) -> list[str]:
     """The table of times at half the rate that the same run reached."""
-    lines = [
-        "| at half load | operations/s | operation | p50, p95, p99 ms | bar: p50, p95 | |",
-        "|---|---|---|---|---|---|",
-    ]
+    rows = []
     for name in names:
-        for operation in single_calls.OPERATIONS:
+        for operation in workloads.OPERATIONS:
             costs = median_run(runs[(name, operation, HALF)])
-            verdict = "met" if costs.p50_ms <= P50_MS and costs.p95_ms <= P95_MS else "**missed**"
-            bar = f"≤ {P50_MS:.0f}, ≤ {P95_MS:.0f} | {verdict}" if name != FLOOR else "|"
-            lines.append(f"| {name} | {costs.per_s:,.0f} | {operation} | {_times(costs)} | {bar} |")
-    return lines
+            verdict = "met" if costs.p50_ms <= P50_MS and costs.p95_ms <= P95_MS else f"**{MISSED}**"
+            bar = ("", "") if name == FLOOR else (f"≤ {P50_MS:.0f}, ≤ {P95_MS:.0f}", verdict)
+            rows.append((name, f"{costs.per_s:,.0f}", operation, _times(costs), *bar))
+    return table(("at half load", "operations/s", "operation", "p50, p95, p99 ms", "bar: p50, p95", ""), rows)
 
 
 def cost(runs: Runs) -> list[str]:
     """The table of statements, Redis calls and CPU per operation."""
-    lines = [
-        f"| at {COSTS_AT} connections | statements | Redis: calls, commands in them | CPU µs: floor, service | ratio |"
-        " CPU µs of Cassandra: under the floor, the service | CPU µs of Redis | CPU µs of the generator |",
-        "|---|---|---|---|---|---|---|---|",
-    ]
-    for operation in single_calls.OPERATIONS:
-        floor, service = (median_run(runs[(name, operation, COSTS_AT)]) for name in (FLOOR, SERVICE))
-        lines.append(
-            f"| {operation} | {service.statements:.2f} | {service.redis_calls:.2f}, {service.redis_commands:.1f} |"
-            f" {floor.server_us:.0f}, {service.server_us:.0f} | {service.server_us / floor.server_us:.2f} |"
-            f" {floor.cassandra_us:.0f}, {service.cassandra_us:.0f} | {service.redis_us:.0f} |"
-            f" {service.generator_us:.0f} |"
+    rows = []
+    for operation in workloads.OPERATIONS:
+        floor, ours = (median_run(runs[(name, operation, COSTS_AT)]) for name in (FLOOR, SERVICE))
+        row = (
+            operation,
+            f"{ours.statements:.2f}",
+            f"{ours.redis_calls:.2f}, {ours.redis_commands:.1f}",
+            joined((floor.server_us, ours.server_us), 0),
+            f"{ours.server_us / floor.server_us:.2f}",
+            joined((floor.cassandra_us, ours.cassandra_us), 0),
+            f"{ours.redis_us:.0f}",
+            f"{ours.generator_us:.0f}",
         )
-    return lines
+        rows.append(row)
+    header = (
+        *(f"at {COSTS_AT} connections", "statements", "Redis: calls, commands in them", "CPU µs: floor, service"),
+        *("ratio", "CPU µs of Cassandra: under the floor, the service", "CPU µs of Redis", "CPU µs of the generator"),
+    )
+    return table(header, rows)
 
 
 def _times(costs: Costs) -> str:
-    return f"{costs.p50_ms:.1f}, {costs.p95_ms:.1f}, {costs.p99_ms:.1f}"
+    return joined((costs.p50_ms, costs.p95_ms, costs.p99_ms))
 
 
 # -- sections ---------------------------------------------------------------------------------------------------------
 
 
-def cluster_table(scratch: Path, n: int, seed: int) -> list[str]:
-    names = list(SIDES)
-    with single_node() as place:
-        return table(measure(place, scratch, names, n, FULL, seed), names)
+def section(scratch: Path, n: int, seed: int) -> list[str]:
+    return _section(scratch, n, seed, list(SIDES), nodes=1)
 
 
-def ring_table(scratch: Path, n: int, seed: int) -> list[str]:
-    names = [FLOOR, SERVICE]
-    with ring() as place:
-        return table(measure(place, scratch, names, n, FULL, seed), names)
+def ring_section(scratch: Path, n: int, seed: int) -> list[str]:
+    return _section(scratch, n, seed, [FLOOR, SERVICE], nodes=COPIES)
 
 
-def quick(scratch: Path, seed: int) -> list[str]:
-    """One small run. Returns the operations with more statements than `STATEMENTS_MAX`."""
-    names = [FLOOR, SERVICE]
-    with single_node() as place:
-        runs = measure(place, scratch, names, 1, QUICK, seed)
-    print("\n".join([*closed_loop(runs, names), "", *cost(runs)]))
-    return [
-        operation
-        for operation in single_calls.OPERATIONS
-        if median_run(runs[(SERVICE, operation, COSTS_AT)]).statements > STATEMENTS_MAX
-    ]
-
-
-def table(runs: Runs, names: list[str]) -> list[str]:
+def _section(scratch: Path, n: int, seed: int, names: list[str], *, nodes: int) -> list[str]:
+    with store(nodes) as place:
+        runs = measure(place, scratch, names, n, FULL, seed)
     return [*closed_loop(runs, names), "", *half_load(runs, names), "", *cost(runs)]
+
+
+def quick(scratch: Path, seed: int) -> dict[str, str]:
+    """One small run, by operation; wrong is what has more statements than `STATEMENTS_MAX`."""
+    names = [FLOOR, SERVICE]
+    with store() as place:
+        runs = measure(place, scratch / "cluster", names, 1, QUICK, seed)
+    print("\n".join([*closed_loop(runs, names), "", *cost(runs)]))
+    costs = {operation: median_run(runs[(SERVICE, operation, COSTS_AT)]) for operation in workloads.OPERATIONS}
+    return {
+        f"cluster: {operation}": f"{each.statements} statements" if each.statements > STATEMENTS_MAX else ""
+        for operation, each in costs.items()
+    }

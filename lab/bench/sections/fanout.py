@@ -1,4 +1,4 @@
-"""The section `fanout`: one publish to 10,000 HTTP subscriptions against the bare sending client, and rows written."""
+"""The section `fanout`: one publish to 10,000 HTTP subscriptions against the bare sending client."""
 
 from __future__ import annotations
 
@@ -14,29 +14,28 @@ from time import perf_counter_ns
 import msgspec
 import uvloop
 
-from lab.bench.sections.runs import QUIET_S_MAX, SERVICE, served
+from lab.bench.servers import QUIET_S_MAX, service
+from lab.bench.tables import bar_cell, joined, table
+from lab.harness.processes import ROOT
+from lab.harness.server import Server
+from lab.harness.usage import await_quiet
 from lab.load.bare_client import PostResult
 from lab.load.endpoint_process import EndpointProcess, SubscriptionRequest, endpoint_process, subscribe
 from lab.load.endpoints import PORTS_PER_KIND, Arrival, Kind
-from lab.load.pacing import NS_PER_S
-from lab.load.polls import BYTES_PER_MIB
-from lab.load.queues import Client
-from lab.load.topics import Topic
-from lab.load.wire import LoadError, connect
-from lab.measure import row_count
-from lab.measure.figures import US_PER_S, bar_cell
-from lab.measure.processes import ROOT, Server, await_quiet
+from lab.load.queues import open_client
+from lab.load.topics import RAW, Topic
+from lab.load.wire import LoadError
+from lab.measure.figures import NS_PER_S, US_PER_S
 
 CONNECTIONS = 16
 NUMBERS_FROM = 100_000
 """Numbers of equal length, so that bodies have equal length."""
 MESSAGE_BYTES = 1024
-LARGE_BYTES = 256 * 1024
 AT_ONCE = 32
 """Concurrent posts of the bare client; more make it slower."""
 POLL_INTERVAL_S = 0.05
 ARRIVAL_S_MAX = 300.0
-RATIO_BAR, ROWS_MIB_BAR = 0.5, 4.0
+RATIO_BAR = 0.5
 SERVICE_SIDE, BARE_SIDE, BARE_ON_ONE_CORE = "service", "bare client", "bare client on one core"
 BARE_SIDES = (BARE_SIDE, BARE_ON_ONE_CORE)
 
@@ -64,54 +63,43 @@ class FanOutFigures(msgspec.Struct, frozen=True, kw_only=True):
     endpoints_us: float
 
 
-class LargeFigures(msgspec.Struct, frozen=True, kw_only=True):
-    """The delivery of a message of 256 KiB to all endpoints."""
-
-    arrived: int
-    rows: int
-    rows_mib: float
-    written_mib: float  # `write_bytes` of all of the service's processes
-    seconds: float  # from the publish's start to the last arrival
-
-
 class _FanOutTopic:
     """A topic to which all endpoints are subscribed."""
 
-    def __init__(self, server: Server, client: Client, endpoints: EndpointProcess, numbers: count[int]) -> None:
-        self.server = server
+    def __init__(self, topic: Topic, endpoints: EndpointProcess, numbers: count[int]) -> None:
+        self.server = topic.client.server
         self.endpoints = endpoints
-        self._client = client
-        self._topic = Topic(client)
+        self._topic = topic
         self._numbers = numbers
 
     async def open(self, form: str) -> None:
         await self._topic.open(f"fan-out-{form}")
-        attributes = {"RawMessageDelivery": "true"} if form == "raw" else {}
-        n = len(self.endpoints.kinds)
-        await subscribe(
-            self._topic, self.endpoints, [SubscriptionRequest(self._topic.arn, each, attributes) for each in range(n)]
-        )
-        await self._client.connect_anew()
+        attributes, n = RAW if form == "raw" else {}, len(self.endpoints.kinds)
+        requests = [SubscriptionRequest(self._topic.arn, each, attributes) for each in range(n)]
+        await subscribe(self._topic, self.endpoints, requests)
+        await self._topic.client.connect_anew()
 
-    async def publish(self, message_bytes: int = MESSAGE_BYTES) -> tuple[int, int]:
+    async def publish(self) -> tuple[int, int]:
         """Publish and wait until all endpoints got the message. Returns its number and the start time."""
         number = next(self._numbers)
         before = (await self.endpoints.status()).accepted
-        message = f"number={number} ".ljust(message_bytes, "x")
+        message = f"number={number} ".ljust(MESSAGE_BYTES, "x")
         began_ns = perf_counter_ns()
-        await self._client.lanes[0].ask(self._topic.publish(message))
+        await self._topic.client.lanes[0].ask(self._topic.publish(message))
         async with asyncio.timeout(ARRIVAL_S_MAX):
             while (await self.endpoints.status()).accepted < before + len(self.endpoints.kinds):
                 await asyncio.sleep(POLL_INTERVAL_S)
         return number, began_ns
+
+    async def arrivals(self, number: int) -> list[Arrival]:
+        return [arrival for arrival in await self.endpoints.arrivals() if arrival.number == number]
 
     async def service(self, form: str, settled_s: float) -> FanOutFigures:
         sender_s, endpoints_s = self.server.cpu_s(), self.endpoints.cpu_s()
         number, began_ns = await self.publish()
         await asyncio.sleep(settled_s)
         used = self.server.cpu_s() - sender_s, self.endpoints.cpu_s() - endpoints_s
-        arrivals = [arrival for arrival in await self.endpoints.arrivals() if arrival.number == number]
-        return figures_of(SERVICE_SIDE, form, arrivals, began_ns, used)
+        return figures_of(SERVICE_SIDE, form, await self.arrivals(number), began_ns, used)
 
     async def bare(self, form: str, side: str) -> FanOutFigures:
         """Post the same body to the same endpoints; the first of two rounds opens the connections."""
@@ -121,7 +109,7 @@ class _FanOutTopic:
         endpoints_s = self.endpoints.cpu_s()
         posted = await _post(body, urls, n, warm, number, one_core=side == BARE_ON_ONE_CORE)
         used = posted.cpu_s, (self.endpoints.cpu_s() - endpoints_s) / 2
-        arrivals = [arrival for arrival in await self.endpoints.arrivals() if arrival.number == number]
+        arrivals = await self.arrivals(number)
         began_ns = max(arrival.at_ns for arrival in arrivals) - int(posted.seconds * NS_PER_S)
         return figures_of(side, form, arrivals, began_ns, used)
 
@@ -168,9 +156,9 @@ async def measure(server: Server, size: Size, runs: int, seed: int, out: Path) -
     found: list[FanOutFigures] = []
     numbers = count(NUMBERS_FROM)
     async with endpoint_process({Kind.HEALTHY: size.subscriptions}, out) as endpoints:
-        client = Client(server, await connect(server.port, CONNECTIONS), seed)
+        client = await open_client(server, CONNECTIONS, seed)
         for form in ("raw", "signed"):
-            topic = _FanOutTopic(server, client, endpoints, numbers)
+            topic = _FanOutTopic(Topic(client), endpoints, numbers)
             await topic.open(form)
             await topic.publish()  # warms up
             for _ in range(runs):
@@ -181,94 +169,61 @@ async def measure(server: Server, size: Size, runs: int, seed: int, out: Path) -
     return found
 
 
-async def measure_large(server: Server, size: Size, seed: int, counted: Path, out: Path) -> LargeFigures:
-    """Measure rows after settlement. Counting rows slows the store, so times of this server are not compared."""
-    async with endpoint_process({Kind.HEALTHY: size.subscriptions}, out) as endpoints:
-        client = Client(server, await connect(server.port, CONNECTIONS), seed)
-        topic = _FanOutTopic(server, client, endpoints, count(NUMBERS_FROM))
-        await topic.open("raw")
-        await asyncio.sleep(size.settled_s)
-        before, written = row_count.rows_in(counted), server.written_bytes()
-        number, began_ns = await topic.publish(LARGE_BYTES)
-        await asyncio.sleep(size.settled_s)
-        after, written_after = row_count.rows_in(counted), server.written_bytes()
-        arrivals = [arrival for arrival in await endpoints.arrivals() if arrival.number == number]
-        client.close()
-    return LargeFigures(
-        arrived=len({arrival.endpoint for arrival in arrivals}),
-        rows=after.written - before.written,
-        rows_mib=round((after.written_bytes - before.written_bytes) / BYTES_PER_MIB, 2),
-        written_mib=round((written_after - written) / BYTES_PER_MIB, 2),
-        seconds=round((max(arrival.at_ns for arrival in arrivals) - began_ns) / NS_PER_S, 1),
-    )
-
-
-def both(
-    scratch: Path, size: Size, runs: int, seed: int, quiet_s: float = QUIET_S_MAX
-) -> tuple[list[FanOutFigures], LargeFigures]:
-    data, counted = scratch / "fanout", scratch / "rows"
-    with served("service", SERVICE, data) as server:
-        await_quiet(quiet_s)
-        found = uvloop.run(measure(server, size, runs, seed, data / "endpoints"))
-    large_data = scratch / "fanout-large"
-    with served("counted", SERVICE, large_data, row_count.environment(counted)) as server:
-        return found, uvloop.run(measure_large(server, size, seed, counted, large_data / "endpoints"))
-
-
 # -- the section ------------------------------------------------------------------------------------------------------
 
 
-def quick(scratch: Path, seed: int) -> list[str]:
-    """The failures of one small run."""
-    found, large = both(scratch, QUICK, 1, seed, quiet_s=0)
-    print("\n".join(lines(found, large, QUICK)))
-    return failures(found, large, QUICK)
+def quick(scratch: Path, seed: int) -> dict[str, str]:
+    """One small run; wrong is a side that missed endpoints, which does not depend on the machine's speed."""
+    found = runs(scratch, QUICK, 1, seed, quiet_s=0)
+    print("\n".join(lines(found, QUICK)))
+    return {"fan-out": "; ".join(f"{one.side}, {one.form}" for one in found if one.arrived != QUICK.subscriptions)}
 
 
-def table(scratch: Path, n: int, seed: int) -> list[str]:
-    return lines(*both(scratch, FULL, n, seed), FULL)
+def section(scratch: Path, n: int, seed: int) -> list[str]:
+    return lines(runs(scratch, FULL, n, seed, QUIET_S_MAX), FULL)
 
 
-def lines(found: Sequence[FanOutFigures], large: LargeFigures, size: Size) -> list[str]:
+def runs(scratch: Path, size: Size, n: int, seed: int, quiet_s: float) -> list[FanOutFigures]:
+    data = scratch / "fanout"
+    with service(data) as server:
+        await_quiet(quiet_s)
+        return uvloop.run(measure(server, size, n, seed, data / "endpoints"))
+
+
+def lines(found: Sequence[FanOutFigures], size: Size) -> list[str]:
     return [
         f"One publish of 1 KiB to {size.subscriptions:,} HTTP subscriptions, each with a path of its own in one"
         " receiver. The bare client is the workers' pool and sender in a process of their own, given the same body for"
         f" the same endpoints, {AT_ONCE} at a time: no store, no queue, no envelopes. It also runs pinned to one core,"
         " as by `taskset`. The sides alternate; medians.",
         "",
-        "| notifications, compared with | deliveries/s from first to last arrival: service, bare | ratio |"
-        " from the publish's start: service, bare | ratio | bar | first arrival, ms: service, bare |"
-        " CPU µs per delivery: service, bare, receiver |",
-        "|---|---|---|---|---|---|---|---|",
-        *[_compared(found, form, side) for form in dict.fromkeys(one.form for one in found) for side in BARE_SIDES],
-        "",
-        f"| one publish of 256 KiB to {size.subscriptions:,} | measured | bar |",
-        "|---|---|---|",
-        f"| rows inserted or updated, full size each time | **{large.rows_mib:.2f} MiB**, {large.rows:,} rows |"
-        f" {bar_cell(f'< {ROWS_MIB_BAR:.0f} MiB', met=large.rows_mib < ROWS_MIB_BAR)} |",
-        f"| `write_bytes` of all processes, indexes, pages, log and events included | {large.written_mib:.2f} MiB | |",
-        f"| all delivered after (while rows were counted) | {large.seconds:.1f} s | |",
+        *table(
+            (
+                *("notifications, compared with", "deliveries/s from first to last arrival: service, bare", "ratio"),
+                *("from the publish's start: service, bare", "ratio", "bar", "first arrival, ms: service, bare"),
+                "CPU µs per delivery: service, bare, receiver",
+            ),
+            [_compared(found, form, side) for form in dict.fromkeys(one.form for one in found) for side in BARE_SIDES],
+        ),
     ]
 
 
-def _compared(found: Sequence[FanOutFigures], form: str, bare_side: str) -> str:
+def _compared(found: Sequence[FanOutFigures], form: str, bare_side: str) -> Sequence[object]:
     service, bare = (
         [one for one in found if (one.side, one.form) == (side, form)] for side in (SERVICE_SIDE, bare_side)
     )
-    flow, bare_flow = (median(one.per_s for one in side) for side in (service, bare))
-    whole, bare_whole = (median(one.from_start_per_s for one in side) for side in (service, bare))
-    first_ms, bare_first_ms = (median(one.first_ms for one in side) for side in (service, bare))
-    cpu = [median(one.sender_us for one in side) for side in (service, bare)]
-    receiver_us = median(one.endpoints_us for one in service)
-    return (
-        f"| {form}, {bare_side} | {flow:,.0f}, {bare_flow:,.0f} | {flow / bare_flow:.2f} |"
-        f" {whole:,.0f}, {bare_whole:,.0f} | **{whole / bare_whole:.2f}** |"
-        f" {bar_cell(f'≥ {RATIO_BAR}', met=whole / bare_whole >= RATIO_BAR)} |"
-        f" {first_ms:.1f}, {bare_first_ms:.1f} | {cpu[0]:.0f}, {cpu[1]:.0f}, {receiver_us:.0f} |"
+    flows, wholes, firsts_ms, cpu_us = (
+        [median(getattr(one, name) for one in side) for side in (service, bare)]
+        for name in ("per_s", "from_start_per_s", "first_ms", "sender_us")
     )
-
-
-def failures(found: Sequence[FanOutFigures], large: LargeFigures, size: Size) -> list[str]:
-    """Failures that do not depend on the machine's speed."""
-    sides = [f"{one.side}, {one.form}" for one in found if one.arrived != size.subscriptions]
-    return [*sides, *(["256 KiB"] if large.arrived != size.subscriptions else [])]
+    ratio = wholes[0] / wholes[1]
+    return (
+        f"{form}, {bare_side}",
+        joined(flows, 0),
+        f"{flows[0] / flows[1]:.2f}",
+        joined(wholes, 0),
+        f"**{ratio:.2f}**",
+        bar_cell(f"≥ {RATIO_BAR}", met=ratio >= RATIO_BAR),
+        joined(firsts_ms),
+        joined((*cpu_us, median(one.endpoints_us for one in service)), 0),
+    )

@@ -2,89 +2,78 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 from time import perf_counter
 
 import uvloop
 
-from lab.bench.sections.seed000 import ApiPair, api_pair
+from lab.bench.site import Site, api_processes, store
+from lab.bench.tables import bar_cell, table
 from lab.load.checked_traffic import Traffic
-from lab.load.queues import Client
-from lab.measure.figures import bar_cell
 
 MESSAGES = 2_000_000
 QUEUES = 4
 SENDERS, RECEIVERS = 2, 3
 """The number of senders and of receivers for each queue."""
+API_PROCESSES = 2
 REPEATED_PER_MILLION = 1
 RECEIVER_COUNTS = (2, 4, 8, 16, 32, 64)
 CONTENDED = 10_000
 
 
-def table(scratch: Path, _n: int, seed: int) -> list[str]:
+def section(scratch: Path, _n: int, seed: int) -> list[str]:
     """Loss and repeats of `MESSAGES` messages; the seed states 1 in 2,000,000 and 1 in 1,000,000."""
-    with api_pair(scratch / "long") as pair:
-        traffic, seconds = uvloop.run(_long(pair, seed))
+    with store() as place, api_processes(place, API_PROCESSES, scratch / "long") as site:
+        traffic, seconds = uvloop.run(_long(site, seed))
         check = traffic.check
         per_million = check.repeated * 1_000_000 / check.sent
-        repeated = bar_cell(f"≤ {REPEATED_PER_MILLION}", met=per_million <= REPEATED_PER_MILLION)
         row = (
-            f"| {check.sent:,} | {QUEUES}, {QUEUES * SENDERS}, {QUEUES * RECEIVERS} | {check.sent / seconds:,.0f} |"
-            f" {check.missing} | {bar_cell('0', met=check.missing == 0)} | {per_million:.2f} | {repeated} |"
+            f"{check.sent:,}",
+            f"{QUEUES}, {QUEUES * SENDERS}, {QUEUES * RECEIVERS}",
+            f"{check.sent / seconds:,.0f}",
+            check.missing,
+            bar_cell("0", met=check.missing == 0),
+            f"{per_million:.2f}",
+            bar_cell(f"≤ {REPEATED_PER_MILLION}", met=per_million <= REPEATED_PER_MILLION),
         )
         print(row, flush=True)  # half an hour of work: it is not lost if the processes stop badly
-    return [
-        "| messages | queues, senders, receivers | messages/s, sent and deleted | lost | bar |"
-        " repeated per million | bar |",
-        "|---|---|---|---|---|---|---|",
-        row,
-    ]
+    header = (
+        *("messages", "queues, senders, receivers", "messages/s, sent and deleted", "lost", "bar"),
+        *("repeated per million", "bar"),
+    )
+    return table(header, [row])
 
 
-def receivers_table(scratch: Path, _n: int, seed: int) -> list[str]:
+def receivers_section(scratch: Path, _n: int, seed: int) -> list[str]:
     """Repeats when 2 to 64 receivers ask for single messages of one queue at the same time."""
-    lines = [
-        "| receivers of one queue | messages | lost | repeated | empty receives | messages/s |",
-        "|---|---|---|---|---|---|",
-    ]
-    with api_pair(scratch / "receivers") as pair:
+    rows = []
+    with store() as place, api_processes(place, API_PROCESSES, scratch / "receivers") as site:
         for count in RECEIVER_COUNTS:
-            traffic, seconds = uvloop.run(_contend(pair, count, seed))
+            traffic, seconds = uvloop.run(_contend(site, count, seed))
             check, times = traffic.check, traffic.times
-            lines.append(
-                f"| {count} | {check.sent:,} | {check.missing} | {check.repeated} |"
-                f" {times.empty / times.receives:.1%} | {check.distinct / seconds:,.0f} |"
-            )
-            print(lines[-1], flush=True)
-    return lines
+            empty, per_s = f"{times.empty / times.receives:.1%}", f"{check.distinct / seconds:,.0f}"
+            rows.append((count, f"{check.sent:,}", check.missing, check.repeated, empty, per_s))
+            print(rows[-1], flush=True)
+    header = ("receivers of one queue", "messages", "lost", "repeated", "empty receives", "messages/s")
+    return table(header, rows)
 
 
-async def _long(pair: ApiPair, seed: int) -> tuple[Traffic, float]:
+async def _long(site: Site, seed: int) -> tuple[Traffic, float]:
     traffic = Traffic()
     share = MESSAGES // QUEUES // SENDERS
-    async with pair.clients("long", QUEUES, SENDERS + RECEIVERS, seed) as clients:
+    async with site.clients("long", QUEUES, SENDERS + RECEIVERS, seed) as clients:
         began_s = perf_counter()
-        senders = [
-            asyncio.create_task(traffic.send_batches(client, lane, share))
-            for client in clients
-            for lane in client.lanes[:SENDERS]
-        ]
-        receivers = [
-            asyncio.create_task(traffic.receive_batches(client, lane))
-            for client in clients
-            for lane in client.lanes[SENDERS:]
-        ]
-        await traffic.run(senders, receivers)
+        await traffic.run(
+            [traffic.send_batches(client, lane, share) for client in clients for lane in client.lanes[:SENDERS]],
+            [traffic.receive_batches(client, lane) for client in clients for lane in client.lanes[SENDERS:]],
+        )
         return traffic, perf_counter() - began_s
 
 
-async def _contend(pair: ApiPair, receivers: int, seed: int) -> tuple[Traffic, float]:
+async def _contend(site: Site, receivers: int, seed: int) -> tuple[Traffic, float]:
     traffic = Traffic()
-    async with pair.clients(f"contended-{receivers}", 1, receivers, seed) as clients:
-        client: Client = clients[0]
+    async with site.clients(f"contended-{receivers}", 1, receivers, seed) as (client,):
         await traffic.send_batches(client, client.lanes[0], CONTENDED)
         began_s = perf_counter()
-        tasks = [asyncio.create_task(traffic.receive_single(client, lane, 0.0)) for lane in client.lanes]
-        await traffic.run([], tasks)
+        await traffic.run([], [traffic.receive_single(client, lane, 0.0) for lane in client.lanes])
         return traffic, perf_counter() - began_s

@@ -15,9 +15,9 @@ from pathlib import Path
 from cns_common.cassandra.connection import CassandraAddress
 from deploy.servers.cql import select
 from lab.bench.order.run import measured
-from lab.bench.order.service import api_processes
 from lab.bench.order.workload import Load
-from lab.bench.sections.cluster import ring
+from lab.bench.site import api_processes, store
+from lab.bench.tables import table
 
 NODES = (3, 8)
 QUEUES, MESSAGES = 60, 20
@@ -36,16 +36,12 @@ class Work:
     """Share of the messages."""
 
 
-def table(scratch: Path, _n: int, seed: int) -> list[str]:
+def section(scratch: Path, _n: int, seed: int) -> list[str]:
     works = {nodes: _measure(scratch / f"{nodes}", nodes, seed) for nodes in NODES}
     first = works[NODES[0]]
-    lines = [
-        "| nodes | writes a message: all nodes | mean of a node | busiest node | reads a message: all nodes | mean of a"
-        " node | busiest node | lost |",
-        "|---" * 8 + "|",
-    ]
-    for nodes, work in works.items():
-        parts = [
+    rows = [
+        (
+            nodes,
             f"{sum(work.writes):.1f}",
             _share(work.writes, first.writes),
             f"{max(work.writes):.2f}",
@@ -53,9 +49,13 @@ def table(scratch: Path, _n: int, seed: int) -> list[str]:
             _share(work.reads, first.reads),
             f"{max(work.reads):.2f}",
             f"{work.lost:.0%}",
-        ]
-        lines.append(f"| {nodes} | {' | '.join(parts)} |")
-    return [*lines, "", "In parentheses: the ratio to the smallest ring; linear is its number of nodes by this one's."]
+        )
+        for nodes, work in works.items()
+    ]
+    of_nodes = ("mean of a node", "busiest node")
+    header = ("nodes", "writes a message: all nodes", *of_nodes, "reads a message: all nodes", *of_nodes, "lost")
+    note = "In parentheses: the ratio to the smallest ring; linear is its number of nodes by this one's."
+    return [*table(header, rows), "", note]
 
 
 def _share(counts: Sequence[float], of_first: Sequence[float]) -> str:
@@ -64,11 +64,10 @@ def _share(counts: Sequence[float], of_first: Sequence[float]) -> str:
 
 
 def _measure(directory: Path, nodes: int, seed: int) -> Work:
-    directory.mkdir()
     load = Load(
         name="ring-work", queues=QUEUES, senders=1, receivers=1, messages=MESSAGES, attributes={"Engine": "cqs"}
     )
-    with ring(nodes) as place, api_processes(place, PROCESSES, directory) as site:
+    with store(nodes) as place, api_processes(place, PROCESSES, directory) as site:
         before = {name: counts(place, view) for name, view in VIEWS.items()}
         row = measured(load, site, seed)
         after = {name: counts(place, view) for name, view in VIEWS.items()}

@@ -14,8 +14,9 @@ from lab.faults.accounting.arrivals import Arrivals
 from lab.faults.accounting.causes import CLIENT_RETRY, Causes
 from lab.faults.accounting.failing_endpoints import DOOMED_ATTEMPTS, FAILING_PAUSE_S, FailingEndpoints
 from lab.faults.accounting.fifo_topic import ordered_faults
+from lab.faults.accounting.groups import exclusivity_faults, groups_of, order_faults, repeat_faults
 from lab.faults.accounting.ledger import NS_PER_MS, NS_PER_S, Ledger, Receipt, SentMessage
-from lab.faults.accounting.redrive_queue import exclusivity_faults, groups_of, redrive_faults, repeat_faults
+from lab.faults.accounting.redrive_queue import redrive_faults
 from lab.faults.service.resources import VISIBILITY_S, RoundResources
 
 MISSING = ("lost", "never deleted", "notification lost")
@@ -57,7 +58,7 @@ class Account:
         return any(fault.startswith(MISSING) for fault in self.faults)
 
     def counts(self) -> dict[str, Any]:
-        """The members of a `RoundResult` that this account knows."""
+        """The members of a `LoadResult` that this account knows."""
         ledger, resources = self._ledger, self._resources
         queues, topics = (
             (resources.standard, resources.fifo, resources.redrive),
@@ -122,23 +123,12 @@ class Account:
     def _check_groups(self) -> None:
         sent = self._ledger.sent.get(self._resources.fifo, {})
         for group, receipts in groups_of(self._ledger.receipts_of(self._resources.fifo)).items():
-            self._check_order(group, receipts, sent)
+            self.faults += order_faults(f"group {group}", receipts, sent)
             self.faults += exclusivity_faults(group, receipts, self._ledger, VISIBILITY_S)
-
-    def _check_order(self, group: str, receipts: list[Receipt], sent: dict[str, SentMessage]) -> None:
-        first = {receipt.text: receipt for receipt in reversed(receipts)}
-        ordered = sorted(
-            first.values(), key=lambda receipt: (receipt.received_ns, receipt.receive_number, receipt.sequence)
-        )
-        numbers = [sent[receipt.text].number for receipt in ordered if receipt.text in sent]
-        if numbers != list(range(len(numbers))):
-            self._fault("order", f"group {group}: {_first_disorder(numbers)}")
-        for receipt in ordered:
-            message = sent.get(receipt.text)
-            if message is not None and (receipt.sequence != message.sequence or receipt.group != message.group):
-                self._fault("sequence", f"{receipt.text} has {receipt.sequence}, {message.sequence} was acknowledged")
-        if sorted(ordered, key=lambda receipt: receipt.sequence) != ordered:
-            self._fault("sequence", f"numbers of group {group} do not rise")
+            for receipt in receipts:
+                message = sent.get(receipt.text)
+                if message is not None and (receipt.sequence, receipt.group) != (message.sequence, message.group):
+                    self._fault("sequence", f"{receipt.text} has {receipt.sequence}, not {message.sequence}")
 
     # -- dead letters -------------------------------------------------------------------------------------------------
 
@@ -271,13 +261,6 @@ class Account:
         if len(attempts_ns) > DOOMED_ATTEMPTS + sum(map(bool, excused)):
             before = [[_ms(kill - first) for first in attempts_ns] for kill in self._ledger.kills_ns]
             self._fault("duplicate", f"{notification} was tried {len(attempts_ns)} times, {before} before the crash")
-
-
-def _first_disorder(numbers: list[int]) -> str:
-    for place, number in enumerate(numbers):
-        if number != place:
-            return f"number {number} came in place {place}, after {numbers[max(place - 3, 0) : place]}"
-    return ""
 
 
 def _ms(nanoseconds: int) -> str:

@@ -5,8 +5,6 @@ A duplicate without a cause makes a round invalid, as a loss does.
 
 from __future__ import annotations
 
-from typing import Protocol
-
 from lab.faults.accounting.ledger import NS_PER_S, Ledger, Receipt
 
 SETTLED_WITHIN_NS = int(2.0 * NS_PER_S)
@@ -36,30 +34,33 @@ SETTLEMENT_FAILED = "settlement that the store did not take"
 MOVE_CUT_OFF = "dead-letter move cut off between its queues"
 
 
-class Causes(Protocol):
-    def is_deleted(self, before: Receipt, after: Receipt) -> bool:
-        """Whether the message must not be received any more, because its delete was acknowledged."""
-        ...
-
-    def repeat_cause(self, before: Receipt, after: Receipt, *, fifo: bool) -> str:
-        """The cause why one message was received again; '' if there is none."""
-        ...
-
-    def copy_cause(self, first_ns: int, again_ns: int, published_ns: int, *, fans_out: bool) -> str:
-        """The cause why a notification came again to one subscriber; '' if there is none. `published_ns` is 0 if
-        unknown; `fans_out` is true if a producer made its endpoint jobs."""
-        ...
-
-    def move_cause(self, first_ns: int) -> str:
-        """The cause why a move that had reached the dead-letter queue was repeated; '' if there is none."""
-        ...
-
-
-class EmbeddedCauses:
-    """The embedded form: one process leases messages, and a lease is durable with the next commit."""
+class Causes:
+    """Each method returns '' if there is no cause."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
+
+    def is_deleted(self, before: Receipt, after: Receipt) -> bool:
+        """Whether the message must not be received any more, because its delete was acknowledged."""
+        raise NotImplementedError
+
+    def repeat_cause(self, before: Receipt, after: Receipt, *, fifo: bool) -> str:
+        """The cause why one message was received again."""
+        raise NotImplementedError
+
+    def copy_cause(self, first_ns: int, again_ns: int, published_ns: int, *, fans_out: bool) -> str:
+        """The cause why a notification came again to one subscriber. `published_ns` is 0 if unknown; `fans_out` is true
+        if a producer made its endpoint jobs."""
+        raise NotImplementedError
+
+    def move_cause(self, first_ns: int) -> str:
+        """The cause why a move that had reached the dead-letter queue was repeated. None where a settlement is one
+        transaction."""
+        return ""
+
+
+class EmbeddedCauses(Causes):
+    """The embedded form: one process leases messages, and a lease is durable with the next commit."""
 
     def is_deleted(self, before: Receipt, after: Receipt) -> bool:
         return 0 < before.deleted_ns < after.received_ns
@@ -76,10 +77,6 @@ class EmbeddedCauses:
             return LEASE_OVER
         return CRASH_BEFORE_SETTLE if self._unsettled(first_ns) else ""
 
-    def move_cause(self, first_ns: int) -> str:
-        """None: a settlement is one transaction."""
-        return ""
-
     def _crash_soon(self, received_ns: int, again_ns: int) -> bool:
         """A receive is durable with the next commit: only a crash right after it makes the message visible again."""
         until = min(received_ns + SETTLED_WITHIN_NS, again_ns)
@@ -95,11 +92,11 @@ class EmbeddedCauses:
         )
 
 
-class ClusterCauses:
+class ClusterCauses(Causes):
     """The cluster form: Redis has the leases, Cassandra the messages, and a fault hits one of several processes."""
 
     def __init__(self, ledger: Ledger, accepted: frozenset[str]) -> None:
-        self._ledger = ledger
+        super().__init__(ledger)
         self._accepted = accepted
 
     def is_deleted(self, before: Receipt, after: Receipt) -> bool:

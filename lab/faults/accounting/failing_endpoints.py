@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
-from lab.faults.service.wire import Wire
-from lab.load.signing import Credentials
+from lab.harness.endpoints import Endpoint
 
-REFUSED, HUNG, FAILING, DOOMED, THROTTLED = "refused", "hung", "failing", "doomed", "throttled"
+SUBSCRIPTIONS = REFUSED, HUNG, FAILING, DOOMED, THROTTLED = "refused", "hung", "failing", "doomed", "throttled"
 BEHAVIOURS: dict[str, dict[str, object]] = {
     REFUSED: {"refuse": True},
     HUNG: {"hang": True},
@@ -33,17 +32,15 @@ class FailingEndpoints(msgspec.Struct, frozen=True, kw_only=True):
     failing: str  # subscription ARN: answers 500, and each attempt is repeated after `FAILING_PAUSE_S`
     doomed: str  # subscription ARN: after `DOOMED_ATTEMPTS` attempts its messages are dead letters
     undelivered: str  # URL of its dead-letter queue
-    receiver_port: int
+    receiver: str  # the URL of the fault receiver
 
-    async def fail(self) -> None:
-        await self._behave(BEHAVIOURS)
+    def fail(self) -> None:
+        self._behave(BEHAVIOURS)
 
-    async def recover(self) -> None:
+    def recover(self) -> None:
         """Answer 200 from the next request on. Requests that hang already are not released."""
-        await self._behave({name: {"status": 200} for name in BEHAVIOURS})
+        self._behave({name: {"status": 200} for name in BEHAVIOURS})
 
-    async def _behave(self, behaviours: dict[str, dict[str, object]]) -> None:
-        wire = Wire(self.receiver_port, Credentials(key_id="", secret=""))
+    def _behave(self, behaviours: dict[str, dict[str, object]]) -> None:
         for name, behaviour in behaviours.items():
-            await wire.put(f"/endpoint/{name}/behaviour", msgspec.json.encode(behaviour))
-        wire.close()
+            Endpoint(self.receiver, name).behave(**behaviour)

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
+from lab.faults.accounting.groups import by_text, exclusivity_faults, groups_of, order_faults, repeat_faults
 from lab.faults.accounting.ledger import Ledger, Receipt, SentMessage
-from lab.faults.accounting.redrive_queue import by_text, exclusivity_faults, groups_of, repeat_faults
 from lab.faults.service.resources import VISIBILITY_S, RoundResources
 
 SentMessages = Mapping[str, SentMessage]
@@ -24,7 +24,7 @@ def ordered_faults(resources: RoundResources, ledger: Ledger) -> Iterator[str]:
         receipts = ledger.receipts_of(queue)
         yield from _text_faults(queue, due, receipts)
         for group, of_group in groups_of(receipts).items():
-            yield from _order_faults(f"{group} in {queue}", of_group, due)
+            yield from order_faults(f"group {group} in {queue}", of_group, due)
             yield from exclusivity_faults(group, of_group, ledger, VISIBILITY_S)
 
 
@@ -67,20 +67,3 @@ def _receipt_faults(message: SentMessage, receipt: Receipt) -> Iterator[str]:
         yield f"invented: {message.text} as notification {receipt.notification}"
     if message.ids and receipt.published != message.sequence:
         yield f"sequence: {message.text} has {receipt.published}, {message.sequence} was acknowledged"
-
-
-def _order_faults(group: str, receipts: Sequence[Receipt], due: SentMessages) -> Iterator[str]:
-    """Check the order of first receipts: no message may be skipped, not even for a while."""
-    first = {receipt.text: receipt for receipt in reversed(receipts)}
-    ordered = sorted(
-        first.values(), key=lambda receipt: (receipt.received_ns, receipt.receive_number, receipt.sequence)
-    )
-    numbers = [due[receipt.text].number for receipt in ordered if receipt.text in due]
-    awaited = [message.number for message in due.values() if message.group == receipts[0].group]
-    for number, expected in zip(numbers, awaited, strict=False):  # a missing tail is reported as lost
-        if number != expected:
-            yield f"order: number {number} of group {group} came in the place of {expected}"
-            break
-    for before, after in pairwise(ordered):
-        if after.sequence <= before.sequence:
-            yield f"sequence: {after.text} is {after.sequence} in group {group}, after {before.sequence}"

@@ -3,10 +3,11 @@ order."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from itertools import pairwise
 
-from lab.faults.accounting.ledger import NS_PER_S, Ledger, Receipt, SentMessage
+from lab.faults.accounting.groups import by_text, exclusivity_faults, groups_of, order_faults
+from lab.faults.accounting.ledger import Ledger, Receipt, SentMessage
 from lab.faults.service.resources import REDRIVE_RECEIVES_MAX, REDRIVE_VISIBILITY_S, RoundResources
 
 POISON_EVERY = 3
@@ -29,7 +30,7 @@ def redrive_faults(resources: RoundResources, ledger: Ledger) -> Iterator[str]:
         yield from _message_faults(message, received.get(message.text, []), arrived.get(message.text, []), ledger)
     for queue in (resources.redrive, resources.dead_letter_queue):
         for group, receipts in groups_of(ledger.receipts_of(queue)).items():
-            yield from _order_faults(group, receipts, sent)
+            yield from order_faults(f"group {group}", receipts, sent, has_gaps=True)
     for group, receipts in groups_of(ledger.receipts_of(resources.redrive)).items():
         yield from exclusivity_faults(group, receipts, ledger, REDRIVE_VISIBILITY_S)
 
@@ -62,65 +63,3 @@ def _dead_letter_faults(message: SentMessage, arrived: list[Receipt], ledger: Le
             yield f"came back: {message.text} after its delete from the dead-letter queue"
         elif not ledger.lease_over(before.asked_ns, after.received_ns):
             yield f"duplicate: {message.text} in the dead-letter queue"
-
-
-def _order_faults(group: str, receipts: list[Receipt], sent: dict[str, SentMessage]) -> Iterator[str]:
-    """Check the order of first receipts. A message is never seen if crashes cut off each of its receives' answers."""
-    first = {receipt.text: receipt for receipt in reversed(receipts)}
-    ordered = sorted(
-        first.values(), key=lambda receipt: (receipt.received_ns, receipt.receive_number, receipt.sequence)
-    )
-    numbers = [sent[receipt.text].number for receipt in ordered if receipt.text in sent]
-    for before, after in pairwise(numbers):
-        if after < before:
-            yield f"order: number {after} of group {group} came after {before}"
-
-
-def exclusivity_faults(group: str, receipts: list[Receipt], ledger: Ledger, lease_s: float) -> Iterator[str]:
-    """While messages of one receive are in flight, no other receive may get any of their group."""
-    held: list[Receipt] = []
-    for receipt in receipts:
-        held = [one for one in held if _holds(one, receipt, ledger, lease_s)]
-        for before in held:
-            if before.receive_number != receipt.receive_number and not _began_later(before, receipt, ledger, lease_s):
-                yield f"two in flight: {before.text} and {receipt.text} of group {group}, {_under_way(before, receipt)}"
-        held.append(receipt)
-
-
-def _began_later(noted_first: Receipt, noted_last: Receipt, ledger: Ledger, lease_s: float) -> bool:
-    """Whether the lease noted last may have ended before the other began, because its answer came late."""
-    return ledger.lease_over(noted_last.asked_ns, noted_first.received_ns, lease_s)
-
-
-def _under_way(*receipts: Receipt) -> str:
-    begin_ns = receipts[0].asked_ns
-    spans = [[(at_ns - begin_ns) / NS_PER_S for at_ns in (one.asked_ns, one.received_ns)] for one in receipts]
-    return " and ".join([f"{asked:.3f} to {received:.3f} s" for asked, received in spans])
-
-
-def _holds(before: Receipt, after: Receipt, ledger: Ledger, lease_s: float) -> bool:
-    """Whether `before` is in flight when `after` is received. A lease begins no earlier than its receive."""
-    deleting = 0 < before.delete_asked_ns <= after.received_ns
-    return not deleting and not ledger.lease_over(before.asked_ns, after.received_ns, lease_s)
-
-
-def repeat_faults(messages: Iterable[SentMessage]) -> Iterator[str]:
-    """A message sent again after its acknowledgement must get the first answer again (deduplication)."""
-    for message in messages:
-        for repeat in message.repeats:
-            if repeat != (message.ids[0], message.sequence):
-                yield f"dedup: {message.text} is {message.ids[0]}, {message.sequence}; its repeat became {repeat}"
-
-
-def groups_of(receipts: list[Receipt]) -> dict[str, list[Receipt]]:
-    groups: dict[str, list[Receipt]] = {}
-    for receipt in receipts:
-        groups.setdefault(receipt.group, []).append(receipt)
-    return groups
-
-
-def by_text(receipts: Iterable[Receipt]) -> dict[str, list[Receipt]]:
-    found: dict[str, list[Receipt]] = {}
-    for receipt in receipts:
-        found.setdefault(receipt.text, []).append(receipt)
-    return found

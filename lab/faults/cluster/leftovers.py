@@ -106,7 +106,7 @@ class Logs:
     """The log lines of a cluster's processes from now on."""
 
     def __init__(self, cluster: Cluster) -> None:
-        self._from = {process.said_path: len(process.said()) for process in cluster.processes}
+        self._from = {process.log: len(process.output()) for process in cluster.processes}
 
     def complaints(self) -> list[str]:
         return [

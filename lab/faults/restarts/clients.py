@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from itertools import count
 from random import Random
 
-from cns_common.ids import hex_id
-from lab.faults.accounting.ledger import Ledger, Receipt, SentMessage
-from lab.faults.restarts.sdk import Answer, Calls, Sdk
-from lab.faults.service.clients import ORDERED_SIZES, LoadClients, Step, note_receipts
-from lab.faults.service.resources import VISIBILITY_S, RoundResources
-from lab.faults.service.senders import RETRY_PAUSE_S, Acknowledgement, FifoSender, Send, deduplication
+from lab.faults.accounting.ledger import Ledger
+from lab.faults.restarts.sdk import Calls, Sdk
+from lab.faults.service.clients import ORDERED_SIZES, LoadClients, Step
+from lab.faults.service.consumers import Consumer
+from lab.faults.service.resources import RoundResources
+from lab.faults.service.senders import FifoSender, Sender
 
 CLIENTS = 8
 BATCH_MAX = 3
@@ -24,7 +23,6 @@ EXTENDED_SHARE = 0.3
 """The share of receives whose messages get their visibility timeout again."""
 SHARES = {"send": 6, "publish": 4, "fifo": 3, "ordered": 3, "manage": 4, "receive": 12}
 """The weights of a client's steps."""
-PART = {"part": {"DataType": "String", "StringValue": "yes"}}
 SIDE_TOPIC = "side"
 """The topic of subscriptions that come and go; nobody publishes to it."""
 GONE = "AWS.SimpleQueueService.NonExistentQueue"
@@ -45,8 +43,10 @@ class SdkClients(LoadClients):
         clients = [
             _Client(self._resources, self._ledger, self._random, sdk, f"c{n}") for n, sdk in enumerate(self._sdks)
         ]
-        steps = [client.steps(lambda: self._sending) for client in clients]
-        self._consumers = [asyncio.create_task(self._for_ever(step)) for step in steps]
+        self._consumers = [asyncio.create_task(self._for_ever(self._step_of(client))) for client in clients]
+
+    def _step_of(self, client: _Client) -> Step:
+        return lambda: client.step(sending=self._sending)
 
     async def spare_last_attempts(self) -> None:
         """Wait until no call has a single attempt left."""
@@ -66,113 +66,35 @@ class SdkClients(LoadClients):
 class _Client:
     def __init__(self, resources: RoundResources, ledger: Ledger, random: Random, sdk: Sdk, name: str) -> None:
         self._resources = resources
-        self._ledger = ledger
         self._random = random
         self._sdk = sdk
         self._name = name
         self._numbers = count()
         self._queues = (resources.standard, resources.fifo, resources.news_queue, *resources.ordered_queues)
-
-    def steps(self, sending: Callable[[], bool]) -> Step:
-        """The step of this client: one of its kinds of calls, by their shares."""
-        resources, ledger, random = self._resources, self._ledger, self._random
-        fifo = FifoSender(self._send_to(resources.fifo), ledger, random, resources.fifo, f"{self._name}f")
-        send = self._send_to(resources.ordered)
-        ordered = FifoSender(send, ledger, random, resources.ordered, f"{self._name}o", ORDERED_SIZES)
-        table: dict[str, Step] = {
-            "send": lambda: self._send_new(resources.standard),
-            "publish": lambda: self._send_new(resources.news),
-            "fifo": fifo.step,
-            "ordered": ordered.step,
+        self._consumer = Consumer(sdk, resources, ledger)
+        self._senders: dict[str, Step] = {
+            "send": partial(self._send_new, Sender(sdk, ledger, resources.standard)),
+            "publish": partial(self._send_new, Sender(sdk, ledger, resources.news)),
+            "fifo": FifoSender(sdk, ledger, random, resources.fifo, f"{name}f").step,
+            "ordered": FifoSender(sdk, ledger, random, resources.ordered, f"{name}o", ORDERED_SIZES).step,
             "manage": self._manage,
         }
 
-        async def step() -> None:
-            (kind,) = random.choices(list(SHARES), list(SHARES.values()))
-            if sending() and kind in table:
-                await table[kind]()
-                await asyncio.sleep(STEP_PAUSE_S)
-            else:
-                await self._receive(random.choice(self._queues), random.randint(1, POLL_S_MAX) if sending() else 0)
+    async def step(self, *, sending: bool) -> None:
+        """One of this client's kinds of calls, by their shares."""
+        (kind,) = self._random.choices(list(SHARES), list(SHARES.values()))
+        if sending and kind in self._senders:
+            await self._senders[kind]()
+            await asyncio.sleep(STEP_PAUSE_S)
+        else:
+            wait_s = self._random.randint(1, POLL_S_MAX) if sending else 0
+            extends = self._random.random() < EXTENDED_SHARE
+            await self._consumer.receive(self._random.choice(self._queues), 10, wait_s, extends=extends)
 
-        return step
-
-    # -- sends and publishes ------------------------------------------------------------------------------------------
-
-    async def _send_new(self, target: str) -> None:
-        texts = [f"{self._name}-{next(self._numbers)}" for _ in range(self._random.randint(1, BATCH_MAX))]
-        messages = [self._ledger.add_message(target, text) for text in texts]
-        began_ns = time.time_ns()
-        for message, sent in zip(messages, await self._send_to(target)(messages), strict=True):
-            message.began_ns, message.acknowledged_ns = began_ns, time.time_ns()
-            message.ids.append(sent.id)
-
-    def _send_to(self, target: str) -> Send:
-        """A single message goes by the call for one."""
-        is_topic = target.startswith("arn:")
-        service, name, body = ("sns", "publish", "Message") if is_topic else ("sqs", "send_message", "MessageBody")
-        where, entries_name = ("TopicArn", "PublishBatchRequestEntries") if is_topic else ("QueueUrl", "Entries")
-
-        async def send(messages: Sequence[SentMessage]) -> list[Acknowledgement]:
-            entries: list[dict[str, object]] = [{body: message.body, **deduplication(message)} for message in messages]
-            for message, entry in zip(messages, entries, strict=True):
-                if is_topic and message.group and message.is_in_part:
-                    entry["MessageAttributes"] = PART
-            if len(messages) == 1:
-                answer = await self._call(messages, service, name, {where: target, **entries[0]})
-                return [_acknowledgement(answer.members)]
-            ids = [{"Id": str(place), **entry} for place, entry in enumerate(entries)]
-            answer = await self._call(messages, service, f"{name}_batch", {where: target, entries_name: ids})
-            return [_acknowledgement(entry) for entry in answer.members["Successful"]]
-
-        return send
-
-    async def _call(
-        self, messages: Sequence[SentMessage], service: str, operation: str, members: Mapping[str, object]
-    ) -> Answer:
-        """Make a call, and again if it fails, so that the order in FIFO groups is known."""
-        while True:
-            answer = await self._sdk.call(service, operation, members)
-            for message in messages:
-                message.unknown_outcomes += answer.unknown_outcomes
-            if not answer.failed:
-                return answer
-            await asyncio.sleep(RETRY_PAUSE_S)
-
-    # -- receives -----------------------------------------------------------------------------------------------------
-
-    async def _receive(self, queue: str, wait_s: int) -> None:
-        members: dict[str, object] = {
-            "QueueUrl": queue,
-            "MaxNumberOfMessages": 10,
-            "VisibilityTimeout": VISIBILITY_S,
-            "WaitTimeSeconds": wait_s,
-            "MessageSystemAttributeNames": ["All"],
-        }
-        if queue in self._resources.fifo_queues:
-            members["ReceiveRequestAttemptId"] = hex_id()
-        asked_ns = time.time_ns()
-        answer = await self._sdk.call("sqs", "receive_message", members)
-        if answer.failed:
-            return
-        noted = note_receipts(self._resources, self._ledger, queue, asked_ns, answer.members.get("Messages", []))
-        extends = self._random.random() < EXTENDED_SHARE
-        for receipt, handle in noted:
-            message: dict[str, object] = {"QueueUrl": queue, "ReceiptHandle": handle}
-            if extends:
-                visibility = message | {"VisibilityTimeout": VISIBILITY_S}
-                await self._sdk.call("sqs", "change_message_visibility", visibility)
-            await self._delete(receipt, message)
-
-    async def _delete(self, receipt: Receipt, message: Mapping[str, object]) -> None:
-        receipt.delete_asked_ns = time.time_ns()
-        while True:
-            answer = await self._sdk.call("sqs", "delete_message", message)
-            receipt.unknown_deletes += answer.unknown_outcomes
-            if not answer.failed:
-                receipt.deleted_ns = time.time_ns()
-                return
-            await asyncio.sleep(RETRY_PAUSE_S)
+    async def _send_new(self, sender: Sender) -> None:
+        await sender.send_new(
+            *[f"{self._name}-{next(self._numbers)}" for _ in range(self._random.randint(1, BATCH_MAX))]
+        )
 
     # -- the other calls ----------------------------------------------------------------------------------------------
 
@@ -191,7 +113,3 @@ class _Client:
         subscription = await call("sns", "subscribe", {**target, "ReturnSubscriptionArn": True})
         if not subscription.failed:
             await call("sns", "unsubscribe", {"SubscriptionArn": subscription.members["SubscriptionArn"]})
-
-
-def _acknowledgement(entry: dict[str, str]) -> Acknowledgement:
-    return Acknowledgement(entry["MessageId"], int(entry.get("SequenceNumber", "0")))

@@ -14,9 +14,10 @@ from typing import Any
 import boto3
 from botocore.exceptions import BotoCoreError, ClientError
 
-from lab.faults.service.wire import HOST
+from lab.faults.service.wire import Answer
+from lab.harness.processes import HOST
+from lab.harness.signing import Credentials
 
-REGION = "us-east-1"
 ATTEMPTS_MAX = 3
 """The SDK's default."""
 ERROR_SHOWN = 300
@@ -32,18 +33,11 @@ class Calls:
     done_last: str = "nothing"
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
-    members: dict[str, Any]
-    unknown_outcomes: int  # attempts without an answer
-    failed: bool = False
-
-
 class Sdk:
     """boto3's clients of one client thread. Make all of them in one thread: that is not safe in several."""
 
-    def __init__(self, port: int, credentials: tuple[str, str], calls: Calls, pool: ThreadPoolExecutor) -> None:
-        session = boto3.session.Session(*credentials, region_name=REGION)
+    def __init__(self, port: int, credentials: Credentials, calls: Calls, pool: ThreadPoolExecutor) -> None:
+        session = boto3.session.Session(credentials.key_id, credentials.secret, region_name=credentials.region)
         url = f"http://{HOST}:{port}"
         self._clients = {name: session.client(name, endpoint_url=url) for name in ("sqs", "sns", "sts")}
         self._calls = calls

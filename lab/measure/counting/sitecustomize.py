@@ -1,6 +1,5 @@
-"""Starts the counters that the environment asks for in every Python process whose PYTHONPATH this directory leads."""
+"""Starts the counter that the environment asks for in every Python process whose PYTHONPATH this directory leads."""
 
-from lab.measure import row_count, statement_count
+from lab.measure.statement_count import start_if_asked
 
-row_count.start_if_asked()
-statement_count.start_if_asked()
+start_if_asked()

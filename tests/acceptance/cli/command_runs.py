@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 
 from lab.harness import commands
-from lab.harness.running import plain_environment
+from lab.harness.processes import plain_environment
 from lab.harness.service import REGION, Service
 
 

@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 from botocore.exceptions import ClientError
 
-from lab.harness.running import cns, exports_in, keys_in, running
+from cns_pytest.processes import exports
+from lab.harness.processes import keys_in
+from lab.harness.running import cns, running
 from lab.harness.service import Service
 
 KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
@@ -31,7 +33,7 @@ def test_with_the_service_running(service: Service) -> None:
     assert re.fullmatch(r"\d{12}", account)
     assert account in created
     assert [f"{account} {keys['key']}"] == service.cns("account", "show", account).stdout.splitlines()
-    printed = exports_in(created)
+    printed = exports(created)
     assert tuple(printed) == (*KEYS, *PLACE)
     assert [printed[name] for name in PLACE] == [service.environment[name] for name in PLACE], "of the running service"
     listed = service.cns("account", "list").stdout.splitlines()
@@ -55,7 +57,7 @@ def test_accounts_do_not_see_one_another(service: Service, stranger: dict[str, s
 def test_with_the_service_stopped(tmp_path: Path) -> None:
     data = tmp_path / "data"
     created = cns("account", "create", "--data", data).stdout
-    assert tuple(exports_in(created)) == (*KEYS, *PLACE)
+    assert tuple(exports(created)) == (*KEYS, *PLACE)
     keys = keys_in(created)
     (line,) = cns("account", "list", "--data", data).stdout.splitlines()
     account = line.partition(" ")[0]

@@ -12,7 +12,8 @@ import pytest
 
 from cns.client import ApiError, Client, Credentials
 from lab.harness.endpoints import Endpoint
-from lab.harness.running import Up, keys_in, running
+from lab.harness.processes import keys_in
+from lab.harness.running import Up, running
 from lab.harness.service import REGION
 from tests.acceptance.pages.person import Person
 from tests.acceptance.topics import Topic

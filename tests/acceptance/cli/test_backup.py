@@ -22,8 +22,8 @@ from cns_common.process.kill_points import (
     VARIABLE,
 )
 from lab.harness import commands
-from lab.harness.running import Up, cns, own_disk, plain_environment, running
-from lab.harness.service import BIN
+from lab.harness.processes import BIN, plain_environment
+from lab.harness.running import Up, cns, own_disk, running
 from lab.harness.waiting import PATIENCE_S, wait_until
 
 SENT_BEFORE = 20

@@ -14,8 +14,8 @@ from cns_cli.store import compact
 from cns_common.data_directory import EXIT_DATA_FULL
 from cns_common.errors import StartError
 from cns_common.sqlite.wal import FRAME_HEADER_BYTES, HEADER_BYTES
-from lab.harness.running import cns, own_disk, plain_environment, running
-from lab.harness.service import BIN
+from lab.harness.processes import BIN, plain_environment
+from lab.harness.running import cns, own_disk, running
 from tests.acceptance.cli.test_backup import drain
 from tests.integration.storage.test_store_opening import FRAME_BYTES, commits_in, flip_byte, write_store
 
@@ -65,6 +65,7 @@ def test_a_disk_without_the_room_is_refused_first(used: tuple[Path, dict[str, st
     assert "store.db" in done.stdout.split()
 
 
+@pytest.mark.extended
 def test_the_room_is_given_back_and_said_before(used: tuple[Path, dict[str, str]]) -> None:
     data, keys = used
     said = [one for one in findings(data) if one["check"] == "room"]

@@ -12,7 +12,8 @@ import pytest
 
 from lab.harness import commands
 from lab.harness.ports import free_port
-from lab.harness.running import Up, cns, plain_environment, running
+from lab.harness.processes import plain_environment
+from lab.harness.running import Up, cns, running
 from lab.harness.waiting import wait_until
 from tests.acceptance.cli.command_runs import run
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from cns_pytest.http import fetch
 from lab.harness import commands
 from lab.harness.parts import need
 from lab.harness.running import Up, running
-from lab.harness.service import fetch
 from lab.harness.waiting import PATIENCE_S
 from tests.acceptance.sns.test_outbox import Outbox, follow
 from tests.acceptance.topics import Topic

@@ -13,8 +13,8 @@ import pytest
 
 import cns as package
 from lab.harness import commands
-from lab.harness.running import Up, cns, plain_environment, running
-from lab.harness.service import BIN
+from lab.harness.processes import BIN, plain_environment
+from lab.harness.running import Up, cns, running
 from lab.harness.waiting import PATIENCE_S
 from tests.acceptance.cli.command_runs import run
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import yaml
 
 from lab.harness.ports import free_port
+from lab.harness.processes import BIN
 from lab.harness.running import running
-from lab.harness.service import BIN
 from lab.harness.waiting import PATIENCE_S
 
 README = Path(__file__).parents[3] / "README.md"

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from lab.harness import commands
-from lab.harness.service import BIN, REGION, Service
+from lab.harness.processes import BIN
+from lab.harness.service import REGION, Service
 from tests.acceptance.cli.command_runs import run
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]

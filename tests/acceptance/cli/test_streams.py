@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from lab.harness.service import BIN, REGION, Service
+from lab.harness.processes import BIN
+from lab.harness.service import REGION, Service
 from lab.harness.waiting import PATIENCE_S
 
 Run = Callable[..., "subprocess.CompletedProcess[bytes]"]

@@ -11,7 +11,9 @@ from typing import Any, NamedTuple
 import pytest
 from botocore.exceptions import ClientError
 
-from lab.harness.running import cns, exports_in, keys_in, running
+from cns_pytest.processes import exports
+from lab.harness.processes import keys_in
+from lab.harness.running import cns, running
 from lab.harness.service import Service
 from lab.harness.waiting import wait_until
 from tests.acceptance.topics import Topic, arn_of
@@ -68,7 +70,7 @@ def code(call: Callable[[], object]) -> str:
 def test_a_user_is_who_calls(service: Service, account: str, new_name: Callable[[], str]) -> None:
     name = new_name()
     printed = service.cns("account", "user", "add", account, name).stdout
-    assert set(exports_in(printed)) == {
+    assert set(exports(printed)) == {
         "AWS_ACCESS_KEY_ID",
         "AWS_SECRET_ACCESS_KEY",
         "AWS_REGION",

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from lab.harness.parts import need
+from lab.harness.processes import BIN
 from lab.harness.running import Up
-from lab.harness.service import BIN
 from lab.harness.waiting import PATIENCE_S
 from tests.clients.installing import HERE, installed
 

@@ -14,10 +14,11 @@ import boto3
 import pytest
 from cryptography import x509
 
+from cns_pytest.http import fetch
 from lab.harness.endpoints import Endpoint
 from lab.harness.ports import free_port
 from lab.harness.running import Up, running
-from lab.harness.service import REGION, fetch
+from lab.harness.service import REGION
 from lab.harness.waiting import wait_until
 from tests.acceptance.clients.validators import (
     ACCEPTED,

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from lab.harness.running import keys_in, running
+from lab.harness.processes import keys_in
+from lab.harness.running import running
 from lab.harness.service import REGION
 from lab.harness.waiting import PATIENCE_S
 from tests.clients.installing import CLIENTS, installed

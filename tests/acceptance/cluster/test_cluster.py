@@ -6,7 +6,6 @@ from __future__ import annotations
 import itertools
 import json
 import os
-import signal
 import socket
 import subprocess
 import threading
@@ -21,8 +20,9 @@ from botocore.exceptions import BotoCoreError, ClientError
 from lab.harness.clustered import Clustered
 from lab.harness.endpoints import Endpoint
 from lab.harness.ports import free_port
-from lab.harness.running import keys_in, running
-from lab.harness.service import BIN, REGION
+from lab.harness.processes import BIN, keys_in, stop_all
+from lab.harness.running import running
+from lab.harness.service import REGION
 from lab.harness.waiting import PATIENCE_S, wait_until
 from tests.acceptance.polls import Poll
 from tests.acceptance.topics import Topic, arn_of, queue_for, receive_all, receive_one
@@ -253,13 +253,13 @@ def test_without_workers_calls_are_answered_and_deliveries_wait(
 ) -> None:
     topic.subscribe("http", endpoint.url)
     try:
-        assert service.cluster.stop_workers() == [0, 0]
+        assert stop_all(service.cluster.workers) == [0, 0]
         assert json.loads(service.cns("pool", "list", "--json").stdout)["workers"] == {}
         for n in range(4):
             topic.publish(str(n))
         assert [service.at(index).get("/live")[0] for index in (0, 1)] == [200, 200]
     finally:
-        service.cluster.start_workers()
+        service.cluster.start_again(*service.cluster.workers)
     endpoint.wait(received=4, accepted=4)
 
 
@@ -289,12 +289,11 @@ def test_an_api_process_is_killed_and_no_caller_sees_it(service: Clustered, queu
     victim = service.cluster.apis[0]
     try:
         wait_until(lambda: len(sent) > 50, 20)
-        os.kill(victim.pid, signal.SIGKILL)
-        victim.wait_end()
+        victim.kill()
         at_death = len(sent)
         wait_until(lambda: failures or len(sent) > at_death + 100, 20)
     finally:
-        service.cluster.start_api(0)
+        service.cluster.start_again(service.cluster.apis[0])
         ended.set()
         for caller in callers:
             caller.join()

@@ -5,8 +5,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import os
-import signal
 import uuid
 from collections.abc import Callable
 from typing import Any
@@ -128,11 +126,10 @@ def test_what_a_killed_process_hid_stays_hidden(service: Clustered, create: Crea
     held = receive(service.at(0).client("sqs"), at(service, 0, queue), 3)
     victim = service.cluster.apis[0]
     try:
-        os.kill(victim.pid, signal.SIGKILL)
-        victim.wait_end()
+        victim.kill()
         assert is_empty(other, there)
     finally:
-        service.cluster.start_api(0)
+        service.cluster.start_again(service.cluster.apis[0])
     clients = [(service.at(n).client("sqs"), at(service, n, queue)) for n in (0, 1)]
     service.advance(3_000)
     assert all(is_empty(client, url) for client, url in clients)

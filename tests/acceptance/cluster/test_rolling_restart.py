@@ -32,7 +32,7 @@ def test_no_call_fails_and_nothing_is_lost(tmp_path: Path, endpoint: Endpoint, m
                 load.goes_on()
                 published += [topic.publish(f"{index}+{n}") for n in range(PUBLISHED)]
                 assert service.cluster.workers[index].stop() == 0
-                service.cluster.start_worker(index)
+                service.cluster.start_again(service.cluster.workers[index])
                 load.goes_on()
         summary = endpoint.wait(distinct_messages=len(published))
         assert summary["duplicates"] == 0
@@ -40,4 +40,4 @@ def test_no_call_fails_and_nothing_is_lost(tmp_path: Path, endpoint: Endpoint, m
 
 def _restart_api(service: Clustered, index: int) -> None:
     assert service.cluster.apis[index].stop() == 0
-    service.cluster.start_api(index)
+    service.cluster.start_again(service.cluster.apis[index])

@@ -3,7 +3,6 @@ before the last resort ends it."""
 
 from __future__ import annotations
 
-import os
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -17,10 +16,10 @@ import pytest
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
-from lab.harness.cluster import HOST, Process, fresh_store
+from cns_pytest.http import is_up
+from lab.harness.cluster import fresh_store
 from lab.harness.ports import free_port
-from lab.harness.running import ANNOUNCEMENT
-from lab.harness.service import BIN, fetch
+from lab.harness.processes import ANNOUNCEMENT, BIN, HOST, Process, plain_environment
 from lab.harness.tcp_proxy import TcpProxy
 from lab.harness.waiting import PATIENCE_S, wait_until
 
@@ -41,20 +40,19 @@ def _processes(directory: Path) -> Iterator[tuple[TcpProxy, TcpProxy, Process, P
             shared = {**store, **addresses, "CNS_AUTH": "off"}
             api_port = free_port()
             environment = {**shared, "CNS_HOST": HOST, "CNS_PORT": str(api_port), "CNS_DATA": str(directory / "api")}
-            api = Process("api", [str(BIN / "cns"), "api"], environment, directory / "api.said", api_port)
+            api = Process([BIN / "cns", "api"], directory / "api.log", plain_environment(**environment), port=api_port)
             environment = {**shared, "CNS_DATA": str(directory / "worker")}
-            worker = Process("worker", [str(BIN / "cns"), "worker"], environment, directory / "worker.said")
+            worker = Process([BIN / "cns", "worker"], directory / "worker.log", plain_environment(**environment))
             try:
-                api.launch()
-                worker.launch()
-                api.wait_said(ANNOUNCEMENT)
-                wait_until(lambda: _is_ready(api), PATIENCE_S, lambda: api.said() + worker.said())
+                api.start()
+                worker.start()
+                api.wait_printed(ANNOUNCEMENT)
+                wait_until(lambda: is_up(f"{api.url}/ready"), PATIENCE_S, lambda: api.output() + worker.output())
                 yield cassandra, redis, api, worker
             finally:
                 for process in (api, worker):
                     if process.is_running():
-                        os.kill(process.pid, signal.SIGKILL)
-                        process.wait_end()
+                        process.kill()
 
 
 def _client(api: Process, service: str) -> Any:
@@ -105,16 +103,8 @@ class _Callers:
                 call()
 
 
-def _is_ready(api: Process) -> bool:
-    try:
-        return fetch(f"{api.url}/ready")[0] == 200
-    except OSError:
-        return False
-
-
 def _exit_code(process: Process) -> int:
-    wait_until(lambda: not process.is_running(), PATIENCE_S, process.said)
-    return process.wait_end()
+    return process.wait()
 
 
 @pytest.mark.extended
@@ -125,10 +115,10 @@ def test_processes_end_while_cassandra_hangs(tmp_path: Path, *, noticed: bool, r
         if redis_hangs:
             redis.hold()
         if noticed:
-            wait_until(lambda: SILENT in api.said() and SILENT in worker.said(), PATIENCE_S, api.said)
+            wait_until(lambda: SILENT in api.output() and SILENT in worker.output(), PATIENCE_S, api.output)
         for process in (api, worker):
-            process.begin_stop()
+            process.send_signal(signal.SIGTERM)
         for process in (api, worker):
-            assert _exit_code(process) == 0, process.said()
-            assert "process.stop_timed_out" not in process.said()
-            assert "Traceback" not in process.said()
+            assert _exit_code(process) == 0, process.output()
+            assert "process.stop_timed_out" not in process.output()
+            assert "Traceback" not in process.output()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 from collections.abc import Iterator
 from typing import Any
 
@@ -43,7 +42,7 @@ def service(cluster: Clustered, request: pytest.FixtureRequest) -> Clustered:
     process = cluster.cluster.apis[1]
     process.stop()
     process.environment = with_wrong_clock(process.environment, request.param)
-    cluster.cluster.start_api(1)
+    cluster.cluster.start_again(process)
     return cluster
 
 
@@ -139,8 +138,7 @@ def test_a_worker_dies_under_publishes_through_both(service: Clustered) -> None:
     worker = service.cluster.workers[0]
     for number in range(PUBLISHED):
         if number == KILLED_AT:
-            os.kill(worker.pid, signal.SIGKILL)
-            worker.wait_end()
+            worker.kill()
         topics[number % 2].publish(
             TopicArn=arn, Message=str(number), MessageGroupId="g", MessageDeduplicationId=str(number)
         )
@@ -154,5 +152,5 @@ def test_a_worker_dies_under_publishes_through_both(service: Clustered) -> None:
         return len(came) >= PUBLISHED
 
     wait_until(take, ARRIVAL_S, lambda: f"{len(came)} of {PUBLISHED}: {came}")
-    service.cluster.start_worker(0)
+    service.cluster.start_again(service.cluster.workers[0])
     assert came == [str(number) for number in range(PUBLISHED)]

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from lab.harness.ports import free_port
+from lab.harness.processes import BIN
 from lab.harness.running import Up, running
-from lab.harness.service import BIN
 from lab.harness.waiting import PATIENCE_S
 
 ROOT = Path(__file__).parents[3]

@@ -11,8 +11,9 @@ from urllib.parse import urlencode, urlsplit
 
 import pytest
 
+from cns_pytest.http import fetch
 from lab.harness.running import Up, cns, running
-from lab.harness.service import Service, error_of, fetch
+from lab.harness.service import Service, error_of
 from lab.harness.waiting import PATIENCE_S, wait_until
 from tests.acceptance.topics import Topic, arn_of, receive_one
 from tests.marks import extended
@@ -171,6 +172,7 @@ def _use(stack: Up, url: str, region: str) -> None:
         receiver.delete_message(QueueUrl=url, ReceiptHandle=message["ReceiptHandle"])
 
 
+@pytest.mark.extended
 @pytest.mark.spec("localstack.urls")
 def test_dynamic_urls_have_the_form_of_the_caller_s_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CNS_SQS_ENDPOINT_STRATEGY", "dynamic")
@@ -213,6 +215,7 @@ def test_every_form_is_understood(stack: Up, new_name: Any, form: str) -> None:
         assert at(stack, url, json_body, **target)[0] == 200, "as the PHP SDK does"
 
 
+@pytest.mark.extended
 def test_the_aws_cli(stack: Up, new_name: Any) -> None:
     cli = replace(stack, environment={"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test"})
     url = cli.aws("sqs", "create-queue", "--queue-name", new_name())["QueueUrl"]

@@ -9,8 +9,9 @@ from urllib.parse import urlencode
 
 import pytest
 
+from cns_pytest.http import fetch
 from lab.harness.running import Up
-from lab.harness.service import error_of, fetch
+from lab.harness.service import error_of
 from tests.acceptance.topics import receive_one
 
 ACCOUNT = "000000000000"

@@ -11,8 +11,8 @@ from urllib.parse import quote, urlencode, urlsplit
 
 import pytest
 
+from cns_pytest.http import fetch
 from lab.harness.running import Up, running
-from lab.harness.service import fetch
 from lab.harness.waiting import wait_until
 from tests.acceptance.topics import arn_of, receive_one
 

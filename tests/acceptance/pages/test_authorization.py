@@ -19,7 +19,7 @@ from fastapi.routing import APIRoute
 from cns_server.pages.app import PagesApp
 from cns_server.pages.live import ACCOUNT_STREAMS_MAX, SESSION_STREAMS_MAX
 from lab.harness.endpoints import Endpoint
-from lab.harness.running import keys_in
+from lab.harness.processes import keys_in
 from lab.harness.service import REGION, Service
 from lab.harness.waiting import wait_until
 from tests.acceptance.pages.person import Person

@@ -14,7 +14,8 @@ import httpx
 import pytest
 
 from lab.harness import commands
-from lab.harness.running import Up, keys_in, running
+from lab.harness.processes import keys_in
+from lab.harness.running import Up, running
 from lab.harness.service import REGION
 from lab.harness.waiting import wait_until
 from tests.acceptance.pages.person import Person
@@ -147,6 +148,7 @@ def test_passwords_that_are_refused(own: Up, given: str) -> None:
     assert done.returncode == 1 and done.stderr.startswith("cns: A password has "), done.stderr
 
 
+@pytest.mark.extended
 def test_only_root_and_operators_change_an_owner(own: Up) -> None:
     first, second = (keys_in(own.cns("account", "create").stdout) for _ in range(2))
     account = own.client("sts", **first).get_caller_identity()["Account"]

@@ -11,8 +11,9 @@ from typing import Any
 import httpx
 import pytest
 
-from lab.harness.running import keys_in
-from lab.harness.service import REGION, Service, fetch
+from cns_pytest.http import fetch
+from lab.harness.processes import keys_in
+from lab.harness.service import REGION, Service
 from tests.acceptance.pages.person import Clicks, Person
 from tests.acceptance.topics import Topic
 

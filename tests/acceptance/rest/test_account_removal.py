@@ -10,7 +10,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from cns.client import ApiError, Client, Credentials
-from lab.harness.running import keys_in
+from lab.harness.processes import keys_in
 from lab.harness.service import REGION, Service
 
 OTHER_REGION = "us-east-2"
@@ -95,6 +95,7 @@ def test_an_account_with_all_that_it_has(service: Service, operator: httpx.Clien
     assert operator.get(f"/debug/accounts/{doomed.account}/queues").json()["queues"] == []
 
 
+@pytest.mark.extended
 def test_by_command_after_a_half_done_request(
     service: Service, operator: httpx.Client, doomed: AccountToDelete, new_name: Callable[[], str]
 ) -> None:

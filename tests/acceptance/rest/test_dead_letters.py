@@ -15,7 +15,7 @@ import pytest
 from cns.client import ApiError, Client, Credentials
 from cns.client.dead_letters import DeadLetterQueue
 from cns_server.rest.deliveries.dead_letters import SCANNED
-from lab.harness.running import keys_in
+from lab.harness.processes import keys_in
 from lab.harness.service import REGION, Service
 from lab.harness.waiting import wait_until
 from tests.acceptance.topics import Topic, arn_of, queue_for

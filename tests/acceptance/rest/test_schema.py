@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from cns.client import Client
-from lab.harness.service import BIN, REGION, Service
+from lab.harness.processes import BIN
+from lab.harness.service import REGION, Service
 
 EXAMPLES = 20
 SEED = 1

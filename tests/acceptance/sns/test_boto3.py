@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
+from cns_pytest.http import fetch
 from lab.harness.endpoints import Endpoint
-from lab.harness.service import Service, fetch
+from lab.harness.service import Service
 from tests.acceptance.topics import Topic, arn_of, queue_for, receive_all, receive_one, signature_is_good
 
 ENVELOPE = ["Type", "MessageId", "TopicArn", "Subject", "Message", "Timestamp", "SignatureVersion", "Signature"]

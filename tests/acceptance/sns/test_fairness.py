@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from lab.harness.endpoints import Endpoint
-from lab.harness.running import Up, keys_in, running
+from lab.harness.processes import keys_in
+from lab.harness.running import Up, running
 from lab.harness.waiting import wait_until
 from tests.acceptance.topics import Topic
 

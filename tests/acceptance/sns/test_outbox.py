@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from lab.harness.service import Service, fetch
+from cns_pytest.http import fetch
+from lab.harness.service import Service
 from lab.harness.waiting import wait_until
 from tests.acceptance.topics import Topic
 from tests.marks import extended

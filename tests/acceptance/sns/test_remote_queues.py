@@ -13,10 +13,12 @@ from typing import Any
 
 import pytest
 
+from cns_pytest.http import fetch
 from lab.harness.endpoints import Endpoint
 from lab.harness.ports import free_port
-from lab.harness.running import Up, keys_in, running, start
-from lab.harness.service import REGION, fetch
+from lab.harness.processes import keys_in
+from lab.harness.running import Up, running, start
+from lab.harness.service import REGION
 from lab.harness.waiting import wait_until
 from tests.acceptance.topics import Topic, arn_of, queue_for, receive_all, receive_one
 
@@ -195,8 +197,6 @@ def test_what_was_accepted_arrives_although_it_was_away(tmp_path: Path) -> None:
 
 def kill(service: Up) -> None:
     """Kill all its processes at once, as when a machine dies."""
-    pids = service.pids().values()
-    service.process.kill()
-    for pid in pids:
+    for pid in (service.process.pid, *service.pids().values()):
         os.kill(pid, signal.SIGKILL)
     service.process.wait()

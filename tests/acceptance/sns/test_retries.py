@@ -13,6 +13,7 @@ from lab.harness.endpoints import Endpoint
 from lab.harness.service import Service
 from lab.harness.waiting import wait_until
 from tests.acceptance.topics import Topic, arn_of, queue_for, receive_all, receive_one
+from tests.marks import extended
 
 JITTER = 1.1
 FOUR_PHASES = {
@@ -89,10 +90,7 @@ def advance_until_received(service: Service, endpoint: Endpoint, subscription: s
 )
 @pytest.mark.parametrize(
     "backoff, delays_s",
-    [
-        ("linear", FOUR_PHASES_DELAYS_S),
-        ("exponential", [0, 0, 100, 100, 207.6, 500, 500, 500]),
-    ],
+    [("linear", FOUR_PHASES_DELAYS_S), *extended(("exponential", [0, 0, 100, 100, 207.6, 500, 500, 500]))],
 )
 def test_all_four_phases_in_order_then_delivered(
     service: Service, topic: Topic, endpoint: Endpoint, backoff: str, delays_s: list[float]
@@ -239,6 +237,7 @@ def test_one_failing_endpoint_holds_up_no_other(topic: Topic, receiver: str) -> 
     good.wait(received=20, accepted=20)
 
 
+@pytest.mark.extended
 def test_a_subscription_deleted_between_retries_gets_no_more(
     service: Service, sns: Any, topic: Topic, endpoint: Endpoint
 ) -> None:

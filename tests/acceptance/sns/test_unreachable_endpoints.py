@@ -12,6 +12,7 @@ from lab.harness.running import running
 from lab.harness.service import Service
 
 
+@pytest.mark.extended
 @pytest.mark.spec("subscribing.unreachable")
 def test_as_aws(tmp_path: Path, receiver: str) -> None:
     with running(tmp_path / "data", environment={"CNS_UNREACHABLE_ENDPOINTS": "refuse"}) as service:

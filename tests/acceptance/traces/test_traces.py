@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+from cns_pytest.http import fetch
 from lab.harness.endpoints import Endpoint
 from lab.harness.running import Up, running
-from lab.harness.service import fetch
 from lab.harness.waiting import wait_until
 from tests.acceptance.topics import Topic
 from tests.acceptance.traces.collector import CollectedSpan, Collector, collecting

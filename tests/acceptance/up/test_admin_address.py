@@ -9,8 +9,8 @@ import httpx
 import pytest
 
 from lab.harness.ports import free_port
-from lab.harness.running import plain_environment, running
-from lab.harness.service import BIN
+from lab.harness.processes import BIN, plain_environment
+from lab.harness.running import running
 from lab.harness.waiting import PATIENCE_S, wait_until
 from tests.acceptance.topics import Topic, arn_of
 from tests.marks import extended

@@ -16,7 +16,8 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from cns_common.ids import hex_id
 from lab.harness.endpoints import Endpoint
-from lab.harness.running import ANNOUNCEMENT, Up, own_disk, running
+from lab.harness.processes import ANNOUNCEMENT
+from lab.harness.running import Up, own_disk, running
 from lab.harness.service import error_of
 from lab.harness.waiting import wait_until
 from tests.acceptance.sqs.moves import moves
@@ -83,6 +84,7 @@ def test_a_killed_worker_comes_back(lone: Up, endpoint: Endpoint) -> None:
     endpoint.wait(received=2)
 
 
+@pytest.mark.extended
 def test_a_delivery_under_way_when_its_worker_dies_is_made_again(lone: Up, endpoint: Endpoint) -> None:
     sns = lone.client("sns")
     topic = Topic(sns, sns.create_topic(Name="t")["TopicArn"])

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from lab.harness.ports import free_port
-from lab.harness.running import Up, plain_environment
+from lab.harness.processes import Process, plain_environment
+from lab.harness.running import Up
 from tests.wheel import PACKAGES
 
 NOT_OURS = 'raise RuntimeError("a folder of the user was taken for the service")\n'
@@ -43,16 +44,11 @@ def test_packages_of_the_wheel_have_names_of_their_own(installed: Path) -> None:
 
 @pytest.mark.parametrize("options", [(), pytest.param(("--api", "2", "--workers", "2"), marks=pytest.mark.extended)])
 def test_folders_of_its_packages_names_are_passed_over(installed: Path, here: Path, options: tuple[str, ...]) -> None:
-    port, said_path = free_port(), here.parent / "said"
-    with said_path.open("wb") as out:
-        process = subprocess.Popen(
-            [installed / "cns", "up", "--port", str(port), *options],
-            cwd=here,
-            stdout=out,
-            stderr=subprocess.STDOUT,
-            env=plain_environment(),
-        )
-    service = Up(url=f"http://127.0.0.1:{port}", data=here / "data", said_path=said_path, process=process)
+    port = free_port()
+    words = ["up", "--port", str(port), *options]
+    process = Process([installed / "cns", *words], here.parent / "log", plain_environment(), port=port, cwd=here)
+    process.start()
+    service = Up(url=process.url, data=here / "data", process=process)
     try:
         service.wait_ready()
         assert service.client("sqs").create_queue(QueueName="q")["QueueUrl"].endswith("/q")

@@ -12,8 +12,8 @@ from cns_backend.metrics_token import tokens
 from cns_common.configuration.settings import Settings
 from lab.harness import commands
 from lab.harness.ports import free_port
-from lab.harness.running import Up, plain_environment, running
-from lab.harness.service import METRICS_TOKEN
+from lab.harness.processes import METRICS_TOKEN, plain_environment
+from lab.harness.running import Up, running
 
 PAGES = ("/metrics", "/health", "/ready")
 QUEUE = "takeover-of-acme"

@@ -50,10 +50,11 @@ from cns_common.metrics.catalogue import (
     REDIS_REACHED_BY,
     REDIS_UP,
 )
+from cns_pytest.http import fetch
 from lab.harness.endpoints import Endpoint
 from lab.harness.ports import free_port
-from lab.harness.running import Up, cns, keys_in, running
-from lab.harness.service import fetch
+from lab.harness.processes import keys_in
+from lab.harness.running import Up, cns, running
 from lab.harness.waiting import wait_until
 from tests.acceptance.polls import Poll
 from tests.acceptance.topics import Topic, arn_of, queue_for, receive_one, signature_is_good
@@ -286,6 +287,7 @@ def test_each_process_shows_its_version_and_memory(several: Up) -> None:
         assert {f"store-{pids['store']}", f"worker-{pids['worker']}"} <= processes
 
 
+@pytest.mark.extended
 def test_counters_are_there_before_anything_happens(tmp_path: Path) -> None:
     with running(tmp_path / "data") as service:
         wait_until(lambda: service.is_ready(), 20)

@@ -12,7 +12,7 @@ import pytest
 
 from cns_common.process.supervisor import LOOP_CRASHES
 from lab.harness.running import Up, running
-from lab.harness.waiting import PATIENCE_S, wait_until
+from lab.harness.waiting import wait_until
 from tests.acceptance.rolling import Load
 
 RESTART_S = 40.0
@@ -42,11 +42,11 @@ def test_a_process_that_is_told_to_stop_for_good_refuses_new_callers_and_answers
         with socket.create_connection((host, int(port))) as slow:
             slow.sendall(b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n\r\n{")
             wait_until(lambda: service.client("sqs").list_queues(), RESTART_S)
-            service.process.terminate()
+            service.process.send_signal(signal.SIGTERM)
             wait_until(lambda: not connects(host, int(port)), RESTART_S)
             slow.sendall(b"}")
             assert slow.recv(12) == b"HTTP/1.1 400"
-        assert service.process.wait(PATIENCE_S) == 0
+        assert service.process.wait() == 0
 
 
 def connects(host: str, port: int) -> bool:
@@ -79,4 +79,4 @@ def test_processes_are_restarted_one_by_one_and_all_by_new_code_and_no_call_fail
             assert (facts["from"], facts["added"]) == (facts["to"], [])
             assert Path(facts["backup"], "manifest.json").exists()
             load.goes_on()
-            assert service.process.poll() is None, "the same process supervises"
+            assert service.process.is_running(), "the same process supervises"

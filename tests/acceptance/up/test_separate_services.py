@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
+from cns_pytest.http import fetch
 from lab.harness.endpoints import Endpoint
 from lab.harness.running import Up, running
-from lab.harness.service import fetch
 from lab.harness.waiting import wait_until
 from tests.acceptance.topics import Topic, arn_of, queue_for, receive_all, receive_one
 

@@ -15,8 +15,8 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from lab.harness import commands
+from lab.harness.processes import BIN
 from lab.harness.running import running, start
-from lab.harness.service import BIN
 from lab.harness.waiting import PATIENCE_S
 from tests.acceptance.up.test_up import EXIT_SETTINGS_WRONG, EXIT_TLS_UNUSABLE, ends_saying
 from tests.marks import extended

@@ -20,8 +20,8 @@ import cns as package
 from cns_common.clock import Clock
 from cns_common.process.kill_points import MIGRATION_BACKED_UP, MIGRATION_TABLES_MADE, VARIABLE
 from cns_common.sqlite.format import FORMAT
-from lab.harness.running import cns, plain_environment, running
-from lab.harness.service import BIN
+from lab.harness.processes import BIN, plain_environment
+from lab.harness.running import cns, running
 
 DUMP = Path(__file__).with_name("store_format_1.sql")
 BODIES = {"first", "second", "third"}

@@ -13,7 +13,7 @@ import pytest
 from lab.harness.endpoints import Endpoint
 from lab.harness.ports import free_port
 from lab.harness.running import Up, running, start
-from lab.harness.waiting import PATIENCE_S, wait_until
+from lab.harness.waiting import wait_until
 from tests.acceptance.polls import Poll
 from tests.acceptance.topics import Topic
 from tests.marks import extended
@@ -35,8 +35,7 @@ def without_override() -> None:
 
 def ends_saying(service: Up, exit_code: int, *words: str) -> None:
     """It ends with this code and one line, in which these words are."""
-    wait_until(lambda: service.process.poll() is not None, 20, service.said)
-    assert service.process.returncode == exit_code, service.said()
+    assert service.process.wait() == exit_code, service.said()
     (line,) = service.said().splitlines()
     assert line.startswith("cns: ")
     assert all(word in line for word in words), line
@@ -166,9 +165,9 @@ def test_a_stop_lets_work_end(tmp_path: Path, endpoint: Endpoint) -> None:
         topic.publish("slow")
         endpoint.wait(received=1)
         pids = [service.process.pid, *service.pids().values()]
-        service.process.terminate()
+        service.process.send_signal(signal.SIGTERM)
         assert [poll.bodies() for poll in polls] == [[], [], []]
-        assert service.process.wait(PATIENCE_S) == 0
+        assert service.process.wait() == 0
         assert endpoint.look()["accepted"] == 1
         assert [pid for pid in pids if alive(pid)] == []
         assert [stop["jobs_given_back"] for stop in service.events("worker.stopped")] == [0]
@@ -183,7 +182,7 @@ def test_a_signal_to_the_whole_group_stops_it_as_well(tmp_path: Path) -> None:
     with running(tmp_path / "data", first=os.setpgrp) as service:
         pids = service.pids()
         os.killpg(service.process.pid, signal.SIGINT)
-        assert service.process.wait(PATIENCE_S) == 0
+        assert service.process.wait() == 0
         assert [pid for pid in pids.values() if alive(pid)] == []
         assert "Traceback" not in service.said()
 
@@ -198,7 +197,6 @@ def test_after_the_death_of_cns_up_it_can_be_started_at_once(tmp_path: Path) -> 
         pids = service.pids()
         os.kill(pids["api"], signal.SIGSTOP)  # this process takes long to stop
         service.process.kill()
-        service.process.wait()
         again = start(service.data, port=port)
         try:
             wait_until(lambda: f"port {port} on 127.0.0.1 is taken; waiting" in again.said(), 60, again.said)

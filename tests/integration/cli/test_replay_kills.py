@@ -26,9 +26,9 @@ from cns_common.durations import DAY_MS
 from cns_common.process.kill_points import REPLAY_RECORDED, REPLAY_SENT, STORE_COMMIT, STORE_COMMITTED, VARIABLE
 from cns_common.sqlite.database import Database
 from cqs.engines.embedded.engine import EmbeddedEngine
-from lab.harness.service import BIN
+from lab.harness.processes import BIN
 from lab.harness.waiting import PATIENCE_S
-from lab.load.archived_topic import archived_topic, fill_archive
+from tests.archived_topic import archived_topic, fill_archive
 from tests.integration.workers.embedded_context import no_queue
 
 KILLS = 10

@@ -25,6 +25,7 @@ from cns_backend.stores.embedded.leases import EmbeddedLeaseStore
 from cns_common.clock import Clock
 from cns_common.errors import StoreUnavailable
 from cns_common.sqlite.database import Database
+from cns_pytest.http import POLL_INTERVAL_S
 from cns_workers.fanout.context import FanoutContext
 from cns_workers.fanout.fifo_producer import FifoProducer
 from cns_workers.fanout.producer import LEASE_MS, Producer
@@ -32,7 +33,7 @@ from cns_workers.jobs.quarantine import LEASES_MAX, Quarantine
 from cns_workers.jobs.receiver import JobReceiver
 from cns_workers.stats import Stats
 from cqs.engines.embedded.engine import EmbeddedEngine
-from lab.harness.waiting import PATIENCE_S, POLL_INTERVAL_S
+from lab.harness.waiting import PATIENCE_S
 from tests.integration.workers.drop_fixture import NoReplays
 from tests.integration.workers.embedded_context import no_queue
 from tests.recorded_events import RecordedEvents

@@ -24,7 +24,7 @@ from cns_common.cassandra.connection import CassandraAddress
 from cns_common.configuration.settings import Settings
 from cns_server.api import Api
 from cqs.engines.contract import Engine
-from lab.harness.service import METRICS_TOKEN
+from lab.harness.processes import METRICS_TOKEN
 from tests.protocol.support import botocore_model, query_model
 
 REGION = "us-east-1"

@@ -19,7 +19,8 @@ from cns_backend.sites.gaps import TOKEN_MIN
 from cns_backend.sites.membership import SiteMembership
 from cns_common.cassandra.connection import CassandraAddress
 from cns_common.clock import Clock
-from lab.harness.waiting import PATIENCE_S, POLL_INTERVAL_S
+from cns_pytest.http import POLL_INTERVAL_S
+from lab.harness.waiting import PATIENCE_S
 from tests.integration.storage.two_sites import TO_DC2, Site
 
 LACKS = "may lack what was accepted .* by processes that did not end in order: run"

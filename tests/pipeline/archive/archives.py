@@ -18,7 +18,7 @@ from cns.topics.topic import Topic
 from cns_common.clock import Clock
 from cns_common.durations import DAY_MS
 from cns_common.sqlite.database import Database
-from lab.load.archived_topic import archived_topic
+from tests.archived_topic import archived_topic
 
 KEPT_DAYS = 30
 STANDARD, FIFO = "standard", "ordered.fifo"

@@ -74,7 +74,6 @@ def past_messages(
     return asyncio.run(work())
 
 
-@pytest.mark.slice
 def test_messages_come_out_of_the_table_as_they_went_in(spark: SparkSession, tmp_path: Path, out: Path) -> None:
     now_ms = Clock().real_ms()
     topics = [topic_named(name, now_ms) for name in (STANDARD, FIFO)]

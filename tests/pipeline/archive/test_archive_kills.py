@@ -15,7 +15,7 @@ from cns_common.clock import Clock
 from cns_common.process.kill_points import ARCHIVE_CLEANED, ARCHIVE_LISTED, ARCHIVE_MOVED, ARCHIVE_WRITTEN, VARIABLE
 from cns_pipeline.archive.manifest import WRITING
 from lab.harness.parts import need
-from lab.harness.service import BIN
+from lab.harness.processes import BIN
 from lab.harness.waiting import wait_until
 from tests.pipeline.archive.archives import FIFO, STANDARD, append, files_below, messages, table_rows, topic_named
 from tests.pipeline.jobs import JOB_S, QUICK_JAVA, ROOT, job

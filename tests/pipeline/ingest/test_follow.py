@@ -18,7 +18,7 @@ from cns_pipeline.ingest import IngestOptions, IngestResult, SegmentIngest, inge
 from cns_pipeline.location import located
 from cns_pipeline.paths import PipelinePaths
 from cns_pipeline.storage import Storage
-from lab.harness.service import BIN
+from lab.harness.processes import BIN
 from lab.harness.waiting import PATIENCE_S
 from tests.pipeline.ingest.segments import publish, write_segment
 from tests.pipeline.jobs import ROOT, job, job_environment

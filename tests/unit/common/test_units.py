@@ -11,7 +11,7 @@ from cns_common.configuration.settings import Settings
 from cns_common.process.supervisor import EXIT_CODES_FINAL
 from cns_server.listener import SERVICE
 from lab.harness.parts import need
-from lab.harness.service import BIN
+from lab.harness.processes import BIN
 
 UNITS = Path(__file__).parents[3] / "deploy" / "systemd"
 

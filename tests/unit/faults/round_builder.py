@@ -13,6 +13,7 @@ from lab.faults.accounting.causes import Causes, EmbeddedCauses
 from lab.faults.accounting.failing_endpoints import FailingEndpoints
 from lab.faults.accounting.ledger import NS_PER_S, PART_EVERY, Ledger, Receipt
 from lab.faults.service.resources import RoundResources
+from lab.harness.signing import Credentials
 
 STANDARD, FIFO, REDRIVE, DEAD_LETTERS, NEWS_QUEUE = "standard", "fifo", "redrive", "dead-letters", "news-queue"
 NEWS, WIDE, ORDERED = "arn:news", "arn:wide", "arn:ordered"
@@ -21,7 +22,7 @@ RESOURCES = RoundResources(
     data=Path(),
     port=0,
     journal=Path(),
-    credentials=("", ""),
+    credentials=Credentials(key_id="", secret=""),
     standard=STANDARD,
     fifo=FIFO,
     redrive=REDRIVE,
@@ -41,7 +42,7 @@ FAILING_RESOURCES = msgspec.structs.replace(
     RESOURCES,
     subscribers={FAILING_TOPIC: 2},
     failing_endpoints=FailingEndpoints(
-        topic=FAILING_TOPIC, failing=FAILING, doomed=DOOMED, undelivered=UNDELIVERED, receiver_port=0
+        topic=FAILING_TOPIC, failing=FAILING, doomed=DOOMED, undelivered=UNDELIVERED, receiver=""
     ),
 )
 COPY = 1_000

@@ -57,10 +57,6 @@ def _expect(builder: RoundBuilder, cause: str) -> None:
 # -- queues -----------------------------------------------------------------------------------------------------------
 
 
-def test_a_loss_is_a_loss(builder: RoundBuilder) -> None:
-    assert fault_kinds(builder.sends("a", "1")) == ["lost"]
-
-
 @pytest.mark.parametrize(
     ("first_s", "again_s", "hiding_lost"),
     [
@@ -155,12 +151,6 @@ def test_a_move_that_was_cut_off_is_done_again(
         assert causes_of(builder) == {MOVE_CUT_OFF: 1}
     else:
         assert fault_kinds(builder) == ["moved again"]
-
-
-def test_a_move_that_was_cut_off_may_not_enqueue_twice(builder: RoundBuilder) -> None:
-    builder.sends_in_group(0, queue=REDRIVE).receives_undeleted(0, 50, 51.5).moves(0, KILL_S, JUMP_S + 1)
-    builder.receives_in_group(0, BACK_S, queue=DEAD_LETTERS).receives_in_group(0, BACK_S + 2, queue=DEAD_LETTERS)
-    assert "came back" in fault_kinds(builder)
 
 
 # -- notifications ----------------------------------------------------------------------------------------------------

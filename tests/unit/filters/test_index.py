@@ -17,11 +17,11 @@ from cns.filters.index import FilterIndex
 from cns.filters.message_values import MessageValues, attribute_values, body_values
 from cns.filters.model import Filter, Scope
 from cns.filters.parser import read_filter
-from lab.load.filter_mixes import ANY, MATCHING, MIXES, Mix
+from tests.unit.filters.mixes import ANY, MATCHING, MIXES, Mix
 
 EVALUATIONS_MAX = 20
 COUNTS = {"two exact keys": 10_000, "two numeric ranges": 10_000, "one exact key": 100_000}
-"""Number of subscriptions of the other mixes; `lab.bench.sections.filters` uses 10,000 and 100,000 of each."""
+"""Number of subscriptions of the other mixes."""
 Policy = dict[str, Any]
 
 

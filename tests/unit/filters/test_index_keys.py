@@ -11,7 +11,7 @@ import pytest
 from cns.filters.index_keys import COPIES_MAX, ProbeKind, branches, bucket, ticks
 from cns.filters.model import Filter, Scope
 from cns.filters.parser import read_filter
-from lab.load.filter_mixes import ANY
+from tests.unit.filters.mixes import ANY
 
 Policy = dict[str, Any]
 

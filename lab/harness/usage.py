@@ -1,0 +1,92 @@
+"""What processes use: CPU, memory, written bytes and TCP sockets, as psutil reads them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import NamedTuple
+
+import psutil
+
+QUIET_POLL_S = 0.25
+QUIET_SHARE = 0.2
+"""Of one core."""
+GONE = (psutil.NoSuchProcess, psutil.AccessDenied)
+
+
+class Sockets(NamedTuple):
+    listening: set[int]
+    """Local ports."""
+    local: set[int]
+    connected: set[int]
+    """Remote ports."""
+
+
+def tree(root: int) -> list[int]:
+    """The ids of a process and all its descendants."""
+    with suppress(*GONE):
+        return [root, *[child.pid for child in psutil.Process(root).children(recursive=True)]]
+    return []
+
+
+def cpu_s(pid: int) -> float:
+    """CPU seconds of one process, its threads included; 0 after its end."""
+    with suppress(*GONE):
+        used = psutil.Process(pid).cpu_times()
+        return float(used.user + used.system)
+    return 0.0
+
+
+def resident_bytes(pid: int) -> int:
+    with suppress(*GONE):
+        return int(psutil.Process(pid).memory_info().rss)
+    return 0
+
+
+def pss_bytes(pid: int) -> int:
+    """Resident memory; what several processes share counts once in their sum."""
+    with suppress(*GONE):
+        return int(psutil.Process(pid).memory_full_info().pss)
+    return 0
+
+
+def written_bytes(pid: int) -> int:
+    """Bytes of dirtied pages (`write_bytes`): a page changed twice before its writeback counts once."""
+    with suppress(*GONE):
+        return int(psutil.Process(pid).io_counters().write_bytes)
+    return 0
+
+
+def sockets(pid: int) -> Sockets:
+    """The ports of a process's TCP sockets."""
+    found = psutil.Process(pid).net_connections("tcp")
+    return Sockets(
+        listening={one.laddr.port for one in found if one.status == psutil.CONN_LISTEN},
+        local={one.laddr.port for one in found},
+        connected={one.raddr.port for one in found if one.raddr},
+    )
+
+
+def listeners(port: int, host: str = "") -> list[int]:
+    """The ids of the processes that listen on a port, at this address if one is given."""
+    listening = [one for one in psutil.net_connections("tcp") if one.status == psutil.CONN_LISTEN]
+    at = [(one.laddr, one.pid or 0) for one in listening if one.laddr]
+    return [pid for address, pid in at if address.port == port and host in ("", address.ip)]
+
+
+def machine_cpu_s() -> float:
+    """CPU seconds used by the whole machine, including time stolen by its host."""
+    used = psutil.cpu_times()
+    return float(used.user + used.nice + used.system + used.irq + used.softirq + used.steal)
+
+
+def await_quiet(seconds_max: float, used_s: Callable[[], float] = machine_cpu_s) -> None:
+    """Wait until the machine, or the processes measured by `used_s`, are idle, at most `seconds_max`; the figures show
+    how busy the machine was."""
+    until = time.monotonic() + seconds_max
+    while time.monotonic() < until:
+        before_s = used_s()
+        time.sleep(QUIET_POLL_S)  # the span in which CPU time is measured
+        if used_s() - before_s < QUIET_SHARE * QUIET_POLL_S:
+            return
