@@ -42,12 +42,14 @@ async def test_without_noise_the_oldest_goes_first(standard: QueueFixture) -> No
     assert await _first_of(standard, "a", "b") == {"a"}
 
 
+@pytest.mark.spec("fair.mixed", "fair.group-returned")
 async def test_the_tenant_is_returned(standard: QueueFixture) -> None:
     await standard.send(b"one", group="a")
     await standard.send(b"two")
     assert sorted(message.group for message in await standard.take()) == ["", "a"]
 
 
+@pytest.mark.spec("fair.no-lock", "fair.no-dedup")
 async def test_a_tenant_is_neither_an_order_nor_a_lock(standard: QueueFixture) -> None:
     await standard.send(*numbered(5), group="a", dedup="same")
     assert len(await standard.take(2)) == 2
@@ -84,6 +86,7 @@ async def test_all_of_a_noisy_tenants_messages_are_served_in_the_end(standard: Q
     assert _tenants(await standard.drain(HOUR_MS)) == {"loud": 120, "quiet": 20}
 
 
+@pytest.mark.spec("fair.quiet-first")
 @pytest.mark.differs_by_engine
 async def test_quiet_tenants_overtake_any_backlog(standard: QueueFixture) -> None:
     await _hold(standard, "loud", 40)

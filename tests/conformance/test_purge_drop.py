@@ -14,6 +14,7 @@ from tests.conformance.support import HIDE_MS, QueueFixture, bodies, numbered
 pytestmark = pytest.mark.differs_by_engine
 
 
+@pytest.mark.spec("purge.all-states")
 async def test_a_purge_takes_messages_of_every_state(queue: QueueFixture) -> None:
     await queue.send(*numbered(5), group="g")
     await queue.take(2)

@@ -72,6 +72,7 @@ async def test_a_receive_gives_as_many_as_are_wanted_and_there(standard: QueueFi
     assert len(await standard.take(want)) == min(want, 7)
 
 
+@pytest.mark.spec("receive.standard-order")
 @pytest.mark.every_engine
 async def test_messages_come_in_the_order_they_became_visible(standard: QueueFixture) -> None:
     for body in numbered(25):
@@ -80,6 +81,7 @@ async def test_messages_come_in_the_order_they_became_visible(standard: QueueFix
     assert bodies(await standard.drain()) == numbered(25)
 
 
+@pytest.mark.spec("receive.again-and-again", "receive.standard-order")
 async def test_a_message_that_returns_goes_behind_visible_ones(standard: QueueFixture) -> None:
     await standard.send(b"returning")
     await standard.take_one(hide_ms=1_000)

@@ -16,7 +16,6 @@ from lab.harness.running import Up, cns, running
 from lab.harness.service import Service, error_of
 from lab.harness.waiting import PATIENCE_S, wait_until
 from tests.acceptance.topics import Topic, arn_of, receive_one
-from tests.marks import extended
 
 LOCAL = "localhost.localstack.cloud"
 ACCOUNT = "000000000000"
@@ -133,12 +132,7 @@ def test_without_it_an_unsigned_call_is_where_its_address_is(open_service: Servi
     [
         ("standard", "http://sqs.us-east-1.{local}/{q}", "http://sqs.eu-west-1.{local}/{q}"),
         ("path", "http://{host}/queue/us-east-1/{q}", "http://{host}/queue/eu-west-1/{q}"),
-        *extended(
-            ("domain", "http://queue.{local}/{q}", "http://eu-west-1.queue.{local}/{q}"),
-            ("dynamic", "http://{host}/queue/us-east-1/{q}", "http://{host}/queue/eu-west-1/{q}"),
-            ("off", "http://{host}/{q}", "http://{host}/{q}"),
-            ("anything else", "http://{host}/{q}", "http://{host}/{q}"),
-        ),
+        ("anything else", "http://{host}/{q}", "http://{host}/{q}"),
     ],
 )
 def test_endpoint_strategies(
@@ -170,19 +164,6 @@ def _use(stack: Up, url: str, region: str) -> None:
         message = receive_one(receiver, url)
         assert message["Body"] == region
         receiver.delete_message(QueueUrl=url, ReceiptHandle=message["ReceiptHandle"])
-
-
-@pytest.mark.extended
-@pytest.mark.spec("localstack.urls")
-def test_dynamic_urls_have_the_form_of_the_caller_s_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CNS_SQS_ENDPOINT_STRATEGY", "dynamic")
-    with running(tmp_path / "data", "--compat", "localstack") as stack:
-        for host in (f"sqs.us-east-1.{LOCAL}:4566", "queue.stack:4566"):
-            origin = f"http://{host}"
-            sqs = stack.client("sqs", **KEYS, url=origin, proxies={"http": stack.url})
-            url = sqs.create_queue(QueueName="q")["QueueUrl"]
-            assert url == f"{origin}/{ACCOUNT}/q"
-            assert sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])
 
 
 @pytest.mark.spec("localstack.addresses")

@@ -54,10 +54,14 @@ async def test_a_group_on_a_standard_queue(sqs: Sqs, wire: Wire) -> None:
     assert await sqs.counts(url) == (0, 2, 0)
 
 
-@spec("purge.in-progress", "purge.again")
+@spec("purge.in-progress", "purge.again", "purge.at-once", "purge.handles")
 async def test_a_purge_within_a_minute_of_another(sqs: Sqs, wire: Wire) -> None:
     url = await sqs.queue()
+    await sqs.send(url)
+    (held,) = await sqs.receive(url)
     assert await wire("PurgeQueue", QueueUrl=url) == {}
+    assert await sqs.counts(url) == (0, 0, 0)
+    await sqs.delete(url, held)
     text = "Only one PurgeQueue operation on q is allowed every 60 seconds."
     sqs.advance(59)
     await wire.refuses(legacy("PurgeQueueInProgress", text, 403), "PurgeQueue", QueueUrl=url)

@@ -109,7 +109,8 @@ async def test_a_timeout_of_nothing(sqs: Sqs, wire: Wire) -> None:
 async def test_all_system_attributes(sqs: Sqs, wire: Wire) -> None:
     url = await sqs.queue()
     before_ms = sqs.clock.now_ms()
-    await wire.send(url)
+    trace = {"AWSTraceHeader": {"DataType": "String", "StringValue": "Root=1"}}
+    await wire.send(url, MessageGroupId="tenant", MessageSystemAttributes=trace)
     sent_by_ms = sqs.clock.now_ms()
     sqs.advance(10)
     await wire.receive(url, VisibilityTimeout=0)
@@ -119,7 +120,12 @@ async def test_all_system_attributes(sqs: Sqs, wire: Wire) -> None:
     attributes = message["Attributes"]
     assert before_ms <= int(attributes.pop("SentTimestamp")) <= sent_by_ms
     assert before_ms + 10_000 <= int(attributes.pop("ApproximateFirstReceiveTimestamp")) <= received_by_ms
-    assert attributes == {"SenderId": ACCOUNT, "ApproximateReceiveCount": "2"}
+    assert attributes == {
+        "SenderId": ACCOUNT,
+        "ApproximateReceiveCount": "2",
+        "AWSTraceHeader": "Root=1",
+        "MessageGroupId": "tenant",
+    }
 
 
 @spec("receive.fifo-attributes")
@@ -202,19 +208,6 @@ async def test_message_attributes(sqs: Sqs, wire: Wire, names: list[str], shown:
 
 
 # -- order, limits, age -----------------------------------------------------------------------------------------------
-
-
-@spec("receive.standard-order", "receive.again-and-again")
-async def test_a_returned_message_goes_behind_waiting_ones(sqs: Sqs, wire: Wire) -> None:
-    url = await sqs.queue()
-    await sqs.send(url, "often")
-    for _ in range(3):
-        await wire.receive(url, VisibilityTimeout=1)
-        sqs.advance(0.5)
-        await sqs.send(url, "waits")
-        sqs.advance(1)
-        assert bodies(await wire.receive(url, MaxNumberOfMessages=1)) == ["waits"]
-    assert bodies(await wire.receive(url)) == ["often"]
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""A message's way through a standard queue, and the parameters that each action requires."""
+"""A message's way through a standard queue, and its counts meanwhile."""
 
 from __future__ import annotations
 
@@ -6,10 +6,7 @@ import hashlib
 
 import pytest
 
-from tests.integration.cqs.sqs import ACCOUNT, BASE_URL, Sqs, refused
-
-NO_QUEUE = ("QueueDoesNotExist", "The specified queue does not exist.")
-TRACE = "Root=1-5759e988-bd862e3fe1be46a994272793;Parent=53995c3f42cd8ad8;Sampled=1"
+from tests.integration.cqs.sqs import Sqs
 
 
 async def test_send_receive_delete(sqs: Sqs) -> None:
@@ -32,54 +29,6 @@ async def test_send_receive_delete(sqs: Sqs) -> None:
     sqs.advance(31)
     assert await sqs.receive(url) == []
     assert await sqs.counts(url) == (0, 0, 0)
-
-
-@pytest.mark.spec("receive.system-all")
-async def test_system_attributes(sqs: Sqs) -> None:
-    url = await sqs.queue()
-    before_ms = sqs.clock.now_ms()
-    await sqs.send(
-        url,
-        MessageGroupId="tenant",
-        MessageSystemAttributes={"AWSTraceHeader": {"DataType": "String", "StringValue": TRACE}},
-    )
-    await sqs.receive(url, VisibilityTimeout=0)
-    (message,) = await sqs.receive(url, AttributeNames=["SenderId"], MessageSystemAttributeNames=["All"])
-    attributes = message["Attributes"]
-    assert before_ms <= int(attributes.pop("SentTimestamp")) <= int(attributes.pop("ApproximateFirstReceiveTimestamp"))
-    assert attributes == {
-        "SenderId": ACCOUNT,
-        "ApproximateReceiveCount": "2",
-        "AWSTraceHeader": TRACE,
-        "MessageGroupId": "tenant",
-    }
-
-
-@pytest.mark.parametrize(
-    ("action", "missing"),
-    [
-        ("SetQueueAttributes", "Attribute.Name"),
-        ("TagQueue", "Tags"),
-        ("UntagQueue", "TagKeys"),
-        ("AddPermission", "Label"),
-        ("RemovePermission", "Label"),
-    ],
-)
-async def test_missing_parameters(sqs: Sqs, action: str, missing: str) -> None:
-    url = await sqs.queue()
-    assert await refused(sqs(action, QueueUrl=url)) == (
-        "MissingParameter",
-        f"The request must contain the parameter {missing}.",
-    )
-
-
-async def test_queue_must_be_named_and_there(sqs: Sqs) -> None:
-    await sqs.queue()
-    assert await refused(sqs("SendMessage")) == NO_QUEUE  # checked before other parameters
-    assert await refused(sqs("SendMessage", QueueUrl=f"{BASE_URL}/{ACCOUNT}/absent")) == NO_QUEUE
-    assert await refused(sqs("SendMessage", QueueUrl=f"{BASE_URL}/{ACCOUNT}/q", region="eu-west-1")) == NO_QUEUE
-    await sqs("SendMessage", path=f"/{ACCOUNT}/q", MessageBody="by path")
-    assert await sqs.bodies("q") == ["by path"]
 
 
 @pytest.mark.spec("attribute.counts")

@@ -102,28 +102,6 @@ async def test_changes_at_once_are_all_kept(sqs: Sqs) -> None:
     assert len((await sqs("ListQueueTags", QueueUrl=url))["Tags"]) == 10
 
 
-@pytest.mark.spec("purge.all-states", "purge.at-once", "purge.handles", "purge.again")
-async def test_purge(sqs: Sqs) -> None:
-    url = await sqs.queue()
-    for delay_s in (0, 0, 5):
-        await sqs.send(url, DelaySeconds=delay_s)
-    (held,) = await sqs.receive(url, 1)
-    assert await sqs.counts(url) == (1, 1, 1)
-    await sqs("PurgeQueue", QueueUrl=url)
-    assert await sqs.counts(url) == (0, 0, 0)
-    await sqs.delete(url, held)
-    await sqs.send(url, "after")
-    in_progress = (
-        "PurgeQueueInProgress",
-        "Only one PurgeQueue operation on q is allowed every 60 seconds.",
-    )
-    assert await refused(sqs("PurgeQueue", QueueUrl=url)) == in_progress
-    assert await sqs.bodies(url, VisibilityTimeout=0) == ["after"]
-    sqs.advance(60)
-    await sqs("PurgeQueue", QueueUrl=url)
-    assert await sqs.receive(url) == []
-
-
 class TestWithoutWait:
     @pytest.fixture
     def recreate_wait_s(self) -> int:
