@@ -50,6 +50,9 @@ def test_subjects_refused(subject: str) -> None:
     assert complaint_of(refused) == "Invalid parameter: Subject"
 
 
+@pytest.mark.spec(
+    "sns-structure.unknown", "sns-structure.default-scalar", "sns-structure.empty-text", "sns-structure.repeated"
+)
 @pytest.mark.parametrize(
     ("message", "texts"),
     [

@@ -73,6 +73,7 @@ def no_name(character: str, code: int, column: int = 2) -> str:
     )
 
 
+@pytest.mark.spec("filter.scope-values")
 @pytest.mark.spec(
     "subscription-attr.raw",
     "subscription-attr.redrive-arn",

@@ -105,19 +105,6 @@ async def test_the_policy_must_be_valid_for_its_scope(rig: Rig) -> None:
     assert await shown(rig, arn) == (RED, "MessageAttributes")
 
 
-@spec("filter.scope-values")
-@pytest.mark.parametrize("scope", ["", "messagebody", "Body"])
-async def test_an_unknown_scope_is_refused(rig: Rig, scope: str) -> None:
-    topic = await rig.topic()
-    arn = await rig.queue_subscription(topic)
-    text = f"FilterPolicyScope: Invalid value [{scope}]. Please use either MessageBody or MessageAttributes"
-    change = {"SubscriptionArn": arn, "AttributeName": "FilterPolicyScope", "AttributeValue": scope}
-    assert await rig.refusal("SetSubscriptionAttributes", **change) == invalid(text)
-    members = {"TopicArn": topic, "Protocol": "sqs", "Endpoint": queue_arn(ACCOUNT, "r")}
-    refusal = await rig.refusal("Subscribe", **members, Attributes={"FilterPolicyScope": scope})
-    assert refusal == invalid(f"Attributes Reason: {text}")
-
-
 @spec("filter.same-when-subscribing-again")
 async def test_subscribing_again_compares_what_is_sent_as_it_is_stored(rig: Rig) -> None:
     topic = await rig.topic()

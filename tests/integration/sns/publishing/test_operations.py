@@ -1,4 +1,4 @@
-"""Publish through the API: refused messages, and the jobs of accepted ones."""
+"""Publish through the API: the jobs of accepted messages."""
 
 from __future__ import annotations
 
@@ -24,13 +24,6 @@ async def rig(tmp_path: Path) -> AsyncIterator[Rig]:
     async with open_rig(tmp_path, Clock(), Quotas()) as rig:
         await rig.topic()
         yield rig
-
-
-def null(path: str) -> tuple[str, str]:
-    return (
-        "ValidationError",
-        f"1 validation error detected: Value null at '{path}' failed to satisfy constraint: Member must not be null",
-    )
 
 
 def attribute(data_type: str = "String", text: str = "v") -> dict[str, Any]:
@@ -126,15 +119,6 @@ async def test_the_notification_is_put_before_its_job(rig: Rig) -> None:
     await rig.queue_subscription(TOPIC)
     await rig("Publish", TopicArn=TOPIC, Message="m" * 20_000)
     assert calls == ["notification", "jobs"]
-
-
-async def test_structured_messages_keep_a_text_for_each_protocol(rig: Rig) -> None:
-    await rig.queue_subscription(TOPIC)
-    message = '{"default": "d", "sqs": "s", "http": "d"}'
-    await rig("Publish", TargetArn=TOPIC, Message=message, MessageStructure="json")
-    inline = rig.endpoint_job().inline
-    assert inline is not None
-    assert (inline.texts, inline.structured) == ({"default": "d", "sqs": "s"}, True)
 
 
 async def test_topic_settings_apply_at_once(rig: Rig) -> None:
