@@ -1,17 +1,8 @@
-# A resource of each kind that the provider makes here, the example beside them as a module, and a change of most.
+# A resource of each kind that the provider makes here, the example as a module, and a change of each resource.
 
 variable "endpoint" {}
 variable "web_endpoint" {}
-variable "is_changed" {
-  type    = bool
-  default = false
-}
-
-terraform {
-  required_providers {
-    aws = { source = "hashicorp/aws" }
-  }
-}
+variable "is_changed" { default = false }
 
 provider "aws" {
   region                  = "us-east-1"
@@ -24,29 +15,24 @@ provider "aws" {
   }
 }
 
-locals {
-  role  = "arn:aws:iam::123456789012:role/feedback"
-  retry = { minDelayTarget = 5, maxDelayTarget = 20, numRetries = 5 }
-  full_retry = merge(local.retry, {
-    numNoDelayRetries = 1, numMinDelayRetries = 2, numMaxDelayRetries = 0, backoffFunction = "arithmetic"
-  })
-}
-
 module "example" {
   source   = "./example"
   endpoint = var.endpoint
 }
+output "topic" { value = module.example.topic_arn }
+output "queue" { value = module.example.queue_url }
 
 data "aws_caller_identity" "self" {}
+data "aws_sns_topic" "news" { name = reverse(split(":", aws_sns_topic.news.arn))[0] }
+data "aws_sqs_queue" "main" { name = reverse(split("/", aws_sqs_queue.main.id))[0] }
 
-data "aws_sns_topic" "news" {
-  name       = "tf-news"
-  depends_on = [aws_sns_topic.news]
-}
-
-data "aws_sqs_queue" "main" {
-  name       = "tf-main"
-  depends_on = [aws_sqs_queue.main]
+locals {
+  role    = "arn:aws:iam::123456789012:role/feedback"
+  retries = { minDelayTarget = 5, maxDelayTarget = 20, numRetries = var.is_changed ? 6 : 5 }
+  all_of_retries = merge(local.retries, {
+    numNoDelayRetries = 1, numMinDelayRetries = 2, numMaxDelayRetries = 0, backoffFunction = "arithmetic"
+  })
+  tags = var.is_changed ? { b = "3", c = "" } : { a = "1", b = "2" }
 }
 
 resource "aws_sns_topic" "news" {
@@ -57,29 +43,21 @@ resource "aws_sns_topic" "news" {
   tracing_config                   = var.is_changed ? "PassThrough" : "Active"
   sqs_success_feedback_role_arn    = local.role
   sqs_success_feedback_sample_rate = var.is_changed ? 7 : 100
-  tags                             = var.is_changed ? { b = "3", c = "" } : { a = "1", b = "2" }
-
+  tags                             = local.tags
   delivery_policy = jsonencode({
-    http = {
-      defaultHealthyRetryPolicy    = merge(local.full_retry, { numRetries = var.is_changed ? 6 : 5 })
-      disableSubscriptionOverrides = false
-    }
+    http = { defaultHealthyRetryPolicy = local.all_of_retries, disableSubscriptionOverrides = false }
   })
 }
 
 resource "aws_sns_topic_policy" "news" {
   arn = aws_sns_topic.news.arn
-
-  policy = jsonencode({
-    Version = "2012-10-17"
-    Statement = [{
-      Effect    = "Allow"
-      Principal = { AWS = var.is_changed ? "*" : data.aws_caller_identity.self.account_id }
-      Action    = var.is_changed ? ["SNS:Publish", "SNS:Subscribe"] : ["sns:Publish"]
-      Resource  = aws_sns_topic.news.arn
-      Condition = { ArnLike = { "aws:SourceArn" = "arn:aws:s3:::<a>&<b>" } }
-    }]
-  })
+  policy = jsonencode({ Version = "2012-10-17", Statement = [{
+    Effect    = "Allow"
+    Principal = { AWS = var.is_changed ? "*" : data.aws_caller_identity.self.account_id }
+    Action    = var.is_changed ? ["SNS:Publish", "SNS:Subscribe"] : ["sns:Publish"]
+    Resource  = aws_sns_topic.news.arn
+    Condition = { ArnLike = { "aws:SourceArn" = "arn:aws:s3:::<a>&<b>" } }
+  }] })
 }
 
 resource "aws_sns_topic" "fifo" {
@@ -99,7 +77,7 @@ resource "aws_sqs_queue" "main" {
   visibility_timeout_seconds        = var.is_changed ? 45 : 0
   kms_master_key_id                 = "alias/aws/sqs"
   kms_data_key_reuse_period_seconds = var.is_changed ? 600 : 300
-  tags                              = var.is_changed ? { b = "3", c = "" } : { a = "1", b = "2" }
+  tags                              = local.tags
 }
 
 resource "aws_sqs_queue" "dead" {
@@ -117,17 +95,13 @@ resource "aws_sqs_queue" "fifo" {
 
 resource "aws_sqs_queue_policy" "main" {
   queue_url = aws_sqs_queue.main.id
-
-  policy = jsonencode({
-    Version = "2012-10-17"
-    Statement = [{
-      Effect    = "Allow"
-      Principal = { Service = "sns.amazonaws.com" }
-      Action    = var.is_changed ? ["sqs:SendMessage", "SQS:ReceiveMessage"] : ["sqs:SendMessage"]
-      Resource  = aws_sqs_queue.main.arn
-      Condition = { ArnEquals = { "aws:SourceArn" = aws_sns_topic.news.arn } }
-    }]
-  })
+  policy = jsonencode({ Version = "2012-10-17", Statement = [{
+    Effect    = "Allow"
+    Principal = { Service = "sns.amazonaws.com" }
+    Action    = var.is_changed ? ["sqs:SendMessage", "SQS:ReceiveMessage"] : ["sqs:SendMessage"]
+    Resource  = aws_sqs_queue.main.arn
+    Condition = { ArnEquals = { "aws:SourceArn" = aws_sns_topic.news.arn } }
+  }] })
 }
 
 resource "aws_sqs_queue_redrive_policy" "main" {
@@ -137,7 +111,6 @@ resource "aws_sqs_queue_redrive_policy" "main" {
 
 resource "aws_sqs_queue_redrive_allow_policy" "dead" {
   queue_url = aws_sqs_queue.dead.id
-
   redrive_allow_policy = jsonencode({
     redrivePermission = "byQueue"
     sourceQueueArns   = concat([aws_sqs_queue.main.arn], var.is_changed ? ["${aws_sqs_queue.main.arn}-2"] : [])
@@ -152,16 +125,17 @@ resource "aws_sns_topic_subscription" "queue" {
   redrive_policy       = var.is_changed ? null : jsonencode({ deadLetterTargetArn = aws_sqs_queue.dead.arn })
   filter_policy_scope  = var.is_changed ? "MessageBody" : "MessageAttributes"
   filter_policy = var.is_changed ? jsonencode({ a = { b = [{ "anything-but" = ["c"] }] } }) : jsonencode({
-    colour = ["red", { prefix = "dark-" }]
-    price  = [{ numeric = [">=", 0.50, "<", 1e2] }]
+    colour = ["red", { prefix = "dark-" }], price = [{ numeric = [">=", 0.50, "<", 1e2] }]
   })
 }
 
 resource "aws_sns_topic_subscription" "archive" {
-  topic_arn     = aws_sns_topic.fifo.arn
-  protocol      = "sqs"
-  endpoint      = aws_sqs_queue.fifo.arn
-  replay_policy = var.is_changed ? null : jsonencode({ PointType = "Timestamp", StartingPoint = aws_sns_topic.fifo.beginning_archive_time })
+  topic_arn = aws_sns_topic.fifo.arn
+  protocol  = "sqs"
+  endpoint  = aws_sqs_queue.fifo.arn
+  replay_policy = var.is_changed ? null : jsonencode({
+    PointType = "Timestamp", StartingPoint = aws_sns_topic.fifo.beginning_archive_time
+  })
 }
 
 resource "aws_sns_topic_subscription" "web" {
@@ -169,7 +143,7 @@ resource "aws_sns_topic_subscription" "web" {
   protocol               = "http"
   endpoint               = var.web_endpoint
   endpoint_auto_confirms = true
-  delivery_policy        = jsonencode({ healthyRetryPolicy = merge(local.retry, { numRetries = var.is_changed ? 6 : 5 }) })
+  delivery_policy        = jsonencode({ healthyRetryPolicy = local.retries })
 }
 
 resource "aws_sns_platform_application" "phones" {
@@ -179,7 +153,7 @@ resource "aws_sns_platform_application" "phones" {
   event_endpoint_created_topic_arn = var.is_changed ? null : aws_sns_topic.news.arn
   failure_feedback_role_arn        = local.role
   success_feedback_role_arn        = local.role
-  success_feedback_sample_rate     = var.is_changed ? "99" : "100"
+  success_feedback_sample_rate     = var.is_changed ? 99 : 100
 }
 
 resource "aws_sns_sms_preferences" "all" {
@@ -187,29 +161,6 @@ resource "aws_sns_sms_preferences" "all" {
   monthly_spend_limit                   = 1
   default_sender_id                     = "Sender"
   delivery_status_iam_role_arn          = local.role
-  delivery_status_success_sampling_rate = var.is_changed ? "75" : "50"
+  delivery_status_success_sampling_rate = var.is_changed ? 75 : 50
   usage_report_s3_bucket                = "some-bucket"
-}
-
-output "topic" {
-  value = module.example.topic_arn
-}
-
-output "queue_url" {
-  value = module.example.queue_url
-}
-
-output "imports" {
-  value = {
-    "aws_sns_topic.news"                      = aws_sns_topic.news.arn
-    "aws_sns_topic.fifo"                      = aws_sns_topic.fifo.arn
-    "aws_sns_topic_policy.news"               = aws_sns_topic.news.arn
-    "aws_sqs_queue.main"                      = aws_sqs_queue.main.id
-    "aws_sqs_queue_policy.main"               = aws_sqs_queue.main.id
-    "aws_sqs_queue_redrive_policy.main"       = aws_sqs_queue.main.id
-    "aws_sqs_queue_redrive_allow_policy.dead" = aws_sqs_queue.dead.id
-    "aws_sns_topic_subscription.queue"        = aws_sns_topic_subscription.queue.id
-    "aws_sns_topic_subscription.web"          = aws_sns_topic_subscription.web.id
-    "aws_sns_platform_application.phones"     = aws_sns_platform_application.phones.id
-  }
 }

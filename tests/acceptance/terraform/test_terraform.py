@@ -78,16 +78,18 @@ def test_apply_plan_change_import_and_destroy(tmp_path: Path, endpoint: Endpoint
         for total in ("99", "150"):
             attributes = {"total": {"DataType": "Number", "StringValue": total}}
             sns.publish(TopicArn=terraform.output("topic"), Message=total, MessageAttributes=attributes)
-        assert [message["Body"] for message in receive_all(sqs, terraform.output("queue_url"), 1)] == ["150"]
+        assert [message["Body"] for message in receive_all(sqs, terraform.output("queue"), 1)] == ["150"]
 
         assert f"0 added, {CHANGED} changed, 0 destroyed" in terraform.apply(IS_CHANGED)
         terraform.expect_empty_plan(IS_CHANGED)
 
-        imports = terraform.output("imports")
-        terraform("state", "rm", *imports)
-        blocks = [f'import {{\n  to = {address}\n  id = "{key}"\n}}\n' for address, key in imports.items()]
+        resources = json.loads(terraform("show", "-json"))["values"]["root_module"]["resources"]
+        ids = {each["address"]: each["values"]["id"] for each in resources if each["mode"] == "managed"}
+        del ids["aws_sns_sms_preferences.all"]  # the one kind that the provider cannot import
+        terraform("state", "rm", *ids)
+        blocks = [f'import {{\n  to = {address}\n  id = "{key}"\n}}\n' for address, key in ids.items()]
         (tmp_path / "imports.tf").write_text("".join(blocks))
-        assert f"{len(imports)} imported, 0 added" in terraform.apply(IS_CHANGED)
+        assert f"{len(ids)} imported, 0 added" in terraform.apply(IS_CHANGED)
         terraform.expect_empty_plan(IS_CHANGED)
 
         assert f"{RESOURCES} destroyed" in terraform("destroy", "-auto-approve", IS_CHANGED)
