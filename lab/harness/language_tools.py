@@ -1,4 +1,4 @@
-"""The tools of other languages and Terraform on this machine, if they are new enough for the SDKs."""
+"""The tools of other languages on this machine, if they are new enough for the SDKs, and Terraform with a provider."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from lab.harness.endpoints import Endpoint
 from lab.harness.service import REGION, Service
 
 CALLS = Path(__file__).with_name("calls.jsonl")
-_UNKNOWN = re.compile("<[a-z]+>")
+_NAME = re.compile("<[a-z]+>")
 
 
 def test_recorded_calls(
@@ -37,9 +37,9 @@ def test_recorded_calls(
         "<web>": endpoint.url,
     }
     for line in CALLS.read_text().splitlines():
-        client, action, params, expected = json.loads(_UNKNOWN.sub(lambda found: known.get(found[0], found[0]), line))
-        answer = _call(clients[client], action, params)
-        assert _part(answer, {"Error": None, **expected}, known) == {"Error": None, **expected}, line
+        client, action, params, answer = json.loads(_NAME.sub(lambda found: known.get(found[0], found[0]), line))
+        expected = {"Error": None, **answer}
+        assert _part(_call(clients[client], action, params), expected, known) == expected, line
         if params.get("Protocol") == "http":
             endpoint.wait(confirmed=1)
 
@@ -55,7 +55,7 @@ def _part(answer: Any, expected: Any, known: dict[str, str]) -> Any:
     """The part of an answer that is expected. A name that is not known yet becomes the name of the value there."""
     if isinstance(expected, dict) and isinstance(answer, dict):
         return {name: _part(answer.get(name), each, known) for name, each in expected.items()}
-    if isinstance(expected, str) and isinstance(answer, str) and _UNKNOWN.fullmatch(expected):
+    if isinstance(expected, str) and isinstance(answer, str) and _NAME.fullmatch(expected):
         known[expected] = answer
         return expected
     return answer

@@ -21,7 +21,7 @@ from lab.harness.waiting import PATIENCE_S
 from tests.acceptance.topics import receive_all
 
 HERE = Path(__file__).parent
-EXAMPLE = HERE.parents[2] / "examples" / "terraform"
+EXAMPLE = HERE.parents[2] / "examples" / "terraform" / "main.tf"
 RESOURCES = 20
 """14 of `main.tf` and 6 of the example."""
 CHANGED = 14
@@ -66,8 +66,9 @@ def test_apply_plan_change_import_and_destroy(tmp_path: Path, endpoint: Endpoint
     tools = find_terraform()
     assert tools, "docs/guides/terraform.md says how to get Terraform and its AWS provider"
     program, providers = tools
+    (tmp_path / "example").mkdir()
     shutil.copy(HERE / "main.tf", tmp_path)
-    shutil.copytree(EXAMPLE, tmp_path / "example")
+    shutil.copy(EXAMPLE, tmp_path / "example")
     with running(tmp_path / "data") as service:
         sqs, sns = (service.client(name, region_name="us-east-1") for name in ("sqs", "sns"))
         variables = {"TF_VAR_endpoint": service.url, "TF_VAR_web_endpoint": endpoint.url}
