@@ -68,7 +68,7 @@ test-all: install-dev ## every test on this machine: the cluster, fault rounds, 
 test-ring: install-dev ## rings of three and eight Cassandra nodes that are killed and paused
 	$(BIN)/python -m tests.run_stages --all ring
 
-test-clients: install-dev install-programs ## clients in JavaScript, Java, Go and PHP, validators of signatures, the rule engine
+test-clients: install-dev install-programs ## clients in JavaScript, Java, Go and PHP, Terraform, validators of signatures, the rule engine
 	$(BIN)/python -m tests.run_stages --all languages
 
 test-containers: install-dev ## the composed cluster, brought up by podman-compose on images made here, and driven

@@ -72,6 +72,7 @@ OTHER_LANGUAGES = "tests/acceptance/clients/test_other_languages.py"
 VALIDATORS = "tests/acceptance/clients/test_foreign_validators.py"
 WEBHOOKS = "tests/acceptance/clients/test_webhook_pages.py"
 CLIENT_PAGE = "tests/acceptance/clients/test_client_page.py"
+TERRAFORM = "tests/acceptance/terraform/test_terraform.py"
 RULE_ENGINE = "tests/filters/test_against_ruler.py"
 
 Command = tuple[str, ...]
@@ -125,8 +126,8 @@ def ignoring(*paths: str) -> list[str]:
     return [f"--ignore={path}" for path in paths]
 
 
-IN_LANGUAGES = (*PYTEST, OTHER_LANGUAGES, VALIDATORS, WEBHOOKS, CLIENT_PAGE, RULE_ENGINE)
-LANGUAGES = ("node", "curl", "jq", "jdk", "go", "php")
+IN_LANGUAGES = (*PYTEST, OTHER_LANGUAGES, VALIDATORS, WEBHOOKS, CLIENT_PAGE, TERRAFORM, RULE_ENGINE)
+LANGUAGES = ("node", "curl", "jq", "jdk", "go", "php", "terraform")
 WITH_SPARK = ("test", "pipeline")
 EVERYTHING = (*WITH_SPARK, "clients")
 ACCEPTANCE = "tests/acceptance"
@@ -158,7 +159,7 @@ STAGES = (
     ),
     tests(
         "acceptance-calls",
-        *ignoring(OTHER_LANGUAGES, VALIDATORS, WEBHOOKS, CLIENT_PAGE),
+        *ignoring(OTHER_LANGUAGES, VALIDATORS, WEBHOOKS, CLIENT_PAGE, TERRAFORM),
         *ignoring(*[f"{ACCEPTANCE}/{folder}" for folder in ("cli", "up", "traces", "cluster")]),
         ACCEPTANCE,
         gate=GATE,
@@ -188,9 +189,7 @@ STAGES = (
     tests("browser", "tests/browser", gate=SLICE, needs=("chromium", "exim"), groups=EVERYTHING),
     Stage("clients", (*IN_LANGUAGES, *SLICE), (*IN_LANGUAGES, *SLICE), ("node", "curl", "jq"), groups=EVERYTHING),
     Stage("acceptance-http", None, ("env", "CNS_QUEUE_PORT=http", *PYTEST, *OVER_HTTP)),
-    Stage(
-        "languages", None, IN_LANGUAGES, ("node", "curl", "jq", "jdk", "go", "php"), groups=EVERYTHING, is_apart=True
-    ),
+    Stage("languages", None, IN_LANGUAGES, LANGUAGES, groups=EVERYTHING, is_apart=True),
     tests("ring", "-mring", "tests/faults", gate=None, needs=("cassandra", "redis"), is_apart=True),
     tests("containers", "-mcompose", "tests/compose", gate=None, is_apart=True),
     tests("faults", "-m", "not ring", "tests/faults", gate=None, needs=("cassandra", "redis")),

@@ -74,3 +74,7 @@ resource "aws_sns_topic_subscription" "orders" {
 output "queue_url" {
   value = aws_sqs_queue.orders.id
 }
+
+output "topic_arn" {
+  value = aws_sns_topic.orders.arn
+}

@@ -1,4 +1,4 @@
-"""The tools of other languages on this machine, if they are new enough for the SDKs."""
+"""The tools of other languages on this machine, if they are new enough for the SDKs, and Terraform with a provider."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ from deploy.servers.software import JAVA_RELEASE, Package, find_java
 
 NODE_RELEASE = (20,)
 GO_RELEASE = (1, 24)
+AWS_PROVIDER = "registry.terraform.io/hashicorp/aws"
+PROVIDERS = ("~/.terraform.d/plugins", "/usr/local/share/terraform/plugins", "/usr/share/terraform/plugins")
+"""Where Terraform itself looks for providers."""
 _VERSION = re.compile(r"\d+(?:\.\d+)*")
 
 
@@ -27,6 +30,15 @@ def find_jdk() -> Path | None:
     java = find_java()
     home = Path(java.binary).resolve().parents[1] if java else None
     return home if home and (home / "bin/javac").exists() else None
+
+
+def find_terraform() -> tuple[str, Path] | None:
+    """Terraform and a directory with its AWS provider, of those where it looks itself or below /opt."""
+    program = shutil.which("terraform")
+    directories = [*(Path(name).expanduser() for name in PROVIDERS), *Path("/opt").glob("*")]
+    found = (directory for directory in directories if (directory / AWS_PROVIDER).is_dir())
+    providers = next(found, None)
+    return (program, providers) if program and providers else None
 
 
 NODE: Package = ("nodejs (>= 20)", find_node)

@@ -1,8 +1,8 @@
 """The programs that tests need beside Python, and what happens where one is missing.
 
-`provide` installs parts before a run, as root on Debian, and returns those still missing. A test that needs a missing
-part fails. `tests.run_stages` sets `MISSING`, except with `CI`: then the test is not run, and the summary of the
-run names the part and the command that installs it.
+`provide` installs parts before a run, as root on Debian, and returns those still missing; for a part that Debian does
+not have a page says how to get it. A test that needs a missing part fails. `tests.run_stages` sets `MISSING`, except
+with `CI`: then the test is not run, and the summary of the run names the part and the command that installs it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import pytest
 
 from deploy.servers.failure import Failure
 from deploy.servers.software import PACKAGES, Package, ensure_installed
-from lab.harness.language_tools import GO, JDK, NODE, NPM
+from lab.harness.language_tools import GO, JDK, NODE, NPM, find_terraform
 from lab.harness.wrong_clock import find_faketime
 
 MISSING = "TEST_PARTS_MISSING"
@@ -31,7 +31,9 @@ RUNNING_TEST = "PYTEST_CURRENT_TEST"
 class Part:
     packages: tuple[Package, ...]
     is_elsewhere: Callable[[], bool] = lambda: False
-    """Whether the environment names one that runs already."""
+    """Whether the environment has it otherwise, as a server that runs already."""
+    page: str = ""
+    """The page that says how to get what is no package of Debian."""
 
 
 def _has_namespaces() -> bool:
@@ -57,6 +59,7 @@ PARTS: Mapping[str, Part] = {
     "faketime": Part((("faketime", find_faketime),)),
     "systemd": Part((("systemd", lambda: shutil.which("systemd-analyze")),)),
     "namespaces": Part((("util-linux", _has_namespaces),)),
+    "terraform": Part((), lambda: find_terraform() is not None, "docs/guides/terraform.md"),
 }
 
 
@@ -66,6 +69,9 @@ def provide(names: Iterable[str]) -> dict[str, str]:
     for name in names:
         part = PARTS[name]
         if part.is_elsewhere():
+            continue
+        if part.page:
+            missing[name] = f"see {part.page}"
             continue
         try:
             ensure_installed(*part.packages)

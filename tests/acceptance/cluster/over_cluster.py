@@ -43,7 +43,6 @@ TESTS = [
         "cli/test_users",
         "cli/test_aws_cli",
         "terraform/test_calls",
-        "terraform/test_queues",
         "cluster/test_cluster",
         "cluster/test_engines",
         "cluster/test_debug_views",
