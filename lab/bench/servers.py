@@ -11,7 +11,7 @@ from pathlib import Path
 from cns_common.process.supervisor import read_status
 from lab.harness.processes import BIN, ROOT, credentials_in
 from lab.harness.server import Server, python, running
-from lab.harness.waiting import PATIENCE_S, wait_until
+from lab.harness.waiting import wait_until
 
 FLOOR = python("lab.floor.server")
 SERVICE = [str(BIN / "cns"), "up", "--port", "{port}", "--data", "{data}"]
@@ -39,7 +39,7 @@ def service(
     """Run the service in the block, from when all its processes do their work. It listens before it prints the keys of
     its account."""
     with running(name, command, data, environment) as server:
-        wait_until(lambda: _all_work(data), PATIENCE_S, lambda: "a process does not work")
+        wait_until(lambda: _all_work(data), lambda: "a process does not work")
         yield dataclasses.replace(server, credentials=credentials_in((data / "output.txt").read_text()))
 
 

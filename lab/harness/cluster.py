@@ -24,7 +24,7 @@ from lab.harness.keyspace import keyspace
 from lab.harness.ports import free_port
 from lab.harness.processes import ANNOUNCEMENT, BIN, HOST, ROOT, Process, plain_environment, stop_all
 from lab.harness.servers import flush_prefix, program, redis_url
-from lab.harness.waiting import PATIENCE_S, wait_until
+from lab.harness.waiting import wait_until
 
 APIS_MAX = 4
 """The number of API servers in `deploy/haproxy.cfg`."""
@@ -89,7 +89,7 @@ class Cluster:
         """Wait until the balancer passes calls on and every API process knows of a worker (if there is one)."""
         urls = [self.url, *(api.url for api in self.apis)] if self.workers else [self.url]
         path = "/ready" if self.workers else "/live"
-        wait_until(lambda: all(is_up(url + path) for url in urls), PATIENCE_S, self.said)
+        wait_until(lambda: all(is_up(url + path) for url in urls), self.said)
 
     def said(self) -> str:
         """The output of all processes."""

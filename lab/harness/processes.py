@@ -53,7 +53,7 @@ class Process(processes.Process):
 
     def wait_until(self, condition: Callable[[], object]) -> None:
         """Wait until the condition holds. Fails if the process ends before."""
-        wait_until(lambda: not self.is_running() or condition(), PATIENCE_S, self.new_output)
+        wait_until(lambda: not self.is_running() or condition(), self.new_output)
         assert self.is_running(), self.new_output()
 
     def wait_printed(self, text: str) -> None:

@@ -126,7 +126,7 @@ async def measure(rounds: int) -> dict[str, Counts]:
             key_id=api.read_until("export AWS_ACCESS_KEY_ID=").strip(),
             secret=api.read_until("export AWS_SECRET_ACCESS_KEY=").strip(),
         )
-        wait_until(lambda: is_open(port), PATIENCE_S)
+        wait_until(lambda: is_open(port))
         server = Server(name="counted", port=port, pid=0, credentials=credentials, data=directory)
         topic, sink = await open_topic(server, 1, 1, "counted"), Sink()
         await topic.subscribe_sink(sink, raw=False)

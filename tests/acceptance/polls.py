@@ -21,7 +21,7 @@ class Poll(threading.Thread):
     def start(self) -> None:
         calls = self._calls()
         self.begin()
-        wait_until(lambda: self._calls() > calls, 10)
+        wait_until(lambda: self._calls() > calls)
 
     def begin(self) -> None:
         super().start()

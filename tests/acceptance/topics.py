@@ -21,7 +21,6 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 from cns_pytest.http import fetch
 from lab.harness.waiting import wait_until
 
-ARRIVAL_S = 60.0
 BURST = 50
 _SIGNED = {
     "Notification": ["Message", "MessageId", "Subject", "Timestamp", "TopicArn", "Type"],
@@ -52,13 +51,13 @@ class Topic:
                 self.publish(str(number))
             return bool(condition())
 
-        wait_until(holds_after_a_burst, ARRIVAL_S, complaint)
+        wait_until(holds_after_a_burst, complaint)
         return next(numbers)
 
     def subscribe(self, protocol: str, endpoint: str, **attributes: str) -> str:
         """Subscribe and wait for the confirmation. Returns the subscription's ARN."""
         arn = self._subscribe(protocol, endpoint, attributes, return_arn=True)
-        wait_until(lambda: self._confirmed(arn), ARRIVAL_S, lambda: f"{arn} is not confirmed")
+        wait_until(lambda: self._confirmed(arn), lambda: f"{arn} is not confirmed")
         return arn
 
     def request_subscription(self, protocol: str, endpoint: str, **attributes: str) -> str:

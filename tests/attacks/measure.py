@@ -107,7 +107,7 @@ class LatencyProbe:
     def wait_for_calls(self, n: int) -> None:
         """Wait until so many more calls were answered or failed."""
         until = len(self) + n
-        wait_until(lambda: len(self) >= until or self._process.poll() is not None, CALLS_S, lambda: "calls hang")
+        wait_until(lambda: len(self) >= until or self._process.poll() is not None, lambda: "calls hang")
         assert self._process.poll() is None, "the probe has ended"
 
     def forget(self) -> None:

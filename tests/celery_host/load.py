@@ -9,7 +9,6 @@ from lab.harness.waiting import wait_until
 from tests.acceptance.topics import Topic
 
 BATCH = 10
-ANSWERS_S = 60.0
 
 
 def publish_many(topic: Topic, n: int) -> list[str]:
@@ -26,9 +25,7 @@ def publish_many(topic: Topic, n: int) -> list[str]:
 def all_arrived(endpoint: Endpoint, ids: list[str]) -> dict[str, Any]:
     """Wait until the endpoint accepted all of these messages. Returns its summary."""
     endpoint.wait(distinct_messages=len(ids))
-    wait_until(
-        lambda: accepted(endpoint) == set(ids), ANSWERS_S, lambda: f"{set(ids) - accepted(endpoint)} did not come"
-    )
+    wait_until(lambda: accepted(endpoint) == set(ids), lambda: f"{set(ids) - accepted(endpoint)} did not come")
     return endpoint.look(n=0)
 
 

@@ -20,7 +20,6 @@ from tests.celery_host.celery_running import Celery
 from tests.celery_host.load import all_arrived, publish_many
 
 MESSAGES = 200
-REPORTS_END_S = 60.0
 RETRY_AT_ONCE = json.dumps(
     {"healthyRetryPolicy": {"numRetries": 1, "numNoDelayRetries": 1, "minDelayTarget": 1, "maxDelayTarget": 1}}
 )
@@ -61,17 +60,17 @@ def test_a_celery_worker_delivers_and_health_is_honest(
     service: Up, celery: Celery, topic: Topic, endpoint: Endpoint
 ) -> None:
     assert set(service.pids()) == {"api"}
-    wait_until(lambda: not service.is_ready(), REPORTS_END_S)
+    wait_until(lambda: not service.is_ready())
     assert service.health()["reasons"] == ["no worker reports: nothing is delivered"]
     worker = celery.worker("one")
-    wait_until(service.is_ready, REPORTS_END_S)
+    wait_until(service.is_ready)
     assert service.health()["status"] == "green"
     topic.subscribe("http", endpoint.url, DeliveryPolicy=RETRY_AT_ONCE)
     endpoint.behave(status=500, times=1)
     topic.publish("again")
     endpoint.wait(received=2, accepted=1, retries=1, good=2)
     assert worker.stop() == 0
-    wait_until(lambda: not service.is_ready(), REPORTS_END_S)
+    wait_until(lambda: not service.is_ready())
     assert service.health()["status"] == "red"
 
 

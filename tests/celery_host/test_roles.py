@@ -21,7 +21,6 @@ from tests.acceptance.topics import Topic, arn_of
 from tests.celery_host.celery_running import Celery, CeleryProcess
 from tests.celery_host.load import all_arrived, publish_many
 
-REPORTED_S = 60.0
 GROUPS = 4
 BATCH = 10
 NO_CONSUMER = "no worker with the role consumer reports: nothing is delivered"
@@ -62,7 +61,7 @@ class FifoFlow:
 
     def assert_all_arrived(self) -> None:
         """Each message came once, those of a group in their order."""
-        wait_until(lambda: self.waiting() == len(self._published), 60, lambda: f"{self.waiting()} arrived")
+        wait_until(lambda: self.waiting() == len(self._published), lambda: f"{self.waiting()} arrived")
         numbers: list[int] = []
         while received := self._receive():
             numbers += [int(message["Body"]) for message in received]
@@ -88,14 +87,14 @@ def producer(celery: Celery) -> Iterator[CeleryProcess]:
 def test_one_producer_and_one_consumer_each_started_and_stopped_under_load(
     service: Up, celery: Celery, producer: CeleryProcess
 ) -> None:
-    wait_until(lambda: NO_CONSUMER in service.health()["reasons"], REPORTED_S, lambda: str(service.health()))
+    wait_until(lambda: NO_CONSUMER in service.health()["reasons"], lambda: str(service.health()))
     assert not service.is_ready()
     flow = FifoFlow(service)
     flow.publish(50)
     with_role = replace(celery, environment={**celery.environment, "CNS_WORKER_ROLES": "consumer"})
     assert flow.waiting() == 0
     consumer = with_role.worker("consumer")
-    wait_until(service.is_ready, REPORTED_S, lambda: str(service.health()))
+    wait_until(service.is_ready, lambda: str(service.health()))
     flow.publish(50)
     assert producer.stop() == 0
     flow.publish(50)
@@ -112,9 +111,7 @@ def test_health_metrics_and_remote_control_say_the_roles(service: Up, celery: Ce
     consumer = celery.worker("consumer", "--role", "consumer")
     process = {worker.name: f"worker-{worker.pid}" for worker in (producer, consumer)}
     expected = [{"process": process[name], "roles": [name]} for name in ("producer", "consumer")]
-    wait_until(
-        lambda: service.health()["workers"] == sorted(expected, key=lambda each: str(each["process"])), REPORTED_S
-    )
+    wait_until(lambda: service.health()["workers"] == sorted(expected, key=lambda each: str(each["process"])))
     assert service.health()["reasons"] == [
         "no worker with the role maintenance reports: nothing that expired is removed, no message is moved"
     ]
@@ -157,12 +154,12 @@ def test_the_age_of_the_backlog_is_measured(service: Up, celery: Celery, produce
         return [total(samples, "cns_job_wait_seconds_bucket", **labels, le=le) for le in ("60.0", "300.0", "+Inf")]
 
     flow.publish(10)
-    wait_until(lambda: begun(producer)[-1] == 10, REPORTED_S, lambda: str(begun(producer)))
+    wait_until(lambda: begun(producer)[-1] == 10, lambda: str(begun(producer)))
     assert producer.stop() == 0
     flow.publish(10)
     service.advance(100)
     late = celery.worker("late", "--role", "producer")
-    wait_until(lambda: begun(late) == [0, 10, 10], REPORTED_S, lambda: str(begun(late)))
+    wait_until(lambda: begun(late) == [0, 10, 10], lambda: str(begun(late)))
     assert service.metric("cns_api_call_seconds_count", service="sns") > 0
 
 

@@ -20,7 +20,6 @@ from tests.celery_host.celery_running import Celery, CeleryProcess
 DEAD = 25
 """At one a second enough to kill a worker that moves them, on a busy machine, too."""
 MANY = 100
-SHOWN_S = 30.0
 LEASES_S = 61
 """After this time another worker has the task, and the messages that a killed one held."""
 
@@ -56,12 +55,12 @@ def test_a_move_task_is_shown_while_it_runs(celery: Celery, dead_letters: Moves)
         shown.extend(active(celery, worker))
         return bool(shown)
 
-    wait_until(is_shown, SHOWN_S, worker.output)
+    wait_until(is_shown, worker.output)
     ((name, (record,)),) = shown
     assert name == MOVE
     dead_letters.sqs.cancel_message_move_task(TaskHandle=dead_letters.newest()["TaskHandle"])
     moved = int(dead_letters.end()["ApproximateNumberOfMessagesMoved"])
-    wait_until(lambda: ended(worker, MOVE) == [record], SHOWN_S, worker.output)
+    wait_until(lambda: ended(worker, MOVE) == [record], worker.output)
     assert (dead_letters.count(dead_letters.source), dead_letters.count(dead_letters.dead)) == (
         moved,
         DEAD + MANY - moved,
@@ -80,11 +79,11 @@ def test_a_replay_is_a_task(service: Up, celery: Celery) -> None:
     queue = queue_for(sqs, topic.arn)
     for n in range(5):
         topic.publish(str(n))
-    wait_until(lambda: service.metric("cns_build_info"), SHOWN_S)
+    wait_until(lambda: service.metric("cns_build_info"))
     beginning = sns.get_topic_attributes(TopicArn=topic.arn)["Attributes"]["BeginningArchiveTime"]
     policy = json.dumps({"PointType": "Timestamp", "StartingPoint": beginning})
     subscription = topic.subscribe("sqs", arn_of(sqs, queue), ReplayPolicy=policy)
-    wait_until(lambda: ended(worker, REPLAY), SHOWN_S, worker.output)
+    wait_until(lambda: ended(worker, REPLAY), worker.output)
     attributes = sns.get_subscription_attributes(SubscriptionArn=subscription)["Attributes"]
     assert attributes["ReplayStatus"] == "Completed"
 
@@ -121,13 +120,13 @@ def test_what_a_killed_worker_ran_another_continues(service: Up, celery: Celery,
     one.wait_connected()
     two.wait_connected()
     dead_letters.start(MaxNumberOfMessagesPerSecond=1)
-    wait_until(dead_letters.moved, SHOWN_S, lambda: one.output() + two.output())
+    wait_until(dead_letters.moved, lambda: one.output() + two.output())
     runs, other = (one, two) if f"Task {MOVE}[" in one.output() else (two, one)
     runs.send_signal(signal.SIGKILL)
     assert runs.wait() == -signal.SIGKILL
     service.advance(LEASES_S)
-    wait_until(lambda: dead_letters.newest()["Status"] == "COMPLETED", 4 * SHOWN_S, other.output)
-    wait_until(lambda: ended(other, MOVE), SHOWN_S, other.output)
+    wait_until(lambda: dead_letters.newest()["Status"] == "COMPLETED", other.output)
+    wait_until(lambda: ended(other, MOVE), other.output)
     assert sorted(set(dead_letters.bodies(dead_letters.source)), key=int) == [str(n) for n in range(DEAD)]
     assert beat.stop() == 0
     assert "Sending due task moves.sweep" in beat.output()

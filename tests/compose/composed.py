@@ -22,8 +22,6 @@ from lab.harness.waiting import wait_until
 ROOT = Path(__file__).resolve().parents[2]
 COMPOSE = "docker-compose.yml"
 IMAGES_S = 900.0
-READY_S = 300.0
-"""Timeout of each step, also on two busy cores."""
 STOP_S = 60
 POOLS = 2
 """Delivery pools of each worker; `/metrics` shows them one by one."""
@@ -60,11 +58,11 @@ class ComposedService(Service):
     def up(self) -> None:
         """Bring it up step by step, as in docs/operations.md: this podman-compose ignores conditions."""
         self.compose("up", "-d", "cassandra", "redis")
-        wait_until(lambda: self.is_healthy("cassandra") and self.is_healthy("redis"), READY_S, self.said)
+        wait_until(lambda: self.is_healthy("cassandra") and self.is_healthy("redis"), self.said)
         self.compose("up", "-d", "schema")
-        wait_until(lambda: self.state("schema")["Status"] == "exited", READY_S, self.said)
+        wait_until(lambda: self.state("schema")["Status"] == "exited", self.said)
         self.compose("up", "-d")
-        wait_until(self.is_ready, READY_S, self.said)
+        wait_until(self.is_ready, self.said)
 
     def down(self, *words: str) -> None:
         """Stop it with the grace time of docker-compose.yml, which this podman-compose does not read."""

@@ -20,11 +20,9 @@ from lab.harness.endpoints import Endpoint, running_receiver
 from lab.harness.ports import free_port
 from lab.harness.waiting import wait_until
 from tests.acceptance.topics import Topic, arn_of, queue_for, receive_all, receive_one
-from tests.compose.composed import READY_S, ComposedService, first_account, give_key, podman, prepare
+from tests.compose.composed import ComposedService, first_account, give_key, podman, prepare
 
 pytestmark = pytest.mark.compose
-
-REPORTED_S = 60.0
 
 
 @pytest.fixture(scope="module")
@@ -106,7 +104,7 @@ def test_a_second_worker_and_the_first_one_killed(composed: ComposedService, sqs
     composed.compose(
         "up", "-d", "--no-recreate", "worker", check=False
     )  # the command reports it where a container exists already
-    wait_until(lambda: composed.reporting_workers() == 2, REPORTED_S, composed.said)
+    wait_until(lambda: composed.reporting_workers() == 2, composed.said)
     fed = queue_for(sqs, topic.arn)
     topic.subscribe("sqs", arn_of(sqs, fed))
     wanted = {f"number {n}" for n in range(20)}
@@ -120,7 +118,7 @@ def test_a_second_worker_and_the_first_one_killed(composed: ComposedService, sqs
         arrived.update(_texts(sqs, fed))
         return wanted <= arrived
 
-    wait_until(all_arrived, READY_S, lambda: str(wanted - arrived))
+    wait_until(all_arrived, lambda: str(wanted - arrived))
 
 
 def test_redis_restarts_empty(composed: ComposedService, sqs: Any) -> None:
@@ -137,8 +135,8 @@ def test_cassandra_restarts_at_another_address(composed: ComposedService, sqs: A
     queue = queue_for(sqs)
     sqs.send_message(QueueUrl=queue, MessageBody="kept")
     podman("restart", composed.container("cassandra"))
-    wait_until(lambda: composed.is_healthy("cassandra"), READY_S, composed.said)
-    wait_until(lambda: composed.health()["status"] == "green", READY_S, composed.said)
+    wait_until(lambda: composed.is_healthy("cassandra"), composed.said)
+    wait_until(lambda: composed.health()["status"] == "green", composed.said)
     assert receive_one(sqs, queue)["Body"] == "kept"
 
 
@@ -157,7 +155,7 @@ def test_the_image_alone(tmp_path: Path) -> None:
     url = f"http://127.0.0.1:{port}"
     podman("run", "-d", "--name", name, "-p", f"127.0.0.1:{port}:6059", "localhost/cns")
     try:
-        wait_until(lambda: _answers(f"{url}/ready"), REPORTED_S, lambda: podman("logs", name).stdout)
+        wait_until(lambda: _answers(f"{url}/ready"), lambda: podman("logs", name).stdout)
         assert podman("healthcheck", "run", name, check=False).returncode == 0
         assert "export AWS_ACCESS_KEY_ID=" in podman("logs", name).stdout
         podman("stop", "-t", "30", name)

@@ -20,8 +20,6 @@ from lab.harness.waiting import wait_until
 ROWS = 1_000
 LOAD_ROWS = 300
 """Rows to be acknowledged before, during and after the outage of a node."""
-LOAD_S = 60.0
-NOTICE_S = 60.0
 
 pytestmark = pytest.mark.ring
 
@@ -74,7 +72,7 @@ class Load:
     def await_progress(self) -> None:
         """Wait until `LOAD_ROWS` more rows are acknowledged."""
         goal = len(self.acknowledged) + LOAD_ROWS
-        wait_until(lambda: len(self.acknowledged) >= goal, LOAD_S, lambda: f"{len(self.acknowledged)} of {goal} rows")
+        wait_until(lambda: len(self.acknowledged) >= goal, lambda: f"{len(self.acknowledged)} of {goal} rows")
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -140,5 +138,5 @@ def _ids(session: Session, table: str) -> set[int]:
             return False
         return True
 
-    wait_until(read, NOTICE_S, lambda: "the rows cannot be read")
+    wait_until(read, lambda: "the rows cannot be read")
     return set(rows)

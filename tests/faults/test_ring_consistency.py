@@ -176,7 +176,7 @@ def _nodes_that_read(place: CassandraAddress, least: int) -> list[int]:
         found = []
         for key in keys:
             trace = session.execute(read.bind(key), trace=True).get_query_trace(TRACED_S)
-            wait_until(partial(_has_readers, trace, least), TRACED_S)
+            wait_until(partial(_has_readers, trace, least))
             found.append(len(_readers(trace)))
         return found
 

@@ -28,8 +28,6 @@ LOAD_MESSAGES = 150
 FIFO_MESSAGES = 20
 PUBLISHES = 20
 """Messages published to a topic at each site."""
-LOAD_S = 60.0
-NOTICE_S = 180.0
 HIDDEN_S = 43_200
 
 pytestmark = pytest.mark.ring
@@ -62,7 +60,7 @@ class Load:
         self._thread.join()
 
     def await_messages(self, count: int) -> None:
-        wait_until(lambda: len(self.accepted) >= count, LOAD_S, lambda: f"{len(self.accepted)} of {count} accepted")
+        wait_until(lambda: len(self.accepted) >= count, lambda: f"{len(self.accepted)} of {count} accepted")
 
     def _run(self) -> None:
         number = 0
@@ -201,10 +199,10 @@ class Drill:
         repair: it lacks what the second one accepted (seen: 153 of 408 messages)."""
         ring.restart(1)
         self.first.signal_api(signal.SIGCONT)
-        wait_until(self.first.stands_by, NOTICE_S, self.first.api.output)
+        wait_until(self.first.stands_by, self.first.api.output)
         assert _refused(self.first, self.url), "both sites in use"
-        wait_until(lambda: self.second.health()["site"]["other_reachable"], NOTICE_S, self.second.api.output)
-        wait_until(lambda: "to be repaired" in _lacking(self.first, "dc1"), NOTICE_S, self.second.api.output)
+        wait_until(lambda: self.second.health()["site"]["other_reachable"], self.second.api.output)
+        wait_until(lambda: "to be repaired" in _lacking(self.first, "dc1"), self.second.api.output)
         repair = ("repair", "-full", self.first.environment["CNS_CASSANDRA_KEYSPACE"])
         refused = self.first.run("site", "activate", "dc1", check=False)
         assert refused.returncode == 1
@@ -213,7 +211,7 @@ class Drill:
         ring.nodetool(1, *repair)
         self.first.run("site", "activate", "dc1")
         self.first.wait_ready()
-        wait_until(self.second.stands_by, NOTICE_S, self.second.api.output)
+        wait_until(self.second.stands_by, self.second.api.output)
         self.first.await_workers(1)
         assert _refused(self.second, self.at_second(self.url)), "both sites in use"
 
@@ -251,25 +249,25 @@ class Drill:
         def left() -> list[str]:
             return list(self.sqs.get_queue_attributes(QueueUrl=self.url, AttributeNames=names)["Attributes"].values())
 
-        wait_until(lambda: left() == ["0", "0"], NOTICE_S, lambda: str(left()))
+        wait_until(lambda: left() == ["0", "0"], lambda: str(left()))
 
     def move_in_order(self, ring: Ring) -> None:
         """A worker of the first site is killed while both answer: the second one, just repaired, may lack its last
         writes."""
         repair = ("repair", "-full", self.first.environment["CNS_CASSANDRA_KEYSPACE"])
-        wait_until(lambda: "grows" not in _lacking(self.first, "dc2"), NOTICE_S, self.first.api.output)
+        wait_until(lambda: "grows" not in _lacking(self.first, "dc2"), self.first.api.output)
         ring.nodetool(2, *repair)
         self.first.kill_worker()
         refused = self.first.run("site", "activate", "dc2", check=False)
         assert refused.returncode == 1
         assert "site dc2 may lack what was accepted" in refused.stderr
-        wait_until(lambda: not self.first.stands_by(), NOTICE_S, self.first.api.output)
-        wait_until(lambda: "to be repaired" in _lacking(self.first, "dc2"), NOTICE_S, self.first.api.output)
+        wait_until(lambda: not self.first.stands_by(), self.first.api.output)
+        wait_until(lambda: "to be repaired" in _lacking(self.first, "dc2"), self.first.api.output)
         ring.nodetool(2, *repair)
         self.first.run("site", "activate", "dc2")
         self.second.wait_ready()
         assert not _lacking(self.second, "dc2")
-        wait_until(self.first.stands_by, NOTICE_S, self.first.api.output)
+        wait_until(self.first.stands_by, self.first.api.output)
 
     def account_others(self) -> None:
         assert _drain_ordered(self.sqs, self.fifo, len(self.ordered)) == self.ordered

@@ -38,7 +38,6 @@ WORKERS = {
     "dc1": [str(BIN / "cns"), "worker"],
     "dc2": [str(BIN / "celery"), "-A", "cns_workers", "worker", "--hostname", "dc2@%h"],
 }
-FOLLOW_S = 180.0
 SCHEMA_S = 60.0
 HTTP_OK = 200
 
@@ -55,7 +54,7 @@ class RunningSite:
     def start(self) -> None:
         for process in (self.api, self.worker):
             process.start()
-        wait_until(lambda: self._page("/live")[0] == HTTP_OK, FOLLOW_S, self.api.output)
+        wait_until(lambda: self._page("/live")[0] == HTTP_OK, self.api.output)
 
     def kill_processes(self) -> None:
         for process in (self.api, self.worker):
@@ -94,7 +93,7 @@ class RunningSite:
 
     def await_workers(self, count: int) -> None:
         """Wait until so many workers of all sites say that they work."""
-        wait_until(lambda: len(self.health()["workers"]) == count, FOLLOW_S, lambda: str(self.health()))
+        wait_until(lambda: len(self.health()["workers"]) == count, lambda: str(self.health()))
 
     def _page(self, path: str) -> tuple[int, bytes]:
         """The page, or the status 0 while nobody answers: at its start, or between standing by and work."""
@@ -107,7 +106,7 @@ class RunningSite:
         return self._page("/ready")[0] == HTTP_OK
 
     def wait_ready(self) -> None:
-        wait_until(self.is_ready, FOLLOW_S, self.output)
+        wait_until(self.is_ready, self.output)
 
     def output(self) -> str:
         return f"{self._page('/health')}\n{self.api.output()}\n{self.worker.output()}"
@@ -147,7 +146,7 @@ def _make_keyspace(keyspace: str, ring: Ring) -> None:
         session = cluster.connect()
         for text in schema.show(place, 1):
             session.execute(text)
-    wait_until(lambda: len({str(_schema_version(*address)) for address in ring.addresses}) == 1, SCHEMA_S)
+    wait_until(lambda: len({str(_schema_version(*address)) for address in ring.addresses}) == 1)
 
 
 def _schema_version(host: str, port: int) -> object:

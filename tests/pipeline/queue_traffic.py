@@ -10,8 +10,6 @@ from tests.acceptance.sns.test_fifo import fifo_queue
 from tests.acceptance.topics import arn_of, queue_for
 from tests.pipeline.ledger import Ledger
 
-DONE_S = 90.0
-
 
 class QueueTraffic:
     def __init__(self, sqs: Any, ledger: Ledger) -> None:
@@ -68,6 +66,6 @@ class QueueTraffic:
         again = self._sqs.receive_message(QueueUrl=work, MaxNumberOfMessages=10, VisibilityTimeout=43_200)["Messages"]
         use.received, use.deleted, use.moved_out = len(received) + len(again), len(done), 1
         self._sqs.start_message_move_task(SourceArn=dead_arn, DestinationArn=revived_arn)
-        wait_until(lambda: self.visible(revived_arn) == 1, DONE_S)
+        wait_until(lambda: self.visible(revived_arn) == 1)
         moved = self._ledger.queue(dead_arn)
         moved.moved_in = moved.moved_out = self._ledger.queue(revived_arn).moved_in = 1

@@ -20,7 +20,6 @@ from lab.harness.waiting import wait_until
 from tests.pipeline.ingest.segments import attempt, delivery, publish, write_segment
 from tests.pipeline.jobs import job
 
-START_S = 120.0
 SPARK_CLASS = Path(pyspark.__file__).parent / "bin" / "spark-class"
 PACKAGE = "org.apache.spark.deploy"
 
@@ -47,7 +46,7 @@ def cluster(tmp_path: Path) -> Iterator[str]:
     master = (f"{PACKAGE}.master.Master", "--host", "127.0.0.1", "--port", str(port), "--webui-port", "0")
     worker = (f"{PACKAGE}.worker.Worker", "--host", "127.0.0.1", "--webui-port", "0", "--work-dir", str(tmp_path), url)
     with daemon(log, *master), daemon(tmp_path / "worker.log", *worker):
-        wait_until(lambda: "Registering worker" in log.read_text(), START_S, log.read_text)
+        wait_until(lambda: "Registering worker" in log.read_text(), log.read_text)
         yield url
 
 

@@ -82,14 +82,14 @@ def test_a_duplicate_has_two_delivered_events_of_two_boots(tmp_path: Path) -> No
         subscription = topic.subscribe("http", endpoint.url)
         pids = service.pids()
         message_id = topic.publish("twice")
-        wait_until(lambda: endpoint.arrivals == 1, PATIENCE_S)
+        wait_until(lambda: endpoint.arrivals == 1)
         os.kill(pids["api"], signal.SIGSTOP)
         endpoint.answers.set()
-        wait_until(lambda: len(delivered(data, message_id)) == 1, PATIENCE_S)
+        wait_until(lambda: len(delivered(data, message_id)) == 1)
         for name in ("worker", "api"):
             os.kill(pids[name], signal.SIGKILL)
-        wait_until(lambda: came_again(service, endpoint), PATIENCE_S)
-        wait_until(lambda: len(delivered(data, message_id)) == 2, PATIENCE_S)
+        wait_until(lambda: came_again(service, endpoint))
+        wait_until(lambda: len(delivered(data, message_id)) == 2)
     found = delivered(data, message_id)
     assert len({boot for boot, _ in found}) == 2
     assert {(event.subscription, event.attempt, event.replayed) for _, event in found} == {(subscription, 1, False)}

@@ -15,7 +15,7 @@ from lab.harness.waiting import wait_until
 from tests.acceptance.sns.test_replay import MONTH, becomes, beginning, replay, window
 from tests.acceptance.topics import Topic
 from tests.pipeline.ledger import Ledger, SubscriptionCounts, attribute_bytes, text_bytes
-from tests.pipeline.queue_traffic import DONE_S, QueueTraffic
+from tests.pipeline.queue_traffic import QueueTraffic
 
 SINGLY, IN_A_BATCH, PAID = 7, 3, 3
 MESSAGES = SINGLY + IN_A_BATCH
@@ -58,7 +58,7 @@ class Traffic:
             delivered.size_bytes = measure()
         self._queues.use()
         moved = sum([use.moved_in + use.moved_out for use in self.ledger.queues.values()])
-        wait_until(lambda: self._moved() == moved, DONE_S)  # a worker reports its metrics once a second
+        wait_until(lambda: self._moved() == moved)  # a worker reports its metrics once a second
         self.ledger.depths = {arn: self._queues.depth(arn) for arn in self.ledger.queues}
         return self.ledger
 
@@ -115,7 +115,7 @@ class Traffic:
         leaving = self._http(topic, endpoint, IN_HALF_AN_HOUR)
         for number in range(LEFT):
             self._publish(topic, str(number))
-        wait_until(lambda: self._service.metric("cns_retries_scheduled_total") == LEFT, DONE_S)
+        wait_until(lambda: self._service.metric("cns_retries_scheduled_total") == LEFT)
         self._sns.unsubscribe(SubscriptionArn=leaving.subscription)
         self._service.advance(LATER_S)
         leaving.matched = leaving.dropped = LEFT
@@ -160,7 +160,7 @@ class Traffic:
         for number in range(ORDERED):
             self._publish(topic, str(number), MessageGroupId=f"g{number % 2}", MessageDeduplicationId=str(number))
         topic.publish("again", MessageGroupId="g0", MessageDeduplicationId="0")  # a duplicate is not accepted
-        wait_until(lambda: self._queues.visible(early.endpoint) == ORDERED, DONE_S)
+        wait_until(lambda: self._queues.visible(early.endpoint) == ORDERED)
         policy = window(beginning(topic))
         late = self._subscribed_queue(topic, fifo=True, ReplayPolicy=policy)
         becomes(topic, late.subscription, "Completed")
@@ -176,7 +176,7 @@ class Traffic:
         subscribed = self._subscribed_queue(topic)
         for number in range(REPLAYED):
             self._publish(topic, str(number))
-        wait_until(lambda: self._queues.visible(subscribed.endpoint) == REPLAYED, DONE_S)
+        wait_until(lambda: self._queues.visible(subscribed.endpoint) == REPLAYED)
         replay(topic, subscribed.subscription, window(beginning(topic)))
         becomes(topic, subscribed.subscription, "Completed")
         self._all_delivered(subscribed, REPLAYED)
@@ -254,7 +254,7 @@ class Traffic:
             samples = self._service.samples()
             return {name: sum(n for (found, _), n in samples.items() if found == name) for name in expected}
 
-        wait_until(lambda: counted() == expected, DONE_S, lambda: f"{counted()} of {expected}")
+        wait_until(lambda: counted() == expected, lambda: f"{counted()} of {expected}")
 
 
 def _accepted_bytes(endpoint: Endpoint) -> int:

@@ -23,7 +23,7 @@ from urllib.parse import quote
 
 from lab.harness.ports import free_port
 from lab.harness.servers import program
-from lab.harness.waiting import PATIENCE_S, wait_until
+from lab.harness.waiting import wait_until
 from tests.private_servers.certificates import make_certificates
 
 ANSWER_S = 5.0
@@ -135,7 +135,7 @@ class OwnExim:
         command = [self._program, "-C", str(self.directory / "exim.conf"), "-bdf", "-q1m"]
         with (self.directory / "output").open("ab") as output:
             self._process = subprocess.Popen(command, stdout=output, stderr=output, start_new_session=True)
-        wait_until(self._answers, PATIENCE_S, self.said)
+        wait_until(self._answers, self.said)
 
     def stop(self) -> None:
         """Kill the server and the processes of its connections."""
@@ -200,7 +200,7 @@ class OwnExim:
             found[:] = [one for one in fresh if one[1]["Envelope-to"] == address]
             return bool(found)
 
-        wait_until(look, PATIENCE_S, lambda: f"nothing came for {address}: {self.said()}")
+        wait_until(look, lambda: f"nothing came for {address}: {self.said()}")
         path, mail = found[0]  # a mail whose answer came late is sent again
         self._seen.add(path)
         return mail

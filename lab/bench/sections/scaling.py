@@ -22,7 +22,7 @@ from lab.bench.site import Site, api_processes, store
 from lab.bench.tables import table
 from lab.harness.processes import BIN, Process, plain_environment, stop_all
 from lab.harness.service import OBSERVER
-from lab.harness.waiting import PATIENCE_S, wait_until
+from lab.harness.waiting import wait_until
 from lab.load import workloads
 from lab.load.endpoints import Sink
 from lab.load.queues import open_client
@@ -93,11 +93,11 @@ def _workers(site: Site, count: int, share: float = 0) -> Iterator[None]:
                 process.start()
                 if share:
                     groups.enter_context(cpu_share(name, share)).write_text(f"{process.pid}")
-            wait_until(lambda: _known_workers(site) == count, PATIENCE_S, site.cluster.said)
+            wait_until(lambda: _known_workers(site) == count, site.cluster.said)
             yield
         finally:
             stop_all(started)
-            wait_until(lambda: _known_workers(site) == 0, PATIENCE_S)
+            wait_until(lambda: _known_workers(site) == 0)
 
 
 def _known_workers(site: Site) -> int:

@@ -25,7 +25,7 @@ from lab.harness.processes import HOST, credentials_in
 from lab.harness.servers import Ring, fresh_keyspace
 from lab.harness.signing import Credentials
 from lab.harness.tcp_proxy import TcpProxy
-from lab.harness.waiting import PATIENCE_S, wait_until
+from lab.harness.waiting import wait_until
 from lab.harness.wrong_clock import with_wrong_clock
 
 RING_REPLICATION = 3
@@ -52,7 +52,7 @@ class LinkedRedis:
         self._replica.start()
         with redis.Redis(port=self._replica.port) as client:
             client.replicaof(HOST, str(self._master.port))
-            wait_until(lambda: client.info("replication").get("master_link_status") == "up", PATIENCE_S)
+            wait_until(lambda: client.info("replication").get("master_link_status") == "up")
         self._master.kill()
 
     def promote(self) -> None:
@@ -105,7 +105,7 @@ class Site:
         """Make a new account with new queues, topics and subscriptions."""
         credentials = credentials_in(self.cluster.cns("account", "create"))
         for api in self.cluster.apis:
-            wait_until(partial(_is_known, api.url, credentials), PATIENCE_S, api.output)
+            wait_until(partial(_is_known, api.url, credentials), api.output)
         return ResourceMaker(self.cluster.balancer.port, credentials, receiver, journal).make()
 
 

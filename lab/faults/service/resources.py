@@ -12,7 +12,7 @@ from lab.faults.accounting.failing_endpoints import DOOMED, FAILING, POLICIES, S
 from lab.faults.service.wire import Wire
 from lab.harness.processes import HOST
 from lab.harness.signing import Credentials
-from lab.harness.waiting import PATIENCE_S, wait_until
+from lab.harness.waiting import wait_until
 
 WIDE_SUBSCRIPTIONS = 102
 """More than a hundred: a producer must fan out."""
@@ -168,7 +168,7 @@ class ResourceMaker:
             attributes = self._sns.get_topic_attributes(TopicArn=topic)["Attributes"]
             return int(attributes["SubscriptionsConfirmed"]) == n
 
-        wait_until(confirmed, PATIENCE_S, lambda: f"the subscriptions of {topic} are not confirmed")
+        wait_until(confirmed, lambda: f"the subscriptions of {topic} are not confirmed")
 
 
 def _json(value: object) -> str:

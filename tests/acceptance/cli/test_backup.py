@@ -72,11 +72,11 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, dict[
         sqs = service.client("sqs")
         url = sqs.create_queue(QueueName="orders")["QueueUrl"]
         with Sender(sqs, url) as sender:
-            wait_until(lambda: len(sender.acknowledged) >= SENT_BEFORE, 60)
+            wait_until(lambda: len(sender.acknowledged) >= SENT_BEFORE)
             before = set(sender.acknowledged)
             done = service.cns("backup", str(directory / "copy"), "--json")
             said = json.loads(done.stdout)
-            wait_until(lambda: len(sender.acknowledged) > len(before), 60)
+            wait_until(lambda: len(sender.acknowledged) > len(before))
         assert said["manifest"]["files"].keys() == {"store.db", "master.key"}
         again = service.cns("backup", str(directory / "copy"), check=False)
         assert (again.returncode, again.stderr.count("\n")) == (74, 1)

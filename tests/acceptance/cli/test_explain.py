@@ -41,7 +41,7 @@ def explained(service: Service, message_id: str, *words: str) -> dict[str, Any]:
         explanation.update(json.loads(cns_explain(service, message_id, "--json", *words).stdout))
         return bool(explanation["known"] and not explanation["totals"].keys() & {"under way", "unknown"})
 
-    wait_until(settled, 20, lambda: json.dumps(explanation, indent=1))
+    wait_until(settled, lambda: json.dumps(explanation, indent=1))
     return explanation
 
 
@@ -120,7 +120,7 @@ def test_a_service_explains_its_messages_to_those_who_may_see_them(
     (failed,) = service.events("delivery_attempt.failed", message_id=published, retry_in_s=None)
     (dropped,) = service.events("notification.dropped", message_id=published)
     assert {failed["subscription"], dropped["subscription"]} == {arn}
-    wait_until(lambda: "messages were dropped" in f"{service.health()['reasons']}", 60, lambda: f"{service.health()}")
+    wait_until(lambda: "messages were dropped" in f"{service.health()['reasons']}", lambda: f"{service.health()}")
 
 
 def test_which_key_was_not_met_is_known_when_the_message_is_gone(service: Service, sqs: Any, topic: Topic) -> None:

@@ -51,13 +51,13 @@ def as_set(service: Service) -> Iterator[None]:
 @pytest.mark.usefixtures("as_set")
 def test_pools_are_shown_resized_and_reset(service: Service) -> None:
     # sends of other tests may hang
-    wait_until(lambda: service.metric("cns_pool_sends_in_flight", pool="delivery") == 0, 30)
+    wait_until(lambda: service.metric("cns_pool_sends_in_flight", pool="delivery") == 0)
     before = threads(service)
     assert before
     service.cns("pool", "resize", "delivery", "7")
     assert threads(service) == dict.fromkeys(before, 7)
     assert set(threads(service, "redelivery").values()) == {1}
-    wait_until(lambda: service.metric("cns_pool_threads", pool="delivery") == 7 * len(before), 10)
+    wait_until(lambda: service.metric("cns_pool_threads", pool="delivery") == 7 * len(before))
     (size,) = shown(service)["sizes"]
     assert (size["pool"], size["worker"], size["threads"]) == ("delivery", None, 7)
     pools = next(iter(shown(service)["workers"].values()))["pools"]["delivery"]
@@ -104,7 +104,7 @@ def test_resizing_under_5000_deliveries_loses_and_repeats_none(
     published = {topic.publish(str(n)) for n in range(PUBLISHES)}
     for size in SIZES:
         service.cns("pool", "resize", "delivery", str(size))
-    wait_until(lambda: endpoint.look()["received"] >= SUBSCRIPTIONS * PUBLISHES, 60, lambda: str(endpoint.look(n=1)))
+    wait_until(lambda: endpoint.look()["received"] >= SUBSCRIPTIONS * PUBLISHES, lambda: str(endpoint.look(n=1)))
     summary = endpoint.wait(received=SUBSCRIPTIONS * PUBLISHES, accepted=SUBSCRIPTIONS * PUBLISHES, duplicates=0)
     assert summary["distinct_messages"] == len(published)
     assert set(threads(service).values()) == {SIZES[-1]}

@@ -18,7 +18,6 @@ from lab.harness.service import Service
 from lab.harness.waiting import wait_until
 from tests.acceptance.topics import Topic, arn_of
 
-HEARD_S = 60.0
 REFUSED = "InvalidClientTokenId"
 
 
@@ -57,7 +56,7 @@ def who(service: Service, keys: dict[str, str]) -> str:
 
 
 def wait_who(service: Service, keys: dict[str, str], expected: str) -> None:
-    wait_until(lambda: who(service, keys) == expected, HEARD_S, lambda: who(service, keys))
+    wait_until(lambda: who(service, keys) == expected, lambda: who(service, keys))
 
 
 def code(call: Callable[[], object]) -> str:

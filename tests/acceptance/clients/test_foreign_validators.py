@@ -36,7 +36,6 @@ from tests.acceptance.clients.validators import (
 from tests.acceptance.topics import Topic, arn_of, queue_for, receive_all, signature_is_good
 from tests.private_servers.certificates import make_certificates
 
-ARRIVAL_S = 60.0
 REGIONS = boto3.Session().get_available_regions("sns")
 SUBSCRIBED = "SubscriptionConfirmation"
 PUBLISHED: dict[str, dict[str, Any]] = {
@@ -239,5 +238,5 @@ def _event(gateway: Endpoint, message_id: str) -> Message:
         events[:] = [body["Records"][0]["Sns"] for body in bodies]
         return bool(events)
 
-    wait_until(came, ARRIVAL_S, lambda: f"no event tells of {message_id}")
+    wait_until(came, lambda: f"no event tells of {message_id}")
     return events[0]

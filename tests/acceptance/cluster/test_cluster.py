@@ -118,7 +118,7 @@ def test_who_dies_in_a_poll_gets_no_message(service: Clustered, sqs: Any, queue:
         [BIN / "aws", "--endpoint-url", service.url, *poll], env={**os.environ, **service.environment}
     )
     try:
-        wait_until(lambda: polls() > before, 30, lambda: "nobody waits")
+        wait_until(lambda: polls() > before, lambda: "nobody waits")
     finally:
         caller.kill()
         caller.wait()
@@ -288,10 +288,10 @@ def test_an_api_process_is_killed_and_no_caller_sees_it(service: Clustered, queu
         caller.start()
     victim = service.cluster.apis[0]
     try:
-        wait_until(lambda: len(sent) > 50, 20)
+        wait_until(lambda: len(sent) > 50)
         victim.kill()
         at_death = len(sent)
-        wait_until(lambda: failures or len(sent) > at_death + 100, 20)
+        wait_until(lambda: failures or len(sent) > at_death + 100)
     finally:
         service.cluster.start_again(service.cluster.apis[0])
         ended.set()

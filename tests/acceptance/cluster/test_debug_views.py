@@ -14,8 +14,6 @@ from lab.harness.clustered import Clustered
 from lab.harness.service import REGION
 from lab.harness.waiting import wait_until
 
-REAPED_S = 60.0
-
 
 @pytest.fixture(scope="module")
 def account(service: Clustered) -> str:
@@ -82,7 +80,7 @@ def test_pointers_in_different_buckets(
         pointers = rest.pointers(queue)
         return pointers.reader > pointers.repair >= 0 or pointers.reader > pointers.invisibility
 
-    wait_until(apart, REAPED_S, lambda: f"{rest.pointers(queue)}")
+    wait_until(apart, lambda: f"{rest.pointers(queue)}")
     first = next(n for n in range(rest.pointers(queue).reader) if rest.bucket(queue, n).messages)
     answer = httpx.get(
         f"{service.url}/api/v1/debug/accounts/{account}/queues/{queue}/buckets/{first}/tombstone",
@@ -105,7 +103,7 @@ def test_statistics_of_pipes(service: Clustered, rest: Client, new_name: Callabl
         totals = rest.queue_statistics(queue).totals
         return totals is not None and (totals.pushed, totals.popped, totals.depth) == (5, 2, 3)
 
-    wait_until(counted, REAPED_S, lambda: f"{rest.queue_statistics(queue)}")
+    wait_until(counted, lambda: f"{rest.queue_statistics(queue)}")
     rest.put_message(queue, "one more")
 
     def flowing() -> bool:
@@ -113,7 +111,7 @@ def test_statistics_of_pipes(service: Clustered, rest: Client, new_name: Callabl
         totals = rest.queue_statistics(queue).totals
         return totals is not None and totals.pushed == 6 and totals.pushed_per_second > 0
 
-    wait_until(flowing, REAPED_S, lambda: f"{rest.queue_statistics(queue)}")
+    wait_until(flowing, lambda: f"{rest.queue_statistics(queue)}")
     hours = rest.queue_statistics(queue, by_hour=True).hours
     assert hours and (sum(one.pushed for one in hours), sum(one.popped for one in hours)) == (6, 2)
     caller = {**os.environ, **service.environment, "AWS_ENDPOINT_URL": service.url, "AWS_REGION": REGION}

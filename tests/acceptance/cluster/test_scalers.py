@@ -8,7 +8,6 @@ from lab.harness.waiting import wait_until
 from tests.acceptance.topics import Topic
 from tests.promql import adapter_rules
 
-SHOWN_S = 60.0
 OF_THE_SCRAPE = {"namespace"}
 """Labels that Prometheus adds."""
 
@@ -17,7 +16,7 @@ def test_the_metrics_of_all_scalers_are_there(service: Clustered, topic: Topic, 
     topic.subscribe("http", endpoint.url)
     topic.publish("hello")
     endpoint.wait(accepted=1)
-    wait_until(lambda: not missing(service), SHOWN_S, lambda: str(missing(service)))
+    wait_until(lambda: not missing(service), lambda: str(missing(service)))
 
 
 def missing(service: Clustered) -> set[str]:

@@ -21,7 +21,7 @@ from lab.harness.cluster import fresh_store
 from lab.harness.ports import free_port
 from lab.harness.processes import ANNOUNCEMENT, BIN, HOST, Process, plain_environment
 from lab.harness.tcp_proxy import TcpProxy
-from lab.harness.waiting import PATIENCE_S, wait_until
+from lab.harness.waiting import wait_until
 
 SILENT = "cassandra.responses_stopped"
 """The event of a process that has noticed that Cassandra answers nothing."""
@@ -47,7 +47,7 @@ def _processes(directory: Path) -> Iterator[tuple[TcpProxy, TcpProxy, Process, P
                 api.start()
                 worker.start()
                 api.wait_printed(ANNOUNCEMENT)
-                wait_until(lambda: is_up(f"{api.url}/ready"), PATIENCE_S, lambda: api.output() + worker.output())
+                wait_until(lambda: is_up(f"{api.url}/ready"), lambda: api.output() + worker.output())
                 yield cassandra, redis, api, worker
             finally:
                 for process in (api, worker):
@@ -115,7 +115,7 @@ def test_processes_end_while_cassandra_hangs(tmp_path: Path, *, noticed: bool, r
         if redis_hangs:
             redis.hold()
         if noticed:
-            wait_until(lambda: SILENT in api.output() and SILENT in worker.output(), PATIENCE_S, api.output)
+            wait_until(lambda: SILENT in api.output() and SILENT in worker.output(), api.output)
         for process in (api, worker):
             process.send_signal(signal.SIGTERM)
         for process in (api, worker):

@@ -16,7 +16,6 @@ from lab.harness.running import Up, running
 from lab.harness.waiting import wait_until
 from tests.acceptance.topics import arn_of, receive_one
 
-ARRIVAL_S = 60.0
 ACCOUNT = "000000000000"
 REGION = "us-east-1"
 KEYS = {"key": "test", "secret": "test", "region_name": REGION}
@@ -58,7 +57,7 @@ def texts(stack: Up, number: str, at_least: int) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = page(stack, TEXTS, phoneNumber=number)["sms_messages"][number]
         return found
 
-    wait_until(lambda: len(come()) >= at_least, ARRIVAL_S)
+    wait_until(lambda: len(come()) >= at_least)
     return come()
 
 
@@ -101,7 +100,7 @@ def test_text_messages_of_accounts_and_regions_and_forgetting_them(stack: Up, sn
     stack.client("sns", **{**KEYS, "region_name": "eu-west-1"}).publish(PhoneNumber=numbers[2], Message="c")
     where: list[dict[str, str]] = [{}, {"accountId": "111111111111"}, {"region": "eu-west-1"}]
     for number, place in zip(numbers, where, strict=True):
-        wait_until(partial(_has_message, stack, number, place), ARRIVAL_S)
+        wait_until(partial(_has_message, stack, number, place))
     assert page(stack, TEXTS, region="eu-west-1")["region"] == "eu-west-1"
     assert page(stack, TEXTS, phoneNumber=numbers[1])["sms_messages"] == {numbers[1]: []}
     sns.publish(PhoneNumber=numbers[2], Message="d")
@@ -128,7 +127,7 @@ def test_push_messages(stack: Up, sns: Any, topic: str, new_name: Any) -> None:
         found: list[dict[str, Any]] = page(stack, PUSHED, endpointArn=endpoint)["platform_endpoint_messages"][endpoint]
         return found
 
-    wait_until(pushed, ARRIVAL_S)
+    wait_until(pushed)
     assert pushed() == [
         {
             "TargetArn": endpoint,
@@ -143,7 +142,7 @@ def test_push_messages(stack: Up, sns: Any, topic: str, new_name: Any) -> None:
     assert endpoint in page(stack, PUSHED)["platform_endpoint_messages"]
     sns.subscribe(TopicArn=topic, Protocol="application", Endpoint=endpoint)
     sns.publish(TopicArn=topic, Message="for all")
-    wait_until(lambda: len(pushed()) == 2, ARRIVAL_S)
+    wait_until(lambda: len(pushed()) == 2)
     assert (pushed()[1]["Message"], pushed()[1]["TopicArn"]) == ("for all", topic)
     forget(stack, PUSHED, endpointArn=endpoint)
     assert pushed() == []

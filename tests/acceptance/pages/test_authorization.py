@@ -25,7 +25,6 @@ from lab.harness.waiting import wait_until
 from tests.acceptance.pages.person import Person
 from tests.acceptance.topics import Topic
 
-WAIT_S = 60.0
 FAILURES = 25  # more in a row than the circuit breaker allows
 # the subject of a page: any user; the user's own lists; a resource of an account; operators only
 ROUTES: dict[tuple[str, str], str] = {
@@ -127,7 +126,7 @@ def estate(person: Person, topic: Topic, queue: str, endpoint: Endpoint) -> Esta
     subscription = topic.subscribe("http", endpoint.url).rpartition(":")[2]
     message = topic.publish("m")
     name = topic.arn.rpartition(":")[2]
-    wait_until(lambda: person.http.get(f"/ui/messages/{message}").status_code == 200, WAIT_S)
+    wait_until(lambda: person.http.get(f"/ui/messages/{message}").status_code == 200)
     return Estate(queue.rpartition("/")[2], name, subscription, message, topic.arn.split(":")[4])
 
 
@@ -236,7 +235,7 @@ def test_lists_have_no_rows_of_what_a_policy_denies(
         "/ui/endpoints": endpoint.url,
     }
     for path in lists:
-        wait_until(partial(shows, person, path), WAIT_S, partial(str, path))
+        wait_until(partial(shows, person, path), partial(str, path))
         assert not shows(denied, path), path
     assert denied.post("/ui/endpoints/probe", account=estate.account, endpoint=endpoint.url).status_code == 404
     user = {"AWS": f"arn:aws:iam::{estate.account}:user/intern"}
@@ -325,4 +324,4 @@ def test_live_figures_are_limited_by_session_and_account(
         with first.http.stream("GET", f"/ui/queues/{queue}/live") as stream:
             return stream.status_code == 200
 
-    wait_until(follows_again, WAIT_S)
+    wait_until(follows_again)

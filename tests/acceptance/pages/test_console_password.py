@@ -110,13 +110,13 @@ def test_a_change_ends_the_sessions(own: Up, browser: Callable[[], Person]) -> N
     assert httpx.get(link, follow_redirects=True).status_code == 200
     by_key.sign_in(key_id=keys["key"], secret=keys["secret"])
     set_password(own.data, account, OTHER)
-    wait_until(lambda: former.http.get("/ui/queues").url.path == "/ui/sign-in", 10)
+    wait_until(lambda: former.http.get("/ui/queues").url.path == "/ui/sign-in")
     assert by_key.http.get("/ui/queues").url.path == "/ui/queues", "a session of a key goes on"
     assert httpx.get(link, follow_redirects=True).status_code == 403, "what was made in the session ends, too"
     assert former.sign_in(account="Grace", password=PASSWORD).status_code == 401
     assert former.sign_in(account="Grace", password=OTHER).url.path == "/ui/queues"
     assert httpx.patch(rest, auth=root, json={"password": ""}).status_code == 204
-    wait_until(lambda: former.http.get("/ui/queues").url.path == "/ui/sign-in", 10)
+    wait_until(lambda: former.http.get("/ui/queues").url.path == "/ui/sign-in")
     assert former.sign_in(account="Grace", password=OTHER).status_code == 401
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from lab.harness.endpoints import Endpoint
 from lab.harness.waiting import wait_until
 from tests.acceptance.pages.person import Clicks, Person
-from tests.acceptance.pages.test_why_not_arrived import GIVES_UP, WAIT_S
+from tests.acceptance.pages.test_why_not_arrived import GIVES_UP
 from tests.acceptance.topics import Topic, arn_of, queue_for
 
 LETTERS = 20
@@ -31,7 +31,7 @@ def test_dead_letters_of_a_queue(person: Person, sqs: Any, new_name: Callable[[]
         sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10)
         return f"letter {LETTERS - 1}" in html.unescape(person.http.get(f"/ui/queues/{dead}").text)
 
-    wait_until(moved, WAIT_S)
+    wait_until(moved)
     clicks = Clicks(person)
     clicks.click("/ui/dead-letters")
     clicks.turn_to(f"/ui/queues/{work}")
@@ -45,7 +45,7 @@ def test_dead_letters_of_a_queue(person: Person, sqs: Any, new_name: Callable[[]
     assert f"of {LETTERS} moved" in running
     handle = running.partition('name="handle" value="')[2].partition('"')[0]
     assert "is being cancelled" in person.post(f"/ui/queues/{dead}/redrive/cancel", handle=handle).text
-    wait_until(lambda: "Cancelled:" in Clicks(person, f"/ui/queues/{dead}").page(), WAIT_S)
+    wait_until(lambda: "Cancelled:" in Clicks(person, f"/ui/queues/{dead}").page())
 
 
 def test_dead_letters_of_a_subscription_say_why(person: Person, sqs: Any, topic: Topic, endpoint: Endpoint) -> None:
@@ -56,7 +56,7 @@ def test_dead_letters_of_a_subscription_say_why(person: Person, sqs: Any, topic:
     endpoint.behave(status=500)
     message = f"/ui/messages/{topic.publish('m')}"
     page = Clicks(person, f"/ui/queues/{name}")
-    wait_until(lambda: "All attempts are spent: the endpoint answered with an error." in page.page(), WAIT_S, page.page)
+    wait_until(lambda: "All attempts are spent: the endpoint answered with an error." in page.page(), page.page)
     page.click(message)
     why = "all attempts are spent: the endpoint answered with an error"
     assert f"to the dead-letter queue {arn_of(sqs, queue)}: {why}" in page.page()

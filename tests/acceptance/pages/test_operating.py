@@ -13,7 +13,6 @@ from lab.harness.waiting import wait_until
 from tests.acceptance.pages.person import Person
 from tests.acceptance.topics import Topic
 
-WAIT_S = 60.0
 FAILURES = 25  # more failures in a row than the circuit breaker allows
 
 
@@ -34,7 +33,7 @@ def test_an_endpoint_that_is_down_is_probed_when_asked(
     def shown(someone: Person) -> str:
         return html.unescape(someone.http.get("/ui/endpoints").text)
 
-    wait_until(lambda: endpoint.url in shown(person), WAIT_S, lambda: shown(person))
+    wait_until(lambda: endpoint.url in shown(person), lambda: shown(person))
     assert "the endpoint closed the connection" in shown(person)
     assert endpoint.url in shown(operator)
     other = open_browser()
@@ -46,7 +45,7 @@ def test_an_endpoint_that_is_down_is_probed_when_asked(
     endpoint.behave()
     probed = person.post("/ui/endpoints/probe", account=account, endpoint=endpoint.url)
     assert "The next send probes the endpoint." in probed.text or probed.status_code == 404  # it has probed already
-    wait_until(lambda: endpoint.url not in shown(person), WAIT_S, lambda: shown(person))
+    wait_until(lambda: endpoint.url not in shown(person), lambda: shown(person))
 
 
 @pytest.mark.extended
@@ -60,7 +59,7 @@ def test_an_operator_resizes_pools(service: Service, operator: Person, person: P
         assert operator.post("/ui/service/pools", **{"pool": "redelivery", **fields}).status_code == 400
     assert operator.post("/ui/service/pools", pool="redelivery", threads="3", worker="w").status_code == 404
     assert "The workers follow" in operator.post("/ui/service/pools", pool="redelivery", threads="3").text
-    wait_until(lambda: threads() == 3, WAIT_S, lambda: str(threads()))
+    wait_until(lambda: threads() == 3, lambda: str(threads()))
     assert "operator (pages)" in operator.http.get("/ui/service").text
     operator.post("/ui/service/pools/reset", pool="redelivery")
-    wait_until(lambda: threads() == before, WAIT_S, lambda: str(threads()))
+    wait_until(lambda: threads() == before, lambda: str(threads()))

@@ -27,7 +27,6 @@ from tests.acceptance.pages.test_why_not_arrived import GIVES_UP
 from tests.acceptance.sns.test_fifo import fifo_queue
 from tests.acceptance.topics import Topic, arn_of, queue_for, receive_all, signature_is_good
 
-WAIT_S = 60.0
 SECRET = re.compile("whsec_[A-Za-z0-9+/=]+")
 ACTS = ("pause", "resume", "retry", "secret", "secret/rotate", "leave")
 
@@ -178,18 +177,18 @@ def test_a_failed_delivery_is_retried_from_the_dead_letter_queue(
     visitor = visit(topic.subscribe("http", endpoint.url, DeliveryPolicy=GIVES_UP, **letters))
     endpoint.behave(status=500)
     message = topic.publish("once more", Subject="s")
-    wait_until(lambda: visitor.may_retry(message), WAIT_S, visitor.page)
+    wait_until(lambda: visitor.may_retry(message), visitor.page)
     if not CLUSTER:  # in a cluster the workers' events are on other machines
-        wait_until(lambda: "the endpoint answered with an error" in visitor.page(), WAIT_S, visitor.page)
+        wait_until(lambda: "the endpoint answered with an error" in visitor.page(), visitor.page)
     forge(sqs, queue, endpoint.notifications()[0]["body"])
     endpoint.behave(status=200)
     assert "is sent again" in visitor.post("retry", message=message).text
-    wait_until(lambda: len(endpoint.notifications()) == 2, WAIT_S)
+    wait_until(lambda: len(endpoint.notifications()) == 2)
     again = json.loads(endpoint.notifications()[-1]["body"])
     assert (again["MessageId"], again["Message"], again["Subject"]) == (message, "once more", "s")
     assert again["Replayed"] == "true" and signature_is_good(again)
     if not CLUSTER:
-        wait_until(lambda: not visitor.may_retry(message), WAIT_S, visitor.page)
+        wait_until(lambda: not visitor.may_retry(message), visitor.page)
         assert visitor.post("retry", message=message).status_code == 409
 
 
@@ -201,17 +200,17 @@ def test_a_letter_whose_attributes_nobody_signed_needs_the_archive(
     visitor = visit(topic.subscribe("http", endpoint.url, DeliveryPolicy=GIVES_UP, **letters))
     endpoint.behave(status=500)
     lost = topic.publish("lost", MessageAttributes=ATTRIBUTE)
-    wait_until(lambda: count_of(sqs, queue) == 1, WAIT_S)
+    wait_until(lambda: count_of(sqs, queue) == 1)
     if not CLUSTER:  # in a cluster the workers' events are on other machines
-        wait_until(lambda: "dead-lettered" in visitor.page(), WAIT_S, visitor.page)
+        wait_until(lambda: "dead-lettered" in visitor.page(), visitor.page)
     assert not visitor.may_retry(lost), "nothing whole is kept"
     assert visitor.post("retry", message=lost).status_code == 410
     topic.set("ArchivePolicy", json.dumps({"MessageRetentionPeriod": "1"}))
     kept = topic.publish("kept", MessageAttributes=ATTRIBUTE)
-    wait_until(lambda: visitor.may_retry(kept), WAIT_S, visitor.page)
+    wait_until(lambda: visitor.may_retry(kept), visitor.page)
     endpoint.behave(status=200)
     assert "is sent again" in visitor.post("retry", message=kept).text
-    wait_until(lambda: len(endpoint.notifications()) == 3, WAIT_S)
+    wait_until(lambda: len(endpoint.notifications()) == 3)
     again = json.loads(endpoint.notifications()[-1]["body"])
     assert (again["MessageId"], again["Message"]) == (kept, "kept")
     assert again["MessageAttributes"] == {"kind": {"Type": "String", "Value": "new"}}
@@ -231,8 +230,8 @@ def test_a_fifo_message_is_retried_in_its_group_and_from_the_archive_only(
     visitor = visit(topic.subscribe("sqs", arn_of(sqs, closed), **topic.dead_letters_to(arn_of(sqs, dead))))
     topic.set("ArchivePolicy", json.dumps({"MessageRetentionPeriod": "1"}))
     message = topic.publish("text", MessageGroupId="g", MessageDeduplicationId="d")
-    wait_until(lambda: count_of(sqs, dead) == 1, WAIT_S)
-    wait_until(lambda: visitor.may_retry(message), WAIT_S, visitor.page)
+    wait_until(lambda: count_of(sqs, dead) == 1)
+    wait_until(lambda: visitor.may_retry(message), visitor.page)
     letter = sqs.receive_message(QueueUrl=dead, VisibilityTimeout=0)["Messages"][0]["Body"]
     invented = {**json.loads(letter), "MessageId": str(uuid.uuid4()), "Message": "never published"}
     sqs.send_message(
@@ -257,7 +256,7 @@ def test_a_retry_is_not_offered_where_nothing_is_kept(
     visitor = visit(topic.subscribe("http", endpoint.url, DeliveryPolicy=GIVES_UP))
     endpoint.behave(status=500)
     message = topic.publish("lost")
-    wait_until(lambda: "given up" in visitor.page(), WAIT_S, visitor.page)
+    wait_until(lambda: "given up" in visitor.page(), visitor.page)
     assert message in visitor.page() and not visitor.may_retry(message)
 
 
@@ -269,7 +268,7 @@ def test_a_text_that_the_service_did_not_sign_is_not_sent(
     visitor = visit(topic.subscribe("http", endpoint.url, DeliveryPolicy=GIVES_UP, **letters))
     endpoint.behave(status=500)
     message = topic.publish("genuine")
-    wait_until(lambda: visitor.may_retry(message), WAIT_S, visitor.page)
+    wait_until(lambda: visitor.may_retry(message), visitor.page)
     sqs.purge_queue(QueueUrl=queue)
     forge(sqs, queue, endpoint.notifications()[0]["body"])
     refused = visitor.post("retry", message=message)
@@ -287,7 +286,7 @@ def test_what_the_filter_policy_keeps_out_is_not_sent(
     picky = topic.subscribe("http", other.url, FilterPolicy='{"kind": ["new"]}', **letters)
     endpoint.behave(status=500)
     message = topic.publish("not for it")
-    wait_until(lambda: count_of(sqs, queue) == 1, WAIT_S)
+    wait_until(lambda: count_of(sqs, queue) == 1)
     letter = sqs.receive_message(QueueUrl=queue, VisibilityTimeout=0)["Messages"][0]["Body"]
     sqs.send_message(QueueUrl=queue, MessageBody=letter.replace(first, picky))
     refused = visit(picky).post("retry", message=message)
@@ -310,10 +309,10 @@ def test_a_message_of_the_archive_is_retried(visit: Callable[[str], Visitor], to
     visitor = visit(topic.subscribe("http", endpoint.url, DeliveryPolicy=GIVES_UP, RawMessageDelivery="true"))
     endpoint.behave(status=500)
     message = topic.publish("archived")
-    wait_until(lambda: visitor.may_retry(message), WAIT_S, visitor.page)
+    wait_until(lambda: visitor.may_retry(message), visitor.page)
     endpoint.behave(status=200)
     assert "is sent again" in visitor.post("retry", message=message).text
-    wait_until(lambda: len(endpoint.notifications()) == 2, WAIT_S)
+    wait_until(lambda: len(endpoint.notifications()) == 2)
     assert endpoint.notifications()[-1]["body"] == "archived"
 
 
@@ -329,10 +328,10 @@ def test_a_pause_holds_messages_and_a_resumption_sends_them(
     texts = [f"m{n}" for n in range(5)]
     for text in texts:
         topic.publish(text)
-    wait_until(lambda: len(other.notifications()) == len(texts), WAIT_S)
+    wait_until(lambda: len(other.notifications()) == len(texts))
     assert endpoint.notifications() == []
     assert "are resumed" in visitor.post("resume").text
-    wait_until(lambda: len(endpoint.notifications()) == len(texts), WAIT_S)
+    wait_until(lambda: len(endpoint.notifications()) == len(texts))
     assert {json.loads(one["body"])["Message"] for one in endpoint.notifications()} == set(texts)
     assert "DeliveryPaused" not in sns.get_subscription_attributes(SubscriptionArn=arn)["Attributes"]
 
@@ -344,7 +343,7 @@ def test_the_secret_signs_deliveries_and_the_former_one_for_a_day(
 
     def delivered(text: str) -> dict[str, Any]:
         topic.publish(text)
-        wait_until(lambda: texts_at(endpoint).get(text), WAIT_S)
+        wait_until(lambda: texts_at(endpoint).get(text))
         return texts_at(endpoint)[text]
 
     assert "webhook-signature" not in delivered("unsigned")["headers"]

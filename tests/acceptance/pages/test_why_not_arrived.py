@@ -17,7 +17,6 @@ from lab.harness.waiting import wait_until
 from tests.acceptance.pages.person import Clicks, Person
 from tests.acceptance.topics import Topic, arn_of, queue_for
 
-WAIT_S = 60.0
 CLICKS_MAX = 3
 WAITS_LONG = json.dumps({"healthyRetryPolicy": {"minDelayTarget": 900, "maxDelayTarget": 900, "numRetries": 3}})
 GIVES_UP = json.dumps({"healthyRetryPolicy": {"minDelayTarget": 1, "maxDelayTarget": 1, "numRetries": 0}})
@@ -108,9 +107,9 @@ def test_the_cause_is_found_in_three_clicks(
     message = f"/ui/messages/{cause(Scene(service, sqs, topic, endpoint))}"
     clicks = Clicks(person)
     clicks.click("/ui/messages")
-    wait_until(lambda: clicks.has(message), WAIT_S, clicks.page)  # events are written within a second
+    wait_until(lambda: clicks.has(message), clicks.page)  # events are written within a second
     clicks.click(message)
-    wait_until(lambda: CAUSES[cause] in clicks.page(), WAIT_S, clicks.page)
+    wait_until(lambda: CAUSES[cause] in clicks.page(), clicks.page)
     assert clicks.count <= CLICKS_MAX
 
 
@@ -124,7 +123,7 @@ def test_the_search_box_of_every_page_finds_a_message(person: Person, topic: Top
         found[:] = [person.http.get("/ui/search", params={"q": f" {published.upper()} "}).text]
         return published in found[0] and "No subscription was to get it." in found[0]
 
-    wait_until(shown, WAIT_S, lambda: found[0])
+    wait_until(shown, lambda: found[0])
     assert person.http.get("/ui/search", params={"q": "some-queue"}).url.query == b"prefix=some-queue"
     assert person.http.get("/ui/search", params={"q": "<b>"}).status_code == 400
 
@@ -136,11 +135,11 @@ def test_a_topic_and_a_subscription_lead_to_their_messages(
     message = f"/ui/messages/{topic.publish('m')}"
     name, identifier = topic.arn.rpartition(":")[2], subscription.rpartition(":")[2]
     clicks = Clicks(person, f"/ui/topics/{name}")
-    wait_until(lambda: clicks.has(message), WAIT_S, clicks.page)
+    wait_until(lambda: clicks.has(message), clicks.page)
     clicks.click(f"/ui/topics/{name}/subscriptions/{identifier}")
-    wait_until(lambda: clicks.has(message), WAIT_S, clicks.page)
+    wait_until(lambda: clicks.has(message), clicks.page)
     clicks.click(message)
-    wait_until(lambda: "attempt 1 (first): taken 200" in clicks.page(), WAIT_S, clicks.page)
+    wait_until(lambda: "attempt 1 (first): taken 200" in clicks.page(), clicks.page)
     topic.request_subscription("email", "reader@example.com")
     alone = Clicks(person, f"{message}?subscription={subscription}").page()
     assert "taken 200" in alone and "reader@example.com" not in alone
@@ -153,6 +152,6 @@ def test_failures_are_shown_by_cause(person: Person, topic: Topic, endpoint: End
     message = f"/ui/messages/{down(Scene(None, None, topic, endpoint))}"  # type: ignore[arg-type]  # it uses neither
     for by in ("topic", "endpoint", "subscription"):
         clicks = Clicks(person, f"/ui/deliveries?by={by}")
-        wait_until(partial(clicks.has, message), WAIT_S, clicks.page)
+        wait_until(partial(clicks.has, message), clicks.page)
         assert "The endpoint is down: no connection" in clicks.page()
     assert person.http.get("/ui/deliveries", params={"by": "moon"}).status_code == 400

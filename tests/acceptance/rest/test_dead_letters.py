@@ -20,8 +20,6 @@ from lab.harness.service import REGION, Service
 from lab.harness.waiting import wait_until
 from tests.acceptance.topics import Topic, arn_of, queue_for
 
-WAIT_S = 30.0
-
 
 def find(rest: Client, arn: str) -> list[DeadLetterQueue]:
     """The entries of a dead-letter queue on all pages."""
@@ -71,7 +69,7 @@ def test_of_a_queue(rest: Client, new_name: Callable[[], str]) -> None:
         (redrive,) = rest.redrives(dead.name).redrives
         return (redrive.status, redrive.moved) == ("COMPLETED", 1)
 
-    wait_until(done, WAIT_S, lambda: f"{rest.redrives(dead.name)}")
+    wait_until(done, lambda: f"{rest.redrives(dead.name)}")
     assert rest.dead_letters(dead.name).messages == []
 
 
@@ -88,7 +86,7 @@ def test_of_subscriptions(rest: Client, sqs: Any, topic: Topic) -> None:
         return {one.message_id: (one.source_arn, one.cause) for one in rest.dead_letters(name).messages}
 
     wanted = sorted([(first, "permanent:queue"), (second, "permanent:queue"), (None, None)], key=str)
-    wait_until(lambda: sorted(letters_found().values(), key=str) == wanted, WAIT_S, lambda: f"{letters_found()}")
+    wait_until(lambda: sorted(letters_found().values(), key=str) == wanted, lambda: f"{letters_found()}")
     of_first = next(one for one in rest.dead_letters(name).messages if one.source_arn == first)
     assert (of_first.notification_id, of_first.topic_arn) == (sent, topic.arn)
     assert of_first.dead_lettered_at is not None

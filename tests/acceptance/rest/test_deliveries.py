@@ -15,7 +15,6 @@ from lab.harness.service import REGION, Service
 from lab.harness.waiting import wait_until
 from tests.acceptance.topics import Topic
 
-WRITTEN_S = 30.0
 ABSENT = "0b6ad2b4-0000-4000-8000-000000000001"
 NO_OBJECT = "the policy looks at the body, which is not a JSON object"
 ONE_TRY = '{"healthyRetryPolicy":{"numRetries":0,"minDelayTarget":1,"maxDelayTarget":1}}'
@@ -38,7 +37,7 @@ def test_of_topic_subscription_and_message(rest: Client, topic: Topic, endpoint:
     def written() -> bool:
         return len(notifications(topic=name)) == 8
 
-    wait_until(written, WRITTEN_S, lambda: f"{rest.deliveries(name)}")
+    wait_until(written, lambda: f"{rest.deliveries(name)}")
     found = rest.deliveries(name)
     assert found.complete
     assert found.every_machine

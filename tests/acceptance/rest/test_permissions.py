@@ -17,7 +17,6 @@ from lab.harness.service import REGION, Service
 from lab.harness.waiting import wait_until
 
 Connect = Callable[[Credentials], Client]
-WAIT_S = 30.0
 
 
 @pytest.fixture
@@ -192,7 +191,7 @@ def fill_dead_letters(service: Service, rest: Client, queue: str, dead: str, n: 
         sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10, VisibilityTimeout=0)
         return rest.queue_statistics(dead).visible == n
 
-    wait_until(moved, WAIT_S, lambda: f"{rest.queue_statistics(dead)}")
+    wait_until(moved, lambda: f"{rest.queue_statistics(dead)}")
 
 
 def test_a_token_for_a_queue_redrives_from_it_only(

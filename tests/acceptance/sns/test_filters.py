@@ -82,7 +82,7 @@ def test_changing_a_filter(sqs: Any, topic: Topic) -> None:
         return sorted(json.loads(body)["colour"] for body in receive_and_delete(sqs, queue, 0))
 
     def settles(expected: list[str]) -> None:
-        wait_until(lambda: publish() == expected, 15)
+        wait_until(lambda: publish() == expected)
 
     assert shown() == ('{"colour":["red"]}', "MessageAttributes")
     settles(["red"])

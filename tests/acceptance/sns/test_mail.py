@@ -12,8 +12,6 @@ from lab.harness.waiting import wait_until
 from tests.acceptance.topics import Topic, arn_of, queue_for, receive_one
 from tests.private_servers.mailing import MailService, html_of, mailing, new_address, text_of
 
-FAILING_S = 60.0
-
 
 @pytest.fixture(scope="module")
 def mails(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MailService]:
@@ -27,7 +25,6 @@ def failed_once(mails: MailService, arn: str, text: str) -> None:
         lambda: [
             one for one in mails.service.events("delivery_attempt.failed", subscription=arn) if text in one["text"]
         ],
-        FAILING_S,
         mails.service.said,
     )
 

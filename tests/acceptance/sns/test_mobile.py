@@ -13,7 +13,6 @@ from tests.acceptance.topics import Topic, arn_of, queue_for, receive_one
 
 CREDENTIALS = {"PlatformCredential": "key", "PlatformPrincipal": "certificate"}
 PHONE = "+15551234567"
-SENT_S = 60.0
 
 
 @pytest.fixture
@@ -35,7 +34,7 @@ def in_outbox(service: Service, destination: str) -> list[str]:
 
 
 def sent(service: Service, destination: str, n: int) -> None:
-    wait_until(lambda: len(in_outbox(service, destination)) >= n, SENT_S)
+    wait_until(lambda: len(in_outbox(service, destination)) >= n)
     assert len(in_outbox(service, destination)) == n
 
 
@@ -89,7 +88,7 @@ def test_subscribers_who_are_sent_nothing(service: Service, sns: Any, sqs: Any, 
     topic.publish("unwanted")
     sent(service, other_number, 1)
     expected = {**before, "permanent:opted_out": 1.0, "permanent:endpoint_disabled": 1.0}
-    wait_until(lambda: counted() == expected, SENT_S, lambda: str(counted()))
+    wait_until(lambda: counted() == expected, lambda: str(counted()))
     assert "unwanted" in receive_one(sqs, dead)["Body"]
     assert [in_outbox(service, destination) for destination in (number, disabled, gone)] == [[], [], []]
 

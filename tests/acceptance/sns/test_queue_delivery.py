@@ -71,7 +71,7 @@ def test_ten_attributes_are_the_most_of_a_raw_message(service: Service, sqs: Any
     assert receive_one(sqs, queue)["Body"] == "few"
     bodies = [json.loads(message["Body"]) for message in receive_all(sqs, enveloped, 2)]
     assert {body["Message"]: len(body["MessageAttributes"]) for body in bodies} == {"many": 11, "few": 10}
-    wait_until(lambda: service.events("notification.dropped", subscription=subscription, cause="permanent:queue"), 10)
+    wait_until(lambda: service.events("notification.dropped", subscription=subscription, cause="permanent:queue"))
 
 
 @pytest.mark.spec("sns-attr.number-raw", "sns-attr.number-spelling", "sns-attr.binary")
@@ -107,7 +107,7 @@ def test_confirmations_are_tried_again_and_are_no_dead_letters(
         service.advance(5)
         return len(attempts()) >= 4
 
-    wait_until(step, 60, lambda: f"{len(attempts())} attempts came")
+    wait_until(step, lambda: f"{len(attempts())} attempts came")
     service.advance(60)
     came = attempts()
     assert len({record["body"] for record in came}) == 1

@@ -76,9 +76,7 @@ def test_what_redis_does_not_take_is_tried_again(
     server.kill()
     subscription = topic.subscribe("redis", channel, RawMessageDelivery="true")
     topic.publish("late")
-    wait_until(
-        lambda: service.events("delivery_attempt.failed", subscription=subscription, cause="connection"), PATIENCE_S
-    )
+    wait_until(lambda: service.events("delivery_attempt.failed", subscription=subscription, cause="connection"))
     server.start()
     listener = Listener(channel)
     service.advance(23)

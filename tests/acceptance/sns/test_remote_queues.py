@@ -23,7 +23,6 @@ from lab.harness.waiting import wait_until
 from tests.acceptance.topics import Topic, arn_of, queue_for, receive_all, receive_one
 
 ROUNDS = 5
-BACK_S = 30.0
 
 
 def account_in(client: Any) -> str:
@@ -122,7 +121,7 @@ def test_order_and_deduplication_reach_a_fifo_queue(site: Up, other: Up) -> None
             sqs.delete_message(QueueUrl=queue, ReceiptHandle=message["ReceiptHandle"])
         return len(bodies) == ROUNDS
 
-    wait_until(all_there, BACK_S, lambda: str(bodies))
+    wait_until(all_there, lambda: str(bodies))
     assert bodies == [str(number) for number in range(ROUNDS)]
 
 
@@ -136,7 +135,7 @@ def test_what_it_refuses_is_not_tried_again(site: Up, other: Up, gone: str) -> N
         sqs.delete_queue(QueueUrl=queue)
     before = refusals(site, gone)
     topic.request_subscription("sqs", arn)  # the confirmation is refused like any message
-    wait_until(lambda: refusals(site, gone) > before, BACK_S, site.said)
+    wait_until(lambda: refusals(site, gone) > before, site.said)
     failed = site.events("delivery_attempt.failed", retry_in_s=None)[-1]
     assert (failed["cause"], failed["attempt"]) == ("queue", 1)
 
@@ -180,7 +179,7 @@ def test_what_was_accepted_arrives_although_it_was_away(tmp_path: Path) -> None:
         accepted = {topic.publish(f"before {number}") for number in range(ROUNDS)}
         kill(other)
         accepted |= {topic.publish(f"during {number}") for number in range(ROUNDS)}
-        wait_until(lambda: site.events("delivery_attempt.failed", cause="connection"), BACK_S, site.said)
+        wait_until(lambda: site.events("delivery_attempt.failed", cause="connection"), site.said)
         back = start(tmp_path / "other", port=port)
         stack.callback(back.stop)
         back.wait_ready()
@@ -191,7 +190,7 @@ def test_what_was_accepted_arrives_although_it_was_away(tmp_path: Path) -> None:
             arrived.update(json.loads(message["Body"])["MessageId"] for message in receive_all(sqs, queue))
             return arrived >= accepted
 
-        wait_until(all_arrived, BACK_S, lambda: f"{len(accepted - arrived)} of {len(accepted)} are missing")
+        wait_until(all_arrived, lambda: f"{len(accepted - arrived)} of {len(accepted)} are missing")
         assert site.metric("cns_notifications_dropped_total") == 0
 
 

@@ -14,7 +14,6 @@ from tests.acceptance.sns.test_fifo import drained, fifo_queue, publish
 from tests.acceptance.topics import Topic, arn_of, queue_for, receive_all
 
 MONTH = '{"MessageRetentionPeriod":"30"}'
-SOON_S = 30.0
 WINDOW_S = 301.0
 """How long a FIFO queue drops a message that it got before."""
 
@@ -58,7 +57,7 @@ def shown(topic: Topic, subscription: str) -> dict[str, str]:
 
 
 def becomes(topic: Topic, subscription: str, status: str) -> None:
-    wait_until(lambda: shown(topic, subscription).get("ReplayStatus") == status, SOON_S)
+    wait_until(lambda: shown(topic, subscription).get("ReplayStatus") == status)
 
 
 def envelopes(sqs: Any, queue: str, n: int) -> list[dict[str, str]]:

@@ -76,7 +76,7 @@ def advance_until_received(service: Service, endpoint: Endpoint, subscription: s
             advanced_s += STEP_S
         return False
 
-    wait_until(step, TEST_S_MAX, lambda: f"attempts were seen at {seen_s}")
+    wait_until(step, lambda: f"attempts were seen at {seen_s}")
     return seen_s
 
 
@@ -157,7 +157,7 @@ def test_without_a_dead_letter_queue_drops_are_counted_by_cause(
     endpoint.behave(**behaviour)
     subscription = topic.subscribe("http", endpoint.url, **at_once(1))
     topic.publish("lost")
-    wait_until(lambda: dropped() > before, 10)
+    wait_until(lambda: dropped() > before)
     assert service.events("notification.dropped", subscription=subscription, cause=cause)
 
 
@@ -190,7 +190,7 @@ def test_a_dead_letter_queue_that_refuses_is_a_cause_too(
     subscription = topic.subscribe("http", endpoint.url, **topic.dead_letters_to(arn_of(sqs, closed)))
     topic.publish("lost")
     cause = "dead_letter_queue_refused:status"
-    wait_until(lambda: service.events("notification.dropped", subscription=subscription, cause=cause), 10)
+    wait_until(lambda: service.events("notification.dropped", subscription=subscription, cause=cause))
     assert receive_all(sqs, closed) == []
 
 
@@ -201,7 +201,7 @@ def test_retry_after_is_respected(service: Service, topic: Topic, endpoint: Endp
     endpoint.behave(status=503, retry_after="3000", times=1)
     subscription = topic.subscribe("http", endpoint.url, **policy(numRetries=1))
     published = topic.publish("wait")
-    wait_until(lambda: planned_delays_s(service, subscription) == [3000], 10)
+    wait_until(lambda: planned_delays_s(service, subscription) == [3000])
     service.advance(2_900)
     later = Endpoint(receiver)
     later.behave(status=500, times=1)
@@ -210,7 +210,7 @@ def test_retry_after_is_respected(service: Service, topic: Topic, endpoint: Endp
     later.wait(received=2)
     assert statuses() == [503]
     service.advance(101)
-    wait_until(lambda: statuses() == [503, 200], 10, lambda: str(statuses()))
+    wait_until(lambda: statuses() == [503, 200], lambda: str(statuses()))
 
 
 @pytest.mark.spec("sns-retry.hour")
@@ -220,7 +220,7 @@ def test_no_retry_is_made_later_than_an_hour(service: Service, sqs: Any, topic: 
     terms = {**policy(numRetries=5), **topic.dead_letters_to(arn_of(sqs, dead))}
     subscription = topic.subscribe("http", endpoint.url, **terms)
     message_id = topic.publish("slow")
-    wait_until(lambda: queues_of(service, message_id) == ["redelivery"], 20)  # otherwise its lease would end
+    wait_until(lambda: queues_of(service, message_id) == ["redelivery"])  # otherwise its lease would end
     service.advance(3_600)
     receive_one(sqs, dead)
     planned = planned_delays_s(service, subscription)
@@ -244,9 +244,9 @@ def test_a_subscription_deleted_between_retries_gets_no_more(
     endpoint.behave(status=500)
     subscription = topic.subscribe("http", endpoint.url, **policy(numRetries=10))
     topic.publish("x")
-    wait_until(lambda: len(planned_delays_s(service, subscription)) == 1, 10)
+    wait_until(lambda: len(planned_delays_s(service, subscription)) == 1)
     sns.unsubscribe(SubscriptionArn=subscription)
     gone = service.metric("cns_notifications_dropped_total", cause="subscription_gone")
     service.advance(5)
-    wait_until(lambda: service.metric("cns_notifications_dropped_total", cause="subscription_gone") > gone, 10)
+    wait_until(lambda: service.metric("cns_notifications_dropped_total", cause="subscription_gone") > gone)
     assert endpoint.look()["received"] == 1

@@ -15,8 +15,6 @@ from lab.harness.running import Up, running, start
 from lab.harness.waiting import wait_until
 from tests.acceptance.topics import Topic, signature_is_good
 
-ARRIVAL_S = 30.0
-
 
 def retries(count: int) -> dict[str, Any]:
     return {"healthyRetryPolicy": {"minDelayTarget": 20, "maxDelayTarget": 20, "numRetries": count}}
@@ -32,7 +30,7 @@ def advance_until(service: Up, endpoint: Endpoint, attempts: int) -> list[dict[s
         service.advance(5)
         return len(endpoint.notifications()) >= attempts
 
-    wait_until(step, ARRIVAL_S, lambda: f"{len(endpoint.notifications())} attempts came")
+    wait_until(step, lambda: f"{len(endpoint.notifications())} attempts came")
     return endpoint.notifications()
 
 
@@ -45,7 +43,7 @@ def test_retries_are_the_same_bytes_after_a_restart(tmp_path: Path, endpoint: En
         topic.subscribe("http", endpoint.url, DeliveryPolicy=json.dumps(retries(5)))
         endpoint.behave(status=503, times=2)
         topic.publish("same", Subject="s", MessageAttributes={"n": {"DataType": "Number", "StringValue": "1"}})
-        wait_until(lambda: len(endpoint.notifications()) == 1, ARRIVAL_S)
+        wait_until(lambda: len(endpoint.notifications()) == 1)
     back = start(tmp_path / "data", "--test-clock", port=port)
     try:
         back.wait_ready()
@@ -75,5 +73,5 @@ def test_a_policy_that_changes_while_a_message_waits_is_the_one_that_counts(tmp_
             service.advance(5)
             return service.events("notification.dropped", subscription=subscription, cause="spent:status")
 
-        wait_until(dropped, ARRIVAL_S, service.said)
+        wait_until(dropped, service.said)
         assert len(endpoint.notifications()) == 4

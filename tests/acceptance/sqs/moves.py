@@ -9,7 +9,6 @@ from typing import Any
 
 from lab.harness.waiting import wait_until
 
-ENDED_S = 60.0
 _UNDER_WAY = ("RUNNING", "CANCELLING")
 
 
@@ -40,7 +39,7 @@ class Moves:
         return int(self.newest()["ApproximateNumberOfMessagesMoved"])
 
     def end(self) -> dict[str, Any]:
-        wait_until(lambda: self.newest()["Status"] not in _UNDER_WAY, ENDED_S, lambda: str(self.newest()))
+        wait_until(lambda: self.newest()["Status"] not in _UNDER_WAY, lambda: str(self.newest()))
         return self.newest()
 
     def count(self, url: str) -> int:

@@ -13,9 +13,6 @@ from lab.harness.service import Service
 from lab.harness.waiting import wait_until
 from tests.acceptance.audits import audit_lines, data_folders
 
-WORKERS_S = 60.0
-"""The longest time until a worker's next step."""
-
 
 class AuditedQueue:
     """A queue, and its events as (event, message id or cause)."""
@@ -76,11 +73,11 @@ def test_workers_say_why_messages_are_gone(service: Service, new_name: Callable[
     queue = AuditedQueue(service, new_name(), RedrivePolicy=redrive, MessageRetentionPeriod="60")
     message_id = queue.send("poison")
     assert queue.receive(VisibilityTimeout=0, WaitTimeSeconds=5)
-    wait_until(lambda: not queue.receive(VisibilityTimeout=0) and dead.ids("sent"), 10)
+    wait_until(lambda: not queue.receive(VisibilityTimeout=0) and dead.ids("sent"))
     assert (queue.ended(), dead.ids("sent")) == ({(message_id, "dead_lettered")}, {message_id})
     service.client("sqs").start_message_move_task(SourceArn=dead.arn)
-    wait_until(lambda: len(queue.ids("sent")) == 2, WORKERS_S)
+    wait_until(lambda: len(queue.ids("sent")) == 2)
     assert dead.ended() == {(message_id, "moved")}
     (back,) = queue.ids("sent") - {message_id}
     service.advance(61)
-    wait_until(lambda: (back, "expired") in queue.ended(), WORKERS_S)
+    wait_until(lambda: (back, "expired") in queue.ended())

@@ -41,7 +41,7 @@ def test_tasks_countdowns_and_retries(service: Service, new_name: Callable[[], s
         tasks += [("note", ["late"], COUNTDOWN_S), ("third_time", ["try"], None)]
         subprocess.run([sys.executable, "-c", SEND, json.dumps(tasks)], env=variables, check=True, timeout=PATIENCE_S)
         expected = sorted([*map(str, range(12)), "late", "try 0", "try 1", "try 2"])
-        wait_until(lambda: sorted(done.read_text().split("\n"))[1:] == expected, 60, worker.output)
+        wait_until(lambda: sorted(done.read_text().split("\n"))[1:] == expected, worker.output)
     finally:
         worker.stop()
     assert "Traceback" not in worker.output(), worker.output()

@@ -24,7 +24,6 @@ def polling(service: Service, queue: str, n: int = 1) -> Iterator[list[Poll]]:
         poll.begin()
     wait_until(
         lambda: service.polls_waiting() >= before + n,
-        10,
         lambda: f"{service.polls_waiting()} wait, {before} did before",
     )
     yield polls

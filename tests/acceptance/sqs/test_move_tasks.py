@@ -31,7 +31,7 @@ def test_a_slow_task_is_seen_and_cancelled(sqs: Any, new_name: Callable[[], str]
     of = moves(sqs, new_name)
     of.die(20)
     handle = of.start(MaxNumberOfMessagesPerSecond=2)
-    wait_until(lambda: of.moved() >= 1, 10)
+    wait_until(lambda: of.moved() >= 1)
     with pytest.raises(ClientError, match="There is already a task running"):
         of.start()
     assert sqs.cancel_message_move_task(TaskHandle=handle)["ApproximateNumberOfMessagesMoved"] < 20

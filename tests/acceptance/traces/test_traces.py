@@ -17,9 +17,6 @@ from lab.harness.waiting import wait_until
 from tests.acceptance.topics import Topic
 from tests.acceptance.traces.collector import CollectedSpan, Collector, collecting
 
-EXPORT_S = 60.0
-"""The SDK exports every 5 s."""
-
 
 @dataclass(frozen=True)
 class TracedService:
@@ -33,9 +30,7 @@ class TracedService:
         return client
 
     def wait(self, trace: str, count: int) -> list[CollectedSpan]:
-        wait_until(
-            lambda: len(self.collector.spans(trace)) >= count, EXPORT_S, lambda: str(self.collector.spans(trace))
-        )
+        wait_until(lambda: len(self.collector.spans(trace)) >= count, lambda: str(self.collector.spans(trace)))
         found = self.collector.spans(trace)
         assert len(found) == count, found
         return found

@@ -54,7 +54,7 @@ def test_portal_links_name_the_service_and_end_with_the_key(tmp_path: Path) -> N
         home, cookies = f"{service.url}/portal/", dict(opened.cookies)
         assert httpx.get(home, cookies=cookies).status_code == 200
         service.cns("account", "rotate", account)
-        wait_until(lambda: httpx.get(made["url"]).status_code == 403, 30.0)
+        wait_until(lambda: httpx.get(made["url"]).status_code == 403)
         assert httpx.get(home, cookies=cookies).status_code == 403, "the visit ends, too"
 
 

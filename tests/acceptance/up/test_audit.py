@@ -58,7 +58,7 @@ class Traffic:
         self._sending = False
         for thread in self._senders:
             thread.result()
-        wait_until(is_empty, 60)
+        wait_until(is_empty)
         self._receiving = False
         for thread in self._receivers:
             thread.result()
@@ -66,7 +66,7 @@ class Traffic:
     def wait_for_more(self) -> None:
         """Wait until `PER_KILL` more messages are acknowledged."""
         enough = len(self.sent) + PER_KILL
-        wait_until(lambda: len(self.sent) >= enough, 60)
+        wait_until(lambda: len(self.sent) >= enough)
 
     def _send(self, number: int) -> None:
         sqs = self._service.client("sqs", read_timeout=PATIENCE_S)
@@ -131,7 +131,7 @@ def killed_under_load(service: Up, names: list[str]) -> None:
             traffic.wait_for_more()
             before = service.pids()[name]
             os.kill(before, signal.SIGKILL)
-            wait_until(partial(has_restarted, service, name, before), 30, service.said)
+            wait_until(partial(has_restarted, service, name, before), service.said)
         traffic.wait_for_more()
         traffic.end(is_empty)
     assert service.stop() == 0
@@ -179,12 +179,12 @@ def test_a_full_disk_refuses_calls_on_audited_queues(cramped: Up) -> None:
         sqs.send_message(QueueUrl=url, MessageBody="x")
     filler = cramped.inside(cramped.data / "filler")
     filler.write_bytes(bytes((DISK_MIB - ROOM_MIB) * MIB - used(cramped)))
-    wait_until(lambda: refuses(sqs, audited), 60)
+    wait_until(lambda: refuses(sqs, audited))
     assert any("Audit=on" in reason for reason in cramped.health()["reasons"])
     sqs.send_message(QueueUrl=plain, MessageBody="x")
     assert sqs.receive_message(QueueUrl=plain)["Messages"]
     filler.unlink()
-    wait_until(lambda: not refuses(sqs, audited), 60)
+    wait_until(lambda: not refuses(sqs, audited))
     assert not any("Audit=on" in reason for reason in cramped.health()["reasons"])
 
 

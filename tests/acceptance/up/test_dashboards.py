@@ -11,7 +11,6 @@ from lab.harness.waiting import wait_until
 from tests.acceptance.topics import Topic
 from tests.promql import dashboard_expressions, rule_expressions
 
-REPORT_S = 30.0
 CLUSTER = re.compile(r"cns_(cassandra|redis|clock|cache|reconcile|background|live|owned|queue_duplicate)_\w+")
 AFTER_FAILURES = {"cns_delivery_attempts_failed_total", "cns_notifications_dead_lettered_total", "cns_audit_refused"}
 AFTER_THE_FIRST_INGEST = {"cns_event_segments_unread_share"}
@@ -42,7 +41,7 @@ def test_a_running_service_has_them(service: Up, sns: Any, topic: Topic, endpoin
         if ":" not in name and not CLUSTER.fullmatch(name) and name not in ABSENT | OF_PROMETHEUS
     }
     assert len(own) > 30
-    wait_until(lambda: not missing(service, own), REPORT_S, lambda: str(missing(service, own)))
+    wait_until(lambda: not missing(service, own), lambda: str(missing(service, own)))
 
 
 def missing(service: Up, used: dict[str, set[str]]) -> dict[str, set[str]]:

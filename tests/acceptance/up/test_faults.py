@@ -77,8 +77,8 @@ def test_a_killed_worker_comes_back(lone: Up, endpoint: Endpoint) -> None:
     before = kill(lone, "worker")
     topic.publish("meanwhile")
     endpoint.wait(received=1)
-    wait_until(lambda: lone.pids()["worker"] not in (0, before), 20)
-    wait_until(lambda: lone.health()["status"] == "yellow", 20, lambda: str(lone.health()))
+    wait_until(lambda: lone.pids()["worker"] not in (0, before))
+    wait_until(lambda: lone.health()["status"] == "yellow", lambda: str(lone.health()))
     assert any("worker was restarted" in reason for reason in lone.health()["reasons"])
     topic.publish("afterwards")
     endpoint.wait(received=2)
@@ -104,7 +104,7 @@ def test_a_killed_store_loses_nothing(lone: Up, endpoint: Endpoint) -> None:
     topic.subscribe("http", endpoint.url)
     sent = [sqs.send_message(QueueUrl=queue, MessageBody=str(n))["MessageId"] for n in range(20)]
     before = kill(lone, "api")
-    wait_until(lambda: lone.is_ready() and lone.pids()["api"] != before, 20, lone.said)
+    wait_until(lambda: lone.is_ready() and lone.pids()["api"] != before, lone.said)
     assert sorted(receive_ids(sqs, queue, 20)) == sorted(sent)
     topic.publish("the worker has found the store again")
     endpoint.wait(received=1)
@@ -119,9 +119,9 @@ def _has_new_worker(lone: Up, last_pid: int) -> bool:
 def test_a_crash_loop_turns_health_red(lone: Up) -> None:
     pid = 0
     for _ in range(CRASHES):
-        wait_until(partial(_has_new_worker, lone, pid), 20)
+        wait_until(partial(_has_new_worker, lone, pid))
         pid = kill(lone, "worker")
-    wait_until(lambda: lone.get("/health")[0] == 503, 10, lambda: str(lone.health()))
+    wait_until(lambda: lone.get("/health")[0] == 503, lambda: str(lone.health()))
     assert lone.health()["status"] == "red"
     assert "worker dies again and again" in lone.health()["reasons"]
     sqs = lone.client("sqs")
@@ -146,7 +146,7 @@ def test_a_full_disk_refuses_sends_and_harms_nothing(tmp_path: Path) -> None:
         assert held[0]["MessageId"] in kept
         assert service.get("/health")[0] in (200, 503)
         filler.unlink()
-        wait_until(lambda: send_until_refused(sqs, queue, 1) != [], 20, service.said)
+        wait_until(lambda: send_until_refused(sqs, queue, 1) != [], service.said)
         assert service.health()["status"] == "green"
         received = receive_ids(sqs, queue, len(kept))
         assert set(kept) <= set(received)
@@ -197,8 +197,8 @@ class Full(NamedTuple):
         """It comes back on the full disk, where the supervisor may be unable to write down its process id."""
         starts = self.service.said().count(ANNOUNCEMENT)
         kill(self.service, "api")
-        wait_until(lambda: self.service.said().count(ANNOUNCEMENT) > starts, 60, self.service.said)
-        wait_until(self.service.is_ready, 60, self.service.said)
+        wait_until(lambda: self.service.said().count(ANNOUNCEMENT) > starts, self.service.said)
+        wait_until(self.service.is_ready, self.service.said)
 
 
 @pytest.mark.extended
@@ -223,8 +223,8 @@ def test_a_full_disk_turns_health_red_and_takes_deletes_and_purges(tmp_path: Pat
         shown = full.sqs.get_queue_attributes(QueueUrl=full.queue, AttributeNames=["ApproximateNumberOfMessages"])
         assert shown["Attributes"]["ApproximateNumberOfMessages"] == "0"
         # once the worker has removed the purged rows, the store's file has free pages, which are room as well
-        wait_until(lambda: send_until_refused(full.service.client("sqs"), full.queue, 1), 60, full.reasons)
-        wait_until(lambda: full.service.health()["status"] != "red", 20, full.reasons)
+        wait_until(lambda: send_until_refused(full.service.client("sqs"), full.queue, 1), full.reasons)
+        wait_until(lambda: full.service.health()["status"] != "red", full.reasons)
         assert len(receive_ids(full.sqs, full.queue, 1)) == 1
 
 
@@ -234,7 +234,7 @@ def test_a_disk_that_has_room_again_turns_health_green_and_has_a_reserve(tmp_pat
     with on_a_full_disk(data, reserve=True) as full:
         full.assert_red()
         full.filler.unlink()
-        wait_until(lambda: full.service.health()["status"] == "green", 60, full.reasons)
+        wait_until(lambda: full.service.health()["status"] == "green", full.reasons)
         assert full.service.inside(data / "reserve").stat().st_blocks * 512 >= 16 * MIB
         assert len(send_until_refused(full.sqs, full.queue, 1)) == 1
 
@@ -254,8 +254,8 @@ def test_a_full_disk_without_reserve_is_read_from(tmp_path: Path) -> None:
         assert len(full.service.client("sns").list_topics()["Topics"]) == 1
         for name in ("filler", "filler2"):
             full.service.inside(data / name).unlink()
-        wait_until(lambda: send_until_refused(full.service.client("sqs"), full.queue, 1), 60, full.reasons)
-        wait_until(lambda: full.service.health()["status"] != "red", 60, full.reasons)
+        wait_until(lambda: send_until_refused(full.service.client("sqs"), full.queue, 1), full.reasons)
+        wait_until(lambda: full.service.health()["status"] != "red", full.reasons)
 
 
 def _fill(path: Path) -> None:
@@ -273,10 +273,10 @@ def test_a_move_task_outlives_its_worker(lone: Up) -> None:
     of = moves(lone.client("sqs", tries=5), hex_id)
     of.die(60)
     of.start(MaxNumberOfMessagesPerSecond=20)
-    wait_until(lambda: of.moved() >= 10, 10)
+    wait_until(lambda: of.moved() >= 10)
     kill(lone, "worker")
     lone.advance(16)  # the killed worker's lease of the task ends…
-    wait_until(lambda: of.moved() >= 50, 20, lambda: str(of.newest()))
+    wait_until(lambda: of.moved() >= 50, lambda: str(of.newest()))
     lone.advance(31)  # …and then its lease of the batch
     task = of.end()
     assert (task["Status"], task["ApproximateNumberOfMessagesMoved"]) == ("COMPLETED", 60)
@@ -301,10 +301,10 @@ def test_a_small_disk_that_sends_filled_is_emptied_by_receivers(tmp_path: Path) 
         received = receive_ids(sqs, queue, 20)
         starts = service.said().count(ANNOUNCEMENT)
         kill(service, "api")
-        wait_until(lambda: service.said().count(ANNOUNCEMENT) > starts and service.is_ready(), 60, service.said)
+        wait_until(lambda: service.said().count(ANNOUNCEMENT) > starts and service.is_ready(), service.said)
         received += receive_ids(sqs, queue, len(sent) - len(received))
         assert set(received) == set(sent)
-        wait_until(lambda: send_until_refused(sqs, queue, 1) != [], 30, service.said)
+        wait_until(lambda: send_until_refused(sqs, queue, 1) != [], service.said)
 
 
 def _send_large(sqs: Any, queue: str) -> list[str]:

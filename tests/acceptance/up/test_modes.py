@@ -281,7 +281,7 @@ def test_each_process_shows_its_version_and_memory(several: Up) -> None:
     roles = {name: name.partition("-")[0] for name in pids}
     asked = {f"{roles[name]}-{pid}" for name, pid in pids.items()}
     for metric in ("cns_build_info", "process_resident_memory_bytes"):
-        wait_until(partial(_is_shown_by, several, metric, 3), 10)
+        wait_until(partial(_is_shown_by, several, metric, 3))
         processes = _processes(several, metric)
         assert processes < asked  # one answer of /metrics is about one API process
         assert {f"store-{pids['store']}", f"worker-{pids['worker']}"} <= processes
@@ -290,7 +290,7 @@ def test_each_process_shows_its_version_and_memory(several: Up) -> None:
 @pytest.mark.extended
 def test_counters_are_there_before_anything_happens(tmp_path: Path) -> None:
     with running(tmp_path / "data") as service:
-        wait_until(lambda: service.is_ready(), 20)
+        wait_until(lambda: service.is_ready())
         samples = service.samples()
         shown = {re.sub("_(bucket|count|sum)$", "", name) for name, _ in samples}
         cluster = {
@@ -352,7 +352,7 @@ def test_of_two_workers_each_delivers_and_one_may_die(tmp_path: Path, endpoint: 
         for n in range(25):
             topic.publish(f"after {n}")
         endpoint.wait(distinct_messages=before + 50)
-        wait_until(lambda: _recovered(service, "worker-1", pids["worker-1"]), 20, service.said)
+        wait_until(lambda: _recovered(service, "worker-1", pids["worker-1"]), service.said)
 
 
 def _delivering(service: Up) -> set[int]:
@@ -373,7 +373,7 @@ def test_each_of_several_processes_may_die(several: Up, endpoint: Endpoint, name
     sqs.send_message(QueueUrl=queue, MessageBody="kept")
     pids = several.pids()
     os.kill(pids[name], signal.SIGKILL)
-    wait_until(lambda: _recovered(several, name, pids[name]), 20, several.said)
+    wait_until(lambda: _recovered(several, name, pids[name]), several.said)
     assert receive_one(sqs, queue)["Body"] == "kept"
     for _ in range(SPREAD):
         assert several.client("sqs", tries=10).list_queues()["QueueUrls"] == [queue]

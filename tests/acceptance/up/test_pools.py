@@ -14,8 +14,6 @@ from cns_common.metrics.catalogue import POOL_THREADS
 from lab.harness.running import Up, cns, running
 from lab.harness.waiting import wait_until
 
-RESTART_S = 60.0
-
 
 def workers(data: Path) -> dict[str, Any]:
     found: dict[str, Any] = json.loads(cns("pool", "list", "--json", "--data", data).stdout)["workers"]
@@ -38,10 +36,10 @@ def test_a_size_outlives_the_worker_and_the_service(tmp_path: Path) -> None:
         service.cns("pool", "resize", "delivery", "6")
         pid = service.pids()["worker"]
         os.kill(pid, signal.SIGKILL)
-        wait_until(lambda: service.pids()["worker"] != pid, RESTART_S)
-        wait_until(lambda: threads(service).get(f"worker-{service.pids()['worker']}") == 6, RESTART_S)
+        wait_until(lambda: service.pids()["worker"] != pid)
+        wait_until(lambda: threads(service).get(f"worker-{service.pids()['worker']}") == 6)
     with running(data, "--auth=off") as service:
-        wait_until(lambda: list(threads(service).values()) == [6], RESTART_S, lambda: str(threads(service)))
+        wait_until(lambda: list(threads(service).values()) == [6], lambda: str(threads(service)))
         assert [report["pools"]["delivery"]["threads"] for report in workers(data).values()] == [6]
 
 
@@ -55,9 +53,7 @@ def test_with_the_service_stopped_a_size_is_noted_down(tmp_path: Path) -> None:
     cns("pool", "resize", "redelivery", "4", "--data", data)
     assert cns("pool", "list", "--data", data).stdout.startswith("redelivery: 4 threads wanted by ")
     with running(data, "--auth=off"):
-        wait_until(
-            lambda: [report["pools"]["redelivery"]["threads"] for report in workers(data).values()] == [4], RESTART_S
-        )
+        wait_until(lambda: [report["pools"]["redelivery"]["threads"] for report in workers(data).values()] == [4])
 
 
 @pytest.mark.extended
@@ -66,15 +62,15 @@ def test_a_size_of_one_worker_ends_with_it(tmp_path: Path) -> None:
         pid = service.pids()["worker"]
         service.cns("pool", "resize", "delivery", "6", "--worker", f"worker-{pid}")
         os.kill(pid, signal.SIGKILL)
-        wait_until(lambda: service.pids()["worker"] != pid, RESTART_S)
-        wait_until(lambda: threads(service) == {f"worker-{service.pids()['worker']}": 2}, RESTART_S)
+        wait_until(lambda: service.pids()["worker"] != pid)
+        wait_until(lambda: threads(service) == {f"worker-{service.pids()['worker']}": 2})
 
 
 @pytest.mark.extended
 def test_a_worker_that_ends_in_order_is_gone_at_once(tmp_path: Path) -> None:
     with running(tmp_path / "data", "--auth=off") as service:
-        wait_until(lambda: threads(service), RESTART_S)
+        wait_until(lambda: threads(service))
         pid = service.pids()["worker"]
         os.kill(pid, signal.SIGTERM)
-        wait_until(lambda: service.events("worker.stopped"), RESTART_S)
+        wait_until(lambda: service.events("worker.stopped"))
         assert f"worker-{pid}" not in threads(service)

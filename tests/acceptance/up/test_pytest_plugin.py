@@ -148,7 +148,7 @@ def test_what_it_started_ends_with_a_pytest_that_is_killed(installed: Path, proj
     assert done.returncode == -signal.SIGKILL, done.stdout + done.stderr
     for url in (project / "urls").read_text().split():
         port = int(url.rpartition(":")[2])
-        wait_until(partial(is_refused, port), PATIENCE_S)
+        wait_until(partial(is_refused, port))
 
 
 def is_refused(port: int) -> bool:

@@ -15,7 +15,6 @@ from lab.harness.running import Up, running
 from lab.harness.waiting import wait_until
 from tests.acceptance.rolling import Load
 
-RESTART_S = 40.0
 API_PROCESSES = 2
 
 
@@ -24,7 +23,7 @@ def restart(service: Up, name: str, number: signal.Signals = signal.SIGTERM) -> 
     before = pid_of(service, name)
     assert before, f"{name} does not run"
     os.kill(before, number)
-    wait_until(lambda: pid_of(service, name) not in (0, before) and not Path(f"/proc/{before}").exists(), RESTART_S)
+    wait_until(lambda: pid_of(service, name) not in (0, before) and not Path(f"/proc/{before}").exists())
 
 
 def pid_of(service: Up, name: str) -> int:
@@ -41,9 +40,9 @@ def test_a_process_that_is_told_to_stop_for_good_refuses_new_callers_and_answers
         host, port = service.url.removeprefix("http://").split(":")
         with socket.create_connection((host, int(port))) as slow:
             slow.sendall(b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n\r\n{")
-            wait_until(lambda: service.client("sqs").list_queues(), RESTART_S)
+            wait_until(lambda: service.client("sqs").list_queues())
             service.process.send_signal(signal.SIGTERM)
-            wait_until(lambda: not connects(host, int(port)), RESTART_S)
+            wait_until(lambda: not connects(host, int(port)))
             slow.sendall(b"}")
             assert slow.recv(12) == b"HTTP/1.1 400"
         assert service.process.wait() == 0
@@ -62,7 +61,7 @@ def test_processes_are_restarted_one_by_one_and_all_by_new_code_and_no_call_fail
             load.goes_on()
             for name in ("api-1", "worker", "api-2"):
                 restart(service, name)
-                wait_until(service.is_ready, RESTART_S)
+                wait_until(service.is_ready)
                 load.goes_on()
             for _ in range(LOOP_CRASHES):
                 restart(service, "worker", signal.SIGKILL)

@@ -86,7 +86,7 @@ def test_queues_and_endpoints_get_notifications(cns: Up, cqs: Up, endpoint: Endp
     published = topic.publish("hello")
     assert json.loads(receive_one(sqs, queue)["Body"])["MessageId"] == published
     endpoint.wait(received=1)
-    wait_until(lambda: all(_calls(cqs)), 10, lambda: str(_calls(cqs)))
+    wait_until(lambda: all(_calls(cqs)), lambda: str(_calls(cqs)))
     assert not any(_calls(cns))
 
 
@@ -115,7 +115,7 @@ def test_what_was_accepted_arrives_although_cqs_dies(cns: Up, cqs: Up) -> None:
     accepted = [topic.publish(f"before {number}") for number in range(ROUNDS)]
     os.kill(cqs.pids()["api"], signal.SIGKILL)
     accepted += [topic.publish(f"during {number}") for number in range(ROUNDS)]  # they wait for the queue service
-    wait_until(cqs.is_ready, 30, cqs.said)
+    wait_until(cqs.is_ready, cqs.said)
     accepted += [topic.publish(f"after {number}") for number in range(ROUNDS)]
     arrived: set[str] = set()
 
@@ -124,7 +124,7 @@ def test_what_was_accepted_arrives_although_cqs_dies(cns: Up, cqs: Up) -> None:
         arrived.update(json.loads(message["Body"])["MessageId"] for message in receive_all(sqs, queue))
         return arrived >= set(accepted)
 
-    wait_until(all_arrived, 30, lambda: f"{len(set(accepted) - arrived)} of {len(accepted)} are missing")
+    wait_until(all_arrived, lambda: f"{len(set(accepted) - arrived)} of {len(accepted)} are missing")
 
 
 @pytest.mark.extended
@@ -134,6 +134,6 @@ def test_a_wrong_secret_is_said(tmp_path: Path, cqs: Up) -> None:
         with pytest.raises(ClientError) as refused:
             topic.request_subscription("http", "http://127.0.0.1:1/x")
         assert refused.value.response["ResponseMetadata"]["HTTPStatusCode"] == 503
-        wait_until(lambda: cns.health()["status"] == "red", 20, cns.said)
+        wait_until(lambda: cns.health()["status"] == "red", cns.said)
         assert cns.health()["reasons"]
         assert "InvalidSignatureException" in cns.said()

@@ -17,7 +17,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from lab.harness.running import Up, running
 from lab.harness.waiting import PATIENCE_S, wait_until
-from tests.acceptance.up.test_rolling_restart import RESTART_S, pid_of
+from tests.acceptance.up.test_rolling_restart import pid_of
 from tests.integration.errors.api_calls import APPLICATION, DEAD_ARN, QUEUE_ARN, TOPIC, Members, sns_calls, sqs_calls
 from tests.integration.errors.api_forms import ACCOUNT
 
@@ -79,7 +79,6 @@ class Callers:
         goals = [made + len(self._calls) for made in self.made]
         wait_until(
             lambda: self.failures or all(made >= goal for made, goal in zip(self.made, goals, strict=True)),
-            PATIENCE_S,
             self._service.said,
         )
 
@@ -112,6 +111,6 @@ def test_no_call_fails_while_the_store_is_killed(tmp_path: Path) -> None:
             for _ in range(KILLS):
                 before = pid_of(service, "store")
                 os.kill(before, signal.SIGKILL)
-                wait_until(partial(_is_another, service, before), RESTART_S)
+                wait_until(partial(_is_another, service, before))
                 callers.go_on()
         assert callers.failures == [], service.said()[-10_000:]

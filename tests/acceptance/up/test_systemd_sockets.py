@@ -9,7 +9,7 @@ from pathlib import Path
 from lab.harness.parts import need
 from lab.harness.ports import free_port
 from lab.harness.running import Up, start
-from lab.harness.waiting import PATIENCE_S, wait_until
+from lab.harness.waiting import wait_until
 from tests.acceptance.up.test_up import EXIT_ADDRESS_UNUSABLE
 
 
@@ -43,7 +43,7 @@ def connects(service: Up, port: int) -> None:
         with socket.socket() as caller:
             return caller.connect_ex(("127.0.0.1", port)) == 0
 
-    wait_until(connected, PATIENCE_S, service.said)
+    wait_until(connected, service.said)
 
 
 def test_a_passed_socket_that_the_settings_do_not_name(tmp_path: Path) -> None:

@@ -199,12 +199,12 @@ def test_after_the_death_of_cns_up_it_can_be_started_at_once(tmp_path: Path) -> 
         service.process.kill()
         again = start(service.data, port=port)
         try:
-            wait_until(lambda: f"port {port} on 127.0.0.1 is taken; waiting" in again.said(), 60, again.said)
+            wait_until(lambda: f"port {port} on 127.0.0.1 is taken; waiting" in again.said(), again.said)
             os.kill(pids["api"], signal.SIGCONT)
             again.wait_ready()
             again.environment.update(keys)
             (message,) = again.client("sqs").receive_message(QueueUrl=queue)["Messages"]
             assert message["Body"] == "kept"
-            wait_until(lambda: not any(alive(pid) for pid in pids.values()), 60)
+            wait_until(lambda: not any(alive(pid) for pid in pids.values()))
         finally:
             again.stop()

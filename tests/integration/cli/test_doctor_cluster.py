@@ -21,7 +21,6 @@ from lab.harness.waiting import wait_until
 from tests.integration.cqs.engines.cache.test_sentinel import NAME, sentinel
 
 pytestmark = pytest.mark.extended
-START_S = 30.0
 KEY = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="
 
 
@@ -112,7 +111,7 @@ async def test_redis(place: CassandraAddress, own_redis: OwnRedis, tmp_path: Pat
 async def test_redis_that_sentinels_name(place: CassandraAddress, own_redis: OwnRedis, tmp_path: Path) -> None:
     with sentinel(tmp_path, own_redis) as port:
         settings = settings_of(place, redis=f"redis+sentinel://127.0.0.1:{port}/{NAME}")
-        wait_until(lambda: accepts(port), START_S)
+        wait_until(lambda: accepts(port))
         assert levels(await check_redis(settings)) == [("redis", "ok")]
         unknown = settings_of(place, redis=f"redis+sentinel://127.0.0.1:{port}/other")
         assert levels(await check_redis(unknown)) == [("redis", "warning")]

@@ -103,7 +103,7 @@ def test_with_the_service_running(tmp_path: Path) -> None:
     run_on_data(data, quarantine_two_jobs)
     with running(data) as service:
         items = list_items(data)
-        wait_until(lambda: "jobs are in quarantine" in service.health()["reasons"], 20, service.said)
+        wait_until(lambda: "jobs are in quarantine" in service.health()["reasons"], service.said)
         service.cns("quarantine", "release", items["why readable"])
         assert set(list_items(data)) == {"why newer"}
     assert run_on_data(data, depths) == (1, 0), "the job is done: its topic has no subscriptions"

@@ -57,16 +57,15 @@ async def start_process(url: str, channel: str) -> AsyncIterator[Process]:
 async def test_a_change_reaches_the_other_processes_once() -> None:
     channel = fresh_prefix()
     async with start_process(redis_url(), channel) as one, start_process(redis_url(), channel) as other:
-        await asyncio.to_thread(
-            wait_until, lambda: one.cache_clears > 0 and other.cache_clears > 0, 10
-        )  # waits until both are subscribed
+        # both are subscribed
+        await asyncio.to_thread(wait_until, lambda: one.cache_clears > 0 and other.cache_clears > 0)
         one.topics.change("arn")
         one.queues.change(("account", "region", "name"))
         one.invalidation.announce("clock", 7)
-        await asyncio.to_thread(wait_until, lambda: len(other.received) == 3, PATIENCE_S)
+        await asyncio.to_thread(wait_until, lambda: len(other.received) == 3)
         assert other.received == ["arn", ("account", "region", "name"), 7]
         other.topics.change("back")
-        await asyncio.to_thread(wait_until, lambda: len(one.received) == 3, PATIENCE_S)
+        await asyncio.to_thread(wait_until, lambda: len(one.received) == 3)
         assert one.received == ["arn", ("account", "region", "name"), "back"]
         assert other.received[3:] == ["back"]
 
@@ -74,7 +73,7 @@ async def test_a_change_reaches_the_other_processes_once() -> None:
 async def test_a_change_is_acknowledged_by_all_before_it_is_answered() -> None:
     channel = fresh_prefix()
     async with start_process(redis_url(), channel) as one, start_process(redis_url(), channel) as other:
-        await asyncio.to_thread(wait_until, lambda: one.cache_clears > 0 and other.cache_clears > 0, PATIENCE_S)
+        await asyncio.to_thread(wait_until, lambda: one.cache_clears > 0 and other.cache_clears > 0)
         for number in range(20):
             one.topics.change(str(number))
             await one.topics.others_acknowledged()
@@ -87,7 +86,7 @@ async def test_a_redis_that_hangs_delays_no_change(tmp_path: Path, monkeypatch: 
     server.start()
     try:
         async with start_process(server.url, "any") as process:
-            await asyncio.to_thread(wait_until, lambda: process.cache_clears > 0, PATIENCE_S)
+            await asyncio.to_thread(wait_until, lambda: process.cache_clears > 0)
             server.pause()
             process.topics.change("arn")
             await asyncio.wait_for(process.topics.others_acknowledged(), PATIENCE_S)
@@ -99,10 +98,10 @@ async def test_a_redis_that_hangs_delays_no_change(tmp_path: Path, monkeypatch: 
 async def test_announcements_are_sent_before_close() -> None:
     channel = fresh_prefix()
     async with start_process(redis_url(), channel) as listener:
-        await asyncio.to_thread(wait_until, lambda: listener.cache_clears > 0, PATIENCE_S)
+        await asyncio.to_thread(wait_until, lambda: listener.cache_clears > 0)
         async with start_process(redis_url(), channel) as command:
             command.topics.change("arn")
-        await asyncio.to_thread(wait_until, lambda: listener.received == ["arn"], PATIENCE_S)
+        await asyncio.to_thread(wait_until, lambda: listener.received == ["arn"])
 
 
 @pytest.mark.parametrize("url", ["", "redis://127.0.0.1:1/0"])
@@ -110,4 +109,4 @@ async def test_without_redis_caches_are_cleared_at_an_interval(url: str, monkeyp
     monkeypatch.setattr(cache_invalidation, "CACHE_AGE_S", 0.01)
     async with start_process(url, "any") as process:
         process.topics.change("arn")
-        await asyncio.to_thread(wait_until, lambda: process.cache_clears >= 3, PATIENCE_S)
+        await asyncio.to_thread(wait_until, lambda: process.cache_clears >= 3)

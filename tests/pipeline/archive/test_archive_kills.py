@@ -82,10 +82,10 @@ def killed(data: Path, plan: tuple[str, int], reached: Path) -> bool:
         )
     if not count:
         writing = data / "pipeline" / "archive" / WRITING
-        wait_until(lambda: process.poll() is not None or any(writing.glob(f"*/{name}")), JOB_S, log.read_text)
+        wait_until(lambda: process.poll() is not None or any(writing.glob(f"*/{name}")), log.read_text)
         process.kill()
     code = process.wait(JOB_S)
-    wait_until(lambda: not group_exists(process.pid), JOB_S, lambda: "Java goes on")
+    wait_until(lambda: not group_exists(process.pid), lambda: "Java goes on")
     assert code in (0, -signal.SIGKILL), log.read_text()
     return code != 0
 

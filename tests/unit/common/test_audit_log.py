@@ -134,7 +134,7 @@ async def test_segments_end_by_age_and_removed_ones_are_old(tmp_path: Path) -> N
     with writing(tmp_path, clock) as writer:
         await writer.write([event(1)])
         clock.advance(60_000)
-        await asyncio.to_thread(wait_until, lambda: files(tmp_path), 5)
+        await asyncio.to_thread(wait_until, lambda: files(tmp_path))
         await writer.write([event(2)])
     assert [lines_of(path)[-1]["last_sequence"] for path in files(tmp_path)] == [1, 2]
     small = SegmentLimits(segment_bytes_max=1 << 24, segment_age_s=60, retention_s=86_400, bytes_max=1)
@@ -144,7 +144,7 @@ async def test_segments_end_by_age_and_removed_ones_are_old(tmp_path: Path) -> N
     clock.advance(2 * 86_400_000)
     with writing(tmp_path, clock, small) as writer:
         await writer.write([event(4)])
-        await asyncio.to_thread(wait_until, lambda: len(files(tmp_path)) == 0, 5)
+        await asyncio.to_thread(wait_until, lambda: len(files(tmp_path)) == 0)
 
 
 # -- a disk that refuses ----------------------------------------------------------------------------------------------
@@ -155,7 +155,7 @@ async def test_a_full_disk_delays_and_refuses_and_loses_nothing(tmp_path: Path) 
         await writer.write([event(1)])
         with file_size_limit(files(tmp_path, ".open")[0].stat().st_size + 100):
             waits = asyncio.create_task(writer.write([event(2, "x" * 200)]))
-            await asyncio.to_thread(wait_until, lambda: value(writer, AUDIT_REFUSED) == 1.0, 5)
+            await asyncio.to_thread(wait_until, lambda: value(writer, AUDIT_REFUSED) == 1.0)
             with pytest.raises(StoreUnavailable, match="File too large"):
                 writer.check()
             assert not waits.done()
@@ -178,11 +178,11 @@ async def test_room_on_the_disk_is_left_for_deletes(tmp_path: Path, monkeypatch:
         writer.check()
         await writer.write([event(1)])
         free[0] = 0
-        await asyncio.to_thread(wait_until, lambda: value(writer, AUDIT_REFUSED) == 1.0, 5)
+        await asyncio.to_thread(wait_until, lambda: value(writer, AUDIT_REFUSED) == 1.0)
         with pytest.raises(StoreFull):
             writer.check()
         free[0] = gib
-        await asyncio.to_thread(wait_until, lambda: value(writer, AUDIT_REFUSED) == 0.0, 5)
+        await asyncio.to_thread(wait_until, lambda: value(writer, AUDIT_REFUSED) == 0.0)
         writer.check()
 
 
@@ -241,7 +241,7 @@ async def test_a_disk_that_hangs_ends_the_call_but_not_the_event(
         with pytest.raises(StoreUnavailable, match="too many"):
             writer.check()
         slow.go_on.set()
-        await asyncio.to_thread(wait_until, lambda: value(writer, AUDIT_EVENTS_WRITTEN) == 2, 5)
+        await asyncio.to_thread(wait_until, lambda: value(writer, AUDIT_EVENTS_WRITTEN) == 2)
         writer.check()
     with pytest.raises(OutcomeUnknown):
         await writer.write([event(3)])
@@ -261,7 +261,7 @@ async def test_after_a_bug_calls_are_refused_until_a_step_succeeds(
     monkeypatch.setattr(audit_log, "seal_orphans", faulty)
     with writing(tmp_path) as writer:
         await writer.write([event(1)])
-        await asyncio.to_thread(wait_until, lambda: not faults and value(writer, AUDIT_REFUSED) == 0.0, 5)
+        await asyncio.to_thread(wait_until, lambda: not faults and value(writer, AUDIT_REFUSED) == 0.0)
         writer.check()
         await writer.write([event(2)])
     assert numbers(tmp_path) == [1, 2]

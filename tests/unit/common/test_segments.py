@@ -94,7 +94,7 @@ def test_a_segment_ends_by_size_and_the_next_goes_on_counting(tmp_path: Path) ->
     limits = SegmentLimits(segment_bytes_max=1, segment_age_s=60, retention_s=86_400, bytes_max=1 << 30)
     with writing(tmp_path, limits=limits) as writer:
         writer.emit(event(1))
-        wait_until(lambda: files(tmp_path), 5)
+        wait_until(lambda: files(tmp_path))
         writer.emit(event(2))
     first, second, *_ = [lines_of(path) for path in files(tmp_path)]
     assert (first[-1]["last_sequence"], second[0]["first_sequence"]) == (1, 2)
@@ -105,9 +105,9 @@ def test_the_last_segment_says_that_its_writer_stopped(tmp_path: Path) -> None:
     clock = Clock()
     with writing(tmp_path, clock) as writer:
         writer.emit(event(1))
-        wait_until(lambda: files(tmp_path, ".open"), 5)
+        wait_until(lambda: files(tmp_path, ".open"))
         clock.advance(60_000)
-        wait_until(lambda: files(tmp_path), 5)
+        wait_until(lambda: files(tmp_path))
     before, last = [lines_of(path)[-1] for path in files(tmp_path)]
     assert [(sealed["last_sequence"], sealed["events"], sealed["stopped"]) for sealed in (before, last)] == [
         (1, 1, False),
@@ -119,10 +119,10 @@ def test_a_segment_ends_by_age(tmp_path: Path) -> None:
     clock = Clock()
     with writing(tmp_path, clock) as writer:
         writer.emit(event(1))
-        wait_until(lambda: files(tmp_path, ".open"), 5)
+        wait_until(lambda: files(tmp_path, ".open"))
         assert files(tmp_path) == []
         clock.advance(60_000)
-        wait_until(lambda: files(tmp_path), 5)
+        wait_until(lambda: files(tmp_path))
 
 
 def test_a_segment_lies_in_the_hour_it_was_opened_in(tmp_path: Path) -> None:
@@ -155,7 +155,7 @@ while True:
 def test_what_a_killed_process_left_open_is_sealed_by_the_next_start(tmp_path: Path) -> None:
     victim = subprocess.Popen([sys.executable, "-c", WRITE_FOR_EVER, str(tmp_path)], cwd=Path(__file__).parents[3])
     try:
-        wait_until(lambda: any(path.stat().st_size > MIB for path in files(tmp_path, ".open")), 20)
+        wait_until(lambda: any(path.stat().st_size > MIB for path in files(tmp_path, ".open")))
         with writing(tmp_path):  # the writer lives: its segment is left alone
             pass
         assert len(files(tmp_path, ".open")) == 1
@@ -163,7 +163,7 @@ def test_what_a_killed_process_left_open_is_sealed_by_the_next_start(tmp_path: P
         victim.send_signal(signal.SIGKILL)  # the victim would write for ever
         victim.wait(PATIENCE_S)
     with writing(tmp_path):
-        wait_until(lambda: not files(tmp_path, ".open"), 10)
+        wait_until(lambda: not files(tmp_path, ".open"))
     (path,) = files(tmp_path)
     lines = lines_of(path)
     assert [line["sequence"] for line in lines[1:-1]] == list(range(1, len(lines) - 1))
@@ -178,7 +178,7 @@ def test_a_directory_that_cannot_be_written_is_counted_and_nothing_raised(tmp_pa
     (tmp_path / "events").write_text("not a directory")
     with writing(tmp_path / "events") as writer:
         writer.emit(event(1))
-        wait_until(lambda: counts(writer, "cns_events_lost_total")["disk_refused"] == 1, 5)
+        wait_until(lambda: counts(writer, "cns_events_lost_total")["disk_refused"] == 1)
     assert counts(writer, "cns_events_written_total") == {"": 0}
 
 
@@ -186,10 +186,10 @@ def emit_until_refused(writer: SegmentWriter, directory: Path) -> None:
     """Emit two events. The file size limit stops the write of the second in the middle of its line, as a full disk
     does. The file appears before the first one is in it."""
     writer.emit(event(1))
-    wait_until(lambda: counts(writer, "cns_events_written_total") == {"": 1}, 5)
+    wait_until(lambda: counts(writer, "cns_events_written_total") == {"": 1})
     with file_size_limit(files(directory, ".open")[0].stat().st_size + 100):
         writer.emit(event(2, "x" * 200))
-        wait_until(lambda: counts(writer, "cns_events_lost_total")["disk_refused"] == 1, 5)
+        wait_until(lambda: counts(writer, "cns_events_lost_total")["disk_refused"] == 1)
 
 
 def test_a_full_disk_leaves_whole_lines_and_a_gap_that_is_known(tmp_path: Path) -> None:
@@ -244,11 +244,11 @@ class StuckDisk:
         self._real_write = write
 
     def wait(self) -> None:
-        wait_until(lambda: self._entered, 5)
+        wait_until(lambda: self._entered)
 
     def go_on(self) -> None:
         self._real_write(self._write, b"x")
-        wait_until(lambda: self._left, 5)
+        wait_until(lambda: self._left)
         os.close(self._write)
         os.close(self._read)
 
@@ -273,5 +273,5 @@ def test_a_writer_tidies_up_as_time_goes_by(tmp_path: Path) -> None:
     old.parent.mkdir(parents=True)
     old.touch()
     with writing(tmp_path) as writer:
-        wait_until(lambda: counts(writer, "cns_event_segments_removed_total")["age"] == 1, 5)
+        wait_until(lambda: counts(writer, "cns_event_segments_removed_total")["age"] == 1)
     assert list(tmp_path.iterdir()) == []

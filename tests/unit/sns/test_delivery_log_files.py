@@ -98,7 +98,7 @@ def test_a_file_ends_by_size(tmp_path: Path) -> None:
     with writing(tmp_path, limits=LogLimits(days=7, bytes_max=1 << 30, file_bytes_max=len(line(1)))) as files:
         for number in (1, 2, 3):
             files.append(GROUP, line(number))
-            wait_until(partial(_has_written, files, number), 5)
+            wait_until(partial(_has_written, files, number))
     assert [path.stem.rpartition("-")[2] for path in paths(tmp_path)] == ["000", "001", "002"]
     assert numbers(tmp_path) == [1, 2, 3]
 
@@ -107,7 +107,7 @@ def test_a_day_has_a_file_of_its_own(tmp_path: Path) -> None:
     clock = Clock()
     with writing(tmp_path, clock) as files:
         files.append(GROUP, line(1))
-        wait_until(lambda: counts(files, "cns_delivery_log_records_written_total")[""] == 1, 5)
+        wait_until(lambda: counts(files, "cns_delivery_log_records_written_total")[""] == 1)
         clock.advance(DAY_MS)
         files.append(GROUP, line(2))
     first, second = [path.name[:10] for path in paths(tmp_path)]
@@ -119,7 +119,7 @@ def test_one_file_is_open_however_many_topics_are_logged(tmp_path: Path) -> None
     with writing(tmp_path) as files:
         for number in range(2_000):
             files.append(f"sns/us-east-1/123456789012/t{number}", line(number))
-        wait_until(lambda: counts(files, "cns_delivery_log_records_written_total")[""] == 2_000, 20)
+        wait_until(lambda: counts(files, "cns_delivery_log_records_written_total")[""] == 2_000)
         assert len(os.listdir("/proc/self/fd")) <= before + 1
     assert len(paths(tmp_path)) == 2_000
 
@@ -131,10 +131,10 @@ def test_a_full_disk_leaves_whole_lines_and_a_count(tmp_path: Path) -> None:
     """The file size limit stops a write in the middle of a line, as a full disk does."""
     with writing(tmp_path) as files:
         files.append(GROUP, line(1))
-        wait_until(lambda: counts(files, "cns_delivery_log_records_written_total")[""] == 1, 5)
+        wait_until(lambda: counts(files, "cns_delivery_log_records_written_total")[""] == 1)
         with file_size_limit(paths(tmp_path)[0].stat().st_size + 100):
             files.append(GROUP, line(2, padding=500))
-            wait_until(lambda: counts(files, "cns_delivery_log_records_lost_total")["disk_refused"] == 1, 5)
+            wait_until(lambda: counts(files, "cns_delivery_log_records_lost_total")["disk_refused"] == 1)
         files.append(GROUP, line(3))
     (path,) = paths(tmp_path)
     assert path.read_bytes() == line(1) + line(3)
@@ -149,9 +149,9 @@ from cns_workers.delivery.logs.writer import DeliveryLogWriter
 directory = Path(sys.argv[1])
 files = DeliveryLogWriter(directory, Clock(), LIMITS)
 files.append(GROUP, line(1))
-wait_until(lambda: counts(files, "cns_delivery_log_records_written_total")[""] == 1, 5)
+wait_until(lambda: counts(files, "cns_delivery_log_records_written_total")[""] == 1)
 files.append(GROUP, line(2, padding=1 << 20))
-wait_until(lambda: counts(files, "cns_delivery_log_records_lost_total")["disk_full"] == 1, 5)
+wait_until(lambda: counts(files, "cns_delivery_log_records_lost_total")["disk_full"] == 1)
 files.append(GROUP, line(3))
 files.close()
 assert numbers(directory) == [1, 3], numbers(directory)
@@ -199,10 +199,10 @@ def test_files_are_looked_through_at_the_start_and_when_much_was_written(tmp_pat
     old_files(tmp_path, ("1970-01-01", 100))
     limits = LogLimits(days=7, bytes_max=10 * len(line(1)), file_bytes_max=1)
     with writing(tmp_path, limits=limits) as files:
-        wait_until(lambda: counts(files, "cns_delivery_log_files_removed_total")["age"] == 1, 5)
+        wait_until(lambda: counts(files, "cns_delivery_log_files_removed_total")["age"] == 1)
         for number in range(13):
             files.append(f"{GROUP}{number}", line(1))
-        wait_until(lambda: counts(files, "cns_delivery_log_files_removed_total")["size"] == 3, 5)
+        wait_until(lambda: counts(files, "cns_delivery_log_files_removed_total")["size"] == 3)
 
 
 # -- reading -----------------------------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from cns_common.errors import EXIT_SETTINGS_WRONG, StartError
 from cqs.engines.contract import Outcome
 from lab.harness.own_redis import OwnRedis
 from lab.harness.ports import free_port
-from lab.harness.waiting import PATIENCE_S, wait_until
+from lab.harness.waiting import wait_until
 from tests.conformance.support import bodies, numbered
 from tests.integration.cqs.engines.cache.test_cache_trust import another_redis, counted, drain_both, processes, until_up
 from tests.integration.cqs.engines.cache.test_redis_outage import receive_soon
@@ -67,9 +67,9 @@ async def test_a_fail_over_by_sentinel(cassandra_address: Cluster, own_redis: Ow
         replica = stack.enter_context(another_redis(tmp_path))
         client = stack.enter_context(redis.Redis(port=replica.port))
         client.replicaof("127.0.0.1", str(own_redis.port))
-        wait_until(lambda: client.info("replication")["master_link_status"] == "up", PATIENCE_S)
+        wait_until(lambda: client.info("replication")["master_link_status"] == "up")
         port = stack.enter_context(sentinel(tmp_path, own_redis))
-        wait_until(lambda: _knows_replica(port), PATIENCE_S)
+        wait_until(lambda: _knows_replica(port))
         url = f"redis+sentinel://127.0.0.1:1,127.0.0.1:{port}/{NAME}"  # the first Sentinel is down
         async with processes(cassandra_address, url, url) as ((one, _), (two, _)):
             await until_up(one)
@@ -78,7 +78,7 @@ async def test_a_fail_over_by_sentinel(cassandra_address: Cluster, own_redis: Ow
             held = [*await receive_soon(one, 10, HOUR_MS), *await receive_soon(two, 10, HOUR_MS)]
             own_redis.kill()
             held += await drain_both(one, two, want=10)
-            wait_until(lambda: _primary_port(port) == replica.port, PATIENCE_S)
+            wait_until(lambda: _primary_port(port) == replica.port)
             await until_up(one)
             await until_up(two)
             assert client.dbsize() > 0
