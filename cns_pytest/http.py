@@ -31,15 +31,16 @@ def fetch(
     *,
     method: str | None = None,
     ca_file: Path | None = None,
-    timeout_s: float = ANSWER_S,
+    timeout_s: float | None = None,
 ) -> tuple[int, bytes]:
-    """Status and body of the response, also of an error. Raises OSError without one."""
+    """Status and body of the response, also of an error. Raises OSError without one within `timeout_s`, by default
+    `ANSWER_S`."""
     request = urllib.request.Request(url, body, dict(headers or {}), method=method)  # noqa: S310  # of the plugin itself
     opener = _direct if is_local(url) else _by_environment
     if ca_file is not None:
         opener = urllib.request.build_opener(HTTPSHandler(context=ssl.create_default_context(cafile=ca_file)))
     try:
-        with opener.open(request, timeout=timeout_s) as answer:
+        with opener.open(request, timeout=ANSWER_S if timeout_s is None else timeout_s) as answer:
             return answer.status, answer.read()
     except urllib.error.HTTPError as error:
         with error:

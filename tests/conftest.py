@@ -11,6 +11,7 @@ import pytest
 from httpx._config import DEFAULT_TIMEOUT_CONFIG
 
 from cns_common.logs import set_up_logs
+from cns_pytest import http
 from lab.harness.waiting import PATIENCE_S
 from tests.hung_tests import HungTests
 from tests.marks import examples
@@ -28,6 +29,7 @@ def pytest_configure(config: pytest.Config) -> None:
     hypothesis.settings.load_profile("stalling machine")
     for limit in ("connect", "read", "write", "pool"):  # httpx gives up after 5 s: machines stall for as long
         setattr(DEFAULT_TIMEOUT_CONFIG, limit, PATIENCE_S)
+    http.ANSWER_S = PATIENCE_S
     set_up_logs("info", "tests")
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background processes ignore it
     if XDIST_WORKER not in os.environ:

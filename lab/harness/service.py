@@ -57,6 +57,7 @@ class Service(ABC):
 
     def client(self, name: str, **options: Any) -> Any:
         """A client of boto3. `key` and `secret` are those of the first account by default."""
+        options = {"connect_timeout": PATIENCE_S, "read_timeout": PATIENCE_S, **options}
         return boto3.client(
             name,
             endpoint_url=options.pop("url", self.url),

@@ -18,7 +18,7 @@ import pytest
 from botocore.exceptions import BotoCoreError, ClientError
 
 from lab.harness.running import Up, own_disk, running
-from lab.harness.waiting import PATIENCE_S, wait_until
+from lab.harness.waiting import wait_until
 from tests.acceptance.audits import audit_lines
 
 SENDERS = 4
@@ -69,7 +69,7 @@ class Traffic:
         wait_until(lambda: len(self.sent) >= enough)
 
     def _send(self, number: int) -> None:
-        sqs = self._service.client("sqs", read_timeout=PATIENCE_S)
+        sqs = self._service.client("sqs")
         n = 0
         while self._sending:
             body, n = f"{number}-{n}", n + 1
@@ -81,7 +81,7 @@ class Traffic:
                 self.sent[message_id] = body
 
     def _receive(self) -> None:
-        sqs = self._service.client("sqs", read_timeout=PATIENCE_S)
+        sqs = self._service.client("sqs")
         while self._receiving:
             try:
                 messages = sqs.receive_message(QueueUrl=self._queue, MaxNumberOfMessages=10).get("Messages", [])
@@ -172,7 +172,7 @@ def cramped(tmp_path: Path) -> Iterator[Up]:
 
 @pytest.mark.extended
 def test_a_full_disk_refuses_calls_on_audited_queues(cramped: Up) -> None:
-    sqs = cramped.client("sqs", read_timeout=PATIENCE_S)
+    sqs = cramped.client("sqs")
     audited = sqs.create_queue(QueueName="audited", Attributes={"Audit": "on"})["QueueUrl"]
     plain = sqs.create_queue(QueueName="plain")["QueueUrl"]
     for url in (audited, plain):
