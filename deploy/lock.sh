@@ -1,5 +1,6 @@
 #!/bin/sh
-# Resolve all dependencies into hashed lock files that name no registry. Each file is complete for its installation.
+# Resolve all dependencies into hashed lock files that name no registry. Each file is complete for its
+# installation, but those of `test` and `clients`, which name what these groups add to `dev`.
 set -eu
 uv="$1"
 compile() { "$uv" pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header "$@"; }
@@ -11,9 +12,9 @@ compile pyproject.toml --extra pipeline -c requirements/core.lock -o requirement
 compile pyproject.toml --extra otel -c requirements/core.lock -o requirements/otel.lock
 versions="-c requirements/bootstrap.lock -c requirements/cluster.lock -c requirements/pipeline.lock -c requirements/otel.lock"
 mkdir -p build && all=build/all.lock
+cat requirements/dev.lock requirements/test.lock requirements/clients.lock > "$all"  # versions that stay
 compile pyproject.toml --all-extras --group dev --group test --group clients $versions -o "$all"
 compile pyproject.toml --extra cluster --extra otel --group dev -c "$all" -o requirements/dev.lock
-# what these two groups add to the environment of `dev`
 for group in test clients; do
   compile pyproject.toml --extra cluster --extra otel --group dev --group $group -c "$all" -o "$all.$group"
   awk '/^[^ #]/ { name = $1 } NR == FNR { known[name] = 1; next } !(name in known)' requirements/dev.lock "$all.$group" > requirements/$group.lock
