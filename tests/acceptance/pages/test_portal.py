@@ -179,7 +179,7 @@ def test_a_failed_delivery_is_retried_from_the_dead_letter_queue(
     message = topic.publish("once more", Subject="s")
     wait_until(lambda: visitor.may_retry(message), visitor.page)
     if not CLUSTER:  # in a cluster the workers' events are on other machines
-        wait_until(lambda: "the endpoint answered with an error" in visitor.page(), visitor.page)
+        wait_until(lambda: ">dead-lettered<" in visitor.page(), visitor.page)
     forge(sqs, queue, endpoint.notifications()[0]["body"])
     endpoint.behave(status=200)
     assert "is sent again" in visitor.post("retry", message=message).text
@@ -202,7 +202,7 @@ def test_a_letter_whose_attributes_nobody_signed_needs_the_archive(
     lost = topic.publish("lost", MessageAttributes=ATTRIBUTE)
     wait_until(lambda: count_of(sqs, queue) == 1)
     if not CLUSTER:  # in a cluster the workers' events are on other machines
-        wait_until(lambda: "dead-lettered" in visitor.page(), visitor.page)
+        wait_until(lambda: ">dead-lettered<" in visitor.page(), visitor.page)
     assert not visitor.may_retry(lost), "nothing whole is kept"
     assert visitor.post("retry", message=lost).status_code == 410
     topic.set("ArchivePolicy", json.dumps({"MessageRetentionPeriod": "1"}))
