@@ -115,7 +115,7 @@ class OwnExim:
             "login_condition": "${if def:tls_in_cipher}" if start_tls else "yes",
         }
         self._process: subprocess.Popen[bytes] | None = None
-        self._seen: set[Path] = set()
+        self._seen: set[tuple[str, str]] = set()
         self.directory = Path(tempfile.mkdtemp(prefix="exim-"))
         self.ca_file = make_certificates(self.directory)
         self._configure()
@@ -192,18 +192,16 @@ class OwnExim:
         return [mail for mail in map(_read, self._files()) if mail["Envelope-to"] == address]
 
     def next(self, address: str) -> EmailMessage:
-        """Wait for the next mail to the mailbox."""
-        found: list[tuple[Path, EmailMessage]] = []
+        """Wait for the next mail to the mailbox. One that is sent again, because its answer came late, is no other."""
+        found: list[EmailMessage] = []
 
         def look() -> bool:
-            fresh = [(path, _read(path)) for path in self._files() if path not in self._seen]
-            found[:] = [one for one in fresh if one[1]["Envelope-to"] == address]
+            found[:] = [mail for mail in self.mails(address) if (address, mail["Message-ID"]) not in self._seen]
             return bool(found)
 
         wait_until(look, lambda: f"nothing came for {address}: {self.said()}")
-        path, mail = found[0]  # a mail whose answer came late is sent again
-        self._seen.add(path)
-        return mail
+        self._seen.add((address, found[0]["Message-ID"]))
+        return found[0]
 
     def _files(self) -> list[Path]:
         return sorted((self.directory / "mail" / "new").glob("*"))
