@@ -17,6 +17,7 @@ from typing import Any
 
 import uvloop
 from redis.asyncio import Redis
+from redis.exceptions import NoScriptError
 
 from cns_common.cassandra.connection import CassandraAddress
 from cns_common.cassandra.session import Cassandra
@@ -51,7 +52,7 @@ class PooledClient:
     async def execute(self, *words: Word) -> Any:
         try:
             return await self.client.execute_command(*words)  # type: ignore[no-untyped-call]  # redis-py: untyped
-        except Exception as error:
+        except NoScriptError as error:
             raise ReplyError(f"NOSCRIPT {error}") from error
 
     def close(self) -> None:

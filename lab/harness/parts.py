@@ -90,5 +90,4 @@ def need(name: str) -> None:
     """Skip the running test if `MISSING` names this part."""
     missing: dict[str, str] = json.loads(os.environ.get(MISSING) or "{}")
     if name in missing and RUNNING_TEST in os.environ:
-        # the summary of the stages names it; with CI set, `MISSING` is empty and the test fails
-        pytest.skip(f"{name} is missing: {missing[name]}")
+        pytest.skip(f"{name} is missing: {missing[name]}")  # the summary names it; with CI set the test fails instead

@@ -76,7 +76,7 @@ async def measure(server: Server, size: Size, seed: int) -> WaitingFigures:
     await client.use_queue(names[0])
     urls = [client.url.removesuffix(names[0]) + name for name in names]
     before_bytes, round_s = server.resident_bytes(), perf_counter_ns() / 1e9 + size.wait_s - BEFORE_END_S
-    waiting = _Waiting(client, Polls(client, size.wait_s), urls)
+    waiting = _WaitingPolls(client, Polls(client, size.wait_s), urls)
     await waiting.polls.begin(urls, size.polls)
     await _all_wait(server, size.polls)
     calm = await waiting.span(round_s - size.wakes * WAKE_S)
@@ -90,7 +90,7 @@ async def measure(server: Server, size: Size, seed: int) -> WaitingFigures:
     return WaitingFigures(size, calm, added_bytes / BYTES_PER_MIB, calm_wakes_ms, ending, ending_wakes_ms)
 
 
-class _Waiting:
+class _WaitingPolls:
     """Polls that wait, sends to random queues, and the times until a poll got them."""
 
     def __init__(self, client: Client, polls: Polls, urls: list[str]) -> None:
