@@ -31,6 +31,7 @@ $(VENV)/cluster.done $(VENV)/pipeline.done $(VENV)/dev.done: $(VENV)/%.done: req
 # these lock files name only what they add to `dev`
 $(VENV)/test.done $(VENV)/clients.done: $(VENV)/%.done: requirements/%.lock $(VENV)/dev.done
 	$(UV) pip install --quiet --compile-bytecode --python $(BIN)/python --no-deps --require-hashes -r requirements/$*.lock
+	$(UV) pip check --quiet --python $(BIN)/python
 	@touch $@
 
 install: $(VENV)/core.done ## install what running the service takes

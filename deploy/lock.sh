@@ -17,7 +17,7 @@ compile pyproject.toml --all-extras --group dev --group test --group clients $ve
 compile pyproject.toml --extra cluster --extra otel --group dev -c "$all" -o requirements/dev.lock
 for group in test clients; do
   compile pyproject.toml --extra cluster --extra otel --group dev --group $group -c "$all" -o "$all.$group"
-  awk '/^[^ #]/ { name = $1 } NR == FNR { known[name] = 1; next } !(name in known)' requirements/dev.lock "$all.$group" > requirements/$group.lock
+  awk '/^[^ #]/ { line = $0 } NR == FNR { known[line] = 1; next } !(line in known)' requirements/dev.lock "$all.$group" > requirements/$group.lock
 done
 compile --group site -o requirements/site.lock
 compile --group sbom -o requirements/sbom.lock
