@@ -10,7 +10,8 @@ import msgspec
 from cns_common.durations import DAY_MS
 from cns_pipeline.location import located
 from cns_pipeline.paths import PipelinePaths
-from cns_pipeline.storage import FileStore, Storage
+from cns_pipeline.storage import Storage
+from cns_pipeline.stored_file import FileStore
 from cns_pipeline.tables.manifest import Part
 from cns_pipeline.tables.table import BatchTable
 

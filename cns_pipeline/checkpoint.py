@@ -13,7 +13,7 @@ import msgspec
 from cns_common.errors import UNREADABLE
 from cns_pipeline.location import Location, from_encoded
 from cns_pipeline.paths import PipelinePaths
-from cns_pipeline.storage import FileStore
+from cns_pipeline.stored_file import FileStore
 
 ENTRIES_FREE = 10_000
 """The checkpoint is trimmed only if more of its entries than this are of removed segments."""

@@ -14,7 +14,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from cns_pipeline.location import Location
-from cns_pipeline.stored_file import NEW, StoredFile, is_visible
+from cns_pipeline.stored_file import NEW, FileStore, StoredFile, is_visible
 
 OBJECT_STORES = frozenset({"s3a", "s3", "gs"})
 CREATE_ONLY = "fs.option.create.conditional.overwrite"
@@ -26,9 +26,7 @@ Java = Any
 """An object in the Java process; py4j has no types."""
 
 
-class HadoopFiles:
-    """See `FileStore`."""
-
+class HadoopFiles(FileStore):
     def __init__(self, spark: SparkSession) -> None:
         context: Java = spark.sparkContext
         self._gateway: Java = context._gateway

@@ -24,7 +24,8 @@ from cns_pipeline.read import read_directories, segment_lines
 from cns_pipeline.retention import remove_old_dates
 from cns_pipeline.schema import DATE, EVENT, FILE
 from cns_pipeline.segments import mark_ingested, sealed_segments
-from cns_pipeline.storage import FileStore, Storage
+from cns_pipeline.storage import Storage
+from cns_pipeline.stored_file import FileStore
 from cns_pipeline.tables.manifest import Batch
 from cns_pipeline.tables.table import TableWriter
 from cns_pipeline.transforms.identity import distinct_events, new_events, spans

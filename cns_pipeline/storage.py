@@ -11,59 +11,19 @@ from __future__ import annotations
 import os
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from cns_common.data_directory import EXIT_DATA_UNUSABLE
 from cns_common.errors import StartError
 from cns_pipeline.location import Location
-from cns_pipeline.stored_file import NEW, StoredFile, is_visible
+from cns_pipeline.stored_file import NEW, FileStore, StoredFile, is_visible
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-class FileStore(Protocol):
-    """Operations of every file system. A missing file raises FileNotFoundError, other failures OSError or Py4JError."""
-
-    def exists(self, at: Location) -> bool: ...
-
-    def names(self, directory: Location) -> list[str]:
-        """Names in a directory, sorted; none for a missing one."""
-        ...
-
-    def files(self, directory: Location) -> list[StoredFile]:
-        """All files below a directory but those that Spark passes over: a part of their path begins with `_` or `.`."""
-        ...
-
-    def modified_ms(self, at: Location) -> int: ...
-
-    def read(self, file: Location) -> bytes: ...
-
-    def write(self, file: Location, data: bytes) -> None:
-        """Write the whole file or nothing, in place of an earlier one; make its directory."""
-        ...
-
-    def create(self, file: Location, data: bytes) -> None:
-        """As `write`, but raise FileExistsError if there is a file."""
-        ...
-
-    def rename(self, source: Location, target: Location) -> None:
-        """Atomic except on object stores, where a directory is copied file by file."""
-        ...
-
-    def delete(self, at: Location) -> None:
-        """Delete a file or a directory with all below it; a missing one is no error."""
-        ...
-
-    def make_directory(self, directory: Location) -> None: ...
-
-    def sync(self, directory: Location) -> None:
-        """Make what was written below a directory outlast a power cut, where that is left to the caller."""
-        ...
-
-
-class Storage:
-    """The `FileStore` of all locations; each call goes to the file system of its location."""
+class Storage(FileStore):
+    """All locations; each call goes to the file system of its location."""
 
     def __init__(self, spark: SparkSession | None) -> None:
         self._spark = spark
@@ -115,9 +75,7 @@ class Storage:
         return self._hadoop
 
 
-class LocalFiles:
-    """See `FileStore`."""
-
+class LocalFiles(FileStore):
     def exists(self, at: Location) -> bool:
         return Path(at.text).exists()
 

@@ -13,6 +13,7 @@ from typing import NoReturn
 from cns_common.configuration.checks import read_bind_address
 from cns_common.configuration.settings import Settings
 from cns_common.errors import StartError
+from cns_common.process.supervisor import ListeningSockets
 
 EXIT_PORT_TAKEN = 72
 EXIT_ADDRESS_UNUSABLE = 75
@@ -25,7 +26,7 @@ _FIRST_PASSED = 3
 """The first file descriptor that systemd passes: sd_listen_fds(3)."""
 
 
-class Listeners:
+class Listeners(ListeningSockets):
     """The sockets of the service and, if there is one, of the address for administration.
 
     API processes that are forked from the one that opened them accept from the same queue: callers of a process that

@@ -21,6 +21,7 @@ from cns.queue_port.contract import (
     LeasedJob,
     NewJob,
     QueueMessage,
+    QueuePort,
     Refusal,
     Renewal,
     size_of,
@@ -112,7 +113,7 @@ class DeliverResponse(msgspec.Struct, frozen=True, rename="pascal"):
     results: list[DeliverResult] = []
 
 
-class HttpQueuePort:
+class HttpQueuePort(QueuePort):
     """Implements `cns.queue_port.contract.QueuePort`. Leases and waits are whole seconds, rounded up.
 
     `space` prefixes the names of this CNS's queues where one CQS serves several CNS: a job received by a CNS that does

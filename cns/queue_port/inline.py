@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 
 from cns.delivery.jobs import INTERNAL_QUEUES
-from cns.queue_port.contract import EnqueuedJob, LeasedJob, NewJob, QueueMessage, Refusal, Renewal
+from cns.queue_port.contract import EnqueuedJob, LeasedJob, NewJob, QueueMessage, QueuePort, Refusal, Renewal
 from cns_common.clock import Clock
 from cns_common.errors import StoreUnavailable
 from cqs.engines.contract import Change, Engine, Entry, Message, Outcome, QueueRef, RejectedEntry, SentEntry, Settlement
@@ -22,7 +22,7 @@ DeliverToQueue = Callable[[str, Sequence[QueueMessage], str], Awaitable[list[str
 REFS = {name: internal_ref(name) for name in INTERNAL_QUEUES}
 
 
-class InlineQueuePort:
+class InlineQueuePort(QueuePort):
     """Implements `cns.queue_port.contract.QueuePort`."""
 
     def __init__(self, engine: Engine, clock: Clock, deliver: DeliverToQueue) -> None:

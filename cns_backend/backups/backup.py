@@ -38,7 +38,7 @@ OpenSteps = Callable[[str], AbstractContextManager[Steps]]
 """Begins to show a part of the work, which it is told in words."""
 
 
-class _NoSteps:
+class _NoSteps(Steps):
     def reach(self, done: float, total: float) -> None: ...
 
 

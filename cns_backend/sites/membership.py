@@ -21,6 +21,7 @@ from cns_backend.sites.decision import ActingProcess, Decision, SiteStatus, View
 from cns_backend.sites.store import SiteStore
 from cns_common.cassandra.connection import STATEMENT_S, CassandraAddress
 from cns_common.cassandra.session import Cassandra
+from cns_common.cassandra.site_guard import SiteGuard
 from cns_common.clock import Clock
 from cns_common.errors import EXIT_CASSANDRA_UNUSABLE, CnsError, StartError, StoreUnavailable
 from cns_common.ids import hex_id
@@ -39,9 +40,7 @@ _UNSEEN = View(Decision(), reachable=False)
 log = structlog.get_logger(__name__)
 
 
-class SiteMembership:
-    """See `cns_common.cassandra.site_guard.SiteGuard`."""
-
+class SiteMembership(SiteGuard):
     def __init__(
         self, store: SiteStore, clock: Clock, site: str, other: str, *, writes_each: bool, finishes: bool = True
     ) -> None:

@@ -17,6 +17,7 @@ from cns.publishing.matching import MatchPage, SubscriptionMatcher
 from cns.queue_port.contract import NewJob, QueuePort
 from cns.subscriptions.subscription import Subscription
 from cns_cli.replay.backlog import Backlog
+from cns_cli.replay.model import ReplayDestination
 from cns_cli.replay.pace import Sleep
 from cns_common.clock import Clock
 from cns_common.events.schema import EventSink
@@ -34,7 +35,7 @@ class JobContext(NamedTuple):
     sleep: Sleep
 
 
-class SubscriptionDestination:
+class SubscriptionDestination(ReplayDestination):
     """One subscription. Its own filter policy counts, too."""
 
     def __init__(self, context: JobContext, subscription: Subscription, replay_id: str) -> None:
@@ -54,7 +55,7 @@ class SubscriptionDestination:
         return len(wanted)
 
 
-class AllSubscriptionsDestination:
+class AllSubscriptionsDestination(ReplayDestination):
     """All subscriptions that a topic has now, by their filter policies. Nothing is published or archived anew."""
 
     def __init__(self, context: JobContext, matcher: SubscriptionMatcher, topic_arn: str, replay_id: str) -> None:

@@ -6,11 +6,11 @@ from collections.abc import AsyncIterator
 
 from cns.archives.model import SKEW_MS_MAX, Archive
 from cns.stores.contract import ArchiveStore
-from cns_cli.replay.model import PAGE_MESSAGES, PastMessage
+from cns_cli.replay.model import PAGE_MESSAGES, PastArchive, PastMessage, ReplaySource
 
 
-class LiveArchive:
-    """See `PastArchive`. Positions are keys."""
+class LiveArchive(PastArchive):
+    """Positions are keys."""
 
     def __init__(self, archives: ArchiveStore, archive: Archive) -> None:
         self._archives = archives
@@ -35,7 +35,7 @@ class LiveArchive:
         return LiveSource(self._archives, self._archive.id, since_ms, until_ms)
 
 
-class LiveSource:
+class LiveSource(ReplaySource):
     def __init__(self, archives: ArchiveStore, archive_id: str, since_ms: int, until_ms: int) -> None:
         self._archives = archives
         self._archive_id = archive_id

@@ -8,6 +8,7 @@ import hashlib
 import os
 from pathlib import Path
 from types import TracebackType
+from typing import Protocol
 
 import msgspec
 
@@ -38,7 +39,13 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
     """The number of times that the replay was continued."""
 
 
-class ProgressFile:
+class Record(Protocol):
+    """Stores the progress of a replay."""
+
+    def save(self, progress: Progress) -> None: ...
+
+
+class ProgressFile(Record):
     """Use as a context manager: it holds the lock of this replay."""
 
     def __init__(self, data: Path, command: str) -> None:

@@ -3,33 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from typing import Protocol
 
 from msgspec.structs import replace
 
 from cns.notification import Notification
 from cns_cli.replay.model import PastMessage, ReplayDestination, ReplaySource
 from cns_cli.replay.pace import Pace
-from cns_cli.replay.progress import Progress
+from cns_cli.replay.progress import Progress, Record
 from cns_common.process.kill_points import REPLAY_RECORDED, REPLAY_SENT, kill_point
 
 Wanted = Callable[[Notification], bool]
 
 
-class Record(Protocol):
-    """Stores the progress of a replay; see `ProgressFile`."""
-
-    def save(self, progress: Progress) -> None: ...
-
-
-class NoDestination:
+class NoDestination(ReplayDestination):
     """The destination of `--dry-run`."""
 
     async def send(self, notifications: Sequence[Notification]) -> int:
         return len(notifications)
 
 
-class NoRecord:
+class NoRecord(Record):
     """The record of `--dry-run`."""
 
     def save(self, progress: Progress) -> None: ...

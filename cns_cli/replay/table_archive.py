@@ -10,7 +10,7 @@ from typing import Any
 from cns.archives.model import Archive
 from cns.delivery.envelope import timestamp_text
 from cns_backend.optional_dependencies import EXIT_EXTRA_MISSING, how_to_install
-from cns_cli.replay.model import PAGE_MESSAGES, PastMessage
+from cns_cli.replay.model import PAGE_MESSAGES, PastArchive, PastMessage, ReplaySource
 from cns_common.data_directory import EXIT_DATA_UNUSABLE
 from cns_common.durations import DAY_MS
 from cns_common.errors import EXIT_USAGE, StartError
@@ -40,9 +40,7 @@ def open_table(out: Path, topic_arn: str) -> TableArchive:
     return TableArchive(Path(directory.text) / topic_directory(topic_arn), manifest)
 
 
-class TableArchive:
-    """See `PastArchive`."""
-
+class TableArchive(PastArchive):
     def __init__(self, directory: Path, manifest: Manifest) -> None:
         self._directory = directory
         self._manifest = manifest
@@ -77,7 +75,7 @@ class TableArchive:
         return TableSource(paths, since_ms, until_ms)
 
 
-class TableSource:
+class TableSource(ReplaySource):
     def __init__(self, paths: list[str], since_ms: int, until_ms: int) -> None:
         self._paths = paths
         self._since_ms = since_ms

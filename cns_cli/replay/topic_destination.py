@@ -15,10 +15,11 @@ from cns.publishing.requests import SizedNotification
 from cns.queue_port.contract import QueuePort
 from cns.topics.cache import TopicView
 from cns_cli.replay.backlog import Backlog
+from cns_cli.replay.model import ReplayDestination
 from cns_cli.replay.pace import Sleep
 
 
-class TopicDestination:
+class TopicDestination(ReplayDestination):
     """The topic archives the messages if it has an archive. A FIFO topic gives them new sequence numbers."""
 
     def __init__(self, dispatcher: Dispatcher, port: QueuePort, view: TopicView, replay_id: str, sleep: Sleep) -> None:

@@ -46,8 +46,8 @@ class ActLog(Protocol):
     def close(self) -> None: ...
 
 
-class ActWriter:
-    """See `ActLog`. May be used from any event loop."""
+class ActWriter(ActLog):
+    """May be used from any event loop."""
 
     def __init__(self, directory: Path, process: str, clock: Clock, *, retention_s: int, bytes_max: int) -> None:
         def writer(where: Path, bytes_max: int) -> AuditWriter:

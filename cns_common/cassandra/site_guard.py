@@ -6,10 +6,8 @@ from typing import Protocol
 
 
 class SiteGuard(Protocol):
-    @property
-    def activation(self) -> int:
-        """The number of the site's activation by which the process acts; 0 where there is only one site."""
-        ...
+    activation: int
+    """The number of the site's activation by which the process acts; 0 where there is only one site."""
 
     @property
     def writes_everywhere(self) -> bool:
@@ -31,7 +29,7 @@ class SiteGuard(Protocol):
         ...
 
 
-class OneSite:
+class OneSite(SiteGuard):
     """The guard of a process without other sites."""
 
     activation = 0

@@ -62,8 +62,8 @@ class AuditLog(Protocol):
     def close(self) -> None: ...
 
 
-class NoAuditLog:
-    """The audit log of a process that does not serve tenants' queues. See `AuditLog`."""
+class NoAuditLog(AuditLog):
+    """The audit log of a process that does not serve tenants' queues."""
 
     def check(self) -> None:
         raise StoreUnavailable("this process writes no audit events")
@@ -77,8 +77,8 @@ class NoAuditLog:
     def close(self) -> None: ...
 
 
-class AuditWriter:
-    """See `AuditLog`. May be used from any event loop. It also writes the log of administrative acts
+class AuditWriter(AuditLog):
+    """May be used from any event loop. It also writes the log of administrative acts
     (`cns_common.acts.log`), in segments without the suffix."""
 
     def __init__(

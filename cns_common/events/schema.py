@@ -239,7 +239,7 @@ class EventSink(Protocol):
     def emit(self, event: Event) -> None: ...
 
 
-class NoEvents:
+class NoEvents(EventSink):
     """The sink of `CNS_EVENTS=off`."""
 
     def emit(self, event: Event) -> None:

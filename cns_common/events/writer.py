@@ -35,17 +35,15 @@ class EventLog(EventSink, Protocol):
     def close(self) -> None: ...
 
 
-class NoEventLog(NoEvents):
-    """See `EventLog`."""
-
+class NoEventLog(NoEvents, EventLog):
     def samples(self) -> list[Sample]:
         return []
 
     def close(self) -> None: ...
 
 
-class SegmentWriter(FileWriter):
-    """See `EventLog`. May be used from any thread."""
+class SegmentWriter(FileWriter, EventLog):
+    """May be used from any thread."""
 
     def __init__(self, directory: Path, process: str, clock: Clock, limits: SegmentLimits) -> None:
         super().__init__("events", clock, METRICS, bytes_max=limits.bytes_max, clean_up_interval_s=CLEAN_UP_INTERVAL_S)

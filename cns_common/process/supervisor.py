@@ -49,7 +49,7 @@ RESTART_SIGNAL = signal.SIGUSR2
 _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD, RESTART_SIGNAL)
 
 
-class Listeners(Protocol):
+class ListeningSockets(Protocol):
     """The listening sockets, which children inherit."""
 
     def open(self) -> None:
@@ -116,7 +116,7 @@ class Supervisor:
         children: Sequence[Child],
         status_path: Path,
         stop_s: float,
-        listeners: Listeners,
+        listeners: ListeningSockets,
         ends_with: int | None = None,
     ) -> None:
         """`ends_with` is a file descriptor at whose end the supervisor stops; what is read before is dropped."""

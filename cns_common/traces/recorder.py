@@ -16,7 +16,7 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_ON
 from opentelemetry.trace import NonRecordingSpan, SpanContext, SpanKind, Status, StatusCode, TraceFlags
 
 from cns_common.traces.context import is_sampled, traceparent
-from cns_common.traces.contract import Attributes, Kind
+from cns_common.traces.contract import Attributes, Kind, Span, Spans
 
 CLOSE_MS = 3_000
 SPANS_WAITING_MAX = 8_192
@@ -29,9 +29,7 @@ _KINDS: Mapping[Kind, SpanKind] = {
 }
 
 
-class RecordedSpan:
-    """See `contract.Span`."""
-
+class RecordedSpan(Span):
     __slots__ = ("_span", "context")
 
     def __init__(self, span: trace.Span) -> None:
@@ -48,8 +46,8 @@ class RecordedSpan:
         self._span.end()
 
 
-class SpanRecorder:
-    """See `contract.Spans`. `random` returns numbers from 0 to 1. May be used from any thread."""
+class SpanRecorder(Spans):
+    """`random` returns numbers from 0 to 1. May be used from any thread."""
 
     def __init__(
         self, exporter: SpanExporter, resource: Mapping[str, str], sample_ratio: float, random: Callable[[], float]

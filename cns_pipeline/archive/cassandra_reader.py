@@ -17,6 +17,7 @@ from cns_common.cassandra.session import Cassandra
 from cns_common.durations import DAY_MS
 from cns_common.errors import EXIT_CASSANDRA_UNUSABLE, OutcomeUnknown, StartError, StoreUnavailable
 from cns_pipeline.archive import PAGE_MESSAGES
+from cns_pipeline.archive.contract import ArchiveReader
 
 TOPICS_A_PAGE = 500
 TOKEN_MIN = -(2**63)
@@ -38,9 +39,7 @@ def open_cassandra_reader(address: CassandraAddress) -> Iterator[CassandraReader
             runner.run(cassandra.close())
 
 
-class CassandraReader:
-    """See `ArchiveReader`."""
-
+class CassandraReader(ArchiveReader):
     def __init__(self, runner: asyncio.Runner, cassandra: Cassandra) -> None:
         self._runner = runner
         self._cassandra = cassandra

@@ -9,8 +9,8 @@ from cns.archives.model import SKEW_MS_MAX
 from cns.archives.policy import retention_ms
 from cns.topics.topic import Topic
 from cns_common.durations import DAY_MS
+from cns_pipeline.archive.contract import ArchiveReader
 from cns_pipeline.archive.manifest import Manifest
-from cns_pipeline.archive.reader import ArchiveReader
 
 SPAN_MS = 3_600_000
 """The span of an archive that one task reads, so that a busy day has many tasks."""

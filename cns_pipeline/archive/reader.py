@@ -11,29 +11,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
-from cns.archives.model import ArchivedMessage
-from cns.topics.topic import Topic
+from cns_pipeline.archive.contract import ArchiveReader
 
 if TYPE_CHECKING:  # its module loads the driver
     from cns_common.cassandra.connection import CassandraAddress
-
-
-class ArchiveReader(Protocol):
-    """The driver of one kind of store."""
-
-    def topics(self) -> Iterator[Topic]:
-        """All topics that have an archive."""
-        ...
-
-    def days(self, archive_id: str, since_ms: int, until_ms: int) -> list[int]:
-        """The days, counted from the epoch, with messages published in [since_ms, until_ms); perhaps some more."""
-        ...
-
-    def messages(self, archive_id: str, since_ms: int, until_ms: int) -> Iterator[ArchivedMessage]:
-        """The messages published in [since_ms, until_ms). One may come twice."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

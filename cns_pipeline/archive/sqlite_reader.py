@@ -18,6 +18,7 @@ from cns_common.data_directory import EXIT_DATA_UNUSABLE
 from cns_common.durations import DAY_MS
 from cns_common.errors import StartError
 from cns_pipeline.archive import PAGE_MESSAGES
+from cns_pipeline.archive.contract import ArchiveReader
 
 BUSY_MS = 5_000
 TOPICS_A_PAGE = 500
@@ -41,9 +42,7 @@ def open_sqlite_reader(path: Path) -> Iterator[SqliteReader]:
             connection.close()
 
 
-class SqliteReader:
-    """See `ArchiveReader`."""
-
+class SqliteReader(ArchiveReader):
     def __init__(self, connection: apsw.Connection) -> None:
         self._connection = connection
 

@@ -22,7 +22,8 @@ from cns_pipeline.paths import PipelinePaths
 from cns_pipeline.period import Period
 from cns_pipeline.read import read_events
 from cns_pipeline.schema import DATE
-from cns_pipeline.storage import FileStore, Storage
+from cns_pipeline.storage import Storage
+from cns_pipeline.stored_file import FileStore
 from cns_pipeline.transforms.health.slots import endpoint_slots
 from cns_pipeline.transforms.health.time_of_day import hourly_traffic
 

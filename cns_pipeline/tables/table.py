@@ -19,7 +19,7 @@ from cns_common.data_directory import EXIT_DATA_IN_USE, EXIT_DATA_UNUSABLE
 from cns_common.errors import UNREADABLE, StartError
 from cns_common.ids import hex_id
 from cns_pipeline.location import Location
-from cns_pipeline.storage import FileStore
+from cns_pipeline.stored_file import FileStore
 from cns_pipeline.tables.manifest import Batch, Manifest, Part, PlacedPart
 
 C = TypeVar("C")

@@ -197,8 +197,9 @@ class Capabilities(msgspec.Struct, frozen=True, array_like=True):
 class Waiter(Protocol):
     """A receive that waits for messages of one queue."""
 
-    @property
-    def closed(self) -> bool: ...
+    __slots__ = ()
+
+    closed: bool
 
     async def wait(self, timeout_s: float | None = None) -> bool:
         """Return True once a message became visible, or the queue was dropped, since the last call.
@@ -233,8 +234,7 @@ class LongPolls(Protocol):
 class Engine(Protocol):
     """Methods raise StoreUnavailable, StoreFull or OutcomeUnknown; every other outcome is a value."""
 
-    @property
-    def capabilities(self) -> Capabilities: ...
+    capabilities: Capabilities
 
     @property
     def options(self) -> Mapping[str, EngineOption]:

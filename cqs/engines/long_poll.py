@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from cns_common.clock import Clock
-from cqs.engines.contract import Engine, QueueRef, ReceiveResult, Waiter
+from cqs.engines.contract import Engine, LongPolls, QueueRef, ReceiveResult, Waiter
 
 
 async def poll(waiter: Waiter, receive: Callable[[], Awaitable[ReceiveResult]]) -> ReceiveResult:
@@ -25,9 +25,7 @@ async def poll(waiter: Waiter, receive: Callable[[], Awaitable[ReceiveResult]]) 
         waiter.close()
 
 
-class LocalLongPolls:
-    """See `cqs.engines.contract.LongPolls`."""
-
+class LocalLongPolls(LongPolls):
     def __init__(self, engine: Engine, clock: Clock) -> None:
         self._engine = engine
         self._clock = clock

@@ -10,13 +10,14 @@ from cns_common.aws.call import INTERNAL_ACCOUNT
 from cns_common.clock import Clock, Timer
 from cns_common.metrics.catalogue import LONG_POLLS_WAITING
 from cns_common.metrics.model import Sample
+from cqs.engines.contract import Waiter
 
 _INTERNAL_PREFIX = f"{INTERNAL_ACCOUNT}/"
 
 
-class FutureWaiter(ABC):
+class FutureWaiter(Waiter, ABC):
     """A waiter that costs one future: thousands wait in a process, so none has a task, an event or an
-    `asyncio.timeout`. See `cqs.engines.contract.Waiter`."""
+    `asyncio.timeout`."""
 
     __slots__ = ("_future", "closed", "woken")
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from cns_common.sealing import Seal
+from cqs.stores.contract import ReceiptKeyStore
 
 PURPOSE = b"receipt handles"
 
 
-class DerivedReceiptKeyStore:
+class DerivedReceiptKeyStore(ReceiptKeyStore):
     """Derives the key from the master key, which every process of the store has. Nothing else is stored: receipt
     handles stay valid as long as the master key is the same."""
 

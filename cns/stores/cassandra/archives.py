@@ -52,9 +52,7 @@ class OpenPart(NamedTuple):
 
 
 @refuse_bad_keys(ArchiveStore)
-class CassandraArchiveStore:
-    """See `cns.stores.contract.ArchiveStore`."""
-
+class CassandraArchiveStore(ArchiveStore):
     def __init__(self, cassandra: Cassandra, *, part_bytes: int = PART_BYTES, buckets_read: int = BUCKETS_READ) -> None:
         self._cassandra = cassandra
         self._part_bytes = part_bytes

@@ -39,9 +39,7 @@ _decode = msgspec.msgpack.Decoder(MobileEndpoint).decode
 
 
 @refuse_bad_keys(MobileEndpointStore)
-class CassandraMobileEndpointStore:
-    """See `cns.stores.mobile_contract.MobileEndpointStore`."""
-
+class CassandraMobileEndpointStore(MobileEndpointStore):
     def __init__(self, cassandra: Cassandra) -> None:
         self._cassandra = cassandra
 

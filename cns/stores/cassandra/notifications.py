@@ -20,10 +20,8 @@ _decode = msgspec.msgpack.Decoder(Notification).decode
 
 
 @refuse_bad_keys(NotificationStore)
-class CassandraNotificationStore:
-    """See `cns.stores.contract.NotificationStore`.
-
-    A change of the count is a row with its own id, so a repeated write counts once. A process that adds references
+class CassandraNotificationStore(NotificationStore):
+    """A change of the count is a row with its own id, so a repeated write counts once. A process that adds references
     holds one itself until they are stored, so the sum of the rows is never too low. A crash before a reference is
     given back leaves it too high; then the rows expire by their time to live.
     """

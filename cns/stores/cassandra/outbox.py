@@ -54,9 +54,7 @@ _decode = msgspec.msgpack.Decoder(OutboxItem).decode
 
 
 @refuse_bad_keys(OutboxStore)
-class CassandraOutboxStore:
-    """See `cns.stores.contract.OutboxStore`."""
-
+class CassandraOutboxStore(OutboxStore):
     def __init__(self, cassandra: Cassandra) -> None:
         self._cassandra = cassandra
 

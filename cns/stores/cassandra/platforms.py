@@ -19,9 +19,7 @@ ATTEMPTS_MAX = 10
 
 
 @refuse_bad_keys(PlatformStore)
-class CassandraPlatformStore:
-    """See `cns.stores.mobile_contract.PlatformStore`."""
-
+class CassandraPlatformStore(PlatformStore):
     def __init__(self, cassandra: Cassandra, seal: Seal) -> None:
         self._cassandra = cassandra
         self._records = PlatformRecords(seal)

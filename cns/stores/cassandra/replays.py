@@ -26,9 +26,7 @@ _decode = msgspec.msgpack.Decoder(Replay).decode
 
 
 @refuse_bad_keys(ReplayStore)
-class CassandraReplayStore:
-    """See `cns.stores.contract.ReplayStore`."""
-
+class CassandraReplayStore(ReplayStore):
     def __init__(self, cassandra: Cassandra) -> None:
         self._cassandra = cassandra
 

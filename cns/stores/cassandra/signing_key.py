@@ -5,16 +5,14 @@ from __future__ import annotations
 import asyncio
 
 from cns.stores.cassandra import schema
-from cns.stores.contract import SIGNING_KEY_SEALED_AS, SigningIdentity
+from cns.stores.contract import SIGNING_KEY_SEALED_AS, SigningIdentity, SigningKeyStore
 from cns_common.cassandra.lwt import resolve_lost_write
 from cns_common.cassandra.session import Cassandra
 from cns_common.errors import StoreUnavailable
 from cns_common.sealing import Seal
 
 
-class CassandraSigningKeyStore:
-    """See `cns.stores.contract.SigningKeyStore`."""
-
+class CassandraSigningKeyStore(SigningKeyStore):
     def __init__(self, cassandra: Cassandra, seal: Seal) -> None:
         self._cassandra = cassandra
         self._seal = seal

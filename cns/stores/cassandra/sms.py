@@ -21,9 +21,7 @@ _decode = msgspec.msgpack.Decoder(SandboxNumber).decode
 
 
 @refuse_bad_keys(SmsStore)
-class CassandraSmsStore:
-    """See `cns.stores.mobile_contract.SmsStore`."""
-
+class CassandraSmsStore(SmsStore):
     def __init__(self, cassandra: Cassandra) -> None:
         self._cassandra = cassandra
 

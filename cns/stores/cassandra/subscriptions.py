@@ -59,9 +59,7 @@ ATTEMPTS_MAX = 10
 
 
 @refuse_bad_keys(SubscriptionStore)
-class CassandraSubscriptionStore(ChangeNotifier[str]):
-    """See `cns.stores.contract.SubscriptionStore`."""
-
+class CassandraSubscriptionStore(ChangeNotifier[str], SubscriptionStore):
     def __init__(self, cassandra: Cassandra, *, bucket_rows: int = BUCKET_ROWS) -> None:
         super().__init__()
         self._cassandra = cassandra

@@ -24,9 +24,7 @@ _decode = msgspec.msgpack.Decoder(Topic).decode
 
 
 @refuse_bad_keys(TopicStore)
-class CassandraTopicStore(ChangeNotifier[str]):
-    """See `cns.stores.contract.TopicStore`."""
-
+class CassandraTopicStore(ChangeNotifier[str], TopicStore):
     def __init__(self, cassandra: Cassandra) -> None:
         super().__init__()
         self._cassandra = cassandra

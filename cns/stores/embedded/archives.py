@@ -20,9 +20,7 @@ _decode = msgspec.msgpack.Decoder(Notification).decode
 
 
 @refuse_bad_keys(ArchiveStore)
-class EmbeddedArchiveStore:
-    """See `cns.stores.contract.ArchiveStore`."""
-
+class EmbeddedArchiveStore(ArchiveStore):
     def __init__(self, database: Database) -> None:
         database.create_tables(schema.TABLES)
         self._database = database

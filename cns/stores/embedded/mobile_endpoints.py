@@ -21,9 +21,7 @@ _decode = msgspec.msgpack.Decoder(MobileEndpoint).decode
 
 
 @refuse_bad_keys(MobileEndpointStore)
-class EmbeddedMobileEndpointStore:
-    """See `cns.stores.mobile_contract.MobileEndpointStore`."""
-
+class EmbeddedMobileEndpointStore(MobileEndpointStore):
     def __init__(self, database: Database) -> None:
         database.create_tables(schema.TABLES)
         self._database = database

@@ -18,9 +18,7 @@ _decode = msgspec.msgpack.Decoder(Notification).decode
 
 
 @refuse_bad_keys(NotificationStore)
-class EmbeddedNotificationStore:
-    """See `cns.stores.contract.NotificationStore`."""
-
+class EmbeddedNotificationStore(NotificationStore):
     def __init__(self, database: Database) -> None:
         database.create_tables(schema.TABLES, schema.ADDED_COLUMNS)
         self._database = database

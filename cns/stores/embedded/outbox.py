@@ -41,9 +41,7 @@ _decode = msgspec.msgpack.Decoder(OutboxItem).decode
 
 
 @refuse_bad_keys(OutboxStore)
-class EmbeddedOutboxStore:
-    """See `cns.stores.contract.OutboxStore`."""
-
+class EmbeddedOutboxStore(OutboxStore):
     def __init__(self, database: Database) -> None:
         database.create_tables(TABLES)
         self._database = database

@@ -17,9 +17,7 @@ from cns_common.store_keys import refuse_bad_keys
 
 
 @refuse_bad_keys(PlatformStore)
-class EmbeddedPlatformStore:
-    """See `cns.stores.mobile_contract.PlatformStore`."""
-
+class EmbeddedPlatformStore(PlatformStore):
     def __init__(self, database: Database, seal: Seal) -> None:
         database.create_tables(schema.TABLES)
         self._database = database

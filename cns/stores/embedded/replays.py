@@ -18,9 +18,7 @@ _decode = msgspec.msgpack.Decoder(Replay).decode
 
 
 @refuse_bad_keys(ReplayStore)
-class EmbeddedReplayStore:
-    """See `cns.stores.contract.ReplayStore`."""
-
+class EmbeddedReplayStore(ReplayStore):
     def __init__(self, database: Database) -> None:
         database.create_tables(schema.TABLES)
         self._database = database

@@ -7,7 +7,7 @@ from typing import Any
 
 import apsw
 
-from cns.stores.contract import SIGNING_KEY_SEALED_AS, SigningIdentity
+from cns.stores.contract import SIGNING_KEY_SEALED_AS, SigningIdentity, SigningKeyStore
 from cns_common.sealing import Seal
 from cns_common.sqlite.database import Database
 
@@ -17,9 +17,7 @@ SCHEMA = (
 )
 
 
-class EmbeddedSigningKeyStore:
-    """See `cns.stores.contract.SigningKeyStore`."""
-
+class EmbeddedSigningKeyStore(SigningKeyStore):
     def __init__(self, database: Database, seal: Seal) -> None:
         database.create_tables(SCHEMA)
         self._database = database

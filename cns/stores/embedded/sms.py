@@ -18,9 +18,7 @@ _decode = msgspec.msgpack.Decoder(SandboxNumber).decode
 
 
 @refuse_bad_keys(SmsStore)
-class EmbeddedSmsStore:
-    """See `cns.stores.mobile_contract.SmsStore`."""
-
+class EmbeddedSmsStore(SmsStore):
     def __init__(self, database: Database) -> None:
         database.create_tables(schema.TABLES)
         self._database = database

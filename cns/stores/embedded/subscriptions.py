@@ -30,9 +30,7 @@ Row = tuple[int, bytes]  # of a removed subscription: key of the topic, record
 
 
 @refuse_bad_keys(SubscriptionStore)
-class EmbeddedSubscriptionStore:
-    """See `cns.stores.contract.SubscriptionStore`."""
-
+class EmbeddedSubscriptionStore(SubscriptionStore):
     def __init__(self, database: Database) -> None:
         database.create_tables(schema.TABLES, schema.ADDED_COLUMNS)
         self._database = database

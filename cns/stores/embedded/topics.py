@@ -20,9 +20,7 @@ _decode = msgspec.msgpack.Decoder(Topic).decode
 
 
 @refuse_bad_keys(TopicStore)
-class EmbeddedTopicStore:
-    """See `cns.stores.contract.TopicStore`."""
-
+class EmbeddedTopicStore(TopicStore):
     def __init__(self, database: Database) -> None:
         database.create_tables(schema.TABLES, schema.ADDED_COLUMNS)
         self._database = database

@@ -8,7 +8,15 @@ from collections.abc import Awaitable, Callable
 import msgspec
 from msgspec.structs import replace
 
-from cns_backend.stores.contract import PROBE_ASK_LIFE_S, REPORT_LIFE_S, ProbeRequest, Report, ServiceState
+from cns_backend.stores.contract import (
+    PROBE_ASK_LIFE_S,
+    REPORT_LIFE_S,
+    ProbeRequest,
+    Report,
+    ServiceControl,
+    ServiceReports,
+    ServiceState,
+)
 from cns_common.cassandra.lwt import resolve_lost_write
 from cns_common.cassandra.session import Cassandra, Row, Statement
 from cns_common.clock import Clock
@@ -41,9 +49,7 @@ _decode_probe = msgspec.msgpack.Decoder(ProbeRequest).decode
 _decode_report = msgspec.msgpack.Decoder(Report).decode
 
 
-class CassandraReports:
-    """See `cns_backend.stores.contract.ServiceReports`."""
-
+class CassandraReports(ServiceReports):
     def __init__(self, cassandra: Cassandra) -> None:
         self._cassandra = cassandra
 
@@ -56,9 +62,7 @@ class CassandraReports:
         return ServiceState("", tuple(_decode_report(report) for (report,) in rows), samples)
 
 
-class CassandraControl(CassandraReports):
-    """See `cns_backend.stores.contract.ServiceControl`."""
-
+class CassandraControl(CassandraReports, ServiceControl):
     def __init__(self, cassandra: Cassandra, clock: Clock, announce_clock: Callable[[int], Awaitable[None]]) -> None:
         super().__init__(cassandra)
         self._clock = clock

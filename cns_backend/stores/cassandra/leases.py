@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 
+from cns_backend.stores.contract import LeaseStore
 from cns_common.cassandra.lwt import resolve_lost_write
 from cns_common.cassandra.session import Cassandra, Statement
 from cns_common.errors import OutcomeUnknown
@@ -26,9 +27,7 @@ _NEXT = Statement(
 _GIVE_BACK = Statement("DELETE FROM leases WHERE task = ? AND part = ? IF holder = ?", idempotent=False)
 
 
-class CassandraLeaseStore:
-    """See `cns_backend.stores.contract.LeaseStore`."""
-
+class CassandraLeaseStore(LeaseStore):
     def __init__(self, cassandra: Cassandra) -> None:
         self._cassandra = cassandra
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from cns_backend.stores.contract import EVERY_WORKER, PoolSize
+from cns_backend.stores.contract import EVERY_WORKER, PoolSize, PoolSizeStore
 from cns_common.cassandra.session import Cassandra, Statement
 
 TABLES = (
@@ -24,9 +24,7 @@ _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(PoolSize).decode
 
 
-class CassandraPoolSizeStore:
-    """See `cns_backend.stores.contract.PoolSizeStore`."""
-
+class CassandraPoolSizeStore(PoolSizeStore):
     def __init__(self, cassandra: Cassandra) -> None:
         self._cassandra = cassandra
 

@@ -14,6 +14,7 @@ from cns_backend.stores.contract import (
     REPORT_LIFE_S,
     ProbeRequest,
     Report,
+    ServiceControl,
     ServiceState,
     store_process,
 )
@@ -25,9 +26,7 @@ from cns_common.sqlite.opening import PAGE_BYTES
 from cqs.engines.contract import LocalEngine
 
 
-class EmbeddedControl:
-    """See `cns_backend.stores.contract.ServiceControl`."""
-
+class EmbeddedControl(ServiceControl):
     def __init__(self, database: Database, engines: Collection[LocalEngine], clock: Clock, server: Server) -> None:
         self._database = database
         self._engines = engines

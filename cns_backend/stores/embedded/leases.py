@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from cns_backend.stores.contract import LeaseStore
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Lease:
@@ -11,9 +13,7 @@ class _Lease:
     until_ms: int
 
 
-class EmbeddedLeaseStore:
-    """See `cns_backend.stores.contract.LeaseStore`."""
-
+class EmbeddedLeaseStore(LeaseStore):
     def __init__(self) -> None:
         self._leases: dict[tuple[str, str], _Lease] = {}
 

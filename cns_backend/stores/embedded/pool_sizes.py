@@ -7,7 +7,7 @@ from typing import Any
 import apsw
 import msgspec
 
-from cns_backend.stores.contract import EVERY_WORKER, PoolSize
+from cns_backend.stores.contract import EVERY_WORKER, PoolSize, PoolSizeStore
 from cns_common.sqlite.database import Database
 
 SCHEMA = (
@@ -25,9 +25,7 @@ _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(PoolSize).decode
 
 
-class EmbeddedPoolSizeStore:
-    """See `cns_backend.stores.contract.PoolSizeStore`."""
-
+class EmbeddedPoolSizeStore(PoolSizeStore):
     def __init__(self, database: Database) -> None:
         database.create_tables(SCHEMA)
         self._database = database

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cns_backend.stores.contract import LATE_MAIL_S
+from cns_backend.stores.contract import LATE_MAIL_S, RateStore
 from cns_common.bounded_cache import BoundedCache
 from cns_common.clock import Clock
 from cns_common.token_bucket import TokenBucket, TokenGrant
@@ -11,9 +11,7 @@ SUBSCRIPTIONS_MAX = 20_000
 """Throttled ones, and those with mails, that are remembered."""
 
 
-class EmbeddedRateStore:
-    """See `cns_backend.stores.contract.RateStore`."""
-
+class EmbeddedRateStore(RateStore):
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._buckets: BoundedCache[str, TokenBucket] = BoundedCache(SUBSCRIPTIONS_MAX)

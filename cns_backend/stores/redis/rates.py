@@ -11,7 +11,7 @@ import asyncio
 
 import structlog
 
-from cns_backend.stores.contract import LATE_MAIL_S, LeaseStore, ServiceReports
+from cns_backend.stores.contract import LATE_MAIL_S, LeaseStore, RateStore, ServiceReports
 from cns_common.bounded_cache import BoundedCache
 from cns_common.clock import Clock
 from cns_common.errors import OutcomeUnknown, StoreUnavailable
@@ -76,9 +76,7 @@ return 1
 log = structlog.get_logger(__name__)
 
 
-class RedisRateStore:
-    """See `cns_backend.stores.contract.RateStore`."""
-
+class RedisRateStore(RateStore):
     def __init__(self, redis_url: str, prefix: str, leases: LeaseStore, reports: ServiceReports, clock: Clock) -> None:
         """An empty `redis_url`: there is none. It connects when it is first asked."""
         self._pipe = RedisPipe(redis_url, REDIS_TIMEOUT_S) if redis_url else None

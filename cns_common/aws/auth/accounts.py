@@ -155,8 +155,8 @@ def new_account() -> str:
 
 
 @refuse_bad_keys(AccountStore)
-class EmbeddedAccountStore(UserStore, OwnerStore):
-    """An `AccountStore` in the store host's SQLite file."""
+class EmbeddedAccountStore(UserStore, OwnerStore, AccountStore):
+    """In the store host's SQLite file."""
 
     def __init__(self, database: Database, seal: Seal) -> None:
         UserStore.__init__(self, seal)

@@ -77,8 +77,8 @@ _HAS_ENDED = Statement("SELECT id FROM ended_sessions WHERE id = ?")
 
 
 @refuse_bad_keys(AccountStore)
-class CassandraAccountStore(ChangeNotifier[str], UserStore, OwnerStore):
-    """An `AccountStore` in Cassandra."""
+class CassandraAccountStore(ChangeNotifier[str], UserStore, OwnerStore, AccountStore):
+    """In Cassandra."""
 
     def __init__(self, cassandra: Cassandra, seal: Seal) -> None:
         ChangeNotifier.__init__(self)

@@ -18,6 +18,7 @@ from cns_common.clock import Clock
 from cns_common.errors import CnsError, StoreUnavailable
 from cqs.engines.cassandra.elapsed import begin
 from cqs.engines.cassandra.generations import DROPPED, GenerationReads, ReadGeneration
+from cqs.engines.cassandra.standard_engine import UsedQueues
 from cqs.engines.contract import QueueRef
 
 KNOWN_MAX = 20_000
@@ -92,7 +93,7 @@ K = TypeVar("K", bound=KnownQueue)
 T = TypeVar("T")
 
 
-class KnownQueues(Generic[K]):
+class KnownQueues(UsedQueues, Generic[K]):
     def __init__(
         self, read_generation: ReadGeneration, clock: Clock, make: Callable[[QueueRef, int], K], age_ms_max: int
     ) -> None:

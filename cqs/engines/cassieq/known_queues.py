@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from cns_common.clock import Clock
 from cqs.engines.cassandra.generations import DROPPED, GenerationReads, QueueGenerations
+from cqs.engines.cassandra.standard_engine import UsedQueues
 from cqs.engines.cassieq.bucket import MessageRow
 from cqs.engines.cassieq.hidden import BEGIN
 from cqs.engines.cassieq.ids import parse_handle, queue_key
@@ -77,7 +78,7 @@ class KnownQueue:
         return new
 
 
-class KnownQueues:
+class KnownQueues(UsedQueues):
     def __init__(self, generations: QueueGenerations, pointers: Pointers, clock: Clock) -> None:
         self._reads = GenerationReads(generations.read)
         self._pointers = pointers

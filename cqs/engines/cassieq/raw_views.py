@@ -13,12 +13,10 @@ from cqs.engines.cassieq.pointers import Pointer, Pointers
 from cqs.engines.cassieq.rows import MessageRows
 from cqs.engines.cassieq.settling import ReceiptState, receipt_state
 from cqs.engines.contract import QueueRef
-from cqs.engines.views import RawBucket, RawMessage, RawPointers
+from cqs.engines.views import BucketView, RawBucket, RawMessage, RawPointers
 
 
-class RawViews:
-    """See `cqs.engines.views.BucketView`."""
-
+class RawViews(BucketView):
     def __init__(
         self,
         rows: MessageRows,

@@ -24,6 +24,7 @@ from cqs.engines.contract import (
     Counts,
     Entry,
     ExpiredMessage,
+    LocalEngine,
     Outcome,
     PeekPage,
     QueueRef,
@@ -38,8 +39,8 @@ from cqs.engines.options import EngineOption
 from cqs.engines.waiters import LocalWaiter, WaiterRegistry
 
 
-class ClusterEngine:
-    """See `cqs.engines.contract.LocalEngine`. `open_engine` creates it."""
+class ClusterEngine(LocalEngine):
+    """`open_engine` creates it."""
 
     capabilities = Capabilities(
         fifo=True,

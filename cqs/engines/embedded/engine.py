@@ -23,6 +23,7 @@ from cqs.engines.contract import (
     Counts,
     Entry,
     ExpiredMessage,
+    LocalEngine,
     Outcome,
     PeekedMessage,
     PeekPage,
@@ -48,8 +49,8 @@ __all__ = ["EmbeddedEngine"]
 _NO_MESSAGES = ReceiveResult()
 
 
-class EmbeddedEngine:
-    """See `cqs.engines.contract.LocalEngine`. It lives in the store host: one event loop, one `Database`."""
+class EmbeddedEngine(LocalEngine):
+    """It lives in the store host: one event loop, one `Database`."""
 
     capabilities = Capabilities(
         fifo=True,

@@ -33,7 +33,7 @@ from cqs.engines.pipes.rows import PipeRows
 from cqs.engines.pipes.scan import PipeScan
 from cqs.engines.pipes.settlement import Settler
 from cqs.engines.pipes.statistics import StatisticsKeeper
-from cqs.engines.views import HourStatistics, QueueStatistics
+from cqs.engines.views import HourStatistics, QueueStatistics, StatisticsView
 from cqs.engines.waiters import WaiterRegistry
 
 NAME = "pipes"
@@ -42,7 +42,7 @@ IDLE_MS = 1_000
 """After this time without a receive a popper releases its pipes to those of other processes."""
 
 
-class PipesEngine(StandardQueueEngine):
+class PipesEngine(StandardQueueEngine, StatisticsView):
     """`open_engine` creates it."""
 
     capabilities = Capabilities(

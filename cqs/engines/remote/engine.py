@@ -12,8 +12,10 @@ from cqs.engines.contract import (
     Capabilities,
     Change,
     Counts,
+    Engine,
     Entry,
     ExpiredMessage,
+    LongPolls,
     Outcome,
     PeekPage,
     QueueRef,
@@ -28,9 +30,7 @@ from cqs.engines.remote.protocol import prefix, woken_event
 from cqs.engines.waiters import FutureWaiter
 
 
-class RemoteEngine:
-    """See `cqs.engines.contract.Engine`."""
-
+class RemoteEngine(Engine):
     def __init__(self, client: Client, engine_name: str, capabilities: Capabilities) -> None:
         self._client = client
         self._prefix = prefix(engine_name)
@@ -155,8 +155,8 @@ class RemoteWaiter(FutureWaiter):
         self._engine.remove_waiter(self._number, self.used)
 
 
-class RemoteLongPolls:
-    """See `cqs.engines.contract.LongPolls`. A receive is one call, however long it waits."""
+class RemoteLongPolls(LongPolls):
+    """A receive is one call, however long it waits."""
 
     def __init__(self, engine: RemoteEngine, number: int) -> None:
         self._engine = engine

@@ -56,9 +56,7 @@ _decode = msgspec.msgpack.Decoder(MoveTask).decode
 
 
 @refuse_bad_keys(MoveTaskStore)
-class CassandraMoveTaskStore:
-    """See `cqs.stores.contract.MoveTaskStore`."""
-
+class CassandraMoveTaskStore(MoveTaskStore):
     def __init__(self, cassandra: Cassandra) -> None:
         self._cassandra = cassandra
 

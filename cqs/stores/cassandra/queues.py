@@ -29,9 +29,7 @@ _decode = msgspec.msgpack.Decoder(Queue).decode
 
 
 @refuse_bad_keys(QueueStore)
-class CassandraQueueStore(ChangeNotifier[QueueKey]):
-    """See `cqs.stores.contract.QueueStore`."""
-
+class CassandraQueueStore(ChangeNotifier[QueueKey], QueueStore):
     def __init__(self, cassandra: Cassandra) -> None:
         super().__init__()
         self._cassandra = cassandra

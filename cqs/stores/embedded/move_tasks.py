@@ -38,9 +38,7 @@ _decode = msgspec.msgpack.Decoder(MoveTask).decode
 
 
 @refuse_bad_keys(MoveTaskStore)
-class EmbeddedMoveTaskStore:
-    """See `cqs.stores.contract.MoveTaskStore`."""
-
+class EmbeddedMoveTaskStore(MoveTaskStore):
     def __init__(self, database: Database) -> None:
         database.create_tables(SCHEMA)
         self._database = database

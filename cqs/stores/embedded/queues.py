@@ -59,9 +59,7 @@ _decode = msgspec.msgpack.Decoder(Queue).decode
 
 
 @refuse_bad_keys(QueueStore)
-class EmbeddedQueueStore:
-    """See `cqs.stores.contract.QueueStore`."""
-
+class EmbeddedQueueStore(QueueStore):
     def __init__(self, database: Database) -> None:
         database.create_tables(SCHEMA)
         self._database = database

@@ -17,6 +17,9 @@ class Waiter(FutureWaiter):
         self.taken = 0
         self.unused: list[bool] = []
 
+    def pass_on(self) -> None:
+        """There is no other waiter."""
+
     def _on_wake(self) -> None:
         self.taken += 1
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import structlog
 
 from cns_common.clock import Clock
-from cns_workers.background.leased_tasks import TaskRun
+from cns_workers.background.leased_tasks import TaskKind, TaskRun
 from cqs.redrive.mover import MOVE_LEASE_MS, MessageMover
 from cqs.redrive.task import MoveTask
 from cqs.stores.contract import MoveTaskStore
@@ -21,9 +21,7 @@ BATCHES_PER_S_MIN = 4
 log = structlog.get_logger(__name__)
 
 
-class MoveTasks:
-    """See `cns_workers.background.leased_tasks.TaskKind`."""
-
+class MoveTasks(TaskKind[MoveTask]):
     name = "move"
     poll_interval_s = POLL_INTERVAL_S
 

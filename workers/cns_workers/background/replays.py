@@ -7,16 +7,14 @@ from collections.abc import Sequence
 from cns.archives.replay import Replay
 from cns.archives.replay_worker import ReplayWorker
 from cns.stores.contract import ReplayStore
-from cns_workers.background.leased_tasks import TaskRun
+from cns_workers.background.leased_tasks import TaskKind, TaskRun
 
 POLL_INTERVAL_S = 0.5
 REST_S = 2.0
 """The time for which a worker leaves a replay alone that waits for its end time or for room in the queue."""
 
 
-class Replays:
-    """See `cns_workers.background.leased_tasks.TaskKind`."""
-
+class Replays(TaskKind[Replay]):
     name = "replay"
     poll_interval_s = POLL_INTERVAL_S
 

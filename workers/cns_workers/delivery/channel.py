@@ -30,7 +30,7 @@ class Channel(Protocol):
     def confirm(self, target: Target, confirmation: Confirmation, base_url: str) -> Attempt: ...
 
 
-class PoolChannel(ABC):
+class PoolChannel(ABC, Channel):
     """Its requests are made in the pool's threads: signing belongs to the send, not to the loop that settles."""
 
     def __init__(self, pool: DeliveryPool) -> None:

@@ -20,7 +20,7 @@ from cns_workers.delivery.channel import Attempt, Channel, PoolChannel, now_s, s
 from cns_workers.delivery.pool.pool import DeliveryPool
 
 
-class OutboxChannel:
+class OutboxChannel(Channel):
     """Stores deliveries for `cns outbox` to show."""
 
     def __init__(self, outbox: OutboxStore, payloads: PayloadRenderer) -> None:
@@ -64,7 +64,7 @@ class GatewayChannel(PoolChannel):
         return self._gateway.request(self._payloads.confirmation(target, confirmation, base_url))
 
 
-class RecipientCheckChannel:
+class RecipientCheckChannel(Channel):
     """Asks before each delivery whether the recipient may be sent to, and leaves the rest to another channel.
 
     A direct publish, whose target has no ARN, was checked when it was accepted.

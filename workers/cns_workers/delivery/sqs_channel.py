@@ -17,7 +17,7 @@ from cns.notification import Notification
 from cns.queue_port.contract import QueueMessage, QueuePort, Refusal
 from cns_common.errors import OutcomeUnknown, StoreUnavailable
 from cns_common.text_size import utf8_bytes
-from cns_workers.delivery.channel import Attempt, now_s, since_ms
+from cns_workers.delivery.channel import Attempt, Channel, now_s, since_ms
 from cns_workers.delivery.envelope_cache import EnvelopeCache
 from cns_workers.delivery.pool.pool import DeliveryPool
 from cns_workers.delivery.queue_routes import QueueRoutes, RouteSlot
@@ -28,7 +28,7 @@ QUEUE_SENDS_MAX = 1_000
 host."""
 
 
-class SqsChannel:
+class SqsChannel(Channel):
     def __init__(
         self, port: QueuePort, pool: DeliveryPool, envelopes: EnvelopeCache, remote_queues: RemoteQueueResolver
     ) -> None:

@@ -20,16 +20,14 @@ from cns_workers.delivery.service_channels import channel_context, envelope_cont
 from cns_workers.delivery.traffic.endpoint_hints import EndpointHints
 from cns_workers.delivery.traffic.endpoint_state import EndpointLimits
 from cns_workers.loops import Step
-from cns_workers.roles.contract import DrainResult, WorkerContext
+from cns_workers.roles.contract import DrainResult, Role, WorkerContext
 
 POOL_CLOSE_S = 1.0
 LOG_CLOSE_S = 5.0
 """The time to write the delivery logs' last lines."""
 
 
-class ConsumerRole:
-    """See `cns_workers.roles.contract.Role`."""
-
+class ConsumerRole(Role):
     sleeping_loops = ("pools", "hints")
 
     def __init__(self, context: WorkerContext, envelopes: EnvelopeContext) -> None:

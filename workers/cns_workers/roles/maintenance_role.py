@@ -11,13 +11,11 @@ from cns_workers.background.maintenance import Maintenance
 from cns_workers.background.move_tasks import MoveTasks
 from cns_workers.background.replays import Replays
 from cns_workers.loops import Step
-from cns_workers.roles.contract import DrainResult, WorkerContext
+from cns_workers.roles.contract import DrainResult, Role, WorkerContext
 from cqs.messages.expired import ExpiredMessages
 
 
-class MaintenanceRole:
-    """See `cns_workers.roles.contract.Role`."""
-
+class MaintenanceRole(Role):
     sleeping_loops = ("maintenance", "moves", "replays")
 
     def __init__(self, context: WorkerContext) -> None:

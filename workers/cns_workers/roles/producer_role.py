@@ -10,12 +10,10 @@ from cns_workers.fanout.context import FanoutContext
 from cns_workers.fanout.fifo_producer import FifoProducer
 from cns_workers.fanout.producer import Producer
 from cns_workers.loops import Step
-from cns_workers.roles.contract import DrainResult, WorkerContext
+from cns_workers.roles.contract import DrainResult, Role, WorkerContext
 
 
-class ProducerRole:
-    """See `cns_workers.roles.contract.Role`."""
-
+class ProducerRole(Role):
     sleeping_loops: tuple[str, ...] = ()
 
     def __init__(self, context: WorkerContext) -> None:

@@ -14,6 +14,7 @@ from cns_common.task_cancellation import cancel_and_wait
 from cqs.engines.cassandra.generations import DROPPED
 from cqs.engines.cluster.cache_contract import (
     FILLED,
+    Cache,
     CacheCounts,
     CachedMessage,
     Lease,
@@ -35,8 +36,8 @@ the deleted ones are counted until a receive meets them."""
 log = structlog.get_logger(__name__)
 
 
-class FallbackCache:
-    """See `Cache`. While it is not open it accepts messages and returns none."""
+class FallbackCache(Cache):
+    """While it is not open it accepts messages and returns none."""
 
     def __init__(
         self, reader: BucketReader, fallback_counts: FallbackCounts, clock: Clock, notify: Notify, *, permanent: bool

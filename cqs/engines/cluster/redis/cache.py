@@ -10,6 +10,7 @@ from cns_common.clock import Clock
 from cns_common.redis.pipe import PipeError, RedisPipe, ReplyError, Word
 from cqs.engines.cassandra.generations import DROPPED
 from cqs.engines.cluster.cache_contract import (
+    Cache,
     CacheCounts,
     CachedMessage,
     CacheUnavailable,
@@ -59,8 +60,8 @@ _OUTCOMES: dict[int | None, MaybeOutcome] = {
 }
 
 
-class RedisCache:
-    """See `Cache`. Its content counts for one epoch of the processes' trust and one run of the server.
+class RedisCache(Cache):
+    """Its content counts for one epoch of the processes' trust and one run of the server.
 
     The content of a shard expires `IDLE_TTL_MS` after it was renewed last. The registry, a sorted set in Redis, has the
     shards that were filled in an epoch, by that time: if one of these is missing before it may expire, or the registry,

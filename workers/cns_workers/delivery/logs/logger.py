@@ -42,7 +42,7 @@ class DeliveryLog(AttemptLog, Protocol):
     async def close(self) -> None: ...
 
 
-class NoDeliveryLog:
+class NoDeliveryLog(DeliveryLog):
     """See `DeliveryLog`; for `CNS_DELIVERY_LOG_DAYS=0`."""
 
     def log_attempt(self, attempt: LoggedAttempt) -> None: ...
@@ -61,7 +61,7 @@ class Owner(NamedTuple):
     region: str
 
 
-class FeedbackLog:
+class FeedbackLog(DeliveryLog):
     """Writes the attempts that topics, applications and accounts want logged. Attempts wait while the attributes of an
     application or an account are read."""
 
