@@ -6,26 +6,14 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
-from cns.stores.contract import (
-    ArchiveStore,
-    NotificationStore,
-    OutboxStore,
-    ReplayStore,
-    SigningKeyStore,
-    SubscriptionStore,
-    TopicStore,
-)
-from cns.stores.mobile_contract import MobileEndpointStore, PlatformStore, SmsStore
-from cns_backend.backend import Backend, store_methods
+from cns_backend.backend import CONTRACTS, Backend, store_methods
 from cns_backend.engines import DEFAULT_EMBEDDED_ENGINE, EMBEDDED_ENGINES, choose_engines
-from cns_backend.stores.contract import CLOCK, LeaseStore, PoolSizeStore, RateStore, ServiceControl
-from cns_common.aws.auth.accounts import AccountStore
+from cns_backend.stores.contract import CLOCK
 from cns_common.clock import Clock
 from cns_common.configuration.settings import Settings
 from cns_common.rpc.protocol_proxy import remote
 from cns_common.rpc.rpc import Client
 from cqs.engines.remote.engine import RemoteEngine
-from cqs.stores.contract import MoveTaskStore, QueueStore, ReceiptKeyStore
 
 if TYPE_CHECKING:  # its driver is installed in the cluster form only
     from cns_backend.sites.membership import SiteMembership
@@ -70,24 +58,7 @@ class StoreClient:
             internal_engine=chosen.internal,
             reconnected=client.on_connect,
             absence=lambda: client.absence,
-            accounts=remote(AccountStore, "accounts", client),
-            queues=remote(QueueStore, "queues", client),
-            move_tasks=remote(MoveTaskStore, "move_tasks", client),
-            receipt_keys=remote(ReceiptKeyStore, "receipt_keys", client),
-            topics=remote(TopicStore, "topics", client),
-            subscriptions=remote(SubscriptionStore, "subscriptions", client),
-            notifications=remote(NotificationStore, "notifications", client),
-            outbox=remote(OutboxStore, "outbox", client),
-            archives=remote(ArchiveStore, "archives", client),
-            replays=remote(ReplayStore, "replays", client),
-            platforms=remote(PlatformStore, "platforms", client),
-            mobile_endpoints=remote(MobileEndpointStore, "mobile_endpoints", client),
-            sms=remote(SmsStore, "sms", client),
-            signing_keys=remote(SigningKeyStore, "signing_keys", client),
-            leases=remote(LeaseStore, "leases", client),
-            rates=remote(RateStore, "rates", client),
-            pool_sizes=remote(PoolSizeStore, "pool_sizes", client),
-            control=remote(ServiceControl, "control", client),
+            **{prefix: remote(contract, prefix, client) for prefix, contract in CONTRACTS.items()},
         )
         self.clock.follow(await backend.control.clock_offset_ms())
         self.clock.not_before(await backend.control.clock_ms())  # the wall clock may have been set back

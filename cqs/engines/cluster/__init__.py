@@ -49,11 +49,9 @@ MAINTENANCE_INTERVAL_S = 15.0
 MAINTENANCE_ROWS = 500
 START_S_MAX = 3.0
 """The time that the start waits for Redis before it continues without it."""
-CLOSE_S_MAX = 5.0
-"""Limit of each step of the end that other processes can do without: running appends, the hand-over. What is not handed
-over they find as after a death."""
-SAVE_S_MAX = 10.0
-"""Limit for saving what this process hides; beyond it messages may be delivered twice."""
+CLOSE_S_MAX = 10.0
+"""Limit of each step of the end. What is not handed over other processes find as after a death; what is not saved as
+hidden may be delivered twice."""
 
 
 @contextlib.asynccontextmanager
@@ -116,17 +114,20 @@ async def open_engine(
         yield engine
     finally:
         await cancel_and_wait(tasks)
-        if cassandra.leaves_site:
-            await renewal.finish()
-        await servers.stop()
-        await standard.close()
-        await wait_at_most(CLOSE_S_MAX, "fifo.close", fifo.close())
-        await known_queues.close()
-        await wait_at_most(CLOSE_S_MAX, "work.leave", work.leave())
-        if cassandra.leaves_site:
-            await wait_at_most(SAVE_S_MAX, "servers.save_all_hidden", servers.save_all_hidden())
-        await wait_at_most(SAVE_S_MAX, "servers.close", servers.close())
-        await rows.close()
+        leaves = cassandra.leaves_site  # another site, with a Redis of its own, is to go on
+        for name, stop, needed in (
+            ("renewal.finish", renewal.finish, leaves),
+            ("servers.stop", servers.stop, True),
+            ("standard.close", standard.close, True),
+            ("fifo.close", fifo.close, True),
+            ("known_queues.close", known_queues.close, True),
+            ("work.leave", work.leave, True),
+            ("servers.save_all_hidden", servers.save_all_hidden, leaves),
+            ("servers.close", servers.close, True),
+            ("rows.close", rows.close, True),
+        ):
+            if needed:
+                await wait_at_most(CLOSE_S_MAX, name, stop())
 
 
 async def _expire(fifo: FifoQueues, clock: Clock) -> None:

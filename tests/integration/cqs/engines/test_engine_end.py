@@ -37,7 +37,7 @@ async def _hang(*_: object) -> None:
 async def test_a_step_that_hangs_does_not_keep_it(
     cassandra_address: CassandraAddress, monkeypatch: pytest.MonkeyPatch, part: type, name: str
 ) -> None:
-    for module, limit in ((cluster, "CLOSE_S_MAX"), (cluster, "SAVE_S_MAX"), (known_queues, "FILL_CLOSE_S")):
+    for module, limit in ((cluster, "CLOSE_S_MAX"), (known_queues, "FILL_CLOSE_S")):
         monkeypatch.setattr(module, limit, SHORT_S)
     cassandra = await Cassandra.open(cassandra_address)
     async with asyncio.timeout(POLL_S):
@@ -54,7 +54,7 @@ async def test_a_step_that_hangs_does_not_keep_it(
 async def test_a_server_that_hangs_keeps_no_other_one_from_saving(
     cassandra_address: CassandraAddress, monkeypatch: pytest.MonkeyPatch, step: str, *, leaves: bool
 ) -> None:
-    monkeypatch.setattr(cluster, "SAVE_S_MAX", SHORT_S)
+    monkeypatch.setattr(cluster, "CLOSE_S_MAX", SHORT_S)
     monkeypatch.setattr(Cassandra, "leaves_site", leaves)
     cassandra = await Cassandra.open(cassandra_address)
     saved: list[CacheFailover] = []
