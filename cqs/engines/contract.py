@@ -236,10 +236,8 @@ class Engine(Protocol):
 
     capabilities: Capabilities
 
-    @property
-    def options(self) -> Mapping[str, EngineOption]:
-        """The queue attributes that only queues of this engine have, by name."""
-        ...
+    options: Mapping[str, EngineOption]
+    """The queue attributes that only queues of this engine have, by name."""
 
     async def send(self, q: QueueRef, entries: Sequence[Entry], now_ms: int) -> list[SentEntry | RejectedEntry]:
         """Durable on return. A FIFO queue gets the entries in the order given."""
