@@ -27,7 +27,6 @@ class Cause(StrEnum):
     OUTBOX = "outbox"
     STORE = "store"
     WORKER = "worker"
-    GONE = "subscription_gone"
     OPTED_OUT = "opted_out"
     NOT_VERIFIED = "not_verified"
     ENDPOINT_DISABLED = "endpoint_disabled"

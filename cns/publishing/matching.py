@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import msgspec
 
 from cns.delivery.envelope import MessageType
+from cns.delivery.failure_causes import Ending
 from cns.filters.filter_cache import FILTERS_CACHED_MAX, FilterCache
 from cns.filters.topic_filters import TopicFilters
 from cns.notification import Notification
@@ -20,7 +21,7 @@ from cns_common.events.schema import DeliveryFiltered, EventSink, NotificationDr
 from cns_common.metrics.catalogue import DROPPED, FILTER_EVALUATIONS, FILTERED_OUT
 from cns_common.metrics.model import Counters
 
-UNANSWERABLE = "invalid_attributes"
+UNANSWERABLE = Ending.INVALID_ATTRIBUTES
 """Cause of a drop: the filter looks at message attributes, and one of them is malformed."""
 
 FILTERS_NAMED_OF_MAX = 100

@@ -10,6 +10,7 @@ from collections import Counter
 from cns.authorization import check_owner
 from cns.delivery import jobs
 from cns.delivery.envelope import MessageType
+from cns.delivery.failure_causes import End
 from cns.delivery.jobs import DirectJob
 from cns.endpoints.outcome import Cause
 from cns.errors import invalid_parameter
@@ -152,7 +153,7 @@ class DirectPublisher:
                 topic="",
                 subscription="",
                 attempt=0,
-                cause=f"permanent:{cause}",
+                cause=f"{End.PERMANENT}:{cause}",
                 protocol="sms",
                 account=call.caller.account,
             )

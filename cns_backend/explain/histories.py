@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from cns.delivery.failure_causes import Ending
 from cns.delivery.jobs import QUARANTINE, DirectJob
 from cns.filters.model import Scope
 from cns.publishing.matching import UNANSWERABLE
@@ -24,7 +25,6 @@ from cns_common.events.schema import (
 )
 
 GONE = "the subscription is not there any more"
-LOST = "notification_lost"
 FILTERED_SOME = (
     "filters kept the message from {} subscriptions; of so many it is not recorded which, and as the message is not"
     " stored any more, this one's policy cannot be evaluated"
@@ -209,8 +209,8 @@ def _status_by_subscription(subscription: Subscription, snapshot: Snapshot) -> S
 
 def _status_by_filter(subscription: Subscription, trace: MessageTrace, snapshot: Snapshot) -> StatusAndReason | None:
     """Return a status if the message was dropped for all, or the subscription's filter decides."""
-    if trace.dropped_for_all(LOST):
-        return DeliveryStatus.DROPPED, LOST
+    if trace.dropped_for_all(Ending.NOTIFICATION_LOST):
+        return DeliveryStatus.DROPPED, Ending.NOTIFICATION_LOST
     result = _filter_result(subscription, trace, snapshot)
     if result is None:
         return DeliveryStatus.UNKNOWN, FILTERED_SOME.format(trace.filtered)

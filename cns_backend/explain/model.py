@@ -9,6 +9,7 @@ from enum import StrEnum
 
 import msgspec
 
+from cns.delivery.failure_causes import Why
 from cns_common.events.schema import DeliveryAttempted, PublishAccepted
 
 
@@ -36,13 +37,6 @@ UNDELIVERED = (
     DeliveryStatus.UNDER_WAY,
 )
 """Shown first, in this order."""
-
-
-class Why(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A cause in words, and what to do about it."""
-
-    title: str
-    advice: str = ""
 
 
 class JobLocation(msgspec.Struct, frozen=True, kw_only=True):

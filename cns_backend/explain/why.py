@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 from msgspec.structs import replace
 
 from cns.delivery.envelope import timestamp_text
+from cns.delivery.failure_causes import Why, why_failed
 from cns.delivery.jobs import LANES
 from cns.delivery.target import target_of
 from cns.subscriptions.subscription import Subscription
 from cns.topics.topic import Topic
 from cns_backend.explain import causes
-from cns_backend.explain.causes import why_failed
-from cns_backend.explain.model import DeliveryHistory, DeliveryStatus, JobLocation, Why
+from cns_backend.explain.model import DeliveryHistory, DeliveryStatus, JobLocation
 from cns_backend.explain.words import span_text
 from cns_common.events.schema import PublishAccepted
 

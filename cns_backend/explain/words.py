@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from cns.delivery.envelope import timestamp_text
+from cns.delivery.failure_causes import Why, why_failed
 from cns.delivery.jobs import LANES, QUARANTINE
-from cns_backend.explain.causes import why_failed
-from cns_backend.explain.model import DeliveryStatus, Explanation, FinalOutcome, JobLocation, Why
+from cns_backend.explain.model import DeliveryStatus, Explanation, FinalOutcome, JobLocation
 from cns_common.events.schema import DeliveryAttempted, PublishAccepted
 
 TEXT_IN = {

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 
+from cns.delivery.failure_causes import is_of_concern, why_failed
 from cns.endpoints.outcome import Cause
 from cns_backend.backend import Backend
-from cns_backend.explain.causes import is_of_concern, why_failed
 from cns_cli.doctor.findings import CheckResult, ok, shown, warning
 from cns_common.configuration.settings import Settings
 from cns_common.durations import HOUR_S

@@ -15,8 +15,8 @@ import httpx
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
+from cns.delivery.failure_causes import why_failed
 from cns.endpoints.outcome import Cause
-from cns_backend.explain.causes import why_failed
 from cns_backend.metrics_token import CHALLENGE, request_headers
 from cns_backend.urls import address_of
 from cns_cli.doctor.findings import CheckResult, Level, ok, problem, warning

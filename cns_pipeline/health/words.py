@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from cns.delivery.failure_causes import failure_text
 from cns_common.endpoint_health import EndpointHealth, UnhealthyEndpoint
 from cns_pipeline.health.document import Health
 from cns_pipeline.reports.findings.endpoints import find_unhealthy
-from cns_pipeline.reports.findings.words import failure_in_words
 from cns_pipeline.reports.text import count, counted, milliseconds, moment, plain, share, span
 
 SHOWN_MAX = 20
@@ -39,8 +39,8 @@ def _line(one: UnhealthyEndpoint) -> str:
 
 def _failing(one: UnhealthyEndpoint) -> str:
     usual = "" if one.expected_share is None else f", usually {share(one.expected_share)}"
-    why = failure_in_words(plain(one.cause), one.status)
-    return f"{share(one.failed / one.attempts)} of {counted(one.attempts, 'attempt')} failed{usual}; mostly {why}"
+    why = failure_text(plain(one.cause), one.status)
+    return f"{share(one.failed / one.attempts)} of {counted(one.attempts, 'attempt')} failed{usual}; mostly: {why}"
 
 
 def _slow(one: UnhealthyEndpoint) -> str:

@@ -115,3 +115,11 @@ def _scaled(number: float, units: tuple[tuple[float, float, str], ...]) -> str:
             digits = 0 if scaled >= 100 else 1
             return f"{scaled:.{digits}f}".removesuffix(".0") + name
     return ""
+
+
+def mostly(most: int, number: int, topic: str, endpoint: str) -> str:
+    """The end of a sentence about `number` things: which topic and endpoint have the most of them."""
+    target = " → ".join([short_arn(name) for name in (topic, endpoint) if name])
+    if not target or not most:
+        return ""
+    return f"; {'all' if most == number else count(most)} of {target}"

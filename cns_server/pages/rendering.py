@@ -14,7 +14,8 @@ from fastapi import Request
 from fastapi.responses import HTMLResponse
 from markupsafe import Markup, escape
 
-from cns_backend.explain.causes import NO_DEAD_LETTER_QUEUE, NO_POLICY
+from cns.delivery.failure_causes import NO_POLICY
+from cns_backend.explain.causes import NO_DEAD_LETTER_QUEUE
 from cns_backend.explain.words import span_text
 from cns_server.pages.sessions import FormSession
 

@@ -6,9 +6,8 @@ from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from cns.delivery.failure_causes import Why, why_failed
 from cns.delivery.target import Target
-from cns_backend.explain.causes import why_failed
-from cns_backend.explain.model import Why
 from cns_common.events.newest import DeliveryEvent
 from cns_common.events.schema import (
     DeliveryAttempted,

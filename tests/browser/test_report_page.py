@@ -82,4 +82,4 @@ def test_a_click_sorts_a_table_by_number(report: Page) -> None:
     expect(heading).to_have_attribute("aria-sort", "descending")
     heading.get_by_role("button").click()
     expect(heading).to_have_attribute("aria-sort", "ascending")
-    expect(first).to_contain_text("no answer in time")
+    expect(first).to_contain_text("the endpoint did not answer in time")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import deque
 
+from cns.delivery.failure_causes import DEADLINES, End, Ending, is_of_concern
 from cns.delivery.jobs import INTERNAL_QUEUES
 from cns.delivery.retry_policy import Phase
 from cns.endpoints.outcome import Cause
 from cns.subscriptions.endpoint_syntax import PROTOCOLS
-from cns_backend.explain.causes import is_of_concern
 from cns_common.metrics.catalogue import (
     ATTEMPTS_FAILED,
     DEAD_LETTERED,
@@ -26,15 +26,13 @@ from cns_common.metrics.catalogue import (
 )
 from cns_common.metrics.histogram import Histogram
 from cns_common.metrics.model import Counters, Sample
-from cns_workers.consumers.retry_decision import End
 
 WAIT_BOUNDS_S = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3_600)
 DELIVERY_BOUNDS_S = (0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3_600)
 ATTEMPT_BOUNDS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 15, 30)
 """An attempt over HTTP ends after 15 s."""
-DEADLINES = tuple([f"deadline_while_{what}" for what in ("open", "waiting", "throttled", "paused")])
 RECENT_MS = 600_000
-_ENDED = tuple(f"{end}:{cause}" for end in End for cause in Cause)
+_ENDED = tuple(f"{end}:{cause}" for end in (End.SPENT, End.PERMANENT) for cause in Cause)
 
 
 class Stats(Counters):
@@ -52,8 +50,8 @@ class Stats(Counters):
         self.start(DELIVERIES, protocol=PROTOCOLS)
         self.start(RETRIES_SCHEDULED, phase=Phase)
         self.start(DEAD_LETTERED, cause=(*_ENDED, *DEADLINES))
-        refused = (f"dead_letter_queue_refused:{cause}" for cause in (*Cause, *DEADLINES))
-        self.start(DROPPED, cause=(*_ENDED, *DEADLINES, *refused, "subscription_gone", "notification_lost"))
+        refused = (f"{End.REFUSED}:{cause}" for cause in (*Cause, *DEADLINES))
+        self.start(DROPPED, cause=(*_ENDED, *DEADLINES, *refused, Ending.SUBSCRIPTION_GONE, Ending.NOTIFICATION_LOST))
         for metric in (JOBS_FAILED, JOB_LEASES_LOST, JOBS_QUARANTINED):
             self.start(metric, queue=INTERNAL_QUEUES)
 

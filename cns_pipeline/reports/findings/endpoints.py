@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from cns.delivery.failure_causes import failure_text
 from cns_pipeline.health.document import Health, Incident
 from cns_pipeline.reports.findings.finding import ReportIssue, Severity
-from cns_pipeline.reports.findings.words import failure_in_words
 from cns_pipeline.reports.text import count, counted, milliseconds, share, span, times
 
 NAMED_MAX = 10
@@ -24,14 +24,14 @@ def find_unhealthy(health: Health) -> Iterator[ReportIssue]:
 
 def _failing(incident: Incident) -> ReportIssue:
     usual = "" if incident.expected_share is None else f" (usually {share(incident.expected_share)})"
-    why = failure_in_words(incident.cause, incident.status)
+    why = failure_text(incident.cause, incident.status)
     return ReportIssue(
         kind="failing",
         severity=Severity.FAILED,
         weight=incident.failed,
         subject=incident.endpoint,
         text=f"failed {share(incident.failed / incident.attempts)} of {count(incident.attempts)} attempts{usual} "
-        f"{span(incident.from_ms, incident.until_ms)}, mostly with {why}",
+        f"{span(incident.from_ms, incident.until_ms)}, mostly: {why}",
         section="endpoints",
     )
 

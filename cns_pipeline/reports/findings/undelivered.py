@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from cns.delivery.failure_causes import is_of_concern, why_failed
 from cns_pipeline.reports.document import Report
 from cns_pipeline.reports.findings.finding import ReportIssue, Severity
-from cns_pipeline.reports.findings.words import cause_in_words, mostly
-from cns_pipeline.reports.text import count, counted, share, short_arn
+from cns_pipeline.reports.text import count, counted, mostly, share, short_arn
 
-EXPECTED_DROPS = frozenset({"subscription_gone"})
-"""Drops that are right: somebody unsubscribed."""
 PENDING_SHARE_MIN = 0.01
 """A smaller share of deliveries is under way at any time."""
 PENDING_MIN = 20
@@ -24,7 +22,7 @@ def find_undelivered(report: Report) -> Iterator[ReportIssue]:
 
 def _drops(report: Report) -> Iterator[ReportIssue]:
     for drop in report.drops:
-        if drop.cause in EXPECTED_DROPS:
+        if not is_of_concern(drop.cause):
             continue
         parts = (counted(drop.subscriptions, "notification"), counted(drop.fanouts, "whole fan-out"))
         numbers = (drop.subscriptions, drop.fanouts)
@@ -68,5 +66,5 @@ def _pending(report: Report) -> Iterator[ReportIssue]:
 
 
 def _because(cause: str) -> str:
-    words = cause_in_words(cause)
+    words = why_failed(cause).title
     return cause if words == cause else f"{words} ({cause})"

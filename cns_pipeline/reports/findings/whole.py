@@ -6,8 +6,7 @@ from collections.abc import Iterator
 
 from cns_pipeline.reports.document import Figures, Report
 from cns_pipeline.reports.findings.finding import ReportIssue, Severity
-from cns_pipeline.reports.findings.words import mostly
-from cns_pipeline.reports.text import count, counted, milliseconds, share, times
+from cns_pipeline.reports.text import count, counted, milliseconds, mostly, share, times
 
 LATENCY_RATIO_MIN = 2.0
 LATENCY_GROWTH_MS_MIN = 100

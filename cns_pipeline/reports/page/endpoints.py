@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from xml.etree.ElementTree import Element
 
+from cns.delivery.failure_causes import failure_text
 from cns_pipeline.health.document import Health, Incident
 from cns_pipeline.reports.document import Recovery, Report, Row
-from cns_pipeline.reports.findings.words import failure_in_words
 from cns_pipeline.reports.page.axes import Span
 from cns_pipeline.reports.page.markup import tag
 from cns_pipeline.reports.page.tables import (
@@ -73,7 +73,7 @@ def _incident(one: Incident) -> tuple[Cell, ...]:
         part(one.expected_share),
         span_ms(one.p50_ms),
         span_ms(one.expected_p50_ms),
-        words(failure_in_words(one.cause, one.status) if failing else None),
+        words(failure_text(one.cause, one.status) if failing else None),
         words(one.reason if failing else None),
     )
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from xml.etree.ElementTree import Element
 
+from cns.delivery.failure_causes import failure_text, why_failed
 from cns_pipeline.reports.document import DeadLetter, Drop, Report, RetryBin
-from cns_pipeline.reports.findings.words import cause_in_words, failure_in_words
 from cns_pipeline.reports.page.bar_charts import Bin, cell_bar, histogram
 from cns_pipeline.reports.page.markup import tag
 from cns_pipeline.reports.page.tables import Cell, arn, at, number, number_columns, table, text_columns, words
@@ -32,7 +32,7 @@ def drops_section(report: Report) -> Element:
         [
             (
                 words(one.cause),
-                words(cause_in_words(one.cause)),
+                words(why_failed(one.cause).title),
                 number(one.subscriptions),
                 number(one.fanouts),
                 *_most(one),
@@ -61,7 +61,7 @@ def _failures_table(report: Report) -> Element:
     most = max([one.attempts for one in report.failures], default=1)
     rows = [
         (
-            words(failure_in_words(one.cause, one.status)),
+            words(failure_text(one.cause, one.status)),
             number(one.attempts),
             Cell(cell_bar(one.attempts / most, "failed"), one.attempts),
             words(one.phase),

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from cns_backend.explain.causes import why_failed
+from cns.delivery.failure_causes import why_failed
 from cns_common.events.newest import AccountEvent
 from cns_common.events.schema import (
     DeliveryAttempted,

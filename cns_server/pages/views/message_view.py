@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Literal, NamedTuple
 
-from cns_backend.explain.model import UNDELIVERED, DeliveryHistory, DeliveryStatus, Explanation, Why
+from cns.delivery.failure_causes import Why
+from cns_backend.explain.model import UNDELIVERED, DeliveryHistory, DeliveryStatus, Explanation
 from cns_backend.explain.words import (
     TEXT_IN,
     acceptance_text,

@@ -11,13 +11,14 @@ from contextlib import asynccontextmanager
 import pytest
 
 from cns.delivery.envelope import MessageType, http_headers
+from cns.delivery.failure_causes import End
 from cns.delivery.retry_policy import RetryPolicy
 from cns.endpoints.address_guard import AddressGuard
 from cns.endpoints.http import HttpRequest, HttpSender
 from cns.endpoints.outcome import Cause, Delivered, Failed, Outcome
 from cns_common.configuration.settings import Settings
 from cns_common.tls import client_context
-from cns_workers.consumers.retry_decision import DELIVERED, End, Verdict, judge
+from cns_workers.consumers.retry_decision import DELIVERED, Verdict, judge
 
 spec = pytest.mark.spec
 TOPIC = "arn:aws:sns:eu-west-1:111111111111:t"

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from cns.delivery import jobs
+from cns.delivery.failure_causes import Ending
 from cns.delivery.jobs import ConfirmationJob
 from cns.portal.owner_acts import OwnerActs
 from cns.queue_port.contract import NewJob
 from cns_common.events.schema import DeliveryAttempted, DeliveryDeadLettered, Event
 from cns_workers.consumers.job_attempts import HELD_MS_MAX
-from cns_workers.consumers.outcome_handler import HELD_TOO_LONG
 from tests.integration.workers.test_lanes import ENOUGH_S, REFUSED, TOOK, TOPIC, TOPICS, Host, lane_host
 from tests.recorded_events import RecordedEvents
 
@@ -104,7 +104,7 @@ async def test_after_fourteen_days_it_goes_to_the_dead_letter_queue(host: Host) 
     await until_depth(host, jobs.LANES, 0)
     dead = [event for event in recorded(host) if isinstance(event, DeliveryDeadLettered)]
     # two events if the step of the clock ended a lease
-    assert {(event.subscription, event.cause) for event in dead} == {(arn, HELD_TOO_LONG)}
+    assert {(event.subscription, event.cause) for event in dead} == {(arn, Ending.DEADLINE_PAUSED)}
 
 
 async def test_jobs_in_the_lane_of_the_endpoint_make_room_for_others_of_it(host: Host) -> None:

@@ -46,12 +46,13 @@ DEAD_LETTERS = f"arn:aws:sqs:us-east-1:{ACCOUNT}:topic-000-dead"
 REASON = "<script>alert('off')</script> \x1b[2J maintenance"
 
 PLANTED = (
-    "12 notifications dropped: no retry could succeed: an error status (permanent:status); all of topic-003 → "
-    "e03.example.com",
-    "e00.example.com failed 100% of 294 attempts (usually 0%) from 14:00 to 15:18 on 4 Oct, mostly with status 503",
-    "e01.example.com failed 42.9% of 252 attempts (usually 0%) from 09:00 to 10:58 on 4 Oct, mostly with no answer in "
-    "time",
-    "40 notifications moved to topic-000-dead: all retries failed: an error status (spent:status); all of topic-000 → "
+    "12 notifications dropped: given up at once: "
+    "the endpoint answered with an error (permanent:status); all of topic-003 → e03.example.com",
+    "e00.example.com failed 100% of 294 attempts (usually 0%) from 14:00 to 15:18 on 4 Oct, mostly: status 503",
+    "e01.example.com failed 42.9% of 252 attempts (usually 0%) from 09:00 to 10:58 on 4 Oct, mostly: "
+    "the endpoint did not answer in time",
+    "40 notifications moved to topic-000-dead: all attempts are spent: "
+    "the endpoint answered with an error (spent:status); all of topic-000 → "
     "e00.example.com",
     "e02.example.com took 2.1 s to answer (median), 105× its usual 20 ms, from 16:00 to 20:00 on 4 Oct",
     "Delivery (p99 from publish) took 20 s, 333× the 60 ms of the week before",

@@ -52,9 +52,9 @@ HEALTH = EndpointHealth(
 def test_unhealthy_endpoints_in_words() -> None:
     assert endpoint_lines(HEALTH, START_MS + HOUR_MS + 300_000) == [
         "40 endpoints observed from 2025-11-18 00:00 to 2025-11-18 01:00 UTC (5 min ago): 3 unhealthy",
-        "failing  shop.example.com\ufffd[2J  43% of 200 attempts failed, usually 0.2%; mostly status 503",
+        "failing  shop.example.com\ufffd[2J  43% of 200 attempts failed, usually 0.2%; mostly: status 503",
         "slow     slow.example.com  2.1 s to answer (median), usually 140 ms",
-        "failing  new.example.com  100% of 5 attempts failed; mostly no answer in time",
+        "failing  new.example.com  100% of 5 attempts failed; mostly: the endpoint did not answer in time",
     ]
 
 

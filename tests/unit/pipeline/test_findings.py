@@ -41,12 +41,14 @@ def found(report: Report = CLEAN, health: Health | None = HEALTHY) -> list[str]:
 
 def test_every_fault_of_a_bad_day_in_order_of_weight() -> None:
     assert found(SAMPLE, SAMPLE_HEALTH) == [
-        "8 notifications dropped: all retries failed: an error status (spent:status); 7 of orders → shop.example.com",
+        "8 notifications dropped: all attempts are spent: "
+        "the endpoint answered with an error (spent:status); 7 of orders → shop.example.com",
         "4 notifications dropped: unanswerable_filter; all of orders",
-        "1 whole fan-out dropped: the message no longer existed (notification_lost)",
-        "shop.example.com failed 43.1% of 813 attempts (usually 0.2%) from 14:00 to 15:20 on 18 Nov, mostly with "
+        "1 whole fan-out dropped: the stored message was lost (notification_lost)",
+        "shop.example.com failed 43.1% of 813 attempts (usually 0.2%) from 14:00 to 15:20 on 18 Nov, mostly: "
         "status 503",
-        "40 notifications moved to orders-dead: all retries failed: an error status (spent:status); all of orders → "
+        "40 notifications moved to orders-dead: all attempts are spent: "
+        "the endpoint answered with an error (spent:status); all of orders → "
         "shop.example.com",
         "slow.example.com:8443 took 2.1 s to answer (median), 15× its usual 140 ms, from 09:00 to 11:00 on 18 Nov",
         "Delivery (p99 from publish) took 8.2 s, 4× the 2 s of the week before",

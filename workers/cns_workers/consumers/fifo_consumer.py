@@ -14,6 +14,7 @@ from functools import partial
 from typing import TypeVar
 
 from cns.delivery import jobs
+from cns.delivery.failure_causes import Ending
 from cns.delivery.jobs import Redelivery
 from cns.delivery.target import Target
 from cns.endpoints.outcome import Failed, Outcome
@@ -25,7 +26,7 @@ from cns_workers.consumers.consumer import SETTLE_AFTER_S
 from cns_workers.consumers.delivery_context import DeliveryContext
 from cns_workers.consumers.job_attempts import JobAttempts, NextAttempt
 from cns_workers.consumers.lease_renewal import with_renewals
-from cns_workers.consumers.outcome_handler import HELD_TOO_LONG, OutcomeHandler
+from cns_workers.consumers.outcome_handler import OutcomeHandler
 from cns_workers.consumers.paused_groups import PausedGroups
 from cns_workers.consumers.running_jobs import RunningJobs
 from cns_workers.delivery.channels import Channels
@@ -159,7 +160,7 @@ class FifoBatch:
         if job.received.ended:
             return await self._ended(self._outcomes.give_up(job, target, job.received.ended))
         if job.is_held(target):
-            return await self._ended(self._outcomes.give_up(job, target, HELD_TOO_LONG))
+            return await self._ended(self._outcomes.give_up(job, target, Ending.DEADLINE_PAUSED))
         attempt: asyncio.Future[Outcome | Deferral] | asyncio.Future[Outcome] = job.start(target, self._admission)
         outcome = await self._ended(attempt)
         job.report(target, attempt)

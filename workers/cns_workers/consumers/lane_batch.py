@@ -11,6 +11,7 @@ from typing import NamedTuple
 import structlog
 
 from cns.delivery import jobs
+from cns.delivery.failure_causes import Ending
 from cns.delivery.target import Target
 from cns.endpoints.outcome import Failed, Outcome
 from cns.queue_port.contract import LeasedJob, Renewal
@@ -19,7 +20,7 @@ from cns_workers.consumers.consumer import SETTLE_AFTER_S
 from cns_workers.consumers.delivery_context import DeliveryContext
 from cns_workers.consumers.job_attempts import JobAttempts, NextAttempt, lane_name
 from cns_workers.consumers.lease_renewal import with_renewals
-from cns_workers.consumers.outcome_handler import HELD_TOO_LONG, OutcomeHandler
+from cns_workers.consumers.outcome_handler import OutcomeHandler
 from cns_workers.delivery.traffic.admission import AdmissionController
 from cns_workers.delivery.traffic.sends import AdmittedAttempt, Deferral
 from cns_workers.jobs.settlement import JobOutcome, JobSettlement
@@ -146,7 +147,7 @@ class LaneBatch:
         """Keep the head in the lane of its paused subscription. From the lane of an endpoint it goes there, and after
         `HELD_MS_MAX` to the dead-letter queue: then the next job is the head, and None is returned."""
         if job.is_held_too_long(self._context.clock.now_ms()):
-            following = await self._with_renewals(self._outcomes.give_up(job, target, HELD_TOO_LONG))
+            following = await self._with_renewals(self._outcomes.give_up(job, target, Ending.DEADLINE_PAUSED))
             self._end(job, target, following)
             del self._left[0]
             await self._renew_if_due()

@@ -6,20 +6,18 @@ import random
 
 import structlog
 
+from cns.delivery.failure_causes import End
 from cns.delivery.target import Target
 from cns.endpoints.outcome import Delivered, Failed, Outcome
 from cns_common.process.kill_points import JOB_DEAD_LETTERED, kill_point
 from cns_workers.consumers.delivery_context import DeliveryContext
 from cns_workers.consumers.job_attempts import JobAttempts, NextAttempt
-from cns_workers.consumers.retry_decision import End, judge
+from cns_workers.consumers.retry_decision import judge
 from cns_workers.delivery.channels import Channels
 
 DEAD_LETTER_RETRY_MS = 30_000
 """The delay after a dead-letter queue could not be reached: then the target comes back for that queue only, not for an
 attempt."""
-
-HELD_TOO_LONG = "deadline_while_paused"
-"""The cause of a message whose subscription was paused until the message's time was over."""
 
 log = structlog.get_logger(__name__)
 
@@ -76,7 +74,7 @@ class OutcomeHandler:
                 return None
             if not answer.permanent:
                 return NextAttempt(attempts, DEAD_LETTER_RETRY_MS, job.first_attempt_ms(target), cause)
-            cause = f"dead_letter_queue_refused:{cause.rpartition(':')[2]}"
+            cause = f"{End.REFUSED}:{cause.rpartition(':')[2]}"
             reason = answer.text
         job.events.report_drop(target.arn, cause, reason, target)
         detail = {"text": reason} if reason else {}

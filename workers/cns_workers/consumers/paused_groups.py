@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from cns.delivery import jobs
+from cns.delivery.failure_causes import Ending
 from cns.delivery.jobs import EndpointJob, Redelivery
 from cns.delivery.target import Target
 from cns.queue_port.contract import LeasedJob, Renewal
@@ -18,7 +19,6 @@ from cns_common.metrics.catalogue import PAUSED_HEADS
 from cns_common.metrics.model import Sample
 from cns_workers.consumers.delivery_context import DeliveryContext
 from cns_workers.consumers.job_attempts import is_held_too_long
-from cns_workers.consumers.outcome_handler import HELD_TOO_LONG
 from cns_workers.consumers.paused_heads import PausedHeads
 from cns_workers.jobs.receiver import ReceivedJob
 
@@ -88,7 +88,7 @@ class PausedGroups:
         if returns <= received.returns or self.is_held(received, target):
             return received
         if target.paused and not received.ended:
-            return replace(received, returns=returns, ended=HELD_TOO_LONG)
+            return replace(received, returns=returns, ended=Ending.DEADLINE_PAUSED)
         if received.since_ms < target.resumed_ms:  # the new since_ms is not, so this is done once
             since_ms = max(now_ms, target.resumed_ms)
             return replace(received, returns=returns, first_attempt_ms=since_ms, since_ms=since_ms)

@@ -3,17 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
 
+from cns.delivery.failure_causes import End
 from cns.delivery.retry_policy import Retry, RetryPolicy, due_retry
 from cns.endpoints.outcome import Delivered, Outcome
-
-
-class End(StrEnum):
-    """Why there is no further attempt although none succeeded."""
-
-    PERMANENT = "permanent"
-    SPENT = "spent"
 
 
 @dataclass(frozen=True, slots=True)

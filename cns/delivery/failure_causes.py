@@ -1,0 +1,156 @@
+"""The table of causes: why a subscription does not get a message, in words for a person, and what to do.
+
+Metrics, events, logs, `cns explain`, pages, reports and docs/operations.md have these codes and these words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import NamedTuple
+
+import msgspec
+
+from cns.endpoints.outcome import Cause
+
+
+class Ending(StrEnum):
+    """Causes of the end of a notification that are not the cause of an attempt."""
+
+    SUBSCRIPTION_GONE = "subscription_gone"
+    NOTIFICATION_LOST = "notification_lost"
+    INVALID_ATTRIBUTES = "invalid_attributes"
+    DEADLINE_OPEN = "deadline_while_open"
+    DEADLINE_WAITING = "deadline_while_waiting"
+    DEADLINE_THROTTLED = "deadline_while_throttled"
+    DEADLINE_PAUSED = "deadline_while_paused"
+
+
+class End(StrEnum):
+    """Why there is no further attempt although none succeeded: the prefix of the last attempt's cause."""
+
+    PERMANENT = "permanent"
+    SPENT = "spent"
+    REFUSED = "dead_letter_queue_refused"
+
+
+DEADLINES = (Ending.DEADLINE_OPEN, Ending.DEADLINE_WAITING, Ending.DEADLINE_THROTTLED, Ending.DEADLINE_PAUSED)
+
+
+class Retry(StrEnum):
+    """Whether a later attempt can succeed."""
+
+    YES = "yes"
+    NO = "no"
+    BY_ANSWER = "by the answer"
+
+
+class FailureCause(NamedTuple):
+    title: str
+    advice: str = ""
+    retry: Retry = Retry.NO
+    expected: bool = False
+    """Whether it is the recipient's own choice, so that nothing is wrong."""
+
+
+class Why(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A cause in words, and what to do about it."""
+
+    title: str
+    advice: str = ""
+
+
+CAUSES: Mapping[str, FailureCause] = {
+    Cause.STATUS: FailureCause(
+        "the endpoint answered with an error", "Look at the endpoint's own log at this time.", Retry.BY_ANSWER
+    ),
+    Cause.TIMEOUT: FailureCause("the endpoint did not answer in time", "It may be overloaded, or hang.", Retry.YES),
+    Cause.CONNECTION: FailureCause(
+        "the endpoint is down: no connection", "Check that it runs, and that this host reaches it.", Retry.YES
+    ),
+    Cause.TLS: FailureCause(
+        "no TLS connection with the endpoint", "Check its certificate, and CNS_CA_BUNDLE.", Retry.YES
+    ),
+    Cause.DNS: FailureCause(
+        "the endpoint's name is not known", "Check the URL, and the name server of this host.", Retry.YES
+    ),
+    Cause.MAIL_REFUSED: FailureCause("the mail relay refuses the recipient", "Check the address.", Retry.BY_ANSWER),
+    Cause.MAIL_RELAY: FailureCause("the mail relay refuses this service", "Check CNS_SMTP_URL.", Retry.YES),
+    Cause.MAIL_RATE: FailureCause(
+        "the subscription got too many mails in a second and is suspended",
+        "Its reader must confirm again, or raise CNS_MAIL_RATE.",
+    ),
+    Cause.REFUSED_ADDRESS: FailureCause(
+        "the endpoint's address is private", "Allow its network by CNS_ALLOWED_NETWORKS."
+    ),
+    Cause.INVALID_URL: FailureCause("the endpoint's URL cannot be used", "Subscribe again with a valid URL."),
+    Cause.QUEUE: FailureCause(
+        "the queue refused the message", "The answer of the queue is in the attempt.", Retry.BY_ANSWER
+    ),
+    Cause.OUTBOX: FailureCause("the outbox could not be written", "Look at the worker's log.", Retry.YES),
+    Cause.STORE: FailureCause("the store was away", "Deliveries continue when it is back.", Retry.YES),
+    Cause.WORKER: FailureCause("a defect of the worker", "Look at the worker's log.", Retry.YES),
+    Cause.OPTED_OUT: FailureCause(
+        "muted: the phone number has opted out", "It must opt in: sns opt-in-phone-number.", expected=True
+    ),
+    Cause.NOT_VERIFIED: FailureCause(
+        "muted by the sandbox: the phone number is not verified",
+        "Verify it, or leave the sandbox (CNS_SMS_SANDBOX).",
+        expected=True,
+    ),
+    Cause.ENDPOINT_DISABLED: FailureCause(
+        "the mobile endpoint is disabled", "Set its attribute Enabled.", expected=True
+    ),
+    Cause.ENDPOINT_GONE: FailureCause("the mobile endpoint is gone", expected=True),
+    Ending.SUBSCRIPTION_GONE: FailureCause("the subscription was deleted before", expected=True),
+    Ending.NOTIFICATION_LOST: FailureCause("the stored message was lost", "Look at the store's health."),
+    Ending.INVALID_ATTRIBUTES: FailureCause("an attribute of the message is malformed, so no filter can be evaluated"),
+    Ending.DEADLINE_OPEN: FailureCause("the endpoint stayed down until the message's time was over"),
+    Ending.DEADLINE_WAITING: FailureCause(
+        "the endpoint was too slow, or hung, until the message's time was over", "Look at the endpoint's answer times."
+    ),
+    Ending.DEADLINE_PAUSED: FailureCause(
+        "the subscription was paused until the message's time was over", "Resume it earlier."
+    ),
+    Ending.DEADLINE_THROTTLED: FailureCause(
+        "throttled until the message's time was over", "Raise maxReceivesPerSecond."
+    ),
+}
+NO_POLICY = Why(
+    "no policy: the queue does not allow the topic to send",
+    "Add a statement to the queue's policy that allows sns.amazonaws.com sqs:SendMessage for this topic's ARN.",
+)
+NO_QUEUE = Why("no such queue", "Create the queue again, or delete the subscription.")
+_QUEUE_CODES: Mapping[str, Why] = {"AccessDenied": NO_POLICY, "QueueDoesNotExist": NO_QUEUE}
+
+
+def failure_text(cause: str | None, status: int | None) -> str:
+    """The failure of an attempt: "status 503", "the endpoint did not answer in time"."""
+    return f"status {status}" if status else why_failed(cause or "an unknown failure").title
+
+
+def is_of_concern(cause: str) -> bool:
+    """Whether a drop says that something is wrong; not if the recipient is gone or muted."""
+    known = CAUSES.get(cause.rpartition(":")[2])
+    return known is None or not known.expected
+
+
+def why_failed(cause: str, reason: str = "") -> Why:
+    """`cause` of an attempt or an outcome, such as `timeout` or `spent:status`; `reason` is the endpoint's answer."""
+    prefix, _, last = cause.rpartition(":")
+    known = CAUSES.get(last)
+    why = Why(known.title, known.advice) if known else Why(last)
+    if last == Cause.QUEUE:
+        why = next((by_code for code, by_code in _QUEUE_CODES.items() if code in reason), why)
+    match prefix:
+        case End.SPENT:
+            return Why(f"all attempts are spent: {why.title}", why.advice)
+        case End.REFUSED:
+            return Why(
+                f"lost: {why.title}, and the dead-letter queue refused it",
+                "Check the dead-letter queue and its policy.",
+            )
+        case End.PERMANENT if last not in (Cause.QUEUE, Cause.OPTED_OUT, Cause.NOT_VERIFIED):
+            return Why(f"given up at once: {why.title}", why.advice)
+        case _:
+            return why
