@@ -208,6 +208,7 @@ async def test_calls_wait_for_cassandra(
         while api.backend.absence() is None:
             with suppress(StoreUnavailable, OutcomeUnknown):
                 await api.backend.control.report(WORKER)
+        monkeypatch.setattr(session_module, "STATEMENT_S", PATIENCE_S)
         calls = [asyncio.create_task(_written(api, *form)) for form in PROTOCOLS]
         while len(api.front.held or ()) < len(calls):
             await asyncio.sleep(0)
