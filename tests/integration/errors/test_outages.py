@@ -208,10 +208,10 @@ async def test_calls_wait_for_cassandra(
         while api.backend.absence() is None:
             with suppress(StoreUnavailable, OutcomeUnknown):
                 await api.backend.control.report(WORKER)
-        monkeypatch.setattr(session_module, "STATEMENT_S", PATIENCE_S)
         calls = [asyncio.create_task(_written(api, *form)) for form in PROTOCOLS]
         while len(api.front.held or ()) < len(calls):
             await asyncio.sleep(0)
+        monkeypatch.setattr(session_module, "STATEMENT_S", PATIENCE_S)
         proxy.release() if outage == "hung" else proxy.heal()
         assert await asyncio.gather(*calls) == [(200, "")] * len(calls)
 
