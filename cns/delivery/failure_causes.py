@@ -24,6 +24,7 @@ class Ending(StrEnum):
     DEADLINE_WAITING = "deadline_while_waiting"
     DEADLINE_THROTTLED = "deadline_while_throttled"
     DEADLINE_PAUSED = "deadline_while_paused"
+    RECEIVES = "receives"  # of a message that a queue moved to its dead-letter queue
 
 
 class End(StrEnum):
@@ -43,6 +44,8 @@ class Retry(StrEnum):
     YES = "yes"
     NO = "no"
     BY_ANSWER = "by the answer"
+    OF_REMOTE_QUEUE = "of a queue of another service"
+    """Its URL is a setting, which the operator can correct."""
 
 
 class FailureCause(NamedTuple):
@@ -81,9 +84,11 @@ CAUSES: Mapping[str, FailureCause] = {
         "Its reader must confirm again, or raise CNS_MAIL_RATE.",
     ),
     Cause.REFUSED_ADDRESS: FailureCause(
-        "the endpoint's address is private", "Allow its network by CNS_ALLOWED_NETWORKS."
+        "the endpoint's address is private", "Allow its network by CNS_ALLOWED_NETWORKS.", Retry.OF_REMOTE_QUEUE
     ),
-    Cause.INVALID_URL: FailureCause("the endpoint's URL cannot be used", "Subscribe again with a valid URL."),
+    Cause.INVALID_URL: FailureCause(
+        "the endpoint's URL cannot be used", "Subscribe again with a valid URL.", Retry.OF_REMOTE_QUEUE
+    ),
     Cause.QUEUE: FailureCause(
         "the queue refused the message", "The answer of the queue is in the attempt.", Retry.BY_ANSWER
     ),
@@ -114,6 +119,9 @@ CAUSES: Mapping[str, FailureCause] = {
     ),
     Ending.DEADLINE_THROTTLED: FailureCause(
         "throttled until the message's time was over", "Raise maxReceivesPerSecond."
+    ),
+    Ending.RECEIVES: FailureCause(
+        "it was received maxReceiveCount times and not deleted", "Look at the log of the queue's consumer."
     ),
 }
 NO_POLICY = Why(

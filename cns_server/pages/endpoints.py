@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from fastapi import FastAPI, Request, Response
 
+from cns.delivery.failure_causes import failure_text
 from cns_backend.stores.contract import OpenBreaker
 from cns_common.endpoint_health import FILE_NAME, EndpointHealth, read_endpoint_health
 from cns_server.pages.context import PageContext, done, is_topic
@@ -45,6 +46,7 @@ class EndpointPages:
             "endpoints.html",
             session,
             rows=await self._breakers(session, rest),
+            failure_text=failure_text,
             health=self._health() if session.principal.operator else None,
             now_ms=self._clock.now_ms(),
         )
