@@ -12,12 +12,12 @@ CnsError
 from __future__ import annotations
 
 EXIT_USAGE = 2
-"""Of a command whose words are wrong, as Typer has it."""
+"""The exit code of a command whose words are wrong, as Typer has it."""
 EXIT_SETTINGS_WRONG = 71
 EXIT_CASSANDRA_UNUSABLE = 78
 """Cassandra cannot be reached, does not answer in time, or its keyspace lacks tables."""
 UNREADABLE = (ValueError, RecursionError)
-"""What a decoder of JSON or TOML raises: ValueError for malformed text, a wrong type and malformed UTF-8."""
+"""The errors of a decoder of JSON or TOML: ValueError for malformed text, a wrong type and malformed UTF-8."""
 
 
 class CnsError(Exception):

@@ -20,7 +20,7 @@ RECORD_BYTES = 500
 HEADER_BYTES = 150
 """Approximate memory of a record and of each header, besides their text."""
 HEADERS_KEPT_BYTES = 12 * 1024
-"""Of one delivery, so that one of each of 10,000 endpoints fits into RECORDS_BYTES_MAX; later headers are not kept."""
+"""The limit of one delivery. One of each of 10,000 endpoints fits into RECORDS_BYTES_MAX; later headers are dropped."""
 CONFIRMATIONS_KEPT = 100
 
 

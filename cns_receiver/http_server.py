@@ -16,7 +16,7 @@ import httptools
 import msgspec
 
 HEAD_BYTES_MAX = 64 * 1024
-"""Of a head, and of trailers and chunk extensions without a byte of body between them."""
+"""The limit of a head, and of trailers and chunk extensions without a byte of body between them."""
 TARGET_BYTES_MAX = 8 * 1024
 BODY_BYTES_MAX = 2 * 1024 * 1024
 """The largest body: enough for a message of 256 KiB of which JSON escapes every byte."""

@@ -1,4 +1,4 @@
-"""Who sees names of accounts, queues, processes and sites in metrics and health."""
+"""Decides who sees names of accounts, queues, processes and sites in metrics and health."""
 
 from __future__ import annotations
 

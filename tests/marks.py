@@ -1,4 +1,4 @@
-"""What only `make test-all` runs: parameters, and nine tenths of the examples of random tests."""
+"""The tests that only `make test-all` runs: parameters, and nine tenths of the examples of random tests."""
 
 from __future__ import annotations
 

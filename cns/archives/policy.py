@@ -16,7 +16,7 @@ ARCHIVE_POLICY = "ArchivePolicy"
 BEGINNING_ARCHIVE_TIME = "BeginningArchiveTime"
 
 POLICY_CHARS_MAX = 1_024
-"""Of the text that is stored as it was given. AWS's limit is not known."""
+"""The limit of the text, which is stored as it was given. AWS's limit is not known."""
 _DAYS_MAX = 365
 _KEY = "MessageRetentionPeriod"
 

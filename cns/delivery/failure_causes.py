@@ -14,7 +14,7 @@ import msgspec
 from cns.endpoints.outcome import Cause
 
 
-class Ending(StrEnum):
+class FinalCause(StrEnum):
     """Causes of the end of a notification that are not the cause of an attempt."""
 
     SUBSCRIPTION_GONE = "subscription_gone"
@@ -28,17 +28,22 @@ class Ending(StrEnum):
 
 
 class End(StrEnum):
-    """Why there is no further attempt although none succeeded: the prefix of the last attempt's cause."""
+    """The reason for no further attempt although none succeeded: the prefix of the last attempt's cause."""
 
     PERMANENT = "permanent"
     SPENT = "spent"
     REFUSED = "dead_letter_queue_refused"
 
 
-DEADLINES = (Ending.DEADLINE_OPEN, Ending.DEADLINE_WAITING, Ending.DEADLINE_THROTTLED, Ending.DEADLINE_PAUSED)
+DEADLINES = (
+    FinalCause.DEADLINE_OPEN,
+    FinalCause.DEADLINE_WAITING,
+    FinalCause.DEADLINE_THROTTLED,
+    FinalCause.DEADLINE_PAUSED,
+)
 
 
-class Retry(StrEnum):
+class RetryChance(StrEnum):
     """Whether a later attempt can succeed."""
 
     YES = "yes"
@@ -51,7 +56,7 @@ class Retry(StrEnum):
 class FailureCause(NamedTuple):
     title: str
     advice: str = ""
-    retry: Retry = Retry.NO
+    retry: RetryChance = RetryChance.NO
     expected: bool = False
     """Whether it is the recipient's own choice, so that nothing is wrong."""
 
@@ -65,36 +70,40 @@ class Why(msgspec.Struct, frozen=True, omit_defaults=True):
 
 CAUSES: Mapping[str, FailureCause] = {
     Cause.STATUS: FailureCause(
-        "the endpoint answered with an error", "Look at the endpoint's own log at this time.", Retry.BY_ANSWER
+        "the endpoint answered with an error", "Look at the endpoint's own log at this time.", RetryChance.BY_ANSWER
     ),
-    Cause.TIMEOUT: FailureCause("the endpoint did not answer in time", "It may be overloaded, or hang.", Retry.YES),
+    Cause.TIMEOUT: FailureCause(
+        "the endpoint did not answer in time", "It may be overloaded, or hang.", RetryChance.YES
+    ),
     Cause.CONNECTION: FailureCause(
-        "the endpoint is down: no connection", "Check that it runs, and that this host reaches it.", Retry.YES
+        "the endpoint is down: no connection", "Check that it runs, and that this host reaches it.", RetryChance.YES
     ),
     Cause.TLS: FailureCause(
-        "no TLS connection with the endpoint", "Check its certificate, and CNS_CA_BUNDLE.", Retry.YES
+        "no TLS connection with the endpoint", "Check its certificate, and CNS_CA_BUNDLE.", RetryChance.YES
     ),
     Cause.DNS: FailureCause(
-        "the endpoint's name is not known", "Check the URL, and the name server of this host.", Retry.YES
+        "the endpoint's name is not known", "Check the URL, and the name server of this host.", RetryChance.YES
     ),
-    Cause.MAIL_REFUSED: FailureCause("the mail relay refuses the recipient", "Check the address.", Retry.BY_ANSWER),
-    Cause.MAIL_RELAY: FailureCause("the mail relay refuses this service", "Check CNS_SMTP_URL.", Retry.YES),
+    Cause.MAIL_REFUSED: FailureCause(
+        "the mail relay refuses the recipient", "Check the address.", RetryChance.BY_ANSWER
+    ),
+    Cause.MAIL_RELAY: FailureCause("the mail relay refuses this service", "Check CNS_SMTP_URL.", RetryChance.YES),
     Cause.MAIL_RATE: FailureCause(
         "the subscription got too many mails in a second and is suspended",
-        "Its reader must confirm again, or raise CNS_MAIL_RATE.",
+        "Its reader must confirm it again. CNS_MAIL_RATE is the limit.",
     ),
     Cause.REFUSED_ADDRESS: FailureCause(
-        "the endpoint's address is private", "Allow its network by CNS_ALLOWED_NETWORKS.", Retry.OF_REMOTE_QUEUE
+        "the endpoint's address is private", "Allow its network by CNS_ALLOWED_NETWORKS.", RetryChance.OF_REMOTE_QUEUE
     ),
     Cause.INVALID_URL: FailureCause(
-        "the endpoint's URL cannot be used", "Subscribe again with a valid URL.", Retry.OF_REMOTE_QUEUE
+        "the endpoint's URL cannot be used", "Subscribe again with a valid URL.", RetryChance.OF_REMOTE_QUEUE
     ),
     Cause.QUEUE: FailureCause(
-        "the queue refused the message", "The answer of the queue is in the attempt.", Retry.BY_ANSWER
+        "the queue refused the message", "The answer of the queue is in the attempt.", RetryChance.BY_ANSWER
     ),
-    Cause.OUTBOX: FailureCause("the outbox could not be written", "Look at the worker's log.", Retry.YES),
-    Cause.STORE: FailureCause("the store was away", "Deliveries continue when it is back.", Retry.YES),
-    Cause.WORKER: FailureCause("a defect of the worker", "Look at the worker's log.", Retry.YES),
+    Cause.OUTBOX: FailureCause("the outbox could not be written", "Look at the worker's log.", RetryChance.YES),
+    Cause.STORE: FailureCause("the store was away", "Deliveries continue when it is back.", RetryChance.YES),
+    Cause.WORKER: FailureCause("a defect of the worker", "Look at the worker's log.", RetryChance.YES),
     Cause.OPTED_OUT: FailureCause(
         "muted: the phone number has opted out", "It must opt in: sns opt-in-phone-number.", expected=True
     ),
@@ -107,20 +116,22 @@ CAUSES: Mapping[str, FailureCause] = {
         "the mobile endpoint is disabled", "Set its attribute Enabled.", expected=True
     ),
     Cause.ENDPOINT_GONE: FailureCause("the mobile endpoint is gone", expected=True),
-    Ending.SUBSCRIPTION_GONE: FailureCause("the subscription was deleted before", expected=True),
-    Ending.NOTIFICATION_LOST: FailureCause("the stored message was lost", "Look at the store's health."),
-    Ending.INVALID_ATTRIBUTES: FailureCause("an attribute of the message is malformed, so no filter can be evaluated"),
-    Ending.DEADLINE_OPEN: FailureCause("the endpoint stayed down until the message's time was over"),
-    Ending.DEADLINE_WAITING: FailureCause(
+    FinalCause.SUBSCRIPTION_GONE: FailureCause("the subscription was deleted before", expected=True),
+    FinalCause.NOTIFICATION_LOST: FailureCause("the stored message was lost", "Look at the store's health."),
+    FinalCause.INVALID_ATTRIBUTES: FailureCause(
+        "an attribute of the message is malformed, so no filter can be evaluated"
+    ),
+    FinalCause.DEADLINE_OPEN: FailureCause("the endpoint stayed down until the message's time was over"),
+    FinalCause.DEADLINE_WAITING: FailureCause(
         "the endpoint was too slow, or hung, until the message's time was over", "Look at the endpoint's answer times."
     ),
-    Ending.DEADLINE_PAUSED: FailureCause(
+    FinalCause.DEADLINE_PAUSED: FailureCause(
         "the subscription was paused until the message's time was over", "Resume it earlier."
     ),
-    Ending.DEADLINE_THROTTLED: FailureCause(
+    FinalCause.DEADLINE_THROTTLED: FailureCause(
         "throttled until the message's time was over", "Raise maxReceivesPerSecond."
     ),
-    Ending.RECEIVES: FailureCause(
+    FinalCause.RECEIVES: FailureCause(
         "it was received maxReceiveCount times and not deleted", "Look at the log of the queue's consumer."
     ),
 }

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import msgspec
 
 from cns.delivery.envelope import MessageType
-from cns.delivery.failure_causes import Ending
+from cns.delivery.failure_causes import FinalCause
 from cns.filters.filter_cache import FILTERS_CACHED_MAX, FilterCache
 from cns.filters.topic_filters import TopicFilters
 from cns.notification import Notification
@@ -20,9 +20,6 @@ from cns_common.clock import Clock
 from cns_common.events.schema import DeliveryFiltered, EventSink, NotificationDropped, NotificationMatched
 from cns_common.metrics.catalogue import DROPPED, FILTER_EVALUATIONS, FILTERED_OUT
 from cns_common.metrics.model import Counters
-
-UNANSWERABLE = Ending.INVALID_ATTRIBUTES
-"""Cause of a drop: the filter looks at message attributes, and one of them is malformed."""
 
 FILTERS_NAMED_OF_MAX = 100
 """Events name the filters that did not match only for topics with at most this many filters."""
@@ -67,7 +64,7 @@ class SubscriptionMatcher:
         self._clock = clock
         self._events = events
         self.counts = Counters(FILTER_EVALUATIONS, FILTERED_OUT)
-        self.counts.start(DROPPED, cause=[UNANSWERABLE])
+        self.counts.start(DROPPED, cause=[FinalCause.INVALID_ATTRIBUTES])
 
     async def page(self, topic_arn: str, notification: Notification, cursor: str, n: int) -> MatchPage:
         """Up to `n` matches after the cursor. One more unfiltered subscription is read to see whether this page is the
@@ -148,7 +145,7 @@ class SubscriptionMatcher:
 
     def _report_dropped(self, notification: Notification, subscriptions: int) -> None:
         """Emit one event for all filters that could not be evaluated."""
-        self.counts.add(DROPPED, subscriptions, cause=UNANSWERABLE)
+        self.counts.add(DROPPED, subscriptions, cause=FinalCause.INVALID_ATTRIBUTES)
         self._events.emit(
             NotificationDropped(
                 at_ms=self._clock.now_ms(),
@@ -157,7 +154,7 @@ class SubscriptionMatcher:
                 topic=notification.topic_arn,
                 subscription="",
                 attempt=0,
-                cause=UNANSWERABLE,
+                cause=FinalCause.INVALID_ATTRIBUTES,
                 subscriptions=subscriptions,
             )
         )

@@ -114,7 +114,7 @@ class DeliverResponse(msgspec.Struct, frozen=True, rename="pascal"):
 
 
 class HttpQueuePort(QueuePort):
-    """Implements `cns.queue_port.contract.QueuePort`. Leases and waits are whole seconds, rounded up.
+    """Leases and waits are whole seconds, rounded up.
 
     `space` prefixes the names of this CNS's queues where one CQS serves several CNS: a job received by a CNS that does
     not know its subscriptions would be lost.

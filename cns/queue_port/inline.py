@@ -23,8 +23,6 @@ REFS = {name: internal_ref(name) for name in INTERNAL_QUEUES}
 
 
 class InlineQueuePort(QueuePort):
-    """Implements `cns.queue_port.contract.QueuePort`."""
-
     def __init__(self, engine: Engine, clock: Clock, deliver: DeliverToQueue) -> None:
         self._engine = engine
         self._clock = clock

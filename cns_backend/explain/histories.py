@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from cns.delivery.failure_causes import Ending
+from cns.delivery.failure_causes import FinalCause
 from cns.delivery.jobs import QUARANTINE, DirectJob
 from cns.filters.model import Scope
-from cns.publishing.matching import UNANSWERABLE
 from cns.subscriptions.endpoint_syntax import masked_endpoint
 from cns.subscriptions.subscription import Subscription, SubscriptionState
 from cns_backend.explain.current_filters import NOT_EVALUABLE, PASSES, FilterResult, MessageFilter
@@ -209,13 +208,13 @@ def _status_by_subscription(subscription: Subscription, snapshot: Snapshot) -> S
 
 def _status_by_filter(subscription: Subscription, trace: MessageTrace, snapshot: Snapshot) -> StatusAndReason | None:
     """Return a status if the message was dropped for all, or the subscription's filter decides."""
-    if trace.dropped_for_all(Ending.NOTIFICATION_LOST):
-        return DeliveryStatus.DROPPED, Ending.NOTIFICATION_LOST
+    if trace.dropped_for_all(FinalCause.NOTIFICATION_LOST):
+        return DeliveryStatus.DROPPED, FinalCause.NOTIFICATION_LOST
     result = _filter_result(subscription, trace, snapshot)
     if result is None:
         return DeliveryStatus.UNKNOWN, FILTERED_SOME.format(trace.filtered)
     if result.passes is None:
-        text = f"{UNANSWERABLE}: its policy looks at attributes, and one of the message's is malformed"
+        text = f"{FinalCause.INVALID_ATTRIBUTES}: its policy looks at attributes, and one of the message's is malformed"
         return DeliveryStatus.DROPPED, text
     return None if result.passes else (DeliveryStatus.FILTERED, f"by its present policy: {result.reason}")
 
@@ -226,7 +225,7 @@ def _filter_result(subscription: Subscription, trace: MessageTrace, snapshot: Sn
         return PASSES
     if snapshot.message_filter is not None:
         return snapshot.message_filter.evaluate(subscription)
-    if subscription.filter_scope == Scope.ATTRIBUTES and trace.dropped_for_all(UNANSWERABLE):
+    if subscription.filter_scope == Scope.ATTRIBUTES and trace.dropped_for_all(FinalCause.INVALID_ATTRIBUTES):
         return NOT_EVALUABLE
     return None if trace.filtered else PASSES
 

@@ -99,7 +99,7 @@ class SiteMembership(SiteGuard):
             raise StoreUnavailable(f"this process cannot record what the site {self.other} may lack")
 
     async def missed(self) -> None:
-        """See `SiteGuard`. One record is for all writes that failed before it began."""
+        """One record is for all writes that failed before it began."""
         self._misses.append(self._clock.monotonic_ms() - WRITE_MS_MAX)
         async with self._recording:
             if self._is_unrecorded:  # the next renewal tries again; until then `check` refuses all

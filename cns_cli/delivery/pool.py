@@ -39,8 +39,8 @@ POLLS_MAX = 50
 Result = TypeVar("Result")
 
 
-class NoReports:
-    """See `cns_backend.stores.contract.ServiceReports`, for a service that does not run."""
+class NoReports(ServiceReports):
+    """For a service that does not run."""
 
     async def state(self) -> ServiceState:
         return ServiceState("", (), ())

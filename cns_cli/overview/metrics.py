@@ -17,7 +17,7 @@ from cns_common.metrics.model import Metric
 
 TIMEOUT_S = 10.0
 _MEMBERS = {"status", "ready", "reasons", "processes", "workers"}
-"""Of the health of each form."""
+"""The names in the health of each form."""
 _WITHOUT_TOKEN = {"status", "ready"}
 HOW_TO_SEE = (
     "set CNS_METRICS_TOKEN as the service has it, which other machines are sent over https only, "

@@ -174,7 +174,7 @@ class ApiProtocol(BoundedProtocol):
         return None if length is None else int(length) - self._size
 
     def _headers_read(self) -> Iterable[tuple[bytes, bytes]]:
-        """Those of the request that is being read."""
+        """The headers of the request that is being read."""
         if self._in_head:
             return self.headers
         return self._request.headers if self._request is not None else self.cycle.scope["headers"]

@@ -100,7 +100,7 @@ class Templates:
 
 
 def _typed(text: Callable[[str], str] | None) -> Callable[..., str]:
-    """What was typed into a field of a form, or the default."""
+    """Return the text typed into a field of a form, or the default."""
     return lambda name, default="": default if text is None else text(name)
 
 

@@ -43,7 +43,7 @@ class Principal:
 
     @property
     def session_id(self) -> str:
-        """Of a sign-in to the pages, whose token is no credential of the REST API; '' for others."""
+        """The session of a sign-in to the pages, whose token is no credential of the REST API; '' for others."""
         return self.token.session_id if self.token is not None else ""
 
     @property

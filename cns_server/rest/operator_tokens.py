@@ -24,7 +24,7 @@ class OperatorToken(NamedTuple):
     expires_s: int
     """Seconds since the epoch."""
     session_id: str = ""
-    """Of a token that a sign-in made."""
+    """The session of a token that a sign-in made."""
 
     def signed(self, key: bytes) -> str:
         """`operator.<expiry>.<signature>`, of a session `operator.<expiry>-<id>.<signature>`."""

@@ -55,7 +55,7 @@ def _methods_of(app: FastAPI, request: Request) -> set[str]:
 
 
 def _reason(request: Request, fault: Mapping[str, Any]) -> str:
-    """What is wrong. FastAPI does not read a body that is not said to be JSON: curl says that it is a form."""
+    """Describe the fault. FastAPI does not read a body that is not said to be JSON: curl says that it is a form."""
     if tuple(fault["loc"]) == ("body",) and fault["type"] != "missing":
         given = request.headers.get("content-type", "")
         kind = given.partition(";")[0].strip().lower()

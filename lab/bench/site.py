@@ -26,7 +26,7 @@ from lab.measure import statement_count
 EMBEDDED = "embedded"
 KEYSPACE = "bench"
 COPIES = 3
-"""Of each row, on a ring."""
+"""The copies of each row, on a ring."""
 
 
 @contextmanager

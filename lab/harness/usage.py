@@ -1,4 +1,4 @@
-"""What processes use: CPU, memory, written bytes and TCP sockets, as psutil reads them."""
+"""The resources that processes use: CPU, memory, written bytes and TCP sockets, as psutil reads them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import psutil
 
 QUIET_POLL_S = 0.25
 QUIET_SHARE = 0.2
-"""Of one core."""
+"""The share of one core."""
 GONE = (psutil.NoSuchProcess, psutil.AccessDenied)
 
 

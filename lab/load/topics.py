@@ -46,7 +46,7 @@ class Topic:
         return self.publish(f"began={began_ns or perf_counter_ns()} {self._padding}")
 
     def queue_arn(self, name: str) -> str:
-        """Of a queue in the topic's region and account."""
+        """Return the ARN of a queue in the topic's region and account."""
         return ":".join(["arn:aws:sqs", *self.arn.split(":")[3:5], name])
 
     def subscribe(self, protocol: str, endpoint: str, attributes: Mapping[str, str], topic: str = "") -> bytes:

@@ -28,7 +28,7 @@ LAST_LINES = ["", "sent standard", "sent fifo", "held fifo", "deleted standard",
 """The kind of the last report before the kill. Right after an acknowledgement, operations that were not stored would
 show. '': any report."""
 IN_GATE = ("sent fifo",)
-"""That which `make test` runs, too."""
+"""The kind that `make test` runs, too."""
 
 
 class Ledger:

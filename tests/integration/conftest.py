@@ -24,7 +24,7 @@ from tests.machine_clocks import MachineClocks
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Of the tests on Cassandra `make test` runs the first of each file, and those marked with `slice`."""
+    """Mark as `extended` all tests on Cassandra but the first of each file and those marked with `slice`."""
     begun: set[Path] = set()
     for item in items:
         if not _is_on_cassandra(item) or item.get_closest_marker("slice") or item.get_closest_marker("extended"):

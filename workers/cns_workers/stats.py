@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 
-from cns.delivery.failure_causes import DEADLINES, End, Ending, is_of_concern
+from cns.delivery.failure_causes import DEADLINES, End, FinalCause, is_of_concern
 from cns.delivery.jobs import INTERNAL_QUEUES
 from cns.delivery.retry_policy import Phase
 from cns.endpoints.outcome import Cause
@@ -51,7 +51,9 @@ class Stats(Counters):
         self.start(RETRIES_SCHEDULED, phase=Phase)
         self.start(DEAD_LETTERED, cause=(*_ENDED, *DEADLINES))
         refused = (f"{End.REFUSED}:{cause}" for cause in (*Cause, *DEADLINES))
-        self.start(DROPPED, cause=(*_ENDED, *DEADLINES, *refused, Ending.SUBSCRIPTION_GONE, Ending.NOTIFICATION_LOST))
+        self.start(
+            DROPPED, cause=(*_ENDED, *DEADLINES, *refused, FinalCause.SUBSCRIPTION_GONE, FinalCause.NOTIFICATION_LOST)
+        )
         for metric in (JOBS_FAILED, JOB_LEASES_LOST, JOBS_QUARANTINED):
             self.start(metric, queue=INTERNAL_QUEUES)
 

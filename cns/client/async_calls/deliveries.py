@@ -31,7 +31,7 @@ class AsyncDeliveryCalls(AsyncConnection):
         return await self._send(DeliveryRequests(self.account).failures(topic, subscription))
 
     async def explain_message(self, message: str, *, subscription: str = "") -> dict[str, Any]:
-        """What became of a published message, as `cns explain --json` prints it; for one subscription (its ARN)."""
+        """Return the fate of a published message, as `cns explain --json` prints it; for one subscription (its ARN)."""
         return await self._send(DeliveryRequests(self.account).explanation(message, subscription))
 
     async def test_filter(

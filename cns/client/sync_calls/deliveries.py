@@ -32,7 +32,7 @@ class DeliveryCalls(Connection):
         return self._send(DeliveryRequests(self.account).failures(topic, subscription))
 
     def explain_message(self, message: str, *, subscription: str = "") -> dict[str, Any]:
-        """What became of a published message, as `cns explain --json` prints it; for one subscription (its ARN)."""
+        """Return the fate of a published message, as `cns explain --json` prints it; for one subscription (its ARN)."""
         return self._send(DeliveryRequests(self.account).explanation(message, subscription))
 
     def test_filter(

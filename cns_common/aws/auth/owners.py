@@ -64,7 +64,7 @@ class OwnerStore(ABC):
 
     @abstractmethod
     async def _owners_named(self, folded: str) -> Sequence[OwnerRecord]:
-        """Those of `_owners` whose `folded_name` this is, without reading the others."""
+        """Find those of `_owners` whose `folded_name` this is, without reading the others."""
 
     @abstractmethod
     async def _write_owner_name(self, account: str, name: str) -> bool:

@@ -11,7 +11,7 @@ from typing import Annotated, NamedTuple
 import msgspec
 from fastapi import APIRouter, Query
 
-from cns.delivery.failure_causes import End, Ending
+from cns.delivery.failure_causes import End, FinalCause
 from cns.stores.contract import SubscriptionStore
 from cns.subscriptions.subscription import SubscriptionState
 from cns_common.arn import parse_arn
@@ -40,7 +40,7 @@ SCANNED = 500
 """Queues, and subscriptions, whose redrive policies one page reads."""
 SCANS_MAX = 10
 """A page on which nothing was found reads on, so many times in all."""
-RECEIVES_SPENT = f"{End.SPENT}:{Ending.RECEIVES}"
+RECEIVES_SPENT = f"{End.SPENT}:{FinalCause.RECEIVES}"
 """The cause of a message that came from a queue: it was received as often as the queue's redrive policy allows."""
 
 

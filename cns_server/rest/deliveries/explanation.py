@@ -1,4 +1,4 @@
-"""What became of a published message: for callers that may see its topic, or published it to no topic."""
+"""The fate of a published message: for callers that may see its topic, or published it to no topic."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class ExplanationRoutes:
     async def explain_message(
         self, rest: Begun, account: AccountId, message: MessageId, subscription: SubscriptionQuery = ""
     ) -> dict[str, Any]:
-        """What became of a published message, as `cns explain --json` prints it."""
+        """The fate of a published message, as `cns explain --json` prints it."""
         self._calls.check(rest, "sns:ListSubscriptionsByTopic", account=account)
         self._calls.check_own(rest, account)
         plain: dict[str, Any] = msgspec.to_builtins(await self.explained(rest, message, subscription))

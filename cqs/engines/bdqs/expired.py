@@ -24,7 +24,7 @@ class ExpiredMessages:
     async def among(
         self, queue: KnownQueue, rows: Mapping[MessageKey, MessageRow], now_ms: int
     ) -> dict[MessageKey, MessageRow]:
-        """Those of the messages that are too old. The queue's period is read before any is called so."""
+        """Return the messages that are too old. The queue's period is read before any is called so."""
         oldest_ms = now_ms - queue.q.retention_ms
         if any(row.born_at_ms <= oldest_ms for row in rows.values()):
             oldest_ms = await self._shared.run(

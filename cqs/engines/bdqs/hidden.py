@@ -46,7 +46,7 @@ class HiddenPositions:
         self._note({one.position: None for one in self._own(entries)})
 
     def _own(self, entries: Sequence[Entry]) -> list[Entry]:
-        """Those of this generation."""
+        """Return the entries of this generation."""
         return [one for one in entries if generation_of(one.slot) == self._generation]
 
     def _note(self, changed: Mapping[Position, bool | None]) -> None:

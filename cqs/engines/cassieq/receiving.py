@@ -200,7 +200,7 @@ class Receiver:
         return results
 
     async def _too_old(self, known: KnownQueue, rows: Iterable[MessageRow], now_ms: int) -> list[MessageRow]:
-        """Those of the messages that are too old. The queue's period is read before any is called so."""
+        """Return the messages that are too old. The queue's period is read before any is called so."""
         old = [row for row in rows if row.expired(known.q.retention_ms, now_ms)]
         if not old:
             return old

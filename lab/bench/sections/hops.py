@@ -39,7 +39,7 @@ from lab.measure.figures import NS_PER_MS, Figures, Meter, percentile
 from lab.measure.metrics import samples
 
 ENDPOINTS = (1, 101)
-"""Of the topics."""
+"""The numbers of endpoints of the topics."""
 RATE = 20.0
 """Notifications a second."""
 NOTIFICATIONS, PUBLISHES_MIN = 300, 5
@@ -174,7 +174,7 @@ async def _publish(topic: Topic, sink: Sink, n: int, rate: float, endpoints: int
 
 
 def mean_ms(before: Samples, after: Samples, histogram: str, **labels: str) -> float:
-    """Of what was observed in between by all processes; 0 if nothing was."""
+    """Return the mean of what all processes observed in between; 0 if they observed nothing."""
     added_s, count = (
         total(after, f"cns_{histogram}_{part}", **labels) - total(before, f"cns_{histogram}_{part}", **labels)
         for part in ("sum", "count")

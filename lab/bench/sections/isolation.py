@@ -188,7 +188,7 @@ class Isolation:
 
     @property
     def failures(self) -> list[str]:
-        """Those that do not depend on the machine's speed."""
+        """The failures that do not depend on the machine's speed."""
         lost = [] if self.outcomes.complete else [f"{self.run}: {self.outcomes}"]
         return [*lost, *([f"{self.run}: not drained"] if self.drained_s is None else [])]
 

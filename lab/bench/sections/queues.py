@@ -111,7 +111,7 @@ def _wake(runs: Runs) -> Sequence[object]:
 
 
 def _medians(runs: Runs, workload: str) -> tuple[Figures, Figures]:
-    """Of the floor and the service."""
+    """Return the median runs of the floor and of the service."""
     return median_run(runs[(workload, "floor")]), median_run(runs[(workload, "service")])
 
 

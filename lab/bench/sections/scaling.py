@@ -33,7 +33,7 @@ COUNTS = (1, 2, 4)
 DELIVERIES, MESSAGES = 6_000, 4_000
 """For each worker, and for each API process."""
 WORKER_SHARE, API_SHARE = 0.06, 0.1
-"""Of a core."""
+"""The share of a core that each one takes."""
 SUBSCRIPTIONS = 150
 """More than 100, so that the publishes pass the producers."""
 CONNECTIONS = 8

@@ -1,4 +1,4 @@
-"""What all rounds under load share: clients, faults, a drain until nothing arrives, and the account of it."""
+"""The parts that all rounds under load share: clients, faults, a drain until nothing arrives, and the account of it."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ class Answer:
 
 
 class Caller(Protocol):
-    """What a client of a round calls by, one call at a time. Names and members are those of boto3."""
+    """The connection by which a client of a round calls, one call at a time. Names and members are those of boto3."""
 
     async def call(self, service: str, operation: str, members: Mapping[str, Any]) -> Answer: ...
 

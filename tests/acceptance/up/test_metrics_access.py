@@ -1,4 +1,4 @@
-"""Who sees names in metrics and health: the address for administration and holders of a token, never a stranger."""
+"""Names in metrics and health are seen by the address for administration and holders of a token, never a stranger."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Subscribe learns of an endpoint by reaching out: refused, no such name, or nothing that it could know."""
+"""The facts that Subscribe learns of an endpoint by reaching out: refused, no such name, or nothing that it knows."""
 
 from __future__ import annotations
 

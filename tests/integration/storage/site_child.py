@@ -16,7 +16,7 @@ from cqs.engines.cassandra import schema as queues
 from tests.integration.storage.two_sites import LinkedStore
 
 TTL_S = 3_600
-"""Of the row by which it acts: it expires when the test says so."""
+"""The life of the row by which it acts: it expires when the test says so."""
 
 
 async def main(host: str, port: str, keyspace: str) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from cns.delivery import jobs
-from cns.delivery.failure_causes import Ending
+from cns.delivery.failure_causes import FinalCause
 from cns.delivery.jobs import ConfirmationJob
 from cns.portal.owner_acts import OwnerActs
 from cns.queue_port.contract import NewJob
@@ -104,7 +104,7 @@ async def test_after_fourteen_days_it_goes_to_the_dead_letter_queue(host: Host) 
     await until_depth(host, jobs.LANES, 0)
     dead = [event for event in recorded(host) if isinstance(event, DeliveryDeadLettered)]
     # two events if the step of the clock ended a lease
-    assert {(event.subscription, event.cause) for event in dead} == {(arn, Ending.DEADLINE_PAUSED)}
+    assert {(event.subscription, event.cause) for event in dead} == {(arn, FinalCause.DEADLINE_PAUSED)}
 
 
 async def test_jobs_in_the_lane_of_the_endpoint_make_room_for_others_of_it(host: Host) -> None:

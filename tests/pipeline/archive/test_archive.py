@@ -112,7 +112,7 @@ def test_a_message_published_again_keeps_its_time(spark: SparkSession, tmp_path:
 
 
 def test_a_table_says_whether_a_topics_archive_has_its_messages(spark: SparkSession, tmp_path: Path, out: Path) -> None:
-    """Those of an earlier archive of the topic are not in the present one."""
+    """The messages of an earlier archive of the topic are not in the present one."""
     now_ms = Clock().real_ms()
     topic = topic_named(FIFO, now_ms)
     assert topic.archive is not None

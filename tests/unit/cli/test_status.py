@@ -1,4 +1,4 @@
-"""What `cns status` says of queues that cannot be counted now."""
+"""The words of `cns status` for queues that cannot be counted now."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ending tasks: `cns_common.task_cancellation`."""
+"""FinalCause tasks: `cns_common.task_cancellation`."""
 
 from __future__ import annotations
 

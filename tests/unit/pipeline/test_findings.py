@@ -29,7 +29,10 @@ CLEAN = Report(
     coverage=Coverage(events=30_000),
     totals=FIGURES,
     before=msgspec.structs.replace(FIGURES, accepted=4_000, p99_ms=850, p50_ms=9),
-    drops=(Drop(cause="subscription_gone", events=3, subscriptions=3, fanouts=0),),
+    drops=(
+        Drop(cause="subscription_gone", events=3, subscriptions=3, fanouts=0),
+        Drop(cause="permanent:opted_out", events=1, subscriptions=1, fanouts=0),
+    ),
     usage=(Usage(account="000000000000", day="2025-11-18", requests=5_000, errors=99),),
 )
 HEALTHY = msgspec.structs.replace(SAMPLE_HEALTH, incidents=())

@@ -311,7 +311,7 @@ def test_chunks_of_two_bytes_are_held_in_one_buffer(fixture: ConnectionFixture) 
 
 
 UPGRADE = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAA\r\n\r\n"
-"""What Java's own client, and `curl --http2`, add to their first request."""
+"""The headers that Java's own client, and `curl --http2`, add to their first request."""
 
 
 @pytest.mark.parametrize("size", [1, 7, 100, PIECE])

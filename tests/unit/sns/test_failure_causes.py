@@ -8,19 +8,19 @@ from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
-from cns.delivery.failure_causes import CAUSES, End, Ending, Retry
+from cns.delivery.failure_causes import CAUSES, End, FinalCause, RetryChance
 from cns.endpoints.outcome import Cause
 
 ROOT = Path(__file__).parents[3]
 OPERATIONS = ROOT / "docs" / "operations.md"
 TABLE = "cns/delivery/failure_causes.py"
 PACKAGES = ("cns", "workers", "cns_backend", "cns_server", "cns_cli", "cns_pipeline")
-ENDINGS = set(Ending) - {Ending.RECEIVES}  # a usual word
+ENDINGS = set(FinalCause) - {FinalCause.RECEIVES}  # a usual word
 NAMED = re.compile("|".join([r"\bCause\.", *[f"{end}:" for end in End], *ENDINGS]))
 TRIED_AGAIN = {
-    frozenset({False}): {Retry.YES},
-    frozenset({True}): {Retry.NO, Retry.OF_REMOTE_QUEUE},
-    frozenset({False, True}): {Retry.BY_ANSWER},
+    frozenset({False}): {RetryChance.YES},
+    frozenset({True}): {RetryChance.NO, RetryChance.OF_REMOTE_QUEUE},
+    frozenset({False, True}): {RetryChance.BY_ANSWER},
 }
 
 
@@ -47,7 +47,7 @@ def permanence(call: ast.Call) -> set[bool]:
 
 
 def test_each_cause_has_words() -> None:
-    assert set(CAUSES) == {*Cause, *Ending}
+    assert set(CAUSES) == {*Cause, *FinalCause}
     assert len({one.title for one in CAUSES.values()}) == len(CAUSES)
 
 

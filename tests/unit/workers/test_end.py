@@ -45,7 +45,7 @@ class HangingKind:
 
 @pytest.fixture
 def stubborn(monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
-    """What swallows its cancellations until this is set."""
+    """A task swallows its cancellations until this is set."""
     monkeypatch.setattr(task_cancellation, "CANCEL_S_MAX", SHORT_S)
     return asyncio.Event()
 

@@ -190,7 +190,8 @@ class JobDelivery:
         await self._settle(new_jobs, remaining, lease_ms)
 
     async def _follow_ups(self, results: Sequence[tuple[Target, AdmittedAttempt]]) -> list[NewJob]:
-        """Those that may go to a dead-letter queue are handled side by side: it may be as slow as any endpoint."""
+        """Make the jobs that follow. Results that may go to a dead-letter queue are handled side by side: it may be as
+        slow as any endpoint."""
         new_jobs: list[NewJob | None] = []
         slow: list[Coroutine[None, None, NewJob | None]] = []
         for target, attempt in results:

@@ -14,7 +14,7 @@ from functools import partial
 from typing import TypeVar
 
 from cns.delivery import jobs
-from cns.delivery.failure_causes import Ending
+from cns.delivery.failure_causes import FinalCause
 from cns.delivery.jobs import Redelivery
 from cns.delivery.target import Target
 from cns.endpoints.outcome import Failed, Outcome
@@ -160,7 +160,7 @@ class FifoBatch:
         if job.received.ended:
             return await self._ended(self._outcomes.give_up(job, target, job.received.ended))
         if job.is_held(target):
-            return await self._ended(self._outcomes.give_up(job, target, Ending.DEADLINE_PAUSED))
+            return await self._ended(self._outcomes.give_up(job, target, FinalCause.DEADLINE_PAUSED))
         attempt: asyncio.Future[Outcome | Deferral] | asyncio.Future[Outcome] = job.start(target, self._admission)
         outcome = await self._ended(attempt)
         job.report(target, attempt)

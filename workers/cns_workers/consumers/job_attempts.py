@@ -10,7 +10,7 @@ from hashlib import blake2b
 from msgspec.structs import replace
 
 from cns.delivery import jobs
-from cns.delivery.failure_causes import Ending
+from cns.delivery.failure_causes import FinalCause
 from cns.delivery.jobs import ConfirmationJob, DirectJob, EndpointJob, Redelivery, group_of
 from cns.delivery.retry_policy import lifetime_s
 from cns.delivery.target import Target, direct_target
@@ -81,7 +81,7 @@ class JobAttempts:
         if isinstance(job, ConfirmationJob):
             found = await self._context.targets.find([job.subscription])
             if not found:
-                self.events.report_drop(job.subscription, Ending.SUBSCRIPTION_GONE)
+                self.events.report_drop(job.subscription, FinalCause.SUBSCRIPTION_GONE)
             return found
         await self._load_notification(job)
         if isinstance(job, DirectJob):
@@ -89,11 +89,11 @@ class JobAttempts:
         targets = [target for target in await self._context.targets.find(job.subscriptions) if target.confirmed]
         if len(targets) < len(job.subscriptions):
             for gone in set(job.subscriptions).difference([target.arn for target in targets]):
-                self.events.report_drop(gone, Ending.SUBSCRIPTION_GONE)
+                self.events.report_drop(gone, FinalCause.SUBSCRIPTION_GONE)
         if self.notification is not None:
             return targets
         for target in targets:
-            self.events.report_drop(target.arn, Ending.NOTIFICATION_LOST, target=target)
+            self.events.report_drop(target.arn, FinalCause.NOTIFICATION_LOST, target=target)
         return []
 
     async def _load_notification(self, job: EndpointJob | DirectJob) -> None:
@@ -134,8 +134,8 @@ class JobAttempts:
     def deadline_cause(self, target: Target, admission: AdmissionController) -> str:
         """Why a late job waited: what is so now that its time is over."""
         if admission.is_open(self.traffic_key(target)):
-            return Ending.DEADLINE_OPEN
-        return Ending.DEADLINE_WAITING if target.receives_per_second is None else Ending.DEADLINE_THROTTLED
+            return FinalCause.DEADLINE_OPEN
+        return FinalCause.DEADLINE_WAITING if target.receives_per_second is None else FinalCause.DEADLINE_THROTTLED
 
     # -- attempts -----------------------------------------------------------------------------------------------------
 

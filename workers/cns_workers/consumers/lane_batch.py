@@ -11,7 +11,7 @@ from typing import NamedTuple
 import structlog
 
 from cns.delivery import jobs
-from cns.delivery.failure_causes import Ending
+from cns.delivery.failure_causes import FinalCause
 from cns.delivery.target import Target
 from cns.endpoints.outcome import Failed, Outcome
 from cns.queue_port.contract import LeasedJob, Renewal
@@ -147,7 +147,7 @@ class LaneBatch:
         """Keep the head in the lane of its paused subscription. From the lane of an endpoint it goes there, and after
         `HELD_MS_MAX` to the dead-letter queue: then the next job is the head, and None is returned."""
         if job.is_held_too_long(self._context.clock.now_ms()):
-            following = await self._with_renewals(self._outcomes.give_up(job, target, Ending.DEADLINE_PAUSED))
+            following = await self._with_renewals(self._outcomes.give_up(job, target, FinalCause.DEADLINE_PAUSED))
             self._end(job, target, following)
             del self._left[0]
             await self._renew_if_due()

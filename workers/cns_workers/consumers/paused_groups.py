@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from cns.delivery import jobs
-from cns.delivery.failure_causes import Ending
+from cns.delivery.failure_causes import FinalCause
 from cns.delivery.jobs import EndpointJob, Redelivery
 from cns.delivery.target import Target
 from cns.queue_port.contract import LeasedJob, Renewal
@@ -88,7 +88,7 @@ class PausedGroups:
         if returns <= received.returns or self.is_held(received, target):
             return received
         if target.paused and not received.ended:
-            return replace(received, returns=returns, ended=Ending.DEADLINE_PAUSED)
+            return replace(received, returns=returns, ended=FinalCause.DEADLINE_PAUSED)
         if received.since_ms < target.resumed_ms:  # the new since_ms is not, so this is done once
             since_ms = max(now_ms, target.resumed_ms)
             return replace(received, returns=returns, first_attempt_ms=since_ms, since_ms=since_ms)

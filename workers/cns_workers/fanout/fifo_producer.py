@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from cns.archives.archiver import Archiver
 from cns.archives.replay import LiveDelivery, Replay
 from cns.delivery import jobs
-from cns.delivery.failure_causes import Ending
+from cns.delivery.failure_causes import FinalCause
 from cns.delivery.jobs import INLINE_BYTES_MAX, EndpointJob, PublishJob
 from cns.notification import Notification
 from cns.publishing.matching import MatchPage
@@ -87,10 +87,10 @@ class FifoProducer:
         context = self._context
         found = job.inline or await context.notifications.get(job.notification_id)
         if found is None:
-            context.drop(job, Ending.NOTIFICATION_LOST)
+            context.drop(job, FinalCause.NOTIFICATION_LOST)
             return JobOutcome(leased.handle), False
         if await context.is_of_earlier_topic(job):
-            context.drop(job, Ending.SUBSCRIPTION_GONE)
+            context.drop(job, FinalCause.SUBSCRIPTION_GONE)
             return JobOutcome(leased.handle, job.stored_id), False
         if not job.waits:
             context.count_wait(QUEUE, found)

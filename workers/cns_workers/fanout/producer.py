@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from cns.delivery import jobs
-from cns.delivery.failure_causes import Ending
+from cns.delivery.failure_causes import FinalCause
 from cns.delivery.jobs import EndpointJob, PublishJob
 from cns.notification import Notification
 from cns.publishing.matching import MatchPage
@@ -65,11 +65,11 @@ class Producer:
         context, began_ms = self._context, self._context.clock.monotonic_ms()
         notification = job.inline or await context.notifications.get(job.notification_id)
         if notification is None:
-            context.drop(job, Ending.NOTIFICATION_LOST)
+            context.drop(job, FinalCause.NOTIFICATION_LOST)
             await self._settlement.settle([JobOutcome(leased.handle)])
             return
         if await context.is_of_earlier_topic(job):
-            context.drop(job, Ending.SUBSCRIPTION_GONE)
+            context.drop(job, FinalCause.SUBSCRIPTION_GONE)
             await self._settlement.settle([JobOutcome(leased.handle, job.stored_id)])
             return
         if not job.cursor:
@@ -82,7 +82,7 @@ class Producer:
         context = self._context
         page = await context.matcher.page(job.topic, notification, job.cursor, jobs.PAGE_SUBSCRIPTIONS)
         if page == EMPTY_PAGE and not job.cursor:  # there were over a hundred at the publish: the topic was deleted
-            context.drop(job, Ending.SUBSCRIPTION_GONE)
+            context.drop(job, FinalCause.SUBSCRIPTION_GONE)
         chunks = [page.arns[start : start + jobs.TARGETS_MAX] for start in range(0, len(page.arns), jobs.TARGETS_MAX)]
         n_jobs = len(chunks) + bool(page.cursor)
         inline = job.inline if n_jobs <= 1 else None

@@ -171,7 +171,7 @@ class CacheServers:
         ]
 
     def _disagreements(self) -> Iterator[Sample]:
-        """What each process reaches, of a server that is lost because they do not reach the same one."""
+        """Yield what each process reaches of a server that is lost because they do not reach the same one."""
         settings = (
             {} if self._trust is None else {node: text.split() for node, text in self._trust.state.reached.items()}
         )

@@ -85,7 +85,7 @@ async def test_a_topic_filled_again_takes_equal_content_once_per_message(site: R
 
 
 async def test_a_topic_filled_again_still_replays_its_own_messages(site: ReplayFixture) -> None:
-    """What it got of another topic's past does not hide what was published to it before, in a replay of its own."""
+    """The past of another topic that it got does not hide what was published to it before, in a replay of its own."""
     topic = await site.topic()
     arn = await site.subscribe(topic)
     start = site.now_text()

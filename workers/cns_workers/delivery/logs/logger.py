@@ -43,7 +43,7 @@ class DeliveryLog(AttemptLog, Protocol):
 
 
 class NoDeliveryLog(DeliveryLog):
-    """See `DeliveryLog`; for `CNS_DELIVERY_LOG_DAYS=0`."""
+    """For `CNS_DELIVERY_LOG_DAYS=0`."""
 
     def log_attempt(self, attempt: LoggedAttempt) -> None: ...
 

@@ -105,7 +105,7 @@ async def test_late_ones_are_counted_beside_too_many_hidden_ones(
 async def test_a_purge_during_a_count(
     cassandra_address: CassandraAddress, monkeypatch: pytest.MonkeyPatch, in_background: bool
 ) -> None:
-    """What was read of the messages before it does not count after it."""
+    """The reads of the messages before it do not count after it."""
     monkeypatch.setattr(reading, "FRESH_MS", 0)
     async with bdqs_processes(cassandra_address, 2) as (process, other):
         if in_background:
