@@ -13,6 +13,7 @@ from email.utils import parsedate_to_datetime
 import msgspec
 
 from cns.endpoints.address_guard import AddressGuard, AddressRefused
+from cns.endpoints.contract import Request
 from cns.endpoints.http_auth import DigestInput, authorization, challenges, has_stale_nonce
 from cns.endpoints.http_connection import ConnectionClosed, HttpConnection, HttpResponse
 from cns.endpoints.http_pool import HttpConnectionPool
@@ -30,7 +31,7 @@ DATE_CHARS_MAX = 64
 """A date of RFC 9110 has 29 characters."""
 
 
-class HttpRequest(msgspec.Struct, frozen=True):
+class HttpRequest(Request, frozen=True):
     """One POST. `headers` lacks Host, Content-Length and Connection, which the sender adds."""
 
     url: str

@@ -8,26 +8,16 @@ import ssl
 import time
 from urllib.parse import unquote, urlsplit
 
-import msgspec
-
 from cns.endpoints.address_guard import AddressGuard, AddressRefused
 from cns.endpoints.connect import CONNECTION_AGE_S_MAX, NameResolver, connect_to_allowed
 from cns.endpoints.outcome import Cause, Delivered, Failed, Outcome
 from cns.endpoints.redis_connection import CommandRefused, RedisConnection, open_connection
-from cns.subscriptions.endpoint_syntax import redis_channel
+from cns.endpoints.redis_request import PORT, RedisRequest, redis_channel
 
-PORT = 6379
 SERVERS_MAX = 100
 """Servers to which one thread keeps idle connections."""
 IDLE_CONNECTIONS_MAX = 8
 """Idle connections that one thread keeps to one server."""
-
-
-class RedisRequest(msgspec.Struct, frozen=True):
-    """`body` is published; `url` names the server and the channel."""
-
-    url: str
-    body: bytes
 
 
 class RedisSender:

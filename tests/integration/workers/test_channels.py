@@ -15,13 +15,14 @@ from cns.delivery.outbox import OutboxItem
 from cns.delivery.remote_queues import RemoteQueueResolver
 from cns.delivery.retry_policy import MAIL_POLICY, QUEUE_POLICY
 from cns.delivery.signing import Signer, new_identity
-from cns.delivery.target import FIXED_POLICIES, Target, direct_target
+from cns.delivery.target import Target, direct_target
 from cns.delivery.webhook_secrets import WebhookSecrets
 from cns.endpoints.contract import Request
 from cns.endpoints.outcome import Cause, Delivered, Failed, Outcome
 from cns.mail.rate_limit import MailRateLimit
 from cns.mail.texts import MailBranding
 from cns.notification import Notification
+from cns.protocols.table import PROTOCOLS
 from cns.publishing.recipient_checks import RecipientChecks
 from cns.queue_port.contract import EnqueuedJob, LeasedJob, NewJob, QueueMessage, Refusal, Renewal
 from cns.stores.contract import SubscriptionStore
@@ -30,7 +31,7 @@ from cns_common.clock import Clock
 from cns_common.configuration.value_types import RemoteQueues
 from cns_common.errors import StoreUnavailable
 from cns_workers.delivery.channel import Attempt
-from cns_workers.delivery.channels import OUTBOX_PROTOCOLS, ChannelContext, Channels, build_channels, confirmation_of
+from cns_workers.delivery.channels import ChannelContext, Channels, build_channels, confirmation_of
 from cns_workers.delivery.envelope_cache import EnvelopeContext
 from cns_workers.delivery.pool.pool import DeliveryPool
 
@@ -185,7 +186,7 @@ def target(protocol: str, endpoint: str, *, raw: bool = False) -> Target:
     )
 
 
-@pytest.mark.parametrize("protocol", OUTBOX_PROTOCOLS)
+@pytest.mark.parametrize("protocol", ["lambda", "firehose", "sms", "application", "email", "email-json"])
 async def test_what_has_no_channel_of_its_own_is_kept(fixture: ChannelFixture, protocol: str) -> None:
     endpoint = "arn:aws:sns:eu-west-1:111111111111:endpoint/GCM/app/1"
     outcome = await deliver(fixture.channels, target(protocol, endpoint), NOTIFICATION)
@@ -220,8 +221,8 @@ async def test_what_was_published_to_a_number_was_asked_then(fixture: ChannelFix
 
 def test_retries_that_no_policy_changes() -> None:
     queues = {"sqs", "lambda", "firehose"}
-    assert {name for name, policy in FIXED_POLICIES.items() if policy is QUEUE_POLICY} == queues
-    assert {name for name, policy in FIXED_POLICIES.items() if policy is MAIL_POLICY} == {
+    assert {name for name, protocol in PROTOCOLS.items() if protocol.retry is QUEUE_POLICY} == queues
+    assert {name for name, protocol in PROTOCOLS.items() if protocol.retry is MAIL_POLICY} == {
         "sms",
         "application",
         "email",
@@ -303,8 +304,8 @@ async def test_queues_of_other_services_are_sent_to_from_a_pool(
         await deliver(channels, target("sqs", arn), NOTIFICATION)
         await confirm(channels, target("sqs", arn))
         await channels.queues.dead_letter(arn, target("http", "http://x/"), NOTIFICATION)
-    own, others = [message for _, message in port.delivered], [request.message for request in sent]  # type: ignore[union-attr]
-    assert [request.queue.arn for request in sent] == [REMOTE] * 3  # type: ignore[union-attr]
+    own, others = [message for _, message in port.delivered], [request.message for request in sent]  # type: ignore[attr-defined]
+    assert [request.queue.arn for request in sent] == [REMOTE] * 3  # type: ignore[attr-defined]
     assert others == own, "wherever a queue is, it gets the same"
     assert channels.queues.traffic_key(target("sqs", QUEUE)) == ""
     assert REMOTE in channels.queues.traffic_key(target("sqs", REMOTE))

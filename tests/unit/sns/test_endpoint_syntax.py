@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from cns.endpoints.redis_request import redis_channel
 from cns.subscriptions.endpoint_syntax import (
     account_of,
     check_endpoint,
     check_pairing,
     check_protocol,
     masked_endpoint,
-    redis_channel,
 )
 from cns_common.errors import RequestError
 
