@@ -10,7 +10,6 @@ from cns.protocols.email import Email, EmailJson
 from cns.protocols.firehose import Firehose
 from cns.protocols.http import Http
 from cns.protocols.lambda_function import LambdaFunction
-from cns.protocols.nats import Nats
 from cns.protocols.redis import Redis
 from cns.protocols.sms import Sms
 from cns.protocols.sqs import Sqs
@@ -28,7 +27,6 @@ PROTOCOLS: Mapping[str, EndpointProtocol] = {
         LambdaFunction("lambda"),
         Firehose("firehose"),
         Redis("redis"),
-        Nats("nats"),
     )
 }
 ALIASES: Mapping[str, str] = {alias: protocol.name for protocol in PROTOCOLS.values() for alias in protocol.aliases}
