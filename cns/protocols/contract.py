@@ -63,7 +63,7 @@ class PayloadContext:
 
 
 class EndpointProtocol:
-    """A protocol of Subscribe. A new one overrides what differs, and stands in `cns.protocols.table`."""
+    """A protocol of Subscribe. A new one overrides what differs, and gets its line in `cns.protocols.table`."""
 
     aliases: tuple[str, ...] = ()
     """Other names that Subscribe takes."""
@@ -97,6 +97,8 @@ class EndpointProtocol:
     takes_large = False
     """Its endpoints accept messages above 256 KiB."""
     needs_role = False
+    in_console = True
+    """The console offers it."""
 
     feedback_prefix = ""
     """The prefix of the topic's attributes for status logging. Empty: a topic cannot ask for any."""

@@ -21,6 +21,7 @@ class Firehose(Resource):
     retry = QUEUE_POLICY
     takes_raw = True
     takes_large = True
+    in_console = False
     needs_role = True
     feedback_prefix = "Firehose"
 

@@ -21,6 +21,7 @@ class LambdaFunction(Resource):
     retry = QUEUE_POLICY
     asked_each_time = True
     takes_large = True
+    in_console = False
     feedback_prefix = "Lambda"
     delivered_status = 202
 

@@ -17,12 +17,12 @@ from cns.protocols.sqs import Sqs
 PROTOCOLS: Mapping[str, EndpointProtocol] = {
     protocol.name: protocol
     for protocol in (
+        Sqs("sqs"),
         Http("http"),
         Http("https"),
         Email("email"),
         EmailJson("email-json"),
         Sms("sms"),
-        Sqs("sqs"),
         Application("application"),
         LambdaFunction("lambda"),
         Firehose("firehose"),

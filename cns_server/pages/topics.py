@@ -7,6 +7,7 @@ from urllib.parse import quote
 
 from fastapi import FastAPI, Request, Response
 
+from cns.protocols.table import PROTOCOLS
 from cns_server.pages.context import PageContext, done
 from cns_server.pages.sources import EventReader
 from cns_server.pages.views import activity
@@ -76,6 +77,7 @@ class TopicPages:
             "topic.html",
             session,
             topic=topic,
+            protocols=[one.name for one in PROTOCOLS.values() if one.in_console],
             subscriptions=[_row(one) for one in page.subscriptions],
             after=after,
             next=page.next,
