@@ -8,11 +8,12 @@ from urllib.parse import quote
 from fastapi import FastAPI, Request, Response
 
 from cns.protocols.table import PROTOCOLS
+from cns.rest.models import Subscription
 from cns_server.pages.context import PageContext, done
 from cns_server.pages.sources import EventReader
 from cns_server.pages.views import activity
 from cns_server.pages.views.filter_trial import SCOPES, TRIAL_FIELDS, Trial, read_attributes, try_policy
-from cns_server.rest.models import MessageAttribute, NewNotification, NewSubscription, NewTopic, Subscription
+from cns_server.rest.models import MessageAttribute, NewNotification, NewSubscription, NewTopic
 from cns_server.rest.problems import Problem
 from cns_server.rest.topics import TopicRoutes
 
