@@ -34,26 +34,18 @@ _MACROS = (
 )
 """Spark's function; structs are only compared."""
 _COLUMNS = {
-    "at_ms": "BIGINT",
-    "sequence": "BIGINT",
-    "message_id": "VARCHAR",
-    "message_type": "VARCHAR",
-    "topic": "VARCHAR",
-    "account": "VARCHAR",
-    "subscription": "VARCHAR",
-    "endpoint": "VARCHAR",
-    "protocol": "VARCHAR",
-    "outcome": "VARCHAR",
-    "attempt": "BIGINT",
-    "since_publish_ms": "BIGINT",
-    "size_bytes": "BIGINT",
-    "matched": "BIGINT",
-    "part": "VARCHAR",
-    "filtered": "BIGINT",
-    "subscriptions": "BIGINT",
-    "replayed": "BOOLEAN",
+    name: kind
+    for kind, names in {
+        "BIGINT": "at_ms sequence attempt since_publish_ms size_bytes matched filtered subscriptions status sent"
+        " received deleted moved_in moved_out visible in_flight delayed oldest_age_s requests errors request_bytes"
+        " response_bytes",
+        "VARCHAR": "boot message_id message_type topic account subscription endpoint protocol outcome part cause phase"
+        " reason queue",
+        "BOOLEAN": "replayed",
+    }.items()
+    for name in names.split()
 }
-"""Columns that the query reads. Files of an earlier version lack some: these are null."""
+"""Columns that the statements read. Files of an earlier version lack some: these are null."""
 _NOT_ASKED = (
     *("buckets", "days", "queues", "retries", "latency", "failures", "dead_letters", "drops", "slowest"),
     *("recoveries", "usage"),
