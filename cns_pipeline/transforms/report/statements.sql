@@ -1,8 +1,9 @@
 -- The statements of a report, each under its name, for Spark SQL and for DuckDB. {name} is the result of a statement
 -- above, or `events`: those of the table, once for the period (week 0) and once for the span a week before (week 1).
 -- A result that is `kept` is computed once. Hints, as /*+ REPARTITION(1) */, are Spark's, and comments for DuckDB.
--- {sums} and {day:…} are words of `statements.py`. Where the two differ, a text must say what it means: NULLS FIRST or LAST
--- where it orders by what may be null; integers are divided after the remainder is taken away; dates are made of days.
+-- {sums} and {day:…} are words of `statements.py`. Where the two differ, a text must say what it means: NULLS FIRST or
+-- LAST where it orders by what may be null; `max_by` gets no null, which DuckDB leaves out; integers are divided after
+-- the remainder is taken away; dates are made of days.
 
 -- :: own: the events of the period
 SELECT * FROM {events} WHERE week = 0
@@ -21,7 +22,7 @@ SELECT week, event, at_ms, at_ms - at_ms % 3600000 AS hour_ms, message_id, topic
   subscriptions, replayed
 FROM (
   SELECT week, event, at_ms, message_id, outcome, attempt, since_publish_ms,
-    CASE WHEN contains(topic, ':endpoint/') THEN '' ELSE topic END AS topic,
+    CASE WHEN contains(topic, ':endpoint/') THEN '' ELSE coalesce(topic, '') END AS topic,
     event IN ('delivery.attempted', 'delivery.delivered', 'delivery.dead_lettered', 'notification.dropped')
       AS is_of_target,
     coalesce(account, '') AS account, coalesce(subscription, '') AS subscription, coalesce(endpoint, '') AS endpoint,
@@ -253,7 +254,7 @@ SELECT * FROM (
 SELECT message_id, topic, CASE WHEN topic <> '' THEN place ELSE '' END AS subscription, since_publish_ms, attempts,
   delivered_ms AS at_ms
 FROM {pairs} WHERE week = 0 AND has_target AND delivered_ms IS NOT NULL
-ORDER BY since_publish_ms DESC NULLS LAST, delivered_ms, message_id, place LIMIT 50
+ORDER BY since_publish_ms DESC NULLS LAST, delivered_ms, message_id NULLS FIRST, place LIMIT 50
 
 -- :: failures: failed attempts by cause, status and phase, replays too
 SELECT * FROM (
@@ -297,9 +298,10 @@ SELECT cause, queue, messages, topic, endpoint, most FROM (
 SELECT * FROM (
   SELECT /*+ REPARTITION(1) */ queue, coalesce(sum(sent), 0) AS sent, coalesce(sum(received), 0) AS received,
     coalesce(sum(deleted), 0) AS deleted, coalesce(sum(moved_in), 0) AS moved_in,
-    coalesce(sum(moved_out), 0) AS moved_out, coalesce(max_by(visible, depths), -1) AS visible,
-    coalesce(max_by(in_flight, depths), -1) AS in_flight, coalesce(max_by(delayed, depths), -1) AS delayed,
-    coalesce(max_by(oldest_age_s, depths), -1) AS oldest_age_s
+    coalesce(sum(moved_out), 0) AS moved_out, coalesce(max_by(coalesce(visible, -1), depths), -1) AS visible,
+    coalesce(max_by(coalesce(in_flight, -1), depths), -1) AS in_flight,
+    coalesce(max_by(coalesce(delayed, -1), depths), -1) AS delayed,
+    coalesce(max_by(coalesce(oldest_age_s, -1), depths), -1) AS oldest_age_s
   FROM (
     SELECT *, CASE WHEN visible >= 0 THEN named_struct('at_ms', at_ms, 'visible', visible, 'in_flight', in_flight,
       'delayed', delayed, 'oldest_age_s', oldest_age_s) END AS depths
