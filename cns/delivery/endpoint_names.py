@@ -1,4 +1,4 @@
-"""Endpoints in reports of workers and in events, without credentials."""
+"""Endpoints in reports of workers, without credentials."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from cns.delivery.retry_policy import MAIL_POLICY
-from cns.protocols.contract import Lookup
+from cns.protocols.contract import DeliveryCheck, SubscribeCheck
 from cns.protocols.resource import Resource
 from cns.push.model import text_key
 
@@ -15,7 +15,8 @@ class Application(Resource):
     form = re.compile(r"endpoint/[A-Za-z_]{1,32}/[A-Za-z0-9_.-]{1,256}/[0-9a-fA-F-]{36}")
     syntax_error = "Application endpoint arn invalid:{}"
     retry = MAIL_POLICY
-    subscribe_check = delivery_check = Lookup.MOBILE_ENDPOINT
+    subscribe_check = SubscribeCheck.MOBILE_ENDPOINT
+    delivery_check = DeliveryCheck.MOBILE_ENDPOINT
     feedback_prefix = "Application"
     own_feedback = True
 

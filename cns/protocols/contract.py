@@ -30,11 +30,17 @@ class Transport(Enum):
     MAIL = auto()
 
 
-class Lookup(Enum):
-    """The check of an endpoint that needs more than its text: at Subscribe, or before each delivery."""
+class SubscribeCheck(Enum):
+    """The check of an endpoint at Subscribe that needs more than its text."""
 
     ADDRESS = auto()
     URL = auto()
+    MOBILE_ENDPOINT = auto()
+
+
+class DeliveryCheck(Enum):
+    """The check of an endpoint before each delivery."""
+
     PHONE = auto()
     MOBILE_ENDPOINT = auto()
     MAILBOX = auto()
@@ -83,8 +89,8 @@ class EndpointProtocol:
     """Endpoints of other accounts confirm their subscription. Those that cannot answer do not."""
     asked_each_time = False
     """Endpoints of other accounts are sent a confirmation although they are confirmed, as recorded from SNS."""
-    subscribe_check: Lookup | None = None
-    delivery_check: Lookup | None = None
+    subscribe_check: SubscribeCheck | None = None
+    delivery_check: DeliveryCheck | None = None
 
     web = False
     """HTTP: with headers, a delivery policy of the subscription and webhook secrets."""
@@ -125,7 +131,10 @@ class EndpointProtocol:
         return ""
 
     def text_key(self, endpoint: str) -> str:
-        """The key of an endpoint's text in a message of MessageStructure=json."""
+        """The key of an endpoint's text in a message of MessageStructure=json.
+
+        All endpoints of a protocol share a body: with the transports BODY, HTTP and QUEUE the key is the name.
+        """
         return self.name
 
     def payload(self, context: PayloadContext, recipient: Recipient, notification: Notification, text: str) -> str:

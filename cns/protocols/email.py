@@ -8,7 +8,7 @@ from cns.delivery.envelope import signed_envelope
 from cns.delivery.retry_policy import MAIL_POLICY
 from cns.mail import texts as mail
 from cns.notification import Notification
-from cns.protocols.contract import EndpointProtocol, Lookup, PayloadContext, Recipient, Transport
+from cns.protocols.contract import DeliveryCheck, EndpointProtocol, PayloadContext, Recipient, Transport
 
 _ADDRESS = re.compile(r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~.-]{1,64}@[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)*")
 _ADDRESS_CHARS_MAX = 320
@@ -18,7 +18,7 @@ class Email(EndpointProtocol):
     syntax_error = "Email address"
     transport = Transport.MAIL
     retry = MAIL_POLICY
-    delivery_check = Lookup.MAILBOX
+    delivery_check = DeliveryCheck.MAILBOX
     mail = True
     html_mail = True
 

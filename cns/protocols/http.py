@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from cns.endpoints.http_url import target_of
 from cns.errors import invalid_parameter
-from cns.protocols.contract import EndpointProtocol, Lookup, Transport
+from cns.protocols.contract import EndpointProtocol, SubscribeCheck, Transport
 from cns.protocols.url_syntax import split_url
 
 
 class Http(EndpointProtocol):
     transport = Transport.HTTP
-    subscribe_check = Lookup.URL
+    subscribe_check = SubscribeCheck.URL
     web = True
     takes_raw = True
     feedback_prefix = "HTTP"

@@ -9,7 +9,7 @@ from cns.endpoints.address_guard import AddressGuard
 from cns.endpoints.contract import Request, Sender
 from cns.endpoints.redis_request import PORT, RedisRequest, redis_channel
 from cns.errors import invalid_parameter
-from cns.protocols.contract import EndpointProtocol, Lookup
+from cns.protocols.contract import EndpointProtocol, SubscribeCheck
 from cns.protocols.url_syntax import server_name, split_url
 
 
@@ -19,7 +19,7 @@ class Redis(EndpointProtocol):
     other_schemes = ("rediss",)
     request_type = RedisRequest
     confirms = False  # a channel may have no listener
-    subscribe_check = Lookup.ADDRESS
+    subscribe_check = SubscribeCheck.ADDRESS
     takes_raw = True
 
     def check(self, endpoint: str) -> str:

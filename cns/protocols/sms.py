@@ -7,7 +7,7 @@ import re
 from cns.delivery.retry_policy import MAIL_POLICY
 from cns.endpoints.outcome import Delivered
 from cns.notification import Notification
-from cns.protocols.contract import EndpointProtocol, Lookup, PayloadContext, Recipient, Transport
+from cns.protocols.contract import DeliveryCheck, EndpointProtocol, PayloadContext, Recipient, Transport
 from cns_common.errors import RequestError
 
 CHARS_MAX = 1_600
@@ -20,7 +20,7 @@ class Sms(EndpointProtocol):
     transport = Transport.OUTBOX
     retry = MAIL_POLICY
     confirms = False  # a phone can opt out
-    delivery_check = Lookup.PHONE
+    delivery_check = DeliveryCheck.PHONE
     own_feedback = True
 
     def check(self, endpoint: str) -> str:

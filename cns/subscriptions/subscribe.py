@@ -12,7 +12,7 @@ from cns.archives.replay_policy import REPLAY_POLICY
 from cns.authorization import Access
 from cns.errors import AT_CREATION, invalid_parameter, missing_parameter, no_such_topic
 from cns.limits import FIFO_SUFFIX, MESSAGE_BYTES_DEFAULT, Quotas
-from cns.protocols.contract import Lookup
+from cns.protocols.contract import SubscribeCheck
 from cns.protocols.table import find_protocol
 from cns.push.endpoints import MobileEndpoints
 from cns.stores.contract import SubscriptionStore
@@ -61,7 +61,7 @@ class SubscribeHandler:
         clock: Clock,
         quotas: Quotas,
         replays: SubscriptionReplays,
-        checks: Mapping[Lookup, EndpointCheck],
+        checks: Mapping[SubscribeCheck, EndpointCheck],
     ) -> None:
         """`checks` has further checks of endpoints."""
         self._store = store
@@ -89,9 +89,9 @@ class SubscribeHandler:
         replay = wanted.pop(REPLAY_POLICY, "")
         draft = replace(draft, attributes=merge({}, wanted))
         check_firehose_role(call, draft)
-        lookup = find_protocol(protocol).subscribe_check
-        if lookup is not None:
-            await self._checks[lookup](draft)
+        check = find_protocol(protocol).subscribe_check
+        if check is not None:
+            await self._checks[check](draft)
         if replay:  # first, so that no new message is delivered before the replayed ones
             await self._replays.start(draft, view.topic, replay, AT_CREATION)
         subscription = await self._enter(call, draft)
@@ -158,7 +158,7 @@ def _check(request: SubscribeRequest, view: TopicView) -> tuple[str, str]:
 
 def endpoint_checks(
     urls: UrlChecks, phones: MobileEndpoints, store: SubscriptionStore
-) -> Mapping[Lookup, EndpointCheck]:
+) -> Mapping[SubscribeCheck, EndpointCheck]:
     """The checks that need more than the text of an endpoint."""
 
     async def check_address(draft: Subscription) -> None:
@@ -178,4 +178,8 @@ def endpoint_checks(
             # AWS's text repeats "arn": once as a word, once as the start of the ARN.
             raise invalid_parameter(f"Endpoint Reason: Endpoint does not exist for endpoint arn{draft.endpoint}")
 
-    return {Lookup.URL: check_url, Lookup.ADDRESS: check_address, Lookup.MOBILE_ENDPOINT: check_application}
+    return {
+        SubscribeCheck.URL: check_url,
+        SubscribeCheck.ADDRESS: check_address,
+        SubscribeCheck.MOBILE_ENDPOINT: check_application,
+    }

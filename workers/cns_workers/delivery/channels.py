@@ -14,7 +14,7 @@ from cns.delivery.target import Target
 from cns.endpoints.outcome import Cause
 from cns.mail.rate_limit import MailRateLimit
 from cns.notification import Notification
-from cns.protocols.contract import Lookup, Transport
+from cns.protocols.contract import DeliveryCheck, Transport
 from cns.protocols.table import PROTOCOLS
 from cns.publishing.recipient_checks import RecipientChecks
 from cns.queue_port.contract import QueuePort
@@ -75,10 +75,10 @@ def build_channels(pool: DeliveryPool, context: ChannelContext) -> Channels:
         Transport.OUTBOX: outbox,
         Transport.MAIL: mails,
     }
-    checks: dict[Lookup, Callable[[Target, Notification], Awaitable[Cause | None]]] = {
-        Lookup.PHONE: lambda target, _: context.recipients.phone(target),
-        Lookup.MOBILE_ENDPOINT: lambda target, _: context.recipients.mobile_endpoint(target),
-        Lookup.MAILBOX: context.mail_rate.drop_cause,
+    checks: dict[DeliveryCheck, Callable[[Target, Notification], Awaitable[Cause | None]]] = {
+        DeliveryCheck.PHONE: lambda target, _: context.recipients.phone(target),
+        DeliveryCheck.MOBILE_ENDPOINT: lambda target, _: context.recipients.mobile_endpoint(target),
+        DeliveryCheck.MAILBOX: context.mail_rate.drop_cause,
     }
     by_protocol: dict[str, Channel] = {}
     for name, protocol in PROTOCOLS.items():
