@@ -10,7 +10,7 @@ from lab.bench.drawing import draw
 from lab.bench.order.figures import Row
 from lab.bench.order.run import measured
 from lab.bench.order.workload import NO_FAULTS, Faults, Load
-from lab.bench.site import COPIES, site
+from lab.bench.site import site
 from lab.experiments.report import (
     AWAY,
     CONDITIONAL,
@@ -37,6 +37,7 @@ from lab.experiments.report import (
     table,
     untestable,
 )
+from lab.harness.keyspace import COPIES
 
 ENGINE = "bdqs"
 TWO_CORES = "all processes, Cassandra and the clients share two cores"
