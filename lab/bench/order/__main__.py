@@ -22,7 +22,8 @@ import msgspec
 from lab.bench.order.run import measured
 from lab.bench.order.workload import Faults, Load
 from lab.bench.servers import scratch
-from lab.bench.site import COPIES, EMBEDDED, site
+from lab.bench.site import EMBEDDED, site
+from lab.harness.keyspace import COPIES
 
 BDQS, DEFAULT_HINT = "bdqs", "1"
 SQS, REST = "sqs", "rest"

@@ -71,6 +71,7 @@ class _FanOutTopic:
         self._numbers = numbers
 
     async def open(self, form: str) -> None:
+        await self._topic.client.connect_anew()
         await self._topic.open(f"fan-out-{form}")
         attributes, n = RAW if form == "raw" else {}, len(self.endpoints.kinds)
         requests = [SubscriptionRequest(self._topic.arn, each, attributes) for each in range(n)]

@@ -29,7 +29,6 @@ from lab.load.topics import RAW, Topic, first
 from lab.load.wire import Script, run
 from lab.measure.figures import NS_PER_MS, US_PER_S, Figures, Meter, cores, percentile
 from lab.measure.memory import sampled_memory
-from lab.measure.metrics import metric_total
 from lab.measure.outcomes import AcceptedPublish, Outcomes, dropped_in, outcomes_of
 
 CONNECTIONS = 64
@@ -119,8 +118,7 @@ class _Publishes:
     async def backlog(self) -> int:
         """Messages without an outcome. A message that was delivered and also dropped counts as two outcomes."""
         dead_lettered, dropped = [
-            await metric_total(self._client.server, f"notifications_{end}_total")
-            for end in ("dead_lettered", "dropped")
+            await self._client.server.metric_total(f"notifications_{end}_total") for end in ("dead_lettered", "dropped")
         ]
         return len(self.accepted) - (await self._endpoints.status()).accepted - dead_lettered - dropped
 
