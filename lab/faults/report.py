@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import apsw
 import botocore
 
+from lab.bench.tables import table
 from lab.faults.accounting.causes import (
     CLIENT_RETRY,
     CRASH_BEFORE_RECEIVE,
@@ -232,9 +233,7 @@ def _attempt_table(results: Sequence[RestartResult]) -> list[str]:
 
 
 def _table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    lines = [f"| {' | '.join(heads)} |", "|" + "---|" * len(heads)]
-    lines += [f"| {' | '.join(str(cell) for cell in row)} |" for row in rows]
-    return "\n".join(lines)
+    return "\n".join(table(heads, rows))
 
 
 # -- facts ------------------------------------------------------------------------------------------------------------
