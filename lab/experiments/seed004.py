@@ -31,6 +31,7 @@ from lab.experiments.report import (
     claim,
     loss,
     lost,
+    measured_each,
     named,
     no_loss,
     number,
@@ -52,7 +53,7 @@ LEAST_OF_FEW_QUEUES = 0.5
 def _measured(scratch: Path, processes: int, loads: Mapping[str, Load], seed: int, nodes: int = 1) -> dict[str, Row]:
     """All loads on one service, in turn."""
     with site(ENGINE, processes, scratch, nodes=nodes) as started:
-        return {name: measured(named(load, name), started, seed) for name, load in loads.items()}
+        return measured_each(loads, started, seed)
 
 
 def rate(scratch: Path, seed: int) -> Report:
