@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 from xml.sax.saxutils import escape
 
+from cns_pipeline.reports.page.scales import LinearScale, LogScale
+
 WIDTH, HEIGHT = 760, 380
 LEFT, RIGHT, TOP, BOTTOM = 52, 230, 40, 44
 LABEL_GAP = 15
@@ -34,9 +36,9 @@ def draw(title: str, depths: Sequence[int], times: Mapping[str, Sequence[float]]
     ratios = {name: [value / values[0] for value in values] for name, values in times.items()}
     low = min(RATIO_MIN, *[min(values) for values in ratios.values()])
     high = max(RATIO_MAX, *[max(values) for values in ratios.values()])
-    across = _Scale(math.log10(depths[0]), math.log10(depths[-1]), LEFT, WIDTH - RIGHT)
-    up = _Scale(low, high, HEIGHT - BOTTOM, TOP)
-    xs = [across(math.log10(depth)) for depth in depths]
+    across = LogScale(depths[0], depths[-1], LEFT, WIDTH - RIGHT)
+    up = LinearScale(low, high, HEIGHT - BOTTOM, TOP)
+    xs = list(map(across, depths))
     parts: list[str] = []
     for ratio in _ticks(low, high):
         parts.append(_line(LEFT, up(ratio), xs[-1], up(ratio), "rule"))
@@ -69,7 +71,7 @@ def draw_ratios(title: str, bars: Sequence[RatioBar]) -> str:
     """One horizontal bar each, with a tick at the required minimum, and in another colour if it is missed."""
     height = TOP + len(bars) * ROW_HEIGHT + BOTTOM
     highest = max(1.0, *[bar.ratio for bar in bars])
-    across = _Scale(0.0, highest, NAMES_WIDTH, WIDTH - FIGURES_WIDTH)
+    across = LinearScale(0.0, highest, NAMES_WIDTH, WIDTH - FIGURES_WIDTH)
     parts: list[str] = []
     for ratio in _ticks(0.0, highest):
         parts.append(_line(across(ratio), TOP, across(ratio), height - BOTTOM, "rule"))
@@ -96,18 +98,6 @@ def _document(title: str, height: int, parts: Sequence[str]) -> str:
         _text(8, TOP - 18, title, 'class="title"'),
     ]
     return "\n".join([*head, *parts, "</svg>", ""])
-
-
-class _Scale:
-    """Maps values to coordinates."""
-
-    def __init__(self, first: float, last: float, start: float, end: float) -> None:
-        self._first = first
-        self._start = start
-        self._step = (end - start) / (last - first)
-
-    def __call__(self, value: float) -> float:
-        return self._start + (value - self._first) * self._step
 
 
 def _ticks(low: float, high: float) -> list[float]:

@@ -10,61 +10,48 @@ import os
 import platform
 import resource
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
-from lab.bench.engines import section as engines
 from lab.bench.page import PAGE, commit, refresh, with_section
-from lab.bench.sections import (
-    background,
-    cluster,
-    curves,
-    depths,
-    fanout,
-    hops,
-    isolation,
-    long_run,
-    publish,
-    queues,
-    ring_work,
-    scaling,
-    seed000,
-    start,
-    waiting,
-)
 from lab.bench.servers import scratch
 
-Section = Callable[[Path, int, int], list[str]]
-"""Makes a section's lines from a directory, a number of runs and a seed."""
-
-SECTIONS: Mapping[str, Section] = {
-    "queues": queues.section,
-    "publish": publish.section,
-    "fanout": fanout.section,
-    "isolation": isolation.section,
-    "curves": curves.section,
-    "start": start.section,
-    "waiting": waiting.section,
-    "cluster": cluster.section,
-    "ring": cluster.ring_section,
-    "depths": depths.section,
-    "hops": hops.section,
-    "scaling": scaling.section,
-    "background": background.section,
-    "seed000": seed000.section,
-    "seed000-ring": seed000.ring_section,
-    "ring-work": ring_work.section,
-    "receivers": long_run.receivers_section,
-    "long": long_run.section,
-    "engines": engines.section,
+SECTIONS: Mapping[str, str] = {
+    "queues": "sections.queues:section",
+    "publish": "sections.publish:section",
+    "fanout": "sections.fanout:section",
+    "isolation": "sections.isolation:section",
+    "curves": "sections.curves:section",
+    "start": "sections.start:section",
+    "waiting": "sections.waiting:section",
+    "cluster": "sections.cluster:section",
+    "ring": "sections.cluster:ring_section",
+    "depths": "sections.curves:cluster_section",
+    "hops": "sections.hops:section",
+    "scaling": "sections.scaling:section",
+    "background": "sections.background:section",
+    "seed000": "sections.seed000:section",
+    "seed000-ring": "sections.seed000:ring_section",
+    "ring-work": "sections.ring_work:section",
+    "receivers": "sections.long_run:receivers_section",
+    "long": "sections.long_run:section",
+    "engines": "engines.section:section",
 }
+"""The function that makes a section's lines from a directory, a number of runs and a seed."""
 ON_REQUEST = ("ring", "depths", "hops", "scaling", "background", "seed000-ring", "ring-work", "long")
 """These sections run only when they are asked for: several Cassandra nodes need much memory, two million messages half
 an hour."""
-QUICK_SECTIONS: Mapping[str, Callable[[Path, int], list[str]]] = {"engines": engines.quick}
+QUICK_SECTIONS = {"engines": "engines.section:quick"}
 """Sections with a small form of their own: `--only engines --quick` prints it."""
-QUICK_PARTS = (queues.quick, publish.quick, isolation.quick, fanout.quick, cluster.quick)
+QUICK_PARTS = [f"sections.{name}:quick" for name in ("queues", "publish", "isolation", "fanout", "cluster")]
 """Small runs that print their tables. They return what they checked, with what is absurdly slow or wrong, or ''."""
+
+
+def function(name: str) -> Any:
+    module, _, attribute = name.partition(":")
+    return getattr(import_module(f"lab.bench.{module}"), attribute)
 
 
 def main() -> int:
@@ -81,19 +68,19 @@ def main() -> int:
     _allow_open_files()
     with scratch("bench") as directory:
         if options.quick and options.only in QUICK_SECTIONS:
-            print("\n".join(QUICK_SECTIONS[options.only](directory, options.seed)))
+            print("\n".join(function(QUICK_SECTIONS[options.only])(directory, options.seed)))
             return 0
         if options.quick:
             return quick(directory, options.seed)
         for name, section in SECTIONS.items():
             if name == options.only or (options.only is None and (name not in ON_REQUEST or name == options.ring)):
-                write(name, section(directory, options.runs, options.seed), options)
+                write(name, function(section)(directory, options.runs, options.seed), options)
     return 0
 
 
 def quick(directory: Path, seed: int) -> int:
     """One small run of the main sections; fails if a workload is absurdly slow or wrong."""
-    found = [each for part in QUICK_PARTS for each in part(directory, seed).items()]
+    found = [each for part in QUICK_PARTS for each in function(part)(directory, seed).items()]
     failures = [f"{name} ({wrong})" for name, wrong in found if wrong]
     names = f": {', '.join(failures)}" if failures else ""
     print(f"workloads: {len(found) - len(failures)} passed, {len(failures)} failed{names}")

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from cns_common.process.supervisor import read_status
+from lab.harness import commands
 from lab.harness.processes import BIN, ROOT, credentials_in
 from lab.harness.server import Server, python, running
 from lab.harness.waiting import wait_until
@@ -36,11 +38,18 @@ def service(
     *,
     name: str = "service",
 ) -> Iterator[Server]:
-    """Run the service in the block, from when all its processes do their work. It listens before it prints the keys of
-    its account."""
+    """Run the service in the block, from when all its processes do their work. It prints the keys of an account if it
+    has a store of its own; in that of a cluster one is made first."""
+    account = _new_account(data, environment) if environment else ""
     with running(name, command, data, environment) as server:
         wait_until(lambda: _all_work(data), lambda: "a process does not work")
-        yield dataclasses.replace(server, credentials=credentials_in((data / "output.txt").read_text()))
+        yield dataclasses.replace(server, credentials=credentials_in(account or (data / "output.txt").read_text()))
+
+
+def _new_account(data: Path, environment: Mapping[str, str]) -> str:
+    done = commands.run("account", "create", "--data", data / "store", environment={**os.environ, **environment})
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 def _all_work(data: Path) -> bool:

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import base64
-import secrets
-from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from cns_backend import schema
 from cns_common.cassandra.connection import CassandraAddress
 from lab.bench.servers import NO_WORKER, service
 from lab.harness import servers
-from lab.harness.cluster import Cluster, running
-from lab.harness.keyspace import aside, keyspace, quick_sessions
+from lab.harness.cluster import Cluster, running, settings_in
+from lab.harness.keyspace import keyspace, quick_sessions, ring_keyspace
 from lab.harness.processes import Process
 from lab.harness.server import Server
 from lab.harness.signing import Credentials
@@ -24,9 +21,6 @@ from lab.load.rest_caller import RestCaller
 from lab.measure import statement_count
 
 EMBEDDED = "embedded"
-KEYSPACE = "bench"
-COPIES = 3
-"""The copies of each row, on a ring."""
 
 
 @contextmanager
@@ -35,31 +29,14 @@ def store(nodes: int = 1) -> Iterator[CassandraAddress]:
     ours = servers.names_to_start()
     before = servers.running(ours)
     try:
-        with quick_sessions(), keyspace() if nodes == 1 else _ring(nodes) as place:
-            yield place
+        with ExitStack() as stack:
+            stack.enter_context(quick_sessions())
+            if nodes == 1:
+                yield stack.enter_context(keyspace())
+            else:
+                yield ring_keyspace(stack.enter_context(servers.Ring(nodes)))
     finally:
         servers.stop(servers.running(ours) - before)
-
-
-@contextmanager
-def _ring(nodes: int) -> Iterator[CassandraAddress]:
-    with servers.Ring(nodes) as started:
-        hosts, ports = zip(*started.addresses, strict=True)
-        place = CassandraAddress(hosts=hosts, port=ports[0], keyspace=KEYSPACE)
-        aside(schema.apply(place, COPIES))
-        yield place
-
-
-def environment_of(place: CassandraAddress) -> dict[str, str]:
-    """The settings of a service in this keyspace."""
-    return {
-        "CNS_STORE": "cassandra",
-        "CNS_CASSANDRA": ",".join(f"{host}:{place.port}" for host in place.hosts),
-        "CNS_CASSANDRA_KEYSPACE": place.keyspace,
-        "CNS_CASSANDRA_REPLICATION": str(COPIES if len(place.hosts) > 1 else 1),
-        "CNS_REDIS": servers.redis_url(),
-        "CNS_MASTER_KEY": base64.b64encode(secrets.token_bytes(32)).decode(),
-    }
 
 
 @dataclass(slots=True)
@@ -126,19 +103,12 @@ def site(engine: str, processes: int, directory: Path, *, nodes: int = 1) -> Ite
 
 
 @contextmanager
-def api_processes(
-    place: CassandraAddress,
-    processes: int,
-    directory: Path,
-    settings: Mapping[str, str] | None = None,
-    *,
-    counted: bool = False,
-) -> Iterator[Site]:
+def api_processes(place: CassandraAddress, processes: int, directory: Path, *, counted: bool = False) -> Iterator[Site]:
     """API processes behind a balancer, without workers. The account is older than they are, so that all know it."""
     directory.mkdir(parents=True, exist_ok=True)
     out = directory / "statements" if counted else None
     counting = statement_count.environment(out) if out else {}
-    cluster = Cluster(directory, {**environment_of(place), **counting, **(settings or {})}, processes, 0)
+    cluster = Cluster(directory, {**settings_in(place), **counting}, processes, 0)
     keys = cluster.account()
     credentials = Credentials(key_id=keys["AWS_ACCESS_KEY_ID"], secret=keys["AWS_SECRET_ACCESS_KEY"])
     with running(cluster):

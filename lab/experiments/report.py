@@ -12,7 +12,9 @@ import msgspec
 
 from lab.bench import tables
 from lab.bench.order.figures import Row
+from lab.bench.order.run import measured
 from lab.bench.order.workload import Load
+from lab.bench.site import Site
 
 SEND, POP = "send rate, 1/s", "receive+delete rate, 1/s"
 SEND_MS, POP_MS = "send response, mean ms", "receive response, mean ms"
@@ -59,6 +61,11 @@ class Report:
 def named(load: Load, name: str) -> Load:
     """With queues of its own, named after the run."""
     return msgspec.structs.replace(load, name=re.sub(r"\W+", "-", name))
+
+
+def measured_each(loads: Mapping[str, Load], site: Site, seed: int, *, together: bool = False) -> dict[str, Row]:
+    """All loads on one service, in turn."""
+    return {name: measured(named(load, name), site, seed, together=together) for name, load in loads.items()}
 
 
 def claim(rows: str, stated: str, measured: str, *, holds: bool) -> Claim:

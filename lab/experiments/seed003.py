@@ -4,11 +4,12 @@ process: each has pipes, and leases on pipes, of its own."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
 from pathlib import Path
 from random import Random
 from statistics import median
 from time import perf_counter_ns
+
+from msgspec.structs import replace
 
 from lab.bench import tables
 from lab.bench.order.figures import Row
@@ -30,6 +31,7 @@ from lab.experiments.report import (
     Report,
     claim,
     lost,
+    measured_each,
     named,
     number,
     percent,
@@ -38,6 +40,7 @@ from lab.experiments.report import (
 from lab.measure.figures import NS_PER_MS
 
 ENGINE = "pipes"
+ONE_QUEUE = Load(queues=1, visibility_s=60, attributes={"Engine": ENGINE})
 SPIKE_WORK_S = 0.02
 BACKLOG, DRAINED = "backlog at the last send", "drained after, s"
 MODES = {
@@ -51,13 +54,12 @@ IDLE_S = 10.0
 WAKES = 20
 SETTLE_S = 3.0
 WORK_S = 0.05
-FEW = {"PipeSize": "50"}
 
 
 def spike(scratch: Path, seed: int) -> Report:
-    load = _load(senders=64, receivers=8, messages=75, work_s=SPIKE_WORK_S)
+    load = replace(ONE_QUEUE, name="spike", senders=64, receivers=8, messages=75, receive_delay_s=SPIKE_WORK_S)
     with site(ENGINE, 2, scratch) as started:
-        run = measured(named(load, "spike"), started, seed, together=True)
+        run = measured(load, started, seed, together=True)
     failed, backlog, drained_s = (run[name] for name in ("failed calls", BACKLOG, DRAINED))
     return Report(
         title="A spike",
@@ -89,31 +91,10 @@ def spike(scratch: Path, seed: int) -> Report:
     )
 
 
-def _load(
-    *,
-    senders: int,
-    receivers: int,
-    messages: int,
-    visibility_s: int = 60,
-    work_s: float = 0,
-    options: Mapping[str, str] | None = None,
-) -> Load:
-    """On one queue with these options."""
-    return Load(
-        queues=1,
-        senders=senders,
-        receivers=receivers,
-        messages=messages,
-        visibility_s=visibility_s,
-        receive_delay_s=work_s,
-        attributes={"Engine": ENGINE, **(options or {})},
-    )
-
-
 def workers(scratch: Path, seed: int) -> Report:
     with site(ENGINE, 4, scratch) as started:
-        loads = {f"{n} × {n}": _load(senders=n, receivers=n, messages=960 // n) for n in (1, 4, 16)}
-        runs = {name: measured(named(load, name), started, seed, together=True) for name, load in loads.items()}
+        of = {f"{n} × {n}": replace(ONE_QUEUE, senders=n, receivers=n, messages=960 // n) for n in (1, 4, 16)}
+        runs = measured_each(of, started, seed, together=True)
     many = runs["16 × 16"]
     return Report(
         title="Writers and readers at once",
@@ -133,8 +114,9 @@ def workers(scratch: Path, seed: int) -> Report:
 
 def modes(scratch: Path, seed: int) -> Report:
     with site(ENGINE, 4, scratch) as started:
-        loads = {name: _load(senders=8, receivers=8, messages=75, options=options) for name, options in MODES.items()}
-        runs = {name: measured(named(load, name), started, seed) for name, load in loads.items()}
+        load = replace(ONE_QUEUE, senders=8, receivers=8, messages=75)
+        of = {name: replace(load, attributes=load.attributes | options) for name, options in MODES.items()}
+        runs = measured_each(of, started, seed)
     owned, turns, locked = runs["owned"], runs["turns"], runs["StrictFifo locked"]
     furthest = max(row[FURTHEST] for row in runs.values())
     return Report(
@@ -170,11 +152,9 @@ def modes(scratch: Path, seed: int) -> Report:
 def poppers(scratch: Path, seed: int) -> Report:
     """One process pushes to pipes of 50 messages, so that there is a pipe for each popper."""
     counts = (1, 2, 3)
-    free = {n: _load(senders=8, receivers=8 * n, messages=100, options=FEW) for n in counts}
-    working = {n: _load(senders=8, receivers=8 * n, messages=100, work_s=WORK_S, options=FEW) for n in counts}
     with site(ENGINE, 4, scratch) as started:
-        runs = {f"1 : {n}": _apart(load, started, n, seed) for n, load in free.items()}
-        with_work = {f"1 : {n}, {WORK_S * 1_000:.0f} ms": _apart(load, started, n, seed) for n, load in working.items()}
+        runs = {f"1 : {n}": _apart(0, started, n, seed) for n in counts}
+        with_work = {f"1 : {n}, {WORK_S * 1_000:.0f} ms": _apart(WORK_S, started, n, seed) for n in counts}
     one, three = runs["1 : 1"], runs["1 : 3"]
     busy = [row[POP] for row in with_work.values()]
     return Report(
@@ -202,12 +182,13 @@ def poppers(scratch: Path, seed: int) -> Report:
     )
 
 
-def _apart(load: Load, started: Site, n: int, seed: int) -> Row:
+def _apart(work_s: float, started: Site, n: int, seed: int) -> Row:
     """One API process for the senders, and `n` others for the receivers."""
+    few = ONE_QUEUE.attributes | {"PipeSize": "50"}
+    load = replace(ONE_QUEUE, senders=8, receivers=8 * n, messages=100, receive_delay_s=work_s, attributes=few)
     pushers, poppers = started.caller(), started.caller()
     pushers.ports, poppers.ports = started.ports[:1], started.ports[1 : 1 + n]
-    of_run = named(load, f"poppers-{n}-{load.receive_delay_s}")
-    return measured(of_run, started, seed, callers=(pushers, poppers))
+    return measured(named(load, f"poppers-{n}-{work_s}"), started, seed, callers=(pushers, poppers))
 
 
 def idle(scratch: Path, seed: int) -> Report:

@@ -10,7 +10,7 @@ from lab.bench.drawing import draw
 from lab.bench.order.figures import Row
 from lab.bench.order.run import measured
 from lab.bench.order.workload import NO_FAULTS, Faults, Load
-from lab.bench.site import COPIES, site
+from lab.bench.site import site
 from lab.experiments.report import (
     AWAY,
     CONDITIONAL,
@@ -31,12 +31,14 @@ from lab.experiments.report import (
     claim,
     loss,
     lost,
+    measured_each,
     named,
     no_loss,
     number,
     table,
     untestable,
 )
+from lab.harness.keyspace import COPIES
 
 ENGINE = "bdqs"
 TWO_CORES = "all processes, Cassandra and the clients share two cores"
@@ -51,7 +53,7 @@ LEAST_OF_FEW_QUEUES = 0.5
 def _measured(scratch: Path, processes: int, loads: Mapping[str, Load], seed: int, nodes: int = 1) -> dict[str, Row]:
     """All loads on one service, in turn."""
     with site(ENGINE, processes, scratch, nodes=nodes) as started:
-        return {name: measured(named(load, name), started, seed) for name, load in loads.items()}
+        return measured_each(loads, started, seed)
 
 
 def rate(scratch: Path, seed: int) -> Report:

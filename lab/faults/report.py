@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import apsw
 import botocore
 
+from lab.bench.tables import table
 from lab.faults.accounting.causes import (
     CLIENT_RETRY,
     CRASH_BEFORE_RECEIVE,
@@ -26,6 +27,7 @@ from lab.faults.accounting.causes import (
     MOVE_CUT_OFF,
     SETTLEMENT_FAILED,
 )
+from lab.faults.accounting.ledger import grouped
 from lab.faults.cluster.plan import CLUSTER_KINDS
 from lab.faults.restarts.forms import FORMS
 from lab.faults.results import ClusterResult, KillResult, LoadResult, PowerResult, RestartResult, RoundResult
@@ -199,9 +201,7 @@ def _cause_table(section: Section, results: Sequence[LoadResult]) -> str:
 
 def _point_table(results: Sequence[KillResult]) -> list[str]:
     """By named point, random times first."""
-    of_points: dict[str, list[KillResult]] = {}
-    for result in results:
-        of_points.setdefault(result.place.partition(":")[0], []).append(result)
+    of_points = grouped(results, lambda result: result.place.partition(":")[0])
     points = sorted(of_points.items(), key=lambda pair: (pair[0] != RANDOM_TIME, pair[0]))
     rows = [(point, len(of), total("reached")(of), _valid(of)) for point, of in points]
     return [_table(("killed at", "rounds", "reached", "valid"), rows)]
@@ -232,9 +232,7 @@ def _attempt_table(results: Sequence[RestartResult]) -> list[str]:
 
 
 def _table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    lines = [f"| {' | '.join(heads)} |", "|" + "---|" * len(heads)]
-    lines += [f"| {' | '.join(str(cell) for cell in row)} |" for row in rows]
-    return "\n".join(lines)
+    return "\n".join(table(heads, rows))
 
 
 # -- facts ------------------------------------------------------------------------------------------------------------

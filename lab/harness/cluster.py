@@ -17,10 +17,11 @@ from pathlib import Path
 
 import redis
 
+from cns_common.cassandra.connection import CassandraAddress
 from cns_pytest.http import is_up
 from cns_pytest.processes import exports
 from lab.harness import commands
-from lab.harness.keyspace import keyspace
+from lab.harness.keyspace import COPIES, keyspace
 from lab.harness.ports import free_port
 from lab.harness.processes import ANNOUNCEMENT, BIN, HOST, ROOT, Process, plain_environment, stop_all
 from lab.harness.servers import flush_prefix, program, redis_url
@@ -44,8 +45,6 @@ class Cluster:
     def __post_init__(self) -> None:
         assert self.api_processes <= APIS_MAX
         self.environment = {
-            "CNS_STORE": "cassandra",
-            "CNS_MASTER_KEY": base64.b64encode(secrets.token_bytes(32)).decode(),
             "CNS_PUBLIC_URL": f"http://{HOST}:{free_port()}",
             **self.environment,
         }
@@ -132,19 +131,24 @@ class Cluster:
         return Process(command, self.directory / f"{name}.said", environment, name=name, port=port, cwd=ROOT)
 
 
+def settings_in(place: CassandraAddress, redis_server: str = "") -> dict[str, str]:
+    """Settings of a cluster in this keyspace, by default with the tests' Redis."""
+    return {
+        "CNS_STORE": "cassandra",
+        "CNS_CASSANDRA": ",".join(f"{host}:{place.port}" for host in place.hosts),
+        "CNS_CASSANDRA_KEYSPACE": place.keyspace,
+        "CNS_CASSANDRA_REPLICATION": str(COPIES if len(place.hosts) > 1 else 1),
+        "CNS_REDIS": redis_server or redis_url(),
+        "CNS_MASTER_KEY": base64.b64encode(secrets.token_bytes(32)).decode(),
+    }
+
+
 @contextmanager
 def fresh_store() -> Iterator[dict[str, str]]:
     """Settings of a new cluster: a keyspace on the tests' Cassandra, their Redis, a master key."""
     with keyspace() as place:
         try:
-            yield {
-                "CNS_STORE": "cassandra",
-                "CNS_CASSANDRA": f"{place.hosts[0]}:{place.port}",
-                "CNS_CASSANDRA_KEYSPACE": place.keyspace,
-                "CNS_CASSANDRA_REPLICATION": "1",
-                "CNS_REDIS": redis_url(),
-                "CNS_MASTER_KEY": base64.b64encode(secrets.token_bytes(32)).decode(),
-            }
+            yield settings_in(place)
         finally:
             with redis.Redis.from_url(redis_url()) as client:
                 for owner in ("cqs", "cns"):

@@ -24,13 +24,15 @@ from cns_common.cassandra import connection, session
 from cns_common.cassandra.connection import CassandraAddress
 from cns_common.cassandra.session import Cassandra
 from cns_common.errors import StoreUnavailable
-from lab.harness.servers import cassandra_address
+from lab.harness.servers import Ring, cassandra_address, fresh_keyspace
 from lab.harness.waiting import PATIENCE_S
 
 TABLES = tuple(schema.table_names())
 VERSION = hashlib.sha256("".join(schema.TABLES).encode()).hexdigest()[:8]
 OWN_KEYSPACE = "TEST_KEYSPACE"
 """A variable: the name of the keyspace that a child process of a test shares with it."""
+COPIES = 3
+"""The copies of each row on a ring."""
 LOCKS = Path(tempfile.gettempdir()) / f"cns-test-keyspaces-{os.getuid()}"
 
 
@@ -60,6 +62,14 @@ def keyspace() -> Iterator[CassandraAddress]:
         place = CassandraAddress(hosts=(host,), port=port, keyspace=f"test_{number}_{VERSION}")
         aside(_make_ready(place, f"test_{number}_"))
         yield place
+
+
+def ring_keyspace(ring: Ring) -> CassandraAddress:
+    """A new keyspace with all tables, which goes with the ring."""
+    hosts, ports = zip(*ring.addresses, strict=True)
+    place = CassandraAddress(hosts=hosts, port=ports[0], keyspace=fresh_keyspace())
+    aside(schema.apply(place, COPIES))
+    return place
 
 
 @functools.cache

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,10 +10,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from cns_pytest.http import fetch
 from lab.harness import usage
 from lab.harness.ports import free_port
-from lab.harness.processes import ANNOUNCEMENT, METRICS_TOKEN, ROOT, Process, credentials_in, is_open
+from lab.harness.processes import ANNOUNCEMENT, HOST, METRICS_TOKEN, ROOT, Process, credentials_in, is_open
+from lab.harness.service import OBSERVER, Samples, read_samples, total
 from lab.harness.signing import Credentials
+
+METRICS_S = 30.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,6 +27,16 @@ class Server:
     pid: int
     credentials: Credentials
     data: Path
+
+    async def samples(self) -> Samples:
+        """The current metrics."""
+        url = f"http://{HOST}:{self.port}/metrics"
+        _, page = await asyncio.to_thread(fetch, url, headers=OBSERVER, timeout_s=METRICS_S)
+        return read_samples(page.decode())
+
+    async def metric_total(self, name: str) -> int:
+        """The sum of a metric over all processes and labels."""
+        return int(total(await self.samples(), f"cns_{name}"))
 
     def processes(self) -> list[int]:
         """The ids of the server's process and all its descendants."""

@@ -1,22 +1,15 @@
-"""The bare sending client: the workers' delivery pool and sender post one body to many endpoints; no queue, no store.
-
-    python -m lab.load.bare_client BODY --urls 'http://127.0.0.1:6060/e/{}' … --count 10000 --at-once 32 --numbers 7 8
-
-Endpoint n is at URL n modulo the number of URLs. Each number is one round, and replaces the number in BODY; the first
-round warms up. Prints the result of the last round as a line of JSON (`PostResult`).
-"""
+"""The bare client: the delivery pool and sender of a worker post one body to many endpoints; no queue, no store."""
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import os
 import time
+from collections.abc import Sequence
 from functools import partial
-from pathlib import Path
 from time import perf_counter_ns
+from typing import NamedTuple
 
-import msgspec
 import uvloop
 
 from cns.delivery.envelope import MessageType, http_headers
@@ -33,7 +26,7 @@ GRACE_S = 5.0
 TOPIC = "arn:aws:sns:us-east-1:000000000000:bare"
 
 
-class PostResult(msgspec.Struct, frozen=True, kw_only=True):
+class PostResult(NamedTuple):
     delivered: int
     seconds: float
     cpu_s: float
@@ -42,8 +35,8 @@ class PostResult(msgspec.Struct, frozen=True, kw_only=True):
 class Poster:
     """Posts to all endpoints. Construct it on a running loop."""
 
-    def __init__(self, urls: list[str], count: int, at_once: int) -> None:
-        self._urls = [urls[n % len(urls)].format(n) for n in range(count)]
+    def __init__(self, urls: Sequence[str], at_once: int) -> None:
+        self._urls = urls
         self._at_once = at_once
         settings = Settings()
         guard, context = AddressGuard(LOOPBACK), client_context(None)
@@ -81,26 +74,17 @@ def _request(url: str, body: bytes) -> HttpRequest:
     return HttpRequest(url, http_headers(MessageType.NOTIFICATION, TOPIC, TOPIC, f"{TOPIC}:{url}"), body)
 
 
-async def post_rounds(options: argparse.Namespace) -> PostResult:
-    if options.one_core:
+def post_rounds(body: bytes, urls: Sequence[str], at_once: int, numbers: Sequence[int], one_core: bool) -> PostResult:
+    """Post to all URLs in a process of its own. Each number is one round, and replaces the number in the body; the
+    result is that of the last one."""
+    if one_core:
         os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})  # the pool's threads inherit it
-    poster, body = Poster(options.urls, options.count, options.at_once), options.body.read_bytes()
-    for number in options.numbers:
+    return uvloop.run(_post_rounds(body, urls, at_once, numbers))
+
+
+async def _post_rounds(body: bytes, urls: Sequence[str], at_once: int, numbers: Sequence[int]) -> PostResult:
+    poster = Poster(urls, at_once)
+    for number in numbers:
         posted = await poster.post(NUMBER.sub(b"number=%d " % number, body))
     await poster.close()
     return posted
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("body", type=Path)
-    parser.add_argument("--urls", nargs="+", required=True)
-    parser.add_argument("--count", type=int, required=True)
-    parser.add_argument("--at-once", type=int, required=True)
-    parser.add_argument("--one-core", action="store_true", help="keep all threads on one core")
-    parser.add_argument("--numbers", type=int, nargs="+", required=True)
-    print(msgspec.json.encode(uvloop.run(post_rounds(parser.parse_args()))).decode())
-
-
-if __name__ == "__main__":
-    main()

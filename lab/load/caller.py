@@ -6,7 +6,7 @@ import asyncio
 from collections import Counter
 from dataclasses import dataclass, field
 from random import Random
-from typing import Any
+from typing import Any, Self
 
 import msgspec
 
@@ -38,8 +38,8 @@ class Caller:
     _lane: Lane | None = None
     _signers: dict[int, Signer] = field(default_factory=dict)
 
-    def another(self, place: int, random: Random) -> Caller:
-        return Caller(self.ports, self.credentials, self.account, self.drop_probability, place, random)
+    def another(self, place: int, random: Random) -> Self:
+        return type(self)(self.ports, self.credentials, self.account, self.drop_probability, place, random)
 
     async def ask(self, operation: str, **members: object) -> dict[str, Any]:
         """A call without dropped answers, repeated until it succeeds."""

@@ -3,97 +3,74 @@
 from __future__ import annotations
 
 import asyncio
-import sys
-from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from pathlib import Path
-from typing import NamedTuple, TypeVar
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
+from typing import Any, NamedTuple
 
-import msgspec
-
-from lab.harness.processes import ROOT
 from lab.harness.usage import cpu_s
-from lab.load.endpoints import BODY_FILE, Arrival, Kind, StartReport, Status, kind_of, read_arrivals, url_of
+from lab.load.endpoints import HOST, Arrival, Command, Kind, Status, serve
 from lab.load.topics import Topic
-from lab.load.wire import LoadError
 
-LINE_BYTES_MAX = 1 << 20
 ANSWER_S_MAX = 60.0
 POLL_INTERVAL_S = 0.05
 PENDING_MAX = 2_000
 """Unconfirmed subscriptions at a time: an account has a quota of them."""
 
-_Line = TypeVar("_Line", bound=msgspec.Struct)
-
 
 class EndpointProcess:
     """The running process; its endpoints are numbered kind after kind. Made by `endpoint_process`."""
 
-    def __init__(self, process: Process, counts: dict[Kind, int], started: StartReport, out: Path) -> None:
-        self._process = process
-        self._started = started
-        self._out = out
-        self.kinds = [kind_of(counts, n) for n in range(sum(counts.values()))]
+    def __init__(self, pid: int, counts: dict[Kind, int], pipe: Connection) -> None:
+        self._pid = pid
+        self._pipe = pipe
+        self._ports: dict[Kind, list[int]] = dict(zip(counts, pipe.recv(), strict=True))
+        self.kinds = [kind for kind, n in counts.items() for _ in range(n)]
 
     def url(self, endpoint: int) -> str:
-        return url_of(self._started, self.kinds[endpoint], endpoint)
+        ports = self._ports[self.kinds[endpoint]]
+        return f"http://{HOST}:{ports[endpoint % len(ports)]}/e/{endpoint}"
 
     def cpu_s(self) -> float:
-        return cpu_s(self._process.pid)
+        return cpu_s(self._pid)
 
     async def fail(self) -> None:
-        await self._ask("fail")
+        await self._ask(Command.FAIL)
 
     async def recover(self) -> None:
-        await self._ask("recover")
+        await self._ask(Command.RECOVER)
 
     async def status(self) -> Status:
-        return await self._ask("status")
+        status: Status = await self._ask(Command.STATUS)
+        return status
 
     async def arrivals(self) -> list[Arrival]:
-        await self._ask("save")
-        return await asyncio.to_thread(read_arrivals, self._out)
+        numbers = await self._ask(Command.ARRIVALS)
+        return [Arrival(*numbers[at : at + 3]) for at in range(0, len(numbers), 3)]
 
-    async def last_body(self) -> Path:
-        await self._ask("save")
-        return self._out / BODY_FILE
+    async def last_body(self) -> bytes:
+        return bytes(await self._ask(Command.BODY))
 
-    async def _ask(self, command: str) -> Status:
-        assert self._process.stdin is not None
-        self._process.stdin.write(f"{command}\n".encode())
-        return await _read(self._process, Status)
+    async def _ask(self, command: Command) -> Any:
+        """The answer. Raises EOFError if the process has ended."""
+        self._pipe.send(command)
+        async with asyncio.timeout(ANSWER_S_MAX):
+            return await asyncio.to_thread(self._pipe.recv)
 
 
 @asynccontextmanager
-async def endpoint_process(counts: dict[Kind, int], out: Path) -> AsyncIterator[EndpointProcess]:
-    out.mkdir(parents=True, exist_ok=True)
-    words = [f"{kind}={n}" for kind, n in counts.items()]
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-m",
-        "lab.load.endpoints",
-        str(out.absolute()),
-        *words,
-        cwd=ROOT,
-        stdin=PIPE,
-        stdout=PIPE,
-        limit=LINE_BYTES_MAX,
-    )
+async def endpoint_process(counts: dict[Kind, int]) -> AsyncIterator[EndpointProcess]:
+    context = get_context("spawn")
+    ours, theirs = context.Pipe()
+    process = context.Process(target=serve, args=(list(counts), theirs), daemon=True)
+    process.start()
+    theirs.close()
     try:
-        yield EndpointProcess(process, counts, await _read(process, StartReport), out)
+        yield EndpointProcess(process.pid or 0, counts, ours)
     finally:
         process.kill()
-        await process.wait()
-
-
-async def _read(process: Process, kind: type[_Line]) -> _Line:
-    assert process.stdout is not None
-    async with asyncio.timeout(ANSWER_S_MAX):
-        line = await process.stdout.readline()
-    if not line:
-        raise LoadError("the process of the endpoints has ended")
-    return msgspec.json.decode(line, type=kind)
+        process.join()
 
 
 # -- subscriptions ----------------------------------------------------------------------------------------------------

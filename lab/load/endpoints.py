@@ -1,30 +1,19 @@
-"""Thousands of HTTP endpoints in one process: healthy until told to fail; they log what arrived at each.
-
-    python -m lab.load.endpoints OUT healthy=500 refused=125 hanging=125 slow=125 failing=125
-
-Endpoints are numbered in this order. Prints a line of JSON (`StartReport`), and one (`Status`) for each command on
-stdin: `fail`, `recover`, `status`, `save` (arrivals and the last body, into the directory OUT). Ends at the end of its
-input.
-"""
+"""Thousands of HTTP endpoints in one process: healthy until told to fail; they log what arrived at each."""
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import re
 import resource
 import socket
-import sys
 from array import array
 from collections.abc import Callable, Sequence
 from enum import StrEnum
 from functools import partial
-from itertools import accumulate
-from pathlib import Path
+from multiprocessing.connection import Connection as Pipe
 from time import perf_counter_ns
-from typing import cast
+from typing import NamedTuple, cast
 
-import msgspec
 import uvloop
 
 HOST = "127.0.0.1"
@@ -33,7 +22,6 @@ PORTS_PER_KIND = 4
 BACKLOG = 4_096
 SLOW_S = 5.0
 TOKENS_PER_STATUS = 500
-ARRIVALS_FILE, BODY_FILE = "arrivals", "body"
 OK_ANSWER = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n"
 ERROR_ANSWER = b"HTTP/1.1 500 Internal Server Error\r\ncontent-length: 0\r\n\r\n"
 
@@ -56,17 +44,23 @@ class Kind(StrEnum):
     FAILING = "failing"  # answers 500
 
 
-class StartReport(msgspec.Struct, frozen=True):
-    ports: dict[Kind, list[int]]
+class Command(StrEnum):
+    """What the process is told and asked; it answers each."""
+
+    FAIL = "fail"
+    RECOVER = "recover"
+    STATUS = "status"  # answered with a `Status`, as the two above
+    ARRIVALS = "arrivals"  # numbers, three for each `Arrival`
+    BODY = "body"  # of the last message
 
 
-class Status(msgspec.Struct, frozen=True):
+class Status(NamedTuple):
     accepted: int  # different (endpoint, number) pairs answered with 200
     open: int  # connections
     tokens: list[tuple[int, str]]  # endpoint, token of an unconfirmed subscription; each is reported once
 
 
-class Arrival(msgspec.Struct, frozen=True, array_like=True):
+class Arrival(NamedTuple):
     """A request that was answered with 200."""
 
     endpoint: int
@@ -74,42 +68,28 @@ class Arrival(msgspec.Struct, frozen=True, array_like=True):
     at_ns: int  # `perf_counter_ns`, which all processes of a machine share
 
 
-def url_of(started: StartReport, kind: Kind, number: int) -> str:
-    ports = started.ports[kind]
-    return f"http://{HOST}:{ports[number % len(ports)]}/e/{number}"
-
-
-def read_arrivals(out: Path) -> list[Arrival]:
-    numbers = array("q", (out / ARRIVALS_FILE).read_bytes())
-    return [Arrival(*numbers[at : at + 3]) for at in range(0, len(numbers), 3)]
-
-
 class ArrivalLog:
     """Messages and confirmation requests that arrived at the endpoints of all kinds."""
 
     def __init__(self) -> None:
-        self._arrivals = array("q")
+        self.arrivals = array("q")
         self._seen: set[tuple[int, int]] = set()
         self._tokens: list[tuple[int, str]] = []
-        self._body = b""
+        self.body = b""
 
     def note(self, endpoint: int, body: bytes, at_ns: int) -> None:
         """Note a request that was answered with 200."""
         if found := NUMBER.search(body):
             number = int(found[1])
-            self._arrivals.extend((endpoint, number, at_ns))
+            self.arrivals.extend((endpoint, number, at_ns))
             self._seen.add((endpoint, number))
-            self._body = body
+            self.body = body
         elif token := _TOKEN.search(body):
             self._tokens.append((endpoint, token[1].decode()))
 
     def status(self, connections: int) -> Status:
         tokens, self._tokens = self._tokens[:TOKENS_PER_STATUS], self._tokens[TOKENS_PER_STATUS:]
         return Status(len(self._seen), connections, tokens)
-
-    def save(self, out: Path) -> None:
-        (out / ARRIVALS_FILE).write_bytes(self._arrivals.tobytes())
-        (out / BODY_FILE).write_bytes(self._body)
 
 
 class EndpointGroup:
@@ -265,47 +245,29 @@ def _reserve() -> socket.socket:
 # -- the process ------------------------------------------------------------------------------------------------------
 
 
-async def serve(kinds: Sequence[Kind], out: Path) -> None:
-    log = ArrivalLog()
-    groups = {kind: EndpointGroup(kind, log) for kind in kinds}
-    for group in groups.values():
-        await group.listen()
-    _print_json(StartReport({kind: group.ports for kind, group in groups.items()}))
-    while command := (await asyncio.to_thread(sys.stdin.readline)).strip():
-        for group in groups.values():
-            if command == "fail":
-                await group.fail()
-            elif command == "recover":
-                await group.recover()
-        if command == "save":
-            log.save(out)
-        _print_json(log.status(sum(len(group.connections) for group in groups.values())))
-    for group in groups.values():
-        await group.close()
-
-
-def _print_json(value: msgspec.Struct) -> None:
-    print(msgspec.json.encode(value).decode(), flush=True)
-
-
-def counts_of(words: Sequence[str]) -> dict[Kind, int]:
-    pairs = [word.partition("=") for word in words]
-    return {Kind(name): int(n) for name, _, n in pairs}
-
-
-def kind_of(counts: dict[Kind, int], endpoint: int) -> Kind:
-    return next(kind for kind, end in zip(counts, accumulate(counts.values()), strict=True) if endpoint < end)
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("out", type=Path)
-    parser.add_argument("counts", nargs="+", help="kind=how many")
-    options = parser.parse_args()
+def serve(kinds: Sequence[Kind], pipe: Pipe) -> None:
+    """Send the ports of each kind, and then an answer to each command, until the process is killed."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    uvloop.run(serve(list(counts_of(options.counts)), options.out))
+    uvloop.run(_serve(kinds, pipe))
 
 
-if __name__ == "__main__":
-    main()
+async def _serve(kinds: Sequence[Kind], pipe: Pipe) -> None:
+    log = ArrivalLog()
+    groups = [EndpointGroup(kind, log) for kind in kinds]
+    for group in groups:
+        await group.listen()
+    pipe.send([group.ports for group in groups])
+    while command := await asyncio.to_thread(pipe.recv):
+        for group in groups:
+            if command is Command.FAIL:
+                await group.fail()
+            elif command is Command.RECOVER:
+                await group.recover()
+        match command:
+            case Command.ARRIVALS:
+                pipe.send(log.arrivals)
+            case Command.BODY:
+                pipe.send(log.body)
+            case _:
+                pipe.send(log.status(sum(len(group.connections) for group in groups)))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field
-from random import Random
 from typing import Any
 
 import httpx
@@ -21,9 +20,6 @@ class RestCaller(Caller):
     """As `Caller`. Queues are created by SQS, whose answer names the account."""
 
     _clients: dict[int, AsyncClient] = field(default_factory=dict)
-
-    def another(self, place: int, random: Random) -> RestCaller:
-        return RestCaller(self.ports, self.credentials, self.account, self.drop_probability, place, random)
 
     def close(self) -> None:
         Caller.close(self)

@@ -11,24 +11,25 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import os
-import subprocess
 import sys
 import threading
 from collections import Counter
+from collections.abc import Mapping
 from contextlib import ExitStack
 from functools import reduce
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import perf_counter_ns
 from types import CodeType, FrameType
 from typing import Self
 
+from lab.harness import commands
 from lab.harness.ports import free_port
-from lab.harness.processes import ROOT, is_open
+from lab.harness.processes import ROOT, credentials_in, is_open
 from lab.harness.server import Server
-from lab.harness.signing import Credentials
 from lab.harness.waiting import PATIENCE_S, wait_until
 from lab.load.endpoints import Sink
 from lab.load.topics import open_topic
@@ -37,7 +38,6 @@ PRODUCT = tuple(
     f"{ROOT}/{package}/" for package in ("cns_common", "cqs", "cns", "cns_backend", "workers", "cns_server", "cns_cli")
 )
 ROLES = ("api-store", "worker")
-COUNTS = "counts "
 SETTLED_S = 0.3
 """Wait from the endpoint's answer until the settlement is done."""
 WARM_UP_ROUNDS = 5
@@ -47,8 +47,9 @@ Counts = dict[str, int]
 """By `file:line function`."""
 
 
-def count_calls(role: str) -> None:
-    """Run one process of the service. For each line on stdin it prints the counts since the last one."""
+def count_calls(role: str, settings: Mapping[str, str], pipe: Connection) -> None:
+    """Run one process of the service. For each message in the pipe it sends the counts since the last one."""
+    os.environ.update(settings)
     from cns_cli.service.processes import main
 
     counts: Counter[CodeType] = Counter()
@@ -58,15 +59,11 @@ def count_calls(role: str) -> None:
             counts[frame.f_code] += 1
 
     def answer() -> None:
-        for _ in sys.stdin:
+        while pipe.recv():
             taken = counts.copy()
             counts.clear()
-            named = {
-                f"{code.co_filename.removeprefix(f'{ROOT}/')}:{code.co_firstlineno} {code.co_qualname}": n
-                for code, n in taken.items()
-                if code.co_filename.startswith(PRODUCT)
-            }
-            print(COUNTS + json.dumps(named), flush=True)
+            ours = [(code, n) for code, n in taken.items() if code.co_filename.startswith(PRODUCT)]
+            pipe.send({_name(code): n for code, n in ours})
 
     threading.Thread(target=answer, daemon=True).start()
     threading.setprofile(hook)
@@ -74,30 +71,21 @@ def count_calls(role: str) -> None:
     main(role)
 
 
-class Process:
-    def __init__(self, role: str, settings: dict[str, str]) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", __spec__.name, "--role", role],
-            cwd=ROOT,
-            env={**os.environ, **settings},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
+def _name(code: CodeType) -> str:
+    return f"{code.co_filename.removeprefix(f'{ROOT}/')}:{code.co_firstlineno} {code.co_qualname}"
 
-    def read_until(self, start: str) -> str:
-        """The next line with this beginning."""
-        assert self._process.stdout is not None
-        for line in self._process.stdout:
-            if line.startswith(start):
-                return line.removeprefix(start)
-        raise RuntimeError("the process ended")
+
+class Process:
+    def __init__(self, role: str, settings: Mapping[str, str]) -> None:
+        context = get_context("spawn")
+        self._pipe, theirs = context.Pipe()
+        self._process = context.Process(target=count_calls, args=(role, settings, theirs))
+        self._process.start()
 
     def counts(self) -> Counts:
         """Counts since the last call."""
-        assert self._process.stdin is not None
-        print(file=self._process.stdin, flush=True)
-        counts: Counts = json.loads(self.read_until(COUNTS))
+        self._pipe.send(True)
+        counts: Counts = self._pipe.recv()
         return counts
 
     def __enter__(self) -> Self:
@@ -105,7 +93,7 @@ class Process:
 
     def __exit__(self, *_: object) -> None:
         self._process.terminate()
-        self._process.wait()
+        self._process.join()
 
 
 async def measure(rounds: int) -> dict[str, Counts]:
@@ -120,14 +108,10 @@ async def measure(rounds: int) -> dict[str, Counts]:
             "CNS_LOG_LEVEL": "warning",
             "CNS_RESERVE_BYTES": "0",
         }
+        account = commands.run("account", "create", environment={**os.environ, **settings}).stdout
         processes = {role: stack.enter_context(Process(role, settings)) for role in ROLES}
-        api = processes["api-store"]
-        credentials = Credentials(
-            key_id=api.read_until("export AWS_ACCESS_KEY_ID=").strip(),
-            secret=api.read_until("export AWS_SECRET_ACCESS_KEY=").strip(),
-        )
         wait_until(lambda: is_open(port))
-        server = Server(name="counted", port=port, pid=0, credentials=credentials, data=directory)
+        server = Server(name="counted", port=port, pid=0, credentials=credentials_in(account), data=directory)
         topic, sink = await open_topic(server, 1, 1, "counted"), Sink()
         await topic.subscribe_sink(sink, raw=False)
         found: dict[str, list[Counts]] = {role: [] for role in ROLES}
@@ -153,11 +137,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=30)
     parser.add_argument("--functions", choices=ROLES)
-    parser.add_argument("--role", choices=ROLES, help=argparse.SUPPRESS)
     options = parser.parse_args()
-    if options.role:
-        count_calls(options.role)
-        return
     counts = asyncio.run(measure(options.rounds))
     for role in ROLES:
         files = {name.partition(":")[0] for name in counts[role]}

@@ -10,7 +10,8 @@ from pathlib import Path
 from cns_backend.engines import CLUSTER_ENGINES
 from cns_common.cassandra.connection import CassandraAddress
 from lab.bench.servers import NO_WORKER, service
-from lab.bench.site import EMBEDDED, Site, api_processes, environment_of, store
+from lab.bench.site import EMBEDDED, Site, api_processes, store
+from lab.harness.cluster import settings_in
 from lab.harness.server import Server, python, running
 from lab.harness.usage import cpu_s, listeners
 from lab.load.queues import Client, open_client
@@ -56,7 +57,7 @@ def sides(scratch: Path) -> Iterator[list[Side]]:
         embedded = stack.enter_context(service(scratch / EMBEDDED, None, NO_WORKER))
         site = stack.enter_context(api_processes(place, API_PROCESSES, scratch / "cluster", counted=True))
         out = scratch / "naive-statements"
-        environment = {**environment_of(place), **statement_count.environment(out)}
+        environment = {**settings_in(place), **statement_count.environment(out)}
         naive = stack.enter_context(running(NAIVE, python("lab.floor.naive"), scratch / NAIVE, environment))
         yield [
             Side(EMBEDDED, Site([embedded.port], embedded), [embedded]),

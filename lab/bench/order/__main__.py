@@ -22,7 +22,8 @@ import msgspec
 from lab.bench.order.run import measured
 from lab.bench.order.workload import Faults, Load
 from lab.bench.servers import scratch
-from lab.bench.site import COPIES, EMBEDDED, site
+from lab.bench.site import EMBEDDED, site
+from lab.harness.keyspace import COPIES
 
 BDQS, DEFAULT_HINT = "bdqs", "1"
 SQS, REST = "sqs", "rest"
@@ -30,7 +31,13 @@ SQS, REST = "sqs", "rest"
 
 def main() -> int:
     options = parser().parse_args()
-    load, faults = load_of(options), faults_of(options)
+    attributes = dict(option.split("=", 1) for option in options.option)
+    if options.engine != EMBEDDED:
+        attributes["Engine"] = options.engine
+    if options.engine == BDQS:
+        attributes["OrderHint"] = options.order_hint
+    load = msgspec.convert({**vars(options), "attributes": attributes}, Load)
+    faults = msgspec.convert(vars(options), Faults)
     rows = []
     for number in range(options.repeat):
         nodes = COPIES if options.ring else 1
@@ -46,50 +53,26 @@ def main() -> int:
 
 
 def parser() -> argparse.ArgumentParser:
+    """Options of the load and its faults are named as their members, which have the defaults."""
     made = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     made.add_argument("--engine", default=EMBEDDED)
-    made.add_argument("--order-hint", help="K of bdqs: a number, auto or inf; default: 1")
+    made.add_argument("--order-hint", default=DEFAULT_HINT, help="K of bdqs: a number, auto or inf; default: 1")
     made.add_argument("--option", action="append", default=[], metavar="NAME=VALUE", help="of the queues")
     made.add_argument("--client", choices=(SQS, REST), default=SQS, help="rest: the REST API, through cns.client")
     made.add_argument("--processes", type=int, default=1, help="API processes")
     made.add_argument("--ring", action="store_true", help="three Cassandra nodes instead of one")
-    for name, default in (("queues", 20), ("senders", 3), ("receivers", 3), ("messages", 100), ("body-bytes", 2048)):
-        made.add_argument(f"--{name}", type=int, default=default)
-    for name in ("send-delay", "receive-delay", "mttf", "mttr"):
-        made.add_argument(f"--{name}", type=float, default=0, help="seconds")
-    for name in ("drop", "quit"):
-        made.add_argument(f"--{name}", type=float, default=0, help="a probability")
-    made.add_argument("--visibility", type=int, default=10, help="seconds")
-    made.add_argument("--fifo", action="store_true", help="one message group a queue")
     made.add_argument("--repeat", type=int, default=3)
     made.add_argument("--seed", type=int, default=1)
+    made.add_argument("--fifo", action="store_true", help="one message group a queue")
+    made.argument_default = argparse.SUPPRESS
+    for name in ("queues", "senders", "receivers", "messages", "body-bytes"):
+        made.add_argument(f"--{name}", type=int)
+    made.add_argument("--visibility", dest="visibility_s", type=int, help="seconds")
+    for name in ("send_delay", "receive_delay", "mttf", "mttr"):
+        made.add_argument(f"--{name.replace('_', '-')}", dest=f"{name}_s", type=float, help="seconds")
+    for name in ("drop", "quit"):
+        made.add_argument(f"--{name}", dest=f"{name}_probability", type=float, help="a probability")
     return made
-
-
-def load_of(options: argparse.Namespace) -> Load:
-    attributes = dict(option.split("=", 1) for option in options.option)
-    if options.engine != EMBEDDED:
-        attributes["Engine"] = options.engine
-    if options.engine == BDQS:
-        attributes["OrderHint"] = options.order_hint or DEFAULT_HINT
-    return Load(
-        queues=options.queues,
-        senders=options.senders,
-        receivers=options.receivers,
-        messages=options.messages,
-        body_bytes=options.body_bytes,
-        send_delay_s=options.send_delay,
-        receive_delay_s=options.receive_delay,
-        visibility_s=options.visibility,
-        fifo=options.fifo,
-        attributes=attributes,
-    )
-
-
-def faults_of(options: argparse.Namespace) -> Faults:
-    return Faults(
-        drop_probability=options.drop, quit_probability=options.quit, mttf_s=options.mttf, mttr_s=options.mttr
-    )
 
 
 if __name__ == "__main__":

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import shlex
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import NamedTuple
 
 import uvloop
 
 from cns_common.cassandra.connection import CassandraAddress
-from lab.bench.servers import QUIET_S_MAX, service
-from lab.bench.site import COPIES, environment_of, store
+from lab.bench.servers import NO_WORKER, QUIET_S_MAX, service
+from lab.bench.site import store
 from lab.bench.tables import MISSED, joined, table
-from lab.harness.processes import BIN
+from lab.harness.cluster import settings_in
+from lab.harness.keyspace import COPIES
 from lab.harness.server import Server, python, running
 from lab.harness.usage import await_quiet
 from lab.load import workloads
@@ -24,7 +23,6 @@ from lab.measure import statement_count
 from lab.measure.backends import Backends, Costs
 from lab.measure.figures import Figures, median_run
 
-CNS = shlex.quote(str(BIN / "cns"))
 CONNECTIONS = (1, 16, 64)
 COSTS_AT = 16
 """The number of connections at which costs are shown."""
@@ -32,20 +30,8 @@ HALF = 0
 P50_MS, P95_MS = 10.0, 25.0
 """Limits at half load."""
 
-
-def _service(apis: int, options: str = "--no-worker") -> list[str]:
-    """The command of API processes, by default without a worker. It prints the access keys for the bench."""
-    where = "--data {data}"
-    return [
-        "sh",
-        "-c",
-        f"{CNS} account create {where} && exec {CNS} up {options} --api {apis} --port {{port}} {where}",
-    ]
-
-
 FLOOR, SERVICE, PAIR = "floor", "service", "service, 2 processes"
-SIDES = {FLOOR: python("lab.floor.rows"), SERVICE: _service(1), PAIR: _service(2)}
-SERVICE_WITH_WORKER = _service(1, "")
+SIDES = {FLOOR: python("lab.floor.rows"), SERVICE: NO_WORKER, PAIR: [*NO_WORKER, "--api", "2"]}
 
 
 class Size(NamedTuple):
@@ -66,22 +52,20 @@ Runs = dict[tuple[str, str, int], list[Costs]]
 """By (server, workload, connections); at half load, connections is `HALF`."""
 
 
-def _running(name: str, data: Path, environment: Mapping[str, str]) -> AbstractContextManager[Server]:
-    command = SIDES[name]
-    return (
-        running(name, command, data, environment) if name == FLOOR else service(data, environment, command, name=name)
-    )
-
-
 def measure(place: CassandraAddress, scratch: Path, names: list[str], n: int, size: Size, seed: int) -> Runs:
     """Measure each of the servers `n` times, alternating."""
     out = scratch / "statements"
-    environment = {**environment_of(place), **statement_count.environment(out)}
+    environment = {**settings_in(place), **statement_count.environment(out)}
     runs: Runs = defaultdict(list)
     with Backends(place, environment["CNS_REDIS"], out) as backends:
         for number in range(n):
             for at, name in enumerate(names):
-                with _running(name, scratch / f"{at}-{number}", environment) as server:
+                data, floor = scratch / f"{at}-{number}", SIDES[name] if name == FLOOR else None
+                with (
+                    running(name, floor, data, environment)
+                    if floor
+                    else service(data, environment, SIDES[name], name=name)
+                ) as server:
                     await_quiet(QUIET_S_MAX if size.warm_up else 0)
                     for connections, costs in uvloop.run(_workloads(server, backends, size, seed + number)):
                         print(connections or "half load", costs, flush=True)

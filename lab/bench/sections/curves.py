@@ -1,4 +1,5 @@
-"""The section `curves`: every operation of every kind of queue at growing depths, as tables and plots."""
+"""The sections `curves` and `depths`: every operation of every kind of queue at growing depths, as tables and plots,
+and of standard queues of the cluster form."""
 
 from __future__ import annotations
 
@@ -26,8 +27,10 @@ from lab.bench.sections.depth import (
     means,
     rows,
 )
-from lab.bench.servers import service
+from lab.bench.servers import NO_WORKER, service
+from lab.bench.site import store
 from lab.bench.tables import table
+from lab.harness.cluster import settings_in
 from lab.harness.server import Server
 from lab.harness.usage import await_quiet
 from lab.load.queues import Client, open_client
@@ -36,6 +39,11 @@ from lab.load.wire import Script
 DRAWINGS = DOCS / "curves"
 BAR = 1.2
 CLEARING_S_MAX = 300.0
+DEPTHS = (1_000, 100_000, 1_000_000)
+HIDDEN = (0, 10_000, 100_000)
+SHALLOW = 1_000
+"""Visible messages of a queue with hidden ones."""
+CYCLES = 300
 
 
 class Size(msgspec.Struct, frozen=True, kw_only=True):
@@ -117,3 +125,33 @@ def _drawn(kind: Kind, curve: Sequence[DepthFigures]) -> list[str]:
     cpu_us, ratio = [f"{one.cpu_us:.0f}" for one in curve], f"{curve[-1].cpu_us / curve[0].cpu_us:.2f}"
     cpu = ("CPU µs of one cycle of all operations", *cpu_us, ratio, "")
     return [*table(header, [*rows(curve, BAR), cpu]), "", f"![{kind.name}]({file.relative_to(DOCS)})"]
+
+
+# -- the cluster form -------------------------------------------------------------------------------------------------
+
+
+def cluster_section(scratch: Path, _n: int, seed: int) -> list[str]:
+    """Queues of the cluster form by their depth, and by hidden messages: one API process on Cassandra and Redis. All
+    queues exist at the same time."""
+    with store() as place, service(scratch, settings_in(place), NO_WORKER) as server:
+        deep = uvloop.run(measure_in_turn(server, [(depth, 0) for depth in DEPTHS], CYCLES, seed))
+        held = uvloop.run(measure_in_turn(server, [(SHALLOW, hidden) for hidden in HIDDEN], CYCLES, seed))
+    return [*_table("a depth", DEPTHS, deep), "", *_table("hidden messages", HIDDEN, held)]
+
+
+async def measure_in_turn(
+    server: Server, queues: Sequence[tuple[int, int]], cycles: int, seed: int
+) -> list[DepthFigures]:
+    """Each queue has so many visible and hidden messages."""
+    sides: list[Side] = []
+    for visible, hidden in queues:
+        filler = QueueFiller(await open_client(server, FILLERS, seed), KINDS[0], visible + hidden)
+        await filler.fill(f"{visible}-{hidden}", visible + hidden, hidden)
+        sides.append(Side(visible, filler.client, filler.cycle))
+        print(f"filled: {visible:,} visible, {hidden:,} hidden", flush=True)
+    return await compare(sides, cycles)
+
+
+def _table(title: str, at: Sequence[int], curve: Sequence[DepthFigures]) -> list[str]:
+    header = (f"mean ms at {title} of", *[f"{n:,}" for n in at], "last : first", "bar")
+    return table(header, rows(curve, BAR, digits=2))

@@ -3,29 +3,28 @@
 from __future__ import annotations
 
 import asyncio
-import sys
-from asyncio.subprocess import PIPE
 from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
 from itertools import count
+from multiprocessing import get_context
 from pathlib import Path
 from statistics import median
 from time import perf_counter_ns
+from typing import NamedTuple
 
-import msgspec
 import uvloop
 
 from lab.bench.servers import QUIET_S_MAX, service
 from lab.bench.tables import bar_cell, joined, table
-from lab.harness.processes import ROOT
 from lab.harness.server import Server
 from lab.harness.usage import await_quiet
-from lab.load.bare_client import PostResult
+from lab.load.bare_client import PostResult, post_rounds
 from lab.load.endpoint_process import EndpointProcess, SubscriptionRequest, endpoint_process, subscribe
-from lab.load.endpoints import PORTS_PER_KIND, Arrival, Kind
+from lab.load.endpoints import Arrival, Kind
 from lab.load.queues import open_client
 from lab.load.topics import RAW, Topic
 from lab.load.wire import LoadError
-from lab.measure.figures import NS_PER_S, US_PER_S
+from lab.measure.figures import NS_PER_MS, NS_PER_S, US_PER_S
 
 CONNECTIONS = 16
 NUMBERS_FROM = 100_000
@@ -40,7 +39,7 @@ SERVICE_SIDE, BARE_SIDE, BARE_ON_ONE_CORE = "service", "bare client", "bare clie
 BARE_SIDES = (BARE_SIDE, BARE_ON_ONE_CORE)
 
 
-class Size(msgspec.Struct, frozen=True, kw_only=True):
+class Size(NamedTuple):
     subscriptions: int
     settled_s: float = 2.5  # wait after the last arrival: a worker settles within a second
 
@@ -49,14 +48,13 @@ FULL = Size(subscriptions=10_000)
 QUICK = Size(subscriptions=300, settled_s=1.2)
 
 
-class FanOutFigures(msgspec.Struct, frozen=True, kw_only=True):
+class FanOut(NamedTuple):
     """The delivery of one message to all endpoints."""
 
     side: str
     form: str  # raw or signed
     arrived: int
     first_ms: float  # from the publish's start, or the first post's
-    seconds: float  # from the first arrival to the last
     per_s: float  # from the first arrival to the last
     from_start_per_s: float  # from the publish's start, or the first post's
     sender_us: float  # CPU per delivery: of the whole service, or of the bare client
@@ -73,6 +71,7 @@ class _FanOutTopic:
         self._numbers = numbers
 
     async def open(self, form: str) -> None:
+        await self._topic.client.connect_anew()
         await self._topic.open(f"fan-out-{form}")
         attributes, n = RAW if form == "raw" else {}, len(self.endpoints.kinds)
         requests = [SubscriptionRequest(self._topic.arn, each, attributes) for each in range(n)]
@@ -94,68 +93,50 @@ class _FanOutTopic:
     async def arrivals(self, number: int) -> list[Arrival]:
         return [arrival for arrival in await self.endpoints.arrivals() if arrival.number == number]
 
-    async def service(self, form: str, settled_s: float) -> FanOutFigures:
+    async def service(self, form: str, settled_s: float) -> FanOut:
         sender_s, endpoints_s = self.server.cpu_s(), self.endpoints.cpu_s()
         number, began_ns = await self.publish()
         await asyncio.sleep(settled_s)
         used = self.server.cpu_s() - sender_s, self.endpoints.cpu_s() - endpoints_s
         return figures_of(SERVICE_SIDE, form, await self.arrivals(number), began_ns, used)
 
-    async def bare(self, form: str, side: str) -> FanOutFigures:
+    async def bare(self, form: str, side: str) -> FanOut:
         """Post the same body to the same endpoints; the first of two rounds opens the connections."""
-        body, n = await self.endpoints.last_body(), len(self.endpoints.kinds)
         warm, number = next(self._numbers), next(self._numbers)
-        urls = [self.endpoints.url(place).replace(f"/e/{place}", "/e/{}") for place in range(min(PORTS_PER_KIND, n))]
         endpoints_s = self.endpoints.cpu_s()
-        posted = await _post(body, urls, n, warm, number, one_core=side == BARE_ON_ONE_CORE)
+        posted = await self._post(warm, number, one_core=side == BARE_ON_ONE_CORE)
         used = posted.cpu_s, (self.endpoints.cpu_s() - endpoints_s) / 2
         arrivals = await self.arrivals(number)
         began_ns = max(arrival.at_ns for arrival in arrivals) - int(posted.seconds * NS_PER_S)
         return figures_of(side, form, arrivals, began_ns, used)
 
-
-async def _post(body: Path, urls: Sequence[str], n: int, *numbers: int, one_core: bool) -> PostResult:
-    counts = ["--count", str(n), "--at-once", str(AT_ONCE), "--numbers", *map(str, numbers)]
-    words = [str(body.absolute()), "--urls", *urls, *counts, *(["--one-core"] if one_core else [])]
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "lab.load.bare_client", *words, cwd=ROOT, stdout=PIPE
-    )
-    said, _ = await process.communicate()
-    if process.returncode:
-        raise LoadError("the bare client has failed")
-    posted = msgspec.json.decode(said, type=PostResult)
-    if posted.delivered != n:
-        raise LoadError(f"the bare client delivered {posted.delivered} of {n}")
-    return posted
+    async def _post(self, *numbers: int, one_core: bool) -> PostResult:
+        body, urls = await self.endpoints.last_body(), list(map(self.endpoints.url, range(len(self.endpoints.kinds))))
+        with ProcessPoolExecutor(1, get_context("spawn")) as pool:
+            posting = pool.submit(post_rounds, body, urls, AT_ONCE, numbers, one_core)
+            posted = await asyncio.wrap_future(posting)
+        if posted.delivered != len(urls):
+            raise LoadError(f"the bare client delivered {posted.delivered} of {len(urls)}")
+        return posted
 
 
-def figures_of(
-    side: str, form: str, arrivals: Sequence[Arrival], began_ns: int, used_s: tuple[float, float]
-) -> FanOutFigures:
-    times_ns = sorted(arrival.at_ns for arrival in arrivals)
-    n, seconds = len(times_ns), (times_ns[-1] - times_ns[0]) / NS_PER_S
-    sender_s, endpoints_s = used_s
-    return FanOutFigures(
-        side=side,
-        form=form,
-        arrived=len({arrival.endpoint for arrival in arrivals}),
-        first_ms=round((times_ns[0] - began_ns) / 1e6, 1),
-        seconds=round(seconds, 3),
-        per_s=round((n - 1) / seconds, 1),
-        from_start_per_s=round(n / (times_ns[-1] - began_ns) * NS_PER_S, 1),
-        sender_us=round(sender_s / n * US_PER_S, 1),
-        endpoints_us=round(endpoints_s / n * US_PER_S, 1),
-    )
+def figures_of(side: str, form: str, arrivals: Sequence[Arrival], began_ns: int, used_s: tuple[float, float]) -> FanOut:
+    n, last_ns = len(arrivals), max(arrival.at_ns for arrival in arrivals)
+    first_ns = min(arrival.at_ns for arrival in arrivals)
+    arrived, first_ms = len({arrival.endpoint for arrival in arrivals}), (first_ns - began_ns) / NS_PER_MS
+    per_s, from_start_per_s = (n - 1) / (last_ns - first_ns) * NS_PER_S, n / (last_ns - began_ns) * NS_PER_S
+    sender_us, endpoints_us = (used / n * US_PER_S for used in used_s)
+    return FanOut(side, form, arrived, first_ms, per_s, from_start_per_s, sender_us, endpoints_us)
 
 
 # -- runs -------------------------------------------------------------------------------------------------------------
 
 
-async def measure(server: Server, size: Size, runs: int, seed: int, out: Path) -> list[FanOutFigures]:
+async def measure(server: Server, size: Size, runs: int, seed: int) -> list[FanOut]:
     """Measure service and bare client in turn, first raw, then signed."""
-    found: list[FanOutFigures] = []
+    found: list[FanOut] = []
     numbers = count(NUMBERS_FROM)
-    async with endpoint_process({Kind.HEALTHY: size.subscriptions}, out) as endpoints:
+    async with endpoint_process({Kind.HEALTHY: size.subscriptions}) as endpoints:
         client = await open_client(server, CONNECTIONS, seed)
         for form in ("raw", "signed"):
             topic = _FanOutTopic(Topic(client), endpoints, numbers)
@@ -183,14 +164,13 @@ def section(scratch: Path, n: int, seed: int) -> list[str]:
     return lines(runs(scratch, FULL, n, seed, QUIET_S_MAX), FULL)
 
 
-def runs(scratch: Path, size: Size, n: int, seed: int, quiet_s: float) -> list[FanOutFigures]:
-    data = scratch / "fanout"
-    with service(data) as server:
+def runs(scratch: Path, size: Size, n: int, seed: int, quiet_s: float) -> list[FanOut]:
+    with service(scratch / "fanout") as server:
         await_quiet(quiet_s)
-        return uvloop.run(measure(server, size, n, seed, data / "endpoints"))
+        return uvloop.run(measure(server, size, n, seed))
 
 
-def lines(found: Sequence[FanOutFigures], size: Size) -> list[str]:
+def lines(found: Sequence[FanOut], size: Size) -> list[str]:
     return [
         f"One publish of 1 KiB to {size.subscriptions:,} HTTP subscriptions, each with a path of its own in one"
         " receiver. The bare client is the workers' pool and sender in a process of their own, given the same body for"
@@ -208,7 +188,7 @@ def lines(found: Sequence[FanOutFigures], size: Size) -> list[str]:
     ]
 
 
-def _compared(found: Sequence[FanOutFigures], form: str, bare_side: str) -> Sequence[object]:
+def _compared(found: Sequence[FanOut], form: str, bare_side: str) -> Sequence[object]:
     service, bare = (
         [one for one in found if (one.side, one.form) == (side, form)] for side in (SERVICE_SIDE, bare_side)
     )

@@ -21,11 +21,11 @@ from typing import NamedTuple
 import psutil
 import uvloop
 
-from lab.bench.sections.cluster import SERVICE_WITH_WORKER
 from lab.bench.servers import service
-from lab.bench.site import environment_of, store
+from lab.bench.site import store
 from lab.bench.tables import joined, table
 from lab.harness import servers
+from lab.harness.cluster import settings_in
 from lab.harness.server import Server
 from lab.harness.service import Samples, total
 from lab.harness.usage import cpu_s, resident_bytes
@@ -36,7 +36,6 @@ from lab.load.topics import ARRIVAL_TIMEOUT_S, Topic, open_topic
 from lab.measure import statement_count
 from lab.measure.backends import Backends, Costs
 from lab.measure.figures import NS_PER_MS, Figures, Meter, percentile
-from lab.measure.metrics import samples
 
 ENDPOINTS = (1, 101)
 """The numbers of endpoints of the topics."""
@@ -128,7 +127,7 @@ async def measure(server: Server, backends: Backends, endpoints: int, seed: int)
     await topic.subscribe_sink(sink, raw=False, times=endpoints)
     await _publish(topic, sink, WARM_UP // endpoints + 1, rate, endpoints)
     await asyncio.sleep(REPORT_S)
-    before, cpu = await samples(server), _by_kind(server, cpu_s)
+    before, cpu = await server.samples(), _by_kind(server, cpu_s)
     await backends.begin()
     meter, written = Meter(server), backends.written_bytes()
     answered_ms = await _publish(topic, sink, publishes, rate, endpoints)
@@ -137,7 +136,7 @@ async def measure(server: Server, backends: Backends, endpoints: int, seed: int)
     used = {kind: after - cpu[kind] for kind, after in _by_kind(server, cpu_s).items()}
     written = backends.written_bytes() - written
     await asyncio.sleep(REPORT_S)
-    mean = partial(mean_ms, before, await samples(server))
+    mean = partial(mean_ms, before, await server.samples())
     fanout_took = mean("fanout_seconds", queue="publish-jobs")
     seen = HopMeans(
         answered=statistics.fmean(answered_ms),
@@ -195,7 +194,7 @@ def section(scratch: Path, _n: int, seed: int) -> list[str]:
     counting = statement_count.environment(out)
     with (
         store() as place,
-        service(scratch / "hops", {**environment_of(place), **counting}, SERVICE_WITH_WORKER) as server,
+        service(scratch / "hops", {**settings_in(place), **counting}) as server,
         Backends(place, servers.redis_url(), out) as backends,
     ):
         runs = [uvloop.run(measure(server, backends, endpoints, seed)) for endpoints in ENDPOINTS]

@@ -9,8 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from random import Random
 from time import perf_counter
@@ -29,8 +28,7 @@ from lab.load.queues import BATCH, handles_in, open_client
 from lab.load.topics import RAW, Topic, first
 from lab.load.wire import Script, run
 from lab.measure.figures import NS_PER_MS, US_PER_S, Figures, Meter, cores, percentile
-from lab.measure.memory import MemoryUse, sampled_memory
-from lab.measure.metrics import metric_total
+from lab.measure.memory import sampled_memory
 from lab.measure.outcomes import AcceptedPublish, Outcomes, dropped_in, outcomes_of
 
 CONNECTIONS = 64
@@ -97,14 +95,13 @@ class _Publishes:
             self._topics.append(self._caller.arn)
         await self._caller.make_queues([DEAD_LETTERS])
         await self._client.use_queue(DEAD_LETTERS)
-        retry_s = self._size.retry_s
-        policy = {"healthyRetryPolicy": {"minDelayTarget": retry_s, "maxDelayTarget": retry_s, "numRetries": 3}}
-        attributes = {**RAW, **({"DeliveryPolicy": json.dumps(policy)} if retry_s else {})}
+        plain, retry_s = dict(RAW), self._size.retry_s
+        if retry_s:
+            policy = {"minDelayTarget": retry_s, "maxDelayTarget": retry_s, "numRetries": 3}
+            plain["DeliveryPolicy"] = json.dumps({"healthyRetryPolicy": policy})
         redrive = json.dumps({"deadLetterTargetArn": self._caller.queue_arn(DEAD_LETTERS)})
-        requests = [
-            SubscriptionRequest(topic, n, {**attributes, **({"RedrivePolicy": redrive} if n % 2 else {})})
-            for n, topic in enumerate(self._topics)
-        ]
+        attributes = (plain, plain | {"RedrivePolicy": redrive})
+        requests = [SubscriptionRequest(topic, n, attributes[n % 2]) for n, topic in enumerate(self._topics)]
         await subscribe(self._caller, self._endpoints, requests)
         await self._client.connect_anew()
 
@@ -120,11 +117,10 @@ class _Publishes:
 
     async def backlog(self) -> int:
         """Messages without an outcome. A message that was delivered and also dropped counts as two outcomes."""
-        outcomes = [
-            await metric_total(self._client.server, f"{end}_total")
-            for end in ("notifications_dead_lettered", "notifications_dropped")
+        dead_lettered, dropped = [
+            await self._client.server.metric_total(f"notifications_{end}_total") for end in ("dead_lettered", "dropped")
         ]
-        return len(self.accepted) - (await self._endpoints.status()).accepted - sum(outcomes)
+        return len(self.accepted) - (await self._endpoints.status()).accepted - dead_lettered - dropped
 
     async def drain(self) -> float | None:
         """Seconds until there is no backlog; None after `drain_s_max`."""
@@ -163,8 +159,7 @@ class _Publishes:
         return sorted((at_ns - self.schedule.due_ns(number)) / NS_PER_MS for number, at_ns in first_ns.items()) or [0.0]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Isolation:
+class Isolation(NamedTuple):
     """The result of a run."""
 
     run: str
@@ -173,10 +168,10 @@ class Isolation:
     dead_letters: list[int]
     backlog: int  # messages without an outcome when the endpoints recover
     drained_s: float | None  # None: not drained within `drain_s_max`
-    memory: dict[str, MemoryUse]
+    memory: Mapping[str, Sequence[float]]
     used: Figures  # while publishing
     endpoints_share: float  # of one core
-    drops: list[str]
+    drops: Sequence[str] = ()
 
     @property
     def times_ms(self) -> list[float]:
@@ -193,34 +188,23 @@ class Isolation:
         return [*lost, *([f"{self.run}: not drained"] if self.drained_s is None else [])]
 
 
-async def measure(server: Server, name: str, size: Size, seed: int, out: Path) -> Isolation:
+async def measure(server: Server, name: str, size: Size, seed: int) -> Isolation:
     """Set up, publish, recover, drain. The drops are known when the server has stopped."""
-    async with endpoint_process(counts_of(RUNS[name], size.topics), out) as endpoints:
+    async with endpoint_process(counts_of(RUNS[name], size.topics)) as endpoints:
         topic = Topic(await open_client(server, CONNECTIONS, seed))
         publishes = _Publishes(topic, endpoints, size, seed)
         await publishes.set_up()
         await endpoints.fail()
-        async with sampled_memory(server) as samples:
+        async with sampled_memory(server) as memory:
             meter, endpoints_s = Meter(server), endpoints.cpu_s()
             await publishes.publish()
             used = meter.read(name, CONNECTIONS, len(publishes.schedule), [])
-            endpoints_s = endpoints.cpu_s() - endpoints_s
+            share = (endpoints.cpu_s() - endpoints_s) / used.seconds
             backlog = await publishes.backlog()
             await endpoints.recover()
             drained_s = await publishes.drain()
-        arrivals = await endpoints.arrivals()
-        return Isolation(
-            run=name,
-            publishes=publishes,
-            arrivals=arrivals,
-            dead_letters=await publishes.dead_letters(),
-            backlog=backlog,
-            drained_s=drained_s,
-            memory=samples.memory_use(),
-            used=used,
-            endpoints_share=endpoints_s / used.seconds,
-            drops=[],
-        )
+        arrivals, dead_letters = await endpoints.arrivals(), await publishes.dead_letters()
+    return Isolation(name, publishes, arrivals, dead_letters, backlog, drained_s, memory, used, share)
 
 
 def runs(scratch: Path, size: Size, seed: int, names: Sequence[str], quiet_s: float) -> list[Isolation]:
@@ -230,8 +214,8 @@ def runs(scratch: Path, size: Size, seed: int, names: Sequence[str], quiet_s: fl
         data = scratch / f"isolation-{place}"
         with service(data) as server:
             await_quiet(quiet_s)
-            measured = uvloop.run(measure(server, name, size, seed, data / "endpoints"))
-        found.append(replace(measured, drops=dropped_in(data / "store" / "events")))
+            measured = uvloop.run(measure(server, name, size, seed))
+        found.append(measured._replace(drops=dropped_in(data / "store" / "events")))
         print(f"{name}: {found[-1].outcomes}", flush=True)
     return found
 
@@ -276,11 +260,7 @@ def lines(found: Sequence[Isolation], size: Size) -> list[str]:
         "",
         *table(
             ("run", "process", "resident MiB: before, half-way, peak, after draining"),
-            [
-                (one.run, name, f"{at.start:.0f}, {at.middle:.0f}, **{at.peak:.0f}**, {at.end:.0f}")
-                for one in found
-                for name, at in one.memory.items()
-            ],
+            [(one.run, name, memory_use(samples)) for one in found for name, samples in one.memory.items()],
         ),
         "",
         *table(
@@ -302,6 +282,10 @@ def _healthy(one: Isolation, calm_ms: float) -> Sequence[object]:
     late_ms = percentile(sorted(one.publishes.schedule.late_ns), 99) / NS_PER_MS
     ratio_cell = f"**{ratio:.2f}**"
     return one.run, times, ratio_cell, bar, f"{late_ms:.2f}", f"{one.backlog:,}", f"**{drained}**", drain_bar
+
+
+def memory_use(mib: Sequence[float]) -> str:
+    return f"{mib[0]:.0f}, {mib[len(mib) // 2]:.0f}, **{max(mib):.0f}**, {mib[-1]:.0f}"
 
 
 def _ended(one: Isolation) -> Sequence[object]:

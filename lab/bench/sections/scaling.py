@@ -27,7 +27,6 @@ from lab.load import workloads
 from lab.load.endpoints import Sink
 from lab.load.queues import open_client
 from lab.load.topics import open_topic
-from lab.measure.cpu_share import cpu_share
 
 COUNTS = (1, 2, 4)
 DELIVERIES, MESSAGES = 6_000, 4_000
@@ -39,6 +38,10 @@ SUBSCRIPTIONS = 150
 CONNECTIONS = 8
 DONE_SHARE = 0.95
 RUN_S_MAX = 300.0
+GROUPS = Path("/sys/fs/cgroup/cpu")
+"""Control groups, version 1."""
+MEMBERS = "cgroup.procs"
+PERIOD_US = 50_000
 
 
 def section(scratch: Path, _n: int, seed: int) -> list[str]:
@@ -118,3 +121,20 @@ async def _calls(site: Site, seed: int) -> tuple[float, float]:
         for client in clients:
             client.close()
     return rates[0], rates[1]
+
+
+@contextmanager
+def cpu_share(name: str, share: float) -> Iterator[Path]:
+    """A control group whose processes use `share` of a core together. A process whose id is written to the yielded file
+    joins it, with the threads and children that it starts. Those that live at the end of the block are bounded no more.
+    """
+    group = GROUPS / name
+    group.mkdir()
+    try:
+        (group / "cpu.cfs_period_us").write_text(f"{PERIOD_US}")
+        (group / "cpu.cfs_quota_us").write_text(f"{round(PERIOD_US * share)}")
+        yield group / MEMBERS
+    finally:
+        for member in (group / MEMBERS).read_text().split():
+            (GROUPS / MEMBERS).write_text(member)
+        group.rmdir()

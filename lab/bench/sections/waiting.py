@@ -17,7 +17,6 @@ from lab.load.polls import BYTES_PER_MIB, Polls
 from lab.load.queues import Client, open_client
 from lab.load.wire import LoadError
 from lab.measure.figures import NS_PER_MS, US_PER_S, percentile
-from lab.measure.metrics import metric_total
 
 MAKERS = 16
 QUEUE = "waiting-{}"
@@ -125,7 +124,7 @@ class _WaitingPolls:
 
 async def _all_wait(server: Server, polls: int) -> None:
     async with asyncio.timeout(RAMP_S_MAX):
-        while await metric_total(server, "long_polls_waiting") < polls:
+        while await server.metric_total("long_polls_waiting") < polls:
             await asyncio.sleep(POLL_INTERVAL_S)
 
 

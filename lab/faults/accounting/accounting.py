@@ -15,7 +15,7 @@ from lab.faults.accounting.causes import CLIENT_RETRY, Causes
 from lab.faults.accounting.failing_endpoints import DOOMED_ATTEMPTS, FAILING_PAUSE_S, FailingEndpoints
 from lab.faults.accounting.fifo_topic import ordered_faults
 from lab.faults.accounting.groups import exclusivity_faults, groups_of, order_faults, repeat_faults
-from lab.faults.accounting.ledger import NS_PER_MS, NS_PER_S, Ledger, Receipt, SentMessage
+from lab.faults.accounting.ledger import NS_PER_MS, NS_PER_S, Ledger, Receipt, SentMessage, grouped
 from lab.faults.accounting.redrive_queue import redrive_faults
 from lab.faults.service.resources import VISIBILITY_S, RoundResources
 
@@ -101,10 +101,7 @@ class Account:
         self.duplicates[CLIENT_RETRY] += unasked
 
     def _check_repeats(self, receipts: Sequence[Receipt], *, fifo: bool) -> None:
-        by_id: dict[str, list[Receipt]] = {}
-        for receipt in receipts:
-            by_id.setdefault(receipt.id, []).append(receipt)
-        for same in by_id.values():
+        for same in grouped(receipts, lambda receipt: receipt.id).values():
             if not same[-1].deleted_ns:
                 self._fault("never deleted", same[-1].text)
             for before, after in pairwise(same):

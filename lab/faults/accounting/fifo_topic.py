@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
 from lab.faults.accounting.groups import by_text, exclusivity_faults, groups_of, order_faults, repeat_faults
-from lab.faults.accounting.ledger import Ledger, Receipt, SentMessage
+from lab.faults.accounting.ledger import Ledger, Receipt, SentMessage, grouped
 from lab.faults.service.resources import VISIBILITY_S, RoundResources
 
 SentMessages = Mapping[str, SentMessage]
@@ -30,11 +30,8 @@ def ordered_faults(resources: RoundResources, ledger: Ledger) -> Iterator[str]:
 
 def _answer_faults(sent: SentMessages) -> Iterator[str]:
     """Acknowledged sequence numbers must rise: a group has one publisher, which waits for each answer."""
-    told: dict[str, list[SentMessage]] = {}
-    for message in sent.values():
-        if message.ids:
-            told.setdefault(message.group, []).append(message)
-    for of_group in told.values():
+    told = [message for message in sent.values() if message.ids]
+    for of_group in grouped(told, lambda message: message.group).values():
         for before, after in pairwise(of_group):
             if after.sequence <= before.sequence:
                 yield f"sequence: {after.text} got {after.sequence}, {before.text} before it got {before.sequence}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 
-from lab.faults.accounting.ledger import NS_PER_S, Ledger, Receipt, SentMessage
+from lab.faults.accounting.ledger import NS_PER_S, Ledger, Receipt, SentMessage, grouped
 
 
 def order_faults(
@@ -62,10 +62,7 @@ def repeat_faults(messages: Iterable[SentMessage]) -> Iterator[str]:
 
 
 def groups_of(receipts: list[Receipt]) -> dict[str, list[Receipt]]:
-    groups: dict[str, list[Receipt]] = {}
-    for receipt in receipts:
-        groups.setdefault(receipt.group, []).append(receipt)
-    return groups
+    return grouped(receipts, lambda receipt: receipt.group)
 
 
 def first_receipts(receipts: Sequence[Receipt]) -> list[Receipt]:
@@ -75,7 +72,4 @@ def first_receipts(receipts: Sequence[Receipt]) -> list[Receipt]:
 
 
 def by_text(receipts: Iterable[Receipt]) -> dict[str, list[Receipt]]:
-    found: dict[str, list[Receipt]] = {}
-    for receipt in receipts:
-        found.setdefault(receipt.text, []).append(receipt)
-    return found
+    return grouped(receipts, lambda receipt: receipt.text)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from lab.faults.service.resources import JUMP_S, VISIBILITY_S
 
@@ -12,6 +14,7 @@ PART_EVERY = 3
 NS_PER_MS = 1_000_000
 NS_PER_S = 1_000_000_000
 
+Item = TypeVar("Item")
 _SIZED = re.compile(r"\*(\d{1,2})$")
 
 
@@ -106,6 +109,14 @@ class Ledger:
 
     def unknown_outcomes(self, target: str) -> int:
         return sum(message.unknown_outcomes for message in self.of(target))
+
+
+def grouped(items: Iterable[Item], key: Callable[[Item], str]) -> dict[str, list[Item]]:
+    """The items by their key, in their order."""
+    found: dict[str, list[Item]] = {}
+    for item in items:
+        found.setdefault(key(item), []).append(item)
+    return found
 
 
 def sized(text: str, times: int) -> str:

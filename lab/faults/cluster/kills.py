@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from random import Random
+from typing import Any
 
 from lab.faults.accounting.causes import ClusterCauses
 from lab.faults.accounting.ledger import NS_PER_MS, Ledger, SentMessage
@@ -27,8 +28,8 @@ WORKER_LEAVES_MAX = 200
 
 
 async def cluster_round(site: Site, resources: RoundResources, plan: ClusterPlan) -> ClusterResult:
-    broken_off = ClusterResult(kind=plan.kind, seed=plan.seed, place=plan.place, faults=[])
-    return await finish(ClusterRound(site, resources, plan).run(), ROUND_TIMEOUT_S, broken_off)
+    planned = ClusterResult(kind=plan.kind, seed=plan.seed, place=plan.place, faults=[])
+    return await finish(ClusterRound(site, resources, plan).run(), ROUND_TIMEOUT_S, planned)
 
 
 class ClusterRound(Round):
@@ -45,7 +46,7 @@ class ClusterRound(Round):
         self._logs = Logs(site.cluster)
         self._leftovers: Leftovers
 
-    async def run(self) -> ClusterResult:
+    async def run(self) -> dict[str, Any]:
         wire = self.resources.wire()
         self.ledger.clock_offset_ms = await advance(wire, 0)
         wire.close()
@@ -64,7 +65,15 @@ class ClusterRound(Round):
             *self._stalled(),
             *self._unreferenced_bodies(bodies),
         ]
-        return self._result(faults, bodies)
+        account = self.account()
+        waits = [message.acknowledged_ns - message.began_ns for message in self._messages()]
+        return {
+            "down_ms": self._down_ns() // NS_PER_MS,
+            "wait_ms": max(waits) // NS_PER_MS,
+            "bodies": bodies,
+            "faults": account.faults + faults,
+            **account.counts(),
+        }
 
     async def inject_faults(self) -> None:
         kind, victim = self._plan.kind, self._plan.victim
@@ -115,20 +124,6 @@ class ClusterRound(Round):
 
     def _messages(self) -> list[SentMessage]:
         return [message for of_target in self.ledger.sent.values() for message in of_target.values()]
-
-    def _result(self, faults: list[str], bodies: int) -> ClusterResult:
-        account = self.account()
-        waits = [message.acknowledged_ns - message.began_ns for message in self._messages()]
-        return ClusterResult(
-            kind=self._plan.kind,
-            seed=self._plan.seed,
-            place=self._plan.place,
-            down_ms=self._down_ns() // NS_PER_MS,
-            wait_ms=max(waits) // NS_PER_MS,
-            bodies=bodies,
-            faults=account.faults + faults,
-            **account.counts(),
-        )
 
     def _down_ns(self) -> int:
         """From the kill until a send begun after it was acknowledged and a publish begun after it was delivered."""

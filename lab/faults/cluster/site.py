@@ -14,21 +14,18 @@ import boto3
 import redis
 from botocore.exceptions import BotoCoreError, ClientError
 
-from cns_backend import schema
 from cns_common.cassandra.connection import CassandraAddress
 from lab.faults.cluster.plan import API, CLOCKS, CLOCKS_WRONG_S, NODE, PARTITION, REDIS, REPLICA, WORKER
 from lab.faults.service.resources import ResourceMaker, RoundResources
-from lab.harness.cluster import Cluster
-from lab.harness.keyspace import aside, keyspace
+from lab.harness.cluster import Cluster, settings_in
+from lab.harness.keyspace import keyspace, ring_keyspace
 from lab.harness.own_redis import OwnRedis
 from lab.harness.processes import HOST, credentials_in
-from lab.harness.servers import Ring, fresh_keyspace
+from lab.harness.servers import Ring
 from lab.harness.signing import Credentials
 from lab.harness.tcp_proxy import TcpProxy
 from lab.harness.waiting import wait_until
 from lab.harness.wrong_clock import with_wrong_clock
-
-RING_REPLICATION = 3
 
 
 class LinkedRedis:
@@ -114,31 +111,15 @@ def site(directory: Path, ring: Ring | None = None, *, linked: bool = False, **s
     """Two API processes, two Celery workers and their own Redis, in a new keyspace of the ring or single node. If
     `linked`, each reaches Redis by a link of its own. `settings` are `CNS_…` variables."""
     with ExitStack() as stack:
-        place = stack.enter_context(_ring_keyspace(ring) if ring else keyspace())
+        place = ring_keyspace(ring) if ring else stack.enter_context(keyspace())
         redis = OwnRedis(directory)
         stack.callback(redis.kill)
         redis.start()
-        environment = {
-            "CNS_CASSANDRA": ",".join(f"{host}:{place.port}" for host in place.hosts),
-            "CNS_CASSANDRA_KEYSPACE": place.keyspace,
-            "CNS_REDIS": redis.url,
-            "CNS_TEST_CLOCK": "true",
-            **settings,
-        }
-        cluster = Cluster(directory, environment)
+        cluster = Cluster(directory, {**settings_in(place, redis.url), "CNS_TEST_CLOCK": "true", **settings})
         links = LinkedRedis(directory, cluster, redis, stack) if linked else None
         stack.callback(cluster.stop)
         cluster.start()
         yield Site(place, redis, cluster, ring, links)
-
-
-@contextmanager
-def _ring_keyspace(ring: Ring) -> Iterator[CassandraAddress]:
-    """A keyspace with a copy on every node. It is not dropped: the ring's data is temporary."""
-    hosts = tuple(host for host, _ in ring.addresses)
-    place = CassandraAddress(hosts=hosts, port=ring.addresses[0][1], keyspace=fresh_keyspace())
-    aside(schema.apply(place, RING_REPLICATION))
-    yield place
 
 
 def _is_known(url: str, credentials: Credentials) -> bool:

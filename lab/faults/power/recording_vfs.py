@@ -118,9 +118,9 @@ class RecordingVfs(apsw.VFS):
     def xOpen(self, name: str | apsw.URIFilename | None, flags: list[int]) -> RecordedFile:
         path = name.filename() if isinstance(name, apsw.URIFilename) else name
         assert path is not None, "temporary files stay in memory"
-        unknown_outcomes = RecordedFile(name, flags, self._log, syncs_count=self._syncs_count)
-        unknown_outcomes.file = self._log.link(Path(path).name)
-        return unknown_outcomes
+        opened = RecordedFile(name, flags, self._log, syncs_count=self._syncs_count)
+        opened.file = self._log.link(Path(path).name)
+        return opened
 
     def xDelete(self, name: str, syncdir: bool) -> None:
         self._log.unlink(Path(name).name)

@@ -15,6 +15,7 @@ from cns_common.errors import CnsError, StartError
 from cns_common.sqlite.database import Database
 from cqs.engines.contract import Entry, Outcome, QueueRef, SentEntry
 from cqs.engines.embedded.engine import EmbeddedEngine
+from lab.faults.accounting.ledger import grouped
 from lab.faults.power.expectation import expect
 from lab.faults.power.journal import (
     FIFO,
@@ -170,10 +171,8 @@ class ReopenedStore:
 
     @staticmethod
     def _last_of_each_queue(puts: Iterable[SentMessage]) -> list[SentMessage]:
-        of_queue: dict[str, list[SentMessage]] = {}
-        for put in puts:
-            of_queue.setdefault(put.queue.id, []).append(put)
-        return [put for those in of_queue.values() for put in those[-DEDUP_CHECKED_MAX:]]
+        of_queues = grouped(puts, lambda put: put.queue.id).values()
+        return [put for of_queue in of_queues for put in of_queue[-DEDUP_CHECKED_MAX:]]
 
     async def _check_sequences(self, now_ms: int) -> None:
         entry = Entry("new", b"new", now_ms, now_ms, "new", "new")

@@ -10,8 +10,6 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-import msgspec
-
 from lab.faults.accounting.causes import CLIENT_RETRY, CRASH_BEFORE_SETTLE, LEASE_OVER, ClusterCauses, EmbeddedCauses
 from lab.faults.accounting.ledger import NS_PER_S, Ledger
 from lab.faults.restarts.clients import SdkClients
@@ -37,17 +35,17 @@ RECENT_NS = 10 * NS_PER_S
 
 async def restart_round(kind: str, seed: int, kills: int, directory: Path) -> RestartResult:
     """`kind` and `seed` determine the pauses, and which process is replaced."""
-    broken_off = RestartResult(kind=kind, seed=seed, place=f"{kills} kills", faults=[])
-    return await finish(_restart_round(broken_off, kills, directory), ROUND_TIMEOUT_S, broken_off)
+    planned = RestartResult(kind=kind, seed=seed, place=f"{kills} kills", faults=[])
+    return await finish(_restart_round(planned, kills, directory), ROUND_TIMEOUT_S, planned)
 
 
-async def _restart_round(empty: RestartResult, kills: int, directory: Path) -> RestartResult:
+async def _restart_round(planned: RestartResult, kills: int, directory: Path) -> dict[str, Any]:
     journal = directory / "arrivals"
-    with running_receiver("--journal", str(journal)) as receiver, running_form(empty.kind, directory) as form:
+    with running_receiver("--journal", str(journal)) as receiver, running_form(planned.kind, directory) as form:
         resources = await asyncio.to_thread(form.resources, receiver, journal)
-        ran = RestartRound(form, resources, empty, kills)
+        ran = RestartRound(form, resources, planned, kills)
         await ran.load()
-    return msgspec.structs.replace(empty, **ran.counts(), faults=ran.faults() + form.leftovers())
+    return {**ran.counts(), "faults": ran.faults() + form.leftovers()}
 
 
 class RestartRound(Round):

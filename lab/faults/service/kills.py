@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import msgspec
 
@@ -98,9 +99,9 @@ async def set_up(directory: Path, receiver: str, journal: Path) -> RoundResource
 
 
 async def kill_round(resources: RoundResources, plan: Plan) -> KillResult:
-    broken_off = KillResult(kind=plan.kind, seed=plan.seed, place=plan.place, faults=[])
+    planned = KillResult(kind=plan.kind, seed=plan.seed, place=plan.place, faults=[])
     with tempfile.TemporaryDirectory(prefix="cns-kill-") as directory:
-        return await finish(KillRound(resources, plan, Path(directory)).run(), ROUND_TIMEOUT_S, broken_off)
+        return await finish(KillRound(resources, plan, Path(directory)).run(), ROUND_TIMEOUT_S, planned)
 
 
 class KillRound(Round):
@@ -120,7 +121,7 @@ class KillRound(Round):
         self._reached = True
         self._service: Up
 
-    async def run(self) -> KillResult:
+    async def run(self) -> dict[str, Any]:
         ignored = shutil.ignore_patterns("*.socket", "lock", "processes.json")  # files of processes
         shutil.copytree(self.resources.data, self._data, ignore=ignored)
         self._failing_endpoints.fail()
@@ -132,7 +133,17 @@ class KillRound(Round):
         faults = find_leftovers(self._data, self._service.said())
         if restarts != self._deaths:
             faults.append(f"restarts: {restarts}, not {self._deaths}")
-        return self._result(faults)
+        ledger, account = self.ledger, self.account()
+        return {
+            "reached": self._reached,
+            "failed": self.arrivals.failed,
+            "breakers": self._service.said().count(BREAKER_OPENED),
+            "dead_letters": len({letter.id for letter in ledger.receipts_of(self._failing_endpoints.undelivered)}),
+            "repeated_ms": account.repeated_ns // NS_PER_MS,
+            "down_ms": (self.arrivals.first_after(ledger.recovered_ns[0]) - ledger.kills_ns[0]) // NS_PER_MS,
+            "faults": account.faults + faults,
+            **account.counts(),
+        }
 
     # -- the crash ----------------------------------------------------------------------------------------------------
 
@@ -168,22 +179,6 @@ class KillRound(Round):
         while self.arrivals.first_after(since_ns) == since_ns and time.monotonic() < until_s:
             self.arrivals.read()
             await asyncio.sleep(POLL_INTERVAL_S)
-
-    def _result(self, faults: list[str]) -> KillResult:
-        ledger, account = self.ledger, self.account()
-        return KillResult(
-            kind=self._plan.kind,
-            seed=self._plan.seed,
-            place=self._plan.place,
-            reached=self._reached,
-            failed=self.arrivals.failed,
-            breakers=self._service.said().count(BREAKER_OPENED),
-            dead_letters=len({receipt.id for receipt in ledger.receipts_of(self._failing_endpoints.undelivered)}),
-            repeated_ms=account.repeated_ns // NS_PER_MS,
-            down_ms=(self.arrivals.first_after(ledger.recovered_ns[0]) - ledger.kills_ns[0]) // NS_PER_MS,
-            faults=account.faults + faults,
-            **account.counts(),
-        )
 
 
 @asynccontextmanager

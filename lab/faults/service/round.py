@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -115,12 +115,13 @@ async def advance(wire: Wire, seconds: int) -> int:
             return msgspec.json.decode(answer, type=dict[str, int])["offset_ms"]
 
 
-async def finish(work: Awaitable[Result], limit_s: float, broken_off: Result) -> Result:
-    """The result of a round; `broken_off` with the reason if it cannot go on, or not within `limit_s`."""
+async def finish(work: Awaitable[dict[str, Any]], limit_s: float, planned: Result) -> Result:
+    """The planned result with the members that the round found; with the reason alone if it cannot go on, or not within
+    `limit_s`."""
     began_s = time.monotonic()
     try:
         async with asyncio.timeout(limit_s):
-            done = await work
+            found = await work
     except (TimeoutError, Refused, AssertionError) as error:
-        done = msgspec.structs.replace(broken_off, faults=[f"broken off: {error!r}"])
-    return msgspec.structs.replace(done, seconds=round(time.monotonic() - began_s, 1))
+        found = {"faults": [f"broken off: {error!r}"]}
+    return msgspec.structs.replace(planned, **found, seconds=round(time.monotonic() - began_s, 1))
