@@ -104,17 +104,14 @@ async def test_a_purge_clears_the_history(fifo: QueueFixture) -> None:
     assert bodies(await fifo.take()) == [b"again"]
 
 
-async def test_it_survives_a_restart(driver: Driver, clock: Clock) -> None:
-    async with driver.open() as engine:
-        queue = QueueFixture(engine, clock, fifo=True)
-        (original,) = await queue.send(b"one", group="g", dedup="key")
-        await queue.delete(await queue.take_one())
-    async with driver.open() as engine:
-        queue = queue.at(engine)
-        queue.advance(DEDUP_WINDOW_MS - 1)
-        assert await _is_duplicate(queue, original)
-        queue.advance(1)
-        assert not await _is_duplicate(queue, original)
+async def test_it_survives_a_restart(fifo: QueueFixture, driver: Driver) -> None:
+    (original,) = await fifo.send(b"one", group="g", dedup="key")
+    await fifo.delete(await fifo.take_one())
+    fifo = await driver.restart(fifo)
+    fifo.advance(DEDUP_WINDOW_MS - 1)
+    assert await _is_duplicate(fifo, original)
+    fifo.advance(1)
+    assert not await _is_duplicate(fifo, original)
 
 
 async def test_standard_queues_have_no_deduplication(standard: QueueFixture) -> None:
