@@ -8,7 +8,7 @@ import pytest
 
 from tests.integration.cqs.door import Door
 from tests.integration.cqs.sqs import Sqs
-from tests.integration.cqs.sqs_wire import Refusal, Wire, invalid_value, legacy
+from tests.integration.cqs.sqs_wire import Refusal, Wire, Wires, invalid_value, legacy
 
 spec = pytest.mark.spec
 
@@ -132,9 +132,9 @@ def out_of_range(value: str) -> Refusal:
         ),
     ],
 )
-async def test_refused(sqs: Sqs, wire: Wire, attributes: Members, refusal: Refusal) -> None:
+async def test_refused(sqs: Sqs, wires: Wires, attributes: Members, refusal: Refusal) -> None:
     url = await sqs.queue()
-    await wire.refuses(refusal, "SendMessage", QueueUrl=url, MessageBody="x", MessageAttributes=attributes)
+    await wires.refuses(refusal, "SendMessage", QueueUrl=url, MessageBody="x", MessageAttributes=attributes)
     assert await sqs.counts(url) == (0, 0, 0)
 
 
@@ -213,9 +213,9 @@ async def test_the_trace_header(sqs: Sqs, wire: Wire) -> None:
         ),
     ],
 )
-async def test_system_attributes_refused(sqs: Sqs, wire: Wire, attributes: Members, refusal: Refusal) -> None:
+async def test_system_attributes_refused(sqs: Sqs, wires: Wires, attributes: Members, refusal: Refusal) -> None:
     url = await sqs.queue()
-    await wire.refuses(refusal, "SendMessage", QueueUrl=url, MessageBody="x", MessageSystemAttributes=attributes)
+    await wires.refuses(refusal, "SendMessage", QueueUrl=url, MessageBody="x", MessageSystemAttributes=attributes)
 
 
 @spec("attributes.trace-of-the-request", "digest.system-only-when-sent")

@@ -10,7 +10,7 @@ import pytest
 from cqs.engines.contract import IN_FLIGHT_MAX
 from tests.integration.cqs.door import JSON, Door
 from tests.integration.cqs.sqs import ACCOUNT, Sqs
-from tests.integration.cqs.sqs_wire import Refusal, Wire, invalid, modelled
+from tests.integration.cqs.sqs_wire import Refusal, Wire, Wires, invalid, modelled
 
 spec = pytest.mark.spec
 
@@ -58,10 +58,10 @@ def bodies(messages: list[dict[str, Any]]) -> list[str]:
         ],
     ],
 )
-async def test_refused(sqs: Sqs, wire: Wire, members: dict[str, Any], refusal: Refusal) -> None:
+async def test_refused(sqs: Sqs, wires: Wires, members: dict[str, Any], refusal: Refusal) -> None:
     url = await sqs.queue("q.fifo")
     await sqs.send(url, MessageGroupId="g", MessageDeduplicationId="d")
-    await wire.refuses(refusal, "ReceiveMessage", QueueUrl=url, **members)
+    await wires.refuses(refusal, "ReceiveMessage", QueueUrl=url, **members)
     assert await sqs.counts(url) == (1, 0, 0)
 
 
