@@ -29,6 +29,7 @@ async def test_a_duplicate_is_answered_with_the_original_and_not_enqueued(fifo: 
     assert bodies(await fifo.take()) == [b"one"]
 
 
+@pytest.mark.spec("dedup.within-a-batch")
 async def test_within_one_send(fifo: QueueFixture) -> None:
     keys = ["a", "b", "a", "", "b", ""]
     entries = [fifo.entry(b"%d" % i, group="g", dedup=key) for i, key in enumerate(keys)]
@@ -45,7 +46,7 @@ async def test_of_concurrent_sends_one_is_the_original(fifo: QueueFixture) -> No
     assert len(await fifo.peek_all()) == 1
 
 
-@pytest.mark.spec("dedup.not-extended")
+@pytest.mark.spec("dedup.window", "dedup.not-extended")
 async def test_the_window_is_five_minutes_from_the_first_send(fifo: QueueFixture) -> None:
     (original,) = await fifo.send(b"one", group="g", dedup="key")
     for ms in (1, 100_000, DEDUP_WINDOW_MS - 100_002):

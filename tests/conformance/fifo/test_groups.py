@@ -34,6 +34,7 @@ async def test_a_batch_has_one_group_then_others(fifo: QueueFixture) -> None:
     assert bodies(taken[4:]) == sorted(bodies(taken[4:]))
 
 
+@pytest.mark.spec("fifo.group-lock", "fifo.other-groups", "fifo.send-keeps-lock")
 async def test_other_groups_go_on_and_a_new_message_waits(fifo: QueueFixture) -> None:
     await fifo.send(b"1", group="taken")
     message = await fifo.take_one()
@@ -44,6 +45,7 @@ async def test_other_groups_go_on_and_a_new_message_waits(fifo: QueueFixture) ->
     assert bodies(await fifo.take()) == [b"2"]
 
 
+@pytest.mark.spec("fifo.group-lock", "fifo.deleted-in-part", "fifo.deleted-all")
 @pytest.mark.parametrize("first", [0, 1])
 async def test_deleting_a_part_keeps_the_rest_locked(fifo: QueueFixture, first: int) -> None:
     await fifo.send(*numbered(4), group="g")
