@@ -132,6 +132,14 @@ async def test_concurrent_deletes_of_a_message(queue: QueueFixture) -> None:
     assert await queue.counts() == (0, 0, 0)
 
 
+async def test_a_receive_finds_messages_acknowledged_before_it(queue: QueueFixture) -> None:
+    for i in range(50):
+        await queue.send(b"%d" % i, group=f"{i}")
+        (message,) = await queue.take()
+        assert message.body == b"%d" % i
+        await queue.delete(message)
+
+
 async def test_cancelled_calls_do_not_affect_others(standard: QueueFixture) -> None:
     """A cancelled call is done completely or not at all; other callers get their results."""
     sends = [asyncio.create_task(standard.send(b"%d" % i)) for i in range(100)]

@@ -78,6 +78,7 @@ async def test_names(wire: Wire, door: Door, name: str, attributes: dict[str, st
             marks=spec("name.fifo-false"),
         ),
         pytest.param(None, {}, NO_NAME, marks=spec("name.missing")),
+        pytest.param("", {}, invalid_value("Queue name cannot be empty"), marks=spec("name.missing")),
     ],
 )
 async def test_names_refused(wires: Wires, name: str | None, attributes: dict[str, str], refusal: Refusal) -> None:
