@@ -82,8 +82,9 @@ def driver(request: pytest.FixtureRequest, tmp_path: Path, clock: Clock) -> Driv
 
 @pytest.fixture
 async def engine(driver: Driver) -> AsyncIterator[Engine]:
-    async with driver.open() as engine:
-        yield engine
+    await driver.start()
+    yield driver.engine
+    await driver.stop()
 
 
 @pytest.fixture

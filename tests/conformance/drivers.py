@@ -22,6 +22,7 @@ from cqs.engines.remote.host import end_session, handlers
 from cqs.engines.remote.protocol import methods
 from lab.harness.keyspace import own_keyspace
 from lab.harness.servers import redis_url
+from tests.conformance.support import QueueFixture
 
 CLUSTER: Mapping[str, ClusterEngineKind] = {name: kind() for name, kind in CLUSTER_ENGINES.items()}
 """The engines on Cassandra. A new engine of `cns_backend.engines` is a driver, too."""
@@ -65,6 +66,19 @@ class Driver:
                     yield remote
         finally:
             await database.close()
+
+    async def start(self) -> None:
+        self._opening = self.open()
+        self.engine = await self._opening.__aenter__()
+
+    async def stop(self) -> None:
+        await self._opening.__aexit__(None, None, None)
+
+    async def restart(self, queue: QueueFixture) -> QueueFixture:
+        """The queue after a restart of the engine that was started."""
+        await self.stop()
+        await self.start()
+        return queue.at(self.engine)
 
 
 @asynccontextmanager

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from inspect import isawaitable
 
 import msgspec
 
@@ -30,6 +32,13 @@ POLL_S = PATIENCE_S
 
 DONE, GONE, STALE = Outcome.DONE, Outcome.GONE, Outcome.STALE
 EXPIRED, MALFORMED = Outcome.EXPIRED, Outcome.MALFORMED
+
+
+async def until(condition: Callable[[], Awaitable[object] | object], pause_s: float = 0.02) -> None:
+    """Wait until `condition`, or what it awaits, is true: of work in the background there is no event to wait for."""
+    async with asyncio.timeout(PATIENCE_S):
+        while not (await found if isawaitable(found := condition()) else found):
+            await asyncio.sleep(pause_s)
 
 
 def bodies(messages: Iterable[Message | PeekedMessage]) -> list[bytes]:

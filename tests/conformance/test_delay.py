@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from cns_common.clock import Clock
 from tests.conformance.drivers import Driver
 from tests.conformance.support import QueueFixture, bodies
 
@@ -48,14 +47,11 @@ async def test_a_delay_is_part_of_the_age_of_a_message(standard: QueueFixture) -
     assert not await standard.take()
 
 
-async def test_a_delay_survives_a_restart(driver: Driver, clock: Clock, fifo_queue: bool) -> None:
-    async with driver.open() as engine:
-        queue = QueueFixture(engine, clock, fifo=fifo_queue)
-        await queue.send(b"one", delay_ms=10_000)
-    async with driver.open() as engine:
-        queue = queue.at(engine)
-        assert await queue.counts() == (0, 0, 1)
-        queue.advance(9_999)
-        assert not await queue.take()
-        queue.advance(1)
-        assert len(await queue.take()) == 1
+async def test_a_delay_survives_a_restart(queue: QueueFixture, driver: Driver) -> None:
+    await queue.send(b"one", delay_ms=10_000)
+    queue = await driver.restart(queue)
+    assert await queue.counts() == (0, 0, 1)
+    queue.advance(9_999)
+    assert not await queue.take()
+    queue.advance(1)
+    assert len(await queue.take()) == 1

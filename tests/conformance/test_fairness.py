@@ -6,7 +6,6 @@ from collections import Counter
 
 import pytest
 
-from cns_common.clock import Clock
 from cns_common.durations import HOUR_MS
 from cqs.engines.contract import NOISY_IN_FLIGHT_MIN, Message
 from tests.conformance.drivers import Driver
@@ -208,12 +207,9 @@ async def test_deleted_messages_are_forgotten_after_their_timeout(standard: Queu
 
 
 @pytest.mark.differs_by_engine
-async def test_noisy_tenants_are_known_after_a_restart(driver: Driver, clock: Clock) -> None:
-    async with driver.open() as engine:
-        queue = QueueFixture(engine, clock)
-        await _hold(queue, "loud", 40)
-    async with driver.open() as engine:
-        assert await _first_of(queue.at(engine), "loud", "quiet") == {"quiet"}
+async def test_noisy_tenants_are_known_after_a_restart(standard: QueueFixture, driver: Driver) -> None:
+    await _hold(standard, "loud", 40)
+    assert await _first_of(await driver.restart(standard), "loud", "quiet") == {"quiet"}
 
 
 async def test_a_queue_with_a_thousand_tenants(standard: QueueFixture) -> None:

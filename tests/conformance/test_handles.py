@@ -30,10 +30,7 @@ async def test_a_handle_given_twice_in_one_call_deletes_once(queue: QueueFixture
 
 @pytest.mark.every_engine
 async def test_a_stale_handle_never_touches_a_newer_delivery(queue: QueueFixture) -> None:
-    await queue.send(b"one", group="g")
-    old = await queue.take_one(1_000)
-    queue.advance(1_000)
-    new = await queue.take_one()
+    old, new = await twice(queue)
     assert await queue.delete(old) == [STALE]
     assert await queue.hide(old, 0) == STALE
     assert await queue.engine.change(queue.q, [Change(old.handle, None, b"other")], queue.now_ms) == [STALE]
@@ -42,10 +39,7 @@ async def test_a_stale_handle_never_touches_a_newer_delivery(queue: QueueFixture
 
 
 async def test_stale_beside_current_in_one_call(queue: QueueFixture) -> None:
-    await queue.send(b"one", group="g")
-    old = await queue.take_one(1_000)
-    queue.advance(1_000)
-    new = await queue.take_one()
+    old, new = await twice(queue)
     outcomes = await queue.delete(old, new)
     assert outcomes[1] is DONE
     assert outcomes[0] in (STALE, GONE)
@@ -71,7 +65,7 @@ def lenient(standard: QueueFixture) -> QueueFixture:
 
 async def twice(queue: QueueFixture, hide_ms: int = HIDE_MS) -> tuple[Message, Message]:
     """A message's first delivery, and its second after the visibility timeout."""
-    await queue.send(b"one")
+    await queue.send(b"one", group="g")
     old = await queue.take_one(1_000)
     queue.advance(1_000)
     return old, await queue.take_one(hide_ms)
@@ -157,45 +151,22 @@ async def test_a_moved_message_is_out_of_reach_of_its_old_handles(lenient: Queue
     assert bodies(await dead.take()) == [b"one"]
 
 
-async def test_an_older_handle_of_before_a_purge_does_nothing(lenient: QueueFixture) -> None:
-    old, new = await twice(lenient)
-    await lenient.purge()
-    await lenient.send(b"after")
-    assert await lenient.delete(old, new) == [GONE, GONE]
-    assert await lenient.hide(old, 0) == GONE
-    assert bodies(await lenient.take()) == [b"after"]
-
-
-async def test_an_older_handle_of_a_dropped_queue_does_nothing(lenient: QueueFixture) -> None:
+async def test_an_older_handle_is_valid_after_restarts(lenient: QueueFixture, driver: Driver) -> None:
     old, _ = await twice(lenient)
-    await lenient.drop()
-    assert await lenient.delete(old) == [GONE]
-    assert await lenient.hide(old, 0) == GONE
-
-
-async def test_an_older_handle_is_valid_after_restarts(driver: Driver, clock: Clock) -> None:
-    async with driver.open() as engine:
-        queue = QueueFixture(engine, clock)
-        queue.q = replace(queue.q, older_handles=True)
-        old, _ = await twice(queue)
-    async with driver.open() as engine:
-        queue = queue.at(engine)
-        queue.advance(HIDE_MS)
-        newest = await queue.take_one()
-        assert await queue.hide(old, HIDE_MS) == DONE
-        assert await queue.counts() == (0, 1, 0)
-        assert await queue.delete(old) == [DONE]
-        assert await queue.delete(newest) == [GONE]
-        assert await queue.counts() == (0, 0, 0)
+    queue = await driver.restart(lenient)
+    queue.advance(HIDE_MS)
+    newest = await queue.take_one()
+    assert await queue.hide(old, HIDE_MS) == DONE
+    assert await queue.counts() == (0, 1, 0)
+    assert await queue.delete(old) == [DONE]
+    assert await queue.delete(newest) == [GONE]
+    assert await queue.counts() == (0, 0, 0)
 
 
 @pytest.mark.needs(fifo=True)
 async def test_a_fifo_queue_takes_the_newest_handle_alone(fifo: QueueFixture) -> None:
     fifo.q = replace(fifo.q, older_handles=True)
-    await fifo.send(b"one", group="g")
-    old = await fifo.take_one(1_000)
-    fifo.advance(1_000)
-    new = await fifo.take_one()
+    old, new = await twice(fifo)
     assert await fifo.delete(old) == [STALE]
     assert await fifo.hide(old, 0) == STALE
     assert await fifo.delete(new) == [DONE]
@@ -252,50 +223,39 @@ async def test_another_queues_handle_does_nothing(queue: QueueFixture, clock: Cl
     assert await queue.delete(message) == [DONE]
 
 
-async def test_handles_of_before_a_purge_do_nothing(queue: QueueFixture) -> None:
-    await queue.send(b"before", group="g")
-    before = await queue.take_one()
-    await queue.purge()
-    await queue.send(b"after", group="g")
-    assert await queue.delete(before) == [GONE]
-    assert await queue.hide(before, 0) == GONE
-    assert bodies(await queue.take()) == [b"after"]
-
-
-async def test_handles_of_a_dropped_queue_do_nothing(queue: QueueFixture) -> None:
-    await queue.send(b"one", group="g")
-    message = await queue.take_one()
-    await queue.drop()
-    assert await queue.delete(message) == [GONE]
-    assert await queue.hide(message, 0) == GONE
+@pytest.mark.parametrize("older", [False, True])
+@pytest.mark.parametrize("end", ["purge", "drop"])
+async def test_handles_of_before_a_purge_or_drop_do_nothing(queue: QueueFixture, end: str, older: bool) -> None:
+    queue.q = replace(queue.q, older_handles=older)
+    handles = await twice(queue)
+    await (queue.purge() if end == "purge" else queue.drop())
+    await queue.send_entries([queue.entry(b"after", group="g")])
+    assert await queue.delete(*handles) == [GONE, GONE]
+    assert await queue.hide(handles[1], 0) == GONE
+    assert bodies(await queue.take()) == ([b"after"] if end == "purge" else [])
 
 
 @pytest.mark.needs(keeps_leases=True)
-async def test_handles_are_valid_after_a_restart(driver: Driver, clock: Clock, fifo_queue: bool) -> None:
-    async with driver.open() as engine:
-        queue = QueueFixture(engine, clock, fifo=fifo_queue)
-        await queue.send(*numbered(3), group="g")
-        stale = (await queue.take(3, 1_000))[2]
-        queue.advance(1_000)
-        one, two, _ = await queue.take(3)
-    async with driver.open() as engine:
-        queue = queue.at(engine)
-        assert await queue.delete(stale, one) == [STALE, DONE]
-        assert await queue.hide(two, 0) == DONE
-        again = await queue.take_one()
-        assert again.body == two.body
-        assert await queue.delete(two) == [STALE]
-        assert await queue.delete(again) == [DONE]
+async def test_handles_are_valid_after_a_restart(queue: QueueFixture, driver: Driver) -> None:
+    await queue.send(*numbered(3), group="g")
+    stale = (await queue.take(3, 1_000))[2]
+    queue.advance(1_000)
+    one, two, _ = await queue.take(3)
+    queue = await driver.restart(queue)
+    assert await queue.delete(stale, one) == [STALE, DONE]
+    assert await queue.hide(two, 0) == DONE
+    again = await queue.take_one()
+    assert again.body == two.body
+    assert await queue.delete(two) == [STALE]
+    assert await queue.delete(again) == [DONE]
 
 
-async def test_handles_are_unique(driver: Driver, clock: Clock) -> None:
+async def test_handles_are_unique(standard: QueueFixture, driver: Driver) -> None:
     seen: set[bytes] = set()
-    queue: QueueFixture | None = None
     for _ in range(3):
-        async with driver.open() as engine:
-            queue = queue.at(engine) if queue else QueueFixture(engine, clock)
-            await queue.send(b"one")
-            for _ in range(5):
-                handles = {message.handle for message in await queue.take(hide_ms=0)}
-                assert not handles & seen
-                seen |= handles
+        await standard.send(b"one")
+        for _ in range(5):
+            handles = {message.handle for message in await standard.take(hide_ms=0)}
+            assert not handles & seen
+            seen |= handles
+        standard = await driver.restart(standard)

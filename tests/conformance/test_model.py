@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Mapping
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
@@ -13,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from msgspec.structs import replace
 
 from cns_common.clock import Clock
-from cqs.engines.contract import Change, Engine, Outcome, SentEntry
+from cqs.engines.contract import Change, Outcome, SentEntry
 from tests.conformance.drivers import DRIVERS, Driver
 from tests.conformance.model import Model, ModelMessage
 from tests.conformance.support import QueueFixture
@@ -22,6 +23,7 @@ from tests.marks import examples
 EXAMPLES = 30
 EXAMPLES_OVER_NETWORK = 10
 STEPS = 40
+SMALL_PIPES = [{"PipeSize": "2", "MaxPopWidth": "1000"}, {"PipeSize": "3", "StrictFifo": "locked"}]
 
 GROUPS = st.sampled_from(["", "a", "b", "c"])
 HIDES_MS = st.sampled_from([0, 1, 1_000, 10_000, 600_000])
@@ -29,32 +31,14 @@ WAITS_MS = st.sampled_from([1, 999, 1_000, 10_000, 30_000, 299_999, 300_000])
 KEYS = st.sampled_from(["", "", "k", "l", "m"])
 
 
-class OpenEngine:
-    """An engine that stays open for all examples; each example has its own queue."""
-
-    def __init__(self, runner: asyncio.Runner, driver: Driver) -> None:
-        self.runner = runner
-        self.driver = driver
-        self._opening: AbstractAsyncContextManager[Engine]
-        self.engine: Engine
-        self.open()
-
-    def open(self) -> None:
-        self._opening = self.driver.open()
-        self.engine = self.runner.run(self._opening.__aenter__())
-
-    def close(self) -> None:
-        self.runner.run(self._opening.__aexit__(None, None, None))
-
-
 class Machine(RuleBasedStateMachine):
-    """One queue and its model, step by step."""
+    """One queue and its model, step by step. The engine stays open for all examples."""
 
-    def __init__(self, opened: OpenEngine, fifo: bool, max_receives: int) -> None:
+    def __init__(self, runner: asyncio.Runner, driver: Driver, fifo: bool, max_receives: int) -> None:
         super().__init__()
-        self.opened = opened
-        self.run = opened.runner.run
-        self.queue = QueueFixture(opened.engine, opened.driver.clock, fifo=fifo, max_receives=max_receives)
+        self.run = runner.run
+        self.driver = driver
+        self.queue = QueueFixture(driver.engine, driver.clock, fifo=fifo, max_receives=max_receives)
         self.queue.set(retention_ms=14 * 86_400_000)
         self.model = Model(fifo, max_receives)
         self.handles: list[bytes] = []
@@ -125,9 +109,7 @@ class Machine(RuleBasedStateMachine):
     @rule(chance=st.integers(0, 3))
     def restart(self, chance: int) -> None:
         if chance == 0:
-            self.opened.close()
-            self.opened.open()
-            self.queue = self.queue.at(self.opened.engine)
+            self.queue = self.run(self.driver.restart(self.queue))
             if not self.queue.continues_sequence:
                 self.queue.advance(1)  # processes without a common counter number messages by time
 
@@ -142,17 +124,22 @@ class Machine(RuleBasedStateMachine):
         return self.handles[-back]
 
 
-@pytest.mark.needs(update_body=True, keeps_leases=True)
-@pytest.mark.parametrize("max_receives", [pytest.param(0, marks=pytest.mark.extended), 3])
-def test_an_engine_does_what_the_model_does(driver: Driver, clock: Clock, fifo_queue: bool, max_receives: int) -> None:
+def _run(driver: Driver, fifo: bool, max_receives: int, n: int, options: Mapping[str, str]) -> None:
+    """`n` examples."""
     local = DRIVERS[driver.name].atomic_settle  # over a network, shrinking an example takes an hour
     with asyncio.Runner() as runner:
-        opened = OpenEngine(runner, driver)
+        runner.run(driver.start())
+
+        def machine() -> Machine:
+            made = Machine(runner, driver, fifo, max_receives)
+            made.queue.q = replace(made.queue.q, options=tuple(options.items()))
+            return made
+
         try:
             run_state_machine_as_test(
-                lambda: Machine(opened, fifo_queue, max_receives),  # type: ignore[arg-type]  # a factory is called as the class is
+                machine,  # type: ignore[arg-type]  # a factory is called as the class is
                 settings=settings(
-                    max_examples=examples(EXAMPLES if local else EXAMPLES_OVER_NETWORK),
+                    max_examples=n,
                     stateful_step_count=STEPS,
                     deadline=None,
                     phases=[Phase.explicit, Phase.generate, *([Phase.shrink] if local else [])],
@@ -162,4 +149,17 @@ def test_an_engine_does_what_the_model_does(driver: Driver, clock: Clock, fifo_q
                 ),
             )
         finally:
-            opened.close()
+            runner.run(driver.stop())
+
+
+@pytest.mark.needs(update_body=True, keeps_leases=True)
+@pytest.mark.parametrize("max_receives", [pytest.param(0, marks=pytest.mark.extended), 3])
+def test_an_engine_does_what_the_model_does(driver: Driver, fifo_queue: bool, max_receives: int) -> None:
+    n = EXAMPLES if DRIVERS[driver.name].atomic_settle else EXAMPLES_OVER_NETWORK
+    _run(driver, fifo_queue, max_receives, examples(n), {})
+
+
+@pytest.mark.extended
+@pytest.mark.parametrize("options", SMALL_PIPES, ids=["owned", "locked"])
+def test_small_pipes_do_what_the_model_does(tmp_path: Path, options: dict[str, str]) -> None:
+    _run(Driver("pipes", tmp_path, Clock()), False, 3, EXAMPLES_OVER_NETWORK, options)

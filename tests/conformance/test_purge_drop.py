@@ -21,8 +21,11 @@ async def test_a_purge_takes_messages_of_every_state(queue: QueueFixture) -> Non
     await queue.send(b"delayed", group="h", delay_ms=1_000)
     await queue.purge()
     assert not await queue.peek_all()
+    assert await queue.counts() == (0, 0, 0)
+    await queue.send(b"new", group="g")
     queue.advance(HIDE_MS)
-    assert not await queue.take()
+    assert await queue.counts() == (1, 0, 0)
+    assert bodies(await queue.take()) == [b"new"]
 
 
 @pytest.mark.every_engine
@@ -57,6 +60,7 @@ async def test_a_dropped_queue_accepts_and_returns_nothing(queue: QueueFixture) 
     received = await queue.receive()
     assert (received.messages, received.dropped) == ((), True)
     assert not await queue.peek_all()
+    assert await queue.counts() == (0, 0, 0)
     await queue.purge()
     await queue.drop()
     assert (await queue.receive()).dropped
@@ -81,28 +85,19 @@ async def test_other_queues_are_not_affected(queue: QueueFixture, clock: Clock, 
     others = [QueueFixture(queue.engine, clock, fifo=fifo_queue) for _ in range(3)]
     for one in (queue, *others):
         await one.send(*numbered(3), group="g")
-    if end == "purge":
-        await queue.purge()
-    else:
-        await queue.drop()
+    await (queue.purge() if end == "purge" else queue.drop())
     for other in others:
         assert bodies(await other.take()) == numbered(3)
 
 
 @pytest.mark.parametrize("end", ["purge", "drop"])
-async def test_purges_and_drops_survive_a_restart(driver: Driver, clock: Clock, fifo_queue: bool, end: str) -> None:
-    async with driver.open() as engine:
-        queue = QueueFixture(engine, clock, fifo=fifo_queue)
-        await queue.send(*numbered(3), group="g")
-        if end == "purge":
-            await queue.purge()
-        else:
-            await queue.drop()
-    async with driver.open() as engine:
-        queue = queue.at(engine)
-        received = await queue.receive()
-        assert (received.messages, received.dropped) == ((), end == "drop")
-        assert not await queue.peek_all()
+async def test_purges_and_drops_survive_a_restart(queue: QueueFixture, driver: Driver, end: str) -> None:
+    await queue.send(*numbered(3), group="g")
+    await (queue.purge() if end == "purge" else queue.drop())
+    queue = await driver.restart(queue)
+    received = await queue.receive()
+    assert (received.messages, received.dropped) == ((), end == "drop")
+    assert not await queue.peek_all()
 
 
 async def test_messages_sent_before_a_purge_are_gone_when_it_returns(queue: QueueFixture) -> None:

@@ -105,15 +105,12 @@ async def test_queues_are_separate(standard: QueueFixture, clock: Clock) -> None
 
 
 @pytest.mark.every_engine
-async def test_a_restart_keeps_sends_and_deletes(driver: Driver, clock: Clock) -> None:
-    async with driver.open() as engine:
-        queue = QueueFixture(engine, clock)
-        sent = await queue.send(*numbered(20))
-        await queue.delete(*(await queue.take(5)))
-    async with driver.open() as engine:
-        queue = queue.at(engine)
-        assert bodies(await queue.drain()) == numbered(20)[5:]
-        if not queue.continues_sequence:
-            queue.advance(1)  # processes without a common counter number messages by time
-        (after,) = await queue.send(b"after")
-        assert after.sequence > max(one.sequence for one in sent)
+async def test_a_restart_keeps_sends_and_deletes(standard: QueueFixture, driver: Driver) -> None:
+    sent = await standard.send(*numbered(20))
+    await standard.delete(*(await standard.take(5)))
+    queue = await driver.restart(standard)
+    assert bodies(await queue.drain()) == numbered(20)[5:]
+    if not queue.continues_sequence:
+        queue.advance(1)  # processes without a common counter number messages by time
+    (after,) = await queue.send(b"after")
+    assert after.sequence > max(one.sequence for one in sent)

@@ -131,16 +131,14 @@ async def test_a_settlement_deduplicates_its_sends(fifo: QueueFixture) -> None:
     assert bodies(await fifo.take()) == [b"0"]
 
 
-async def test_a_settlement_is_durable_when_it_returns(driver: Driver, clock: Clock, fifo_queue: bool) -> None:
-    async with driver.open() as engine:
-        queue = QueueFixture(engine, clock, fifo=fifo_queue)
-        other = QueueFixture(engine, clock)
-        await queue.send(b"one", group="g")
-        message = await queue.take_one()
-        await _settle(queue, Settlement(((queue.q, message.handle),), ((other.q, other.entry(b"next")),)))
-    async with driver.open() as engine:
-        assert not await queue.at(engine).peek_all()
-        assert bodies(await other.at(engine).take()) == [b"next"]
+async def test_a_settlement_is_durable_when_it_returns(
+    queue: QueueFixture, other: QueueFixture, driver: Driver
+) -> None:
+    await queue.send(b"one", group="g")
+    message = await queue.take_one()
+    await _settle(queue, Settlement(((queue.q, message.handle),), ((other.q, other.entry(b"next")),)))
+    assert not await (await driver.restart(queue)).peek_all()
+    assert bodies(await other.at(driver.engine).take()) == [b"next"]
 
 
 # -- changes of the body ----------------------------------------------------------------------------------------------
@@ -188,14 +186,11 @@ async def test_a_change_of_nothing_changes_nothing(queue: QueueFixture) -> None:
 
 @pytest.mark.every_engine
 @pytest.mark.needs(update_body=True)
-async def test_a_changed_body_survives_a_restart(driver: Driver, clock: Clock, fifo_queue: bool) -> None:
-    async with driver.open() as engine:
-        queue = QueueFixture(engine, clock, fifo=fifo_queue)
-        await queue.send(b"one", group="g")
-        message = await queue.take_one()
-        await _change(queue, Change(message.handle, queue.now_ms, b"two"))
-    async with driver.open() as engine:
-        assert bodies(await queue.at(engine).take()) == [b"two"]
+async def test_a_changed_body_survives_a_restart(queue: QueueFixture, driver: Driver) -> None:
+    await queue.send(b"one", group="g")
+    message = await queue.take_one()
+    await _change(queue, Change(message.handle, queue.now_ms, b"two"))
+    assert bodies(await (await driver.restart(queue)).take()) == [b"two"]
 
 
 async def test_capabilities_of_engines(engine: Engine) -> None:

@@ -32,17 +32,9 @@ async def _spend(queue: QueueFixture, *bodies_: bytes, group: str = "g") -> None
 
 
 def _move(queue: QueueFixture, dead: QueueRef, *spent: Message) -> Settlement:
+    now_ms = queue.now_ms
     entries = [
-        Entry(
-            one.id,
-            one.body,
-            one.born_at_ms,
-            queue.now_ms,
-            one.group,
-            "",
-            one.deliveries,
-            one.first_received_ms,
-        )
+        Entry(one.id, one.body, one.born_at_ms, now_ms, one.group, "", one.deliveries, one.first_received_ms)
         for one in spent
     ]
     return Settlement(
@@ -120,18 +112,16 @@ async def test_a_spent_message_not_moved_is_offered_again(queue: QueueFixture) -
     assert (again.id, again.deliveries) == (first.id, first.deliveries)
 
 
-async def test_a_spent_message_is_offered_again_after_a_crash(driver: Driver, clock: Clock, fifo_queue: bool) -> None:
-    async with driver.open() as engine:
-        queue = QueueFixture(engine, clock, fifo=fifo_queue, max_receives=1)
-        await _spend(queue, b"one")
-        assert len((await queue.receive()).spent) == 1
-    async with driver.open() as engine:
-        queue = queue.at(engine)
-        queue.advance(SPENT_HIDE_MS)
-        dead = QueueFixture(engine, clock, fifo=fifo_queue)
-        (spent,) = (await queue.receive()).spent
-        await engine.settle(_move(queue, dead.q, spent), queue.now_ms)
-        assert (len(await queue.peek_all()), len(await dead.peek_all())) == (0, 1)
+async def test_a_spent_message_is_offered_again_after_a_crash(
+    queue: QueueFixture, dead: QueueFixture, driver: Driver
+) -> None:
+    await _spend(queue, b"one")
+    assert len((await queue.receive()).spent) == 1
+    queue = await driver.restart(queue)
+    queue.advance(SPENT_HIDE_MS)
+    (spent,) = (await queue.receive()).spent
+    await queue.engine.settle(_move(queue, dead.q, spent), queue.now_ms)
+    assert (len(await queue.peek_all()), len(await dead.at(queue.engine).peek_all())) == (0, 1)
 
 
 async def test_spent_and_others_in_one_receive(standard: QueueFixture) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from cns_common.clock import Clock
 from cqs.engines.contract import Change
 from tests.conformance.drivers import Driver
 from tests.conformance.support import DONE, HIDE_MS, QueueFixture, bodies, numbered
@@ -108,14 +107,11 @@ async def test_an_empty_receive_does_not_promise_too_late(standard: QueueFixture
 
 
 @pytest.mark.needs(keeps_leases=True)
-async def test_a_change_survives_a_restart(driver: Driver, clock: Clock) -> None:
-    async with driver.open() as engine:
-        queue = QueueFixture(engine, clock)
-        await queue.send(b"one")
-        await queue.hide(await queue.take_one(), 100_000)
-    async with driver.open() as engine:
-        queue = queue.at(engine)
-        queue.advance(99_999)
-        assert not await queue.take()
-        queue.advance(1)
-        assert len(await queue.take()) == 1
+async def test_a_change_survives_a_restart(standard: QueueFixture, driver: Driver) -> None:
+    await standard.send(b"one")
+    await standard.hide(await standard.take_one(), 100_000)
+    queue = await driver.restart(standard)
+    queue.advance(99_999)
+    assert not await queue.take()
+    queue.advance(1)
+    assert len(await queue.take()) == 1

@@ -20,15 +20,9 @@ async def _woken(queue: QueueFixture, waiting: Sequence[Waiter]) -> list[Waiter]
     return [waiter for waiter in waiting if await waiter.wait(0)]
 
 
-def _close(*waiting: Waiter) -> None:
-    for waiter in waiting:
-        waiter.close()
-
-
 async def test_no_wake_up_without_a_cause(queue: QueueFixture) -> None:
     waiter = await queue.wait()
     assert not await _woken(queue, [waiter])
-    waiter.close()
 
 
 @pytest.mark.every_engine
@@ -37,7 +31,6 @@ async def test_by_a_send(queue: QueueFixture) -> None:
     await queue.send(b"one", group="g")
     assert await waiter.wait(POLL_S)
     assert bodies(await queue.take()) == [b"one"]
-    waiter.close()
 
 
 async def test_by_a_settlement(queue: QueueFixture, clock: Clock) -> None:
@@ -45,7 +38,6 @@ async def test_by_a_settlement(queue: QueueFixture, clock: Clock) -> None:
     waiter = await queue.wait()
     await other.engine.settle(Settlement(sends=((queue.q, queue.entry(b"one", group="g")),)), queue.now_ms)
     assert await waiter.wait(POLL_S)
-    waiter.close()
 
 
 async def test_by_the_end_of_a_delay(queue: QueueFixture) -> None:
@@ -56,7 +48,6 @@ async def test_by_the_end_of_a_delay(queue: QueueFixture) -> None:
     queue.advance(60_000)
     assert await waiter.wait(POLL_S)
     assert bodies(await queue.take()) == [b"one"]
-    waiter.close()
 
 
 async def test_by_the_end_of_a_delay_that_began_before(queue: QueueFixture) -> None:
@@ -64,7 +55,6 @@ async def test_by_the_end_of_a_delay_that_began_before(queue: QueueFixture) -> N
     waiter = await queue.wait()
     queue.advance(60_000)
     assert await waiter.wait(POLL_S)
-    waiter.close()
 
 
 @pytest.mark.every_engine
@@ -77,7 +67,6 @@ async def test_by_the_end_of_a_visibility_timeout(queue: QueueFixture) -> None:
     queue.advance(10_000)
     assert await waiter.wait(POLL_S)
     assert bodies(await queue.take()) == [b"one"]
-    waiter.close()
 
 
 async def test_by_the_soonest_of_many(standard: QueueFixture) -> None:
@@ -89,7 +78,6 @@ async def test_by_the_soonest_of_many(standard: QueueFixture) -> None:
         standard.advance(60_000)
         assert await waiter.wait(POLL_S)
         assert bodies(await standard.take(hide_ms=3_600_000)) == [b"%06d" % (4 - i)]
-    waiter.close()
 
 
 @pytest.mark.parametrize("to_ms", [0, 5_000])
@@ -104,7 +92,6 @@ async def test_by_a_change_of_visibility(queue: QueueFixture, to_ms: int) -> Non
         queue.advance(to_ms)
     assert await waiter.wait(POLL_S)
     assert bodies(await queue.take()) == [b"one"]
-    waiter.close()
 
 
 @pytest.mark.needs(fifo=True)
@@ -121,7 +108,6 @@ async def test_by_the_unlocking_of_a_group(fifo: QueueFixture, how: str) -> None
         fifo.advance(60_000)
     assert await waiter.wait(POLL_S)
     assert bodies(await fifo.take()) == ([b"1", b"2"] if how == "expiry" else [b"2"])
-    waiter.close()
 
 
 @pytest.mark.needs(update_body=True)
@@ -131,7 +117,6 @@ async def test_not_needlessly_by_a_change_of_body(queue: QueueFixture) -> None:
     waiter = await queue.wait()
     await queue.engine.change(queue.q, [Change(message.handle, None, b"two")], queue.now_ms)
     assert not await _woken(queue, [waiter])
-    waiter.close()
 
 
 @pytest.mark.every_engine
@@ -140,7 +125,6 @@ async def test_a_drop_wakes_every_waiter(queue: QueueFixture) -> None:
     await queue.drop()
     assert await asyncio.gather(*[waiter.wait(POLL_S) for waiter in waiting]) == [True] * 20
     assert (await queue.receive()).dropped
-    _close(*waiting)
 
 
 async def test_not_by_another_queue(queue: QueueFixture, clock: Clock, fifo_queue: bool) -> None:
@@ -149,7 +133,6 @@ async def test_not_by_another_queue(queue: QueueFixture, clock: Clock, fifo_queu
     await other.send(b"one", group="g")
     await other.drop()
     assert not await _woken(queue, [waiter])
-    waiter.close()
 
 
 @pytest.mark.parametrize("n", [1, 3, 10])
@@ -157,7 +140,6 @@ async def test_as_many_are_woken_as_there_are_messages(standard: QueueFixture, n
     waiting = [await standard.wait() for _ in range(10)]
     await standard.send(*numbered(n))
     assert len(await _woken(standard, waiting)) == n
-    _close(*waiting)
 
 
 async def test_the_longest_waiting_are_woken_first(standard: QueueFixture) -> None:
@@ -166,7 +148,6 @@ async def test_the_longest_waiting_are_woken_first(standard: QueueFixture) -> No
         await standard.send(b"one")
         assert await _woken(standard, waiting) == [waiting[i]]
         await standard.take()
-    _close(*waiting)
 
 
 async def test_after_a_full_batch_the_next_waiter_is_woken(standard: QueueFixture) -> None:
@@ -180,7 +161,6 @@ async def test_after_a_full_batch_the_next_waiter_is_woken(standard: QueueFixtur
         assert await waiter.wait(POLL_S)
         taken += bodies(await standard.take(1))
     assert sorted(taken) == numbered(10)
-    _close(*waiting)
 
 
 async def test_a_woken_waiter_that_closes_wakes_another(standard: QueueFixture) -> None:
@@ -191,7 +171,6 @@ async def test_a_woken_waiter_that_closes_wakes_another(standard: QueueFixture) 
         waiter.close()
     assert await waiting[-1].wait(POLL_S)
     assert bodies(await standard.take()) == [b"one"]
-    waiting[-1].close()
 
 
 async def test_a_woken_waiter_can_pass_on_its_wake_up(standard: QueueFixture) -> None:
@@ -200,7 +179,6 @@ async def test_a_woken_waiter_can_pass_on_its_wake_up(standard: QueueFixture) ->
     assert await first.wait(POLL_S)
     first.pass_on()
     assert await second.wait(POLL_S)
-    _close(first, second)
 
 
 async def test_a_waiter_closed_during_its_wake_up_wakes_another(standard: QueueFixture) -> None:
@@ -256,7 +234,6 @@ async def test_a_wait_ends_in_time(queue: QueueFixture) -> None:
     assert not await waiter.wait(0.001)
     await queue.send(b"one", group="g")
     assert await waiter.wait(POLL_S)
-    waiter.close()
 
 
 async def test_waiting_again_after_a_wake_up(standard: QueueFixture) -> None:
@@ -266,7 +243,6 @@ async def test_waiting_again_after_a_wake_up(standard: QueueFixture) -> None:
         assert await waiter.wait(POLL_S)
         assert bodies(await standard.take()) == [b"%d" % i]
     assert not await _woken(standard, [waiter])
-    waiter.close()
 
 
 @pytest.mark.parametrize("batch", [1, 10, 200])

@@ -16,7 +16,7 @@ from lab.harness.own_redis import OwnRedis
 from tests.conformance.drivers import ON_CASSANDRA
 from tests.integration.cqs.door import Door, open_door
 from tests.integration.cqs.sqs import Sqs, open_sqs
-from tests.integration.cqs.sqs_wire import Wire
+from tests.integration.cqs.sqs_wire import Wire, Wires
 from tests.integration.sns.cns_support import open_rig
 from tests.integration.sns.sns_door import SnsDoor, open_sns_door
 from tests.machine_clocks import MachineClocks
@@ -86,6 +86,11 @@ async def door(sqs: Sqs) -> AsyncIterator[Door]:
 def wire(request: pytest.FixtureRequest, door: Door) -> Wire:
     """The service of `sqs`, spoken to in one protocol after the other."""
     return Wire(door, request.param)
+
+
+@pytest.fixture
+def wires(door: Door) -> Wires:
+    return Wires(door)
 
 
 @pytest.fixture

@@ -131,11 +131,8 @@ async def test_a_purge_ends_it(fifo: QueueFixture) -> None:
     assert bodies(await fifo.take(attempt_id="a")) == [b"after"]
 
 
-async def test_it_survives_a_restart(driver: Driver, clock: Clock) -> None:
-    async with driver.open() as engine:
-        queue = QueueFixture(engine, clock, fifo=True)
-        await queue.send(*numbered(4), group="g")
-        first = await queue.take(2, attempt_id="a")
-    async with driver.open() as engine:
-        queue = queue.at(engine)
-        assert await queue.take(2, attempt_id="a") == first
+async def test_it_survives_a_restart(fifo: QueueFixture, driver: Driver) -> None:
+    await fifo.send(*numbered(4), group="g")
+    first = await fifo.take(2, attempt_id="a")
+    fifo = await driver.restart(fifo)
+    assert await fifo.take(2, attempt_id="a") == first

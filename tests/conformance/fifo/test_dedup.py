@@ -29,6 +29,7 @@ async def test_a_duplicate_is_answered_with_the_original_and_not_enqueued(fifo: 
     assert bodies(await fifo.take()) == [b"one"]
 
 
+@pytest.mark.spec("dedup.within-a-batch")
 async def test_within_one_send(fifo: QueueFixture) -> None:
     keys = ["a", "b", "a", "", "b", ""]
     entries = [fifo.entry(b"%d" % i, group="g", dedup=key) for i, key in enumerate(keys)]
@@ -45,7 +46,7 @@ async def test_of_concurrent_sends_one_is_the_original(fifo: QueueFixture) -> No
     assert len(await fifo.peek_all()) == 1
 
 
-@pytest.mark.spec("dedup.not-extended")
+@pytest.mark.spec("dedup.window", "dedup.not-extended")
 async def test_the_window_is_five_minutes_from_the_first_send(fifo: QueueFixture) -> None:
     (original,) = await fifo.send(b"one", group="g", dedup="key")
     for ms in (1, 100_000, DEDUP_WINDOW_MS - 100_002):
@@ -104,17 +105,14 @@ async def test_a_purge_clears_the_history(fifo: QueueFixture) -> None:
     assert bodies(await fifo.take()) == [b"again"]
 
 
-async def test_it_survives_a_restart(driver: Driver, clock: Clock) -> None:
-    async with driver.open() as engine:
-        queue = QueueFixture(engine, clock, fifo=True)
-        (original,) = await queue.send(b"one", group="g", dedup="key")
-        await queue.delete(await queue.take_one())
-    async with driver.open() as engine:
-        queue = queue.at(engine)
-        queue.advance(DEDUP_WINDOW_MS - 1)
-        assert await _is_duplicate(queue, original)
-        queue.advance(1)
-        assert not await _is_duplicate(queue, original)
+async def test_it_survives_a_restart(fifo: QueueFixture, driver: Driver) -> None:
+    (original,) = await fifo.send(b"one", group="g", dedup="key")
+    await fifo.delete(await fifo.take_one())
+    fifo = await driver.restart(fifo)
+    fifo.advance(DEDUP_WINDOW_MS - 1)
+    assert await _is_duplicate(fifo, original)
+    fifo.advance(1)
+    assert not await _is_duplicate(fifo, original)
 
 
 async def test_standard_queues_have_no_deduplication(standard: QueueFixture) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from cns_common.clock import Clock
 from lab.harness.waiting import PATIENCE_S
 from tests.conformance.drivers import Driver
 from tests.conformance.support import QueueFixture, bodies
@@ -41,12 +40,6 @@ async def test_a_longer_delay_hides_visible_messages(fifo: QueueFixture) -> None
     assert bodies(await fifo.take()) == [b"1", b"2"]
 
 
-async def test_no_delay_is_a_delay_too(fifo: QueueFixture) -> None:
-    await fifo.send(b"1", group="a", delay_ms=900_000)
-    await _redelay(fifo, 0)
-    assert bodies(await fifo.take()) == [b"1"]
-
-
 async def test_a_delivered_message_is_not_delayed_again(fifo: QueueFixture) -> None:
     await fifo.send(b"1", b"2", group="a")
     first = await fifo.take_one()
@@ -80,13 +73,11 @@ async def test_a_new_delay_of_many_messages(fifo: QueueFixture) -> None:
     assert await fifo.counts() == (2_500, 0, 0)
 
 
-@pytest.mark.spec("fifo.delay-is-retroactive")
 async def test_a_new_delay_wakes_waiters(fifo: QueueFixture) -> None:
     await fifo.send(b"1", group="a", delay_ms=ONE_MINUTE_MS)
     waiter = await fifo.wait()
     await _redelay(fifo, 0)
     assert await waiter.wait(PATIENCE_S)
-    waiter.close()
 
 
 async def test_other_queues_keep_their_delay(fifo: QueueFixture) -> None:
@@ -96,10 +87,7 @@ async def test_other_queues_keep_their_delay(fifo: QueueFixture) -> None:
     assert await other.counts() == (0, 0, 1)
 
 
-async def test_it_is_durable(driver: Driver, clock: Clock) -> None:
-    async with driver.open() as engine:
-        queue = QueueFixture(engine, clock, fifo=True)
-        await queue.send(b"1", group="a", delay_ms=ONE_MINUTE_MS)
-        await _redelay(queue, 0)
-    async with driver.open() as engine:
-        assert bodies(await queue.at(engine).take()) == [b"1"]
+async def test_it_is_durable(fifo: QueueFixture, driver: Driver) -> None:
+    await fifo.send(b"1", group="a", delay_ms=ONE_MINUTE_MS)
+    await _redelay(fifo, 0)
+    assert bodies(await (await driver.restart(fifo)).take()) == [b"1"]

@@ -96,3 +96,14 @@ class Wire:
                 assert reply.headers["x-amzn-query-error"] == f"{answer['Error']['Code']};Sender"
                 answer["shape"] = json.loads(reply.body)["__type"]
         return answer
+
+
+class Wires:
+    """Both protocols. A call that is refused changes nothing: one service shows both refusals."""
+
+    def __init__(self, door: Door) -> None:
+        self._both = [Wire(door, "json"), Wire(door, "query")]
+
+    async def refuses(self, refusal: Refusal, action: str, **members: Any) -> None:
+        for wire in self._both:
+            await wire.refuses(refusal, action, **members)

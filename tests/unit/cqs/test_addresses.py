@@ -1,4 +1,4 @@
-"""Queue names, and the ways to name a queue in a request."""
+"""The ways to name a queue in a request."""
 
 from __future__ import annotations
 
@@ -6,17 +6,11 @@ import pytest
 
 from cns_common.aws.call import Call, root_caller
 from cns_common.errors import RequestError
-from cqs.queues.names import check_queue_name
 from cqs.queues.urls import addressed_queue, key_of_arn, queue_url
 
 ACCOUNT = "000000000000"
 OTHER = "111111111111"
 BASE = "http://localhost:6059"
-CANNOT = "Can only include alphanumeric characters, hyphens, or underscores. 1 to 80 in length"
-CANNOT_FIFO = (
-    "The name of a FIFO queue can only include alphanumeric characters, hyphens, or underscores, must end with .fifo "
-    "suffix and be 1 to 80 in length."
-)
 
 
 def call(path: str = "/", account: str = ACCOUNT) -> Call:
@@ -115,32 +109,3 @@ def test_url_and_arn() -> None:
     assert key_of_arn(f"arn:aws:sqs:us-east-1:{ACCOUNT}:q") == (ACCOUNT, "us-east-1", "q")
     assert key_of_arn(f"arn:aws:sns:us-east-1:{ACCOUNT}:q") is None
     assert key_of_arn("q") is None
-
-
-@pytest.mark.parametrize(
-    ("name", "fifo"), [("q", False), ("A-z_0" * 16, False), ("q.fifo", True), ("f" * 75 + ".fifo", True)]
-)
-def test_names(name: str, fifo: bool) -> None:
-    assert check_queue_name(name, fifo=fifo) == name
-
-
-@pytest.mark.parametrize(
-    ("name", "fifo", "text"),
-    [
-        (None, False, "Value for parameter QueueName is invalid. Reason: Must specify a queue name."),
-        ("", False, "Queue name cannot be empty"),
-        ("a" * 81, False, CANNOT),
-        ("a b", False, CANNOT),
-        ("gr\u00fcn", False, CANNOT),
-        ("q.fifo", False, CANNOT),
-        ("q\n", False, CANNOT),
-        ("q", True, CANNOT_FIFO),
-        (".fifo", True, CANNOT_FIFO),
-        ("f" * 76 + ".fifo", True, CANNOT_FIFO),
-        ("a b.fifo", True, CANNOT_FIFO),
-    ],
-)
-def test_names_refused(name: str | None, fifo: bool, text: str) -> None:
-    with pytest.raises(RequestError) as caught:
-        check_queue_name(name, fifo=fifo)
-    assert (caught.value.code, caught.value.message) == ("InvalidParameterValue", text)

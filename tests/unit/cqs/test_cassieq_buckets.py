@@ -11,7 +11,6 @@ from cassandra.metadata import Murmur3Token
 
 from cqs.engines.cassieq.bucket import NEVER_MS, Bucket, MessageRow, Repair, may_leave, repair_of, to_republish
 from cqs.engines.cassieq.ids import PopReceipt, bucket_of, parse_handle, sequence_of
-from cqs.engines.cassieq.options import OPTIONS
 from cqs.engines.cassieq.schema import MOVED
 from cqs.engines.cassieq.settling import ReceiptState, outcome_of, receipt_state
 from cqs.engines.contract import Outcome
@@ -128,28 +127,6 @@ def test_a_handle_names_its_receipt() -> None:
 
 def test_sequence_numbers_rise_over_purges() -> None:
     assert sequence_of(0, 5) < sequence_of(0, 6) < sequence_of(1, 0)
-
-
-@pytest.mark.parametrize(
-    ("name", "text", "kept"),
-    [
-        ("BucketSize", "020", "20"),
-        ("IdRange", "1", "1"),
-        ("StrictFifo", "TRUE", "true"),
-        ("StrictFifo", "false", "false"),
-    ],
-)
-def test_options_are_normalised(name: str, text: str, kept: str) -> None:
-    assert OPTIONS[name].check(text) == kept
-
-
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [("BucketSize", "0"), ("BucketSize", "1001"), ("BucketSize", "٣"), ("IdRange", "-1"), ("StrictFifo", "yes")],
-)
-def test_wrong_options_are_refused(name: str, text: str) -> None:
-    with pytest.raises(ValueError, match="must be"):
-        OPTIONS[name].check(text)
 
 
 @pytest.mark.parametrize("nodes", [3, 8])

@@ -49,13 +49,21 @@ async def _skew(machine: MachineClocks, nodes: Nodes, clock: Clock | None = None
     return skew
 
 
+@pytest.fixture
+def machine() -> MachineClocks:
+    return MachineClocks()
+
+
+@pytest.fixture
+def nodes(machine: MachineClocks) -> Nodes:
+    return Nodes(machine)
+
+
 WRONG_MS = [-60_000, -5_000, 5_000, 120_000]
 
 
 @pytest.mark.parametrize("by_ms", WRONG_MS)
-async def test_a_clock_is_set_before_its_use(by_ms: int) -> None:
-    machine = MachineClocks()
-    nodes = Nodes(machine)
+async def test_a_clock_is_set_before_its_use(machine: MachineClocks, nodes: Nodes, by_ms: int) -> None:
     machine.step(by_ms * MS)
     clock = machine.clock()
     skew = ClockSkew(cast(Cassandra, nodes), clock)
@@ -76,10 +84,8 @@ async def test_a_clock_is_set_before_its_use(by_ms: int) -> None:
 
 
 @pytest.mark.parametrize("by_ms", WRONG_MS)
-async def test_a_clock_in_use_is_corrected(by_ms: int) -> None:
+async def test_a_clock_in_use_is_corrected(machine: MachineClocks, nodes: Nodes, by_ms: int) -> None:
     """Time never goes back: what it is ahead of Cassandra's is subtracted while it stands still."""
-    machine = MachineClocks()
-    nodes = Nodes(machine)
     machine.step(by_ms * MS)
     clock = machine.clock()
     before_ms = clock.now_ms()
@@ -92,18 +98,14 @@ async def test_a_clock_in_use_is_corrected(by_ms: int) -> None:
     assert clock.now_ms() == clock.real_ms() - by_ms
 
 
-async def test_small_differences_do_not_move_the_time() -> None:
-    machine = MachineClocks()
-    nodes = Nodes(machine)
+async def test_small_differences_do_not_move_the_time(machine: MachineClocks, nodes: Nodes) -> None:
     machine.step((NEGLIGIBLE_MS - 10) * MS)
     skew = await _skew(machine, nodes)
     assert skew.offset_ms == NEGLIGIBLE_MS - 10
     assert skew.ahead_ms == 0
 
 
-async def test_a_slow_answer_counts_by_its_error_only() -> None:
-    machine = MachineClocks()
-    nodes = Nodes(machine)
+async def test_a_slow_answer_counts_by_its_error_only(machine: MachineClocks, nodes: Nodes) -> None:
     machine.step(3_000 * MS)
     nodes.takes_ns = 4_000 * MS
     skew = await _skew(machine, nodes)
@@ -111,16 +113,12 @@ async def test_a_slow_answer_counts_by_its_error_only() -> None:
     assert skew.bound_ms > 3_000
 
 
-async def test_one_node_with_a_wrong_clock_is_outvoted() -> None:
-    machine = MachineClocks()
-    nodes = Nodes(machine, 0, 60_000, 0)
-    skew = await _skew(machine, nodes)
+async def test_one_node_with_a_wrong_clock_is_outvoted(machine: MachineClocks) -> None:
+    skew = await _skew(machine, Nodes(machine, 0, 60_000, 0))
     assert skew.ahead_ms == 0
 
 
-async def test_a_measurement_serves_all_and_lasts() -> None:
-    machine = MachineClocks()
-    nodes = Nodes(machine)
+async def test_a_measurement_serves_all_and_lasts(machine: MachineClocks, nodes: Nodes) -> None:
     skew = ClockSkew(cast(Cassandra, nodes), machine.clock())
     await asyncio.gather(*[skew.ensure() for _ in range(20)])
     machine.run(3_600_000 * MS)
@@ -129,10 +127,8 @@ async def test_a_measurement_serves_all_and_lasts() -> None:
 
 
 @pytest.mark.parametrize("by_ms", [-90_000, -10_000, 10_000, 90_000])
-async def test_a_clock_that_is_set_is_measured_again(by_ms: int) -> None:
+async def test_a_clock_that_is_set_is_measured_again(machine: MachineClocks, nodes: Nodes, by_ms: int) -> None:
     """A step forward of a minute moves the process's time, too; a smaller one or one back does not."""
-    machine = MachineClocks()
-    nodes = Nodes(machine)
     clock = machine.clock()
     skew = await _skew(machine, nodes, clock)
     machine.step(by_ms * MS)
@@ -143,9 +139,7 @@ async def test_a_clock_that_is_set_is_measured_again(by_ms: int) -> None:
     assert clock.wall_ms() - skew.ahead_ms == true_ms
 
 
-async def test_a_machine_that_was_suspended_measures_again() -> None:
-    machine = MachineClocks()
-    nodes = Nodes(machine)
+async def test_a_machine_that_was_suspended_measures_again(machine: MachineClocks, nodes: Nodes) -> None:
     clock = machine.clock()
     skew = await _skew(machine, nodes, clock)
     nodes.suspended_ns = 30_000 * MS
@@ -154,9 +148,7 @@ async def test_a_machine_that_was_suspended_measures_again() -> None:
     assert clock.wall_ms() - skew.ahead_ms == clock.real_ms()
 
 
-async def test_a_test_clock_that_was_advanced_is_right() -> None:
-    machine = MachineClocks()
-    nodes = Nodes(machine)
+async def test_a_test_clock_that_was_advanced_is_right(machine: MachineClocks, nodes: Nodes) -> None:
     clock = machine.clock(test=True)
     clock.advance(3_600_000)
     skew = await _skew(machine, nodes, clock)
@@ -165,9 +157,7 @@ async def test_a_test_clock_that_was_advanced_is_right() -> None:
 
 
 @pytest.mark.parametrize(("by_ms", "word"), [(REFUSED_MS + 300, "ahead of"), (-REFUSED_MS - 300, "behind")])
-async def test_a_very_wrong_clock_is_refused(by_ms: int, word: str) -> None:
-    machine = MachineClocks()
-    nodes = Nodes(machine)
+async def test_a_very_wrong_clock_is_refused(machine: MachineClocks, nodes: Nodes, by_ms: int, word: str) -> None:
     machine.step(by_ms * MS)
     skew = await _skew(machine, nodes)
     with pytest.raises(StoreUnavailable, match=f"5 s {word}"):
@@ -179,9 +169,7 @@ async def test_a_very_wrong_clock_is_refused(by_ms: int, word: str) -> None:
     assert CLOCK_RECEIVES_REFUSED.sample(0) in skew.samples()
 
 
-async def test_without_a_measurement_nothing_is_known() -> None:
-    machine = MachineClocks()
-    nodes = Nodes(machine)
+async def test_without_a_measurement_nothing_is_known(machine: MachineClocks, nodes: Nodes) -> None:
     nodes.is_lost = True
     skew = ClockSkew(cast(Cassandra, nodes), machine.clock())
     with pytest.raises(StoreUnavailable):

@@ -33,38 +33,6 @@ async def asleep(waiter: Waiter) -> asyncio.Task[bool]:
     return waiting
 
 
-@pytest.mark.parametrize("before", [True, False])
-async def test_woken(before: bool) -> None:
-    waiter = Waiter()
-    if before:
-        waiter.wake()
-    waiting = await asleep(waiter)
-    waiter.wake()
-    assert await waiting
-    assert waiter.taken == 1
-
-
-async def test_each_wakeup_is_returned_once() -> None:
-    waiter = Waiter()
-    for _ in range(2):
-        waiter.wake()
-        assert await waiter.wait(0)
-        assert not await waiter.wait(0)
-    assert waiter.taken == 2
-
-
-@pytest.mark.parametrize("before", [True, False])
-async def test_closed(before: bool) -> None:
-    waiter = Waiter()
-    if before:
-        waiter.close()
-    waiting = await asleep(waiter)
-    waiter.close()
-    assert not await waiting
-    assert not await waiter.wait()
-    assert (waiter.taken, waiter.unused) == (0, [False])
-
-
 @pytest.mark.spec("poll.gone-client-passes-on")
 async def test_a_waiter_closed_during_its_wake_up_wakes_another() -> None:
     waiter = Waiter()

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cns_common.errors import RequestError
-from cqs.engines.contract import Counts
-from cqs.queues.attributes import check_changes, check_new, describe, first_difference, merge_changes, settings_of
+from cqs.queues.attributes import check_changes, check_new, first_difference, merge_changes, settings_of
 from cqs.queues.model import Queue
 
 ARN = "arn:aws:sqs:us-east-1:000000000000:dlq"
@@ -152,21 +151,6 @@ def test_engine_cannot_change() -> None:
 )
 def test_merged(current: dict[str, str], changes: dict[str, str], after: dict[str, str]) -> None:
     assert merge_changes(current, changes) == after
-
-
-def test_described_by_name() -> None:
-    assert describe(queue(), [], Counts(), {}) == {}
-    assert describe(queue(), ["DelaySeconds", "Policy", "FifoQueue", "Engine"], Counts(), {}) == {
-        "DelaySeconds": "0",
-        "Engine": "embedded",
-    }
-    encrypted = queue(KmsMasterKeyId="k", SqsManagedSseEnabled="false")
-    assert describe(encrypted, ["KmsDataKeyReusePeriodSeconds"], Counts(), {}) == {
-        "KmsDataKeyReusePeriodSeconds": "300"
-    }
-    with pytest.raises(RequestError) as caught:
-        describe(queue(), ["DelaySeconds", "Nonsense"], Counts(), {})
-    assert (caught.value.code, caught.value.message) == ("InvalidAttributeName", "Unknown Attribute Nonsense.")
 
 
 @pytest.mark.parametrize(

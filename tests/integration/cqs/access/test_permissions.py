@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from cns_common.aws.call import ANONYMOUS, root_caller
+from cns_common.aws.call import root_caller
 from tests.integration.cqs.sqs import ACCOUNT, BASE_URL, OTHER_ACCOUNT, Sqs, refused
 
 ARN = f"arn:aws:sqs:us-east-1:{ACCOUNT}:q"
@@ -79,23 +79,6 @@ async def test_closed_to_other_accounts(sqs: Sqs, action: str) -> None:
 async def test_open_by_policy(sqs: Sqs, action: str) -> None:
     await sqs.queue(Policy=policy())
     await sqs(action, QueueUrl=URL, caller=STRANGER)
-
-
-async def test_unsigned_callers(sqs: Sqs) -> None:
-    url = await sqs.queue()
-    denied = ("AccessDenied", f"Access to the resource {URL} is denied.")
-    assert await refused(sqs.send(url, caller=ANONYMOUS)) == denied
-    await sqs(
-        "SetQueueAttributes",
-        QueueUrl=url,
-        Attributes={"Policy": policy(Condition={"IpAddress": {"aws:SourceIp": "192.0.2.0/24"}})},
-    )
-    await sqs.send(url, caller=ANONYMOUS)
-    (message,) = await sqs.receive(url, AttributeNames=["SenderId"])
-    assert message["Attributes"]["SenderId"] == "192.0.2.7"
-    root = ("AccessDenied", f"Access to the resource {BASE_URL}/ is denied.")
-    assert await refused(sqs("ListQueues", caller=ANONYMOUS)) == root
-    assert await refused(sqs("CreateQueue", QueueName="x", caller=ANONYMOUS)) == root
 
 
 @pytest.mark.spec("permission.statement", "permission.one-or-list", "permission.all-actions", "permission.last-removed")

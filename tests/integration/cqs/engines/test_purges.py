@@ -12,7 +12,8 @@ from cqs.engines.cluster.ids import MessageLocation
 from cqs.engines.contract import Entry
 from lab.harness.own_redis import OwnRedis
 from tests.conformance.support import HIDE_MS, QueueFixture, bodies
-from tests.integration.cqs.engines.cache.test_cache_trust import drain_both, processes, proxies, until_up
+from tests.integration.cqs.engines.cache.test_cache_trust import drain_both, proxies
+from tests.integration.cqs.engines.cache.test_redis_outage import processes, until_up
 from tests.integration.cqs.engines.test_cluster_engine import open_with_session
 
 

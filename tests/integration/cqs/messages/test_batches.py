@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.integration.cqs.sqs import Sqs
-from tests.integration.cqs.sqs_wire import Refusal, Wire, invalid, invalid_value, legacy, missing
+from tests.integration.cqs.sqs_wire import Refusal, Wire, Wires, invalid, invalid_value, legacy, missing
 
 spec = pytest.mark.spec
 
@@ -201,9 +201,9 @@ async def test_handles_fail_alone(sqs: Sqs, wire: Wire) -> None:
 
 @pytest.mark.parametrize("action", NOUNS)
 @spec("batch.no-entries")
-async def test_no_entries(sqs: Sqs, wire: Wire, action: str) -> None:
+async def test_no_entries(sqs: Sqs, wires: Wires, action: str) -> None:
     text = f"There should be at least one {NOUNS[action]} in the request."
-    await wire.refuses(legacy("EmptyBatchRequest", text), action, QueueUrl=await sqs.queue(), Entries=[])
+    await wires.refuses(legacy("EmptyBatchRequest", text), action, QueueUrl=await sqs.queue(), Entries=[])
 
 
 @pytest.mark.parametrize("action", NOUNS)
@@ -218,16 +218,16 @@ async def test_no_entries(sqs: Sqs, wire: Wire, action: str) -> None:
         pytest.param(["idA", "idA", "a b"], REPEATED, marks=spec("batch.order-entry-by-entry")),
     ],
 )
-async def test_whole_request(sqs: Sqs, wire: Wire, action: str, entry_ids: list[str], refusal: Refusal) -> None:
+async def test_whole_request(sqs: Sqs, wires: Wires, action: str, entry_ids: list[str], refusal: Refusal) -> None:
     given = [{"Id": entry_id, **FIT[action]} for entry_id in entry_ids]
-    await wire.refuses(refusal, action, QueueUrl=await sqs.queue(), Entries=given)
+    await wires.refuses(refusal, action, QueueUrl=await sqs.queue(), Entries=given)
 
 
 @pytest.mark.parametrize("action", NOUNS)
 @spec("batch.id-missing")
-async def test_every_entry_needs_an_id(sqs: Sqs, wire: Wire, action: str) -> None:
+async def test_every_entry_needs_an_id(sqs: Sqs, wires: Wires, action: str) -> None:
     given = [{"Id": "a", **FIT[action]}, FIT[action]]
-    await wire.refuses(missing(f"{NOUNS[action]}.2.Id"), action, QueueUrl=await sqs.queue(), Entries=given)
+    await wires.refuses(missing(f"{NOUNS[action]}.2.Id"), action, QueueUrl=await sqs.queue(), Entries=given)
 
 
 @pytest.mark.parametrize(
@@ -245,11 +245,11 @@ async def test_every_entry_needs_an_id(sqs: Sqs, wire: Wire, action: str) -> Non
         pytest.param({"Id": "good"}, NO_DEDUPLICATION, marks=spec("batch.order-fifo-before-repeated")),
     ],
 )
-async def test_fifo_faults_of_the_whole_request(sqs: Sqs, wire: Wire, entry: Entry, refusal: Refusal) -> None:
+async def test_fifo_faults_of_the_whole_request(sqs: Sqs, wires: Wires, entry: Entry, refusal: Refusal) -> None:
     url = await sqs.queue("q.fifo")
     good = {"Id": "good", "MessageBody": "x", "MessageGroupId": "g", "MessageDeduplicationId": "good"}
     given = [good, {"Id": "bad", "MessageBody": "x", **entry}]
-    await wire.refuses(refusal, "SendMessageBatch", QueueUrl=url, Entries=given)
+    await wires.refuses(refusal, "SendMessageBatch", QueueUrl=url, Entries=given)
     assert await sqs.receive(url) == []
 
 
@@ -276,7 +276,7 @@ async def test_attributes_count_in_the_size_of_all(sqs: Sqs, wire: Wire) -> None
 
 
 @spec("batch.change-needs-a-timeout")
-async def test_a_change_of_visibility_needs_a_timeout(sqs: Sqs, wire: Wire) -> None:
+async def test_a_change_of_visibility_needs_a_timeout(sqs: Sqs, wires: Wires) -> None:
     url = await sqs.queue()
     given = [{"Id": "a", "ReceiptHandle": "h", "VisibilityTimeout": 1}, {"Id": "b", "ReceiptHandle": "h"}]
-    await wire.refuses(missing("VisibilityTimeout"), "ChangeMessageVisibilityBatch", QueueUrl=url, Entries=given)
+    await wires.refuses(missing("VisibilityTimeout"), "ChangeMessageVisibilityBatch", QueueUrl=url, Entries=given)

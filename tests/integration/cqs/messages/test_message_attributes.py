@@ -8,7 +8,7 @@ import pytest
 
 from tests.integration.cqs.door import Door
 from tests.integration.cqs.sqs import Sqs
-from tests.integration.cqs.sqs_wire import Refusal, Wire, invalid_value, legacy
+from tests.integration.cqs.sqs_wire import Refusal, Wire, Wires, invalid_value, legacy
 
 spec = pytest.mark.spec
 
@@ -114,12 +114,15 @@ def out_of_range(value: str) -> Refusal:
                 invalid_value("Can't cast the value of message (user) attribute 'n' to a number."),
                 marks=spec("attributes.number-only"),
             )
-            for value in ("abc", "1,5", " 1", "0x1", "NaN")
+            for value in ("abc", "1e", ".", "1,5", " 1", "0x1", "NaN", "Infinity", "\u0661", "1e9999999999", "--1")
         ],
-        pytest.param({"n": number("1" * 39)}, digits("1" * 39), marks=spec("attributes.number-digits")),
+        *[
+            pytest.param({"n": number(value)}, digits(value), marks=spec("attributes.number-digits"))
+            for value in ("1" * 39, "1." + "0" * 38 + "1")
+        ],
         *[
             pytest.param({"n": number(value)}, out_of_range(value), marks=spec("attributes.number-range"))
-            for value in ("1e126", "0e126", "-1e126", "1e-129")
+            for value in ("1e126", "0e126", "-1e126", "1e-129", "1e999999999", "1" * 127)
         ],
         pytest.param(
             {"x": {"DataType": "String", "StringListValues": ["a"]}}, LISTS, marks=spec("attributes.no-lists")
@@ -132,9 +135,9 @@ def out_of_range(value: str) -> Refusal:
         ),
     ],
 )
-async def test_refused(sqs: Sqs, wire: Wire, attributes: Members, refusal: Refusal) -> None:
+async def test_refused(sqs: Sqs, wires: Wires, attributes: Members, refusal: Refusal) -> None:
     url = await sqs.queue()
-    await wire.refuses(refusal, "SendMessage", QueueUrl=url, MessageBody="x", MessageAttributes=attributes)
+    await wires.refuses(refusal, "SendMessage", QueueUrl=url, MessageBody="x", MessageAttributes=attributes)
     assert await sqs.counts(url) == (0, 0, 0)
 
 
@@ -146,7 +149,7 @@ async def test_refused(sqs: Sqs, wire: Wire, attributes: Members, refusal: Refus
         pytest.param({"aZ09_.-": string("v")}, marks=spec("attributes.name-form")),
         pytest.param({"gr\u00fc\u00dfe": string("v")}, marks=spec("attributes.name-letters")),
         pytest.param({"awsome": string("v"), "amazon": string("v")}, marks=spec("attributes.name-reserved")),
-        pytest.param({"a..b": string("v")}, marks=spec("attributes.name-two-dots")),
+        pytest.param({"a..b": string("v"), "1": string("v")}, marks=spec("attributes.name-two-dots")),
         pytest.param(THREE, marks=spec("attributes.types")),
         pytest.param(
             {"s": string("v", "String.x"), "n": number("1", "Number.int"), "b": binary(b"\x00\xff", "Binary.jpg")},
@@ -213,9 +216,9 @@ async def test_the_trace_header(sqs: Sqs, wire: Wire) -> None:
         ),
     ],
 )
-async def test_system_attributes_refused(sqs: Sqs, wire: Wire, attributes: Members, refusal: Refusal) -> None:
+async def test_system_attributes_refused(sqs: Sqs, wires: Wires, attributes: Members, refusal: Refusal) -> None:
     url = await sqs.queue()
-    await wire.refuses(refusal, "SendMessage", QueueUrl=url, MessageBody="x", MessageSystemAttributes=attributes)
+    await wires.refuses(refusal, "SendMessage", QueueUrl=url, MessageBody="x", MessageSystemAttributes=attributes)
 
 
 @spec("attributes.trace-of-the-request", "digest.system-only-when-sent")

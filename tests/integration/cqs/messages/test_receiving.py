@@ -10,7 +10,7 @@ import pytest
 from cqs.engines.contract import IN_FLIGHT_MAX
 from tests.integration.cqs.door import JSON, Door
 from tests.integration.cqs.sqs import ACCOUNT, Sqs
-from tests.integration.cqs.sqs_wire import Refusal, Wire, invalid, modelled
+from tests.integration.cqs.sqs_wire import Refusal, Wire, Wires, invalid, modelled
 
 spec = pytest.mark.spec
 
@@ -58,10 +58,10 @@ def bodies(messages: list[dict[str, Any]]) -> list[str]:
         ],
     ],
 )
-async def test_refused(sqs: Sqs, wire: Wire, members: dict[str, Any], refusal: Refusal) -> None:
+async def test_refused(sqs: Sqs, wires: Wires, members: dict[str, Any], refusal: Refusal) -> None:
     url = await sqs.queue("q.fifo")
     await sqs.send(url, MessageGroupId="g", MessageDeduplicationId="d")
-    await wire.refuses(refusal, "ReceiveMessage", QueueUrl=url, **members)
+    await wires.refuses(refusal, "ReceiveMessage", QueueUrl=url, **members)
     assert await sqs.counts(url) == (1, 0, 0)
 
 
@@ -100,6 +100,31 @@ async def test_a_timeout_of_nothing(sqs: Sqs, wire: Wire) -> None:
     seen = [(await wire.receive(url, VisibilityTimeout=0, AttributeNames=[name]))[0] for _ in range(3)]
     assert [message["Attributes"] for message in seen] == [{name: "1"}, {name: "2"}, {name: "3"}]
     assert len({message["ReceiptHandle"] for message in seen}) == 3
+
+
+@spec("attribute.counts")
+@pytest.mark.parametrize("name", ["q", "q.fifo"])
+async def test_a_message_is_visible_or_in_flight_or_delayed(sqs: Sqs, name: str) -> None:
+    url = await sqs.queue(name)
+    for n in range(3):
+        ids = {"MessageGroupId": f"{n}", "MessageDeduplicationId": f"{n}"} if name.endswith(".fifo") else {}
+        await sqs.send(url, f"{n}", **ids)
+    assert await sqs.counts(url) == (3, 0, 0)
+    held, _ = await sqs.receive(url, 2)
+    assert await sqs.counts(url) == (1, 2, 0)
+    await sqs.delete(url, held)
+    assert await sqs.counts(url) == (1, 1, 0)
+    sqs.advance(31)
+    assert await sqs.counts(url) == (2, 0, 0)
+    await sqs("SetQueueAttributes", QueueUrl=url, Attributes={"DelaySeconds": "60"})
+    late = {"MessageGroupId": "late", "MessageDeduplicationId": "late"} if name.endswith(".fifo") else {}
+    await sqs.send(url, "late", **late)
+    visible, in_flight, delayed = await sqs.counts(url)
+    assert (in_flight, delayed) == (0, 3 - visible)
+    # A FIFO queue's new delay applies to messages that were never received.
+    assert delayed == (2 if name.endswith(".fifo") else 1)
+    sqs.advance(61)
+    assert await sqs.counts(url) == (3, 0, 0)
 
 
 # -- system attributes ------------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ import pytest
 
 from tests.integration.cqs.door import STRANGER, Door
 from tests.integration.cqs.sqs import Sqs
-from tests.integration.cqs.sqs_wire import Refusal, Wire, invalid, invalid_value, missing, modelled
+from tests.integration.cqs.sqs_wire import Refusal, Wire, Wires, invalid, invalid_value, missing, modelled
 
 spec = pytest.mark.spec
 
@@ -91,9 +91,9 @@ def ids(group: str | None = "g", dedup: str | None = "d") -> dict[str, Any]:
         pytest.param("q.fifo", ids(dedup=""), bad_id("MessageDeduplicationId", ""), marks=spec("send.id-empty")),
     ],
 )
-async def test_refused(sqs: Sqs, wire: Wire, queue: str, members: dict[str, Any], refusal: Refusal) -> None:
+async def test_refused(sqs: Sqs, wires: Wires, queue: str, members: dict[str, Any], refusal: Refusal) -> None:
     url = await sqs.queue(queue, MaximumMessageSize="1024")
-    await wire.refuses(refusal, "SendMessage", QueueUrl=url, **members)
+    await wires.refuses(refusal, "SendMessage", QueueUrl=url, **members)
     assert await sqs.counts(url) == (0, 0, 0)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.integration.cqs.sqs import Sqs
-from tests.integration.cqs.sqs_wire import Refusal, Wire, invalid, missing, modelled
+from tests.integration.cqs.sqs_wire import Refusal, Wire, Wires, invalid, missing, modelled
 
 spec = pytest.mark.spec
 
@@ -54,11 +54,11 @@ async def test_the_length_of_a_handle(sqs: Sqs, wire: Wire) -> None:
 
 @pytest.mark.parametrize("handle", ["garbage", "not base64!", "A" * 2_000])
 @spec("handle.never-issued")
-async def test_a_handle_of_nothing(sqs: Sqs, wire: Wire, handle: str) -> None:
+async def test_a_handle_of_nothing(sqs: Sqs, wires: Wires, handle: str) -> None:
     url = await sqs.queue()
-    await wire.refuses(not_a_handle(handle), "DeleteMessage", QueueUrl=url, ReceiptHandle=handle)
+    await wires.refuses(not_a_handle(handle), "DeleteMessage", QueueUrl=url, ReceiptHandle=handle)
     members = {"ReceiptHandle": handle, "VisibilityTimeout": 1}
-    await wire.refuses(not_a_handle(handle), "ChangeMessageVisibility", QueueUrl=url, **members)
+    await wires.refuses(not_a_handle(handle), "ChangeMessageVisibility", QueueUrl=url, **members)
 
 
 @spec("handle.other-queue")
@@ -131,10 +131,10 @@ async def test_a_fifo_handle_ends_with_its_timeout(sqs: Sqs, wire: Wire) -> None
 
 @pytest.mark.parametrize("action", ["DeleteMessage", "ChangeMessageVisibility"])
 @spec("handle.missing")
-async def test_a_handle_is_required(sqs: Sqs, wire: Wire, action: str) -> None:
+async def test_a_handle_is_required(sqs: Sqs, wires: Wires, action: str) -> None:
     url = await sqs.queue()
-    await wire.refuses(missing("ReceiptHandle"), action, QueueUrl=url)
-    await wire.refuses(missing("ReceiptHandle"), action, QueueUrl=url, ReceiptHandle="")
+    await wires.refuses(missing("ReceiptHandle"), action, QueueUrl=url)
+    await wires.refuses(missing("ReceiptHandle"), action, QueueUrl=url, ReceiptHandle="")
 
 
 # -- visibility -------------------------------------------------------------------------------------------------------
@@ -142,18 +142,18 @@ async def test_a_handle_is_required(sqs: Sqs, wire: Wire, action: str) -> None:
 
 @pytest.mark.parametrize("timeout_s", [-1, 43_201])
 @spec("visibility.range")
-async def test_timeouts_refused(sqs: Sqs, wire: Wire, timeout_s: int) -> None:
+async def test_timeouts_refused(sqs: Sqs, wires: Wires, timeout_s: int) -> None:
     url = await sqs.queue()
     await sqs.send(url)
     members = {"ReceiptHandle": await held(sqs, url), "VisibilityTimeout": timeout_s}
     refusal = invalid("VisibilityTimeout", timeout_s, "VisibilityTimeout must be an integer between 0 and 43200.")
-    await wire.refuses(refusal, "ChangeMessageVisibility", QueueUrl=url, **members)
+    await wires.refuses(refusal, "ChangeMessageVisibility", QueueUrl=url, **members)
 
 
 @spec("visibility.missing")
-async def test_a_timeout_is_required(sqs: Sqs, wire: Wire) -> None:
+async def test_a_timeout_is_required(sqs: Sqs, wires: Wires) -> None:
     url = await sqs.queue()
-    await wire.refuses(missing("VisibilityTimeout"), "ChangeMessageVisibility", QueueUrl=url, ReceiptHandle="x")
+    await wires.refuses(missing("VisibilityTimeout"), "ChangeMessageVisibility", QueueUrl=url, ReceiptHandle="x")
 
 
 @spec("visibility.from-the-call")

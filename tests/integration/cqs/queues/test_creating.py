@@ -10,7 +10,7 @@ import pytest
 
 from tests.integration.cqs.door import STRANGER, Door
 from tests.integration.cqs.sqs import ACCOUNT, Sqs, refused
-from tests.integration.cqs.sqs_wire import SQS, Refusal, Wire, invalid_value, legacy, missing, modelled
+from tests.integration.cqs.sqs_wire import SQS, Refusal, Wire, Wires, invalid_value, legacy, missing, modelled
 
 spec = pytest.mark.spec
 CANNOT = invalid_value("Can only include alphanumeric characters, hyphens, or underscores. 1 to 80 in length")
@@ -78,11 +78,12 @@ async def test_names(wire: Wire, door: Door, name: str, attributes: dict[str, st
             marks=spec("name.fifo-false"),
         ),
         pytest.param(None, {}, NO_NAME, marks=spec("name.missing")),
+        pytest.param("", {}, invalid_value("Queue name cannot be empty"), marks=spec("name.missing")),
     ],
 )
-async def test_names_refused(wire: Wire, name: str | None, attributes: dict[str, str], refusal: Refusal) -> None:
+async def test_names_refused(wires: Wires, name: str | None, attributes: dict[str, str], refusal: Refusal) -> None:
     members = {"QueueName": name, "Attributes": attributes}
-    await wire.refuses(refusal, "CreateQueue", **{key: value for key, value in members.items() if value is not None})
+    await wires.refuses(refusal, "CreateQueue", **{key: value for key, value in members.items() if value is not None})
 
 
 @spec("name.case", "queue.get-url-absent")
@@ -188,8 +189,8 @@ async def test_an_owner_may_be_named(wire: Wire) -> None:
 
 
 @spec("queue.get-url-no-name")
-async def test_no_name(wire: Wire) -> None:
-    await wire.refuses(NO_NAME, "GetQueueUrl")
+async def test_no_name(wires: Wires) -> None:
+    await wires.refuses(NO_NAME, "GetQueueUrl")
 
 
 @spec("queue.list-prefix")

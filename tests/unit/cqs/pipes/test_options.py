@@ -2,48 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
-
 from cqs.engines.contract import QueueRef
-from cqs.engines.pipes.options import OPTIONS, options_of
+from cqs.engines.pipes.options import options_of
 
 
-@pytest.mark.parametrize(
-    ("name", "text", "normal"),
-    [
-        ("PipeSize", "1", "1"),
-        ("PipeSize", "050000", "50000"),
-        ("MaxPopWidth", "1000", "1000"),
-        ("PopMode", "Turns", "turns"),
-        ("StrictFifo", "SINGLE", "single"),
-    ],
-)
-def test_values(name: str, text: str, normal: str) -> None:
-    assert OPTIONS[name].check(text) == normal
-
-
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [
-        ("PipeSize", "0"),
-        ("PipeSize", "50001"),
-        ("PipeSize", "-1"),
-        ("PipeSize", "x"),
-        ("PipeSize", "²"),
-        ("PipeSize", ""),
-        ("MaxPopWidth", "1001"),
-        ("PopMode", "random"),
-        ("StrictFifo", "true"),
-    ],
-)
-def test_values_that_are_none(name: str, text: str) -> None:
-    with pytest.raises(ValueError, match="must be"):
-        OPTIONS[name].check(text)
-
-
-def test_defaults_are_values() -> None:
-    for option in OPTIONS.values():
-        assert option.check(option.default) == option.default
+def test_defaults() -> None:
     options = options_of(QueueRef("q", False, 1))
     assert (options.pipe_size, options.width, options.turns, options.locks_queue) == (1000, 8, False, False)
 

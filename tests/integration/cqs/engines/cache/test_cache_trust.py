@@ -7,19 +7,19 @@ import asyncio
 import os
 import socket
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
 import redis
 
 from cns_common.cassandra.connection import CassandraAddress as Cluster
-from cns_common.cassandra.session import Cassandra, Row, Statement
+from cns_common.cassandra.session import Cassandra
 from cns_common.clock import Clock
 from cns_common.durations import HOUR_MS
 from cns_common.errors import StartError, StoreUnavailable
-from cns_common.metrics.catalogue import QUEUE_DUPLICATE_DELIVERIES, REDIS_REACHED_BY, REDIS_UP
+from cns_common.metrics.catalogue import REDIS_REACHED_BY, REDIS_UP
 from cns_common.redis.urls import FIRST_SERVER
 from cqs.engines import cluster
 from cqs.engines.cluster import ClusterEngine, cache_trust, open_engine, schema
@@ -31,42 +31,16 @@ from cqs.engines.contract import Message, Outcome
 from lab.harness.own_redis import OwnRedis
 from lab.harness.tcp_proxy import TcpProxy
 from lab.harness.waiting import PATIENCE_S
-from tests.conformance.support import QueueFixture, bodies, numbered
-from tests.integration.cqs.engines.cache.test_redis_outage import queues, receive_soon, sample
-
-
-class GatedCassandra(Cassandra):
-    """A session that a test holds up: as in a stopped process, nothing is sent until it goes on."""
-
-    gate: asyncio.Event
-
-    async def run(self, statement: Statement, *values: object) -> list[Row]:
-        await self.gate.wait()
-        return await super().run(statement, *values)
-
-    def stop(self) -> None:
-        self.gate.clear()
-
-    def go_on(self) -> None:
-        self.gate.set()
-
-
-@asynccontextmanager
-async def processes(place: Cluster, *urls: str) -> AsyncIterator[list[tuple[QueueFixture, GatedCassandra]]]:
-    """One queue, used by a process for each URL of Redis."""
-    clock = Clock()
-    async with AsyncExitStack() as stack:
-        opened: list[tuple[QueueFixture, GatedCassandra]] = []
-        for url in urls:
-            cassandra = await GatedCassandra.open(place)
-            assert isinstance(cassandra, GatedCassandra)
-            cassandra.gate = asyncio.Event()
-            cassandra.go_on()
-            stack.push_async_callback(cassandra.close)
-            engine = await stack.enter_async_context(open_engine(cassandra, url, clock))
-            queue = opened[0][0].at(engine) if opened else QueueFixture(engine, clock)
-            opened.append((queue, cassandra))
-        yield opened
+from tests.conformance.support import QueueFixture, bodies, numbered, until
+from tests.integration.cqs.engines.cache.test_redis_outage import (
+    processes,
+    queues,
+    receive_soon,
+    repeats_counted,
+    sample,
+    until_counted,
+    until_up,
+)
 
 
 @contextmanager
@@ -96,25 +70,8 @@ async def drain_both(*sides: QueueFixture, want: int) -> list[Message]:
     return arrived
 
 
-async def until_up(queue: QueueFixture, *, up: bool = True) -> None:
-    async with asyncio.timeout(PATIENCE_S):
-        while bool(sample(queue.engine, REDIS_UP)) is not up:
-            await asyncio.sleep(0.02)
-
-
-async def until_counted(queue: QueueFixture, counts: tuple[int, int, int]) -> None:
-    """A count is too low while the cache is filled, if that takes long."""
-    async with asyncio.timeout(PATIENCE_S):
-        while await queue.counts() != counts:
-            await asyncio.sleep(0.02)
-
-
 def repeated(messages: Sequence[Message]) -> int:
     return sum(n - 1 for n in Counter(bodies(messages)).values())
-
-
-def counted(*sides: QueueFixture) -> float:
-    return sum(sample(queue.engine, QUEUE_DUPLICATE_DELIVERIES) for queue in sides)
 
 
 async def test_redis_lost_for_one_process(cassandra_address: Cluster, own_redis: OwnRedis) -> None:
@@ -128,14 +85,13 @@ async def test_redis_lost_for_one_process(cassandra_address: Cluster, own_redis:
             held += await drain_both(one, two, want=30)
             assert not sample(two.engine, REDIS_UP)
             proxy.heal()
-            await until_up(one)
-            await until_up(two)
+            await until_up(one, two)
             held += await drain_both(one, two, want=30)
             assert not [*await one.take(), *await two.take()]
             assert [*await one.delete(*held[::2]), *await two.delete(*held[1::2])] == [Outcome.DONE] * 100
             assert await one.counts() == (0, 0, 0)
             assert len({message.id for message in held}) == 100
-            assert counted(one, two) == 0
+            assert repeats_counted(one, two) == 0
 
 
 async def test_processes_that_reach_different_servers(
@@ -152,8 +108,7 @@ async def test_processes_that_reach_different_servers(
             assert not sample(one.engine, REDIS_UP)
             assert not sample(two.engine, REDIS_UP)
             proxy.point_at(own_redis.port)
-            await until_up(one)
-            await until_up(two)
+            await until_up(one, two)
             assert not [*await one.take(), *await two.take()]
             assert await two.counts() == (0, 60, 0)
 
@@ -168,19 +123,16 @@ async def test_a_replica_that_takes_over(cassandra_address: Cluster, own_redis: 
         async with processes(cassandra_address, proxy.redis_url, proxy.redis_url) as ((one, _), (two, _)):
             await one.send(*numbered(30))
             held = [*await receive_soon(one, 10, HOUR_MS), *await receive_soon(two, 10, HOUR_MS)]
-            async with asyncio.timeout(PATIENCE_S):
-                while client.dbsize() == 0:
-                    await asyncio.sleep(0.02)
+            await until(lambda: client.dbsize() != 0)
             own_redis.kill()
             client.replicaof("NO", "ONE")
             proxy.point_at(replica.port)
             held += await drain_both(one, two, want=10)
-            await until_up(one)
-            await until_up(two)
+            await until_up(one, two)
             assert not [*await one.take(), *await two.take()]
             assert sorted(bodies(held)) == numbered(30)
             assert await one.delete(*held) == [Outcome.DONE] * 30
-            assert counted(one, two) == 0
+            assert repeats_counted(one, two) == 0
 
 
 @pytest.mark.parametrize("lost", ["everything", "messages", "epoch"])
@@ -196,12 +148,11 @@ async def test_content_lost_while_redis_runs(cassandra_address: Cluster, own_red
                 assert client.delete(f"cqs:{{{two.q.id}}}:{'z' if lost == 'messages' else 'e'}") == 1
         held += await receive_soon(two, 10, HOUR_MS)
         assert sorted(bodies(held)) == numbered(30)
-        await until_up(one)
-        await until_up(two)
+        await until_up(one, two)
         assert not [*await one.take(), *await two.take()]
         assert await one.counts() == (0, 30, 0)
         assert await one.delete(*held) == [Outcome.DONE] * 30
-        assert counted(one, two) == 0
+        assert repeats_counted(one, two) == 0
 
 
 @pytest.mark.parametrize("answers", [True, False])
@@ -219,13 +170,10 @@ async def test_processes_with_different_settings_say_who_disagrees(
             this = f"{socket.gethostname()}/{os.getpid()}"
             reached = {(this, own_redis.url, 1.0), (this, other.url, float(answers))}
             for queue in (one, two):
-                async with asyncio.timeout(PATIENCE_S):
-                    while reached_by(queue) != reached:
-                        await asyncio.sleep(0.02)
+                await until(lambda queue=queue: reached_by(queue) == reached)  # type: ignore[misc]  # a default is bound
                 assert not sample(queue.engine, REDIS_UP)
         async with processes(cassandra_address, own_redis.url, own_redis.url) as ((one, _), (two, _)):
-            await until_up(one)
-            await until_up(two)
+            await until_up(one, two)
             assert not reached_by(one) | reached_by(two)
 
 
@@ -266,12 +214,11 @@ async def test_a_stopped_process_comes_back(cassandra_address: Cluster, own_redi
             stopped.go_on()
             proxy.heal()
             assert not await one.take()
-            await until_up(one)
-            await until_up(two)
+            await until_up(one, two)
             assert not [*await one.take(), *await two.take()]
             outcomes = await one.delete(*held)
             assert Counter(outcomes) == {Outcome.GONE: 5, Outcome.DONE: 5}
-            assert counted(one, two) == repeated([*held, *again]) == 10
+            assert repeats_counted(one, two) == repeated([*held, *again]) == 10
             assert await two.counts() == (0, 20, 0)
 
 

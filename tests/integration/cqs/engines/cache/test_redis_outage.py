@@ -11,7 +11,7 @@ import redis
 from msgspec.structs import replace
 
 from cns_common.cassandra.connection import CassandraAddress as Cluster
-from cns_common.cassandra.session import Cassandra
+from cns_common.cassandra.session import Cassandra, Row, Statement
 from cns_common.clock import Clock
 from cns_common.metrics.catalogue import CACHE_LOOKUPS, QUEUE_DUPLICATE_DELIVERIES, REDIS_OUTAGES, REDIS_UP
 from cns_common.metrics.model import Metric
@@ -28,25 +28,50 @@ from cqs.engines.cluster.unacked import UnackedDeliveries
 from cqs.engines.contract import Message, Outcome
 from lab.harness.own_redis import OwnRedis
 from lab.harness.waiting import PATIENCE_S
-from tests.conformance.support import HIDE_MS, QueueFixture, bodies, numbered
+from tests.conformance.support import HIDE_MS, QueueFixture, bodies, numbered, until
 
 EPOCH = 1_000
+
+
+class GatedCassandra(Cassandra):
+    """A session that a test holds up: as in a stopped process, nothing is sent until it goes on."""
+
+    gate: asyncio.Event
+
+    async def run(self, statement: Statement, *values: object) -> list[Row]:
+        await self.gate.wait()
+        return await super().run(statement, *values)
+
+    def stop(self) -> None:
+        self.gate.clear()
+
+    def go_on(self) -> None:
+        self.gate.set()
+
+
+@asynccontextmanager
+async def processes(place: Cluster, *urls: str) -> AsyncIterator[list[tuple[QueueFixture, GatedCassandra]]]:
+    """One queue, used by a process for each URL of Redis."""
+    clock = Clock()
+    async with AsyncExitStack() as stack:
+        opened: list[tuple[QueueFixture, GatedCassandra]] = []
+        for url in urls:
+            cassandra = await GatedCassandra.open(place)
+            assert isinstance(cassandra, GatedCassandra)
+            cassandra.gate = asyncio.Event()
+            cassandra.go_on()
+            stack.push_async_callback(cassandra.close)
+            engine = await stack.enter_async_context(open_engine(cassandra, url, clock))
+            queue = opened[0][0].at(engine) if opened else QueueFixture(engine, clock)
+            opened.append((queue, cassandra))
+        yield opened
 
 
 @asynccontextmanager
 async def queues(place: Cluster, url: str, n: int) -> AsyncIterator[list[QueueFixture]]:
     """One queue, used by `n` processes."""
-    clock = Clock()
-    async with AsyncExitStack() as stack:
-        first: QueueFixture | None = None
-        opened = []
-        for _ in range(n):
-            cassandra = await Cassandra.open(place)
-            stack.push_async_callback(cassandra.close)
-            engine = await stack.enter_async_context(open_engine(cassandra, url, clock))
-            first = first.at(engine) if first else QueueFixture(engine, clock)
-            opened.append(first)
-        yield opened
+    async with processes(place, *[url] * n) as opened:
+        yield [queue for queue, _ in opened]
 
 
 async def receive_soon(queue: QueueFixture, n: int, hide_ms: int = HIDE_MS) -> list[Message]:
@@ -57,28 +82,34 @@ async def receive_soon(queue: QueueFixture, n: int, hide_ms: int = HIDE_MS) -> l
     while len(arrived) < n:
         assert queue.clock.wall_ms() < until_ms, f"{len(arrived)} of {n} came"
         queue.now_ms = queue.clock.now_ms()
-        arrived += await queue.take(n - len(arrived), hide_ms) or await _pause(waiter)
+        arrived += (taken := await queue.take(n - len(arrived), hide_ms))
+        if not taken:
+            await waiter.wait(0.2)
     waiter.close()
     return arrived
 
 
-async def _pause(waiter: object) -> tuple[Message, ...]:
-    await waiter.wait(0.2)  # type: ignore[attr-defined]  # a Waiter
-    return ()
-
-
 async def recovered(*queues: QueueFixture) -> None:
     """Wait until each process has noticed the loss and uses Redis again."""
-    async with asyncio.timeout(PATIENCE_S):
-        while not all(sample(queue.engine, REDIS_OUTAGES) and sample(queue.engine, REDIS_UP) for queue in queues):
-            await asyncio.sleep(0.05)
+    await until(lambda: all(sample(queue.engine, REDIS_OUTAGES) for queue in queues))
+    await until_up(*queues)
 
 
-async def wait_for_counts(queue: QueueFixture, expected: tuple[int, int, int]) -> None:
-    """Wait for these counts: Redis is updated some time after it returned."""
-    async with asyncio.timeout(PATIENCE_S):
-        while await queue.counts() != expected:
-            await asyncio.sleep(0.05)
+async def until_up(*queues: QueueFixture, up: bool = True) -> None:
+    await until(lambda: all(bool(sample(queue.engine, REDIS_UP)) is up for queue in queues))
+
+
+async def until_counted(queue: QueueFixture, expected: tuple[int, int, int]) -> None:
+    """Redis is updated some time after it returned, and a count is too low while the cache is filled."""
+
+    async def counted() -> bool:
+        return await queue.counts() == expected
+
+    await until(counted)
+
+
+def repeats_counted(*queues: QueueFixture) -> float:
+    return sum(sample(queue.engine, QUEUE_DUPLICATE_DELIVERIES) for queue in queues)
 
 
 def failover_of(queue: QueueFixture) -> CacheFailover:
@@ -162,14 +193,13 @@ async def test_messages_in_flight_stay_hidden_when_redis_dies(cassandra_address:
         own_redis.start()
         await one.send(b"after")
         assert bodies(await receive_soon(one, 1)) == [b"after"]
-        while not sample(two.engine, REDIS_UP):
-            await asyncio.sleep(0.05)  # until this process has noticed as well
+        await until_up(two)
         assert await two.hide(held[1], 0) is Outcome.DONE  # a handle from before the loss is valid
         assert bodies(await receive_soon(one, 1)) == [held[1].body]
         assert not await two.take()
         assert await one.counts() == (0, 7, 0)
         assert [sample(queue.engine, REDIS_OUTAGES) for queue in (one, two)] == [1, 1]
-        assert [sample(queue.engine, QUEUE_DUPLICATE_DELIVERIES) for queue in (one, two)] == [0, 0]
+        assert repeats_counted(one, two) == 0
 
 
 @pytest.mark.extended
@@ -187,7 +217,7 @@ async def test_a_redis_that_was_paused_is_updated(cassandra_address: Cluster, ow
         assert len({*bodies(before), *bodies(during), *bodies(rest)}) == 6
         assert not await two.take()
         assert await two.delete(during[1]) == [Outcome.DONE]
-        await wait_for_counts(one, (0, 4, 0))
+        await until_counted(one, (0, 4, 0))
 
 
 @pytest.mark.extended
@@ -202,17 +232,16 @@ async def test_a_delete_during_the_return_of_redis(
 
         async def delete_late(rows: MessageRows, queue_id: str, locations: Sequence[MessageLocation]) -> None:
             own_redis.resume()
-            while not sample(queue.engine, REDIS_UP):
-                await asyncio.sleep(0.05)
-            await wait_for_counts(queue, (1, 1, 0))
+            await until_up(queue)
+            await until_counted(queue, (1, 1, 0))
             await delete_rows(rows, queue_id, locations)
 
         monkeypatch.setattr(MessageRows, "delete", delete_late)
         assert await queue.delete(held) == [Outcome.DONE]
-        await wait_for_counts(queue, (0, 1, 0))
+        await until_counted(queue, (0, 1, 0))
         monkeypatch.undo()
         assert await queue.delete(kept) == [Outcome.DONE]
-        await wait_for_counts(queue, (0, 0, 0))
+        await until_counted(queue, (0, 0, 0))
 
 
 async def test_a_message_that_is_being_deleted_is_not_received(
@@ -289,7 +318,7 @@ async def test_a_handle_from_before_a_cache_loss(
         assert bodies(await receive_soon(two, 1)) == [older[0].body]
         assert await two.delete(*older) == [Outcome.DONE] * 2
         assert await two.delete(*again) == [Outcome.GONE] * 2
-        await wait_for_counts(two, (0, 0, 0))
+        await until_counted(two, (0, 0, 0))
 
 
 @pytest.mark.extended
@@ -334,9 +363,11 @@ async def test_old_empty_buckets_are_removed(cassandra_address: Cluster, own_red
         await queue.delete(deleted)
         queue.advance(2 * 3_600_000)
         await queue.send(b"new")
-        async with asyncio.timeout(PATIENCE_S):
-            while not (await rows.listed_buckets(queue.q.id, ""))[0].sealed:  # sealed by its writer
-                await asyncio.sleep(0.05)
+
+        async def sealed_by_its_writer() -> bool:
+            return (await rows.listed_buckets(queue.q.id, ""))[0].sealed
+
+        await until(sealed_by_its_writer)
         for _ in range(3):
             queue.advance(PAUSE_MS_MAX)
             await queue.engine.maintain(100, queue.now_ms)
@@ -388,9 +419,7 @@ async def test_a_purge_while_redis_does_not_answer(cassandra_address: Cluster, o
         await one.purge()
         await one.send(b"after")
         own_redis.resume()
-        for queue in (one, two):
-            while not sample(queue.engine, REDIS_UP):
-                await asyncio.sleep(0.05)
+        await until_up(one, two)
         await one.send(b"later")
         assert sorted(bodies(await receive_soon(one, 2))) == [b"after", b"later"]
         assert sum(await one.counts()) == 2

@@ -20,8 +20,8 @@ from lab.harness.own_redis import OwnRedis
 from lab.harness.ports import free_port
 from lab.harness.waiting import wait_until
 from tests.conformance.support import bodies, numbered
-from tests.integration.cqs.engines.cache.test_cache_trust import another_redis, counted, drain_both, processes, until_up
-from tests.integration.cqs.engines.cache.test_redis_outage import receive_soon
+from tests.integration.cqs.engines.cache.test_cache_trust import another_redis, drain_both
+from tests.integration.cqs.engines.cache.test_redis_outage import processes, receive_soon, repeats_counted, until_up
 
 NAME = "queues"
 DOWN_MS = 1_500
@@ -72,20 +72,18 @@ async def test_a_fail_over_by_sentinel(cassandra_address: Cluster, own_redis: Ow
         wait_until(lambda: _knows_replica(port))
         url = f"redis+sentinel://127.0.0.1:1,127.0.0.1:{port}/{NAME}"  # the first Sentinel is down
         async with processes(cassandra_address, url, url) as ((one, _), (two, _)):
-            await until_up(one)
-            await until_up(two)
+            await until_up(one, two)
             await one.send(*numbered(30))
             held = [*await receive_soon(one, 10, HOUR_MS), *await receive_soon(two, 10, HOUR_MS)]
             own_redis.kill()
             held += await drain_both(one, two, want=10)
             wait_until(lambda: _primary_port(port) == replica.port)
-            await until_up(one)
-            await until_up(two)
+            await until_up(one, two)
             assert client.dbsize() > 0
             assert not [*await one.take(), *await two.take()]
             assert sorted(bodies(held)) == numbered(30)
             assert await one.delete(*held) == [Outcome.DONE] * 30
-            assert counted(one, two) == 0
+            assert repeats_counted(one, two) == 0
 
 
 async def test_a_redis_cluster_is_refused(cassandra_address: Cluster, tmp_path: Path) -> None:
