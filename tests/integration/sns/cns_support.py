@@ -44,10 +44,11 @@ BASE_URL = "http://localhost:6059"
 
 
 class RecordingQueue:
-    """A queue port that only records the jobs put into it."""
+    """A queue port that only records the jobs put into it, and what is delivered to customers' queues."""
 
     def __init__(self) -> None:
         self.new_jobs: list[NewJob] = []
+        self.delivered: list[tuple[str, QueueMessage]] = []
 
     async def enqueue(self, new_jobs: Sequence[NewJob]) -> None:
         self.new_jobs += new_jobs
@@ -70,7 +71,8 @@ class RecordingQueue:
         raise NotImplementedError
 
     async def deliver(self, queue_arn: str, messages: Sequence[QueueMessage], topic_arn: str) -> list[str | Refusal]:
-        raise NotImplementedError
+        self.delivered += [(queue_arn, message) for message in messages]
+        return ["id"] * len(messages)
 
     async def depth(self, queue: str) -> int:
         raise NotImplementedError

@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 
 from cns.limits import Quotas
+from cns_common.cassandra.connection import CassandraAddress
+from cns_common.cassandra.session import Cassandra
 from cns_common.clock import Clock
 from tests.integration.sns.cns_support import Rig, open_rig
-from tests.integration.sns.stores.cns_stores import Stores, open_stores_for
+from tests.integration.sns.stores.cns_stores import Stores, open_cassandra, open_stores_for
 
 
 @pytest.fixture
@@ -30,3 +32,17 @@ async def swept_stores(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncI
     """The drivers whose rows have no time to live."""
     async with open_stores_for(request, tmp_path) as stores:
         yield stores
+
+
+@pytest.fixture
+async def cassandra_stores(cassandra_address: CassandraAddress) -> AsyncIterator[Stores]:
+    async with open_cassandra(cassandra_address) as stores:
+        yield stores
+
+
+@pytest.fixture
+async def session(cassandra_address: CassandraAddress) -> AsyncIterator[Cassandra]:
+    """The session of another process."""
+    session = await Cassandra.open(cassandra_address)
+    yield session
+    await session.close()

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import apsw
@@ -13,39 +12,16 @@ import pytest
 
 from cns_backend import schema
 from cns_common.aws.auth import users
-from cns_common.aws.auth.accounts import AccessKey, AccountStore, EmbeddedAccountStore
+from cns_common.aws.auth.accounts import AccessKey, AccountStore
 from cns_common.aws.auth.accounts_cassandra import CassandraAccountStore
 from cns_common.aws.call import INTERNAL_ACCOUNT
 from cns_common.cassandra.connection import CassandraAddress
 from cns_common.cassandra.session import Cassandra
-from cns_common.clock import Clock
 from cns_common.errors import OutcomeUnknown, RequestError, StartError, StoreFull
 from cns_common.sealing import Seal
-from cns_common.sqlite.database import STORE_FILE, Database
+from cns_common.sqlite.database import STORE_FILE
 from lab.harness.keyspace import emptied, keyspace
-
-SEAL = Seal(b"k" * 32)
-
-
-@pytest.fixture(params=["embedded", "cassandra"])
-async def accounts(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[AccountStore]:
-    if request.param == "cassandra":
-        async with emptied(request.getfixturevalue("cassandra_address")) as cassandra:
-            yield CassandraAccountStore(cassandra, SEAL)
-    else:
-        async with embedded(tmp_path) as store:
-            yield store
-
-
-@asynccontextmanager
-async def embedded(directory: Path, seal: Seal = SEAL) -> AsyncIterator[EmbeddedAccountStore]:
-    database = Database(directory, Clock())
-    store = EmbeddedAccountStore(database, seal)
-    database.start(asyncio.get_running_loop())
-    try:
-        yield store
-    finally:
-        await database.close()
+from tests.integration.sns.stores.account_stores import SEAL, embedded
 
 
 async def active_keys(accounts: AccountStore) -> set[str]:
@@ -97,7 +73,7 @@ async def test_a_users_life(accounts: AccountStore) -> None:
 
 
 async def test_on_a_full_disk_keys_are_revoked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with embedded(tmp_path) as accounts:
+    async with embedded(tmp_path) as (accounts, _):
         account = (await accounts.create(1)).account
         for name in ("alice", "bob"):
             await accounts.add_user(account, name, 2)
@@ -204,23 +180,23 @@ async def test_concurrent_changes_are_both_made(accounts: AccountStore) -> None:
 
 
 async def test_an_older_directory_keeps_its_accounts(tmp_path: Path) -> None:
-    async with embedded(tmp_path) as store:
+    async with embedded(tmp_path) as (store, _):
         root = await store.create(1)
     connection = apsw.Connection(str(tmp_path / STORE_FILE))
     connection.execute("DROP TABLE account_users")
     connection.close()
-    async with embedded(tmp_path) as store:
+    async with embedded(tmp_path) as (store, _):
         assert await store.keys() == [root]
         user = await store.add_user(root.account, "alice", 2)
-    async with embedded(tmp_path) as store:
+    async with embedded(tmp_path) as (store, _):
         assert await store.keys() == [root, user]
 
 
 async def test_secrets_of_users_are_sealed(tmp_path: Path) -> None:
-    async with embedded(tmp_path) as store:
+    async with embedded(tmp_path) as (store, _):
         user = await store.add_user((await store.create(1)).account, "alice", 2)
     assert all(user.secret.encode() not in path.read_bytes() for path in tmp_path.glob("store.db*"))
-    async with embedded(tmp_path, Seal(b"x" * 32)) as store:
+    async with embedded(tmp_path, Seal(b"x" * 32)) as (store, _):
         with pytest.raises(StartError, match="master key"):
             await store.keys()
 

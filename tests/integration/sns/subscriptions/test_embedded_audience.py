@@ -17,7 +17,7 @@ from cns.topics.topic import Topic
 from cns_common.clock import Clock
 from cns_common.sqlite.database import Database
 from lab.harness.waiting import PATIENCE_S
-from tests.integration.sns.stores.cns_stores import Stores, subscription
+from tests.integration.sns.stores.cns_stores import CONTRACTS, Stores, subscription
 
 
 class CountingStores(Stores):
@@ -33,15 +33,9 @@ class CountingStores(Stores):
 @pytest.fixture
 async def stores(tmp_path: Path) -> AsyncIterator[CountingStores]:
     database = Database(tmp_path, Clock())
-    absent: Any = None
-    stores = CountingStores(
-        topics=EmbeddedTopicStore(database),
-        subscriptions=EmbeddedSubscriptionStore(database),
-        notifications=absent,
-        outbox=absent,
-        archives=absent,
-        replays=absent,
-    )
+    absent: dict[str, Any] = dict.fromkeys(CONTRACTS)
+    topics, subscriptions = EmbeddedTopicStore(database), EmbeddedSubscriptionStore(database)
+    stores = CountingStores(**absent | {"topics": topics, "subscriptions": subscriptions})
     stores.database = database
 
     def count(_cursor: object, statement: str, _bindings: object) -> bool:
