@@ -19,6 +19,7 @@ from cns.endpoints.outcome import Cause, Delivered, Failed, Outcome
 from cns_common.configuration.settings import Settings
 from cns_common.tls import client_context
 from cns_workers.consumers.retry_decision import DELIVERED, Verdict, judge
+from tests.marks import case
 
 spec = pytest.mark.spec
 TOPIC = "arn:aws:sns:eu-west-1:111111111111:t"
@@ -144,10 +145,10 @@ async def test_the_whole_request() -> None:
 @pytest.mark.parametrize(
     ("status", "again"),
     [
-        *(pytest.param(f"{code} X", True, marks=spec("sns-answer.5xx")) for code in (500, 502, 503, 599)),
-        pytest.param("429 X", True, marks=spec("sns-answer.429")),
-        *(pytest.param(f"{code} X", False, marks=spec("sns-answer.4xx")) for code in (400, 401, 403, 404, 410, 499)),
-        *(pytest.param(f"{code} X", False, marks=spec("sns-answer.3xx")) for code in (301, 302, 304, 308)),
+        *(case("sns-answer.5xx", f"{code} X", True) for code in (500, 502, 503, 599)),
+        case("sns-answer.429", "429 X", True),
+        *(case("sns-answer.4xx", f"{code} X", False) for code in (400, 401, 403, 404, 410, 499)),
+        *(case("sns-answer.3xx", f"{code} X", False) for code in (301, 302, 304, 308)),
     ],
 )
 async def test_answers_that_are_no_success(status: str, again: bool) -> None:

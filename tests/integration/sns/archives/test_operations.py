@@ -13,6 +13,7 @@ from cns.limits import Quotas
 from cns_common.clock import Clock
 from cns_common.durations import DAY_MS
 from tests.integration.sns.cns_support import ACCOUNT, Rig, invalid, open_rig, queue_arn
+from tests.marks import case
 
 MONTH = '{"MessageRetentionPeriod":30}'
 
@@ -145,8 +146,8 @@ async def test_a_replay_policy_at_subscribe(rig: Rig) -> None:
 @pytest.mark.parametrize(
     "start_ms",
     [
-        pytest.param(-1_000, marks=pytest.mark.spec("replay.too-early")),
-        pytest.param(60_000, marks=pytest.mark.spec("replay.too-late")),
+        case("replay.too-early", -1_000),
+        case("replay.too-late", 60_000),
     ],
 )
 async def test_a_window_outside_the_archive(rig: Rig, start_ms: int) -> None:

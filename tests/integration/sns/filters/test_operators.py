@@ -9,6 +9,7 @@ import pytest
 
 from cns_common.events.schema import NotificationDropped
 from tests.integration.sns.sns_door import SnsDoor
+from tests.marks import case
 
 spec = pytest.mark.spec
 Attribute = dict[str, Any]
@@ -48,26 +49,19 @@ A = "a"
 
 X, Y = string("x"), string("y")
 SEVERAL = [
-    pytest.param({A: ["x"], "b": ["y"]}, [{A: X, "b": Y}], [{A: X}, {A: X, "b": X}], marks=spec("filter.keys-and")),
-    pytest.param({A: ["x"]}, [{A: X, "b": Y}], [{"b": X}], marks=spec("filter.keys-and")),
-    pytest.param({A: [{"anything-but": "x"}]}, [{A: Y}], [{}, {"b": Y}], marks=spec("filter-attribute.absent")),
-    pytest.param({A: [{"exists": True}]}, [{A: Y}], [{}, {"b": Y}], marks=spec("filter-attribute.absent")),
-    pytest.param({A: ["x", None]}, [{A: X}], [{}, {"b": X}], marks=spec("filter-attribute.absent")),
-    pytest.param(
-        {A: [{"exists": False}]}, [{"b": Y}], [{A: Y}], marks=spec("filter-attribute.absent", "filter-op.exists")
-    ),
-    pytest.param({A: [{"exists": False}]}, [{"b": BYTES}], [{}], marks=spec("filter-attribute.none-at-all")),
-    pytest.param(
-        {"$or": [{A: ["x"]}, {"b": ["y"]}]},
-        [{A: X}, {"b": Y}, {A: X, "b": Y}],
-        [{A: Y, "b": X}, {}],
-        marks=spec("filter-op.or"),
-    ),
-    pytest.param(
+    case("filter.keys-and", {A: ["x"], "b": ["y"]}, [{A: X, "b": Y}], [{A: X}, {A: X, "b": X}]),
+    case("filter.keys-and", {A: ["x"]}, [{A: X, "b": Y}], [{"b": X}]),
+    case("filter-attribute.absent", {A: [{"anything-but": "x"}]}, [{A: Y}], [{}, {"b": Y}]),
+    case("filter-attribute.absent", {A: [{"exists": True}]}, [{A: Y}], [{}, {"b": Y}]),
+    case("filter-attribute.absent", {A: ["x", None]}, [{A: X}], [{}, {"b": X}]),
+    case(("filter-attribute.absent", "filter-op.exists"), {A: [{"exists": False}]}, [{"b": Y}], [{A: Y}]),
+    case("filter-attribute.none-at-all", {A: [{"exists": False}]}, [{"b": BYTES}], [{}]),
+    case("filter-op.or", {"$or": [{A: ["x"]}, {"b": ["y"]}]}, [{A: X}, {"b": Y}, {A: X, "b": Y}], [{A: Y, "b": X}, {}]),
+    case(
+        "filter-op.or-siblings",
         {"c": ["x"], "$or": [{A: ["x"]}, {"b": ["y"]}]},
         [{"c": X, A: X}, {"c": X, "b": Y}],
         [{A: X}, {"c": X}, {"c": Y, A: X}],
-        marks=spec("filter-op.or-siblings"),
     ),
 ]
 

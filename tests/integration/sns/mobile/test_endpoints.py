@@ -19,6 +19,7 @@ from tests.integration.sns.mobile.sns_mobile import (
     endpoint,
     endpoint_attributes,
 )
+from tests.marks import case
 
 ABSENT = ("NotFound", "Endpoint does not exist")
 TAKEN = invalid("This endpoint is already registered with a different token.")
@@ -70,16 +71,12 @@ async def test_the_same_token_again(rig: Rig) -> None:
 @pytest.mark.parametrize(
     ("attributes", "complaint"),
     [
-        pytest.param(
-            {"Colour": "red"},
-            "Attributes Reason: Invalid attribute name: Colour",
-            marks=spec("endpoints.unknown-attribute"),
-        ),
-        pytest.param({"CustomUserData": "é" * 1025}, TOO_LONG, marks=spec("endpoints.user-data")),
-        pytest.param(
+        case("endpoints.unknown-attribute", {"Colour": "red"}, "Attributes Reason: Invalid attribute name: Colour"),
+        case("endpoints.user-data", {"CustomUserData": "é" * 1025}, TOO_LONG),
+        case(
+            "endpoints.token-empty",
             {"Token": ""},
             "Attributes Reason: Invalid value for attribute: Token: cannot be empty",
-            marks=spec("endpoints.token-empty"),
         ),
         ({"Enabled": "yes"}, "Attributes Reason: Invalid value for attribute: Enabled"),
         ({"CustomUserData": "\ud800"}, "Attributes Reason: Invalid value for attribute: CustomUserData"),

@@ -15,6 +15,7 @@ from tests.integration.sns.mobile.sns_mobile import (
     application,
     application_attributes,
 )
+from tests.marks import case
 
 NAME_CHARACTERS = "must contain only characters 'a'-'z', 'A'-'Z', '0'-'9', '_', '-', and '.'"
 NO_APPLICATION = ("NotFound", "PlatformApplication does not exist")
@@ -34,42 +35,34 @@ def spec(*rules: str) -> pytest.MarkDecorator:
 @pytest.mark.parametrize(
     ("changes", "refusal"),
     [
-        pytest.param({"Name": ""}, invalid(" Reason: cannot be empty"), marks=spec("apps.name")),
-        pytest.param(
-            {"Name": "a" * 257},
-            invalid(f"{'a' * 257} Reason: must be at most 256 characters long"),
-            marks=spec("apps.name"),
-        ),
-        pytest.param({"Name": "a b"}, invalid(f"a b Reason: {NAME_CHARACTERS}"), marks=spec("apps.name")),
-        pytest.param({"Name": "é"}, invalid(f"é Reason: {NAME_CHARACTERS}"), marks=spec("apps.name")),
-        pytest.param({"Name": None}, invalid("Name Reason: no value for required parameter"), marks=spec("apps.name")),
-        pytest.param(
-            {"Platform": "AAA"}, invalid("Platform Reason: AAA is not supported"), marks=spec("apps.platform")
-        ),
-        pytest.param(
-            {"Name": "", "Platform": "AAA"}, invalid(" Reason: cannot be empty"), marks=spec("apps.create-order")
-        ),
-        pytest.param(
+        case("apps.name", {"Name": ""}, invalid(" Reason: cannot be empty")),
+        case("apps.name", {"Name": "a" * 257}, invalid(f"{'a' * 257} Reason: must be at most 256 characters long")),
+        case("apps.name", {"Name": "a b"}, invalid(f"a b Reason: {NAME_CHARACTERS}")),
+        case("apps.name", {"Name": "é"}, invalid(f"é Reason: {NAME_CHARACTERS}")),
+        case("apps.name", {"Name": None}, invalid("Name Reason: no value for required parameter")),
+        case("apps.platform", {"Platform": "AAA"}, invalid("Platform Reason: AAA is not supported")),
+        case("apps.create-order", {"Name": "", "Platform": "AAA"}, invalid(" Reason: cannot be empty")),
+        case(
+            "apps.create-order",
             {"Platform": "AAA", "Attributes": {"PlatformPrincipal": "p"}},
             invalid("Platform Reason: AAA is not supported"),
-            marks=spec("apps.create-order"),
         ),
-        pytest.param({"Attributes": {}}, NO_ATTRIBUTES, marks=spec("apps.attributes-null")),
-        pytest.param({"Attributes": None}, NO_ATTRIBUTES, marks=spec("apps.attributes-null")),
-        pytest.param(
+        case("apps.attributes-null", {"Attributes": {}}, NO_ATTRIBUTES),
+        case("apps.attributes-null", {"Attributes": None}, NO_ATTRIBUTES),
+        case(
+            "apps.credential-alone",
             {"Attributes": {"PlatformCredential": "c"}},
             invalid("Attributes Reason: PlatformCredential attribute provided without PlatformPrincipal"),
-            marks=spec("apps.credential-alone"),
         ),
-        pytest.param(
+        case(
+            "apps.principal-alone",
             {"Attributes": {"PlatformPrincipal": "p"}},
             invalid("Attributes Reason: PlatformPrincipal attribute provided without PlatformCredential"),
-            marks=spec("apps.principal-alone"),
         ),
-        pytest.param(
+        case(
+            "apps.principal-alone",
             {"Platform": "GCM", "Attributes": {"PlatformPrincipal": "p"}},
             invalid("Attributes Reason: PlatformPrincipal attribute provided without PlatformCredential"),
-            marks=spec("apps.principal-alone"),
         ),
     ],
 )
@@ -82,34 +75,28 @@ async def test_creations_refused(rig: Rig, changes: dict[str, Any], refusal: tup
 @pytest.mark.parametrize(
     ("attributes", "refusal"),
     [
-        pytest.param(
-            {"Colour": "red"},
-            invalid("Attributes Reason: Invalid attribute name: Colour"),
-            marks=spec("apps.unknown-attribute"),
-        ),
+        case("apps.unknown-attribute", {"Colour": "red"}, invalid("Attributes Reason: Invalid attribute name: Colour")),
         *[
-            pytest.param(
-                {name: "x"}, invalid(f"Attributes Reason: Invalid attribute name: {name}"), marks=spec("apps.read-only")
-            )
+            case("apps.read-only", {name: "x"}, invalid(f"Attributes Reason: Invalid attribute name: {name}"))
             for name in ("AppleCertificateExpiryDate", "AuthenticationMethod")
         ],
         *[
-            pytest.param(
+            case(
+                "apps.sample-rate",
                 {"SuccessFeedbackSampleRate": rate},
                 bad_value("SuccessFeedbackSampleRate", f": {rate} value provided is not an integer between 0-100"),
-                marks=spec("apps.sample-rate"),
             )
             for rate in ("101", "-1", "5.0", "x", "²")
         ],
         *[
-            pytest.param({name: "arn:aws:sqs:eu-west-1:1:q"}, bad_value(name), marks=spec("apps.event-topics"))
+            case("apps.event-topics", {name: "arn:aws:sqs:eu-west-1:1:q"}, bad_value(name))
             for name in ("EventEndpointCreated", "EventEndpointDeleted", "EventEndpointUpdated", "EventDeliveryFailure")
         ],
         *[
-            pytest.param({name: "arn:aws:iam::1:user/u"}, bad_value(name), marks=spec("apps.roles"))
+            case("apps.roles", {name: "arn:aws:iam::1:user/u"}, bad_value(name))
             for name in ("SuccessFeedbackRoleArn", "FailureFeedbackRoleArn")
         ],
-        pytest.param({"Enabled": "yes"}, bad_value("Enabled"), marks=spec("apps.enabled")),
+        case("apps.enabled", {"Enabled": "yes"}, bad_value("Enabled")),
         pytest.param({"PlatformCredential": ""}, bad_value("PlatformCredential", ": cannot be empty")),
         pytest.param({"PlatformCredential": "\ud800"}, bad_value("PlatformCredential")),
         pytest.param({"ApplePlatformTeamID": "a\n"}, bad_value("ApplePlatformTeamID")),

@@ -15,6 +15,7 @@ from botocore.exceptions import ClientError
 from cns_common.errors import OutcomeUnknown, StoreFull, StoreUnavailable
 from tests.integration.sns.cns_support import REGION
 from tests.integration.sns.sns_door import OWNER, SnsDoor
+from tests.marks import case
 
 spec = pytest.mark.spec
 UNAVAILABLE = "The service is unavailable. Please try again."
@@ -38,13 +39,9 @@ def fail(sns: SnsDoor, monkeypatch: pytest.MonkeyPatch, *errors: Exception) -> l
 @pytest.mark.parametrize(
     ("error", "status", "code", "text", "retry_after_ms"),
     [
-        pytest.param(
-            StoreUnavailable("away"), 503, "ServiceUnavailable", UNAVAILABLE, "500", marks=spec("sns.unavailable")
-        ),
-        pytest.param(StoreFull("/data"), 503, "ServiceUnavailable", FULL, "5000", marks=spec("sns.unavailable")),
-        pytest.param(
-            OutcomeUnknown("lost"), 503, "ServiceUnavailable", UNKNOWN, "500", marks=spec("sns.unknown-outcome")
-        ),
+        case("sns.unavailable", StoreUnavailable("away"), 503, "ServiceUnavailable", UNAVAILABLE, "500"),
+        case("sns.unavailable", StoreFull("/data"), 503, "ServiceUnavailable", FULL, "5000"),
+        case("sns.unknown-outcome", OutcomeUnknown("lost"), 503, "ServiceUnavailable", UNKNOWN, "500"),
     ],
     ids=["unavailable", "full", "unknown"],
 )

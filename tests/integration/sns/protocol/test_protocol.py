@@ -12,6 +12,7 @@ from cns_common.aws.auth.accounts import AccessKey
 from tests.integration.cqs.door import FORM
 from tests.integration.sns.cns_support import ACCOUNT, REGION
 from tests.integration.sns.sns_door import NAMESPACE, OWNER, VERSION, SnsDoor, refused
+from tests.marks import case
 
 spec = pytest.mark.spec
 FRAME = f'xmlns="{NAMESPACE}"'
@@ -31,9 +32,7 @@ def result_of(body: bytes, operation: str) -> str:
 
 
 @spec("sns.success", "sns.request-id", "sns.shape", "sns.version")
-@pytest.mark.parametrize(
-    "method", [pytest.param("POST", marks=spec("sns.post")), pytest.param("GET", marks=spec("sns.get"))]
-)
+@pytest.mark.parametrize("method", [case("sns.post", "POST"), case("sns.get", "GET")])
 async def test_a_call(sns: SnsDoor, method: str) -> None:
     reply = await sns.query("CreateTopic", {"Name": "t"}, method=method, version=VERSION, service="sns", region=REGION)
     assert (reply.status, reply.headers["content-type"]) == (200, "text/xml")
@@ -62,9 +61,9 @@ async def test_sns_has_no_json(sns: SnsDoor) -> None:
 @pytest.mark.parametrize(
     "action",
     [
-        pytest.param("Nonsense", marks=spec("sns.unknown-action")),
-        pytest.param("SendMessage", marks=spec("sns.unknown-action")),
-        pytest.param("", marks=spec("sns.missing-action")),
+        case("sns.unknown-action", "Nonsense"),
+        case("sns.unknown-action", "SendMessage"),
+        case("sns.missing-action", ""),
     ],
 )
 async def test_unknown_actions(sns: SnsDoor, action: str) -> None:

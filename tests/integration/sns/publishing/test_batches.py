@@ -9,6 +9,7 @@ import pytest
 from cns.delivery.jobs import EndpointJob
 from cns.publishing.filter_changes import Audience
 from tests.integration.sns.sns_door import Refusal, SnsDoor, bad_attribute, null
+from tests.marks import case
 
 spec = pytest.mark.spec
 TOO_MANY = Refusal(400, "TooManyEntriesInBatchRequest", "The batch request contains more entries than permissible.")
@@ -81,10 +82,10 @@ async def test_batches_refused(sns: SnsDoor, topic: str, entries: list[dict[str,
 @pytest.mark.parametrize(
     "entries",
     [
-        pytest.param([entry(str(number)) for number in range(10)], marks=spec("sns-batch.too-many")),
-        pytest.param([entry("a" * 80)], marks=spec("sns-batch.id-length")),
-        pytest.param([entry("Az_09-")], marks=spec("sns-batch.id-characters")),
-        pytest.param([entry(Message="m" * 131_072), entry("b", Message="m" * 131_072)], marks=spec("sns-batch.size")),
+        case("sns-batch.too-many", [entry(str(number)) for number in range(10)]),
+        case("sns-batch.id-length", [entry("a" * 80)]),
+        case("sns-batch.id-characters", [entry("Az_09-")]),
+        case("sns-batch.size", [entry(Message="m" * 131_072), entry("b", Message="m" * 131_072)]),
     ],
 )
 async def test_accepted_batches(sns: SnsDoor, topic: str, entries: list[dict[str, Any]]) -> None:

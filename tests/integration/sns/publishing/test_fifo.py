@@ -8,6 +8,7 @@ import pytest
 
 from tests.integration.sns.cns_support import ACCOUNT, REGION
 from tests.integration.sns.sns_door import Refusal, SnsDoor, invalid
+from tests.marks import case
 
 spec = pytest.mark.spec
 TOPIC = f"arn:aws:sns:{REGION}:{ACCOUNT}:t.fifo"
@@ -26,8 +27,8 @@ async def fifo(sns: SnsDoor, **attributes: str) -> str:
 @pytest.mark.parametrize(
     ("changes", "refusal"),
     [
-        pytest.param({"MessageGroupId": None}, NO_GROUP, marks=spec("sns-fifo.no-group")),
-        pytest.param({"MessageDeduplicationId": None}, NO_DEDUPLICATION, marks=spec("sns-fifo.no-deduplication")),
+        case("sns-fifo.no-group", {"MessageGroupId": None}, NO_GROUP),
+        case("sns-fifo.no-deduplication", {"MessageDeduplicationId": None}, NO_DEDUPLICATION),
         *(({"MessageGroupId": text}, invalid(FORM.format("MessageGroupId"))) for text in ("", "a b", "g" * 129)),
         *(
             ({"MessageDeduplicationId": text}, invalid(FORM.format("MessageDeduplicationId")))

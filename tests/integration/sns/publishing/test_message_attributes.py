@@ -8,6 +8,7 @@ import pytest
 
 from tests.integration.sns.cns_support import ACCOUNT, REGION
 from tests.integration.sns.sns_door import Refusal, SnsDoor, bad_attribute, invalid
+from tests.marks import case
 
 spec = pytest.mark.spec
 TOPIC = f"arn:aws:sns:{REGION}:{ACCOUNT}:t"
@@ -59,18 +60,18 @@ async def test_many_attributes_are_accepted(sns: SnsDoor) -> None:
 @pytest.mark.parametrize(
     ("sent", "refusal"),
     [
-        pytest.param(
+        case(
+            ("sns-attr.code", "sns-batch.bad-attribute", "sns-error.ParameterValueInvalid"),
             text("String", ""),
             bad_attribute(
                 "The message attribute 'n' must contain non-empty message attribute value for message attribute type "
                 "'String'."
             ),
-            marks=spec("sns-attr.code", "sns-batch.bad-attribute", "sns-error.ParameterValueInvalid"),
         ),
-        pytest.param(
+        case(
+            ("sns-attr.characters", "sns-attr.characters-batch"),
             text("String", "native-error:🙂"),
             invalid("Invalid attribute value was passed in for message attribute n"),
-            marks=spec("sns-attr.characters", "sns-attr.characters-batch"),
         ),
     ],
 )

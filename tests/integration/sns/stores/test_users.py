@@ -78,7 +78,7 @@ async def test_on_a_full_disk_keys_are_revoked(tmp_path: Path, monkeypatch: pyte
         for name in ("alice", "bob"):
             await accounts.add_user(account, name, 2)
         await accounts.set_password(account, "hash", 2)
-        space = accounts._database.space
+        space = accounts._database.space  # type: ignore[attr-defined]  # the embedded store
         monkeypatch.setattr(space, "_free_bytes", lambda _: 0)
         space.mark_full()
         with pytest.raises(StoreFull):

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.integration.sns.cns_support import ACCOUNT, OTHER, REGION, Rig, call, invalid, queue_arn
+from tests.marks import case
 
 FUNCTION = f"arn:aws:lambda:{REGION}:{{}}:function:f"
 STREAM = f"arn:aws:firehose:{REGION}:{{}}:deliverystream/s"
@@ -21,42 +22,42 @@ def role(account: str = ACCOUNT) -> dict[str, str]:
 @pytest.mark.parametrize(
     ("params", "refusal"),
     [
-        pytest.param(
+        case(
+            "subscribing.endpoint-sms",
             {"Protocol": "sms", "Endpoint": "call me"},
             ("InvalidParameter", "Invalid SMS endpoint: call me"),
-            marks=pytest.mark.spec("subscribing.endpoint-sms"),
         ),
         (
             {"Protocol": "http", "Endpoint": "http://10.0.0.1/", "Attributes": {"RawMessageDelivery": "x"}},
             invalid("Attributes Reason: RawMessageDelivery: Invalid value [x]. Must be true or false."),
         ),
-        pytest.param(
+        case(
+            "subscribing.private-address",
             {"Protocol": "http", "Endpoint": "http://10.0.0.1/"},
             ("AuthorizationError", "10.0.0.1 is private"),
-            marks=pytest.mark.spec("subscribing.private-address"),
         ),
-        pytest.param(
+        case(
+            "subscribing.private-address",
             {"Protocol": "redis", "Endpoint": "redis://10.0.0.1/c"},
             ("AuthorizationError", "10.0.0.1 is private"),
-            marks=pytest.mark.spec("subscribing.private-address"),
         ),
-        pytest.param(
+        case(
+            "subscribing.firehose-role",
             {"Protocol": "firehose", "Endpoint": STREAM.format(ACCOUNT)},
             invalid("Delivery protocol firehose can only be subscribed with subscription role arn"),
-            marks=pytest.mark.spec("subscribing.firehose-role"),
         ),
-        pytest.param(
+        case(
+            "subscribing.firehose-owner",
             {"Protocol": "firehose", "Endpoint": STREAM.format(OTHER), "Attributes": role()},
             (
                 "AuthorizationError",
                 f"The account {ACCOUNT} is not the owner of the endpoint {STREAM.format(OTHER)}",
             ),
-            marks=pytest.mark.spec("subscribing.firehose-owner"),
         ),
-        pytest.param(
+        case(
+            "subscribing.firehose-owner",
             {"Protocol": "firehose", "Endpoint": STREAM.format(OTHER), "Attributes": role(OTHER)},
             ("AuthorizationError", "Cross-account pass role is not allowed."),
-            marks=pytest.mark.spec("subscribing.firehose-owner"),
         ),
     ],
 )

@@ -8,6 +8,7 @@ import pytest
 
 from tests.integration.sns.cns_support import ACCOUNT, queue_arn
 from tests.integration.sns.sns_door import SnsDoor, invalid
+from tests.marks import case
 
 spec = pytest.mark.spec
 DEFAULT_DELIVERY = (
@@ -104,13 +105,13 @@ async def test_subscriptions_are_counted(sns: SnsDoor) -> None:
 @pytest.mark.parametrize(
     ("name", "text"),
     [
-        pytest.param("DisplayName", "d" * 100, marks=spec("sns-topic-attr.display-name")),
+        case("sns-topic-attr.display-name", "DisplayName", "d" * 100),
         *(
-            pytest.param(f"{protocol}{outcome}FeedbackRoleArn", ROLE, marks=spec("sns-topic-attr.feedback-roles"))
+            case("sns-topic-attr.feedback-roles", f"{protocol}{outcome}FeedbackRoleArn", ROLE)
             for protocol in ("HTTP", "SQS", "Lambda", "Firehose", "Application")
             for outcome in ("Success", "Failure")
         ),
-        pytest.param("HTTPSuccessFeedbackSampleRate", "100", marks=spec("sns-topic-attr.feedback-rate")),
+        case("sns-topic-attr.feedback-rate", "HTTPSuccessFeedbackSampleRate", "100"),
     ],
 )
 async def test_accepted_values(sns: SnsDoor, name: str, text: str) -> None:
@@ -123,13 +124,13 @@ async def test_accepted_values(sns: SnsDoor, name: str, text: str) -> None:
 @pytest.mark.parametrize(
     ("name", "text", "complaint"),
     [
-        pytest.param(
+        case(
+            "sns-topic-attr.signature-version",
             "SignatureVersion",
             "3",
             "SignatureVersion: Invalid value. Must be 1 or 2.",
-            marks=spec("sns-topic-attr.signature-version"),
         ),
-        pytest.param("Owner", "x", "AttributeName", marks=spec("sns-topic-attr.read-only")),
+        case("sns-topic-attr.read-only", "Owner", "x", "AttributeName"),
     ],
 )
 async def test_values_refused(sns: SnsDoor, name: str, text: str, complaint: str) -> None:
@@ -143,10 +144,8 @@ async def test_values_refused(sns: SnsDoor, name: str, text: str, complaint: str
 @pytest.mark.parametrize(
     ("name", "text"),
     [
-        pytest.param(
-            "DeliveryPolicy", "{}", marks=spec("sns-topic-attr.delivery-policy-removed", "sns-policy-http.removed")
-        ),
-        pytest.param("KmsMasterKeyId", "k", marks=spec("sns-topic-attr.kms-removed")),
+        case(("sns-topic-attr.delivery-policy-removed", "sns-policy-http.removed"), "DeliveryPolicy", "{}"),
+        case("sns-topic-attr.kms-removed", "KmsMasterKeyId", "k"),
     ],
 )
 async def test_an_empty_text_removes_an_attribute(sns: SnsDoor, name: str, text: str) -> None:

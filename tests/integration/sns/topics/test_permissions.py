@@ -9,6 +9,7 @@ import pytest
 
 from tests.integration.sns.cns_support import ACCOUNT, OTHER, REGION, queue_arn
 from tests.integration.sns.sns_door import NO_TOPIC, STRANGER, Refusal, SnsDoor, denied, invalid, refused
+from tests.marks import case
 
 spec = pytest.mark.spec
 OUT_OF_SCOPE = "Policy statement action out of service scope!"
@@ -153,16 +154,12 @@ async def test_permissions_of_no_topic(sns: SnsDoor) -> None:
 @pytest.mark.parametrize(
     ("changes", "complaint"),
     [
-        pytest.param({"ActionName": ["Subscribe"]}, "Statement already exists", marks=spec("sns-permission.duplicate")),
+        case("sns-permission.duplicate", {"ActionName": ["Subscribe"]}, "Statement already exists"),
         ({"Label": "__default_statement_ID"}, "Statement already exists"),
-        pytest.param(
-            {"Label": "m", "ActionName": ["CreateTopic"]}, OUT_OF_SCOPE, marks=spec("sns-permission.unknown-action")
-        ),
-        pytest.param(
-            {"Label": "m", "ActionName": ["sns:Publish"]}, OUT_OF_SCOPE, marks=spec("sns-permission.prefixed-action")
-        ),
-        pytest.param({"Label": "m", "ActionName": ["*"]}, OUT_OF_SCOPE, marks=spec("sns-permission.wildcard-action")),
-        pytest.param({"Label": "m", "AWSAccountId": ["1"]}, NO_ACCOUNT, marks=spec("sns-permission.account")),
+        case("sns-permission.unknown-action", {"Label": "m", "ActionName": ["CreateTopic"]}, OUT_OF_SCOPE),
+        case("sns-permission.prefixed-action", {"Label": "m", "ActionName": ["sns:Publish"]}, OUT_OF_SCOPE),
+        case("sns-permission.wildcard-action", {"Label": "m", "ActionName": ["*"]}, OUT_OF_SCOPE),
+        case("sns-permission.account", {"Label": "m", "AWSAccountId": ["1"]}, NO_ACCOUNT),
     ],
 )
 async def test_grants_refused(sns: SnsDoor, changes: dict[str, Any], complaint: str) -> None:

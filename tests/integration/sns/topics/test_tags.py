@@ -9,6 +9,7 @@ import pytest
 
 from tests.integration.sns.cns_support import ACCOUNT, OTHER, REGION
 from tests.integration.sns.sns_door import NO_TOPIC, STRANGER, Refusal, SnsDoor, denied, invalid, out_of_length
+from tests.marks import case
 
 spec = pytest.mark.spec
 ABSENT = f"arn:aws:sns:{REGION}:{ACCOUNT}:absent"
@@ -65,20 +66,16 @@ AT_LEAST = "greater than or equal to"
 @pytest.mark.parametrize(
     ("tag", "refusal"),
     [
-        pytest.param(
+        case(
+            "sns-tag.key-length",
             {"Key": "k" * 129, "Value": ""},
             out_of_length("k" * 129, "tags.1.member.key", f"{AT_MOST} 128"),
-            marks=spec("sns-tag.key-length"),
         ),
-        pytest.param(
-            {"Key": "", "Value": ""},
-            out_of_length("", "tags.1.member.key", f"{AT_LEAST} 1"),
-            marks=spec("sns-tag.key-length"),
-        ),
-        pytest.param(
+        case("sns-tag.key-length", {"Key": "", "Value": ""}, out_of_length("", "tags.1.member.key", f"{AT_LEAST} 1")),
+        case(
+            "sns-tag.value-length",
             {"Key": "k", "Value": "v" * 257},
             out_of_length("v" * 257, "tags.1.member.value", f"{AT_MOST} 256"),
-            marks=spec("sns-tag.value-length"),
         ),
     ],
 )
@@ -90,8 +87,8 @@ async def test_tags_refused(sns: SnsDoor, tag: dict[str, str], refusal: Refusal)
 @pytest.mark.parametrize(
     "tag",
     [
-        pytest.param({"Key": "k" * 128, "Value": ""}, marks=spec("sns-tag.key-length")),
-        pytest.param({"Key": "k", "Value": "v" * 256}, marks=spec("sns-tag.value-length")),
+        case("sns-tag.key-length", {"Key": "k" * 128, "Value": ""}),
+        case("sns-tag.value-length", {"Key": "k", "Value": "v" * 256}),
     ],
 )
 async def test_tags_at_their_limits(sns: SnsDoor, tag: dict[str, str]) -> None:
@@ -111,13 +108,13 @@ async def test_the_same_key_twice(sns: SnsDoor) -> None:
 @pytest.mark.parametrize(
     ("arn", "refusal"),
     [
-        pytest.param(ABSENT, NO_RESOURCE, marks=spec("sns-tag.unknown-topic", "sns-error.ResourceNotFound")),
-        pytest.param(
+        case(("sns-tag.unknown-topic", "sns-error.ResourceNotFound"), ABSENT, NO_RESOURCE),
+        case(
+            "sns-tag.arn-length",
             ABSENT.ljust(1_012, "x"),
             out_of_length(ABSENT.ljust(1_012, "x"), "resourceArn", f"{AT_MOST} 1011"),
-            marks=spec("sns-tag.arn-length"),
         ),
-        pytest.param("", out_of_length("", "resourceArn", f"{AT_LEAST} 1"), marks=spec("sns-tag.arn-length")),
+        case("sns-tag.arn-length", "", out_of_length("", "resourceArn", f"{AT_LEAST} 1")),
     ],
 )
 async def test_resources_refused(sns: SnsDoor, action: str, arn: str, refusal: Refusal) -> None:
