@@ -47,7 +47,7 @@ async def test_a_topics_change_is_seen_by_what_is_remembered(rig: Rig, logs: Del
     targets = TargetCache(rig.topics, rig.subscriptions)
     topic, target = await logs.subscribed("http", "http://127.0.0.1/a")
     assert (await targets.find([target.arn]))[0].feedback is None
-    await rig("SetTopicAttributes", TopicArn=topic, AttributeName="HTTPFailureFeedbackRoleArn", AttributeValue=ROLE)
+    await rig.set(topic, "HTTPFailureFeedbackRoleArn", ROLE)
     (changed,) = await targets.find([target.arn])
     assert changed.feedback is not None
 

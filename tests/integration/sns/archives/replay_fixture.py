@@ -98,12 +98,7 @@ class ReplayFixture:
         await self.set_replay_policy(subscription, json.dumps(policy))
 
     async def set_replay_policy(self, subscription: str, text: str) -> None:
-        await self.rig(
-            "SetSubscriptionAttributes",
-            SubscriptionArn=subscription,
-            AttributeName="ReplayPolicy",
-            AttributeValue=text,
-        )
+        await self.rig.set(subscription, "ReplayPolicy", text)
 
     def pass_start_delay(self) -> None:
         """Advance the clock until a replay may begin."""

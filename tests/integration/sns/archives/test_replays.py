@@ -158,7 +158,7 @@ async def test_removing_the_policy_ends_a_replay(fixture: ReplayFixture, nothing
 async def test_an_archive_that_ends_fails_its_replays(fixture: ReplayFixture) -> None:
     topic, arn, start = await archive_texts(fixture, "a")
     await fixture.start_replay(arn, start)
-    await fixture.rig("SetTopicAttributes", TopicArn=topic, AttributeName="ArchivePolicy", AttributeValue="{}")
+    await fixture.rig.set(topic, "ArchivePolicy", "{}")
     assert await fixture.replay(arn) == "Failed"
     await fixture.publish(topic, "b")
     await fixture.fan_out()

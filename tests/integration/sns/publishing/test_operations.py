@@ -125,13 +125,13 @@ async def test_topic_settings_apply_at_once(rig: Rig) -> None:
     await rig.queue_subscription(TOPIC)
     await rig("Publish", TopicArn=TOPIC, Message="m" * 2_000)
     for name, text in {"MaximumMessageSize": "1024", "SignatureVersion": "2"}.items():
-        await rig("SetTopicAttributes", TopicArn=TOPIC, AttributeName=name, AttributeValue=text)
+        await rig.set(TOPIC, name, text)
     assert await rig.refusal("Publish", TopicArn=TOPIC, Message="m" * 2_000) == invalid("Message too long")
     rig.queue.take()
     await rig("Publish", TopicArn=TOPIC, Message="m" * 1_024)
     inline = rig.endpoint_job().inline
     assert inline is not None and inline.signature_version == "2"
-    await rig("SetTopicAttributes", TopicArn=TOPIC, AttributeName="MaximumMessageSize", AttributeValue="1048576")
+    await rig.set(TOPIC, "MaximumMessageSize", "1048576")
     await rig("Publish", TopicArn=TOPIC, Message="m" * 1_048_576)
 
 
@@ -148,7 +148,7 @@ async def test_subscriptions_get_messages_after_confirmation(rig: Rig) -> None:
 async def test_a_cleared_cache_reads_changes_without_announcement(rig: Rig) -> None:
     await rig("Publish", TopicArn=TOPIC, Message="m" * 2_000)
     callbacks, rig.topics.changed = rig.topics.changed, []
-    await rig("SetTopicAttributes", TopicArn=TOPIC, AttributeName="MaximumMessageSize", AttributeValue="1024")
+    await rig.set(TOPIC, "MaximumMessageSize", "1024")
     rig.topics.changed = callbacks
     await rig("Publish", TopicArn=TOPIC, Message="m" * 2_000)
     rig.service.topic_cache.clear()
@@ -165,7 +165,7 @@ async def test_a_topic_that_changes_during_its_read_is_not_cached(rig: Rig) -> N
     async def change_meanwhile(arn: str) -> Any:
         before = await read(arn)
         rig.topics.get = read  # type: ignore[method-assign]
-        await rig("SetTopicAttributes", TopicArn=TOPIC, AttributeName="MaximumMessageSize", AttributeValue="1024")
+        await rig.set(TOPIC, "MaximumMessageSize", "1024")
         return before
 
     rig.topics.get = change_meanwhile  # type: ignore[method-assign]

@@ -13,6 +13,9 @@ FUNCTION = f"arn:aws:lambda:{REGION}:{{}}:function:f"
 STREAM = f"arn:aws:firehose:{REGION}:{{}}:deliverystream/s"
 ROLE = "arn:aws:iam::{}:role/sns"
 FIFO = {"FifoTopic": "true"}
+NO_ROLE = invalid("Delivery protocol firehose can only be subscribed with subscription role arn")
+OF_ANOTHER = ("AuthorizationError", "Cross-account pass role is not allowed.")
+PRIVATE = ("AuthorizationError", "10.0.0.1 is private")
 
 
 def role(account: str = ACCOUNT) -> dict[str, str]:
@@ -31,21 +34,9 @@ def role(account: str = ACCOUNT) -> dict[str, str]:
             {"Protocol": "http", "Endpoint": "http://10.0.0.1/", "Attributes": {"RawMessageDelivery": "x"}},
             invalid("Attributes Reason: RawMessageDelivery: Invalid value [x]. Must be true or false."),
         ),
-        case(
-            "subscribing.private-address",
-            {"Protocol": "http", "Endpoint": "http://10.0.0.1/"},
-            ("AuthorizationError", "10.0.0.1 is private"),
-        ),
-        case(
-            "subscribing.private-address",
-            {"Protocol": "redis", "Endpoint": "redis://10.0.0.1/c"},
-            ("AuthorizationError", "10.0.0.1 is private"),
-        ),
-        case(
-            "subscribing.firehose-role",
-            {"Protocol": "firehose", "Endpoint": STREAM.format(ACCOUNT)},
-            invalid("Delivery protocol firehose can only be subscribed with subscription role arn"),
-        ),
+        case("subscribing.private-address", {"Protocol": "http", "Endpoint": "http://10.0.0.1/"}, PRIVATE),
+        case("subscribing.private-address", {"Protocol": "redis", "Endpoint": "redis://10.0.0.1/c"}, PRIVATE),
+        case("subscribing.firehose-role", {"Protocol": "firehose", "Endpoint": STREAM.format(ACCOUNT)}, NO_ROLE),
         case(
             "subscribing.firehose-owner",
             {"Protocol": "firehose", "Endpoint": STREAM.format(OTHER), "Attributes": role()},
@@ -57,7 +48,7 @@ def role(account: str = ACCOUNT) -> dict[str, str]:
         case(
             "subscribing.firehose-owner",
             {"Protocol": "firehose", "Endpoint": STREAM.format(OTHER), "Attributes": role(OTHER)},
-            ("AuthorizationError", "Cross-account pass role is not allowed."),
+            OF_ANOTHER,
         ),
     ],
 )
@@ -71,16 +62,10 @@ async def test_refusals(rig: Rig, params: dict[str, Any], refusal: tuple[str, st
 async def test_the_role_of_a_stream_can_be_changed_but_not_removed(rig: Rig) -> None:
     topic = await rig.topic()
     arn = await rig.subscribe(topic, "firehose", STREAM.format(ACCOUNT), **role())
-    members = {"SubscriptionArn": arn, "AttributeName": "SubscriptionRoleArn"}
-    await rig("SetSubscriptionAttributes", **members, AttributeValue=ROLE.format(ACCOUNT) + "-2")
+    await rig.set(arn, "SubscriptionRoleArn", ROLE.format(ACCOUNT) + "-2")
     assert (await rig.attributes(arn))["SubscriptionRoleArn"] == ROLE.format(ACCOUNT) + "-2"
-    assert await rig.refusal("SetSubscriptionAttributes", **members, AttributeValue="") == invalid(
-        "Delivery protocol firehose can only be subscribed with subscription role arn"
-    )
-    assert await rig.refusal("SetSubscriptionAttributes", **members, AttributeValue=ROLE.format(OTHER)) == (
-        "AuthorizationError",
-        "Cross-account pass role is not allowed.",
-    )
+    assert await rig.refused_set(arn, "SubscriptionRoleArn", "") == NO_ROLE
+    assert await rig.refused_set(arn, "SubscriptionRoleArn", ROLE.format(OTHER)) == OF_ANOTHER
 
 
 @pytest.mark.spec("subscribing.order")

@@ -11,7 +11,7 @@ from cns.delivery.target import Target, TargetCache
 from cns.stores.embedded import EmbeddedSubscriptionStore, EmbeddedTopicStore
 from cns.subscriptions.subscription import Subscription
 from cns.topics.topic import Topic
-from tests.integration.sns.cns_support import Rig, unsigned
+from tests.integration.sns.cns_support import Rig
 
 
 class ChangingTopics:
@@ -58,7 +58,7 @@ async def test_a_confirmation_without_announcement_is_seen(rig: Rig) -> None:
     arn, token = await rig.pending(topic)
     assert not (await find(targets, arn)).confirmed
     rig.subscriptions.changed.clear()  # the announcement is lost
-    await rig.by(unsigned(), "ConfirmSubscription", TopicArn=topic, Token=token)
+    await rig.confirm(topic, token)
     assert (await find(targets, arn)).confirmed
 
 
@@ -86,7 +86,7 @@ async def test_paused_targets_evict_no_active_one(rig: Rig, monkeypatch: pytest.
     await find(targets, active)
     for arn in paused:
         assert (await find(targets, arn)).paused
-    await rig("SetTopicAttributes", TopicArn=await rig.topic("other"), AttributeName="DisplayName", AttributeValue="x")
+    await rig.set(await rig.topic("other"), "DisplayName", "x")
     subscriptions.read.clear()
     assert not (await find(targets, active)).paused
     assert subscriptions.read == []
@@ -98,9 +98,9 @@ async def test_a_target_is_read_again_when_its_subscription_is_paused_or_its_top
     subscriptions = CountedSubscriptions(rig.subscriptions)
     targets = TargetCache(rig.topics, subscriptions)  # type: ignore[arg-type]  # it needs no other method
     for text, paused in (("true", True), ("false", False)):
-        await rig("SetSubscriptionAttributes", SubscriptionArn=arn, AttributeName="DeliveryPaused", AttributeValue=text)
+        await rig.set(arn, "DeliveryPaused", text)
         assert (await find(targets, arn)).paused is paused
-        await rig("SetTopicAttributes", TopicArn=topic, AttributeName="DisplayName", AttributeValue=f"paused {text}")
+        await rig.set(topic, "DisplayName", f"paused {text}")
         assert (await find(targets, arn)).display_name == f"paused {text}"
         subscriptions.read.clear()
         assert (await find(targets, arn)).display_name == f"paused {text}"

@@ -17,6 +17,7 @@ DEFAULT_DELIVERY = (
     '"disableSubscriptionOverrides":false,'
     '"defaultRequestPolicy":{"headerContentType":"text/plain; charset=UTF-8"}}}'
 )
+MISSPELT = '{"Statement":{"Effect":"allow","Principal":"*","Action":"sns:Publish","Resource":"*"}}'
 ROLE = f"arn:aws:iam::{ACCOUNT}:role/logs"
 
 
@@ -121,21 +122,24 @@ async def test_accepted_values(sns: SnsDoor, name: str, text: str) -> None:
     assert (await sns.attributes(created))[name] == (await sns.attributes(changed))[name] == text
 
 
+RETRIES = '{"http":{"defaultHealthyRetryPolicy":{"minDelayTarget":1,"maxDelayTarget":20,"numRetries":101}}}'
+SIGNATURE = "SignatureVersion: Invalid value. Must be 1 or 2."
+PERIOD = "ArchivePolicy: MessageRetentionPeriod value is invalid"
+TOO_MANY = "DeliveryPolicy: http.defaultHealthyRetryPolicy.numRetries must be less than or equal to 100"
+
+
 @pytest.mark.parametrize(
     ("name", "text", "complaint"),
     [
-        case(
-            "sns-topic-attr.signature-version",
-            "SignatureVersion",
-            "3",
-            "SignatureVersion: Invalid value. Must be 1 or 2.",
-        ),
+        case("sns-topic-attr.signature-version", "SignatureVersion", "3", SIGNATURE),
         case("sns-topic-attr.read-only", "Owner", "x", "AttributeName"),
+        case("archive.refused", "ArchivePolicy", '{"MessageRetentionPeriod":366}', PERIOD),
+        case("sns-policy-http.prefix", "DeliveryPolicy", RETRIES, TOO_MANY),
+        case("sns-policy.bad-statement", "Policy", MISSPELT, "Policy Error: Effect must be Allow or Deny"),
     ],
 )
 async def test_values_refused(sns: SnsDoor, name: str, text: str, complaint: str) -> None:
-    topic = await sns.topic()
-    await sns.refuses(invalid(complaint), "SetTopicAttributes", TopicArn=topic, AttributeName=name, AttributeValue=text)
+    await sns.refuses_set(invalid(complaint), await sns.topic(), name, text)
     if complaint == "AttributeName":
         complaint = f"Unknown attribute {name}"
     await sns.refuses(invalid(f"Attributes Reason: {complaint}"), "CreateTopic", Name="new", Attributes={name: text})
@@ -198,11 +202,10 @@ TOO_LARGE = invalid(
 async def test_large_messages_are_for_a_hundred_subscriptions(sns: SnsDoor) -> None:
     topic = await sns.topic()
     subscriptions = [await sns.rig.queue_subscription(topic, f"q{number}") for number in range(101)]
-    change = {"TopicArn": topic, "AttributeName": "MaximumMessageSize"}
-    await sns.refuses(TOO_LARGE, "SetTopicAttributes", **change, AttributeValue=LARGE)
-    await sns("SetTopicAttributes", **change, AttributeValue="262144")
+    await sns.refuses_set(TOO_LARGE, topic, "MaximumMessageSize", LARGE)
+    await sns.set(topic, "MaximumMessageSize", "262144")
     await sns("Unsubscribe", SubscriptionArn=subscriptions.pop())
-    await sns("SetTopicAttributes", **change, AttributeValue=LARGE)
+    await sns.set(topic, "MaximumMessageSize", LARGE)
     members = {"TopicArn": topic, "Protocol": "sqs"}
     await sns.refuses(TOO_LARGE, "Subscribe", **members, Endpoint=queue_arn(ACCOUNT, "another"))
     assert (await sns("Subscribe", **members, Endpoint=queue_arn(ACCOUNT, "q0")))["SubscriptionArn"] in subscriptions
@@ -211,10 +214,9 @@ async def test_large_messages_are_for_a_hundred_subscriptions(sns: SnsDoor) -> N
 @spec("sns-topic-attr.size-protocols", "sns-topic-attr.size-subscribe")
 async def test_large_messages_need_protocols_that_accept_them(sns: SnsDoor) -> None:
     topic = await sns.topic()
-    change = {"TopicArn": topic, "AttributeName": "MaximumMessageSize", "AttributeValue": LARGE}
     arn, _ = await sns.rig.confirmed(topic)
-    await sns.refuses(TOO_LARGE, "SetTopicAttributes", **change)
+    await sns.refuses_set(TOO_LARGE, topic, "MaximumMessageSize", LARGE)
     await sns("Unsubscribe", SubscriptionArn=arn)
-    await sns("SetTopicAttributes", **change)
+    await sns.set(topic, "MaximumMessageSize", LARGE)
     await sns.refuses(TOO_LARGE, "Subscribe", TopicArn=topic, Protocol="https", Endpoint="https://example.com/hook")
     await sns("Subscribe", TopicArn=topic, Protocol="sqs", Endpoint=queue_arn(ACCOUNT))

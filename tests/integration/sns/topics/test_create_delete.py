@@ -116,13 +116,10 @@ async def test_a_standard_topic_shows_no_fifo(sns: SnsDoor) -> None:
 
 @spec("sns-topic.fifo-immutable", "sns-topic.fifo-again")
 async def test_the_type_of_a_topic_does_not_change(sns: SnsDoor) -> None:
-    change = {"AttributeName": "FifoTopic", "AttributeValue": "true"}
-    await sns.refuses(invalid("AttributeName"), "SetTopicAttributes", TopicArn=await sns.topic(), **change)
+    await sns.refuses_set(invalid("AttributeName"), await sns.topic(), "FifoTopic", "true")
     fifo = await sns.topic("t.fifo", **FIFO)
-    await sns("SetTopicAttributes", TopicArn=fifo, **change)
-    change["AttributeValue"] = "false"
-    refusal = invalid("FifoTopic: Modifying topic type is not supported")
-    await sns.refuses(refusal, "SetTopicAttributes", TopicArn=fifo, **change)
+    await sns.set(fifo, "FifoTopic", "true")
+    await sns.refuses_set(invalid("FifoTopic: Modifying topic type is not supported"), fifo, "FifoTopic", "false")
     assert (await sns.attributes(fifo))["FifoTopic"] == "true"
 
 

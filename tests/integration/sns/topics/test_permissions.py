@@ -26,18 +26,6 @@ def document(*statements: dict[str, Any]) -> str:
     return json.dumps({"Version": "2012-10-17", "Statement": list(statements)})
 
 
-# -- valid policies ---------------------------------------------------------------------------------------------------
-
-
-@spec("sns-policy.bad-statement")
-async def test_a_policy_is_refused_by_each_call(sns: SnsDoor) -> None:
-    policy, complaint = document(statement(Effect="allow")), "Policy Error: Effect must be Allow or Deny"
-    change = {"AttributeName": "Policy", "AttributeValue": policy}
-    await sns.refuses(invalid(complaint), "SetTopicAttributes", TopicArn=await sns.topic(), **change)
-    at_creation = invalid(f"Attributes Reason: {complaint}")
-    await sns.refuses(at_creation, "CreateTopic", Name="new", Attributes={"Policy": policy})
-
-
 # -- effects of policies ----------------------------------------------------------------------------------------------
 
 
