@@ -145,6 +145,13 @@ class Rig:
         assert find_fault("sns", refused.value.code) is not None
         return refused.value.code, refused.value.message
 
+    async def pages(self, action: str, **params: Any) -> list[dict[str, Any]]:
+        """All pages of a list."""
+        pages = [await self(action, **params)]
+        while pages[-1]["NextToken"]:
+            pages.append(await self(action, **params, NextToken=pages[-1]["NextToken"]))
+        return pages
+
     async def set(self, arn: str, name: str, text: str = "") -> None:
         """Set an attribute of a topic or a subscription."""
         action, members = setting(arn, name, text)

@@ -64,6 +64,11 @@ def denied(action: str, resource: str, account: str = OTHER) -> Refusal:
     )
 
 
+BAD = {"a": {"DataType": "Bad", "StringValue": "v"}}
+BAD_TYPE = bad_attribute(
+    "The message attribute 'a' has an invalid message attribute type, the set of supported type prefixes is Binary, "
+    "Number, and String."
+)
 NO_TOPIC = Refusal(404, "NotFound", "Topic does not exist")
 
 

@@ -27,6 +27,11 @@ BAD_ID = "EndpointArn Reason: ARN specifies an invalid endpointId: UUID must be 
 TOO_LONG = (
     "Attributes Reason: Invalid value for attribute: CustomUserData: must be at most 2048 bytes long in UTF-8 encoding"
 )
+ON_ENDPOINTS: list[tuple[str, dict[str, Any]]] = [
+    ("DeleteEndpoint", {}),
+    ("GetEndpointAttributes", {}),
+    ("SetEndpointAttributes", {"Attributes": {"Enabled": "true"}}),
+]
 spec = pytest.mark.spec
 
 
@@ -43,16 +48,17 @@ async def test_a_new_endpoint(rig: Rig) -> None:
     assert await endpoint_attributes(rig, arn) == {"Enabled": "true", "Token": "token"}
 
 
-@spec("endpoints.attributes")
+@spec("endpoints.attributes", "endpoints.user-data")
 async def test_attributes_may_come_with_it(rig: Rig) -> None:
+    largest = "é" * 1024
     created = await rig(
         "CreatePlatformEndpoint",
         PlatformApplicationArn=APPLICATION,
         Token="t",
         CustomUserData="parameter",
-        Attributes={"Enabled": "FALSE", "CustomUserData": "attribute"},
+        Attributes={"Enabled": "FALSE", "CustomUserData": largest},
     )
-    shown = {"Enabled": "false", "Token": "t", "CustomUserData": "attribute"}
+    shown = {"Enabled": "false", "Token": "t", "CustomUserData": largest}
     assert await endpoint_attributes(rig, created["EndpointArn"]) == shown
 
 
@@ -88,12 +94,6 @@ async def test_attributes_refused(rig: Rig, attributes: dict[str, str], complain
     given = {"PlatformApplicationArn": APPLICATION, "Token": "t", "Attributes": attributes}
     assert await rig.refusal("CreatePlatformEndpoint", **given) == invalid(complaint)
     assert await rig.refusal("SetEndpointAttributes", EndpointArn=arn, Attributes=attributes) == invalid(complaint)
-
-
-@spec("endpoints.user-data")
-async def test_the_largest_user_data(rig: Rig) -> None:
-    arn = await endpoint(rig, CustomUserData="é" * 1024)
-    assert (await endpoint_attributes(rig, arn))["CustomUserData"] == "é" * 1024
 
 
 @spec("endpoints.token-empty")
@@ -145,10 +145,7 @@ async def test_missing_attributes_are_checked_first(rig: Rig) -> None:
 
 
 @spec("endpoints.absent")
-@pytest.mark.parametrize(
-    ("action", "params"),
-    [("GetEndpointAttributes", {}), ("SetEndpointAttributes", {"Attributes": {"Enabled": "true"}})],
-)
+@pytest.mark.parametrize(("action", "params"), ON_ENDPOINTS[1:])
 async def test_absent_resources(rig: Rig, action: str, params: dict[str, Any]) -> None:
     arn = await endpoint(rig)
     assert await rig.refusal(action, EndpointArn=NO_ENDPOINT, **params) == ABSENT
@@ -191,11 +188,7 @@ async def test_endpoints_are_deleted_with_their_application(rig: Rig) -> None:
     ],
 )
 async def test_arns_refused(rig: Rig, arn: str, complaint: str) -> None:
-    for action, params in [
-        ("GetEndpointAttributes", {}),
-        ("SetEndpointAttributes", {"Attributes": {"Enabled": "true"}}),
-        ("DeleteEndpoint", {}),
-    ]:
+    for action, params in ON_ENDPOINTS:
         assert await rig.refusal(action, EndpointArn=arn, **params) == invalid(complaint)
 
 
@@ -203,13 +196,7 @@ async def test_arns_refused(rig: Rig, arn: str, complaint: str) -> None:
 async def test_endpoints_in_pages(rig: Rig) -> None:
     arns = sorted([await endpoint(rig, f"token-{number}") for number in range(205)])
     await endpoint(rig, app=await application(rig, "other"))
-    pages: list[dict[str, Any]] = []
-    token = ""
-    while token is not None:
-        pages.append(
-            await rig("ListEndpointsByPlatformApplication", PlatformApplicationArn=APPLICATION, NextToken=token)
-        )
-        token = pages[-1]["NextToken"]
+    pages = await rig.pages("ListEndpointsByPlatformApplication", PlatformApplicationArn=APPLICATION)
     found = [each for page in pages for each in page["Endpoints"]]
     assert [each["EndpointArn"] for each in found] == arns
     assert [len(page["Endpoints"]) for page in pages] == [100, 100, 5]
@@ -217,14 +204,7 @@ async def test_endpoints_in_pages(rig: Rig) -> None:
 
 
 @spec("endpoints.other-account")
-@pytest.mark.parametrize(
-    ("action", "params"),
-    [
-        ("GetEndpointAttributes", {}),
-        ("SetEndpointAttributes", {"Attributes": {"Enabled": "true"}}),
-        ("DeleteEndpoint", {}),
-    ],
-)
+@pytest.mark.parametrize(("action", "params"), ON_ENDPOINTS)
 async def test_other_accounts_may_not(rig: Rig, action: str, params: dict[str, Any]) -> None:
     arn = await endpoint(rig)
     code, text = await rig.refusal(action, call(OTHER), EndpointArn=arn, **params)

@@ -17,6 +17,7 @@ from tests.integration.sns.mobile.sns_mobile import (
 )
 from tests.marks import case
 
+spec = pytest.mark.spec
 NAME_CHARACTERS = "must contain only characters 'a'-'z', 'A'-'Z', '0'-'9', '_', '-', and '.'"
 NO_APPLICATION = ("NotFound", "PlatformApplication does not exist")
 ABSENT = f"{APPLICATION}x"
@@ -24,12 +25,17 @@ TOPIC = f"arn:aws:sns:{REGION}:{ACCOUNT}:t"
 ROLE = f"arn:aws:iam::{ACCOUNT}:role/feedback"
 
 
+ON_APPLICATIONS: list[tuple[str, dict[str, Any]]] = [
+    ("DeletePlatformApplication", {}),
+    ("GetPlatformApplicationAttributes", {}),
+    ("SetPlatformApplicationAttributes", {"Attributes": {"Enabled": "true"}}),
+    ("ListEndpointsByPlatformApplication", {}),
+    ("CreatePlatformEndpoint", {"Token": "t"}),
+]
+
+
 def bad_value(name: str, why: str = "") -> tuple[str, str]:
     return invalid(f"Attributes Reason: Invalid value for attribute: {name}{why}")
-
-
-def spec(*rules: str) -> pytest.MarkDecorator:
-    return pytest.mark.spec(*rules)
 
 
 @pytest.mark.parametrize(
@@ -176,15 +182,7 @@ async def test_the_same_application_again(rig: Rig) -> None:
 
 
 @spec("apps.absent")
-@pytest.mark.parametrize(
-    ("action", "params"),
-    [
-        ("GetPlatformApplicationAttributes", {}),
-        ("SetPlatformApplicationAttributes", {"Attributes": {"Enabled": "true"}}),
-        ("ListEndpointsByPlatformApplication", {}),
-        ("CreatePlatformEndpoint", {"Token": "t"}),
-    ],
-)
+@pytest.mark.parametrize(("action", "params"), ON_APPLICATIONS[1:])
 async def test_absent_resources(rig: Rig, action: str, params: dict[str, Any]) -> None:
     assert await rig.refusal(action, PlatformApplicationArn=ABSENT, **params) == NO_APPLICATION
     await rig("DeletePlatformApplication", PlatformApplicationArn=APPLICATION)
@@ -222,14 +220,7 @@ async def test_deleting_again_succeeds(rig: Rig) -> None:
     ],
 )
 async def test_arns_refused(rig: Rig, arn: str, complaint: str) -> None:
-    calls: list[tuple[str, dict[str, Any]]] = [
-        ("GetPlatformApplicationAttributes", {}),
-        ("SetPlatformApplicationAttributes", {"Attributes": {"Enabled": "true"}}),
-        ("DeletePlatformApplication", {}),
-        ("ListEndpointsByPlatformApplication", {}),
-        ("CreatePlatformEndpoint", {"Token": "t"}),
-    ]
-    for action, params in calls:
+    for action, params in ON_APPLICATIONS:
         assert await rig.refusal(action, PlatformApplicationArn=arn, **params) == invalid(complaint)
 
 
@@ -237,9 +228,7 @@ async def test_arns_refused(rig: Rig, arn: str, complaint: str) -> None:
 async def test_applications_in_pages(rig: Rig) -> None:
     arns = sorted([APPLICATION, *[await application(rig, f"app-{number:03}") for number in range(250)]])
     await rig.by(call(OTHER), "CreatePlatformApplication", Name="o", Platform="ADM", Attributes=CREDENTIALS)
-    pages = [await rig("ListPlatformApplications")]
-    while pages[-1]["NextToken"]:
-        pages.append(await rig("ListPlatformApplications", NextToken=pages[-1]["NextToken"]))
+    pages = await rig.pages("ListPlatformApplications")
     found = [each for page in pages for each in page["PlatformApplications"]]
     assert [each["PlatformApplicationArn"] for each in found] == arns
     assert [len(page["PlatformApplications"]) for page in pages] == [100, 100, 51]
@@ -249,16 +238,7 @@ async def test_applications_in_pages(rig: Rig) -> None:
 
 
 @spec("apps.other-account")
-@pytest.mark.parametrize(
-    ("action", "params"),
-    [
-        ("GetPlatformApplicationAttributes", {}),
-        ("SetPlatformApplicationAttributes", {"Attributes": {"Enabled": "true"}}),
-        ("DeletePlatformApplication", {}),
-        ("ListEndpointsByPlatformApplication", {}),
-        ("CreatePlatformEndpoint", {"Token": "t"}),
-    ],
-)
+@pytest.mark.parametrize(("action", "params"), ON_APPLICATIONS)
 async def test_other_accounts_may_not(rig: Rig, action: str, params: dict[str, Any]) -> None:
     code, text = await rig.refusal(action, call(OTHER), PlatformApplicationArn=APPLICATION, **params)
     assert code == "AuthorizationError"

@@ -135,11 +135,7 @@ async def test_the_limit_of_numbers(rig: Rig) -> None:
     code, _ = await rig.refusal("CreateSMSSandboxPhoneNumber", PhoneNumber=NUMBER)
     assert code == "UserError"
     await add_number(rig, entries[0])
-    page = await rig("ListSMSSandboxPhoneNumbers", MaxResults=4)
-    seen = [page]
-    while page["NextToken"]:
-        page = await rig("ListSMSSandboxPhoneNumbers", MaxResults=4, NextToken=page["NextToken"])
-        seen.append(page)
+    seen = await rig.pages("ListSMSSandboxPhoneNumbers", MaxResults=4)
     assert [len(page["PhoneNumbers"]) for page in seen] == [4, 4, 2]
     assert [each["PhoneNumber"] for page in seen for each in page["PhoneNumbers"]] == entries
 

@@ -45,14 +45,14 @@ async def stored_attributes(sns: SnsDoor, attributes: dict[str, Any], *, batch: 
         (binary("Binary", b"\x00\xff"), ("Binary", "AP8=")),
     ],
 )
-async def test_accepted_attributes(sns: SnsDoor, sent: dict[str, Any], stored: tuple[str, str], batch: bool) -> None:
-    await sns.rig.queue_subscription(await sns.topic())
+async def test_accepted_attributes(
+    sns: SnsDoor, topic: str, sent: dict[str, Any], stored: tuple[str, str], batch: bool
+) -> None:
     assert await stored_attributes(sns, {"n": sent}, batch=batch) == {"n": stored}
 
 
 @spec("sns-attr.count")
-async def test_many_attributes_are_accepted(sns: SnsDoor) -> None:
-    await sns.rig.queue_subscription(await sns.topic())
+async def test_many_attributes_are_accepted(sns: SnsDoor, topic: str) -> None:
     many = {f"n{number}": text("String", "v") for number in range(30)}
     assert (await stored_attributes(sns, many, batch=False)).keys() == many.keys()
 
@@ -75,9 +75,8 @@ async def test_many_attributes_are_accepted(sns: SnsDoor) -> None:
         ),
     ],
 )
-async def test_attributes_refused(sns: SnsDoor, sent: dict[str, Any], refusal: Refusal) -> None:
+async def test_attributes_refused(sns: SnsDoor, topic: str, sent: dict[str, Any], refusal: Refusal) -> None:
     """In a batch they fail the whole batch."""
-    await sns.rig.queue_subscription(await sns.topic())
     message = {"Message": "m", "MessageAttributes": {"n": sent}}
     await sns.refuses(refusal, "Publish", TopicArn=TOPIC, **message)
     entries = [{"Id": "good", "Message": "m"}, {"Id": "bad", **message}]

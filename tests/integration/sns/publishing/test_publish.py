@@ -10,7 +10,7 @@ import pytest
 from cns.notification import Notification
 from cns_common.errors import StoreUnavailable
 from tests.integration.sns.cns_support import ACCOUNT, REGION
-from tests.integration.sns.sns_door import NO_TOPIC, Refusal, SnsDoor, bad_attribute, invalid
+from tests.integration.sns.sns_door import BAD, BAD_TYPE, NO_TOPIC, Refusal, SnsDoor, invalid
 from tests.marks import case
 
 spec = pytest.mark.spec
@@ -28,20 +28,7 @@ DEDUPLICATION = invalid(
     "MessageDeduplicationId Reason: The request includes MessageDeduplicationId parameter that is not valid for this "
     "topic type"
 )
-BAD_TYPE = bad_attribute(
-    "The message attribute 'a' has an invalid message attribute type, the set of supported type prefixes is Binary, "
-    "Number, and String."
-)
-BAD = {"a": {"DataType": "Bad", "StringValue": "v"}}
 MOST = 262_144
-
-
-@pytest.fixture
-async def topic(sns: SnsDoor) -> str:
-    """A topic with a queue subscribed to it."""
-    arn = await sns.topic()
-    await sns.rig.queue_subscription(arn)
-    return arn
 
 
 async def publish_and_load(sns: SnsDoor, **members: Any) -> Notification:
