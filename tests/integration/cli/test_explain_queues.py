@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from pathlib import Path
-
 import msgspec
 import pytest
 
@@ -28,14 +25,7 @@ from tests.integration.cli.explain_fixture import (
     endpoint_job,
     notification,
     only_history,
-    open_site,
 )
-
-
-@pytest.fixture
-async def fixture(tmp_path: Path) -> AsyncIterator[ExplainFixture]:
-    async with open_site(tmp_path) as fixture:
-        yield fixture
 
 
 async def test_a_pending_retry(fixture: ExplainFixture) -> None:
@@ -53,30 +43,18 @@ async def test_a_pending_retry(fixture: ExplainFixture) -> None:
 
 
 @pytest.mark.parametrize(
-    "queue, job_of, status, text_expected",
+    "queue, failures, text_expected",
     [
-        (jobs.ENDPOINT_JOBS, endpoint_job, DeliveryStatus.WAITING, "attempt 1 is due now (endpoint-jobs)"),
-        (
-            jobs.FIFO_ENDPOINT_JOBS,
-            endpoint_job,
-            DeliveryStatus.WAITING,
-            "attempt 1 is due now (fifo-endpoint-jobs.fifo)",
-        ),
-        (
-            jobs.LANES,
-            lambda arn: Redelivery(endpoint_job(arn), 2, 1),
-            DeliveryStatus.WAITING,
-            "attempt 3 waits for room at its",
-        ),
+        (jobs.ENDPOINT_JOBS, 0, "attempt 1 is due now (endpoint-jobs)"),
+        (jobs.FIFO_ENDPOINT_JOBS, 0, "attempt 1 is due now (fifo-endpoint-jobs.fifo)"),
+        (jobs.LANES, 2, "attempt 3 waits for room at its"),
     ],
 )
-async def test_the_queue_of_a_job(
-    fixture: ExplainFixture, queue: str, job_of: object, status: DeliveryStatus, text_expected: str
-) -> None:
+async def test_the_queue_of_a_job(fixture: ExplainFixture, queue: str, failures: int, text_expected: str) -> None:
     arn = await fixture.subscribe(1)
-    await fixture.put(queue, job_of(arn))  # type: ignore[operator]
+    await fixture.put(queue, Redelivery(endpoint_job(arn), failures, 1) if failures else endpoint_job(arn))
     explanation = await fixture.explain()
-    assert only_history(explanation).status is status
+    assert only_history(explanation).status is DeliveryStatus.WAITING
     assert text_expected in render(explanation)
 
 
@@ -140,10 +118,8 @@ async def test_an_unfinished_fan_out(fixture: ExplainFixture) -> None:
     fixture.write_events(accepted(), attempted(before, cause=""), delivered(before))
     await fixture.put(jobs.PUBLISH_JOBS, PublishJob(ID, TOPIC.arn, notification(), cursor))
     explanation = await fixture.explain()
-    assert {history.subscription: history.status for history in explanation.histories} == {
-        before: DeliveryStatus.DELIVERED,
-        after: DeliveryStatus.WAITING,
-    }
+    found = {history.subscription: history.status for history in explanation.histories}
+    assert found == {before: DeliveryStatus.DELIVERED, after: DeliveryStatus.WAITING}
     assert f"fan-out waiting in publish-jobs, at {cursor}" in render(explanation)
 
 
