@@ -7,7 +7,7 @@ import gc
 
 import pytest
 
-from cns.endpoints.http import CHALLENGES_MAX, POSTED_AGAIN, HttpRequest
+from cns.endpoints.http import CHALLENGES_MAX, POSTED_AGAIN, HttpRequest, HttpSender
 from cns.endpoints.http_connection import BODY_BYTES_MAX
 from cns.endpoints.outcome import Cause, Delivered, Failed
 from tests.integration.endpoints.http_endpoints import (
@@ -19,7 +19,6 @@ from tests.integration.endpoints.http_endpoints import (
     ServerConnection,
     answer_with,
     post,
-    sender,
     serve_endpoint,
 )
 
@@ -184,7 +183,7 @@ async def test_a_new_connection_that_closes_fails_the_attempt(end: object) -> No
     assert len(endpoint.requests) == 1
 
 
-async def test_a_connection_closed_while_idle_is_not_used() -> None:
+async def test_a_connection_closed_while_idle_is_not_used(http_sender: HttpSender) -> None:
     closed = asyncio.Event()
 
     async def hang_up_after_answer(connection: ServerConnection) -> None:
@@ -193,13 +192,11 @@ async def test_a_connection_closed_while_idle_is_not_used() -> None:
         connection.hang_up()
         closed.set()
 
-    http_sender = sender()
     async with serve_endpoint(hang_up_after_answer, answer_with(OK)) as endpoint:
         request = HttpRequest(f"{endpoint.url}/", HEADERS, BODY)
         await http_sender.send(request)
         await closed.wait()
         assert isinstance(await http_sender.send(request), Delivered)
-    await http_sender.close()
     assert len(endpoint.requests) == 2
 
 
@@ -319,19 +316,17 @@ async def test_credentials_do_not_follow_a_redirect() -> None:
     assert (outcome.status, elsewhere.connections) == (307, 0)
 
 
-async def test_failed_sends_leave_no_reference_cycles(unused_tcp_port: int) -> None:
+async def test_failed_sends_leave_no_reference_cycles(http_sender: HttpSender, unused_tcp_port: int) -> None:
     """A garbage collection stops all sends of the process: with ninety objects per failure it took 0.1 s."""
     refused = HttpRequest(f"http://127.0.0.1:{unused_tcp_port}/", HEADERS, BODY)
-    http = sender()
-    await http.send(refused)
+    await http_sender.send(refused)
     gc.collect()
     gc.disable()
     try:
         for _ in range(50):
-            outcome = await http.send(refused)
+            outcome = await http_sender.send(refused)
             assert isinstance(outcome, Failed)
             assert outcome.cause == Cause.CONNECTION
         assert gc.collect() < 50
     finally:
         gc.enable()
-    await http.close()

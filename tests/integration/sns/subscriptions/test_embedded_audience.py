@@ -66,26 +66,6 @@ async def test_an_audience_is_read_once_until_a_write(stores: CountingStores) ->
     assert await stores.ids(topic) == []
 
 
-async def test_a_recreated_topic_has_an_empty_audience(stores: CountingStores) -> None:
-    topic = await stores.topic()
-    one = await stores.enter(topic)
-    assert await stores.ids(topic) == [one.id]
-    await stores.topics.delete(topic.arn)
-    assert await stores.ids(topic) == []
-    await stores.topic()
-    assert await stores.ids(topic) == []
-
-
-async def test_filtered_subscriptions_are_not_in_the_audience(stores: CountingStores) -> None:
-    topic = await stores.topic()
-    one = await stores.enter(topic)
-    assert await stores.ids(topic) == [one.id]
-    filtered = replace(one, attributes={"FilterPolicy": '{"a": [1]}'}, version=2)
-    assert await stores.subscriptions.replace(filtered, 1, None)
-    assert await stores.ids(topic) == []
-    assert (await stores.subscriptions.audience(topic.arn, "", 9, "")).log
-
-
 @pytest.mark.parametrize("committed", [False, True])
 async def test_a_read_during_a_commit_is_not_cached(stores: CountingStores, committed: bool) -> None:
     """The read may be from before or after the commit."""
