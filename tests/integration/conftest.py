@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from cns.limits import Quotas
 from cns_common.cassandra.connection import CassandraAddress
 from cns_common.clock import Clock
 from lab.harness.keyspace import own_keyspace, quick_sessions
@@ -17,8 +16,6 @@ from tests.conformance.drivers import ON_CASSANDRA
 from tests.integration.cqs.door import Door, open_door
 from tests.integration.cqs.sqs import Sqs, open_sqs
 from tests.integration.cqs.sqs_wire import Wire
-from tests.integration.sns.cns_support import open_rig
-from tests.integration.sns.sns_door import SnsDoor, open_sns_door
 from tests.machine_clocks import MachineClocks
 
 
@@ -86,10 +83,3 @@ async def door(sqs: Sqs) -> AsyncIterator[Door]:
 def wire(request: pytest.FixtureRequest, door: Door) -> Wire:
     """The service of `sqs`, spoken to in one protocol after the other."""
     return Wire(door, request.param)
-
-
-@pytest.fixture
-async def sns(tmp_path: Path, still_clock: Clock) -> AsyncIterator[SnsDoor]:
-    """A notification service over embedded stores, behind its door."""
-    async with open_rig(tmp_path, still_clock, Quotas()) as rig, open_sns_door(rig) as door:
-        yield door

@@ -14,3 +14,9 @@ from tests.integration.cli.explain_fixture import ExplainFixture, open_site
 async def fixture(tmp_path: Path) -> AsyncIterator[ExplainFixture]:
     async with open_site(tmp_path) as fixture:
         yield fixture
+
+
+@pytest.fixture
+async def arn(fixture: ExplainFixture) -> str:
+    """A subscription to the topic."""
+    return await fixture.subscribe(1)

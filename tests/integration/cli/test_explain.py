@@ -119,8 +119,7 @@ async def test_a_subscription_confirmed_before_the_publish(fixture: ExplainFixtu
     assert only_history(await fixture.explain()).status is DELIVERED
 
 
-async def test_why_attempts_failed(fixture: ExplainFixture) -> None:
-    arn = await fixture.subscribe(1)
+async def test_why_attempts_failed(fixture: ExplainFixture, arn: str) -> None:
     fixture.write_events(
         accepted(),
         replace(attempted(arn), reason="HTTP 500 Internal Server Error: disk\nfull"),
@@ -145,8 +144,9 @@ async def test_why_attempts_failed(fixture: ExplainFixture) -> None:
         ("deadline_while_throttled", "throttled until the message's time was over. Raise maxReceivesPerSecond."),
     ],
 )
-async def test_the_cause_is_said_in_words_with_what_to_do(fixture: ExplainFixture, cause: str, words: str) -> None:
-    arn = await fixture.subscribe(1)
+async def test_the_cause_is_said_in_words_with_what_to_do(
+    fixture: ExplainFixture, arn: str, cause: str, words: str
+) -> None:
     fixture.write_events(accepted(), dropped(arn, cause))
     explanation = await fixture.explain()
     text = render(explanation)
@@ -173,15 +173,13 @@ async def test_an_event_counts_more_than_a_job_in_a_queue(fixture: ExplainFixtur
     assert histories[gone].reason == "the subscription is not there any more"
 
 
-async def test_an_attempt_and_nothing_after_it(fixture: ExplainFixture) -> None:
-    arn = await fixture.subscribe(1)
+async def test_an_attempt_and_nothing_after_it(fixture: ExplainFixture, arn: str) -> None:
     fixture.write_events(accepted(), attempted(arn))
     history = only_history(await fixture.explain())
     assert (history.status, history.reason[:35]) == (UNKNOWN, "what followed the last attempt was ")
 
 
-async def test_a_dead_letter(fixture: ExplainFixture) -> None:
-    arn = await fixture.subscribe(1)
+async def test_a_dead_letter(fixture: ExplainFixture, arn: str) -> None:
     letter = DeliveryDeadLettered(
         at_ms=1_500,
         message_id=ID,

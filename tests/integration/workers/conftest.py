@@ -33,6 +33,12 @@ async def fifo(tmp_path: Path) -> AsyncIterator[FifoHost]:
 
 
 @pytest.fixture
+async def arn(fifo: FifoHost) -> str:
+    """The subscription of endpoint a."""
+    return await fifo.subscribed("a")
+
+
+@pytest.fixture
 async def drops(tmp_path: Path) -> AsyncIterator[DropFixture]:
     host = StoreHost(Settings(data=tmp_path))
     host.database.start(asyncio.get_running_loop())

@@ -54,8 +54,7 @@ class Renewals:
 
 
 @pytest.mark.spec("fifo-delivery.retried-in-place")
-async def test_what_fails_is_tried_again_before_what_follows_it(fifo: FifoHost) -> None:
-    arn = await fifo.subscribed("a")
+async def test_what_fails_is_tried_again_before_what_follows_it(fifo: FifoHost, arn: str) -> None:
     fifo.endpoints.answers["a"] = [AWAY]
     await fifo.put(arn, "1", "2", "3")
     await fifo.work()
@@ -66,8 +65,7 @@ async def test_what_fails_is_tried_again_before_what_follows_it(fifo: FifoHost) 
 
 
 @pytest.mark.spec("fifo-delivery.retried-in-place")
-async def test_a_later_retry_waits_in_the_queue_and_its_group_with_it(fifo: FifoHost) -> None:
-    arn = await fifo.subscribed("a")
+async def test_a_later_retry_waits_in_the_queue_and_its_group_with_it(fifo: FifoHost, arn: str) -> None:
     fifo.endpoints.answers["a"] = [AWAY] * (RETRIES_AT_ONCE + 1)
     await fifo.put(arn, "1", "2")
     await fifo.work(RETRIES_AT_ONCE + 1)
@@ -92,8 +90,7 @@ async def test_others_are_not_held_up(fifo: FifoHost) -> None:
 
 
 @pytest.mark.spec("fifo-delivery.given-up")
-async def test_a_permanent_failure_ends_one_and_not_its_group(fifo: FifoHost) -> None:
-    arn = await fifo.subscribed("a")
+async def test_a_permanent_failure_ends_one_and_not_its_group(fifo: FifoHost, arn: str) -> None:
     fifo.endpoints.answers["a"] = [CLOSED]
     await fifo.put(arn, "1", "2")
     await fifo.work()
@@ -101,9 +98,8 @@ async def test_a_permanent_failure_ends_one_and_not_its_group(fifo: FifoHost) ->
     assert await fifo.left() == 0
 
 
-async def test_being_given_back_often_is_no_reason_for_quarantine(fifo: FifoHost) -> None:
+async def test_being_given_back_often_is_no_reason_for_quarantine(fifo: FifoHost, arn: str) -> None:
     """The jobs behind one that fails are received as often as it is."""
-    arn = await fifo.subscribed("a")
     fifo.endpoints.answers["a"] = [AWAY] * 12
     await fifo.put(arn, "1", "2", "3")
     while await fifo.left():
@@ -113,8 +109,7 @@ async def test_being_given_back_often_is_no_reason_for_quarantine(fifo: FifoHost
     assert await fifo.port.depth(jobs.QUARANTINE) == 0
 
 
-async def test_a_job_whose_lease_runs_out_again_and_again_is_set_aside(fifo: FifoHost) -> None:
-    arn = await fifo.subscribed("a")
+async def test_a_job_whose_lease_runs_out_again_and_again_is_set_aside(fifo: FifoHost, arn: str) -> None:
     await fifo.put(arn, "1", "2")
     for _ in range(LEASES_MAX):
         (held,) = await fifo.port.receive(jobs.FIFO_ENDPOINT_JOBS, 1, LEASE_MS, 0)
@@ -125,18 +120,16 @@ async def test_a_job_whose_lease_runs_out_again_and_again_is_set_aside(fifo: Fif
     assert await fifo.port.depth(jobs.QUARANTINE) == 1
 
 
-async def test_a_subscription_that_is_gone_holds_up_nothing(fifo: FifoHost) -> None:
-    arn = await fifo.subscribed("a")
+async def test_a_subscription_that_is_gone_holds_up_nothing(fifo: FifoHost, arn: str) -> None:
     await fifo.put(arn, "1", "2")
     await fifo.subscriptions.remove(arn)
     await fifo.work()
     assert (fifo.endpoints.asked, await fifo.left()) == ([], 0)
 
 
-async def test_who_has_lost_its_leases_sends_nothing_more(fifo: FifoHost) -> None:
+async def test_who_has_lost_its_leases_sends_nothing_more(fifo: FifoHost, arn: str) -> None:
     """A consumer whose leases were taken over sends nothing more: another one has the whole run, and is ahead with
     it."""
-    arn = await fifo.subscribed("a")
     await fifo.put(arn, "1", "2", "3")
     endpoints, answer = fifo.endpoints, asyncio.get_running_loop().create_future()
     start, endpoints.deliver = endpoints.deliver, lambda target, notification: answer  # type: ignore[method-assign]  # a slow one
@@ -152,9 +145,8 @@ async def test_who_has_lost_its_leases_sends_nothing_more(fifo: FifoHost) -> Non
 
 
 async def test_what_was_delivered_before_the_store_went_away_is_not_sent_again(
-    fifo: FifoHost, monkeypatch: pytest.MonkeyPatch
+    fifo: FifoHost, arn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    arn = await fifo.subscribed("a")
     await fifo.put(arn, "1", "2", "3")
     find, looks = fifo.context.targets.find, iter([True, True, False])
 
@@ -170,8 +162,7 @@ async def test_what_was_delivered_before_the_store_went_away_is_not_sent_again(
     assert fifo.endpoints.texts("a") == ["1", "2", "3"]
 
 
-async def test_a_stop_gives_back_what_was_not_tried(fifo: FifoHost) -> None:
-    arn = await fifo.subscribed("a")
+async def test_a_stop_gives_back_what_was_not_tried(fifo: FifoHost, arn: str) -> None:
     await fifo.put(arn, "1", "2")
     hanging = asyncio.get_running_loop().create_future()
     endpoints = fifo.endpoints
@@ -200,9 +191,8 @@ async def test_a_paused_subscription_holds_its_group_in_order(fifo: FifoHost) ->
     assert await fifo.left() == 0
 
 
-async def test_a_resumption_that_was_not_announced_goes_on_when_the_cache_is_emptied(fifo: FifoHost) -> None:
+async def test_a_resumption_that_was_not_announced_goes_on_when_the_cache_is_emptied(fifo: FifoHost, arn: str) -> None:
     """As in a cluster without Redis: another process resumes the subscription."""
-    arn = await fifo.subscribed("a")
     await fifo.pause(arn)
     await fifo.put(arn, "1", "2")
     await fifo.put(arn, "x", group="other")
@@ -218,8 +208,9 @@ async def test_a_resumption_that_was_not_announced_goes_on_when_the_cache_is_emp
     assert fifo.endpoints.texts("a").count("x") == 1
 
 
-async def test_a_pause_of_days_writes_nothing_into_jobs(fifo: FifoHost, monkeypatch: pytest.MonkeyPatch) -> None:
-    arn = await fifo.subscribed("a")
+async def test_a_pause_of_days_writes_nothing_into_jobs(
+    fifo: FifoHost, arn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     await fifo.pause(arn)
     await fifo.put(arn, "1", "2", "3")
     renewals = Renewals()
@@ -234,9 +225,8 @@ async def test_a_pause_of_days_writes_nothing_into_jobs(fifo: FifoHost, monkeypa
 
 
 async def test_the_leases_of_a_pause_do_not_count_and_those_after_it_do(
-    fifo: FifoHost, monkeypatch: pytest.MonkeyPatch
+    fifo: FifoHost, arn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    arn = await fifo.subscribed("a")
     await fifo.pause(arn)
     await fifo.put(arn, "1", "2")
     for _ in range(2 * LEASES_MAX):
@@ -264,8 +254,7 @@ async def test_the_leases_of_a_pause_do_not_count_and_those_after_it_do(
     assert fifo.endpoints.texts("a") == ["1", "2"]
 
 
-async def test_a_subscription_that_is_paused_again_holds_its_group_again(fifo: FifoHost) -> None:
-    arn = await fifo.subscribed("a")
+async def test_a_subscription_that_is_paused_again_holds_its_group_again(fifo: FifoHost, arn: str) -> None:
     await fifo.put(arn, "1", "2")
     for _ in range(3):
         await fifo.pause(arn)
@@ -279,8 +268,7 @@ async def test_a_subscription_that_is_paused_again_holds_its_group_again(fifo: F
     assert fifo.endpoints.texts("a") == ["1", "2"]
 
 
-async def test_a_fifo_message_is_not_held_for_ever(fifo: FifoHost) -> None:
-    arn = await fifo.subscribed("a")
+async def test_a_fifo_message_is_not_held_for_ever(fifo: FifoHost, arn: str) -> None:
     await fifo.pause(arn)
     texts = [str(n) for n in range(JOBS_A_RECEIVE + 2)]
     await fifo.put(arn, *texts)

@@ -20,8 +20,7 @@ NEWER = b"\x93\xa5later\x01\x02"
 """A job as a later version may write it."""
 
 
-async def test_nothing_is_sent_before_an_earlier_job_that_a_newer_worker_may_read(fifo: FifoHost) -> None:
-    arn = await fifo.subscribed("a")
+async def test_nothing_is_sent_before_an_earlier_job_that_a_newer_worker_may_read(fifo: FifoHost, arn: str) -> None:
     await fifo.port.enqueue_in_order([NewJob(jobs.FIFO_ENDPOINT_JOBS, "0", NEWER, f"{arn} g", dedup="0")])
     await fifo.put(arn, "1", "2")
     await fifo.put(arn, "x", group="other")
@@ -35,9 +34,8 @@ async def test_nothing_is_sent_before_an_earlier_job_that_a_newer_worker_may_rea
 
 
 async def test_a_job_that_crashes_neither_repeats_nor_takes_along_those_of_its_group(
-    fifo: FifoHost, monkeypatch: pytest.MonkeyPatch
+    fifo: FifoHost, arn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    arn = await fifo.subscribed("a")
     await fifo.put(arn, "1", "bad", "3")
     deliver = fifo.endpoints.deliver
 
@@ -57,10 +55,9 @@ async def test_a_job_that_crashes_neither_repeats_nor_takes_along_those_of_its_g
 
 
 async def test_of_a_group_only_the_job_that_is_sent_is_on_trial(
-    fifo: FifoHost, monkeypatch: pytest.MonkeyPatch
+    fifo: FifoHost, arn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """If it ends the process now, it alone is quarantined."""
-    arn = await fifo.subscribed("a")
     await fifo.put(arn, "1", "2", "3")
     for _ in range(LEASES_MAX - 1):
         assert len(await fifo.port.receive(jobs.FIFO_ENDPOINT_JOBS, 3, LEASE_MS, 0)) == 3

@@ -51,9 +51,8 @@ async def test_many_groups_of_a_queue_that_hangs_leave_the_others_their_turn(
 
 
 async def test_a_group_waits_in_order_while_the_queues_circuit_breaker_is_open(
-    fifo: FifoHost, monkeypatch: pytest.MonkeyPatch
+    fifo: FifoHost, arn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    arn = await fifo.subscribed("a")
     monkeypatch.setattr(fifo.endpoints, "traffic_key", lambda target: "key")
     admission = await _with_open_breaker(fifo)
     await fifo.put(arn, "1", "2")
@@ -70,9 +69,8 @@ async def test_a_group_waits_in_order_while_the_queues_circuit_breaker_is_open(
 
 
 async def test_a_group_does_not_wait_beyond_the_time_of_its_messages(
-    fifo: FifoHost, monkeypatch: pytest.MonkeyPatch
+    fifo: FifoHost, arn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    arn = await fifo.subscribed("a")
     monkeypatch.setattr(fifo.endpoints, "traffic_key", lambda target: "key")
     admission = await _with_open_breaker(fifo)
     fifo.port.stop_waiting()

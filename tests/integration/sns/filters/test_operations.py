@@ -47,8 +47,7 @@ async def shown(rig: Rig, arn: str) -> tuple[str | None, str | None]:
 
 
 @spec("filter.form", "filter.compact", "filter.scope-default", "filter.scope-shown")
-async def test_a_policy_is_stored_compactly_and_shown_with_its_scope(rig: Rig) -> None:
-    topic = await rig.topic()
+async def test_a_policy_is_stored_compactly_and_shown_with_its_scope(rig: Rig, topic: str) -> None:
     arn = await rig.queue_subscription(topic, FilterPolicy='{ "colour" : [ "red" , 1.50 ] }')
     assert await shown(rig, arn) == ('{"colour":["red",1.50]}', "MessageAttributes")
     assert list(await rig.attributes(arn)) == [
@@ -68,8 +67,7 @@ async def test_a_policy_is_stored_compactly_and_shown_with_its_scope(rig: Rig) -
 
 @spec("filter.removed", "filter.scope-shown")
 @pytest.mark.parametrize("nothing", ["", "{}", " {\n} "])
-async def test_a_policy_is_removed_and_its_scope_hidden(rig: Rig, nothing: str) -> None:
-    topic = await rig.topic()
+async def test_a_policy_is_removed_and_its_scope_hidden(rig: Rig, topic: str, nothing: str) -> None:
     arn = await rig.queue_subscription(topic, FilterPolicy=NESTED, **BODY)
     assert await shown(rig, arn) == (NESTED, "MessageBody")
     await rig.set(arn, "FilterPolicy", nothing)
@@ -87,8 +85,7 @@ async def test_a_scope_alone_is_stored_and_not_returned(rig: Rig) -> None:
 
 
 @spec("filter-attribute.nested", "filter.scope-change")
-async def test_the_policy_must_be_valid_for_its_scope(rig: Rig) -> None:
-    topic = await rig.topic()
+async def test_the_policy_must_be_valid_for_its_scope(rig: Rig, topic: str) -> None:
     refusal = await rig.refused_subscribe(topic, queue_arn(ACCOUNT), FilterPolicy=NESTED)
     assert refusal == invalid(f"Attributes Reason: {NOT_NESTED}")
     for attributes in ({"FilterPolicy": NESTED, **BODY}, {**BODY, "FilterPolicy": NESTED}):  # attributes in any order
@@ -100,8 +97,7 @@ async def test_the_policy_must_be_valid_for_its_scope(rig: Rig) -> None:
 
 
 @spec("filter.same-when-subscribing-again")
-async def test_subscribing_again_compares_what_is_sent_as_it_is_stored(rig: Rig) -> None:
-    topic = await rig.topic()
+async def test_subscribing_again_compares_what_is_sent_as_it_is_stored(rig: Rig, topic: str) -> None:
     arn = await rig.queue_subscription(topic, FilterPolicy=RED)
     assert await rig.queue_subscription(topic) == arn
     assert await rig.queue_subscription(topic, FilterPolicy='{"colour": ["red"]}') == arn
@@ -114,8 +110,7 @@ async def test_subscribing_again_compares_what_is_sent_as_it_is_stored(rig: Rig)
 
 
 @spec("filter.none", "filter-body.no-attributes")
-async def test_a_notification_goes_to_matching_subscriptions(rig: Rig) -> None:
-    topic = await rig.topic()
+async def test_a_notification_goes_to_matching_subscriptions(rig: Rig, topic: str) -> None:
     everything = await rig.queue_subscription(topic, "a")
     red = await rig.queue_subscription(topic, "b", FilterPolicy=RED)
     body = await rig.queue_subscription(topic, "c", FilterPolicy=NESTED, **BODY)
@@ -130,8 +125,7 @@ async def test_a_notification_goes_to_matching_subscriptions(rig: Rig) -> None:
 
 
 @spec("filter.structure")
-async def test_a_body_is_the_text_of_the_subscription_s_protocol(rig: Rig) -> None:
-    topic = await rig.topic()
+async def test_a_body_is_the_text_of_the_subscription_s_protocol(rig: Rig, topic: str) -> None:
     queue = await rig.queue_subscription(topic, FilterPolicy=NESTED, **BODY)
     web, _ = await rig.confirmed(topic, FilterPolicy=NESTED, **BODY)
     red, blue = (json.dumps({"car": {"colour": colour}}) for colour in ("red", "blue"))
@@ -147,8 +141,7 @@ async def test_a_body_is_the_text_of_the_subscription_s_protocol(rig: Rig) -> No
 
 
 @spec("filter.batch")
-async def test_each_message_of_a_batch_has_its_own_matches(rig: Rig) -> None:
-    topic = await rig.topic()
+async def test_each_message_of_a_batch_has_its_own_matches(rig: Rig, topic: str) -> None:
     arns = {
         colour: await rig.queue_subscription(topic, colour, FilterPolicy=f'{{"c":["{colour}"]}}') for colour in "rg"
     }
@@ -158,9 +151,7 @@ async def test_each_message_of_a_batch_has_its_own_matches(rig: Rig) -> None:
 
 
 @spec("filter.changed")
-async def test_changes_take_effect_at_the_next_publish(rig: Rig) -> None:
-    topic = await rig.topic()
-
+async def test_changes_take_effect_at_the_next_publish(rig: Rig, topic: str) -> None:
     async def reds() -> list[str]:
         return await publish(rig, topic, colour=string("red"))
 
@@ -179,8 +170,7 @@ async def test_changes_take_effect_at_the_next_publish(rig: Rig) -> None:
     assert await reds() == []
 
 
-async def test_a_restored_subscription_has_its_filter(rig: Rig) -> None:
-    topic = await rig.topic()
+async def test_a_restored_subscription_has_its_filter(rig: Rig, topic: str) -> None:
     arn, _ = await rig.confirmed(topic, FilterPolicy=RED)
     assert await publish(rig, topic, colour=string("red")) == [arn]
     await rig.by(unsigned(), "Unsubscribe", SubscriptionArn=arn)
@@ -203,8 +193,7 @@ async def test_many_filters_and_few_matches_make_one_endpoint_job(tmp_path: Path
         assert rig.service.dispatcher.outcomes == {"small": 1}
 
 
-async def test_more_than_a_hundred_matches_make_a_publish_job(rig: Rig) -> None:
-    topic = await rig.topic()
+async def test_more_than_a_hundred_matches_make_a_publish_job(rig: Rig, topic: str) -> None:
     await asyncio.gather(*[rig.queue_subscription(topic, f"q{n}", FilterPolicy=RED) for n in range(101)])
     await rig("Publish", TopicArn=topic, Message="m", MessageAttributes={"colour": string("red")})
     assert rig.publish_job().topic == topic

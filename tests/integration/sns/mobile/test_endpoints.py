@@ -40,8 +40,7 @@ async def set_attributes(rig: Rig, arn: str, **attributes: str) -> None:
 
 
 @spec("endpoints.arn", "endpoints.defaults")
-async def test_a_new_endpoint(rig: Rig) -> None:
-    arn = await endpoint(rig)
+async def test_a_new_endpoint(rig: Rig, arn: str) -> None:
     prefix, _, endpoint_id = arn.rpartition("/")
     assert prefix == f"{OF_ENDPOINTS}/APNS/app"
     assert str(UUID(endpoint_id)) == endpoint_id
@@ -114,8 +113,7 @@ async def test_apns_tokens_are_hexadecimal(rig: Rig) -> None:
 
 
 @spec("endpoints.set")
-async def test_given_attributes_are_changed(rig: Rig) -> None:
-    arn = await endpoint(rig)
+async def test_given_attributes_are_changed(rig: Rig, arn: str) -> None:
     for change, shown in [
         ({"Enabled": "False"}, {"Enabled": "false", "Token": "token"}),
         ({"CustomUserData": "u"}, {"Enabled": "false", "Token": "token", "CustomUserData": "u"}),
@@ -146,15 +144,13 @@ async def test_missing_attributes_are_checked_first(rig: Rig) -> None:
 
 @spec("endpoints.absent")
 @pytest.mark.parametrize(("action", "params"), ON_ENDPOINTS[1:])
-async def test_absent_resources(rig: Rig, action: str, params: dict[str, Any]) -> None:
-    arn = await endpoint(rig)
+async def test_absent_resources(rig: Rig, arn: str, action: str, params: dict[str, Any]) -> None:
     assert await rig.refusal(action, EndpointArn=NO_ENDPOINT, **params) == ABSENT
     assert await rig.refusal(action, EndpointArn=arn.replace("/app/", "/other/"), **params) == ABSENT
 
 
 @spec("endpoints.delete")
-async def test_deleting_again_succeeds(rig: Rig) -> None:
-    arn = await endpoint(rig)
+async def test_deleting_again_succeeds(rig: Rig, arn: str) -> None:
     for _ in range(2):
         await rig("DeleteEndpoint", EndpointArn=arn)
     assert await rig.refusal("GetEndpointAttributes", EndpointArn=arn) == ABSENT
@@ -162,8 +158,7 @@ async def test_deleting_again_succeeds(rig: Rig) -> None:
 
 
 @spec("apps.delete-endpoints")
-async def test_endpoints_are_deleted_with_their_application(rig: Rig) -> None:
-    arn = await endpoint(rig)
+async def test_endpoints_are_deleted_with_their_application(rig: Rig, arn: str) -> None:
     await rig("DeletePlatformApplication", PlatformApplicationArn=APPLICATION)
     assert await rig.refusal("GetEndpointAttributes", EndpointArn=arn) == ABSENT
     await application(rig)
@@ -205,8 +200,7 @@ async def test_endpoints_in_pages(rig: Rig) -> None:
 
 @spec("endpoints.other-account")
 @pytest.mark.parametrize(("action", "params"), ON_ENDPOINTS)
-async def test_other_accounts_may_not(rig: Rig, action: str, params: dict[str, Any]) -> None:
-    arn = await endpoint(rig)
+async def test_other_accounts_may_not(rig: Rig, arn: str, action: str, params: dict[str, Any]) -> None:
     code, text = await rig.refusal(action, call(OTHER), EndpointArn=arn, **params)
     assert code == "AuthorizationError"
     assert arn in text

@@ -48,6 +48,7 @@ def fail(sns: SnsDoor, monkeypatch: pytest.MonkeyPatch, *errors: Exception) -> l
 @spec("sns.type-receiver", "sns.no-detail")
 async def test_failures_of_the_store(
     sns: SnsDoor,
+    topic: str,
     monkeypatch: pytest.MonkeyPatch,
     error: Exception,
     status: int,
@@ -55,7 +56,6 @@ async def test_failures_of_the_store(
     text: str,
     retry_after_ms: str | None,
 ) -> None:
-    topic = await sns.topic()
     await sns.rig.queue_subscription(topic)
     fail(sns, monkeypatch, error)
     reply = await sns.reply("Publish", TopicArn=topic, Message="m")
@@ -88,8 +88,9 @@ def client(sns: SnsDoor) -> Iterator[Any]:
 
 @spec("sns.sdk-retries")
 @pytest.mark.parametrize("error", [StoreUnavailable("away"), OutcomeUnknown("lost")], ids=["unavailable", "unknown"])
-async def test_an_sdk_tries_again(sns: SnsDoor, monkeypatch: pytest.MonkeyPatch, client: Any, error: Exception) -> None:
-    topic = await sns.topic()
+async def test_an_sdk_tries_again(
+    sns: SnsDoor, topic: str, monkeypatch: pytest.MonkeyPatch, client: Any, error: Exception
+) -> None:
     await sns.rig.queue_subscription(topic)
     left = fail(sns, monkeypatch, error)
     published = await asyncio.to_thread(client.publish, TopicArn=topic, Message="m")

@@ -77,8 +77,7 @@ async def test_unknown_actions(sns: SnsDoor, action: str) -> None:
 
 
 @spec("sns.no-result")
-async def test_answers_without_a_result(sns: SnsDoor) -> None:
-    topic = await sns.topic()
+async def test_answers_without_a_result(sns: SnsDoor, topic: str) -> None:
     subscribed = await sns("Subscribe", TopicArn=topic, Protocol="sqs", Endpoint=f"arn:aws:sqs:{REGION}:{ACCOUNT}:q")
     subscription = {"SubscriptionArn": subscribed["SubscriptionArn"]}
     credential = {"PlatformCredential": "secret"}
@@ -103,8 +102,7 @@ async def test_answers_without_a_result(sns: SnsDoor) -> None:
 
 
 @spec("sns.empty-result")
-async def test_answers_with_an_empty_result(sns: SnsDoor) -> None:
-    topic = await sns.topic()
+async def test_answers_with_an_empty_result(sns: SnsDoor, topic: str) -> None:
     tagged = await sns.reply("TagResource", ResourceArn=topic, Tags=[{"Key": "k", "Value": "v"}])
     assert result_of(tagged.body, "TagResource") == "<TagResourceResult/>"
     untagged = await sns.reply("UntagResource", ResourceArn=topic, TagKeys=["k"])
@@ -134,8 +132,7 @@ async def test_unsigned_calls_are_refused(sns: SnsDoor, action: str) -> None:
 
 
 @spec("sns.unsigned-allowed")
-async def test_a_token_or_a_link_needs_no_signature(sns: SnsDoor) -> None:
-    topic = await sns.topic()
+async def test_a_token_or_a_link_needs_no_signature(sns: SnsDoor, topic: str) -> None:
     arn, token = await sns.rig.pending(topic, "https://example.com/hook")
     confirmed = await sns.send("GET", "/", query=f"Action=ConfirmSubscription&TopicArn={topic}&Token={token}")
     assert (confirmed.status, confirmed.texts("ConfirmSubscriptionResult/SubscriptionArn")) == (200, [arn])

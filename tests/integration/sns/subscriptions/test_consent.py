@@ -30,8 +30,7 @@ IDS_MUST_MATCH = (
 
 
 @pytest.mark.spec("consent.confirm-unsigned", "consent.confirm-repeat")
-async def test_confirming_is_repeatable(rig: Rig) -> None:
-    topic = await rig.topic()
+async def test_confirming_is_repeatable(rig: Rig, topic: str) -> None:
     arn, token = await rig.pending(topic)
     for caller in (unsigned(), unsigned(), call(ACCOUNT)):
         result = await rig.by(caller, "ConfirmSubscription", TopicArn=topic, Token=token)
@@ -40,9 +39,8 @@ async def test_confirming_is_repeatable(rig: Rig) -> None:
     assert (await rig.attributes(arn))["ConfirmationWasAuthenticated"] == "false"
 
 
-async def test_the_time_of_confirmation_is_stored(rig: Rig) -> None:
+async def test_the_time_of_confirmation_is_stored(rig: Rig, topic: str) -> None:
     """`cns explain` compares the time with that of the publish."""
-    topic = await rig.topic()
     arn, token = await rig.pending(topic)
     (pending,) = await rig.subscriptions.get([arn])
     rig.clock.advance(5_000)
@@ -57,16 +55,14 @@ async def test_the_time_of_confirmation_is_stored(rig: Rig) -> None:
 
 
 @pytest.mark.spec("consent.token-decides")
-async def test_a_token_is_valid_with_any_topic_of_the_region(rig: Rig) -> None:
-    topic = await rig.topic()
+async def test_a_token_is_valid_with_any_topic_of_the_region(rig: Rig, topic: str) -> None:
     arn, token = await rig.pending(topic)
     absent = f"arn:aws:sns:{REGION}:{OTHER}:absent"
     assert (await rig("ConfirmSubscription", TopicArn=absent, Token=token))["SubscriptionArn"] == arn
 
 
 @pytest.mark.spec("consent.topic-region")
-async def test_a_token_is_refused_with_a_topic_of_another_region(rig: Rig) -> None:
-    topic = await rig.topic()
+async def test_a_token_is_refused_with_a_topic_of_another_region(rig: Rig, topic: str) -> None:
     arn, token = await rig.pending(topic)
     elsewhere = topic.replace(REGION, "us-west-2")
     for caller in (unsigned(), call(ACCOUNT)):
@@ -104,8 +100,7 @@ async def test_confirmations_refused(rig: Rig, params: dict[str, str], refusal: 
 
 
 @pytest.mark.spec("subscribing.token-lifetime")
-async def test_a_token_is_valid_for_48_hours(rig: Rig) -> None:
-    topic = await rig.topic()
+async def test_a_token_is_valid_for_48_hours(rig: Rig, topic: str) -> None:
     arn, token = await rig.pending(topic)
     rig.clock.advance(PENDING_MS - 60_000)
     _, later = await rig.pending(topic)
@@ -116,8 +111,7 @@ async def test_a_token_is_valid_for_48_hours(rig: Rig) -> None:
 
 
 @pytest.mark.spec("subscribing.pending-lifetime")
-async def test_what_is_pending_or_was_removed_by_its_link_expires_after_48_hours(rig: Rig) -> None:
-    topic = await rig.topic()
+async def test_what_is_pending_or_was_removed_by_its_link_expires_after_48_hours(rig: Rig, topic: str) -> None:
     arn, _ = await rig.pending(topic)
     confirmed, _ = await rig.confirmed(topic, "https://example.com/confirmed")
     removed, _ = await rig.confirmed(topic, "https://example.com/removed")
@@ -131,8 +125,7 @@ async def test_what_is_pending_or_was_removed_by_its_link_expires_after_48_hours
 
 
 @pytest.mark.spec("consent.token-removed")
-async def test_a_token_of_a_deleted_subscription(rig: Rig) -> None:
-    topic = await rig.topic()
+async def test_a_token_of_a_deleted_subscription(rig: Rig, topic: str) -> None:
     arn, token = await rig.confirmed(topic)
     await rig("Unsubscribe", SubscriptionArn=arn)
     assert await rig.refusal("ConfirmSubscription", TopicArn=topic, Token=token) == NO_SUBSCRIPTION
@@ -147,8 +140,7 @@ async def test_a_token_of_a_deleted_subscription(rig: Rig) -> None:
 @pytest.mark.parametrize(
     "caller", [unsigned(), unsigned_without_auth(), call(OTHER)], ids=["unsigned", "no auth", "other"]
 )
-async def test_only_the_subscriber_can_protect_a_subscription(rig: Rig, caller: Call) -> None:
-    topic = await rig.topic()
+async def test_only_the_subscriber_can_protect_a_subscription(rig: Rig, topic: str, caller: Call) -> None:
     arn, token = await rig.pending(topic)
     members = {"TopicArn": topic, "Token": token, "AuthenticateOnUnsubscribe": "true"}
     assert await rig.refusal("ConfirmSubscription", caller, **members) == IDS_MUST_MATCH
@@ -156,8 +148,7 @@ async def test_only_the_subscriber_can_protect_a_subscription(rig: Rig, caller: 
 
 
 @pytest.mark.spec("consent.protected-again", "consent.unsubscribe-protected", "consent.unsubscribe-owner")
-async def test_a_protected_subscription(rig: Rig) -> None:
-    topic = await rig.topic()
+async def test_a_protected_subscription(rig: Rig, topic: str) -> None:
     arn, token = await rig.confirmed(topic)
     members = {"TopicArn": topic, "Token": token, "AuthenticateOnUnsubscribe": "True"}
     assert (await rig("ConfirmSubscription", **members))["SubscriptionArn"] == arn
@@ -202,8 +193,7 @@ async def test_unsubscribing_an_absent_subscription_succeeds(rig: Rig) -> None:
 
 @pytest.mark.spec("consent.unsubscribe-pending")
 @pytest.mark.parametrize("caller", [unsigned(), call(ACCOUNT)], ids=["unsigned", "owner"])
-async def test_a_pending_subscription_cannot_be_removed(rig: Rig, caller: Call) -> None:
-    topic = await rig.topic()
+async def test_a_pending_subscription_cannot_be_removed(rig: Rig, topic: str, caller: Call) -> None:
     arn, _ = await rig.pending(topic)
     code, _ = await rig.refusal("Unsubscribe", caller, SubscriptionArn=arn)
     assert code == "InvalidParameter"
@@ -211,8 +201,7 @@ async def test_a_pending_subscription_cannot_be_removed(rig: Rig, caller: Call) 
 
 
 @pytest.mark.spec("consent.unsubscribe-owner")
-async def test_the_owner_removes_silently(rig: Rig) -> None:
-    topic = await rig.topic()
+async def test_the_owner_removes_silently(rig: Rig, topic: str) -> None:
     arn, _ = await rig.confirmed(topic)
     await rig("Unsubscribe", SubscriptionArn=arn)
     await rig("Unsubscribe", SubscriptionArn=arn)
@@ -224,8 +213,7 @@ async def test_the_owner_removes_silently(rig: Rig) -> None:
 
 @pytest.mark.spec("consent.unsubscribe-unsigned", "consent.restored", "subscribing.in-lists")
 @pytest.mark.parametrize("caller", [unsigned(), unsigned_without_auth()], ids=["unsigned", "no auth"])
-async def test_the_link_removes_and_its_confirmation_restores(rig: Rig, caller: Call) -> None:
-    topic = await rig.topic()
+async def test_the_link_removes_and_its_confirmation_restores(rig: Rig, topic: str, caller: Call) -> None:
     arn, _ = await rig.confirmed(topic, RawMessageDelivery="true")
     assert caller.region not in arn, "an unsigned call names no region"
     await rig.by(caller, "Unsubscribe", SubscriptionArn=arn)
@@ -244,8 +232,7 @@ async def test_the_link_removes_and_its_confirmation_restores(rig: Rig, caller: 
     assert (await rig.attributes(arn))["RawMessageDelivery"] == "true"
 
 
-async def test_an_endpoint_removed_by_link_can_subscribe_again(rig: Rig) -> None:
-    topic = await rig.topic()
+async def test_an_endpoint_removed_by_link_can_subscribe_again(rig: Rig, topic: str) -> None:
     arn, _ = await rig.confirmed(topic)
     await rig.by(unsigned(), "Unsubscribe", SubscriptionArn=arn)
     rig.queue.take()
@@ -257,8 +244,7 @@ async def test_an_endpoint_removed_by_link_can_subscribe_again(rig: Rig) -> None
 
 
 @pytest.mark.spec("consent.unsubscribe-protected")
-async def test_a_link_does_not_remove_another_account_s_queue(rig: Rig) -> None:
-    topic = await rig.topic()
+async def test_a_link_does_not_remove_another_account_s_queue(rig: Rig, topic: str) -> None:
     other = await rig.subscribe(topic, "sqs", queue_arn(OTHER))
     await rig.confirm(topic, rig.confirmation().token)
     assert await rig.refusal("Unsubscribe", unsigned(), SubscriptionArn=other) == AUTHORIZED_ONLY
@@ -266,8 +252,7 @@ async def test_a_link_does_not_remove_another_account_s_queue(rig: Rig) -> None:
     assert rig.confirmation().kind == "UnsubscribeConfirmation"
 
 
-async def test_the_topic_owner_removes_a_subscription_of_another(rig: Rig) -> None:
-    topic = await rig.topic()
+async def test_the_topic_owner_removes_a_subscription_of_another(rig: Rig, topic: str) -> None:
     await rig.open_to_all(topic, "sns:Subscribe")
     members = {"TopicArn": topic, "Protocol": "sqs", "Endpoint": queue_arn(OTHER)}
     arn = (await rig.by(call(OTHER), "Subscribe", **members))["SubscriptionArn"]

@@ -52,15 +52,13 @@ def role(account: str = ACCOUNT) -> dict[str, str]:
         ),
     ],
 )
-async def test_refusals(rig: Rig, params: dict[str, Any], refusal: tuple[str, str]) -> None:
-    topic = await rig.topic()
+async def test_refusals(rig: Rig, topic: str, params: dict[str, Any], refusal: tuple[str, str]) -> None:
     assert await rig.refusal("Subscribe", TopicArn=topic, **params) == refusal
     assert await rig.listed(topic) == []
 
 
 @pytest.mark.spec("subscribing.firehose-role")
-async def test_the_role_of_a_stream_can_be_changed_but_not_removed(rig: Rig) -> None:
-    topic = await rig.topic()
+async def test_the_role_of_a_stream_can_be_changed_but_not_removed(rig: Rig, topic: str) -> None:
     arn = await rig.subscribe(topic, "firehose", STREAM.format(ACCOUNT), **role())
     await rig.set(arn, "SubscriptionRoleArn", ROLE.format(ACCOUNT) + "-2")
     assert (await rig.attributes(arn))["SubscriptionRoleArn"] == ROLE.format(ACCOUNT) + "-2"
@@ -118,16 +116,14 @@ async def test_fifo_topics_deliver_to_queues_alone(rig: Rig) -> None:
         assert await rig.refusal("Subscribe", **params) == invalid(f"Invalid protocol type: {protocol}")
 
 
-async def test_without_auth_a_stream_may_have_any_account(rig: Rig) -> None:
+async def test_without_auth_a_stream_may_have_any_account(rig: Rig, topic: str) -> None:
     """Without authentication, tests use any account."""
-    topic = await rig.topic()
     caller = call(ACCOUNT, enforced=False)
     members = {"TopicArn": topic, "Protocol": "firehose", "Endpoint": STREAM.format(OTHER), "Attributes": role(OTHER)}
     assert (await rig.by(caller, "Subscribe", **members))["SubscriptionArn"] == "pending confirmation"
 
 
-async def test_phone_numbers_that_are_the_same_are_one_subscription(rig: Rig) -> None:
-    topic = await rig.topic()
+async def test_phone_numbers_that_are_the_same_are_one_subscription(rig: Rig, topic: str) -> None:
     arn = await rig.subscribe(topic, "sms", "+1-555-123-4567")
     assert await rig.subscribe(topic, "sms", "+15551234567") == arn
     assert (await rig.attributes(arn))["Endpoint"] == "+15551234567"
@@ -140,8 +136,7 @@ async def test_passwords_of_redis_are_masked_too(rig: Rig) -> None:
 
 
 @pytest.mark.spec("subscribing.unreachable")
-async def test_a_subscription_that_exists_needs_no_listener(rig: Rig) -> None:
-    topic = await rig.topic()
+async def test_a_subscription_that_exists_needs_no_listener(rig: Rig, topic: str) -> None:
     arn, _ = await rig.confirmed(topic, "http://example.com/hook")
     rig.unreachable = "example.com"
     assert await rig.subscribe(topic, "http", "http://example.com/hook") == arn

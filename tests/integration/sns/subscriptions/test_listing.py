@@ -14,8 +14,7 @@ NO_SUBSCRIPTION = ("NotFound", "Subscription does not exist")
 
 
 @pytest.mark.spec("subscription-attr.redrive-removed", "subscription-attr.read-only")
-async def test_attributes_are_set_one_by_one(rig: Rig) -> None:
-    topic = await rig.topic()
+async def test_attributes_are_set_one_by_one(rig: Rig, topic: str) -> None:
     arn = await rig.queue_subscription(topic)
     redrive = json.dumps({"deadLetterTargetArn": queue_arn(ACCOUNT, "dead")}, separators=(",", ":"))
     changes = {"RawMessageDelivery": "true", "RedrivePolicy": redrive}
@@ -52,8 +51,7 @@ NO_TEXT = (
         case("filter-text.location", "sqs", "FilterPolicy", '{ "key": [ {"suffix": 100} ] }', NO_TEXT),
     ],
 )
-async def test_values_refused(rig: Rig, protocol: str, name: str, text: str, complaint: str) -> None:
-    topic = await rig.topic()
+async def test_values_refused(rig: Rig, topic: str, protocol: str, name: str, text: str, complaint: str) -> None:
     endpoint = queue_arn(ACCOUNT) if protocol == "sqs" else "https://example.com/"
     arn = await rig.subscribe(topic, protocol, endpoint)
     assert await rig.refused_set(arn, name, text) == invalid(complaint)
@@ -62,8 +60,7 @@ async def test_values_refused(rig: Rig, protocol: str, name: str, text: str, com
 
 
 @pytest.mark.spec("subscribing.credentials-masked")
-async def test_passwords_are_masked(rig: Rig) -> None:
-    topic = await rig.topic()
+async def test_passwords_are_masked(rig: Rig, topic: str) -> None:
     arn, _ = await rig.pending(topic, "https://user:secret@example.com/")
     shown = "https://user:****@example.com/"
     assert (await rig.attributes(arn))["Endpoint"] == shown

@@ -50,10 +50,9 @@ def role(account: str = ACCOUNT) -> dict[str, str]:
     ],
 )
 async def test_endpoints_of_the_account_need_no_confirmation(
-    rig: Rig, protocol: str, endpoint: str, attributes: dict[str, str]
+    rig: Rig, topic: str, protocol: str, endpoint: str, attributes: dict[str, str]
 ) -> None:
     """Nor have they a link that removes them: that takes a signature."""
-    topic = await rig.topic()
     params = {"TopicArn": topic, "Protocol": protocol, "Endpoint": endpoint, "Attributes": attributes}
     arn = (await rig("Subscribe", **params))["SubscriptionArn"]
     assert re.fullmatch(re.escape(topic) + r":[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", arn)
@@ -92,8 +91,7 @@ async def test_a_mobile_endpoint_must_exist(rig: Rig) -> None:
         ("lambda", FUNCTION.format(OTHER), False),
     ],
 )
-async def test_other_endpoints_must_confirm(rig: Rig, protocol: str, endpoint: str, has_link: bool) -> None:
-    topic = await rig.topic()
+async def test_other_endpoints_must_confirm(rig: Rig, topic: str, protocol: str, endpoint: str, has_link: bool) -> None:
     result = await rig("Subscribe", TopicArn=topic, Protocol=protocol, Endpoint=endpoint)
     assert result["SubscriptionArn"] == "pending confirmation"
     job = rig.confirmation()

@@ -24,8 +24,7 @@ URL = "https://example.com/hook"
 
 
 @pytest.mark.spec("subscribing.asked", "subscribing.returned", "subscribing.in-lists", "subscribing.token-form")
-async def test_an_http_endpoint_must_confirm(rig: Rig) -> None:
-    topic = await rig.topic()
+async def test_an_http_endpoint_must_confirm(rig: Rig, topic: str) -> None:
     result = await rig("Subscribe", TopicArn=topic, Protocol="https", Endpoint=URL)
     assert result["SubscriptionArn"] == "pending confirmation"
     (put,) = rig.queue.new_jobs
@@ -41,9 +40,8 @@ async def test_an_http_endpoint_must_confirm(rig: Rig) -> None:
 
 
 @pytest.mark.spec("subscribing.repeat-pending", "subscribing.returned-arn")
-async def test_subscribing_again_while_pending(rig: Rig) -> None:
+async def test_subscribing_again_while_pending(rig: Rig, topic: str) -> None:
     """The ARN stays, a new message has a new token, and the old token stays valid."""
-    topic = await rig.topic()
     arn, first = await rig.pending(topic)
     again, second = await rig.pending(topic)
     assert again == arn and first != second
@@ -56,9 +54,8 @@ async def test_subscribing_again_while_pending(rig: Rig) -> None:
 )
 @pytest.mark.spec("subscribing.repeat-of-another")
 async def test_an_endpoint_of_another_account_is_asked_at_each_subscribe(
-    rig: Rig, protocol: str, endpoint: str
+    rig: Rig, topic: str, protocol: str, endpoint: str
 ) -> None:
-    topic = await rig.topic()
     await rig.open_to_all(topic, "sns:Subscribe")
     members = {"TopicArn": topic, "Protocol": protocol, "Endpoint": endpoint, "ReturnSubscriptionArn": True}
     arn = (await rig.by(call(OTHER), "Subscribe", **members))["SubscriptionArn"]
@@ -73,8 +70,7 @@ async def test_an_endpoint_of_another_account_is_asked_at_each_subscribe(
 
 
 @pytest.mark.spec("subscribing.repeat-of-owner")
-async def test_the_owner_of_a_queue_is_not_asked(rig: Rig) -> None:
-    topic = await rig.topic()
+async def test_the_owner_of_a_queue_is_not_asked(rig: Rig, topic: str) -> None:
     await rig.open_to_all(topic, "sns:Subscribe")
     members = {"TopicArn": topic, "Protocol": "sqs", "Endpoint": queue_arn(OTHER), "ReturnSubscriptionArn": True}
     arn = (await rig.by(call(OTHER), "Subscribe", **members))["SubscriptionArn"]
@@ -87,8 +83,7 @@ async def test_the_owner_of_a_queue_is_not_asked(rig: Rig) -> None:
 
 
 @pytest.mark.spec("subscribing.idempotent", "subscribing.idempotent-attributes")
-async def test_subscribing_again_finds_the_same(rig: Rig) -> None:
-    topic = await rig.topic()
+async def test_subscribing_again_finds_the_same(rig: Rig, topic: str) -> None:
     arn = await rig.queue_subscription(topic, RawMessageDelivery="true")
     assert await rig.queue_subscription(topic) == arn
     assert await rig.queue_subscription(topic, RawMessageDelivery="TRUE") == arn
@@ -102,8 +97,7 @@ NOT_THE_OWNER = ("AuthorizationError", "Not authorized to access this subscripti
 
 
 @pytest.mark.spec("subscribing.cross-account-queue", "subscribing.owner-attributes", "consent.confirm-signed")
-async def test_another_account_s_queue_must_confirm(rig: Rig) -> None:
-    topic = await rig.topic()
+async def test_another_account_s_queue_must_confirm(rig: Rig, topic: str) -> None:
     arn = await rig.subscribe(topic, "sqs", queue_arn(OTHER))
     token = rig.confirmation().token
     assert (await rig.attributes(arn))["PendingConfirmation"] == "true"
@@ -115,16 +109,14 @@ async def test_another_account_s_queue_must_confirm(rig: Rig) -> None:
 
 
 @pytest.mark.spec("consent.confirm-signed")
-async def test_the_owner_s_signature_alone_protects_nothing(rig: Rig) -> None:
-    topic = await rig.topic()
+async def test_the_owner_s_signature_alone_protects_nothing(rig: Rig, topic: str) -> None:
     arn, token = await rig.pending(topic)
     await rig("ConfirmSubscription", TopicArn=topic, Token=token, AuthenticateOnUnsubscribe="false")
     assert (await rig.attributes(arn))["ConfirmationWasAuthenticated"] == "false"
 
 
 @pytest.mark.spec("subscribing.owner-attributes")
-async def test_the_subscriber_owns_a_subscription_to_another_s_topic(rig: Rig) -> None:
-    topic = await rig.topic()
+async def test_the_subscriber_owns_a_subscription_to_another_s_topic(rig: Rig, topic: str) -> None:
     await rig.open_to_all(topic, "sns:Subscribe")
     members = {"TopicArn": topic, "Protocol": "sqs", "Endpoint": queue_arn(OTHER)}
     arn = (await rig.by(call(OTHER), "Subscribe", **members))["SubscriptionArn"]
@@ -137,8 +129,7 @@ async def test_the_subscriber_owns_a_subscription_to_another_s_topic(rig: Rig) -
 
 
 @pytest.mark.spec("subscribing.idempotent")
-async def test_subscribing_at_once_makes_one_subscription(rig: Rig) -> None:
-    topic = await rig.topic()
+async def test_subscribing_at_once_makes_one_subscription(rig: Rig, topic: str) -> None:
     arns = await asyncio.gather(*[rig.subscribe(topic, "https", URL) for _ in range(5)])
     assert len(set(arns)) == 1
     jobs_put = rig.queue.take()

@@ -51,9 +51,8 @@ async def find(targets: TargetCache, arn: str) -> Target:
     return target
 
 
-async def test_a_confirmation_without_announcement_is_seen(rig: Rig) -> None:
+async def test_a_confirmation_without_announcement_is_seen(rig: Rig, topic: str) -> None:
     """Otherwise messages published after the confirmation would be dropped."""
-    topic = await rig.topic()
     targets = TargetCache(rig.topics, rig.subscriptions)
     arn, token = await rig.pending(topic)
     assert not (await find(targets, arn)).confirmed
@@ -62,8 +61,7 @@ async def test_a_confirmation_without_announcement_is_seen(rig: Rig) -> None:
     assert (await find(targets, arn)).confirmed
 
 
-async def test_a_topic_that_changes_during_its_read_is_not_cached(rig: Rig) -> None:
-    topic = await rig.topic()
+async def test_a_topic_that_changes_during_its_read_is_not_cached(rig: Rig, topic: str) -> None:
     arn = await rig.queue_subscription(topic)
     topics = ChangingTopics(rig.topics)
     targets = TargetCache(topics, rig.subscriptions)  # type: ignore[arg-type]  # it needs no other method
@@ -92,8 +90,9 @@ async def test_paused_targets_evict_no_active_one(rig: Rig, monkeypatch: pytest.
     assert subscriptions.read == []
 
 
-async def test_a_target_is_read_again_when_its_subscription_is_paused_or_its_topic_changes(rig: Rig) -> None:
-    topic = await rig.topic()
+async def test_a_target_is_read_again_when_its_subscription_is_paused_or_its_topic_changes(
+    rig: Rig, topic: str
+) -> None:
     arn = await rig.queue_subscription(topic)
     subscriptions = CountedSubscriptions(rig.subscriptions)
     targets = TargetCache(rig.topics, subscriptions)  # type: ignore[arg-type]  # it needs no other method

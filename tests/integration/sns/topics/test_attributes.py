@@ -33,8 +33,7 @@ ROLE = f"arn:aws:iam::{ACCOUNT}:role/logs"
     "sns-policy-http.topic-default",
     "sns-policy.default",
 )
-async def test_attributes_of_a_new_topic(sns: SnsDoor) -> None:
-    topic = await sns.topic()
+async def test_attributes_of_a_new_topic(sns: SnsDoor, topic: str) -> None:
     policy = (
         '{"Version":"2008-10-17","Id":"__default_policy_ID","Statement":[{"Sid":"__default_statement_ID",'
         '"Effect":"Allow","Principal":{"AWS":"*"},"Action":["SNS:GetTopicAttributes","SNS:SetTopicAttributes",'
@@ -92,8 +91,7 @@ async def test_the_order_of_attributes(sns: SnsDoor) -> None:
 
 
 @spec("sns-topic-attr.counts")
-async def test_subscriptions_are_counted(sns: SnsDoor) -> None:
-    topic = await sns.topic()
+async def test_subscriptions_are_counted(sns: SnsDoor, topic: str) -> None:
     await sns.rig.queue_subscription(topic)
     await sns.rig.pending(topic, "https://example.com/1")
     removed, _ = await sns.rig.confirmed(topic, "https://example.com/2")
@@ -199,8 +197,7 @@ TOO_LARGE = invalid(
 
 
 @spec("sns-topic-attr.size-subscriptions", "sns-topic-attr.size-subscribe")
-async def test_large_messages_are_for_a_hundred_subscriptions(sns: SnsDoor) -> None:
-    topic = await sns.topic()
+async def test_large_messages_are_for_a_hundred_subscriptions(sns: SnsDoor, topic: str) -> None:
     subscriptions = [await sns.rig.queue_subscription(topic, f"q{number}") for number in range(101)]
     await sns.refuses_set(TOO_LARGE, topic, "MaximumMessageSize", LARGE)
     await sns.set(topic, "MaximumMessageSize", "262144")
@@ -212,8 +209,7 @@ async def test_large_messages_are_for_a_hundred_subscriptions(sns: SnsDoor) -> N
 
 
 @spec("sns-topic-attr.size-protocols", "sns-topic-attr.size-subscribe")
-async def test_large_messages_need_protocols_that_accept_them(sns: SnsDoor) -> None:
-    topic = await sns.topic()
+async def test_large_messages_need_protocols_that_accept_them(sns: SnsDoor, topic: str) -> None:
     arn, _ = await sns.rig.confirmed(topic)
     await sns.refuses_set(TOO_LARGE, topic, "MaximumMessageSize", LARGE)
     await sns("Unsubscribe", SubscriptionArn=arn)

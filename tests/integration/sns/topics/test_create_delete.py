@@ -127,8 +127,7 @@ async def test_the_type_of_a_topic_does_not_change(sns: SnsDoor) -> None:
 
 
 @spec("sns-topic.delete-absent")
-async def test_deleting_an_absent_topic(sns: SnsDoor) -> None:
-    topic = await sns.topic()
+async def test_deleting_an_absent_topic(sns: SnsDoor, topic: str) -> None:
     assert await sns("DeleteTopic", TopicArn=topic) == {}
     assert await sns("DeleteTopic", TopicArn=topic) == {}
 
@@ -155,8 +154,7 @@ async def test_subscriptions_of_a_deleted_topic(sns: SnsDoor) -> None:
 # -- without botocore -------------------------------------------------------------------------------------------------
 
 
-async def test_without_auth_every_account_is_allowed(sns: SnsDoor) -> None:
-    topic = await sns.topic()
+async def test_without_auth_every_account_is_allowed(sns: SnsDoor, topic: str) -> None:
     policy = {"Statement": {"Effect": "Deny", "Principal": "*", "Action": "sns:Publish", "Resource": topic}}
     await sns.set(topic, "Policy", json.dumps(policy))
     other = call(OTHER, enforced=False)
@@ -165,8 +163,7 @@ async def test_without_auth_every_account_is_allowed(sns: SnsDoor) -> None:
     await sns.rig.by(other, "DeleteTopic", TopicArn=topic)
 
 
-async def test_concurrent_changes_are_all_kept(sns: SnsDoor) -> None:
-    topic = await sns.topic()
+async def test_concurrent_changes_are_all_kept(sns: SnsDoor, topic: str) -> None:
     changes = [tags(**{str(number): ""}) for number in range(10)]
     await asyncio.gather(*[sns.rig("TagResource", ResourceArn=topic, Tags=change) for change in changes])
     assert len((await sns("ListTagsForResource", ResourceArn=topic))["Tags"]) == 10

@@ -30,8 +30,7 @@ def document(*statements: dict[str, Any]) -> str:
 
 
 @spec("sns-policy.default-grants-nobody", "sns-policy.no-grant", "sns-policy.batch", "sns-error.AuthorizationError")
-async def test_the_default_policy_denies_other_accounts(sns: SnsDoor) -> None:
-    topic = await sns.topic()
+async def test_the_default_policy_denies_other_accounts(sns: SnsDoor, topic: str) -> None:
     await sns.refuses(denied("Publish", topic), "Publish", STRANGER, TopicArn=topic, Message="m")
     batch = {"TopicArn": topic, "PublishBatchRequestEntries": BATCH}
     await sns.refuses(denied("Publish", topic), "PublishBatch", STRANGER, **batch)
@@ -95,8 +94,7 @@ async def statements(sns: SnsDoor, topic: str) -> list[dict[str, Any]]:
     "sns-permission.default-kept",
     "sns.accounts-and-actions",
 )
-async def test_a_grant_is_a_statement(sns: SnsDoor) -> None:
-    topic = await sns.topic()
+async def test_a_grant_is_a_statement(sns: SnsDoor, topic: str) -> None:
     await sns("AddPermission", **grant(topic))
     both = {"AWSAccountId": [OTHER, "333333333333"], "ActionName": ["Publish", "Subscribe"]}
     await sns("AddPermission", **grant(topic, Label="m", **both))
@@ -115,8 +113,7 @@ async def test_a_grant_is_a_statement(sns: SnsDoor) -> None:
 
 
 @spec("sns-permission.grants", "sns-permission.remove", "sns-permission.remove-absent", "sns.arn-other-account")
-async def test_a_grant_holds_until_it_is_removed(sns: SnsDoor) -> None:
-    topic = await sns.topic()
+async def test_a_grant_holds_until_it_is_removed(sns: SnsDoor, topic: str) -> None:
     await sns("AddPermission", **grant(topic))
     assert await sns("Publish", STRANGER, TopicArn=topic, Message="m")
     await sns.refuses(denied("DeleteTopic", topic), "DeleteTopic", STRANGER, TopicArn=topic)
@@ -127,8 +124,7 @@ async def test_a_grant_holds_until_it_is_removed(sns: SnsDoor) -> None:
 
 
 @spec("sns-permission.duplicate")
-async def test_the_same_grant_again_changes_nothing(sns: SnsDoor) -> None:
-    topic = await sns.topic()
+async def test_the_same_grant_again_changes_nothing(sns: SnsDoor, topic: str) -> None:
     for _ in range(2):
         await sns("AddPermission", **grant(topic))
     assert [each["Sid"] for each in await statements(sns, topic)] == ["__default_statement_ID", "l"]
@@ -150,7 +146,6 @@ async def test_permissions_of_no_topic(sns: SnsDoor) -> None:
         case("sns-permission.account", {"Label": "m", "AWSAccountId": ["1"]}, NO_ACCOUNT),
     ],
 )
-async def test_grants_refused(sns: SnsDoor, changes: dict[str, Any], complaint: str) -> None:
-    topic = await sns.topic()
+async def test_grants_refused(sns: SnsDoor, topic: str, changes: dict[str, Any], complaint: str) -> None:
     await sns("AddPermission", **grant(topic))
     await sns.refuses(invalid(complaint), "AddPermission", **grant(topic, **changes))

@@ -99,8 +99,7 @@ async def test_pending_subscriptions(tmp_path: Path) -> None:
 
 
 @spec("quota.firehose")
-async def test_streams_count_as_subscriptions(sns: SnsDoor) -> None:
-    topic = await sns.topic()
+async def test_streams_count_as_subscriptions(sns: SnsDoor, topic: str) -> None:
     role = {"SubscriptionRoleArn": f"arn:aws:iam::{ACCOUNT}:role/sns"}
     for number in range(6):
         stream = f"arn:aws:firehose:{REGION}:{ACCOUNT}:deliverystream/s{number}"

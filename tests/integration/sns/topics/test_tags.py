@@ -31,8 +31,7 @@ async def shown(sns: SnsDoor, topic: str) -> dict[str, str]:
 
 
 @spec("sns-tag.list", "sns-tag.overwrite", "sns-tag.untag", "sns-tag.untag-absent", "sns.tags", "sns.tag-keys")
-async def test_adding_and_removing_tags(sns: SnsDoor) -> None:
-    topic = await sns.topic()
+async def test_adding_and_removing_tags(sns: SnsDoor, topic: str) -> None:
     await sns("TagResource", ResourceArn=topic, Tags=tags(a="1", b="2"))
     await sns("TagResource", ResourceArn=topic, Tags=tags(b="3", c=""))
     assert list((await shown(sns, topic)).items()) == [("a", "1"), ("b", "3"), ("c", "")]
@@ -41,16 +40,14 @@ async def test_adding_and_removing_tags(sns: SnsDoor) -> None:
 
 
 @spec("sns.order-tag", "sns.lists")
-async def test_the_elements_of_a_tag(sns: SnsDoor) -> None:
-    topic = await sns.topic()
+async def test_the_elements_of_a_tag(sns: SnsDoor, topic: str) -> None:
     await sns("TagResource", ResourceArn=topic, Tags=tags(k="v"))
     reply = await sns.reply("ListTagsForResource", ResourceArn=topic)
     assert b"<Tags><member><Value>v</Value><Key>k</Key></member></Tags>" in reply.body
 
 
 @spec("sns-tag.most", "sns-error.TagLimitExceeded")
-async def test_fifty_tags_are_the_most(sns: SnsDoor) -> None:
-    topic = await sns.topic()
+async def test_fifty_tags_are_the_most(sns: SnsDoor, topic: str) -> None:
     many = [{"Key": str(number), "Value": ""} for number in range(51)]
     await sns.refuses(QUOTA, "TagResource", ResourceArn=topic, Tags=many)
     await sns.refuses(QUOTA, "CreateTopic", Name="new", Tags=many)
@@ -91,8 +88,7 @@ async def test_tags_refused(sns: SnsDoor, tag: dict[str, str], refusal: Refusal)
         case("sns-tag.value-length", {"Key": "k", "Value": "v" * 256}),
     ],
 )
-async def test_tags_at_their_limits(sns: SnsDoor, tag: dict[str, str]) -> None:
-    topic = await sns.topic()
+async def test_tags_at_their_limits(sns: SnsDoor, topic: str, tag: dict[str, str]) -> None:
     await sns("TagResource", ResourceArn=topic, Tags=[tag])
     assert await shown(sns, topic) == {tag["Key"]: tag["Value"]}
 
@@ -123,8 +119,7 @@ async def test_resources_refused(sns: SnsDoor, action: str, arn: str, refusal: R
 
 @spec("sns-tag.other-account")
 @pytest.mark.parametrize("action", ON_TAGS)
-async def test_other_accounts_need_a_grant_of_the_same_action(sns: SnsDoor, action: str) -> None:
-    topic = await sns.topic()
+async def test_other_accounts_need_a_grant_of_the_same_action(sns: SnsDoor, topic: str, action: str) -> None:
     await sns.refuses(denied(action, topic), action, STRANGER, ResourceArn=topic, **ON_TAGS[action])
     statement = {"Effect": "Allow", "Principal": {"AWS": OTHER}, "Action": f"sns:{action}", "Resource": topic}
     await sns.set(topic, "Policy", json.dumps({"Version": "2012-10-17", "Statement": [statement]}))
@@ -167,8 +162,7 @@ async def test_a_topic_is_not_created_with_a_policy(sns: SnsDoor, name: str) -> 
 
 @pytest.mark.parametrize("policy", ["", POLICY])
 @spec("sns-protection.put")
-async def test_no_policy_can_be_put(sns: SnsDoor, policy: str) -> None:
-    topic = await sns.topic()
+async def test_no_policy_can_be_put(sns: SnsDoor, topic: str, policy: str) -> None:
     await sns.refuses(PUT_UNSUPPORTED, "PutDataProtectionPolicy", ResourceArn=topic, DataProtectionPolicy=policy)
 
 
@@ -181,8 +175,7 @@ async def test_fifo_topics_have_no_policies(sns: SnsDoor, action: str) -> None:
 
 @pytest.mark.parametrize("action", ON_POLICIES)
 @spec("sns-protection.authorised", "sns-protection.absent-topic")
-async def test_other_accounts_need_permission_for_policies(sns: SnsDoor, action: str) -> None:
-    topic = await sns.topic()
+async def test_other_accounts_need_permission_for_policies(sns: SnsDoor, topic: str, action: str) -> None:
     members = {"ResourceArn": topic, **ON_POLICIES[action]}
     await sns.refuses(denied(action, topic), action, STRANGER, **members)
     await sns("AddPermission", TopicArn=topic, Label="l", AWSAccountId=[OTHER], ActionName=[action])
