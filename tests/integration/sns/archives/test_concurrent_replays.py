@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import pytest
@@ -47,27 +47,32 @@ class PausingArchive:
         return found
 
 
-@pytest.mark.spec("replay.live")
-@pytest.mark.parametrize("pages", [4, *extended(1, 2, 3, 5, 6)])
-async def test_messages_published_during_a_replay_come_once_and_in_order(site: ReplayFixture, pages: int) -> None:
-    """The replay pauses between two of its steps while more messages are published and fanned out."""
-    published = numbered_texts(150)
-    topic, arn, start = await archive_texts(site, *published)
+async def texts_of_a_paused_replay(
+    site: ReplayFixture, arn: str, start: str, pages: int, meanwhile: Callable[[], Awaitable[object]]
+) -> list[str]:
+    """Replay with a pause after so many pages, in which something happens and a fan-out begins. Returns the texts."""
     site.archives = pausing = PausingArchive(site.archives, pages)
     await site.start_replay(arn, start)
     replay = asyncio.create_task(site.replay(arn))
     reached = asyncio.create_task(pausing.reached.wait())
     await asyncio.wait([replay, reached], return_when=asyncio.FIRST_COMPLETED)
-    meanwhile = numbered_texts(12, "n")
-    await site.publish(topic, *meanwhile)
+    await meanwhile()
     fan_out = asyncio.create_task(site.fan_out())
     await asyncio.wait([fan_out], timeout=0.3)  # the fan-out may have to wait for the replay
     pausing.go_on.set()
     assert await replay == "Completed"
     await fan_out
     reached.cancel()
-    queued = (await site.take_queued())[arn]
-    assert [each.text for each in queued] == [*published, *meanwhile]
+    return [each.text for each in (await site.take_queued())[arn]]
+
+
+@pytest.mark.spec("replay.live")
+@pytest.mark.parametrize("pages", [4, *extended(1, 2, 3, 5, 6)])
+async def test_messages_published_during_a_replay_come_once_and_in_order(site: ReplayFixture, pages: int) -> None:
+    published, later = numbered_texts(150), numbered_texts(12, "n")
+    topic, arn, start = await archive_texts(site, *published)
+    texts = await texts_of_a_paused_replay(site, arn, start, pages, lambda: site.publish(topic, *later))
+    assert texts == [*published, *later]
 
 
 @pytest.mark.parametrize("pages", [5, *extended(1, 2, 3, 4, 6, 7, 8)])
@@ -82,19 +87,10 @@ async def test_a_message_archived_late_comes_once(site: ReplayFixture, pages: in
     await site.publish(topic, *published)
     await site.fan_out(leave=1)
     await site.take_queued()
-    site.archives = pausing = PausingArchive(site.archives, pages)
-    await site.start_replay(arn, start)
-    replay = asyncio.create_task(site.replay(arn))
-    reached = asyncio.create_task(pausing.reached.wait())
-    await asyncio.wait([replay, reached], return_when=asyncio.FIRST_COMPLETED)
-    await site.port.settle(jobs.FIFO_PUBLISH_JOBS, renewals=[Renewal(jobs.FIFO_PUBLISH_JOBS, slow.handle, 0)])
-    fan_out = asyncio.create_task(site.fan_out())
-    await asyncio.wait([fan_out], timeout=0.3)
-    pausing.go_on.set()
-    assert await replay == "Completed"
-    await fan_out
-    reached.cancel()
-    queued = [each.text for each in (await site.take_queued())[arn]]
+    at_once = Renewal(jobs.FIFO_PUBLISH_JOBS, slow.handle, 0)
+    queued = await texts_of_a_paused_replay(
+        site, arn, start, pages, lambda: site.port.settle(jobs.FIFO_PUBLISH_JOBS, renewals=[at_once])
+    )
     assert queued.count("late") == 1
     assert [text for text in queued if text != "late"] == published
 

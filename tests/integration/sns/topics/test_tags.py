@@ -81,18 +81,6 @@ async def test_tags_refused(sns: SnsDoor, tag: dict[str, str], refusal: Refusal)
     await sns.refuses(refusal, "CreateTopic", Name="new", Tags=[tag])
 
 
-@pytest.mark.parametrize(
-    "tag",
-    [
-        case("sns-tag.key-length", {"Key": "k" * 128, "Value": ""}),
-        case("sns-tag.value-length", {"Key": "k", "Value": "v" * 256}),
-    ],
-)
-async def test_tags_at_their_limits(sns: SnsDoor, topic: str, tag: dict[str, str]) -> None:
-    await sns("TagResource", ResourceArn=topic, Tags=[tag])
-    assert await shown(sns, topic) == {tag["Key"]: tag["Value"]}
-
-
 @spec("sns-topic.same-key-twice")
 async def test_the_same_key_twice(sns: SnsDoor) -> None:
     twice = [*tags(a="1"), *tags(a="2")]
