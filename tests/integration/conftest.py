@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from cns_common.cassandra.connection import CassandraAddress
+from cns_common.cassandra.session import Cassandra
 from cns_common.clock import Clock
-from lab.harness.keyspace import own_keyspace, quick_sessions
+from lab.harness.keyspace import emptied, own_keyspace, quick_sessions
 from lab.harness.own_redis import OwnRedis
 from tests.conformance.drivers import ON_CASSANDRA
 from tests.integration.cqs.door import Door, open_door
@@ -47,6 +48,13 @@ def sessions_are_quick() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def cassandra_address() -> CassandraAddress:
     return own_keyspace()
+
+
+@pytest.fixture
+async def cassandra(cassandra_address: CassandraAddress) -> AsyncIterator[Cassandra]:
+    """A session on an empty keyspace."""
+    async with emptied(cassandra_address) as cassandra:
+        yield cassandra
 
 
 @pytest.fixture

@@ -193,19 +193,15 @@ async def test_a_signing_key_is_created_once(account_stores: AccountStores) -> N
     assert await keys.certificates() == [first.certificate_pem]
 
 
-async def test_secrets_are_sealed_in_cassandra(cassandra_address: CassandraAddress) -> None:
-    async with emptied(cassandra_address) as cassandra:
-        accounts = CassandraAccountStore(cassandra, SEAL)
-        await accounts.set_password((await accounts.create(1)).account, "scrypt$hash", 2)
-        rows = await cassandra.run(Statement("SELECT password FROM accounts WHERE shard = 0"))
-        assert rows and b"scrypt" not in rows[0][0]
-        with pytest.raises(StartError, match="master key"):
-            await CassandraAccountStore(cassandra, Seal(b"x" * 32)).keys()
+async def test_secrets_are_sealed_in_cassandra(cassandra: Cassandra) -> None:
+    accounts = CassandraAccountStore(cassandra, SEAL)
+    await accounts.set_password((await accounts.create(1)).account, "scrypt$hash", 2)
+    rows = await cassandra.run(Statement("SELECT password FROM accounts WHERE shard = 0"))
+    assert rows and b"scrypt" not in rows[0][0]
+    with pytest.raises(StartError, match="master key"):
+        await CassandraAccountStore(cassandra, Seal(b"x" * 32)).keys()
 
 
-async def test_two_processes_sign_with_one_key(cassandra_address: CassandraAddress) -> None:
-    async with emptied(cassandra_address) as one:
-        other = await Cassandra.open(cassandra_address)
-        keys = await asyncio.gather(*[CassandraSigningKeyStore(session, SEAL).identity(1) for session in (one, other)])
-        assert keys[0] == keys[1]
-        await other.close()
+async def test_two_processes_sign_with_one_key(cassandra: Cassandra, session: Cassandra) -> None:
+    keys = await asyncio.gather(*[CassandraSigningKeyStore(one, SEAL).identity(1) for one in (cassandra, session)])
+    assert keys[0] == keys[1]

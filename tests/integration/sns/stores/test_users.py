@@ -20,7 +20,7 @@ from cns_common.cassandra.session import Cassandra
 from cns_common.errors import OutcomeUnknown, RequestError, StartError, StoreFull
 from cns_common.sealing import Seal
 from cns_common.sqlite.database import STORE_FILE
-from lab.harness.keyspace import emptied, keyspace
+from lab.harness.keyspace import keyspace
 from tests.integration.sns.stores.account_stores import SEAL, embedded
 
 
@@ -218,42 +218,38 @@ async def test_an_older_keyspace_keeps_its_accounts(cassandra_address: Cassandra
         await cassandra.close()
 
 
-async def test_more_users_than_a_page(cassandra_address: CassandraAddress, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with emptied(cassandra_address) as cassandra:
-        monkeypatch.setattr("cns_common.aws.auth.accounts_cassandra.PAGE_ROWS", 2)
-        store = CassandraAccountStore(cassandra, SEAL)
-        accounts = [(await store.create(1)).account for _ in range(2)]
-        names = [f"u{number}" for number in range(5)]
-        for account in accounts:
-            for name in names:
-                await store.add_user(account, name, 2)
-        for account in accounts:
-            assert [user.name for user in await store.users(account)] == names
-        assert sorted(key.user for key in await store.keys() if key.user) == sorted(names * 2)
+async def test_more_users_than_a_page(cassandra: Cassandra, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cns_common.aws.auth.accounts_cassandra.PAGE_ROWS", 2)
+    store = CassandraAccountStore(cassandra, SEAL)
+    accounts = [(await store.create(1)).account for _ in range(2)]
+    names = [f"u{number}" for number in range(5)]
+    for account in accounts:
+        for name in names:
+            await store.add_user(account, name, 2)
+    for account in accounts:
+        assert [user.name for user in await store.users(account)] == names
+    assert sorted(key.user for key in await store.keys() if key.user) == sorted(names * 2)
 
 
-async def test_a_change_with_a_lost_answer_is_made_once(
-    cassandra_address: CassandraAddress, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with emptied(cassandra_address) as cassandra:
-        store = CassandraAccountStore(cassandra, SEAL)
-        account = (await store.create(1)).account
-        applied, lost = cassandra.run_conditional, list[bool]()
+async def test_a_change_with_a_lost_answer_is_made_once(cassandra: Cassandra, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = CassandraAccountStore(cassandra, SEAL)
+    account = (await store.create(1)).account
+    applied, lost = cassandra.run_conditional, list[bool]()
 
-        async def lose_first_answer(*arguments: object) -> bool:
-            done: bool = await applied(*arguments)  # type: ignore[arg-type]  # passed on as they are
-            if not lost:
-                lost.append(done)
-                raise OutcomeUnknown("lost")
-            return done
+    async def lose_first_answer(*arguments: object) -> bool:
+        done: bool = await applied(*arguments)  # type: ignore[arg-type]  # passed on as they are
+        if not lost:
+            lost.append(done)
+            raise OutcomeUnknown("lost")
+        return done
 
-        for work in (
-            lambda: store.add_user(account, "alice", 2),
-            lambda: store.add_user_key(account, "alice", 3),
-            lambda: store.delete_user(account, "alice"),
-        ):
-            lost.clear()
-            monkeypatch.setattr(cassandra, "run_conditional", lose_first_answer)
-            await work()
-            assert lost == [True]
-        assert await store.users(account) == []
+    for work in (
+        lambda: store.add_user(account, "alice", 2),
+        lambda: store.add_user_key(account, "alice", 3),
+        lambda: store.delete_user(account, "alice"),
+    ):
+        lost.clear()
+        monkeypatch.setattr(cassandra, "run_conditional", lose_first_answer)
+        await work()
+        assert lost == [True]
+    assert await store.users(account) == []
