@@ -1,4 +1,4 @@
-"""The tests that only `make test-all` runs: parameters, and nine tenths of the examples of random tests."""
+"""Marks of parameters: the rules that they show, and what only `make test-all` runs."""
 
 from __future__ import annotations
 
@@ -29,3 +29,8 @@ def first(values: Iterable[object], n: int = 1) -> list[ParameterSet]:
     every = list(values)
     kept = [pytest.param(*(value if isinstance(value, tuple) else (value,))) for value in every[:n]]
     return kept + extended(*every[n:])
+
+
+def case(rules: str | tuple[str, ...], *values: object) -> ParameterSet:
+    """Values of parameters that show this rule of tests/spec, or these."""
+    return pytest.param(*values, marks=pytest.mark.spec(*(rules if isinstance(rules, tuple) else (rules,))))

@@ -103,70 +103,28 @@ def head(*lines: str, target: str = "/", method: str = "POST") -> bytes:
     return "\r\n".join([f"{method} {target} HTTP/1.1", "Host: x", form, *lines, "", ""]).encode()
 
 
-CHUNKED = "Transfer-Encoding: chunked"
+def flood(beginning: bytes, piece: bytes) -> Attack:
+    """Each connection sends a beginning, then the piece until its bytes are used up."""
+    return lambda crowd, size: crowd.send_each(size, beginning, piece)
 
 
-def nothing(crowd: Crowd, size: Size) -> None:
-    """The latency of normal calls without an attack."""
+def forms(text: bytes) -> Attack:
+    """Each connection sends a whole form that repeats this text."""
+
+    def attack(crowd: Crowd, size: Size) -> None:
+        form = b"Action=" + text * ((size.each_bytes - 7) // len(text))
+        crowd.send_each(size, head(f"Content-Length: {len(form)}"), form)
+
+    return attack
 
 
-def trailers(crowd: Crowd, size: Size) -> None:
-    crowd.send_each(size, head(CHUNKED) + b"0\r\n", (b"a: " + b"x" * 59 + b"\r\n") * (PIECE // 64))
-
-
-def trailer_value(crowd: Crowd, size: Size) -> None:
-    crowd.send_each(size, head(CHUNKED) + b"0\r\na: ", b"x" * PIECE)
-
-
-def chunk_extensions(crowd: Crowd, size: Size) -> None:
-    crowd.send_each(size, head(CHUNKED) + b"1;", b"x" * PIECE)
-
-
-def page_trailers(crowd: Crowd, size: Size) -> None:
-    page = head(CHUNKED, target="/unsubscribe.html")
-    crowd.send_each(size, page + b"0\r\n", (b"a: " + b"x" * 59 + b"\r\n") * (PIECE // 64))
-
-
-def page_bodies(crowd: Crowd, size: Size) -> None:
-    crowd.send_each(size, head("Content-Length: 9999999999", target="/unsubscribe.html"), b"x" * PIECE)
-
-
-def unread_answers(crowd: Crowd, size: Size) -> None:
-    request = head(target=f"/?Action={'<' * 100}", method="GET")
-    crowd.send_each(size, b"", request * (PIECE // len(request)))
-
-
-def unread_long_answers(crowd: Crowd, size: Size) -> None:
-    request = head(target=f"/?Action={'<' * 15_000}", method="GET")
-    crowd.send_each(size, b"", request * (PIECE // len(request)))
-
-
-def unread_pages(crowd: Crowd, size: Size) -> None:
-    request = b"GET /health HTTP/1.1\r\n\r\n"
-    crowd.send_each(size, b"", request * (PIECE // len(request)))
+def unread(request: bytes) -> Attack:
+    """Each connection sends requests and reads no answer."""
+    return flood(b"", request * (PIECE // len(request)))
 
 
 def unfinished_bodies(crowd: Crowd, size: Size) -> None:
     crowd.send_each(size, head(f"Content-Length: {size.each_bytes + 1}"), b"x" * PIECE)
-
-
-def tiny_chunks(crowd: Crowd, size: Size) -> None:
-    crowd.send_each(size, head(CHUNKED), b"2\r\nxx\r\n" * (PIECE // 7))
-
-
-def escaped_forms(crowd: Crowd, size: Size) -> None:
-    form = b"Action=" + b"%41" * ((size.each_bytes - 7) // 3)
-    crowd.send_each(size, head(f"Content-Length: {len(form)}"), form)
-
-
-def broken_escapes(crowd: Crowd, size: Size) -> None:
-    form = b"Action=" + b"%zz" * ((size.each_bytes - 7) // 3)
-    crowd.send_each(size, head(f"Content-Length: {len(form)}"), form)
-
-
-def many_fields(crowd: Crowd, size: Size) -> None:
-    form = b"&a=" * (size.each_bytes // 3)
-    crowd.send_each(size, head(f"Content-Length: {len(form)}"), form)
 
 
 def unfinished_heads(crowd: Crowd, size: Size) -> None:
@@ -183,25 +141,39 @@ def hang_ups(crowd: Crowd, size: Size) -> None:
     for number in range(size.connections):
         if number % HANG_UPS_PER_CALL == 0:
             crowd.pace()
-        crowd.send(crowd.connect(), head("Content-Length: 100", target="/unsubscribe.html") + b"x")
+        crowd.send(crowd.connect(), head("Content-Length: 100", target=PAGE) + b"x")
         crowd.close()
 
 
+PAGE = "/unsubscribe.html"
+CHUNKS = head("Transfer-Encoding: chunked")
+CHUNKS_OF_A_PAGE = head("Transfer-Encoding: chunked", target=PAGE)
+FIELDS = (b"a: " + b"x" * 59 + b"\r\n") * (PIECE // 64)
+XS = b"x" * PIECE
 ATTACKS: Mapping[str, tuple[Attack, Size]] = {
-    "nothing": (nothing, Size(connections=0)),
-    "trailers": (trailers, Size(connections=8, each_bytes=128_000_000)),
-    "trailer-value": (trailer_value, Size(connections=4, each_bytes=64_000_000)),
-    "chunk-extensions": (chunk_extensions, Size(connections=8, each_bytes=64_000_000)),
-    "page-trailers": (page_trailers, Size(connections=8, each_bytes=64_000_000)),
-    "page-bodies": (page_bodies, Size(connections=100, each_bytes=4_000_000)),
-    "unread-answers": (unread_answers, Size(connections=50, each_bytes=4_000_000)),
-    "unread-long-answers": (unread_long_answers, Size(connections=50, each_bytes=10_000_000)),
-    "unread-pages": (unread_pages, Size(connections=50, each_bytes=4_000_000)),
+    "nothing": (silent_connections, Size(connections=0)),
+    "trailers": (flood(CHUNKS + b"0\r\n", FIELDS), Size(connections=8, each_bytes=128_000_000)),
+    "trailer-value": (flood(CHUNKS + b"0\r\na: ", XS), Size(connections=4, each_bytes=64_000_000)),
+    "chunk-extensions": (flood(CHUNKS + b"1;", XS), Size(connections=8, each_bytes=64_000_000)),
+    "page-trailers": (flood(CHUNKS_OF_A_PAGE + b"0\r\n", FIELDS), Size(connections=8, each_bytes=64_000_000)),
+    "page-bodies": (
+        flood(head("Content-Length: 9999999999", target=PAGE), XS),
+        Size(connections=100, each_bytes=4_000_000),
+    ),
+    "unread-answers": (
+        unread(head(target=f"/?Action={'<' * 100}", method="GET")),
+        Size(connections=50, each_bytes=4_000_000),
+    ),
+    "unread-long-answers": (
+        unread(head(target=f"/?Action={'<' * 15_000}", method="GET")),
+        Size(connections=50, each_bytes=10_000_000),
+    ),
+    "unread-pages": (unread(b"GET /health HTTP/1.1\r\n\r\n"), Size(connections=50, each_bytes=4_000_000)),
     "unfinished-bodies": (unfinished_bodies, Size(connections=100, each_bytes=6_000_000)),
-    "tiny-chunks": (tiny_chunks, Size(connections=20, each_bytes=6_000_000)),
-    "escaped-forms": (escaped_forms, Size(connections=4, each_bytes=6_000_000, rounds=10)),
-    "broken-escapes": (broken_escapes, Size(connections=4, each_bytes=6_000_000, rounds=10)),
-    "many-fields": (many_fields, Size(connections=4, each_bytes=6_000_000, rounds=10)),
+    "tiny-chunks": (flood(CHUNKS, b"2\r\nxx\r\n" * (PIECE // 7)), Size(connections=20, each_bytes=6_000_000)),
+    "escaped-forms": (forms(b"%41"), Size(connections=4, each_bytes=6_000_000, rounds=10)),
+    "broken-escapes": (forms(b"%zz"), Size(connections=4, each_bytes=6_000_000, rounds=10)),
+    "many-fields": (forms(b"&a="), Size(connections=4, each_bytes=6_000_000, rounds=10)),
     "unfinished-heads": (unfinished_heads, Size(connections=2_000, each_bytes=16_000)),
     "silent-connections": (silent_connections, Size(connections=13_000)),
     "hang-ups": (hang_ups, Size(connections=10_000)),

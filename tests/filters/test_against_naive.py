@@ -10,10 +10,11 @@ from tests.filters import naive
 from tests.filters.answers import service_answer
 from tests.filters.pair_generator import ATTRIBUTES, BODY, Case, cases
 from tests.filters.policies import OPERATORS
+from tests.marks import examples
 
-SEED = 11
-PAIRS_A_SCOPE = 11_000
-BOTH_OUTCOMES_MIN = 150
+SEED = 14
+PAIRS_A_SCOPE = examples(11_000)
+BOTH_OUTCOMES_MIN = examples(150)
 
 
 def naive_answer(case: Case) -> bool | None:
@@ -30,7 +31,6 @@ def answered(request: pytest.FixtureRequest) -> list[tuple[Case, bool | None]]:
     return [(case, naive_answer(case)) for case in cases(SEED, PAIRS_A_SCOPE, request.param)]
 
 
-@pytest.mark.extended
 def test_every_pair_is_answered_alike(answered: list[tuple[Case, bool | None]]) -> None:
     for case, naives in answered:
         assert service_answer(case) == naives, case.describe()

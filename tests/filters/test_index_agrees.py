@@ -16,15 +16,15 @@ from cns.filters.parser import read_filter
 from tests.filters.messages import MessageWriter
 from tests.filters.policies import COMPLEXITY_MAX, PolicyWriter, complexity
 from tests.filters.pools import written
-from tests.marks import first
+from tests.marks import examples, first
 
 SEEDS = first(range(3))
 SUBSCRIPTIONS = 300
-ROUNDS = 40
+ROUNDS = examples(40)
 CHANGES_A_ROUND = 30
 MESSAGES_A_ROUND = 6
 GROUPS = ("sqs", "http", "email")
-FOUND_MIN = 2_000
+FOUND_MIN = examples(2_000)
 
 
 @dataclass(slots=True)

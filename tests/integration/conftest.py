@@ -8,17 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from cns.limits import Quotas
 from cns_common.cassandra.connection import CassandraAddress
+from cns_common.cassandra.session import Cassandra
 from cns_common.clock import Clock
-from lab.harness.keyspace import own_keyspace, quick_sessions
+from lab.harness.keyspace import emptied, own_keyspace, quick_sessions
 from lab.harness.own_redis import OwnRedis
 from tests.conformance.drivers import ON_CASSANDRA
 from tests.integration.cqs.door import Door, open_door
 from tests.integration.cqs.sqs import Sqs, open_sqs
 from tests.integration.cqs.sqs_wire import Wire, Wires
-from tests.integration.sns.cns_support import open_rig
-from tests.integration.sns.sns_door import SnsDoor, open_sns_door
 from tests.machine_clocks import MachineClocks
 
 
@@ -50,6 +48,13 @@ def sessions_are_quick() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def cassandra_address() -> CassandraAddress:
     return own_keyspace()
+
+
+@pytest.fixture
+async def cassandra(cassandra_address: CassandraAddress) -> AsyncIterator[Cassandra]:
+    """A session on an empty keyspace."""
+    async with emptied(cassandra_address) as cassandra:
+        yield cassandra
 
 
 @pytest.fixture
@@ -91,10 +96,3 @@ def wire(request: pytest.FixtureRequest, door: Door) -> Wire:
 @pytest.fixture
 def wires(door: Door) -> Wires:
     return Wires(door)
-
-
-@pytest.fixture
-async def sns(tmp_path: Path, still_clock: Clock) -> AsyncIterator[SnsDoor]:
-    """A notification service over embedded stores, behind its door."""
-    async with open_rig(tmp_path, still_clock, Quotas()) as rig, open_sns_door(rig) as door:
-        yield door

@@ -18,7 +18,6 @@ from cns.delivery.jobs import EndpointJob
 from cns.notification import Attributes, Notification
 from cns.queue_port.contract import NewJob
 from cns.queue_port.inline import InlineQueuePort
-from cns.subscriptions.subscription import Subscription, SubscriptionState
 from cns.topics.topic import Topic
 from cns_backend.backend import Backend
 from cns_backend.explain import collect
@@ -38,6 +37,7 @@ from cns_common.events.schema import (
 from cns_common.events.search import SearchResult, search_back_to_publish, search_segments
 from cns_common.events.segment import SegmentLimits
 from cns_common.events.writer import SegmentWriter
+from tests.integration.sns.stores.cns_stores import subscription
 from tests.integration.workers.embedded_context import no_queue
 
 ACCOUNT = "111111111111"
@@ -61,21 +61,15 @@ class ExplainFixture:
     async def subscribe(self, number: int, policy: str = "", scope: str = "", **members: object) -> str:
         """Store a subscription and return its ARN. Ids sort by `number`."""
         attributes = {name: text for name, text in (("FilterPolicy", policy), ("FilterPolicyScope", scope)) if text}
-        subscription = Subscription(
-            id=f"{number:08d}-0000-4000-8000-000000000000",
-            topic_arn=TOPIC.arn,
-            topic_id=TOPIC.id,
-            owner=ACCOUNT,
-            principal="",
-            protocol="http",
-            endpoint=f"http://example.com/{number}",
-            state=SubscriptionState.CONFIRMED,
-            created_ms=1,
-            attributes=attributes,
-        )
-        subscription = replace(subscription, **members)
-        assert await self.backend.subscriptions.create(subscription, None) == subscription
-        return subscription.arn
+        whole: dict[str, Any] = {
+            "id": f"{number:08d}-0000-4000-8000-000000000000",
+            "protocol": "http",
+            "endpoint": f"http://example.com/{number}",
+            "attributes": attributes,
+        }
+        wanted = subscription(TOPIC, **(whole | members))
+        assert await self.backend.subscriptions.create(wanted, None) == wanted
+        return wanted.arn
 
     async def put(self, queue: str, job: jobs.Job, *, job_id: str = ID, group: str = "g", delay_ms: int = 0) -> None:
         dedup = job_id if queue.endswith(".fifo") else ""

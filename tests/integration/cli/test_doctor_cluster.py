@@ -30,14 +30,6 @@ def place() -> Iterator[CassandraAddress]:
         yield address
 
 
-@pytest.fixture
-def own_redis(tmp_path: Path) -> Iterator[OwnRedis]:
-    server = OwnRedis(tmp_path)
-    server.start()
-    yield server
-    server.kill()
-
-
 def settings_of(place: CassandraAddress, **more: Any) -> Settings:
     known: dict[str, Any] = {
         "store": "cassandra",

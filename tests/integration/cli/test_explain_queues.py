@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from pathlib import Path
-
 import msgspec
 import pytest
 
@@ -28,18 +25,10 @@ from tests.integration.cli.explain_fixture import (
     endpoint_job,
     notification,
     only_history,
-    open_site,
 )
 
 
-@pytest.fixture
-async def fixture(tmp_path: Path) -> AsyncIterator[ExplainFixture]:
-    async with open_site(tmp_path) as fixture:
-        yield fixture
-
-
-async def test_a_pending_retry(fixture: ExplainFixture) -> None:
-    arn = await fixture.subscribe(1)
+async def test_a_pending_retry(fixture: ExplainFixture, arn: str) -> None:
     fixture.write_events(accepted(), attempted(arn))
     await fixture.put(jobs.REDELIVERY, Redelivery(endpoint_job(arn), 1, 1_100), job_id=f"{ID}/{arn}/1", delay_ms=60_000)
     explanation = await fixture.explain()
@@ -53,30 +42,19 @@ async def test_a_pending_retry(fixture: ExplainFixture) -> None:
 
 
 @pytest.mark.parametrize(
-    "queue, job_of, status, text_expected",
+    "queue, failures, text_expected",
     [
-        (jobs.ENDPOINT_JOBS, endpoint_job, DeliveryStatus.WAITING, "attempt 1 is due now (endpoint-jobs)"),
-        (
-            jobs.FIFO_ENDPOINT_JOBS,
-            endpoint_job,
-            DeliveryStatus.WAITING,
-            "attempt 1 is due now (fifo-endpoint-jobs.fifo)",
-        ),
-        (
-            jobs.LANES,
-            lambda arn: Redelivery(endpoint_job(arn), 2, 1),
-            DeliveryStatus.WAITING,
-            "attempt 3 waits for room at its",
-        ),
+        (jobs.ENDPOINT_JOBS, 0, "attempt 1 is due now (endpoint-jobs)"),
+        (jobs.FIFO_ENDPOINT_JOBS, 0, "attempt 1 is due now (fifo-endpoint-jobs.fifo)"),
+        (jobs.LANES, 2, "attempt 3 waits for room at its"),
     ],
 )
 async def test_the_queue_of_a_job(
-    fixture: ExplainFixture, queue: str, job_of: object, status: DeliveryStatus, text_expected: str
+    fixture: ExplainFixture, arn: str, queue: str, failures: int, text_expected: str
 ) -> None:
-    arn = await fixture.subscribe(1)
-    await fixture.put(queue, job_of(arn))  # type: ignore[operator]
+    await fixture.put(queue, Redelivery(endpoint_job(arn), failures, 1) if failures else endpoint_job(arn))
     explanation = await fixture.explain()
-    assert only_history(explanation).status is status
+    assert only_history(explanation).status is DeliveryStatus.WAITING
     assert text_expected in render(explanation)
 
 
@@ -91,8 +69,7 @@ async def test_a_throttled_message_says_its_rate_its_place_and_its_time(fixture:
     assert "attempt 1 waits behind 3 messages for its endpoint" in text
 
 
-async def test_a_quarantined_job(fixture: ExplainFixture) -> None:
-    arn = await fixture.subscribe(1)
+async def test_a_quarantined_job(fixture: ExplainFixture, arn: str) -> None:
     await fixture.put(jobs.ENDPOINT_JOBS, endpoint_job(arn))
     (held,) = await fixture.port.receive(jobs.ENDPOINT_JOBS, 1, 30_000, 0)
     quarantine = Quarantine(fixture.port, EmbeddedLeaseStore(), fixture.backend.clock, Stats())
@@ -110,8 +87,7 @@ async def test_a_quarantined_job_that_cannot_be_decoded(fixture: ExplainFixture)
 
 
 @pytest.mark.parametrize("queue", [jobs.ENDPOINT_JOBS, jobs.REDELIVERY, jobs.FIFO_ENDPOINT_JOBS])
-async def test_a_running_attempt(fixture: ExplainFixture, queue: str) -> None:
-    arn = await fixture.subscribe(1)
+async def test_a_running_attempt(fixture: ExplainFixture, arn: str, queue: str) -> None:
     await fixture.put(queue, endpoint_job(arn))
     await fixture.port.receive(queue, 1, 30_000, 0)
     await fixture.port.depth(queue)  # a receive does not wait until its lease is committed; this call does
@@ -120,9 +96,8 @@ async def test_a_running_attempt(fixture: ExplainFixture, queue: str) -> None:
     assert "attempt 1 is under way; its lease is good until " in render(explanation)
 
 
-async def test_a_fifo_retry_keeps_the_place_of_its_job(fixture: ExplainFixture) -> None:
+async def test_a_fifo_retry_keeps_the_place_of_its_job(fixture: ExplainFixture, arn: str) -> None:
     """Until then it is hidden like a leased job, and jobs behind it wait."""
-    arn = await fixture.subscribe(1)
     await fixture.put(jobs.FIFO_ENDPOINT_JOBS, endpoint_job(arn), job_id="another")
     await fixture.put(jobs.FIFO_ENDPOINT_JOBS, endpoint_job(arn))
     assert "attempt 1 waits behind 1 message of its message group" in render(await fixture.explain())
@@ -140,10 +115,8 @@ async def test_an_unfinished_fan_out(fixture: ExplainFixture) -> None:
     fixture.write_events(accepted(), attempted(before, cause=""), delivered(before))
     await fixture.put(jobs.PUBLISH_JOBS, PublishJob(ID, TOPIC.arn, notification(), cursor))
     explanation = await fixture.explain()
-    assert {history.subscription: history.status for history in explanation.histories} == {
-        before: DeliveryStatus.DELIVERED,
-        after: DeliveryStatus.WAITING,
-    }
+    found = {history.subscription: history.status for history in explanation.histories}
+    assert found == {before: DeliveryStatus.DELIVERED, after: DeliveryStatus.WAITING}
     assert f"fan-out waiting in publish-jobs, at {cursor}" in render(explanation)
 
 

@@ -24,7 +24,6 @@ from tests.integration.endpoints.http_endpoints import (
     ServerConnection,
     answer_with,
     post,
-    sender,
     serve_endpoint,
 )
 from tests.integration.endpoints.test_http_tls import issue, server_context
@@ -40,7 +39,9 @@ LARGE = b"x" * 256 * 1024
     ],
 )
 @pytest.mark.parametrize("at_once", [True, False])
-async def test_a_connection_with_extra_bytes_is_not_reused(extra: bytes, at_once: bool) -> None:
+async def test_a_connection_with_extra_bytes_is_not_reused(
+    http_sender: HttpSender, extra: bytes, at_once: bool
+) -> None:
     """Otherwise the extra bytes would count as the answer to the next request."""
     answered = asyncio.Event()
 
@@ -55,14 +56,12 @@ async def test_a_connection_with_extra_bytes_is_not_reused(extra: bytes, at_once
         answered.set()
         await connection.request()
 
-    http_sender = sender()
     async with serve_endpoint(answer_too_much, answer_with(OK)) as endpoint:
         request = HttpRequest(f"{endpoint.url}/", HEADERS, BODY)
         assert isinstance(await http_sender.send(request), Delivered)
         await answered.wait()
         await asyncio.sleep(0.05)
         assert isinstance(await http_sender.send(request), Delivered)
-    await http_sender.close()
     assert [received.connection for received in endpoint.requests] == [0, 1]
 
 
@@ -74,11 +73,9 @@ async def test_header_lines_may_end_with_a_bare_newline() -> None:
 
 
 @pytest.mark.parametrize("value", ["a\r\nX-Evil: b", "a\nb", "a\rb", "a\0b"])
-async def test_a_header_is_one_line(value: str) -> None:
-    http_sender = sender()
+async def test_a_header_is_one_line(http_sender: HttpSender, value: str) -> None:
     async with serve_endpoint(answer_with(OK)) as endpoint:
         outcome = await http_sender.send(HttpRequest(f"{endpoint.url}/", {"Content-Type": value}, BODY))
-    await http_sender.close()
     assert isinstance(outcome, Failed)
     assert endpoint.requests == []
 
@@ -113,7 +110,7 @@ async def test_a_tls_handshake_without_end_times_out() -> None:
     assert isinstance(outcome, Failed) and outcome.cause is Cause.TIMEOUT
 
 
-async def test_idle_connections_are_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_idle_connections_are_closed(http_sender: HttpSender, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http_pool, "SWEEP_INTERVAL_S", 0.05)
     monkeypatch.setattr(http_pool, "KEEP_ALIVE_S", 0.1)
     closed = asyncio.Event()
@@ -124,22 +121,18 @@ async def test_idle_connections_are_closed(monkeypatch: pytest.MonkeyPatch) -> N
         await connection.reader.read()
         closed.set()
 
-    http_sender = sender()
     async with serve_endpoint(read_to_the_end) as endpoint:
         await http_sender.send(HttpRequest(f"{endpoint.url}/", HEADERS, BODY))
         async with asyncio.timeout(PATIENCE_S):
             await closed.wait()
-    await http_sender.close()
 
 
-async def test_idle_connections_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_idle_connections_are_limited(http_sender: HttpSender, monkeypatch: pytest.MonkeyPatch) -> None:
     """At the limit, the connection that was idle for longest is closed."""
     monkeypatch.setattr(http_pool, "IDLE_CONNECTIONS_MAX", 1)
-    http_sender = sender()
     async with serve_endpoint(answer_with(OK, OK)) as one, serve_endpoint(answer_with(OK, OK)) as other:
         for endpoint in (one, other, other, one):
             await http_sender.send(HttpRequest(f"{endpoint.url}/", HEADERS, BODY))
-    await http_sender.close()
     assert (one.connections, other.connections) == (2, 1)
 
 
@@ -169,37 +162,34 @@ def request_by_name(url: str) -> HttpRequest:
     return HttpRequest(url.replace("127.0.0.1", "a.test") + "/", HEADERS, BODY)
 
 
-async def test_concurrent_sends_share_a_dns_lookup(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_concurrent_sends_share_a_dns_lookup(http_sender: HttpSender, monkeypatch: pytest.MonkeyPatch) -> None:
     resolver = FakeResolver(monkeypatch, ["127.0.0.1"])
-    http_sender = sender()
     async with serve_endpoint(answer_with(OK)) as endpoint:
         outcomes = await asyncio.gather(*[http_sender.send(request_by_name(endpoint.url)) for _ in range(5)])
-    await http_sender.close()
     assert {type(outcome) for outcome in outcomes} == {Delivered}
     assert (resolver.lookups, endpoint.connections) == (1, 5)
     assert endpoint.requests[0].headers["Host"] == endpoint.url.removeprefix("http://").replace("127.0.0.1", "a.test")
 
 
-async def test_a_dns_answer_expires(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_dns_answer_expires(http_sender: HttpSender, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connect, "DNS_CACHE_S", 0.5)
     resolver = FakeResolver(monkeypatch, ["127.0.0.1"])
-    http_sender = sender()
     async with serve_endpoint(
         answer_with(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
     ) as endpoint:
         for pause_s in (0.0, 0.0, 1.0):
             await asyncio.sleep(pause_s)
             await http_sender.send(request_by_name(endpoint.url))
-    await http_sender.close()
     assert resolver.lookups == 2
 
 
-async def test_a_busy_connection_follows_its_name_to_another_address(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_busy_connection_follows_its_name_to_another_address(
+    http_sender: HttpSender, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The old server still answers, and no connection to it is ever idle."""
     monkeypatch.setattr(connect, "DNS_CACHE_S", 0.0)
     asked, served, now_s = list[str](), list[asyncio.Task[None] | None](), 1_000.0
     monkeypatch.setattr(http_pool, "time", SimpleNamespace(monotonic=lambda: now_s))
-    http_sender = sender()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         served.append(asyncio.current_task())
@@ -227,22 +217,20 @@ async def test_a_busy_connection_follows_its_name_to_another_address(monkeypatch
     assert asked == sorted(asked), "and stays there"
 
 
-async def test_a_failed_dns_lookup_is_not_cached(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_failed_dns_lookup_is_not_cached(http_sender: HttpSender, monkeypatch: pytest.MonkeyPatch) -> None:
     FakeResolver(monkeypatch, socket.gaierror(socket.EAI_AGAIN, "try again"), ["127.0.0.1"])
-    http_sender = sender()
     async with serve_endpoint(answer_with(OK)) as endpoint:
         first, second = [await http_sender.send(request_by_name(endpoint.url)) for _ in range(2)]
-    await http_sender.close()
     assert isinstance(first, Failed) and first.cause is Cause.DNS
     assert isinstance(second, Delivered)
 
 
-async def test_refused_addresses_of_a_name_are_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_refused_addresses_of_a_name_are_skipped(
+    http_sender: HttpSender, monkeypatch: pytest.MonkeyPatch
+) -> None:
     FakeResolver(monkeypatch, ["10.0.0.1", "127.0.0.1"])
-    http_sender = sender()
     async with serve_endpoint(answer_with(OK)) as endpoint:
         outcome = await http_sender.send(request_by_name(endpoint.url))
-    await http_sender.close()
     assert isinstance(outcome, Delivered)
 
 
@@ -257,10 +245,8 @@ async def test_a_name_with_private_addresses_is_refused(monkeypatch: pytest.Monk
     assert endpoint.connections == 0
 
 
-async def test_the_next_address_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_next_address_is_tried(http_sender: HttpSender, monkeypatch: pytest.MonkeyPatch) -> None:
     FakeResolver(monkeypatch, ["127.0.0.2", "127.0.0.1"])
-    http_sender = sender()
     async with serve_endpoint(answer_with(OK)) as endpoint:  # it listens on 127.0.0.1 only
         outcome = await http_sender.send(request_by_name(endpoint.url))
-    await http_sender.close()
     assert isinstance(outcome, Delivered)

@@ -2,91 +2,44 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
-from base64 import b64encode
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 
 import pytest
 
-from cns.delivery.envelope import MessageType, http_headers
 from cns.delivery.failure_causes import End
 from cns.delivery.retry_policy import RetryPolicy
-from cns.endpoints.address_guard import AddressGuard
-from cns.endpoints.http import HttpRequest, HttpSender
 from cns.endpoints.outcome import Cause, Delivered, Failed, Outcome
 from cns_common.configuration.settings import Settings
-from cns_common.tls import client_context
 from cns_workers.consumers.retry_decision import DELIVERED, Verdict, judge
+from lab.harness.ports import free_port
+from tests.integration.endpoints.http_endpoints import (
+    BODY,
+    OK,
+    SUBSCRIPTION,
+    TIMEOUT_S,
+    TOPIC,
+    ReceivedRequest,
+    ServerConnection,
+    answer_with,
+    post,
+    serve_endpoint,
+)
+from tests.marks import case
 
 spec = pytest.mark.spec
-TOPIC = "arn:aws:sns:eu-west-1:111111111111:t"
-SUBSCRIPTION = f"{TOPIC}:2bcfbf39-05c3-41de-beaa-fcfcc21c8f55"
-HEADERS = http_headers(MessageType.NOTIFICATION, "m-1", TOPIC, SUBSCRIPTION, "text/plain; charset=UTF-8", raw=False)
-BODY = b'{\n  "Type" : "Notification"\n}'
-SHORT_TIMEOUT_S, TIMEOUT_S = 0.2, 10.0
+SHORT_TIMEOUT_S = 0.2
 
 
-class Endpoint:
-    """Gives one of its answers to each request, then no more, and records the requests."""
-
-    def __init__(self, *answers: str) -> None:
-        self._answers = [*answers]
-        self.requests: list[tuple[list[str], bytes]] = []
-        self.port = 0
-
-    @property
-    def heads(self) -> list[dict[str, str]]:
-        """The headers of each request."""
-        split = ([line.partition(": ") for line in lines[1:]] for lines, _ in self.requests)
-        return [{name: value for name, _, value in lines} for lines in split]
-
-    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        while head := await reader.readuntil(b"\r\n\r\n"):
-            lines = head.decode("latin-1").removesuffix("\r\n\r\n").split("\r\n")
-            length = next(int(line.split()[1]) for line in lines if line.lower().startswith("content-length"))
-            self.requests.append((lines, await reader.readexactly(length)))
-            if not self._answers:
-                return
-            writer.write(self._answers.pop(0).encode())
+def answer(status: str, *headers: str, body: bytes = b"") -> bytes:
+    head = "\r\n".join([f"HTTP/1.1 {status}", *headers, f"Content-Length: {len(body)}", "", ""])
+    return head.encode() + body
 
 
-def answer(status: str, *headers: str) -> str:
-    return "\r\n".join([f"HTTP/1.1 {status}", *headers, "Content-Length: 0", "", ""])
-
-
-@asynccontextmanager
-async def serve_answers(*answers: str) -> AsyncIterator[Endpoint]:
-    endpoint = Endpoint(*answers)
-    writers: list[asyncio.StreamWriter] = []
-
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writers.append(writer)
-        try:
-            await endpoint.serve(reader, writer)
-        except asyncio.IncompleteReadError:
-            writer.close()
-
-    server = await asyncio.start_server(serve, "127.0.0.1", 0)
-    endpoint.port = server.sockets[0].getsockname()[1]
-    try:
-        yield endpoint
-    finally:
-        server.close()
-        for writer in writers:
-            writer.close()
-        await server.wait_closed()
-
-
-async def post(url: str, timeout_s: float = TIMEOUT_S) -> Outcome:
-    sender = HttpSender(
-        AddressGuard(["127.0.0.0/8"]), timeout_s=timeout_s, wall_s=lambda: 0.0, verify=client_context(None)
-    )
-    try:
-        return await sender.send(HttpRequest(url, HEADERS, BODY))
-    finally:
-        await sender.close()
+async def answered(*answers: bytes, timeout_s: float = TIMEOUT_S) -> tuple[Outcome, list[ReceivedRequest]]:
+    """The outcome of a post to an endpoint that gives one of its answers to each request, and its requests."""
+    async with serve_endpoint(answer_with(*answers)) as endpoint:
+        (outcome,) = await post(f"{endpoint.url}/", timeout_s=timeout_s)
+    return outcome, endpoint.requests
 
 
 def verdict(outcome: Outcome, *, client_errors_succeed: bool = False) -> Verdict:
@@ -100,10 +53,9 @@ def verdict(outcome: Outcome, *, client_errors_succeed: bool = False) -> Verdict
 @spec("sns-answer.2xx")
 async def test_every_2xx_is_a_success(code: int) -> None:
     """An earlier service accepted only 200, and suspended endpoints that answered 204."""
-    async with serve_answers(answer(f"{code} X")) as endpoint:
-        outcome = await post(f"http://127.0.0.1:{endpoint.port}/")
+    outcome, requests = await answered(answer(f"{code} X"))
     assert isinstance(outcome, Delivered) and (outcome.status, verdict(outcome)) == (code, DELIVERED)
-    assert len(endpoint.requests) == 1
+    assert len(requests) == 1
 
 
 @spec(
@@ -119,15 +71,14 @@ async def test_every_2xx_is_a_success(code: int) -> None:
     "sns-answer.2xx",
 )
 async def test_the_whole_request() -> None:
-    async with serve_answers(answer("204 No Content")) as endpoint:
-        outcome = await post(f"http://127.0.0.1:{endpoint.port}/hook?a=b%20c")
-        ((head, body),) = endpoint.requests
+    async with serve_endpoint(answer_with(answer("204 No Content"))) as endpoint:
+        (outcome,) = await post(f"{endpoint.url}/hook?a=b%20c")
+    (request,) = endpoint.requests
     assert isinstance(outcome, Delivered) and verdict(outcome) == DELIVERED
-    assert outcome.size_bytes == len(body)
-    assert head[0] == "POST /hook?a=b%20c HTTP/1.1"
-    (fields,) = endpoint.heads
-    assert fields == {
-        "Host": f"127.0.0.1:{endpoint.port}",
+    assert outcome.size_bytes == len(request.body)
+    assert request.line == "POST /hook?a=b%20c HTTP/1.1"
+    assert request.headers == {
+        "Host": endpoint.url.removeprefix("http://"),
         "x-amz-sns-message-type": "Notification",
         "x-amz-sns-message-id": "m-1",
         "x-amz-sns-topic-arn": TOPIC,
@@ -138,23 +89,22 @@ async def test_the_whole_request() -> None:
         "Connection": "Keep-Alive",
         "Content-Length": str(len(BODY)),
     }
-    assert body == BODY
+    assert request.body == BODY
 
 
 @pytest.mark.parametrize(
     ("status", "again"),
     [
-        *(pytest.param(f"{code} X", True, marks=spec("sns-answer.5xx")) for code in (500, 502, 503, 599)),
-        pytest.param("429 X", True, marks=spec("sns-answer.429")),
-        *(pytest.param(f"{code} X", False, marks=spec("sns-answer.4xx")) for code in (400, 401, 403, 404, 410, 499)),
-        *(pytest.param(f"{code} X", False, marks=spec("sns-answer.3xx")) for code in (301, 302, 304, 308)),
+        *(case("sns-answer.5xx", f"{code} X", True) for code in (500, 502, 503, 599)),
+        case("sns-answer.429", "429 X", True),
+        *(case("sns-answer.4xx", f"{code} X", False) for code in (400, 401, 403, 404, 410, 499)),
+        *(case("sns-answer.3xx", f"{code} X", False) for code in (301, 302, 304, 308)),
     ],
 )
 async def test_answers_that_are_no_success(status: str, again: bool) -> None:
-    async with serve_answers(answer(status, "Location: /elsewhere"), answer("200 OK")) as endpoint:
-        outcome = await post(f"http://127.0.0.1:{endpoint.port}/")
+    outcome, requests = await answered(answer(status, "Location: /elsewhere"), OK)
     assert isinstance(outcome, Failed) and (outcome.cause, outcome.status) == (Cause.STATUS, int(status.split()[0]))
-    assert len(endpoint.requests) == 1, "redirects are not followed"
+    assert len(requests) == 1, "redirects are not followed"
     judged = verdict(outcome)
     assert (judged.retry is not None, judged.end) == ((True, None) if again else (False, End.PERMANENT))
     assert (verdict(outcome, client_errors_succeed=True) == DELIVERED) is not again
@@ -170,9 +120,7 @@ async def test_answers_that_are_no_success(status: str, again: bool) -> None:
 )
 async def test_the_text_of_a_refusal_is_kept(body: str, said: str) -> None:
     """The delivery log has the answer's text beside the status, like that of AWS."""
-    head = f"HTTP/1.1 404 Not Found\r\nContent-Length: {len(body.encode())}\r\n\r\n"
-    async with serve_answers(head + body) as endpoint:
-        outcome = await post(f"http://127.0.0.1:{endpoint.port}/")
+    outcome, _ = await answered(answer("404 Not Found", body=body.encode()))
     assert isinstance(outcome, Failed)
     assert (outcome.text, outcome.response) == (said, "Not Found")
 
@@ -204,8 +152,7 @@ async def test_retry_after(text: str, seconds: float, monkeypatch: pytest.Monkey
     monkeypatch.setenv("TZ", "America/New_York")
     time.tzset()
     try:
-        async with serve_answers(answer("503 X", f"Retry-After: {text}")) as endpoint:
-            outcome = await post(f"http://127.0.0.1:{endpoint.port}/")
+        outcome, _ = await answered(answer("503 X", f"Retry-After: {text}"))
     finally:
         monkeypatch.undo()
         time.tzset()
@@ -215,69 +162,39 @@ async def test_retry_after(text: str, seconds: float, monkeypatch: pytest.Monkey
 
 
 async def test_retry_after_of_a_permanent_refusal_is_ignored() -> None:
-    async with serve_answers(answer("404 X", "Retry-After: 120")) as endpoint:
-        outcome = await post(f"http://127.0.0.1:{endpoint.port}/")
+    outcome, _ = await answered(answer("404 X", "Retry-After: 120"))
     assert isinstance(outcome, Failed) and outcome.retry_after_s == 0
 
 
 @spec("sns-answer.timeout")
 async def test_a_silent_endpoint() -> None:
     assert Settings().delivery_timeout_s == 15
-    async with serve_answers() as endpoint:
-        outcome = await post(f"http://127.0.0.1:{endpoint.port}/", SHORT_TIMEOUT_S)
+    outcome, _ = await answered(timeout_s=SHORT_TIMEOUT_S)
     assert isinstance(outcome, Failed) and outcome.cause is Cause.TIMEOUT
     assert verdict(outcome).retry is not None
 
 
 @spec("sns-answer.dns")
 async def test_a_name_that_does_not_resolve() -> None:
-    outcome = await post("http://no-such-host.invalid/")
+    (outcome,) = await post("http://no-such-host.invalid/")
     assert isinstance(outcome, Failed) and outcome.cause is Cause.DNS
     assert verdict(outcome).retry is not None
 
 
 @spec("sns-answer.tls")
 async def test_an_endpoint_that_speaks_no_tls() -> None:
-    async def send_smtp_greeting(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writer.write(b"220 mail.example.com ESMTP\r\n")
-        writer.close()
-        await writer.wait_closed()
+    async def send_smtp_greeting(connection: ServerConnection) -> None:
+        await connection.answer(b"220 mail.example.com ESMTP\r\n")
+        connection.hang_up()
 
-    async with await asyncio.start_server(send_smtp_greeting, "127.0.0.1", 0) as server:
-        outcome = await post(f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}/")
+    async with serve_endpoint(send_smtp_greeting) as endpoint:
+        (outcome,) = await post(endpoint.url.replace("http:", "https:") + "/")
     assert isinstance(outcome, Failed) and outcome.cause is Cause.TLS
     assert verdict(outcome).retry is not None
 
 
 @spec("sns-answer.connection")
 async def test_an_endpoint_that_is_not_there() -> None:
-    async with serve_answers() as endpoint:
-        pass
-    outcome = await post(f"http://127.0.0.1:{endpoint.port}/")
+    (outcome,) = await post(f"http://127.0.0.1:{free_port()}/")
     assert isinstance(outcome, Failed) and outcome.cause is Cause.CONNECTION
     assert verdict(outcome).retry is not None
-
-
-@spec("sns-http.credentials")
-@pytest.mark.parametrize(
-    ("challenge", "beginning"),
-    [
-        ('Basic realm="r"', "Basic " + b64encode(b"user:pass").decode()),
-        ('Digest realm="r", nonce="n", qop="auth", algorithm=MD5', 'Digest username="user", '),
-    ],
-)
-async def test_credentials_are_sent_after_a_challenge(challenge: str, beginning: str) -> None:
-    unauthorized = answer("401 Unauthorized", f"WWW-Authenticate: {challenge}")
-    async with serve_answers(unauthorized, answer("200 OK")) as endpoint:
-        outcome = await post(f"http://user:pass@127.0.0.1:{endpoint.port}/")
-    assert isinstance(outcome, Delivered)
-    first, last = endpoint.heads
-    assert "Authorization" not in first
-    assert last["Authorization"].startswith(beginning)
-
-
-async def test_credentials_are_not_sent_without_a_challenge() -> None:
-    async with serve_answers(answer("200 OK")) as endpoint:
-        await post(f"http://user:pass@127.0.0.1:{endpoint.port}/")
-    (head,) = endpoint.heads
-    assert "Authorization" not in head

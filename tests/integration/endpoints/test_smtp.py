@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
@@ -29,8 +29,6 @@ MAIL = Mail(
     text="hello\n.\n..two dots\n",
 )
 
-Make = Callable[..., SmtpSender]
-
 
 @pytest.fixture(scope="module")
 def exim() -> Iterator[OwnExim]:
@@ -45,8 +43,10 @@ def plain_exim() -> Iterator[OwnExim]:
 
 
 @pytest.fixture
-async def sender(exim: OwnExim) -> SmtpSender:
-    return smtp_sender(exim.url, exim.ca_file)
+async def sender(exim: OwnExim) -> AsyncIterator[SmtpSender]:
+    sender = smtp_sender(exim.url, exim.ca_file)
+    yield sender
+    await sender.close()
 
 
 def smtp_sender(url: str, ca_file: Path | None, *, connections: int = 2, timeout_s: float = 10.0) -> SmtpSender:
@@ -78,7 +78,6 @@ async def test_a_mail_arrives_unchanged(exim: OwnExim, sender: SmtpSender) -> No
     assert str(mail.get_content()).replace("\r\n", "\n") == MAIL.text
     assert mail["Subject"] == "Grüße"
     assert mail["Return-path"] == f"<{SENDER}>"
-    await sender.close()
 
 
 @pytest.mark.parametrize("scheme", ["smtp", "smtps"])
@@ -99,7 +98,6 @@ async def test_a_connection_is_reused_until_the_relay_closes_it(exim: OwnExim, s
     for address in addresses:
         assert await received_text(exim, address) == MAIL.text
     assert exim.connections() - before == 3
-    await sender.close()
 
 
 async def test_idle_smtp_connections_are_limited(exim: OwnExim) -> None:
@@ -140,7 +138,6 @@ async def test_answers_to_a_recipient(
         outcome, cause=cause, permanent=permanent, status=int(code), text=answer, response=words
     )
     assert isinstance(await sender.send(mail_to(new_address())), Delivered), "the connection is still usable"
-    await sender.close()
 
 
 async def test_a_refused_mail(exim: OwnExim, sender: SmtpSender) -> None:
@@ -148,14 +145,12 @@ async def test_a_refused_mail(exim: OwnExim, sender: SmtpSender) -> None:
     exim.refuse_mail(address, "552 5.3.4 larger than allowed")
     outcome = await sender.send(mail_to(address))
     assert outcome == failure_like(outcome, cause=Cause.MAIL_REFUSED, permanent=True, status=552)
-    await sender.close()
 
 
 async def test_a_refused_sender_is_not_a_permanent_failure(exim: OwnExim, sender: SmtpSender) -> None:
     exim.refuse_sender("stranger@example.com", "550 5.7.1 not yours")
     outcome = await sender.send(SmtpRequest("stranger@example.com", new_address(), b"\r\n"))
     assert outcome == failure_like(outcome, cause=Cause.MAIL_RELAY, permanent=False, status=550)
-    await sender.close()
 
 
 @pytest.mark.parametrize(

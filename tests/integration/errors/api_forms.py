@@ -91,20 +91,23 @@ async def embedded_api(directory: Path, engine: Engine | None = None) -> AsyncIt
         await host.close()
 
 
-@asynccontextmanager
-async def cluster_api(directory: Path, place: CassandraAddress, redis: str = "") -> AsyncIterator[FormOfApi]:
-    """Needs a keyspace with its tables."""
-    settings = Settings(
+def cluster_settings(directory: Path, place: CassandraAddress, **more: Any) -> Settings:
+    return Settings(
         data=directory,
-        auth="off",
         events="off",
-        recreate_wait_s=0,
         store="cassandra",
         cassandra=f"{place.hosts[0]}:{place.port}",
         cassandra_keyspace=place.keyspace,
-        redis=redis,
         master_key=MASTER_KEY,
-        metrics_token=METRICS_TOKEN,
+        **more,
+    )
+
+
+@asynccontextmanager
+async def cluster_api(directory: Path, place: CassandraAddress, redis: str = "") -> AsyncIterator[FormOfApi]:
+    """Needs a keyspace with its tables."""
+    settings = cluster_settings(
+        directory, place, auth="off", recreate_wait_s=0, redis=redis, metrics_token=METRICS_TOKEN
     )
     async with open_cluster_backend(settings) as backend:
         api = await Api.build(settings, backend)

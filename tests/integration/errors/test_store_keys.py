@@ -25,7 +25,7 @@ from cns_common.errors import RequestError
 from cns_common.ids import hex_id
 from cns_common.store_keys import KEY_CHARS_MAX, KeyRole
 from lab.harness.keyspace import emptied
-from tests.integration.errors.api_forms import MASTER_KEY
+from tests.integration.errors.api_forms import cluster_settings
 from tests.marks import examples
 
 GENERATED = {"leases", "pool_sizes", "rates", "control", "signing_keys", "receipt_keys"}
@@ -58,13 +58,7 @@ async def backends(tmp_path: Path, cassandra_address: CassandraAddress) -> Async
         host.database.start(asyncio.get_running_loop())
         stack.push_async_callback(host.close)
         await stack.enter_async_context(emptied(cassandra_address))
-        place = Settings(
-            data=tmp_path / "cluster",
-            store="cassandra",
-            cassandra=f"{cassandra_address.hosts[0]}:{cassandra_address.port}",
-            cassandra_keyspace=cassandra_address.keyspace,
-            master_key=MASTER_KEY,
-        )
+        place = cluster_settings(tmp_path / "cluster", cassandra_address)
         yield Backends(host.backend, await stack.enter_async_context(open_cluster_backend(place)))
 
 

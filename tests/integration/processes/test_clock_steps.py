@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,14 @@ def settings(tmp_path: Path, machine: MachineClocks, monkeypatch: pytest.MonkeyP
     return Settings(data=tmp_path)
 
 
+@pytest.fixture
+async def host(settings: Settings) -> AsyncIterator[StoreHost]:
+    host = StoreHost(settings)
+    await host.start()
+    yield host
+    await host.close()
+
+
 @pytest.mark.parametrize("by_ns", [HOUR_NS, -HOUR_NS])
 async def test_signatures_are_checked_by_the_present_wall_clock(
     tmp_path: Path, machine: MachineClocks, by_ns: int
@@ -49,29 +58,25 @@ async def test_the_test_clock_does_not_move_signatures(tmp_path: Path, machine: 
         assert (await door.query("ListQueues", at_ms=machine.wall_ns // 1_000_000)).status == 200
 
 
-async def test_every_process_follows_a_step_forward(machine: MachineClocks, settings: Settings) -> None:
-    host = StoreHost(settings)
-    await host.start()
+async def test_every_process_follows_a_step_forward(
+    machine: MachineClocks, settings: Settings, host: StoreHost
+) -> None:
     client = StoreClient(settings)
     await client.start()
     machine.step(HOUR_NS)
     assert client.clock.now_ms() == host.backend.clock.now_ms() == machine.wall_ns // 1_000_000
     await client.close()
-    await host.close()
 
 
 async def test_a_process_started_after_a_step_back_has_the_time_of_the_others(
-    machine: MachineClocks, settings: Settings
+    machine: MachineClocks, settings: Settings, host: StoreHost
 ) -> None:
-    host = StoreHost(settings)
-    await host.start()
     before_ms = host.backend.clock.now_ms()
     machine.step(-HOUR_NS)
     client = StoreClient(settings)
     await client.start()
     assert client.clock.now_ms() == host.backend.clock.now_ms() == before_ms
     await client.close()
-    await host.close()
 
 
 @pytest.mark.parametrize(
@@ -82,13 +87,10 @@ async def test_a_process_started_after_a_step_back_has_the_time_of_the_others(
     ],
 )
 async def test_health_is_yellow_after_a_step(
-    machine: MachineClocks, settings: Settings, by_ns: int, reason: str
+    machine: MachineClocks, settings: Settings, host: StoreHost, by_ns: int, reason: str
 ) -> None:
-    host = StoreHost(settings)
-    await host.start()
     assert (await host.backend.control.state()).clock_warning == ""
     machine.step(by_ns)
     health = judge_health(await host.backend.control.state(), settings.data)
     assert reason in health.reasons
     assert health.reasons == ("no worker reports: nothing is delivered", reason), "the clock alone is no reason for red"
-    await host.close()

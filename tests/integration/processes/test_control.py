@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 
 import pytest
 from msgspec.structs import replace
@@ -11,21 +10,13 @@ from msgspec.structs import replace
 from cns_backend.stores.cassandra.control import CassandraControl, check_master_key
 from cns_backend.stores.cassandra.leases import CassandraLeaseStore
 from cns_backend.stores.contract import REPORT_LIFE_S, Report
-from cns_common.cassandra.connection import CassandraAddress
 from cns_common.cassandra.session import Cassandra
 from cns_common.clock import Clock
 from cns_common.errors import StartError
 from cns_common.metrics.catalogue import QUARANTINE_JOBS
 from cns_common.sealing import Seal
-from lab.harness.keyspace import emptied
 
 REPORT = Report("worker-1", "worker", ("consumer",), (QUARANTINE_JOBS.sample(2),))
-
-
-@pytest.fixture
-async def cassandra(cassandra_address: CassandraAddress) -> AsyncIterator[Cassandra]:
-    async with emptied(cassandra_address) as cassandra:
-        yield cassandra
 
 
 async def announce_to_nobody(_offset_ms: int) -> None:

@@ -13,24 +13,16 @@ from cns_backend.backend import Backend
 from cns_backend.cluster import open_cluster_backend
 from cns_common.aws.auth.access_keys import new_key
 from cns_common.cassandra.connection import CassandraAddress
-from cns_common.configuration.settings import Settings
 from cns_server.api import Api
 from lab.harness.keyspace import emptied
 from tests.integration.cqs.door import HttpDoor, listen_on_free_port
-from tests.integration.errors.api_forms import MASTER_KEY
+from tests.integration.errors.api_forms import cluster_settings
 
 
 @asynccontextmanager
 async def _process(directory: Path, place: CassandraAddress) -> AsyncIterator[tuple[Backend, HttpDoor]]:
     """An API process without Redis: no announcement reaches it."""
-    settings = Settings(
-        data=directory,
-        events="off",
-        store="cassandra",
-        cassandra=f"{place.hosts[0]}:{place.port}",
-        cassandra_keyspace=place.keyspace,
-        master_key=MASTER_KEY,
-    )
+    settings = cluster_settings(directory, place)
     async with open_cluster_backend(settings) as backend:
         api = await Api.build(settings, backend)
         async with listen_on_free_port(api.front) as port:

@@ -9,7 +9,7 @@ import pytest
 
 from cns.delivery.envelope import MessageType
 from cns_receiver.receiver import Options
-from tests.integration.receiver.receiver_support import headers_of, start_receiver
+from tests.integration.receiver.receiver_support import Client, headers_of, start_receiver
 
 
 @pytest.mark.parametrize(
@@ -30,11 +30,10 @@ from tests.integration.receiver.receiver_support import headers_of, start_receiv
         ({"status": 204}, [204, 204]),
     ],
 )
-async def test_answers_follow_the_behaviour(behaviour: dict[str, object], statuses: list[int]) -> None:
-    async with start_receiver() as client:
-        assert await client.put_page("a", "behaviour", behaviour) == 204
-        assert [await client.notify("a") for _ in statuses] == statuses
-        assert (await client.show("a"))["received"] == len(statuses)
+async def test_answers_follow_the_behaviour(client: Client, behaviour: dict[str, object], statuses: list[int]) -> None:
+    assert await client.put_page("a", "behaviour", behaviour) == 204
+    assert [await client.notify("a") for _ in statuses] == statuses
+    assert (await client.show("a"))["received"] == len(statuses)
 
 
 @pytest.mark.parametrize(
@@ -52,19 +51,17 @@ async def test_answers_follow_the_behaviour(behaviour: dict[str, object], status
         ("status=%ff", [400]),
     ],
 )
-async def test_a_behaviour_in_the_query(query: str, statuses: list[int]) -> None:
-    async with start_receiver() as client:
-        assert [await client.notify(f"a?{query}") for _ in statuses] == statuses
+async def test_a_behaviour_in_the_query(client: Client, query: str, statuses: list[int]) -> None:
+    assert [await client.notify(f"a?{query}") for _ in statuses] == statuses
 
 
-async def test_a_stored_behaviour_overrides_the_query() -> None:
-    async with start_receiver() as client:
-        await client.put_page("a", "behaviour", {"status": 503, "times": 5})
-        assert await client.notify("a?status=500") == 503
-        async with client.session.get(client.url + "/endpoint/a/behaviour") as answer:
-            assert await answer.json() == {"status": 503, "times": 4}
-        await client.delete("a/behaviour")
-        assert await client.notify("a?status=500") == 500
+async def test_a_stored_behaviour_overrides_the_query(client: Client) -> None:
+    await client.put_page("a", "behaviour", {"status": 503, "times": 5})
+    assert await client.notify("a?status=500") == 503
+    async with client.session.get(client.url + "/endpoint/a/behaviour") as answer:
+        assert await answer.json() == {"status": 503, "times": 4}
+    await client.delete("a/behaviour")
+    assert await client.notify("a?status=500") == 500
 
 
 @pytest.mark.parametrize(
@@ -86,28 +83,25 @@ async def test_a_stored_behaviour_overrides_the_query() -> None:
         None,
     ],
 )
-async def test_an_invalid_behaviour_is_refused(behaviour: object) -> None:
-    async with start_receiver() as client:
-        assert await client.put_page("a", "behaviour", behaviour) == 400
-        assert await client.notify("a") == 200
+async def test_an_invalid_behaviour_is_refused(client: Client, behaviour: object) -> None:
+    assert await client.put_page("a", "behaviour", behaviour) == 400
+    assert await client.notify("a") == 200
 
 
-async def test_the_number_of_steps_is_limited() -> None:
-    async with start_receiver() as client:
-        for depth, status in ((99, 204), (100, 400), (50_000, 400)):
-            text = '{"times":1,"then":' * depth + "{}" + "}" * depth
-            async with client.session.put(client.url + "/endpoint/a/behaviour", data=text) as answer:
-                assert answer.status == status, depth
+async def test_the_number_of_steps_is_limited(client: Client) -> None:
+    for depth, status in ((99, 204), (100, 400), (50_000, 400)):
+        text = '{"times":1,"then":' * depth + "{}" + "}" * depth
+        async with client.session.put(client.url + "/endpoint/a/behaviour", data=text) as answer:
+            assert answer.status == status, depth
 
 
-async def test_headers_and_bodies_of_answers() -> None:
-    async with start_receiver() as client:
-        await client.put_page("a", "behaviour", {"status": 503, "retry_after": "5", "body": "später"})
-        async with client.session.post(client.url + "/endpoint/a") as answer:
-            assert (answer.headers["retry-after"], await answer.text()) == ("5", "später")
-        await client.put_page("a", "behaviour", {"redirect": "http://elsewhere/x", "body_bytes": 70_000})
-        async with client.session.post(client.url + "/endpoint/a", allow_redirects=False) as answer:
-            assert (answer.headers["location"], len(await answer.read())) == ("http://elsewhere/x", 70_000)
+async def test_headers_and_bodies_of_answers(client: Client) -> None:
+    await client.put_page("a", "behaviour", {"status": 503, "retry_after": "5", "body": "später"})
+    async with client.session.post(client.url + "/endpoint/a") as answer:
+        assert (answer.headers["retry-after"], await answer.text()) == ("5", "später")
+    await client.put_page("a", "behaviour", {"redirect": "http://elsewhere/x", "body_bytes": 70_000})
+    async with client.session.post(client.url + "/endpoint/a", allow_redirects=False) as answer:
+        assert (answer.headers["location"], len(await answer.read())) == ("http://elsewhere/x", 70_000)
 
 
 async def test_chance_is_repeatable() -> None:
@@ -120,48 +114,44 @@ async def test_chance_is_repeatable() -> None:
     assert await run() == first
 
 
-async def test_a_refusing_endpoint_closes_the_connection() -> None:
-    async with start_receiver() as client:
-        await client.put_page("a", "behaviour", {"refuse": True, "times": 1})
-        with pytest.raises(aiohttp.ClientConnectionError):
-            await client.notify("a", "m-1")
-        assert await client.notify("a", "m-1") == 200
-        shown = await client.show("a")
-        assert [message["status"] for message in shown["messages"]] == [0, 200]
-        assert (shown["retries"], shown["duplicates"]) == (1, 0)
+async def test_a_refusing_endpoint_closes_the_connection(client: Client) -> None:
+    await client.put_page("a", "behaviour", {"refuse": True, "times": 1})
+    with pytest.raises(aiohttp.ClientConnectionError):
+        await client.notify("a", "m-1")
+    assert await client.notify("a", "m-1") == 200
+    shown = await client.show("a")
+    assert [message["status"] for message in shown["messages"]] == [0, 200]
+    assert (shown["retries"], shown["duplicates"]) == (1, 0)
 
 
 @pytest.mark.parametrize("behaviour", [{"hang": True, "times": 1}, {"delay_ms": 300_000, "times": 1}])
-async def test_a_cancelled_request_is_not_accepted(behaviour: dict[str, object]) -> None:
-    async with start_receiver() as client:
-        await client.put_page("a", "behaviour", behaviour)
-        cancelled = asyncio.create_task(client.notify("a", "m-1"))
-        assert (await client.show("a", received=1))["accepted"] == 0
-        cancelled.cancel()
-        assert await client.notify("a", "m-1") == 200
-        shown = await client.show("a", accepted=1)
-        assert (shown["accepted"], shown["retries"], shown["duplicates"]) == (1, 1, 0)
+async def test_a_cancelled_request_is_not_accepted(client: Client, behaviour: dict[str, object]) -> None:
+    await client.put_page("a", "behaviour", behaviour)
+    cancelled = asyncio.create_task(client.notify("a", "m-1"))
+    assert (await client.show("a", received=1))["accepted"] == 0
+    cancelled.cancel()
+    assert await client.notify("a", "m-1") == 200
+    shown = await client.show("a", accepted=1)
+    assert (shown["accepted"], shown["retries"], shown["duplicates"]) == (1, 1, 0)
 
 
-async def test_a_late_answer_to_a_closed_connection_is_not_counted() -> None:
-    async with start_receiver() as client:
-        await client.put_page("a", "behaviour", {"delay_ms": 200})
-        cancelled = asyncio.create_task(client.notify("a", "m-1"))
-        await client.show("a", received=1)
-        cancelled.cancel()
-        assert await client.notify("a", "m-2") == 200  # answered after the first one's delay
-        shown = await client.show("a")
-        assert [message["status"] for message in shown["messages"]] == [0, 200]
-        assert await client.ids("a", "?accepted=true") == {"m-2": 1}
+async def test_a_late_answer_to_a_closed_connection_is_not_counted(client: Client) -> None:
+    await client.put_page("a", "behaviour", {"delay_ms": 200})
+    cancelled = asyncio.create_task(client.notify("a", "m-1"))
+    await client.show("a", received=1)
+    cancelled.cancel()
+    assert await client.notify("a", "m-2") == 200  # answered after the first one's delay
+    shown = await client.show("a")
+    assert [message["status"] for message in shown["messages"]] == [0, 200]
+    assert await client.ids("a", "?accepted=true") == {"m-2": 1}
 
 
-async def test_a_slow_answer_counts_when_it_is_given() -> None:
-    async with start_receiver() as client:
-        slow = asyncio.create_task(client.notify("a?delay_ms=50", "m-1"))
-        assert (await client.show("a", received=1))["accepted"] == 0
-        assert await slow == 200
-        assert (await client.show("a"))["messages"][0]["status"] == 200
-        assert (await client.show("a"))["accepted"] == 1
+async def test_a_slow_answer_counts_when_it_is_given(client: Client) -> None:
+    slow = asyncio.create_task(client.notify("a?delay_ms=50", "m-1"))
+    assert (await client.show("a", received=1))["accepted"] == 0
+    assert await slow == 200
+    assert (await client.show("a"))["messages"][0]["status"] == 200
+    assert (await client.show("a"))["accepted"] == 1
 
 
 async def test_by_default_behaviours_do_not_apply_to_confirmations() -> None:
@@ -227,7 +217,6 @@ async def test_a_digest_is_good_for_its_nonce_only() -> None:
     ],
 )
 @pytest.mark.parametrize("scheme", ["basic", "digest"])
-async def test_malformed_credentials_are_refused(scheme: str, authorization: str) -> None:
-    async with start_receiver() as client:
-        await client.put_page("a", "behaviour", {"auth": {"scheme": scheme, "user": "u", "password": "p"}})
-        assert await client.notify("a", Authorization=authorization) == 401
+async def test_malformed_credentials_are_refused(client: Client, scheme: str, authorization: str) -> None:
+    await client.put_page("a", "behaviour", {"auth": {"scheme": scheme, "user": "u", "password": "p"}})
+    assert await client.notify("a", Authorization=authorization) == 401

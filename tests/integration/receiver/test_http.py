@@ -15,7 +15,7 @@ from cns.delivery.signing import new_identity
 from cns_receiver import http_server as receiver_http
 from cns_receiver.http_server import Connections, answer
 from cns_receiver.receiver import Options
-from tests.integration.receiver.receiver_support import send_bytes, start_receiver
+from tests.integration.receiver.receiver_support import Client, send_bytes, start_receiver
 
 POST = b"POST /endpoint/a HTTP/1.1\r\nhost: x\r\n"
 CHUNKED = POST + b"transfer-encoding: chunked\r\n\r\n"
@@ -76,11 +76,12 @@ async def test_a_slow_answer_is_not_overtaken() -> None:
         (POST + b"content-length: 9000000\r\n\r\n" + b"x" * (receiver_http.BODY_BYTES_MAX + 1), b"HTTP/1.1 413 "),
     ],
 )
-async def test_invalid_and_too_large_requests_close_the_connection(request_bytes: bytes, status_line: bytes) -> None:
-    async with start_receiver() as client:
-        answer = await send_bytes(client.port, request_bytes)
-        assert answer.startswith(status_line)
-        assert (await client.show("a"))["received"] == 0
+async def test_invalid_and_too_large_requests_close_the_connection(
+    client: Client, request_bytes: bytes, status_line: bytes
+) -> None:
+    answer = await send_bytes(client.port, request_bytes)
+    assert answer.startswith(status_line)
+    assert (await client.show("a"))["received"] == 0
 
 
 async def test_trailers_are_dropped() -> None:
@@ -108,12 +109,11 @@ async def test_a_body_in_small_pieces_takes_its_own_size() -> None:
     assert held < 3 * 64 * 2_000
 
 
-async def test_the_largest_message_passes() -> None:
-    async with start_receiver() as client:
-        body = io.BytesIO(b"x" * receiver_http.BODY_BYTES_MAX)
-        async with client.session.post(client.url + "/endpoint/a", data=body) as answer:
-            assert answer.status == 200
-        assert (await client.show("a"))["messages"][0]["body_bytes"] == receiver_http.BODY_BYTES_MAX
+async def test_the_largest_message_passes(client: Client) -> None:
+    body = io.BytesIO(b"x" * receiver_http.BODY_BYTES_MAX)
+    async with client.session.post(client.url + "/endpoint/a", data=body) as answer:
+        assert answer.status == 200
+    assert (await client.show("a"))["messages"][0]["body_bytes"] == receiver_http.BODY_BYTES_MAX
 
 
 async def test_large_bodies_do_not_count_as_heads() -> None:

@@ -17,7 +17,7 @@ from cns_receiver.http_server import TARGET_BYTES_MAX, Request
 from cns_receiver.id_counts import IdCapacity, IdCounts
 from cns_receiver.journal import Entry, Journal, read_journal
 from cns_receiver.receiver import Options
-from tests.integration.receiver.receiver_support import SUBSCRIPTION, TOPIC, start_receiver
+from tests.integration.receiver.receiver_support import SUBSCRIPTION, TOPIC, Client, start_receiver
 
 
 async def test_the_record_of_a_delivery() -> None:
@@ -37,22 +37,21 @@ async def test_the_record_of_a_delivery() -> None:
     assert shown["first_ms"] == shown["last_ms"] == message["arrived_ms"]
 
 
-async def test_a_message_without_id_is_identified_by_its_body() -> None:
-    async with start_receiver() as client:
-        bodies = (
-            b'{"Type":"Notification","MessageId":"m-9"}',
-            b'{"MessageId":"a b"}',
-            b"[",
-            b"[" * 100_000,
-            b"\xff",
-            b"",
-        )
-        for body in bodies:
-            async with client.session.post(client.url + "/endpoint/a", data=body) as answer:
-                assert answer.status == 200
-        shown = await client.show("a")
-        assert (shown["received"], shown["unidentified"]) == (len(bodies), len(bodies) - 1)
-        assert await client.ids("a") == {"m-9": 1}
+async def test_a_message_without_id_is_identified_by_its_body(client: Client) -> None:
+    bodies = (
+        b'{"Type":"Notification","MessageId":"m-9"}',
+        b'{"MessageId":"a b"}',
+        b"[",
+        b"[" * 100_000,
+        b"\xff",
+        b"",
+    )
+    for body in bodies:
+        async with client.session.post(client.url + "/endpoint/a", data=body) as answer:
+            assert answer.status == 200
+    shown = await client.show("a")
+    assert (shown["received"], shown["unidentified"]) == (len(bodies), len(bodies) - 1)
+    assert await client.ids("a") == {"m-9": 1}
 
 
 async def test_retries_are_not_duplicates() -> None:
@@ -68,11 +67,10 @@ async def test_retries_are_not_duplicates() -> None:
     assert {name: shown[name] for name in counts} == counts
 
 
-async def test_only_accepted_messages_count_as_delivered() -> None:
-    async with start_receiver() as client:
-        await client.notify("a?status=500&times=1", "m-1")
-        await client.notify("a?status=500&times=1", "m-2")
-        assert await client.ids("a", "?accepted=true") == {"m-2": 1}
+async def test_only_accepted_messages_count_as_delivered(client: Client) -> None:
+    await client.notify("a?status=500&times=1", "m-1")
+    await client.notify("a?status=500&times=1", "m-2")
+    assert await client.ids("a", "?accepted=true") == {"m-2": 1}
 
 
 def test_a_message_for_two_subscriptions_is_one_message() -> None:
@@ -146,25 +144,23 @@ def test_deleted_endpoints_free_their_memory() -> None:
     assert (capacity.ids.left, capacity.used_bytes, list(endpoints)) == (ids, 0, [])
 
 
-async def test_a_client_can_wait() -> None:
-    async with start_receiver() as client:
-        waiting = asyncio.create_task(client.show("a", received=2, accepted=1))
-        await client.notify("a", "m-1")
-        assert not waiting.done()
-        await client.notify("a", "m-2")
-        assert (await waiting)["received"] == 2
-        assert (await client.show("a", received=99, wait_s="0.01"))["received"] == 2
+async def test_a_client_can_wait(client: Client) -> None:
+    waiting = asyncio.create_task(client.show("a", received=2, accepted=1))
+    await client.notify("a", "m-1")
+    assert not waiting.done()
+    await client.notify("a", "m-2")
+    assert (await waiting)["received"] == 2
+    assert (await client.show("a", received=99, wait_s="0.01"))["received"] == 2
 
 
-async def test_an_endpoint_can_be_forgotten() -> None:
-    async with start_receiver() as client:
-        await client.put_page("a", "behaviour", {"status": 500})
-        await client.notify("a")
-        await client.notify("a?status=503")
-        assert await client.delete("a") == 204
-        assert await client.notify("a", "m-2") == 200
-        shown = await client.show("a")
-        assert (shown["received"], shown["behaviour"], await client.ids("a")) == (1, None, {"m-2": 1})
+async def test_an_endpoint_can_be_forgotten(client: Client) -> None:
+    await client.put_page("a", "behaviour", {"status": 500})
+    await client.notify("a")
+    await client.notify("a?status=503")
+    assert await client.delete("a") == 204
+    assert await client.notify("a", "m-2") == 200
+    shown = await client.show("a")
+    assert (shown["received"], shown["behaviour"], await client.ids("a")) == (1, None, {"m-2": 1})
 
 
 async def test_a_journal_outlives_the_receiver(tmp_path: Path) -> None:

@@ -33,12 +33,6 @@ CONFIRMED = f"<ConfirmSubscriptionResult><SubscriptionArn>{SUBSCRIPTION}</Subscr
 
 
 @pytest.fixture
-async def client() -> AsyncIterator[Client]:
-    async with start_receiver() as opened:
-        yield opened
-
-
-@pytest.fixture
 async def service() -> AsyncIterator[SenderService]:
     async with start_sender_service() as opened:
         opened.answers["/"] = lambda: web.Response(text=CONFIRMED)

@@ -40,14 +40,18 @@ from tests.recorded_events import RecordedEvents
 ACCOUNT = "111111111111"
 OTHER = "222222222222"
 REGION = "eu-west-1"
+AUTHORIZED_ONLY = ("AuthorizationError", "This subscription may only be deleted by an authorized user.")
 BASE_URL = "http://localhost:6059"
+TOPIC_COLONS = 5
+"""Of the ARN of a topic."""
 
 
 class RecordingQueue:
-    """A queue port that only records the jobs put into it."""
+    """A queue port that only records the jobs put into it, and what is delivered to customers' queues."""
 
     def __init__(self) -> None:
         self.new_jobs: list[NewJob] = []
+        self.delivered: list[tuple[str, QueueMessage]] = []
 
     async def enqueue(self, new_jobs: Sequence[NewJob]) -> None:
         self.new_jobs += new_jobs
@@ -70,7 +74,8 @@ class RecordingQueue:
         raise NotImplementedError
 
     async def deliver(self, queue_arn: str, messages: Sequence[QueueMessage], topic_arn: str) -> list[str | Refusal]:
-        raise NotImplementedError
+        self.delivered += [(queue_arn, message) for message in messages]
+        return ["id"] * len(messages)
 
     async def depth(self, queue: str) -> int:
         raise NotImplementedError
@@ -140,6 +145,32 @@ class Rig:
         assert find_fault("sns", refused.value.code) is not None
         return refused.value.code, refused.value.message
 
+    async def pages(self, action: str, **params: Any) -> list[dict[str, Any]]:
+        """All pages of a list."""
+        pages = [await self(action, **params)]
+        while pages[-1]["NextToken"]:
+            pages.append(await self(action, **params, NextToken=pages[-1]["NextToken"]))
+        return pages
+
+    async def set(self, arn: str, name: str, text: str = "") -> None:
+        """Set an attribute of a topic or a subscription."""
+        action, members = setting(arn, name, text)
+        await self(action, **members)
+
+    async def refused_set(self, arn: str, name: str, text: str = "", caller: Call | None = None) -> tuple[str, str]:
+        """The error of `set`, as `refusal` returns it."""
+        action, members = setting(arn, name, text)
+        return await self.refusal(action, caller, **members)
+
+    async def refused_subscribe(self, topic: str, endpoint: str, **attributes: str) -> tuple[str, str]:
+        """The error of a queue's Subscribe, as `refusal` returns it."""
+        return await self.refusal("Subscribe", TopicArn=topic, Protocol="sqs", Endpoint=endpoint, Attributes=attributes)
+
+    async def confirm(self, topic: str, token: str) -> str:
+        """Confirm without a signature. Returns the subscription's ARN."""
+        confirmed = await self.by(unsigned(), "ConfirmSubscription", TopicArn=topic, Token=token)
+        return str(confirmed["SubscriptionArn"])
+
     async def topic(self, name: str = "t", **attributes: str) -> str:
         arn: str = (await self("CreateTopic", Name=name, Attributes=attributes))["TopicArn"]
         return arn
@@ -167,7 +198,7 @@ class Rig:
     async def confirmed(self, topic: str, url: str = "https://example.com/hook", **attributes: str) -> tuple[str, str]:
         """A subscription confirmed without a signature, and its token."""
         arn, token = await self.pending(topic, url, **attributes)
-        await self.by(unsigned(), "ConfirmSubscription", TopicArn=topic, Token=token)
+        assert await self.confirm(topic, token) == arn
         return arn, token
 
     async def attributes(self, arn: str, owner: str = ACCOUNT) -> dict[str, str]:
@@ -183,8 +214,7 @@ class Rig:
 
     async def open_to_all(self, topic: str, *actions: str) -> None:
         statement = {"Effect": "Allow", "Principal": "*", "Action": list(actions), "Resource": topic}
-        policy = json.dumps({"Statement": [statement]})
-        await self("SetTopicAttributes", TopicArn=topic, AttributeName="Policy", AttributeValue=policy)
+        await self.set(topic, "Policy", json.dumps({"Statement": [statement]}))
 
     def confirmation(self) -> ConfirmationJob:
         """The only job enqueued since the last call: a confirmation."""
@@ -217,6 +247,12 @@ async def open_rig(directory: Path, clock: Clock, quotas: Quotas, *, sms_sandbox
 def invalid(what: str) -> tuple[str, str]:
     """An InvalidParameter error as `Rig.refusal` returns it."""
     return "InvalidParameter", f"Invalid parameter: {what}"
+
+
+def setting(arn: str, name: str, text: str = "") -> tuple[str, dict[str, str]]:
+    """The call, and its members, that sets an attribute of the topic or the subscription."""
+    kind = "Topic" if arn.count(":") == TOPIC_COLONS else "Subscription"
+    return f"Set{kind}Attributes", {f"{kind}Arn": arn, "AttributeName": name, "AttributeValue": text}
 
 
 def queue_arn(account: str, name: str = "q") -> str:

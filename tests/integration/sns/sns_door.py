@@ -18,7 +18,7 @@ from cns_common.aws.front_door import FrontDoor, Service
 from cns_common.aws.protocol.models import load_service
 from tests.integration.cqs import door
 from tests.integration.cqs.door import BODY_BYTES_MAX, FORM, HttpDoor, Reply, listen_on_free_port
-from tests.integration.sns.cns_support import ACCOUNT, OTHER, REGION, Rig
+from tests.integration.sns.cns_support import ACCOUNT, OTHER, REGION, Rig, setting
 from tests.protocol.support import botocore_model
 
 OWNER = replace(door.OWNER, account=ACCOUNT)
@@ -64,6 +64,11 @@ def denied(action: str, resource: str, account: str = OTHER) -> Refusal:
     )
 
 
+BAD = {"a": {"DataType": "Bad", "StringValue": "v"}}
+BAD_TYPE = bad_attribute(
+    "The message attribute 'a' has an invalid message attribute type, the set of supported type prefixes is Binary, "
+    "Number, and String."
+)
 NO_TOPIC = Refusal(404, "NotFound", "Topic does not exist")
 
 
@@ -108,8 +113,14 @@ class SnsDoor(HttpDoor):
         arn: str = (await self("CreateTopic", Name=name, Attributes=attributes))["TopicArn"]
         return arn
 
-    async def set(self, topic: str, name: str, text: str) -> None:
-        await self("SetTopicAttributes", TopicArn=topic, AttributeName=name, AttributeValue=text)
+    async def set(self, arn: str, name: str, text: str) -> None:
+        """Set an attribute of a topic or a subscription."""
+        action, members = setting(arn, name, text)
+        await self(action, **members)
+
+    async def refuses_set(self, refusal: Refusal, arn: str, name: str, text: str) -> None:
+        action, members = setting(arn, name, text)
+        await self.refuses(refusal, action, **members)
 
     async def attributes(self, topic: str) -> dict[str, str]:
         attributes: dict[str, str] = (await self("GetTopicAttributes", TopicArn=topic))["Attributes"]

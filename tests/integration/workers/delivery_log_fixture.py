@@ -61,7 +61,7 @@ class DeliveryLogFixture:
     async def subscribed(self, protocol: str, to: str, **topic_attributes: str) -> tuple[str, Target]:
         topic = await self.rig.topic()
         for name, text in topic_attributes.items():
-            await self.rig("SetTopicAttributes", TopicArn=topic, AttributeName=name, AttributeValue=text)
+            await self.rig.set(topic, name, text)
         arn = await self.rig.subscribe(topic, protocol, to)
         (target,) = await TargetCache(self.rig.topics, self.rig.subscriptions).find([arn])
         return topic, target

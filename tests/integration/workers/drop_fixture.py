@@ -17,7 +17,6 @@ from cns.notification import Notification
 from cns.publishing.matching import SubscriptionMatcher
 from cns.queue_port.contract import LeasedJob, NewJob
 from cns.queue_port.inline import InlineQueuePort
-from cns.subscriptions.subscription import Subscription, SubscriptionState
 from cns.topics.cache import TopicCache
 from cns.topics.topic import Topic
 from cns_backend.backend import Backend
@@ -33,16 +32,18 @@ from cns_workers.fanout.producer import Producer
 from cns_workers.jobs.quarantine import Quarantine
 from cns_workers.jobs.receiver import ReceivedJob
 from cns_workers.stats import Stats
-from tests.integration.workers.embedded_context import channels_to, no_queue
+from tests.integration.sns.stores.cns_stores import subscription
+from tests.integration.workers.embedded_context import channels_to, message, no_queue
 from tests.recorded_events import RecordedEvents
 
 ACCOUNT = "111111111111"
 TOPIC = Topic(id="0" * 32, account=ACCOUNT, region="us-east-1", name="t", created_ms=1)
+HTTP: dict[str, Any] = {
+    "id": "00000001-0000-4000-8000-000000000000",
+    "protocol": "http",
+    "endpoint": "http://example.com/",
+}
 FIFO = replace(TOPIC, id="1" * 32, name="t.fifo")
-
-
-def message(topic: Topic, **members: object) -> Notification:
-    return replace(Notification(id="m", topic_arn=topic.arn, timestamp_ms=1, texts={"default": "m"}), **members)
 
 
 class DropFixture:
@@ -82,21 +83,10 @@ class DropFixture:
         self.fifo_producer = FifoProducer(self.fanout, cast(Any, NoReplays()))
 
     async def subscribe(self, topic: Topic = TOPIC, policy: str = "", **members: object) -> str:
-        subscription = Subscription(
-            id="00000001-0000-4000-8000-000000000000",
-            topic_arn=topic.arn,
-            topic_id=topic.id,
-            owner=ACCOUNT,
-            principal="",
-            protocol="http",
-            endpoint="http://example.com/",
-            state=SubscriptionState.CONFIRMED,
-            created_ms=1,
-            attributes={"FilterPolicy": policy} if policy else {},
-        )
-        subscription = replace(subscription, **members)
-        assert await self.backend.subscriptions.create(subscription, None) is not None
-        return subscription.arn
+        policies = {"FilterPolicy": policy} if policy else {}
+        wanted = subscription(topic, **(HTTP | {"attributes": policies} | members))
+        assert await self.backend.subscriptions.create(wanted, None) is not None
+        return wanted.arn
 
     async def recreate(self, topic: Topic) -> None:
         """Delete the topic, and create another one with its name and a subscription."""

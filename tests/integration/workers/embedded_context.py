@@ -1,4 +1,4 @@
-"""A delivery context on an embedded store, for tests of consumers without a service."""
+"""A delivery context on an embedded store, for tests of consumers without a service, and what is put into it."""
 
 from __future__ import annotations
 
@@ -9,8 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
+
 from cns.delivery.notification_references import NotificationReferences
 from cns.delivery.target import TargetCache
+from cns.notification import Notification
+from cns.portal.owner_acts import OwnerActs
 from cns.protocols.table import PROTOCOLS
 from cns.queue_port.contract import QueueMessage, Refusal
 from cns.queue_port.inline import DeliverToQueue, InlineQueuePort
@@ -25,16 +29,38 @@ from cns_workers.delivery.channels import Channels
 from cns_workers.jobs.quarantine import Quarantine
 from cns_workers.stats import Stats
 from cqs.engines.embedded.engine import EmbeddedEngine
+from lab.harness.waiting import PATIENCE_S
+from tests.integration.sns.stores.cns_stores import subscription
 from tests.recorded_events import RecordedEvents
 
+POLL_S = 0.02
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(frozen=True)
 class EmbeddedContext:
     clock: Clock
     port: InlineQueuePort
     subscriptions: EmbeddedSubscriptionStore
     stats: Stats
     context: DeliveryContext
+    events: RecordedEvents
+
+    async def subscribe(self, topic: Topic, endpoint: str, **members: Any) -> str:
+        """A confirmed subscription's ARN."""
+        wanted = subscription(topic, endpoint, **{"attributes": {}, **members})
+        assert await self.subscriptions.create(wanted, None) == wanted
+        return wanted.arn
+
+    async def pause(self, arn: str) -> None:
+        await OwnerActs(self.subscriptions, self.clock).pause((await self.subscriptions.get([arn]))[0])
+
+    async def resume(self, arn: str) -> None:
+        await OwnerActs(self.subscriptions, self.clock).resume((await self.subscriptions.get([arn]))[0])
+
+    async def until_depth(self, queue: str, n: int) -> None:
+        async with asyncio.timeout(PATIENCE_S):
+            while await self.port.depth(queue) != n:
+                await asyncio.sleep(POLL_S)
 
 
 async def no_queue(queue_arn: str, messages: Sequence[QueueMessage], topic_arn: str) -> list[str | Refusal]:
@@ -46,7 +72,7 @@ async def no_queue(queue_arn: str, messages: Sequence[QueueMessage], topic_arn: 
 async def embedded_context(
     directory: Path, topics: Sequence[Topic], deliver: DeliverToQueue = no_queue
 ) -> AsyncIterator[EmbeddedContext]:
-    clock, stats = Clock(), Stats()
+    clock, stats, events = Clock(), Stats(), RecordedEvents()
     database = Database(directory, clock)
     port = InlineQueuePort(EmbeddedEngine(database, clock), clock, deliver)
     notifications = EmbeddedNotificationStore(database)
@@ -60,13 +86,18 @@ async def embedded_context(
         quarantine=Quarantine(port, EmbeddedLeaseStore(), clock, stats),
         rates=EmbeddedRateStore(clock),
         stats=stats,
-        events=RecordedEvents(),
+        events=events,
         client_errors_succeed=False,
     )
     database.start(asyncio.get_running_loop())
     await asyncio.gather(*[kept.create(topic) for topic in topics])
-    yield EmbeddedContext(clock, port, subscriptions, stats, context)
+    yield EmbeddedContext(clock, port, subscriptions, stats, context, events)
     await database.close()
+
+
+def message(topic: Topic, text: str = "m", **members: Any) -> Notification:
+    """A notification whose id is its text."""
+    return replace(Notification(id=text, topic_arn=topic.arn, timestamp_ms=1, texts={"default": text}), **members)
 
 
 def channels_to(endpoints: Any) -> Channels:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from functools import cache
-from typing import cast
+from typing import Any, cast
 
 import pytest
 from msgspec.structs import replace
@@ -24,54 +23,21 @@ from cns.mail.texts import MailBranding
 from cns.notification import Notification
 from cns.protocols.table import PROTOCOLS
 from cns.publishing.recipient_checks import RecipientChecks
-from cns.queue_port.contract import EnqueuedJob, LeasedJob, NewJob, QueueMessage, Refusal, Renewal
-from cns.stores.contract import SubscriptionStore
+from cns.stores.contract import OutboxStore, SubscriptionStore
 from cns_backend.stores.embedded.rates import EmbeddedRateStore
 from cns_common.clock import Clock
 from cns_common.configuration.value_types import RemoteQueues
 from cns_common.errors import StoreUnavailable
 from cns_workers.delivery.channel import Attempt
-from cns_workers.delivery.channels import ChannelContext, Channels, build_channels, confirmation_of
+from cns_workers.delivery.channels import ChannelContext, build_channels, confirmation_of
 from cns_workers.delivery.envelope_cache import EnvelopeContext
 from cns_workers.delivery.pool.pool import DeliveryPool
+from tests.integration.sns.cns_support import RecordingQueue
 
 TOPIC = "arn:aws:sns:eu-west-1:111111111111:t"
 QUEUE = "arn:aws:sqs:eu-west-1:222222222222:q"
 NOTIFICATION = Notification(id="n", topic_arn=TOPIC, timestamp_ms=5, texts={"default": "text"})
 JOB = ConfirmationJob("SubscriptionConfirmation", "m", f"{TOPIC}:s", TOPIC, "2336ab", 5, "http://localhost")
-
-WORDS = MailBranding(sender_name="Notifications", footer="")
-
-
-class RecordingPort:
-    """A queue port that keeps what is delivered."""
-
-    def __init__(self) -> None:
-        self.delivered: list[tuple[str, QueueMessage]] = []
-
-    async def deliver(self, queue_arn: str, messages: Sequence[QueueMessage], topic_arn: str) -> list[str | Refusal]:
-        self.delivered += [(queue_arn, message) for message in messages]
-        return ["id"] * len(messages)
-
-    async def enqueue(self, new_jobs: Sequence[NewJob]) -> None: ...
-
-    async def enqueue_in_order(self, new_jobs: Sequence[NewJob]) -> list[EnqueuedJob]:
-        raise NotImplementedError
-
-    async def receive(self, queue: str, n: int, lease_ms: int, wait_s: float) -> list[LeasedJob]:
-        raise NotImplementedError
-
-    async def settle(
-        self, queue: str, deletes: Sequence[str] = (), new_jobs: Sequence[NewJob] = (), renewals: Sequence[Renewal] = ()
-    ) -> list[bool]:
-        raise NotImplementedError
-
-    async def depth(self, queue: str) -> int:
-        raise NotImplementedError
-
-    def stop_waiting(self) -> None: ...
-
-    async def close(self) -> None: ...
 
 
 class RecordingOutbox:
@@ -85,17 +51,6 @@ class RecordingOutbox:
         if self.away:
             raise StoreUnavailable("away")
         self.items.append(item)
-
-    async def get(self, item_id: str) -> OutboxItem | None:
-        raise NotImplementedError
-
-    async def newest(self, account: str, protocol: str, before: str, n: int) -> list[OutboxItem]:
-        raise NotImplementedError
-
-    async def remove(self, item_ids: Sequence[str]) -> None: ...
-
-    async def sweep(self, now_ms: int, budget: int) -> int:
-        return 0
 
 
 class AnyRecipient(RecipientChecks):
@@ -113,56 +68,47 @@ class AnyRecipient(RecipientChecks):
     mobile_endpoint = phone
 
 
-NO_LIMIT = MailRateLimit(cast(SubscriptionStore, None), EmbeddedRateStore(Clock()), Clock(), 0)
-
-
-class NoSender:
-    async def send(self, request: Request) -> Outcome:
-        raise NotImplementedError
-
-    async def close(self) -> None: ...
-
-
 @cache
 def signer() -> Signer:
     return Signer(new_identity(1_700_000_000_000))
 
 
 class ChannelFixture:
+    """Channels whose sends are kept. The queues of account 999999999999 are at another service."""
+
     def __init__(self) -> None:
-        self.port = RecordingPort()
+        self.port = RecordingQueue()
         self.outbox = RecordingOutbox()
         self.recipients = AnyRecipient()
-        self.pool = DeliveryPool("delivery", 1, NoSender)
-        self.channels = build_channels(
-            self.pool, context(self.port, self.outbox, self.recipients, RemoteQueueResolver(()))
-        )
-
-
-def context(
-    port: RecordingPort, outbox: RecordingOutbox, recipients: AnyRecipient, remote_queues: RemoteQueueResolver
-) -> ChannelContext:
-    return ChannelContext(
-        port=port,
-        envelopes=EnvelopeContext(
+        self.sent: list[Any] = []
+        other = RemoteQueues(arns="arn:aws:sqs:*:999999999999:*", url="http://x", key_id="a", secret="b")
+        envelopes = EnvelopeContext(
             signer=signer(),
             base_url="http://localhost",
-            mail_words=WORDS,
+            mail_words=MailBranding(sender_name="Notifications", footer=""),
             webhook_secrets=WebhookSecrets(bytes(32), Clock()),
-        ),
-        outbox=outbox,
-        recipients=recipients,
-        mail_rate=NO_LIMIT,
-        remote_queues=remote_queues,
-    )
+        )
+        context = ChannelContext(
+            port=self.port,
+            envelopes=envelopes,
+            outbox=cast(OutboxStore, self.outbox),
+            recipients=self.recipients,
+            mail_rate=MailRateLimit(cast(SubscriptionStore, None), EmbeddedRateStore(Clock()), Clock(), 0),
+            remote_queues=RemoteQueueResolver([other]),
+        )
+        self.channels = build_channels(DeliveryPool("delivery", 1, lambda: self), context)
 
+    async def send(self, request: Request) -> Outcome:
+        self.sent.append(request)
+        return Delivered(200, 1, "remote")
 
-def deliver(channels: Channels, target: Target, notification: Notification) -> Attempt:
-    return channels.by_protocol[target.protocol].deliver(target, notification)
+    async def close(self) -> None: ...
 
+    def deliver(self, target: Target, notification: Notification = NOTIFICATION) -> Attempt:
+        return self.channels.by_protocol[target.protocol].deliver(target, notification)
 
-def confirm(channels: Channels, target: Target) -> Attempt:
-    return channels.by_protocol[target.protocol].confirm(target, confirmation_of(JOB, target), JOB.base_url)
+    def confirm(self, target: Target) -> Attempt:
+        return self.channels.by_protocol[target.protocol].confirm(target, confirmation_of(JOB, target), JOB.base_url)
 
 
 @pytest.fixture
@@ -189,14 +135,14 @@ def target(protocol: str, endpoint: str, *, raw: bool = False) -> Target:
 @pytest.mark.parametrize("protocol", ["lambda", "firehose", "sms", "application", "email", "email-json"])
 async def test_what_has_no_channel_of_its_own_is_kept(fixture: ChannelFixture, protocol: str) -> None:
     endpoint = "arn:aws:sns:eu-west-1:111111111111:endpoint/GCM/app/1"
-    outcome = await deliver(fixture.channels, target(protocol, endpoint), NOTIFICATION)
+    outcome = await fixture.deliver(target(protocol, endpoint))
     (item,) = fixture.outbox.items
     assert isinstance(outcome, Delivered) and outcome.provider_id == item.id
     assert (item.protocol, item.message, item.account, item.region) == (protocol, "text", "111111111111", "eu-west-1")
-    await confirm(fixture.channels, target(protocol, endpoint))
+    await fixture.confirm(target(protocol, endpoint))
     assert [one.message_id for one in fixture.outbox.items] == ["n", "m"]
     fixture.outbox.away = True
-    away = await deliver(fixture.channels, target(protocol, endpoint), NOTIFICATION)
+    away = await fixture.deliver(target(protocol, endpoint))
     assert isinstance(away, Failed) and (away.cause, away.permanent) == (Cause.OUTBOX, False)
 
 
@@ -204,10 +150,10 @@ async def test_what_has_no_channel_of_its_own_is_kept(fixture: ChannelFixture, p
 async def test_who_is_to_be_sent_nothing_is_sent_nothing(fixture: ChannelFixture, protocol: str) -> None:
     endpoint = "arn:aws:sns:eu-west-1:111111111111:endpoint/GCM/app/1"
     fixture.recipients.objection = Cause.OPTED_OUT
-    refused = await deliver(fixture.channels, target(protocol, endpoint), NOTIFICATION)
+    refused = await fixture.deliver(target(protocol, endpoint))
     assert isinstance(refused, Failed) and (refused.cause, refused.permanent) == (Cause.OPTED_OUT, True)
     fixture.recipients.away = True
-    unknown = await deliver(fixture.channels, target(protocol, endpoint), NOTIFICATION)
+    unknown = await fixture.deliver(target(protocol, endpoint))
     assert isinstance(unknown, Failed) and (unknown.cause, unknown.permanent) == (Cause.STORE, False)
     assert fixture.outbox.items == []
 
@@ -216,7 +162,7 @@ async def test_what_was_published_to_a_number_was_asked_then(fixture: ChannelFix
     """A one-time password goes to a number that is not verified yet."""
     fixture.recipients.objection = Cause.NOT_VERIFIED
     job = DirectJob("n", "111111111111", "eu-west-1", "sms", "+1555", NOTIFICATION)
-    assert isinstance(await deliver(fixture.channels, direct_target(job), NOTIFICATION), Delivered)
+    assert isinstance(await fixture.deliver(direct_target(job)), Delivered)
 
 
 def test_retries_that_no_policy_changes() -> None:
@@ -238,7 +184,7 @@ def test_the_target_of_what_was_published_to_a_number() -> None:
 @pytest.mark.spec("subscribing.cross-account-fifo-queue")
 @pytest.mark.parametrize(("queue", "ids"), [(QUEUE, ("", "")), (QUEUE + ".fifo", ("Subscription", "m"))])
 async def test_a_queue_is_asked(fixture: ChannelFixture, queue: str, ids: tuple[str, str]) -> None:
-    await confirm(fixture.channels, target("sqs", queue))
+    await fixture.confirm(target("sqs", queue))
     ((arn, message),) = fixture.port.delivered
     assert (arn, message.group, message.dedup) == (queue, *ids)
     assert json.loads(message.body)["Type"] == "SubscriptionConfirmation"
@@ -270,53 +216,22 @@ async def test_which_ids_a_queue_gets(
 REMOTE = "arn:aws:sqs:eu-west-1:999999999999:q"
 
 
-class KeepingSender:
-    """Takes all that is sent from a pool."""
-
-    def __init__(self, sent: list[Request]) -> None:
-        self._sent = sent
-
-    async def send(self, request: Request) -> Outcome:
-        self._sent.append(request)
-        return Delivered(200, 1, "remote")
-
-    async def close(self) -> None: ...
-
-
-@pytest.fixture
-async def apart() -> tuple[Channels, RecordingPort, list[Request]]:
-    """Channels whose resolver has the queues of account 999999999999 at another service."""
-    sent: list[Request] = []
-    port = RecordingPort()
-    places = RemoteQueueResolver(
-        [RemoteQueues(arns="arn:aws:sqs:*:999999999999:*", url="http://x", key_id="a", secret="b")]
-    )
-    pool = DeliveryPool("delivery", 1, lambda: KeepingSender(sent))
-    channels = build_channels(pool, context(port, RecordingOutbox(), AnyRecipient(), places))
-    return channels, port, sent
-
-
-async def test_queues_of_other_services_are_sent_to_from_a_pool(
-    apart: tuple[Channels, RecordingPort, list[Request]],
-) -> None:
-    channels, port, sent = apart
+async def test_queues_of_other_services_are_sent_to_from_a_pool(fixture: ChannelFixture) -> None:
+    queues = fixture.channels.queues
     for arn in (QUEUE, REMOTE):
-        await deliver(channels, target("sqs", arn), NOTIFICATION)
-        await confirm(channels, target("sqs", arn))
-        await channels.queues.dead_letter(arn, target("http", "http://x/"), NOTIFICATION)
-    own, others = [message for _, message in port.delivered], [request.message for request in sent]  # type: ignore[attr-defined]
-    assert [request.queue.arn for request in sent] == [REMOTE] * 3  # type: ignore[attr-defined]
+        await fixture.deliver(target("sqs", arn))
+        await fixture.confirm(target("sqs", arn))
+        await queues.dead_letter(arn, target("http", "http://x/"), NOTIFICATION)
+    own, others = [message for _, message in fixture.port.delivered], [request.message for request in fixture.sent]
+    assert [request.queue.arn for request in fixture.sent] == [REMOTE] * 3
     assert others == own, "wherever a queue is, it gets the same"
-    assert channels.queues.traffic_key(target("sqs", QUEUE)) == ""
-    assert REMOTE in channels.queues.traffic_key(target("sqs", REMOTE))
+    assert queues.traffic_key(target("sqs", QUEUE)) == ""
+    assert REMOTE in queues.traffic_key(target("sqs", REMOTE))
 
 
-async def test_too_many_attributes_are_no_ones_to_take(
-    apart: tuple[Channels, RecordingPort, list[Request]],
-) -> None:
-    channels, port, sent = apart
+async def test_too_many_attributes_are_no_ones_to_take(fixture: ChannelFixture) -> None:
     many = replace(NOTIFICATION, attributes={f"a{number}": ("String", "v") for number in range(11)})
     for arn in (QUEUE, REMOTE):
-        outcome = await deliver(channels, target("sqs", arn, raw=True), many)
+        outcome = await fixture.deliver(target("sqs", arn, raw=True), many)
         assert isinstance(outcome, Failed) and (outcome.permanent, outcome.code) == (True, "InvalidParameterValue")
-    assert (port.delivered, sent) == ([], [])
+    assert (fixture.port.delivered, fixture.sent) == ([], [])

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 
@@ -16,39 +14,30 @@ from cns.queue_port.contract import LeasedJob, NewJob
 from cns_workers.consumers.fifo_consumer import LEASE_MS
 from cns_workers.jobs.quarantine import LEASES_MAX
 from lab.harness.waiting import PATIENCE_S
-from tests.integration.workers.embedded_context import embedded_context
-from tests.integration.workers.test_fifo_delivery import TOPIC, Host, ScriptedEndpoints
+from tests.integration.workers.fifo_host import FifoHost
 
 NEWER = b"\x93\xa5later\x01\x02"
 """A job as a later version may write it."""
 
 
-@pytest.fixture
-async def host(tmp_path: Path) -> AsyncIterator[Host]:
-    async with embedded_context(tmp_path, [TOPIC]) as kept:
-        yield Host(kept.clock, kept.port, ScriptedEndpoints(), kept.stats, kept.context, kept.subscriptions)
-
-
-async def test_nothing_is_sent_before_an_earlier_job_that_a_newer_worker_may_read(host: Host) -> None:
-    arn = await host.subscribed("a")
-    await host.port.enqueue_in_order([NewJob(jobs.FIFO_ENDPOINT_JOBS, "0", NEWER, f"{arn} g", dedup="0")])
-    await host.put(arn, "1", "2")
-    await host.put(arn, "x", group="other")
-    await host.work()
-    assert host.endpoints.texts("a") == ["x"]
+async def test_nothing_is_sent_before_an_earlier_job_that_a_newer_worker_may_read(fifo: FifoHost, arn: str) -> None:
+    await fifo.port.enqueue_in_order([NewJob(jobs.FIFO_ENDPOINT_JOBS, "0", NEWER, f"{arn} g", dedup="0")])
+    await fifo.put(arn, "1", "2")
+    await fifo.put(arn, "x", group="other")
+    await fifo.work()
+    assert fifo.endpoints.texts("a") == ["x"]
     for _ in range(LEASES_MAX):
-        host.clock.advance(LEASE_MS + 1)
-        await host.work()
-    assert host.endpoints.texts("a") == ["x", "1", "2"]
-    assert await host.port.depth(jobs.QUARANTINE) == 1
+        fifo.clock.advance(LEASE_MS + 1)
+        await fifo.work()
+    assert fifo.endpoints.texts("a") == ["x", "1", "2"]
+    assert await fifo.port.depth(jobs.QUARANTINE) == 1
 
 
 async def test_a_job_that_crashes_neither_repeats_nor_takes_along_those_of_its_group(
-    host: Host, monkeypatch: pytest.MonkeyPatch
+    fifo: FifoHost, arn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    arn = await host.subscribed("a")
-    await host.put(arn, "1", "bad", "3")
-    deliver = host.endpoints.deliver
+    await fifo.put(arn, "1", "bad", "3")
+    deliver = fifo.endpoints.deliver
 
     def crashing(target: Target, notification: Notification) -> asyncio.Future[Outcome]:
         attempt = deliver(target, notification)
@@ -57,22 +46,23 @@ async def test_a_job_that_crashes_neither_repeats_nor_takes_along_those_of_its_g
             attempt.set_exception(RuntimeError("cannot be rendered"))
         return attempt
 
-    monkeypatch.setattr(host.endpoints, "deliver", crashing)
+    monkeypatch.setattr(fifo.endpoints, "deliver", crashing)
     for _ in range(LEASES_MAX + 1):
-        await host.work()
-        host.clock.advance(LEASE_MS + 1)
-    assert [text for _, text in host.endpoints.asked] == ["1", *["bad"] * LEASES_MAX, "3"]
-    assert (await host.port.depth(jobs.QUARANTINE), await host.left()) == (1, 0)
+        await fifo.work()
+        fifo.clock.advance(LEASE_MS + 1)
+    assert [text for _, text in fifo.endpoints.asked] == ["1", *["bad"] * LEASES_MAX, "3"]
+    assert (await fifo.port.depth(jobs.QUARANTINE), await fifo.left()) == (1, 0)
 
 
-async def test_of_a_group_only_the_job_that_is_sent_is_on_trial(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_of_a_group_only_the_job_that_is_sent_is_on_trial(
+    fifo: FifoHost, arn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """If it ends the process now, it alone is quarantined."""
-    arn = await host.subscribed("a")
-    await host.put(arn, "1", "2", "3")
+    await fifo.put(arn, "1", "2", "3")
     for _ in range(LEASES_MAX - 1):
-        assert len(await host.port.receive(jobs.FIFO_ENDPOINT_JOBS, 3, LEASE_MS, 0)) == 3
-        host.clock.advance(LEASE_MS + 1)  # the process has died
-    trials, intercept = list[str](), host.context.quarantine.intercept
+        assert len(await fifo.port.receive(jobs.FIFO_ENDPOINT_JOBS, 3, LEASE_MS, 0)) == 3
+        fifo.clock.advance(LEASE_MS + 1)  # the process has died
+    trials, intercept = list[str](), fifo.context.quarantine.intercept
     sent, answer = asyncio.Event(), asyncio.get_running_loop().create_future()
 
     async def counted(queue: str, leased: LeasedJob, topic: str, *, expected: int = 0) -> bool:
@@ -83,11 +73,11 @@ async def test_of_a_group_only_the_job_that_is_sent_is_on_trial(host: Host, monk
         sent.set()
         return answer
 
-    monkeypatch.setattr(host.context.quarantine, "intercept", counted)
-    monkeypatch.setattr(host.endpoints, "deliver", hanging)
-    consumer = host.consumer()
+    monkeypatch.setattr(fifo.context.quarantine, "intercept", counted)
+    monkeypatch.setattr(fifo.endpoints, "deliver", hanging)
+    consumer = fifo.consumer()
     await consumer.step()
     await asyncio.wait_for(sent.wait(), PATIENCE_S)
     assert trials == ["1"]
     answer.set_result(Delivered(200, 0, "id"))
-    assert (await consumer.drain(5.0), trials, await host.left()) == (0, ["1", "2", "3"], 0)
+    assert (await consumer.drain(5.0), trials, await fifo.left()) == (0, ["1", "2", "3"], 0)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from dataclasses import replace
-from pathlib import Path
 
 import msgspec
 import pytest
@@ -17,16 +15,8 @@ from cns_workers.consumers.job_events import JobEvents
 from cns_workers.delivery.logs.logger import AttemptLog
 from cns_workers.delivery.logs.record import LoggedAttempt
 from cns_workers.stats import Stats
-from tests.integration.sns.cns_support import Rig
-from tests.integration.sns.mobile.sns_mobile import open_mobile
 from tests.integration.workers.delivery_log_fixture import OK, ROLE, DeliveryLogFixture
 from tests.recorded_events import RecordedEvents
-
-
-@pytest.fixture
-async def rig(tmp_path: Path) -> AsyncIterator[Rig]:
-    async with open_mobile(tmp_path) as rig:
-        yield rig
 
 
 class RecordedAttempts:
@@ -49,9 +39,9 @@ def facts_of(
     return JobEvents(stats or Stats(), events or RecordedEvents(), Clock(), job, failures, log)
 
 
-async def test_what_a_job_says_of_an_attempt(rig: Rig, tmp_path: Path) -> None:
-    fixture, log = DeliveryLogFixture(rig, tmp_path), RecordedAttempts()
-    topic, target = await fixture.subscribed("http", "http://127.0.0.1/a", HTTPSuccessFeedbackRoleArn=ROLE)
+async def test_what_a_job_says_of_an_attempt(logs: DeliveryLogFixture) -> None:
+    log = RecordedAttempts()
+    topic, target = await logs.subscribed("http", "http://127.0.0.1/a", HTTPSuccessFeedbackRoleArn=ROLE)
     texts = {"default": "hello", "sqs": "other"}
     notification = Notification(id="m", topic_arn=topic, timestamp_ms=7, texts=texts)
     facts = facts_of(EndpointJob("m", topic, (target.arn,), notification), log, failures=2)
@@ -63,13 +53,12 @@ async def test_what_a_job_says_of_an_attempt(rig: Rig, tmp_path: Path) -> None:
     assert (first.message_id, first.topic, first.published_ms, first.number) == ("m", topic, 7, 3)
     assert first.message_md5 == "5d41402abc4b2a76b9719d911017c592"
     assert second.message_md5 == "795f3202b17cb6bc3d4b771d8c6c9eaf"
-    await fixture.log.close()
 
 
-async def test_a_post_that_was_repeated_is_two_attempts(rig: Rig, tmp_path: Path) -> None:
+async def test_a_post_that_was_repeated_is_two_attempts(logs: DeliveryLogFixture) -> None:
     """The endpoint may have got both: the events, the metrics and the delivery log have as many attempts as posts."""
-    fixture, log, stats, recorded = DeliveryLogFixture(rig, tmp_path), RecordedAttempts(), Stats(), RecordedEvents()
-    topic, target = await fixture.subscribed("http", "http://127.0.0.1/a", HTTPSuccessFeedbackRoleArn=ROLE)
+    log, stats, recorded = RecordedAttempts(), Stats(), RecordedEvents()
+    topic, target = await logs.subscribed("http", "http://127.0.0.1/a", HTTPSuccessFeedbackRoleArn=ROLE)
     facts = facts_of(EndpointJob("m", topic, (target.arn,)), log, stats=stats, events=recorded)
     facts.report_attempt(target, msgspec.structs.replace(OK, repeats=Failed(Cause.CONNECTION, "closed", 3)))
     lines = [msgspec.to_builtins(event) for event in recorded.events]
@@ -78,13 +67,12 @@ async def test_a_post_that_was_repeated_is_two_attempts(rig: Rig, tmp_path: Path
         ("delivery.attempted", 1, "delivered", ""),
     ]
     assert [type(told.outcome) for told in log.told] == [Failed, Delivered]
-    await fixture.log.close()
 
 
 @pytest.mark.spec("sns-log.confirmations")
-async def test_what_a_job_says_of_a_confirmation(rig: Rig, tmp_path: Path) -> None:
-    fixture, log, stats = DeliveryLogFixture(rig, tmp_path), RecordedAttempts(), Stats()
-    topic, target = await fixture.subscribed("http", "http://127.0.0.1/a", HTTPSuccessFeedbackRoleArn=ROLE)
+async def test_what_a_job_says_of_a_confirmation(logs: DeliveryLogFixture) -> None:
+    log, stats = RecordedAttempts(), Stats()
+    topic, target = await logs.subscribed("http", "http://127.0.0.1/a", HTTPSuccessFeedbackRoleArn=ROLE)
     job = ConfirmationJob("SubscriptionConfirmation", "c", target.arn, topic, "t", 3, "http://localhost")
     facts = facts_of(job, log, stats=stats)
     facts.report_attempt(target, OK)
@@ -92,17 +80,16 @@ async def test_what_a_job_says_of_a_confirmation(rig: Rig, tmp_path: Path) -> No
     (told,) = log.told
     assert (told.message_id, told.message_md5, told.published_ms) == ("c", "", 3)
     assert stats.delivery_times.samples() == []  # nothing was published
-    await fixture.log.close()
 
 
 @pytest.mark.parametrize(("replayed", "observed"), [(False, 1), (True, 0)])
 async def test_a_delivery_is_measured_unless_it_is_a_replay(
-    rig: Rig, tmp_path: Path, replayed: bool, observed: int
+    logs: DeliveryLogFixture, replayed: bool, observed: int
 ) -> None:
-    fixture, stats, recorded = DeliveryLogFixture(rig, tmp_path), Stats(), RecordedEvents()
-    topic, target = await fixture.subscribed("http", "http://127.0.0.1/a")
+    stats, recorded = Stats(), RecordedEvents()
+    topic, target = await logs.subscribed("http", "http://127.0.0.1/a")
     notification = Notification(id="m", topic_arn=topic, timestamp_ms=7, texts={"default": "m"}, replayed=replayed)
-    facts = facts_of(EndpointJob("m", topic, (target.arn,), notification), fixture.log, stats=stats, events=recorded)
+    facts = facts_of(EndpointJob("m", topic, (target.arn,), notification), logs.log, stats=stats, events=recorded)
     facts.report_drop(target.arn, "subscription_gone")  # dropped before its notification was read
     facts.set_notification(notification)
     facts.report_attempt(target, OK)
@@ -113,4 +100,3 @@ async def test_a_delivery_is_measured_unless_it_is_a_replay(
     facts.report_drop(target.arn, "spent:status")
     lines = [msgspec.to_builtins(event) for event in recorded.events]
     assert [line.get("replayed", False) for line in lines] == [replayed] * 5
-    await fixture.log.close()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import cast
 
@@ -23,20 +22,14 @@ from cns_workers.fanout import producer
 from cns_workers.fanout.context import FanoutContext
 from cns_workers.fanout.producer import Producer
 from lab.harness.waiting import PATIENCE_S
-from tests.integration.workers.embedded_context import embedded_context
-from tests.integration.workers.test_lanes import TOPIC, Host, lane_host
+from tests.integration.workers.embedded_context import embedded_context, message
+from tests.integration.workers.lane_host import TOPIC, LaneHost
 
 STANDSTILL_MS = 40_000
 
 
-@pytest.fixture
-async def host(tmp_path: Path) -> AsyncIterator[Host]:
-    async with lane_host(tmp_path) as found:
-        yield found
-
-
 async def test_a_worker_that_stood_still_does_not_send_what_another_has(
-    host: Host, monkeypatch: pytest.MonkeyPatch
+    host: LaneHost, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     host.endpoints.answers["e"] = [Delivered(200, 5)] * 2
     await host.publish("1", await host.subscribed("e"))
@@ -75,8 +68,7 @@ class SlowMatcher(SubscriptionMatcher):
 async def test_a_producer_whose_store_is_slow_begins_nothing_that_another_may_have(tmp_path: Path) -> None:
     async with embedded_context(tmp_path, [TOPIC]) as kept:
         for name in map(str, range(producer.JOBS_A_STEP)):
-            notification = Notification(id=name, topic_arn=TOPIC.arn, timestamp_ms=1, texts={"default": name})
-            body = jobs.encode(PublishJob(name, TOPIC.arn, notification))
+            body = jobs.encode(PublishJob(name, TOPIC.arn, message(TOPIC, name)))
             await kept.port.enqueue([NewJob(jobs.PUBLISH_JOBS, name, body, "a")])
         slow = Producer(
             FanoutContext(

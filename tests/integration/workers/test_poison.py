@@ -3,31 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 
 from cns.delivery import jobs
 from cns.delivery.target import Target
-from cns.endpoints.outcome import Delivered
 from cns_workers.consumers.consumer import LEASE_MS
 from cns_workers.consumers.job_attempts import JobAttempts
 from cns_workers.jobs.quarantine import LEASES_MAX
 from lab.harness.waiting import PATIENCE_S
-from tests.integration.workers.test_lanes import Host, lane_host
+from tests.integration.workers.lane_host import TOOK, LaneHost
 
-TOOK, BUG = Delivered(200, 5), RuntimeError("cannot be rendered")
+BUG = RuntimeError("cannot be rendered")
 MANY = 3 * LEASES_MAX
 
 
-@pytest.fixture
-async def host(tmp_path: Path) -> AsyncIterator[Host]:
-    async with lane_host(tmp_path) as found:
-        yield found
-
-
-async def test_a_target_that_crashes_costs_the_others_of_its_job_nothing(host: Host) -> None:
+async def test_a_target_that_crashes_costs_the_others_of_its_job_nothing(host: LaneHost) -> None:
     host.endpoints.answers = {"a": [TOOK] * MANY, "bad": [BUG] * MANY, "c": [TOOK] * MANY}
     await host.publish("1", *[await host.subscribed(name) for name in ("a", "bad", "c")])
     host.work()
@@ -36,7 +27,7 @@ async def test_a_target_that_crashes_costs_the_others_of_its_job_nothing(host: H
     assert await _left(host) == 0
 
 
-async def test_a_throttled_target_that_crashes_is_quarantined(host: Host) -> None:
+async def test_a_throttled_target_that_crashes_is_quarantined(host: LaneHost) -> None:
     """Its lane hands it on, and must not get it back each time."""
     host.endpoints.answers = {"bad": [BUG] * MANY}
     await host.publish("1", await host.subscribed("bad", per_second=1_000))
@@ -47,7 +38,7 @@ async def test_a_throttled_target_that_crashes_is_quarantined(host: Host) -> Non
 
 
 async def test_a_job_that_cannot_be_loaded_does_not_hold_up_its_lane(
-    host: Host, monkeypatch: pytest.MonkeyPatch
+    host: LaneHost, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     arn = await host.subscribed("e", per_second=10)
     host.endpoints.answers = {"e": [TOOK]}
@@ -67,7 +58,7 @@ async def test_a_job_that_cannot_be_loaded_does_not_hold_up_its_lane(
     assert await _left(host) == 0
 
 
-async def _until_quarantined(host: Host, n: int) -> None:
+async def _until_quarantined(host: LaneHost, n: int) -> None:
     """Let leases pass until then."""
     async with asyncio.timeout(PATIENCE_S):
         while await host.port.depth(jobs.QUARANTINE) < n:
@@ -75,5 +66,5 @@ async def _until_quarantined(host: Host, n: int) -> None:
             host.clock.advance(LEASE_MS + 1)
 
 
-async def _left(host: Host) -> int:
+async def _left(host: LaneHost) -> int:
     return sum([await host.port.depth(queue) for queue in (jobs.ENDPOINT_JOBS, jobs.REDELIVERY, jobs.LANES)])

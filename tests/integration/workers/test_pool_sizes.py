@@ -9,21 +9,19 @@ from pathlib import Path
 
 import pytest
 
-from cns.endpoints.contract import Request
-from cns.endpoints.outcome import Outcome
+from cns.endpoints.contract import Senders
 from cns_backend.stores.cassandra.pool_sizes import CassandraPoolSizeStore
 from cns_backend.stores.contract import BY_SETTING, EVERY_WORKER, PoolSize, PoolSizeStore, PoolState
 from cns_backend.stores.embedded.pool_sizes import EmbeddedPoolSizeStore
 from cns_common.cassandra.connection import CassandraAddress
 from cns_common.clock import Clock
 from cns_common.errors import StoreUnavailable
-from cns_common.rpc.protocol_proxy import handlers_of, methods_of, remote
-from cns_common.rpc.rpc import Client, Server
 from cns_common.sqlite.database import Database
 from cns_workers.delivery.pool.pool import DeliveryPool
 from cns_workers.delivery.pool.resize import PoolResizer
 from lab.harness.keyspace import emptied
 from lab.harness.waiting import PATIENCE_S
+from tests.integration.sns.stores.cns_stores import from_afar
 
 HERE = "here/worker-1"
 
@@ -47,20 +45,6 @@ async def embedded(directory: Path) -> AsyncIterator[PoolSizeStore]:
     await database.close()
 
 
-@asynccontextmanager
-async def from_afar(directory: Path) -> AsyncIterator[PoolSizeStore]:
-    methods = methods_of(PoolSizeStore, "pool_sizes")
-    async with embedded(directory) as store:
-        server = Server(methods)
-        server.answer(handlers_of(PoolSizeStore, "pool_sizes", store))
-        await server.start(directory / "socket")
-        client = Client(directory / "socket", methods)
-        await client.start()
-        yield remote(PoolSizeStore, "pool_sizes", client)
-        await client.close()
-        await server.close()
-
-
 @pytest.fixture(params=["embedded", "remote", "cassandra"])
 async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[PoolSizeStore]:
     if request.param == "cassandra":
@@ -68,8 +52,12 @@ async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
         async with emptied(place) as cassandra:
             yield CassandraPoolSizeStore(cassandra)
         return
-    async with (embedded if request.param == "embedded" else from_afar)(tmp_path) as store:
-        yield store
+    async with embedded(tmp_path) as store:
+        if request.param == "embedded":
+            yield store
+            return
+        async with from_afar({"sizes": PoolSizeStore}, {"sizes": store}, tmp_path / "socket") as proxies:
+            yield proxies["sizes"]
 
 
 async def test_sizes_are_kept_by_pool_and_worker(store: PoolSizeStore) -> None:
@@ -104,13 +92,6 @@ async def test_sizes_outlive_the_store_host(tmp_path: Path) -> None:
 # -- the worker -------------------------------------------------------------------------------------------------------
 
 
-class NoSender:
-    async def send(self, request: Request) -> Outcome:
-        raise NotImplementedError
-
-    async def close(self) -> None: ...
-
-
 class UnavailableStore:
     """A store that may not answer."""
 
@@ -140,7 +121,7 @@ class Worker:
     def __init__(self, store: PoolSizeStore) -> None:
         self.store = store
         self.sizes = UnavailableStore(store)
-        self.pools = {name: DeliveryPool(name, threads, NoSender) for name, threads in SETTINGS.items()}
+        self.pools = {name: DeliveryPool(name, threads, lambda: Senders({})) for name, threads in SETTINGS.items()}
         self.resizer = PoolResizer(HERE, self.pools, self.sizes, Clock())
 
     def state(self, pool: str = "delivery") -> PoolState:

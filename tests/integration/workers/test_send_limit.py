@@ -20,7 +20,7 @@ from cns.endpoints.contract import Senders
 from cns.notification import Notification
 from cns.queue_port.contract import NewJob, QueueMessage, QueuePort, Refusal
 from cns.queue_port.inline import InlineQueuePort
-from cns.subscriptions.subscription import Subscription, SubscriptionState
+from cns.subscriptions.subscription import Subscription
 from cns.topics.topic import Topic
 from cns_workers.consumers.consumer import SETTLE_TOGETHER_S, Consumer
 from cns_workers.delivery.channel import Attempt
@@ -32,7 +32,8 @@ from cns_workers.delivery.traffic.admission import AdmissionController
 from cns_workers.delivery.traffic.endpoint_state import EndpointLimits
 from cns_workers.loops import Loops
 from lab.harness.waiting import PATIENCE_S
-from tests.integration.workers.embedded_context import embedded_context
+from tests.integration.sns.stores.cns_stores import subscription
+from tests.integration.workers.embedded_context import embedded_context, message
 from tests.turns import Turns
 
 TOPIC = Topic(id="0" * 32, account="111111111111", region="us-east-1", name="t", created_ms=1)
@@ -149,26 +150,12 @@ async def test_jobs_that_end_one_after_another_are_settled_together(
 
 
 def _job(number: int) -> NewJob:
-    notification = Notification(id=f"n{number}", topic_arn=TOPIC.arn, timestamp_ms=1, texts={"default": "hello"})
+    text = f"n{number}"
     arns = tuple([_subscription(target).arn for target in range(TARGETS_MAX)])
-    return NewJob(
-        jobs.ENDPOINT_JOBS,
-        str(number),
-        jobs.encode(EndpointJob(notification.id, TOPIC.arn, arns, notification)),
-        TOPIC.arn,
-    )
+    body = jobs.encode(EndpointJob(text, TOPIC.arn, arns, message(TOPIC, text)))
+    return NewJob(jobs.ENDPOINT_JOBS, str(number), body, TOPIC.arn)
 
 
 def _subscription(number: int) -> Subscription:
-    return Subscription(
-        id=f"{number:08}",
-        topic_arn=TOPIC.arn,
-        topic_id=TOPIC.id,
-        owner=TOPIC.account,
-        principal="",
-        protocol="sqs",
-        endpoint=f"arn:aws:sqs:us-east-1:{TOPIC.account}:q{number}",
-        state=SubscriptionState.CONFIRMED,
-        attributes={"RawMessageDelivery": "true"},
-        created_ms=1,
-    )
+    queue = f"arn:aws:sqs:us-east-1:{TOPIC.account}:q{number}"
+    return subscription(TOPIC, queue, id=f"{number:08}", protocol="sqs")  # nothing is rendered for raw deliveries

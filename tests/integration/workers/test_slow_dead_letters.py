@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 
 import pytest
 
 from cns.delivery import jobs
-from cns.delivery.jobs import EndpointJob
-from cns.endpoints.outcome import Cause, Delivered, Failed
-from cns.notification import Notification
+from cns.endpoints.outcome import Outcome
 from cns.queue_port.contract import NewJob, Renewal
 from cns_workers.consumers import consumer, fifo_consumer, lane_batch
 from cns_workers.consumers.fifo_consumer import FifoConsumer
 from lab.harness.waiting import PATIENCE_S
 from tests.integration.workers.embedded_context import channels_to
-from tests.integration.workers.test_lanes import TOPIC, Host, lane_host
+from tests.integration.workers.fifo_host import fifo_job
+from tests.integration.workers.lane_host import NO, TOOK, TOPIC, LaneHost
 
-TOOK, NO = Delivered(200, 5), Failed(Cause.STATUS, "HTTP 400", 5, status=400, permanent=True)
 NAMES = ("a", "b", "c")
 SOON_S = 0.02
 LEASES = 3
@@ -29,7 +26,7 @@ LEASES = 3
 class Renewed:
     """Sees the settlements that renew leases, each from its begin to its end without a step of the clock."""
 
-    def __init__(self, host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, host: LaneHost, monkeypatch: pytest.MonkeyPatch) -> None:
         self._host = host
         self._settle = host.port.settle
         self._renewed = asyncio.Event()
@@ -56,18 +53,19 @@ class Renewed:
 
 
 @pytest.fixture
-async def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Host]:
+async def letters(host: LaneHost, monkeypatch: pytest.MonkeyPatch) -> list[asyncio.Future[Outcome]]:
+    """The answers of the dead-letter queue, which every target needs."""
     monkeypatch.setattr(consumer, "RENEW_S", SOON_S)
     monkeypatch.setattr(lane_batch, "RENEW_S", SOON_S)
     monkeypatch.setattr(fifo_consumer, "SETTLE_AFTER_S", SOON_S)
-    async with lane_host(tmp_path) as found:
-        found.endpoints.answers = {name: [NO] for name in NAMES}
-        found.endpoints.letters = [asyncio.get_running_loop().create_future() for _ in NAMES]
-        yield found
+    host.endpoints.answers = {name: [NO] * len(NAMES) for name in NAMES}
+    host.endpoints.letters = [asyncio.get_running_loop().create_future() for _ in NAMES]
+    return list(host.endpoints.letters)
 
 
-async def test_the_targets_of_a_job(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
-    letters = list(host.endpoints.letters)
+async def test_the_targets_of_a_job(
+    host: LaneHost, letters: list[asyncio.Future[Outcome]], monkeypatch: pytest.MonkeyPatch
+) -> None:
     await host.publish("1", *[await host.subscribed(name, dead_letters=True) for name in NAMES])
     await host.consumer(jobs.ENDPOINT_JOBS).step()
     await Renewed(host, monkeypatch).outlast(consumer.LEASE_MS)
@@ -75,13 +73,13 @@ async def test_the_targets_of_a_job(host: Host, monkeypatch: pytest.MonkeyPatch)
     assert await host.port.receive(jobs.ENDPOINT_JOBS, 1, consumer.LEASE_MS, 0) == []
     for letter in letters:
         letter.set_result(TOOK)
-    await _until_empty(host, jobs.ENDPOINT_JOBS)
+    await host.until_depth(jobs.ENDPOINT_JOBS, 0)
     assert (sorted(host.endpoints.names()), host.endpoints.buried) == (list(NAMES), len(NAMES))
 
 
-async def test_the_jobs_of_a_lane(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
-    letters = list(host.endpoints.letters)
-    host.endpoints.answers["a"] = [NO] * len(NAMES)
+async def test_the_jobs_of_a_lane(
+    host: LaneHost, letters: list[asyncio.Future[Outcome]], monkeypatch: pytest.MonkeyPatch
+) -> None:
     arn = await host.subscribed("a", per_second=10, dead_letters=True)
     for name in NAMES:
         await host.publish(name, arn)
@@ -91,15 +89,15 @@ async def test_the_jobs_of_a_lane(host: Host, monkeypatch: pytest.MonkeyPatch) -
         await renewed.outlast(lane_batch.LEASE_MS)
         assert await host.port.receive(jobs.LANES, 10, lane_batch.LEASE_MS, 0) == []
         letter.set_result(TOOK)
-    await _until_empty(host, jobs.LANES)
+    await host.until_depth(jobs.LANES, 0)
     assert (host.endpoints.names(), host.endpoints.buried) == (["a"] * len(NAMES), len(NAMES))
 
 
-async def test_the_jobs_of_a_message_group(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
-    letters = list(host.endpoints.letters)
-    host.endpoints.answers["a"] = [NO] * len(NAMES)
+async def test_the_jobs_of_a_message_group(
+    host: LaneHost, letters: list[asyncio.Future[Outcome]], monkeypatch: pytest.MonkeyPatch
+) -> None:
     arn = await host.subscribed("a", dead_letters=True)
-    await host.port.enqueue_in_order([_in_order(name, arn) for name in NAMES])
+    await host.port.enqueue_in_order([fifo_job(arn, name, TOPIC) for name in NAMES])
     fifo = FifoConsumer(host.context, channels_to(host.endpoints), host.admission)
     await fifo.step()
     renewed = Renewed(host, monkeypatch)
@@ -110,15 +108,3 @@ async def test_the_jobs_of_a_message_group(host: Host, monkeypatch: pytest.Monke
     assert await fifo.drain(PATIENCE_S) == 0
     assert await host.port.depth(jobs.FIFO_ENDPOINT_JOBS) == 0
     assert (host.endpoints.names(), host.endpoints.buried) == (["a"] * len(NAMES), len(NAMES))
-
-
-def _in_order(text: str, arn: str) -> NewJob:
-    notification = Notification(id=text, topic_arn=TOPIC.arn, timestamp_ms=1, texts={"default": text})
-    body = jobs.encode(EndpointJob(text, TOPIC.arn, (arn,), notification, "1"))
-    return NewJob(jobs.FIFO_ENDPOINT_JOBS, text, body, f"{arn} g", dedup=text)
-
-
-async def _until_empty(host: Host, queue: str) -> None:
-    async with asyncio.timeout(PATIENCE_S):
-        while await host.port.depth(queue):
-            await asyncio.sleep(SOON_S)

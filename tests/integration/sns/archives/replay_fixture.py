@@ -98,12 +98,7 @@ class ReplayFixture:
         await self.set_replay_policy(subscription, json.dumps(policy))
 
     async def set_replay_policy(self, subscription: str, text: str) -> None:
-        await self.rig(
-            "SetSubscriptionAttributes",
-            SubscriptionArn=subscription,
-            AttributeName="ReplayPolicy",
-            AttributeValue=text,
-        )
+        await self.rig.set(subscription, "ReplayPolicy", text)
 
     def pass_start_delay(self) -> None:
         """Advance the clock until a replay may begin."""
@@ -170,14 +165,14 @@ def numbered_texts(n: int, letter: str = "m") -> list[str]:
     return [f"{letter}{number:04d}" for number in range(n)]
 
 
-async def archive_texts(fixture: ReplayFixture, *published: str) -> tuple[str, str, str]:
+async def archive_texts(site: ReplayFixture, *published: str) -> tuple[str, str, str]:
     """Publish texts to a new topic with an archive. Returns the topic, its subscription, and the time of the start."""
-    topic = await fixture.topic()
-    arn = await fixture.subscribe(topic)
-    start = fixture.now_text()
-    await fixture.publish(topic, *published)
-    await fixture.fan_out()
-    assert await fixture.take_queued() == {arn: live_texts(*published)}
+    topic = await site.topic()
+    arn = await site.subscribe(topic)
+    start = site.now_text()
+    await site.publish(topic, *published)
+    await site.fan_out()
+    assert await site.take_queued() == {arn: live_texts(*published)}
     return topic, arn, start
 
 

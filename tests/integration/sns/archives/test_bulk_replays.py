@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
@@ -20,19 +18,12 @@ from tests.integration.sns.archives.replay_fixture import (
     ReplayFixture,
     attributes_of,
     numbered_texts,
-    open_site,
     replayed_texts,
 )
 from tests.recorded_events import RecordedEvents
 
 REPLAY = "a replay"
 YEAR_MS = 365 * 86_400_000
-
-
-@pytest.fixture
-async def site(tmp_path: Path) -> AsyncIterator[ReplayFixture]:
-    async with open_site(tmp_path) as site:
-        yield site
 
 
 async def no_sleep(_: float) -> None:

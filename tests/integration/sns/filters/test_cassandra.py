@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
@@ -13,29 +13,19 @@ from cns.stores.cassandra import CassandraSubscriptionStore, filter_log
 from cns.stores.cassandra.records import IndexedSubscription, SubscriptionRecords
 from cns.subscriptions.subscription import Subscription, SubscriptionState
 from cns.topics.topic import Topic
-from cns_common.cassandra.connection import CassandraAddress
 from cns_common.cassandra.session import Cassandra
 from cns_common.clock import Clock
 from cns_common.errors import StoreUnavailable
 from tests.integration.sns.filters.test_matching import BLUE, RED, matched, matcher_for, notification_of
-from tests.integration.sns.stores.cns_stores import Stores, change, open_cassandra, subscription
+from tests.integration.sns.stores.cns_stores import Stores, change, subscription
 from tests.recorded_events import RecordedEvents
 
 Step = Callable[[], Coroutine[Any, Any, None]]
 
 
 @pytest.fixture
-async def stores(cassandra_address: CassandraAddress) -> AsyncIterator[Stores]:
-    async with open_cassandra(cassandra_address) as stores:
-        yield stores
-
-
-@pytest.fixture
-async def session(cassandra_address: CassandraAddress) -> AsyncIterator[Cassandra]:
-    """The session of another process."""
-    session = await Cassandra.open(cassandra_address)
-    yield session
-    await session.close()
+def stores(cassandra_stores: Stores) -> Stores:
+    return cassandra_stores
 
 
 def run_before(target: Any, name: str, before: Step) -> None:

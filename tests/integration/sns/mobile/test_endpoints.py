@@ -19,6 +19,7 @@ from tests.integration.sns.mobile.sns_mobile import (
     endpoint,
     endpoint_attributes,
 )
+from tests.marks import case
 
 ABSENT = ("NotFound", "Endpoint does not exist")
 TAKEN = invalid("This endpoint is already registered with a different token.")
@@ -26,6 +27,11 @@ BAD_ID = "EndpointArn Reason: ARN specifies an invalid endpointId: UUID must be 
 TOO_LONG = (
     "Attributes Reason: Invalid value for attribute: CustomUserData: must be at most 2048 bytes long in UTF-8 encoding"
 )
+ON_ENDPOINTS: list[tuple[str, dict[str, Any]]] = [
+    ("DeleteEndpoint", {}),
+    ("GetEndpointAttributes", {}),
+    ("SetEndpointAttributes", {"Attributes": {"Enabled": "true"}}),
+]
 spec = pytest.mark.spec
 
 
@@ -34,24 +40,24 @@ async def set_attributes(rig: Rig, arn: str, **attributes: str) -> None:
 
 
 @spec("endpoints.arn", "endpoints.defaults")
-async def test_a_new_endpoint(rig: Rig) -> None:
-    arn = await endpoint(rig)
+async def test_a_new_endpoint(rig: Rig, arn: str) -> None:
     prefix, _, endpoint_id = arn.rpartition("/")
     assert prefix == f"{OF_ENDPOINTS}/APNS/app"
     assert str(UUID(endpoint_id)) == endpoint_id
     assert await endpoint_attributes(rig, arn) == {"Enabled": "true", "Token": "token"}
 
 
-@spec("endpoints.attributes")
+@spec("endpoints.attributes", "endpoints.user-data")
 async def test_attributes_may_come_with_it(rig: Rig) -> None:
+    largest = "é" * 1024
     created = await rig(
         "CreatePlatformEndpoint",
         PlatformApplicationArn=APPLICATION,
         Token="t",
         CustomUserData="parameter",
-        Attributes={"Enabled": "FALSE", "CustomUserData": "attribute"},
+        Attributes={"Enabled": "FALSE", "CustomUserData": largest},
     )
-    shown = {"Enabled": "false", "Token": "t", "CustomUserData": "attribute"}
+    shown = {"Enabled": "false", "Token": "t", "CustomUserData": largest}
     assert await endpoint_attributes(rig, created["EndpointArn"]) == shown
 
 
@@ -70,16 +76,12 @@ async def test_the_same_token_again(rig: Rig) -> None:
 @pytest.mark.parametrize(
     ("attributes", "complaint"),
     [
-        pytest.param(
-            {"Colour": "red"},
-            "Attributes Reason: Invalid attribute name: Colour",
-            marks=spec("endpoints.unknown-attribute"),
-        ),
-        pytest.param({"CustomUserData": "é" * 1025}, TOO_LONG, marks=spec("endpoints.user-data")),
-        pytest.param(
+        case("endpoints.unknown-attribute", {"Colour": "red"}, "Attributes Reason: Invalid attribute name: Colour"),
+        case("endpoints.user-data", {"CustomUserData": "é" * 1025}, TOO_LONG),
+        case(
+            "endpoints.token-empty",
             {"Token": ""},
             "Attributes Reason: Invalid value for attribute: Token: cannot be empty",
-            marks=spec("endpoints.token-empty"),
         ),
         ({"Enabled": "yes"}, "Attributes Reason: Invalid value for attribute: Enabled"),
         ({"CustomUserData": "\ud800"}, "Attributes Reason: Invalid value for attribute: CustomUserData"),
@@ -91,12 +93,6 @@ async def test_attributes_refused(rig: Rig, attributes: dict[str, str], complain
     given = {"PlatformApplicationArn": APPLICATION, "Token": "t", "Attributes": attributes}
     assert await rig.refusal("CreatePlatformEndpoint", **given) == invalid(complaint)
     assert await rig.refusal("SetEndpointAttributes", EndpointArn=arn, Attributes=attributes) == invalid(complaint)
-
-
-@spec("endpoints.user-data")
-async def test_the_largest_user_data(rig: Rig) -> None:
-    arn = await endpoint(rig, CustomUserData="é" * 1024)
-    assert (await endpoint_attributes(rig, arn))["CustomUserData"] == "é" * 1024
 
 
 @spec("endpoints.token-empty")
@@ -117,8 +113,7 @@ async def test_apns_tokens_are_hexadecimal(rig: Rig) -> None:
 
 
 @spec("endpoints.set")
-async def test_given_attributes_are_changed(rig: Rig) -> None:
-    arn = await endpoint(rig)
+async def test_given_attributes_are_changed(rig: Rig, arn: str) -> None:
     for change, shown in [
         ({"Enabled": "False"}, {"Enabled": "false", "Token": "token"}),
         ({"CustomUserData": "u"}, {"Enabled": "false", "Token": "token", "CustomUserData": "u"}),
@@ -148,19 +143,14 @@ async def test_missing_attributes_are_checked_first(rig: Rig) -> None:
 
 
 @spec("endpoints.absent")
-@pytest.mark.parametrize(
-    ("action", "params"),
-    [("GetEndpointAttributes", {}), ("SetEndpointAttributes", {"Attributes": {"Enabled": "true"}})],
-)
-async def test_absent_resources(rig: Rig, action: str, params: dict[str, Any]) -> None:
-    arn = await endpoint(rig)
+@pytest.mark.parametrize(("action", "params"), ON_ENDPOINTS[1:])
+async def test_absent_resources(rig: Rig, arn: str, action: str, params: dict[str, Any]) -> None:
     assert await rig.refusal(action, EndpointArn=NO_ENDPOINT, **params) == ABSENT
     assert await rig.refusal(action, EndpointArn=arn.replace("/app/", "/other/"), **params) == ABSENT
 
 
 @spec("endpoints.delete")
-async def test_deleting_again_succeeds(rig: Rig) -> None:
-    arn = await endpoint(rig)
+async def test_deleting_again_succeeds(rig: Rig, arn: str) -> None:
     for _ in range(2):
         await rig("DeleteEndpoint", EndpointArn=arn)
     assert await rig.refusal("GetEndpointAttributes", EndpointArn=arn) == ABSENT
@@ -168,8 +158,7 @@ async def test_deleting_again_succeeds(rig: Rig) -> None:
 
 
 @spec("apps.delete-endpoints")
-async def test_endpoints_are_deleted_with_their_application(rig: Rig) -> None:
-    arn = await endpoint(rig)
+async def test_endpoints_are_deleted_with_their_application(rig: Rig, arn: str) -> None:
     await rig("DeletePlatformApplication", PlatformApplicationArn=APPLICATION)
     assert await rig.refusal("GetEndpointAttributes", EndpointArn=arn) == ABSENT
     await application(rig)
@@ -194,11 +183,7 @@ async def test_endpoints_are_deleted_with_their_application(rig: Rig) -> None:
     ],
 )
 async def test_arns_refused(rig: Rig, arn: str, complaint: str) -> None:
-    for action, params in [
-        ("GetEndpointAttributes", {}),
-        ("SetEndpointAttributes", {"Attributes": {"Enabled": "true"}}),
-        ("DeleteEndpoint", {}),
-    ]:
+    for action, params in ON_ENDPOINTS:
         assert await rig.refusal(action, EndpointArn=arn, **params) == invalid(complaint)
 
 
@@ -206,13 +191,7 @@ async def test_arns_refused(rig: Rig, arn: str, complaint: str) -> None:
 async def test_endpoints_in_pages(rig: Rig) -> None:
     arns = sorted([await endpoint(rig, f"token-{number}") for number in range(205)])
     await endpoint(rig, app=await application(rig, "other"))
-    pages: list[dict[str, Any]] = []
-    token = ""
-    while token is not None:
-        pages.append(
-            await rig("ListEndpointsByPlatformApplication", PlatformApplicationArn=APPLICATION, NextToken=token)
-        )
-        token = pages[-1]["NextToken"]
+    pages = await rig.pages("ListEndpointsByPlatformApplication", PlatformApplicationArn=APPLICATION)
     found = [each for page in pages for each in page["Endpoints"]]
     assert [each["EndpointArn"] for each in found] == arns
     assert [len(page["Endpoints"]) for page in pages] == [100, 100, 5]
@@ -220,16 +199,8 @@ async def test_endpoints_in_pages(rig: Rig) -> None:
 
 
 @spec("endpoints.other-account")
-@pytest.mark.parametrize(
-    ("action", "params"),
-    [
-        ("GetEndpointAttributes", {}),
-        ("SetEndpointAttributes", {"Attributes": {"Enabled": "true"}}),
-        ("DeleteEndpoint", {}),
-    ],
-)
-async def test_other_accounts_may_not(rig: Rig, action: str, params: dict[str, Any]) -> None:
-    arn = await endpoint(rig)
+@pytest.mark.parametrize(("action", "params"), ON_ENDPOINTS)
+async def test_other_accounts_may_not(rig: Rig, arn: str, action: str, params: dict[str, Any]) -> None:
     code, text = await rig.refusal(action, call(OTHER), EndpointArn=arn, **params)
     assert code == "AuthorizationError"
     assert arn in text

@@ -15,7 +15,9 @@ from tests.integration.sns.mobile.sns_mobile import (
     application,
     application_attributes,
 )
+from tests.marks import case
 
+spec = pytest.mark.spec
 NAME_CHARACTERS = "must contain only characters 'a'-'z', 'A'-'Z', '0'-'9', '_', '-', and '.'"
 NO_APPLICATION = ("NotFound", "PlatformApplication does not exist")
 ABSENT = f"{APPLICATION}x"
@@ -23,53 +25,50 @@ TOPIC = f"arn:aws:sns:{REGION}:{ACCOUNT}:t"
 ROLE = f"arn:aws:iam::{ACCOUNT}:role/feedback"
 
 
+ON_APPLICATIONS: list[tuple[str, dict[str, Any]]] = [
+    ("DeletePlatformApplication", {}),
+    ("GetPlatformApplicationAttributes", {}),
+    ("SetPlatformApplicationAttributes", {"Attributes": {"Enabled": "true"}}),
+    ("ListEndpointsByPlatformApplication", {}),
+    ("CreatePlatformEndpoint", {"Token": "t"}),
+]
+
+
 def bad_value(name: str, why: str = "") -> tuple[str, str]:
     return invalid(f"Attributes Reason: Invalid value for attribute: {name}{why}")
-
-
-def spec(*rules: str) -> pytest.MarkDecorator:
-    return pytest.mark.spec(*rules)
 
 
 @pytest.mark.parametrize(
     ("changes", "refusal"),
     [
-        pytest.param({"Name": ""}, invalid(" Reason: cannot be empty"), marks=spec("apps.name")),
-        pytest.param(
-            {"Name": "a" * 257},
-            invalid(f"{'a' * 257} Reason: must be at most 256 characters long"),
-            marks=spec("apps.name"),
-        ),
-        pytest.param({"Name": "a b"}, invalid(f"a b Reason: {NAME_CHARACTERS}"), marks=spec("apps.name")),
-        pytest.param({"Name": "é"}, invalid(f"é Reason: {NAME_CHARACTERS}"), marks=spec("apps.name")),
-        pytest.param({"Name": None}, invalid("Name Reason: no value for required parameter"), marks=spec("apps.name")),
-        pytest.param(
-            {"Platform": "AAA"}, invalid("Platform Reason: AAA is not supported"), marks=spec("apps.platform")
-        ),
-        pytest.param(
-            {"Name": "", "Platform": "AAA"}, invalid(" Reason: cannot be empty"), marks=spec("apps.create-order")
-        ),
-        pytest.param(
+        case("apps.name", {"Name": ""}, invalid(" Reason: cannot be empty")),
+        case("apps.name", {"Name": "a" * 257}, invalid(f"{'a' * 257} Reason: must be at most 256 characters long")),
+        case("apps.name", {"Name": "a b"}, invalid(f"a b Reason: {NAME_CHARACTERS}")),
+        case("apps.name", {"Name": "é"}, invalid(f"é Reason: {NAME_CHARACTERS}")),
+        case("apps.name", {"Name": None}, invalid("Name Reason: no value for required parameter")),
+        case("apps.platform", {"Platform": "AAA"}, invalid("Platform Reason: AAA is not supported")),
+        case("apps.create-order", {"Name": "", "Platform": "AAA"}, invalid(" Reason: cannot be empty")),
+        case(
+            "apps.create-order",
             {"Platform": "AAA", "Attributes": {"PlatformPrincipal": "p"}},
             invalid("Platform Reason: AAA is not supported"),
-            marks=spec("apps.create-order"),
         ),
-        pytest.param({"Attributes": {}}, NO_ATTRIBUTES, marks=spec("apps.attributes-null")),
-        pytest.param({"Attributes": None}, NO_ATTRIBUTES, marks=spec("apps.attributes-null")),
-        pytest.param(
+        case("apps.attributes-null", {"Attributes": {}}, NO_ATTRIBUTES),
+        case("apps.attributes-null", {"Attributes": None}, NO_ATTRIBUTES),
+        case(
+            "apps.credential-alone",
             {"Attributes": {"PlatformCredential": "c"}},
             invalid("Attributes Reason: PlatformCredential attribute provided without PlatformPrincipal"),
-            marks=spec("apps.credential-alone"),
         ),
-        pytest.param(
+        case(
+            "apps.principal-alone",
             {"Attributes": {"PlatformPrincipal": "p"}},
             invalid("Attributes Reason: PlatformPrincipal attribute provided without PlatformCredential"),
-            marks=spec("apps.principal-alone"),
         ),
-        pytest.param(
+        case(
+            "apps.principal-alone",
             {"Platform": "GCM", "Attributes": {"PlatformPrincipal": "p"}},
             invalid("Attributes Reason: PlatformPrincipal attribute provided without PlatformCredential"),
-            marks=spec("apps.principal-alone"),
         ),
     ],
 )
@@ -82,34 +81,28 @@ async def test_creations_refused(rig: Rig, changes: dict[str, Any], refusal: tup
 @pytest.mark.parametrize(
     ("attributes", "refusal"),
     [
-        pytest.param(
-            {"Colour": "red"},
-            invalid("Attributes Reason: Invalid attribute name: Colour"),
-            marks=spec("apps.unknown-attribute"),
-        ),
+        case("apps.unknown-attribute", {"Colour": "red"}, invalid("Attributes Reason: Invalid attribute name: Colour")),
         *[
-            pytest.param(
-                {name: "x"}, invalid(f"Attributes Reason: Invalid attribute name: {name}"), marks=spec("apps.read-only")
-            )
+            case("apps.read-only", {name: "x"}, invalid(f"Attributes Reason: Invalid attribute name: {name}"))
             for name in ("AppleCertificateExpiryDate", "AuthenticationMethod")
         ],
         *[
-            pytest.param(
+            case(
+                "apps.sample-rate",
                 {"SuccessFeedbackSampleRate": rate},
                 bad_value("SuccessFeedbackSampleRate", f": {rate} value provided is not an integer between 0-100"),
-                marks=spec("apps.sample-rate"),
             )
             for rate in ("101", "-1", "5.0", "x", "²")
         ],
         *[
-            pytest.param({name: "arn:aws:sqs:eu-west-1:1:q"}, bad_value(name), marks=spec("apps.event-topics"))
+            case("apps.event-topics", {name: "arn:aws:sqs:eu-west-1:1:q"}, bad_value(name))
             for name in ("EventEndpointCreated", "EventEndpointDeleted", "EventEndpointUpdated", "EventDeliveryFailure")
         ],
         *[
-            pytest.param({name: "arn:aws:iam::1:user/u"}, bad_value(name), marks=spec("apps.roles"))
+            case("apps.roles", {name: "arn:aws:iam::1:user/u"}, bad_value(name))
             for name in ("SuccessFeedbackRoleArn", "FailureFeedbackRoleArn")
         ],
-        pytest.param({"Enabled": "yes"}, bad_value("Enabled"), marks=spec("apps.enabled")),
+        case("apps.enabled", {"Enabled": "yes"}, bad_value("Enabled")),
         pytest.param({"PlatformCredential": ""}, bad_value("PlatformCredential", ": cannot be empty")),
         pytest.param({"PlatformCredential": "\ud800"}, bad_value("PlatformCredential")),
         pytest.param({"ApplePlatformTeamID": "a\n"}, bad_value("ApplePlatformTeamID")),
@@ -189,15 +182,7 @@ async def test_the_same_application_again(rig: Rig) -> None:
 
 
 @spec("apps.absent")
-@pytest.mark.parametrize(
-    ("action", "params"),
-    [
-        ("GetPlatformApplicationAttributes", {}),
-        ("SetPlatformApplicationAttributes", {"Attributes": {"Enabled": "true"}}),
-        ("ListEndpointsByPlatformApplication", {}),
-        ("CreatePlatformEndpoint", {"Token": "t"}),
-    ],
-)
+@pytest.mark.parametrize(("action", "params"), ON_APPLICATIONS[1:])
 async def test_absent_resources(rig: Rig, action: str, params: dict[str, Any]) -> None:
     assert await rig.refusal(action, PlatformApplicationArn=ABSENT, **params) == NO_APPLICATION
     await rig("DeletePlatformApplication", PlatformApplicationArn=APPLICATION)
@@ -235,14 +220,7 @@ async def test_deleting_again_succeeds(rig: Rig) -> None:
     ],
 )
 async def test_arns_refused(rig: Rig, arn: str, complaint: str) -> None:
-    calls: list[tuple[str, dict[str, Any]]] = [
-        ("GetPlatformApplicationAttributes", {}),
-        ("SetPlatformApplicationAttributes", {"Attributes": {"Enabled": "true"}}),
-        ("DeletePlatformApplication", {}),
-        ("ListEndpointsByPlatformApplication", {}),
-        ("CreatePlatformEndpoint", {"Token": "t"}),
-    ]
-    for action, params in calls:
+    for action, params in ON_APPLICATIONS:
         assert await rig.refusal(action, PlatformApplicationArn=arn, **params) == invalid(complaint)
 
 
@@ -250,9 +228,7 @@ async def test_arns_refused(rig: Rig, arn: str, complaint: str) -> None:
 async def test_applications_in_pages(rig: Rig) -> None:
     arns = sorted([APPLICATION, *[await application(rig, f"app-{number:03}") for number in range(250)]])
     await rig.by(call(OTHER), "CreatePlatformApplication", Name="o", Platform="ADM", Attributes=CREDENTIALS)
-    pages = [await rig("ListPlatformApplications")]
-    while pages[-1]["NextToken"]:
-        pages.append(await rig("ListPlatformApplications", NextToken=pages[-1]["NextToken"]))
+    pages = await rig.pages("ListPlatformApplications")
     found = [each for page in pages for each in page["PlatformApplications"]]
     assert [each["PlatformApplicationArn"] for each in found] == arns
     assert [len(page["PlatformApplications"]) for page in pages] == [100, 100, 51]
@@ -262,16 +238,7 @@ async def test_applications_in_pages(rig: Rig) -> None:
 
 
 @spec("apps.other-account")
-@pytest.mark.parametrize(
-    ("action", "params"),
-    [
-        ("GetPlatformApplicationAttributes", {}),
-        ("SetPlatformApplicationAttributes", {"Attributes": {"Enabled": "true"}}),
-        ("DeletePlatformApplication", {}),
-        ("ListEndpointsByPlatformApplication", {}),
-        ("CreatePlatformEndpoint", {"Token": "t"}),
-    ],
-)
+@pytest.mark.parametrize(("action", "params"), ON_APPLICATIONS)
 async def test_other_accounts_may_not(rig: Rig, action: str, params: dict[str, Any]) -> None:
     code, text = await rig.refusal(action, call(OTHER), PlatformApplicationArn=APPLICATION, **params)
     assert code == "AuthorizationError"

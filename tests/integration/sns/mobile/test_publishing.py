@@ -26,8 +26,7 @@ spec = pytest.mark.spec
 
 
 @spec("push.attributes")
-async def test_one_durable_job(rig: Rig) -> None:
-    arn = await endpoint(rig)
+async def test_one_durable_job(rig: Rig, arn: str) -> None:
     result = await rig("Publish", TargetArn=arn, Message="m", Subject="s", MessageAttributes=TTL)
     (put,) = rig.queue.new_jobs
     assert (put.queue, put.id, put.group) == (jobs.ENDPOINT_JOBS, result["MessageId"], ACCOUNT)
@@ -57,8 +56,7 @@ async def test_the_text_of_the_platform_is_sent(rig: Rig, platform: str, text: s
 
 @spec("push.platform-text")
 @pytest.mark.parametrize("text", ["of Apple", ""])
-async def test_the_text_of_the_platform_needs_no_default(rig: Rig, text: str) -> None:
-    arn = await endpoint(rig)
+async def test_the_text_of_the_platform_needs_no_default(rig: Rig, arn: str, text: str) -> None:
     await rig("Publish", TargetArn=arn, Message=json.dumps({"APNS": text}), MessageStructure="json")
     assert direct_job(rig).inline.texts == {"default": text}
     for message in ('{"GCM":"of Google"}', '{"APNS":{}}', '{"APNS":null}'):
@@ -78,8 +76,7 @@ async def test_a_missing_endpoint(rig: Rig, arn: str) -> None:
 
 
 @spec("push.absent")
-async def test_an_endpoint_of_another_region_or_a_deleted_application(rig: Rig) -> None:
-    arn = await endpoint(rig)
+async def test_an_endpoint_of_another_region_or_a_deleted_application(rig: Rig, arn: str) -> None:
     assert await rig.refusal("Publish", call(ACCOUNT, "us-east-1"), TargetArn=arn, Message="m") == NO_SUCH
     await rig("DeletePlatformApplication", PlatformApplicationArn=APPLICATION)
     assert await rig.refusal("Publish", TargetArn=arn, Message="m") == NO_SUCH
@@ -116,8 +113,7 @@ async def test_disabled_endpoints_and_applications(rig: Rig) -> None:
 
 
 @spec("push.other-account")
-async def test_another_accounts_endpoint(rig: Rig) -> None:
-    arn = await endpoint(rig)
+async def test_another_accounts_endpoint(rig: Rig, arn: str) -> None:
     code, text = await rig.refusal("Publish", call(OTHER), TargetArn=arn, Message="m")
     assert code == "AuthorizationError"
     assert f"SNS:Publish on resource: {arn}" in text
@@ -143,8 +139,7 @@ async def test_the_message_is_checked_first(rig: Rig, params: dict[str, Any], re
 
 
 @spec("push.topic-target")
-async def test_a_target_may_be_a_topic(rig: Rig) -> None:
-    topic = await rig.topic()
+async def test_a_target_may_be_a_topic(rig: Rig, topic: str) -> None:
     await rig.queue_subscription(topic)
     await rig("Publish", TargetArn=topic, Message="m")
     (job,) = rig.queue.take()

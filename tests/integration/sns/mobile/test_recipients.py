@@ -45,8 +45,7 @@ async def test_an_unverified_number_in_the_sandbox(rig: Rig) -> None:
     assert await strict.phone(target) is None
 
 
-async def test_a_mobile_endpoint_that_is_disabled(rig: Rig) -> None:
-    arn = await endpoint(rig)
+async def test_a_mobile_endpoint_that_is_disabled(rig: Rig, arn: str) -> None:
     target = await subscribe(rig, "application", arn)
     for enabled, cause in (("true", None), ("false", Cause.ENDPOINT_DISABLED), ("true", None)):
         await rig("SetEndpointAttributes", EndpointArn=arn, Attributes={"Enabled": enabled})
@@ -59,8 +58,7 @@ async def test_a_mobile_endpoint_whose_application_is_disabled(rig: Rig) -> None
     assert await recipient_checks(rig).mobile_endpoint(target) is Cause.ENDPOINT_DISABLED
 
 
-async def test_a_deleted_mobile_endpoint(rig: Rig) -> None:
-    arn = await endpoint(rig)
+async def test_a_deleted_mobile_endpoint(rig: Rig, arn: str) -> None:
     target = await subscribe(rig, "application", arn)
     await rig("DeleteEndpoint", EndpointArn=arn)
     assert await recipient_checks(rig).mobile_endpoint(target) is Cause.ENDPOINT_GONE

@@ -11,6 +11,7 @@ from cns.delivery import jobs
 from cns_common.events.schema import NotificationDropped, PublishAccepted
 from tests.integration.sns.cns_support import ACCOUNT, OTHER, REGION, Rig, call, invalid
 from tests.integration.sns.mobile.sns_mobile import NO_ATTRIBUTES, direct_job
+from tests.marks import case
 
 NUMBER = "+15551234567"
 FRESH = {"MonthlySpendLimit": "1"}
@@ -51,20 +52,18 @@ async def test_attributes_are_returned(rig: Rig) -> None:
 @pytest.mark.parametrize(
     ("given", "refusal"),
     [
-        pytest.param({}, NO_ATTRIBUTES, marks=spec("sms.null")),
-        pytest.param({"Colour": "red"}, plain("Colour is not a valid attribute"), marks=spec("sms.unknown")),
-        pytest.param({"DefaultSMSType": "Loud"}, plain("DefaultSMSType is invalid"), marks=spec("sms.type")),
+        case("sms.null", {}, NO_ATTRIBUTES),
+        case("sms.unknown", {"Colour": "red"}, plain("Colour is not a valid attribute")),
+        case("sms.type", {"DefaultSMSType": "Loud"}, plain("DefaultSMSType is invalid")),
         *[
-            pytest.param(
-                {"DefaultSenderID": sender}, plain("DefaultSendID is not a valid attribute"), marks=spec("sms.sender")
-            )
+            case("sms.sender", {"DefaultSenderID": sender}, plain("DefaultSendID is not a valid attribute"))
             for sender in ("1234", "a" * 12, "with space", "dash-ed")
         ],
         *[
-            pytest.param(
+            case(
+                "sms.rate",
                 {"DeliveryStatusSuccessSamplingRate": rate},
                 plain("DeliveryStatusSuccessSamplingRate is invalid"),
-                marks=spec("sms.rate"),
             )
             for rate in ("101", "-1", "x")
         ],

@@ -13,6 +13,7 @@ from cns.sms.sandbox import FAILURES_MAX, NUMBERS_MAX, PASSWORD_LIFE_MS
 from cns_common.clock import Clock
 from tests.integration.sns.cns_support import ACCOUNT, OTHER, Rig, call, invalid, open_rig
 from tests.integration.sns.mobile.sns_mobile import direct_job
+from tests.marks import case
 
 NUMBER = "+15551234567"
 PATTERN = r"Member must satisfy regular expression pattern: ^(\+[0-9]{8,}|[0-9]{0,9})$"
@@ -134,11 +135,7 @@ async def test_the_limit_of_numbers(rig: Rig) -> None:
     code, _ = await rig.refusal("CreateSMSSandboxPhoneNumber", PhoneNumber=NUMBER)
     assert code == "UserError"
     await add_number(rig, entries[0])
-    page = await rig("ListSMSSandboxPhoneNumbers", MaxResults=4)
-    seen = [page]
-    while page["NextToken"]:
-        page = await rig("ListSMSSandboxPhoneNumbers", MaxResults=4, NextToken=page["NextToken"])
-        seen.append(page)
+    seen = await rig.pages("ListSMSSandboxPhoneNumbers", MaxResults=4)
     assert [len(page["PhoneNumbers"]) for page in seen] == [4, 4, 2]
     assert [each["PhoneNumber"] for page in seen for each in page["PhoneNumbers"]] == entries
 
@@ -147,12 +144,7 @@ async def test_the_limit_of_numbers(rig: Rig) -> None:
     ("action", "params", "refusal"),
     [
         *[
-            pytest.param(
-                action,
-                {"PhoneNumber": number, "OneTimePassword": "12345"},
-                refusal,
-                marks=spec("sandbox.number-form"),
-            )
+            case("sandbox.number-form", action, {"PhoneNumber": number, "OneTimePassword": "12345"}, refusal)
             for action in (
                 "CreateSMSSandboxPhoneNumber",
                 "VerifySMSSandboxPhoneNumber",
@@ -166,11 +158,11 @@ async def test_the_limit_of_numbers(rig: Rig) -> None:
             ]
         ],
         *[
-            pytest.param(
+            case(
+                "sandbox.password-form",
                 "VerifySMSSandboxPhoneNumber",
                 {"PhoneNumber": NUMBER, "OneTimePassword": password},
                 validation_error("oneTimePassword", constraint, password),
-                marks=spec("sandbox.password-form"),
             )
             for password, constraint in [
                 ("1234", "Member must have length greater than or equal to 5"),
@@ -179,24 +171,19 @@ async def test_the_limit_of_numbers(rig: Rig) -> None:
                 ("１２３４５", "Member must satisfy regular expression pattern: ^[0-9]+$"),
             ]
         ],
-        pytest.param(
+        case(
+            "sandbox.pages",
             "ListSMSSandboxPhoneNumbers",
             {"MaxResults": 0},
             validation_error("maxResults", "Member must have value greater than or equal to 1", "0"),
-            marks=spec("sandbox.pages"),
         ),
-        pytest.param(
+        case(
+            "sandbox.pages",
             "ListSMSSandboxPhoneNumbers",
             {"MaxResults": 101},
             validation_error("maxResults", "Member must have value less than or equal to 100", "101"),
-            marks=spec("sandbox.pages"),
         ),
-        pytest.param(
-            "ListSMSSandboxPhoneNumbers",
-            {"NextToken": "?"},
-            invalid("NextToken Reason: invalid"),
-            marks=spec("sandbox.pages"),
-        ),
+        case("sandbox.pages", "ListSMSSandboxPhoneNumbers", {"NextToken": "?"}, invalid("NextToken Reason: invalid")),
     ],
 )
 async def test_parameters_refused(rig: Rig, action: str, params: dict[str, Any], refusal: tuple[str, str]) -> None:

@@ -15,6 +15,7 @@ from botocore.exceptions import ClientError
 from cns_common.errors import OutcomeUnknown, StoreFull, StoreUnavailable
 from tests.integration.sns.cns_support import REGION
 from tests.integration.sns.sns_door import OWNER, SnsDoor
+from tests.marks import case
 
 spec = pytest.mark.spec
 UNAVAILABLE = "The service is unavailable. Please try again."
@@ -38,19 +39,16 @@ def fail(sns: SnsDoor, monkeypatch: pytest.MonkeyPatch, *errors: Exception) -> l
 @pytest.mark.parametrize(
     ("error", "status", "code", "text", "retry_after_ms"),
     [
-        pytest.param(
-            StoreUnavailable("away"), 503, "ServiceUnavailable", UNAVAILABLE, "500", marks=spec("sns.unavailable")
-        ),
-        pytest.param(StoreFull("/data"), 503, "ServiceUnavailable", FULL, "5000", marks=spec("sns.unavailable")),
-        pytest.param(
-            OutcomeUnknown("lost"), 503, "ServiceUnavailable", UNKNOWN, "500", marks=spec("sns.unknown-outcome")
-        ),
+        case("sns.unavailable", StoreUnavailable("away"), 503, "ServiceUnavailable", UNAVAILABLE, "500"),
+        case("sns.unavailable", StoreFull("/data"), 503, "ServiceUnavailable", FULL, "5000"),
+        case("sns.unknown-outcome", OutcomeUnknown("lost"), 503, "ServiceUnavailable", UNKNOWN, "500"),
     ],
     ids=["unavailable", "full", "unknown"],
 )
 @spec("sns.type-receiver", "sns.no-detail")
 async def test_failures_of_the_store(
     sns: SnsDoor,
+    topic: str,
     monkeypatch: pytest.MonkeyPatch,
     error: Exception,
     status: int,
@@ -58,7 +56,6 @@ async def test_failures_of_the_store(
     text: str,
     retry_after_ms: str | None,
 ) -> None:
-    topic = await sns.topic()
     await sns.rig.queue_subscription(topic)
     fail(sns, monkeypatch, error)
     reply = await sns.reply("Publish", TopicArn=topic, Message="m")
@@ -91,8 +88,9 @@ def client(sns: SnsDoor) -> Iterator[Any]:
 
 @spec("sns.sdk-retries")
 @pytest.mark.parametrize("error", [StoreUnavailable("away"), OutcomeUnknown("lost")], ids=["unavailable", "unknown"])
-async def test_an_sdk_tries_again(sns: SnsDoor, monkeypatch: pytest.MonkeyPatch, client: Any, error: Exception) -> None:
-    topic = await sns.topic()
+async def test_an_sdk_tries_again(
+    sns: SnsDoor, topic: str, monkeypatch: pytest.MonkeyPatch, client: Any, error: Exception
+) -> None:
     await sns.rig.queue_subscription(topic)
     left = fail(sns, monkeypatch, error)
     published = await asyncio.to_thread(client.publish, TopicArn=topic, Message="m")

@@ -12,6 +12,7 @@ from cns_common.aws.auth.accounts import AccessKey
 from tests.integration.cqs.door import FORM
 from tests.integration.sns.cns_support import ACCOUNT, REGION
 from tests.integration.sns.sns_door import NAMESPACE, OWNER, VERSION, SnsDoor, refused
+from tests.marks import case
 
 spec = pytest.mark.spec
 FRAME = f'xmlns="{NAMESPACE}"'
@@ -31,9 +32,7 @@ def result_of(body: bytes, operation: str) -> str:
 
 
 @spec("sns.success", "sns.request-id", "sns.shape", "sns.version")
-@pytest.mark.parametrize(
-    "method", [pytest.param("POST", marks=spec("sns.post")), pytest.param("GET", marks=spec("sns.get"))]
-)
+@pytest.mark.parametrize("method", [case("sns.post", "POST"), case("sns.get", "GET")])
 async def test_a_call(sns: SnsDoor, method: str) -> None:
     reply = await sns.query("CreateTopic", {"Name": "t"}, method=method, version=VERSION, service="sns", region=REGION)
     assert (reply.status, reply.headers["content-type"]) == (200, "text/xml")
@@ -62,9 +61,9 @@ async def test_sns_has_no_json(sns: SnsDoor) -> None:
 @pytest.mark.parametrize(
     "action",
     [
-        pytest.param("Nonsense", marks=spec("sns.unknown-action")),
-        pytest.param("SendMessage", marks=spec("sns.unknown-action")),
-        pytest.param("", marks=spec("sns.missing-action")),
+        case("sns.unknown-action", "Nonsense"),
+        case("sns.unknown-action", "SendMessage"),
+        case("sns.missing-action", ""),
     ],
 )
 async def test_unknown_actions(sns: SnsDoor, action: str) -> None:
@@ -78,8 +77,7 @@ async def test_unknown_actions(sns: SnsDoor, action: str) -> None:
 
 
 @spec("sns.no-result")
-async def test_answers_without_a_result(sns: SnsDoor) -> None:
-    topic = await sns.topic()
+async def test_answers_without_a_result(sns: SnsDoor, topic: str) -> None:
     subscribed = await sns("Subscribe", TopicArn=topic, Protocol="sqs", Endpoint=f"arn:aws:sqs:{REGION}:{ACCOUNT}:q")
     subscription = {"SubscriptionArn": subscribed["SubscriptionArn"]}
     credential = {"PlatformCredential": "secret"}
@@ -104,8 +102,7 @@ async def test_answers_without_a_result(sns: SnsDoor) -> None:
 
 
 @spec("sns.empty-result")
-async def test_answers_with_an_empty_result(sns: SnsDoor) -> None:
-    topic = await sns.topic()
+async def test_answers_with_an_empty_result(sns: SnsDoor, topic: str) -> None:
     tagged = await sns.reply("TagResource", ResourceArn=topic, Tags=[{"Key": "k", "Value": "v"}])
     assert result_of(tagged.body, "TagResource") == "<TagResourceResult/>"
     untagged = await sns.reply("UntagResource", ResourceArn=topic, TagKeys=["k"])
@@ -135,8 +132,7 @@ async def test_unsigned_calls_are_refused(sns: SnsDoor, action: str) -> None:
 
 
 @spec("sns.unsigned-allowed")
-async def test_a_token_or_a_link_needs_no_signature(sns: SnsDoor) -> None:
-    topic = await sns.topic()
+async def test_a_token_or_a_link_needs_no_signature(sns: SnsDoor, topic: str) -> None:
     arn, token = await sns.rig.pending(topic, "https://example.com/hook")
     confirmed = await sns.send("GET", "/", query=f"Action=ConfirmSubscription&TopicArn={topic}&Token={token}")
     assert (confirmed.status, confirmed.texts("ConfirmSubscriptionResult/SubscriptionArn")) == (200, [arn])

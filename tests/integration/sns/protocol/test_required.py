@@ -8,6 +8,7 @@ import pytest
 
 from tests.integration.sns.cns_support import ACCOUNT, REGION
 from tests.integration.sns.sns_door import NO_TOPIC, STRANGER, Refusal, SnsDoor, denied, invalid, missing, null
+from tests.marks import case
 
 spec = pytest.mark.spec
 TOPIC = f"arn:aws:sns:{REGION}:{ACCOUNT}:t"
@@ -64,54 +65,51 @@ UNTYPED = {"a": {"StringValue": "v"}}
 @pytest.mark.parametrize(
     ("action", "members", "path"),
     [
-        pytest.param("Publish", {"TopicArn": TOPIC}, "message", marks=spec("sns.null-message", "sns-publish.message")),
-        pytest.param("Publish", {}, "message", marks=spec("sns.null-message")),
-        pytest.param("ConfirmSubscription", {"TopicArn": TOPIC}, "token", marks=spec("sns.null-token")),
-        pytest.param(
+        case(("sns.null-message", "sns-publish.message"), "Publish", {"TopicArn": TOPIC}, "message"),
+        case("sns.null-message", "Publish", {}, "message"),
+        case("sns.null-token", "ConfirmSubscription", {"TopicArn": TOPIC}, "token"),
+        case(
+            "sns.null-data-type",
             "Publish",
             {"TopicArn": TOPIC, "Message": "m", "MessageAttributes": UNTYPED},
             "messageAttributes.a.member.dataType",
-            marks=spec("sns.null-data-type"),
         ),
-        pytest.param(
+        case(
+            ("sns.null-entries", "sns-batch.empty"),
             "PublishBatch",
             {"TopicArn": TOPIC, "PublishBatchRequestEntries": []},
             BATCH,
-            marks=spec("sns.null-entries", "sns-batch.empty"),
         ),
-        pytest.param("PublishBatch", {"TopicArn": TOPIC}, BATCH, marks=spec("sns.null-entries", "sns-batch.empty")),
-        pytest.param(
+        case(("sns.null-entries", "sns-batch.empty"), "PublishBatch", {"TopicArn": TOPIC}, BATCH),
+        case(
+            "sns.null-entry-member",
             "PublishBatch",
             {"TopicArn": TOPIC, "PublishBatchRequestEntries": [{"Id": "a", "Message": "m"}, {"Id": "b"}]},
             f"{BATCH}.2.member.message",
-            marks=spec("sns.null-entry-member"),
         ),
-        pytest.param(
+        case(
+            "sns.null-entry-member",
             "PublishBatch",
             {"TopicArn": TOPIC, "PublishBatchRequestEntries": [{"Message": "m"}]},
             f"{BATCH}.1.member.id",
-            marks=spec("sns.null-entry-member"),
         ),
-        pytest.param(
+        case(
+            ("sns.null-data-type", "sns-batch.bad-attribute"),
             "PublishBatch",
             {
                 "TopicArn": TOPIC,
                 "PublishBatchRequestEntries": [{"Id": "a", "Message": "m", "MessageAttributes": UNTYPED}],
             },
             f"{BATCH}.1.member.messageAttributes.a.member.dataType",
-            marks=spec("sns.null-data-type", "sns-batch.bad-attribute"),
         ),
-        pytest.param(
-            "TagResource",
-            {"ResourceArn": TOPIC, "Tags": [{"Key": "k"}]},
-            "tags.1.member.value",
-            marks=spec("sns.null-tag-member"),
+        case(
+            "sns.null-tag-member", "TagResource", {"ResourceArn": TOPIC, "Tags": [{"Key": "k"}]}, "tags.1.member.value"
         ),
-        pytest.param(
+        case(
+            "sns.null-tag-member",
             "CreateTopic",
             {"Name": "t", "Tags": [{"Key": "k", "Value": "v"}, {"Value": "v"}]},
             "tags.2.member.key",
-            marks=spec("sns.null-tag-member"),
         ),
     ],
 )
@@ -148,8 +146,8 @@ async def test_arns_of_too_few_parts(sns: SnsDoor, action: str, arn: str, number
 @pytest.mark.parametrize(
     "arn",
     [
-        pytest.param(TOPIC.replace(REGION, "us-east-1"), marks=spec("sns.arn-region")),
-        pytest.param(TOPIC.replace(":sns:", ":sqs:"), marks=spec("sns.arn-service")),
+        case("sns.arn-region", TOPIC.replace(REGION, "us-east-1")),
+        case("sns.arn-service", TOPIC.replace(":sns:", ":sqs:")),
     ],
 )
 async def test_arns_of_elsewhere(sns: SnsDoor, action: str, arn: str) -> None:
@@ -174,8 +172,8 @@ async def test_arns_of_no_subscription(sns: SnsDoor, action: str) -> None:
 @pytest.mark.parametrize(
     "exists",
     [
-        pytest.param(True, marks=spec("sns.arn-other-account")),
-        pytest.param(False, marks=spec("sns.arn-absent-elsewhere")),
+        case("sns.arn-other-account", True),
+        case("sns.arn-absent-elsewhere", False),
     ],
 )
 @pytest.mark.parametrize("action", [*(action for action in ON_TOPICS if action != "ConfirmSubscription"), "Publish"])

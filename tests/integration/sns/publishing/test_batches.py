@@ -8,17 +8,13 @@ import pytest
 
 from cns.delivery.jobs import EndpointJob
 from cns.publishing.filter_changes import Audience
-from tests.integration.sns.sns_door import Refusal, SnsDoor, bad_attribute, null
+from tests.integration.sns.sns_door import BAD, BAD_TYPE, Refusal, SnsDoor, null
+from tests.marks import case
 
 spec = pytest.mark.spec
 TOO_MANY = Refusal(400, "TooManyEntriesInBatchRequest", "The batch request contains more entries than permissible.")
 SAME_ID = Refusal(400, "BatchEntryIdsNotDistinct", "Two or more batch entries in the request have the same Id.")
 TOO_LONG = Refusal(400, "BatchRequestTooLong", "The length of all the messages put together is more than the limit.")
-BAD = {"a": {"DataType": "Bad", "StringValue": "v"}}
-BAD_TYPE = bad_attribute(
-    "The message attribute 'a' has an invalid message attribute type, the set of supported type prefixes is Binary, "
-    "Number, and String."
-)
 
 NO_DEFAULT = "Message Structure - No default entry in JSON message body"
 NO_DEDUPLICATION = (
@@ -26,14 +22,6 @@ NO_DEDUPLICATION = (
     "topic type"
 )
 BAD_GROUP = "The MessageGroupId parameter can only include alphanumeric and punctuation characters. 1 to 128 in length"
-
-
-@pytest.fixture
-async def topic(sns: SnsDoor) -> str:
-    """A topic with a queue subscribed to it."""
-    arn = await sns.topic()
-    await sns.rig.queue_subscription(arn)
-    return arn
 
 
 def entry(entry_id: str = "a", **members: Any) -> dict[str, Any]:
@@ -81,10 +69,10 @@ async def test_batches_refused(sns: SnsDoor, topic: str, entries: list[dict[str,
 @pytest.mark.parametrize(
     "entries",
     [
-        pytest.param([entry(str(number)) for number in range(10)], marks=spec("sns-batch.too-many")),
-        pytest.param([entry("a" * 80)], marks=spec("sns-batch.id-length")),
-        pytest.param([entry("Az_09-")], marks=spec("sns-batch.id-characters")),
-        pytest.param([entry(Message="m" * 131_072), entry("b", Message="m" * 131_072)], marks=spec("sns-batch.size")),
+        case("sns-batch.too-many", [entry(str(number)) for number in range(10)]),
+        case("sns-batch.id-length", [entry("a" * 80)]),
+        case("sns-batch.id-characters", [entry("Az_09-")]),
+        case("sns-batch.size", [entry(Message="m" * 131_072), entry("b", Message="m" * 131_072)]),
     ],
 )
 async def test_accepted_batches(sns: SnsDoor, topic: str, entries: list[dict[str, Any]]) -> None:

@@ -38,10 +38,13 @@ async def test_an_accepted_message_has_an_event(rig: Rig) -> None:
     )
 
 
-async def test_a_message_without_subscriptions_has_no_job(rig: Rig) -> None:
-    await rig("Publish", TopicArn=await rig.topic(), Message="m")
+async def test_a_message_without_confirmed_subscriptions_has_no_job(rig: Rig) -> None:
+    topic = await rig.topic()
+    await rig.pending(topic)
+    await rig("Publish", TopicArn=topic, Message="m")
     (event,) = publish_events(rig)
     assert (event.jobs, event.has_subject) == (0, False)
+    assert (rig.queue.take(), rig.service.dispatcher.outcomes) == ([], {"unmatched": 1})
 
 
 async def test_accepted_entries_of_a_batch_have_events(rig: Rig) -> None:

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from tests.integration.sns.cns_support import ACCOUNT, REGION
-from tests.integration.sns.sns_door import Refusal, SnsDoor, invalid
+from tests.integration.sns.sns_door import NO_TOPIC, Refusal, SnsDoor, invalid
+from tests.marks import case
 
 spec = pytest.mark.spec
 TOPIC = f"arn:aws:sns:{REGION}:{ACCOUNT}:t.fifo"
@@ -26,8 +27,8 @@ async def fifo(sns: SnsDoor, **attributes: str) -> str:
 @pytest.mark.parametrize(
     ("changes", "refusal"),
     [
-        pytest.param({"MessageGroupId": None}, NO_GROUP, marks=spec("sns-fifo.no-group")),
-        pytest.param({"MessageDeduplicationId": None}, NO_DEDUPLICATION, marks=spec("sns-fifo.no-deduplication")),
+        case("sns-fifo.no-group", {"MessageGroupId": None}, NO_GROUP),
+        case("sns-fifo.no-deduplication", {"MessageDeduplicationId": None}, NO_DEDUPLICATION),
         *(({"MessageGroupId": text}, invalid(FORM.format("MessageGroupId"))) for text in ("", "a b", "g" * 129)),
         *(
             ({"MessageDeduplicationId": text}, invalid(FORM.format("MessageDeduplicationId")))
@@ -48,12 +49,6 @@ async def test_messages_refused(sns: SnsDoor, changes: dict[str, Any], refusal: 
     assert sns.rig.queue.take() == []
 
 
-@spec("sns-fifo.order")
-async def test_the_group_is_checked_before_the_topic(sns: SnsDoor) -> None:
-    await sns.refuses(NO_GROUP, "Publish", TopicArn=TOPIC, Message="m")
-    await sns.refuses(Refusal(404, "NotFound", "Topic does not exist"), "Publish", TopicArn=TOPIC, **GOOD)
-
-
 @spec("sns-fifo.batch-structure-first")
 async def test_a_batch_is_refused_for_its_structure_before_its_groups(sns: SnsDoor) -> None:
     topic = await fifo(sns)
@@ -65,11 +60,12 @@ async def test_a_batch_is_refused_for_its_structure_before_its_groups(sns: SnsDo
     await sns.refuses(NO_GROUP, "PublishBatch", TopicArn=topic, PublishBatchRequestEntries=entries)
 
 
-@spec("fifo-delivery.size-before-group", "fifo-delivery.topic-before-deduplication")
-async def test_the_size_comes_before_the_group_and_the_topic_before_the_deduplication(sns: SnsDoor) -> None:
-    await sns.refuses(invalid("Message too long"), "Publish", TopicArn=TOPIC, Message="m" * 262_145)
+@spec("sns-fifo.order", "fifo-delivery.size-before-group", "fifo-delivery.topic-before-deduplication")
+async def test_the_checks_are_of_size_group_topic_and_deduplication(sns: SnsDoor) -> None:
     grouped = {"Message": "m", "MessageGroupId": "g"}
-    await sns.refuses(Refusal(404, "NotFound", "Topic does not exist"), "Publish", TopicArn=TOPIC, **grouped)
+    await sns.refuses(invalid("Message too long"), "Publish", TopicArn=TOPIC, Message="m" * 262_145)
+    await sns.refuses(NO_GROUP, "Publish", TopicArn=TOPIC, Message="m")
+    await sns.refuses(NO_TOPIC, "Publish", TopicArn=TOPIC, **grouped)
     await fifo(sns)
     await sns.refuses(NO_DEDUPLICATION, "Publish", TopicArn=TOPIC, **grouped)
 
@@ -89,8 +85,6 @@ async def test_the_scope_of_throughput(sns: SnsDoor) -> None:
     for scope in ("Topic", "MessageGroup"):
         await sns.set(topic, "FifoThroughputScope", scope)
         assert (await sns.attributes(topic))["FifoThroughputScope"] == scope
-    back = {"AttributeName": "FifoThroughputScope", "AttributeValue": "Topic"}
     refusal = invalid("Modifying FifoThroughputScope from MessageGroup to Topic is not supported")
-    await sns.refuses(refusal, "SetTopicAttributes", TopicArn=topic, **back)
-    other = {"AttributeName": "FifoThroughputScope", "AttributeValue": "Queue"}
-    await sns.refuses(invalid("Invalid FifoThroughputScope: Queue"), "SetTopicAttributes", TopicArn=topic, **other)
+    await sns.refuses_set(refusal, topic, "FifoThroughputScope", "Topic")
+    await sns.refuses_set(invalid("Invalid FifoThroughputScope: Queue"), topic, "FifoThroughputScope", "Queue")

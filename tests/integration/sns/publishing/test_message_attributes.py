@@ -8,6 +8,7 @@ import pytest
 
 from tests.integration.sns.cns_support import ACCOUNT, REGION
 from tests.integration.sns.sns_door import Refusal, SnsDoor, bad_attribute, invalid
+from tests.marks import case
 
 spec = pytest.mark.spec
 TOPIC = f"arn:aws:sns:{REGION}:{ACCOUNT}:t"
@@ -44,14 +45,14 @@ async def stored_attributes(sns: SnsDoor, attributes: dict[str, Any], *, batch: 
         (binary("Binary", b"\x00\xff"), ("Binary", "AP8=")),
     ],
 )
-async def test_accepted_attributes(sns: SnsDoor, sent: dict[str, Any], stored: tuple[str, str], batch: bool) -> None:
-    await sns.rig.queue_subscription(await sns.topic())
+async def test_accepted_attributes(
+    sns: SnsDoor, topic: str, sent: dict[str, Any], stored: tuple[str, str], batch: bool
+) -> None:
     assert await stored_attributes(sns, {"n": sent}, batch=batch) == {"n": stored}
 
 
 @spec("sns-attr.count")
-async def test_many_attributes_are_accepted(sns: SnsDoor) -> None:
-    await sns.rig.queue_subscription(await sns.topic())
+async def test_many_attributes_are_accepted(sns: SnsDoor, topic: str) -> None:
     many = {f"n{number}": text("String", "v") for number in range(30)}
     assert (await stored_attributes(sns, many, batch=False)).keys() == many.keys()
 
@@ -59,24 +60,23 @@ async def test_many_attributes_are_accepted(sns: SnsDoor) -> None:
 @pytest.mark.parametrize(
     ("sent", "refusal"),
     [
-        pytest.param(
+        case(
+            ("sns-attr.code", "sns-batch.bad-attribute", "sns-error.ParameterValueInvalid"),
             text("String", ""),
             bad_attribute(
                 "The message attribute 'n' must contain non-empty message attribute value for message attribute type "
                 "'String'."
             ),
-            marks=spec("sns-attr.code", "sns-batch.bad-attribute", "sns-error.ParameterValueInvalid"),
         ),
-        pytest.param(
+        case(
+            ("sns-attr.characters", "sns-attr.characters-batch"),
             text("String", "native-error:🙂"),
             invalid("Invalid attribute value was passed in for message attribute n"),
-            marks=spec("sns-attr.characters", "sns-attr.characters-batch"),
         ),
     ],
 )
-async def test_attributes_refused(sns: SnsDoor, sent: dict[str, Any], refusal: Refusal) -> None:
+async def test_attributes_refused(sns: SnsDoor, topic: str, sent: dict[str, Any], refusal: Refusal) -> None:
     """In a batch they fail the whole batch."""
-    await sns.rig.queue_subscription(await sns.topic())
     message = {"Message": "m", "MessageAttributes": {"n": sent}}
     await sns.refuses(refusal, "Publish", TopicArn=TOPIC, **message)
     entries = [{"Id": "good", "Message": "m"}, {"Id": "bad", **message}]

@@ -10,7 +10,8 @@ import pytest
 from cns.notification import Notification
 from cns_common.errors import StoreUnavailable
 from tests.integration.sns.cns_support import ACCOUNT, REGION
-from tests.integration.sns.sns_door import NO_TOPIC, Refusal, SnsDoor, bad_attribute, invalid
+from tests.integration.sns.sns_door import BAD, BAD_TYPE, NO_TOPIC, Refusal, SnsDoor, invalid
+from tests.marks import case
 
 spec = pytest.mark.spec
 TOPIC = f"arn:aws:sns:{REGION}:{ACCOUNT}:t"
@@ -27,20 +28,7 @@ DEDUPLICATION = invalid(
     "MessageDeduplicationId Reason: The request includes MessageDeduplicationId parameter that is not valid for this "
     "topic type"
 )
-BAD_TYPE = bad_attribute(
-    "The message attribute 'a' has an invalid message attribute type, the set of supported type prefixes is Binary, "
-    "Number, and String."
-)
-BAD = {"a": {"DataType": "Bad", "StringValue": "v"}}
 MOST = 262_144
-
-
-@pytest.fixture
-async def topic(sns: SnsDoor) -> str:
-    """A topic with a queue subscribed to it."""
-    arn = await sns.topic()
-    await sns.rig.queue_subscription(arn)
-    return arn
 
 
 async def publish_and_load(sns: SnsDoor, **members: Any) -> Notification:
@@ -97,14 +85,10 @@ ATTRIBUTE_BYTES = len("name") + len("String.x") + 3
 @pytest.mark.parametrize(
     ("message", "members"),
     [
-        pytest.param("m" * MOST, {}, marks=spec("sns-publish.size-limit", "sns-topic-attr.size-default")),
-        pytest.param("雪" * (MOST // 3) + "m" * (MOST % 3), {}, marks=spec("sns-publish.size-bytes")),
-        pytest.param(
-            "m" * (MOST - ATTRIBUTE_BYTES),
-            {"MessageAttributes": ATTRIBUTE},
-            marks=spec("sns-publish.size-attributes"),
-        ),
-        pytest.param("m" * MOST, {"Subject": "s" * 100}, marks=spec("sns-publish.size-subject")),
+        case(("sns-publish.size-limit", "sns-topic-attr.size-default"), "m" * MOST, {}),
+        case("sns-publish.size-bytes", "雪" * (MOST // 3) + "m" * (MOST % 3), {}),
+        case("sns-publish.size-attributes", "m" * (MOST - ATTRIBUTE_BYTES), {"MessageAttributes": ATTRIBUTE}),
+        case("sns-publish.size-subject", "m" * MOST, {"Subject": "s" * 100}),
     ],
 )
 async def test_the_size_of_a_message(sns: SnsDoor, topic: str, message: str, members: dict[str, Any]) -> None:
@@ -113,9 +97,7 @@ async def test_the_size_of_a_message(sns: SnsDoor, topic: str, message: str, mem
 
 
 @spec("sns-group.standard")
-@pytest.mark.parametrize(
-    "group", ["g", "g" * 128, *(pytest.param(text, marks=spec("sns-group.form")) for text in ("!~", "a-b_c.1"))]
-)
+@pytest.mark.parametrize("group", ["g", "g" * 128, *(case("sns-group.form", text) for text in ("!~", "a-b_c.1"))])
 async def test_accepted_groups(sns: SnsDoor, topic: str, group: str) -> None:
     assert (await publish_and_load(sns, MessageGroupId=group)).message_group_id == group
 
@@ -171,22 +153,18 @@ async def test_messages_refused(sns: SnsDoor, topic: str, members: dict[str, Any
 @pytest.mark.parametrize(
     ("members", "refusal"),
     [
-        pytest.param(
-            {},
-            invalid("TopicArn or TargetArn Reason: no value for required parameter"),
-            marks=spec("sns-publish.no-target"),
-        ),
-        pytest.param(
+        case("sns-publish.no-target", {}, invalid("TopicArn or TargetArn Reason: no value for required parameter")),
+        case(
+            "sns-publish.no-endpoint",
             {"TargetArn": ENDPOINT},
             invalid("TargetArn Reason: No endpoint found for the target arn specified"),
-            marks=spec("sns-publish.no-endpoint"),
         ),
-        pytest.param(
+        case(
+            "sns-publish.bad-number",
             {"PhoneNumber": "NAA"},
             invalid("PhoneNumber Reason: NAA is not valid to publish to"),
-            marks=spec("sns-publish.bad-number"),
         ),
-        pytest.param({"PhoneNumber": "NAA", "Message": ""}, EMPTY, marks=spec("sns-publish-order.message")),
+        case("sns-publish-order.message", {"PhoneNumber": "NAA", "Message": ""}, EMPTY),
         ({"TargetArn": "x"}, invalid("TargetArn Reason: An ARN must have at least 6 elements, not 1")),
         ({"TargetArn": TOPIC}, NO_TOPIC),
         ({"TargetArn": TOPIC.replace(REGION, "us-east-1")}, invalid("TargetArn")),

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from cns.stores.cassandra import CassandraSigningKeyStore
-from cns.stores.contract import SigningKeyStore
-from cns.stores.embedded.signing_key import EmbeddedSigningKeyStore
 from cns_backend import schema
 from cns_common.aws.auth.accounts import AccountStore, EmbeddedAccountStore
 from cns_common.aws.auth.accounts_cassandra import CassandraAccountStore
@@ -23,63 +19,42 @@ from cns_common.errors import RequestError, StartError
 from cns_common.sealing import Seal
 from cns_common.sqlite.database import Database
 from lab.harness.keyspace import emptied
-
-SEAL = Seal(b"k" * 32)
-
-
-@dataclass
-class Stores:
-    accounts: AccountStore
-    signing_keys: SigningKeyStore
+from tests.integration.sns.stores.account_stores import SEAL, AccountStores
 
 
-@pytest.fixture(params=["embedded", "cassandra"])
-async def stores(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Stores]:
-    if request.param == "cassandra":
-        async with emptied(request.getfixturevalue("cassandra_address")) as cassandra:
-            yield Stores(CassandraAccountStore(cassandra, SEAL), CassandraSigningKeyStore(cassandra, SEAL))
-    else:
-        database = Database(tmp_path, Clock())
-        stores = Stores(EmbeddedAccountStore(database, SEAL), EmbeddedSigningKeyStore(database, SEAL))
-        database.start(asyncio.get_running_loop())
-        yield stores
-        await database.close()
-
-
-async def test_accounts_and_their_keys(stores: Stores) -> None:
+async def test_accounts_and_their_keys(accounts: AccountStore) -> None:
     changes: list[str] = []
-    stores.accounts.changed.append(changes.append)
-    second, first = await stores.accounts.create(2), await stores.accounts.create(1)
-    assert [(one.account, one.key_ids) for one in await stores.accounts.accounts()] == [
+    accounts.changed.append(changes.append)
+    second, first = await accounts.create(2), await accounts.create(1)
+    assert [(one.account, one.key_ids) for one in await accounts.accounts()] == [
         (first.account, (first.key_id,)),
         (second.account, (second.key_id,)),
     ]
-    assert sorted(await stores.accounts.keys(), key=lambda key: key.created_ms) == [first, second]
+    assert sorted(await accounts.keys(), key=lambda key: key.created_ms) == [first, second]
     assert changes == [second.account, first.account]
 
 
-async def test_a_rotated_key_replaces_the_old_one(stores: Stores) -> None:
-    before = await stores.accounts.create(1)
-    after = await stores.accounts.rotate(before.account, 2)
+async def test_a_rotated_key_replaces_the_old_one(accounts: AccountStore) -> None:
+    before = await accounts.create(1)
+    after = await accounts.rotate(before.account, 2)
     assert (after.account, after.created_ms) == (before.account, 2)
-    assert await stores.accounts.keys() == [after]
+    assert await accounts.keys() == [after]
     for account in ("000000000001", INTERNAL_ACCOUNT):
         with pytest.raises(RequestError, match="there is no account"):
-            await stores.accounts.rotate(account, 3)
-    assert await stores.accounts.keys() == [after]
+            await accounts.rotate(account, 3)
+    assert await accounts.keys() == [after]
 
 
-async def test_sessions_that_ended(stores: Stores) -> None:
-    await stores.accounts.end_session("first", 2_000, 1_000)
-    await stores.accounts.end_session("second", 9_000, 2_000)
-    assert await stores.accounts.has_ended("second")
-    assert not await stores.accounts.has_ended("third")
-    await stores.accounts.end_session("second", 9_000, 3_000)  # again
-    assert await stores.accounts.has_ended("second")
+async def test_sessions_that_ended(accounts: AccountStore) -> None:
+    await accounts.end_session("first", 2_000, 1_000)
+    await accounts.end_session("second", 9_000, 2_000)
+    assert await accounts.has_ended("second")
+    assert not await accounts.has_ended("third")
+    await accounts.end_session("second", 9_000, 3_000)  # again
+    assert await accounts.has_ended("second")
 
 
-async def test_an_owner_has_a_name_that_no_other_has(stores: Stores) -> None:
-    accounts = stores.accounts
+async def test_an_owner_has_a_name_that_no_other_has(accounts: AccountStore) -> None:
     first, second = [(await accounts.create(ms)).account for ms in (1, 2)]
     await accounts.set_owner_name(first, "Ada Lovelace")
     with pytest.raises(RequestError, match="another account has"):
@@ -99,8 +74,7 @@ async def test_an_owner_has_a_name_that_no_other_has(stores: Stores) -> None:
             await accounts.set_owner_name(account, "Nobody")
 
 
-async def test_a_password_has_a_key_that_signs_sessions_until_it_changes(stores: Stores) -> None:
-    accounts = stores.accounts
+async def test_a_password_has_a_key_that_signs_sessions_until_it_changes(accounts: AccountStore) -> None:
     root = await accounts.create(1)
     assert await accounts.login(root.account) is None
     changes: list[str] = []
@@ -129,8 +103,9 @@ async def test_a_password_has_a_key_that_signs_sessions_until_it_changes(stores:
         await accounts.set_password("000000000001", "scrypt$hash", 5)
 
 
-async def test_an_owner_is_found_without_reading_others(stores: Stores, monkeypatch: pytest.MonkeyPatch) -> None:
-    accounts = stores.accounts
+async def test_an_owner_is_found_without_reading_others(
+    accounts: AccountStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
     account, other, nameless = [(await accounts.create(1)).account for _ in range(3)]
     await accounts.set_password(account, "scrypt$hash", 2)
     await accounts.set_owner_name(other, "Grace")
@@ -147,8 +122,7 @@ async def test_an_owner_is_found_without_reading_others(stores: Stores, monkeypa
     assert [await accounts.login(name) for name in unknown] == [None] * len(unknown)
 
 
-async def test_a_name_finds_the_account_that_has_it_now(stores: Stores) -> None:
-    accounts = stores.accounts
+async def test_a_name_finds_the_account_that_has_it_now(accounts: AccountStore) -> None:
     first, second = [(await accounts.create(ms)).account for ms in (1, 2)]
     await accounts.set_owner_name(first, "Ada")
     await accounts.set_owner_name(first, "Grace")
@@ -195,42 +169,39 @@ async def test_names_from_before_there_were_look_ups_are_entered(
         assert found is not None and found.account == account
 
 
-async def test_an_owner_goes_with_the_account(stores: Stores) -> None:
-    account = (await stores.accounts.create(1)).account
-    await stores.accounts.set_owner_name(account, "Ada")
-    await stores.accounts.set_password(account, "scrypt$hash", 2)
-    await stores.accounts.delete(account)
-    assert await stores.accounts.keys() == []
-    assert await stores.accounts.login("Ada") is None
+async def test_an_owner_goes_with_the_account(accounts: AccountStore) -> None:
+    account = (await accounts.create(1)).account
+    await accounts.set_owner_name(account, "Ada")
+    await accounts.set_password(account, "scrypt$hash", 2)
+    await accounts.delete(account)
+    assert await accounts.keys() == []
+    assert await accounts.login("Ada") is None
 
 
-async def test_the_internal_key_is_in_no_list(stores: Stores) -> None:
-    created = await asyncio.gather(*[stores.accounts.internal_key(1) for _ in range(3)])
+async def test_the_internal_key_is_in_no_list(accounts: AccountStore) -> None:
+    created = await asyncio.gather(*[accounts.internal_key(1) for _ in range(3)])
     assert {key.account for key in created} == {INTERNAL_ACCOUNT}
     assert len(set(created)) == 1
-    assert await stores.accounts.keys() == created[:1]
-    assert await stores.accounts.accounts() == []
+    assert await accounts.keys() == created[:1]
+    assert await accounts.accounts() == []
 
 
-async def test_a_signing_key_is_created_once(stores: Stores) -> None:
-    first, again = await asyncio.gather(stores.signing_keys.identity(1), stores.signing_keys.identity(2))
-    assert first == again == await stores.signing_keys.identity(3)
-    assert await stores.signing_keys.certificates() == [first.certificate_pem]
+async def test_a_signing_key_is_created_once(account_stores: AccountStores) -> None:
+    keys = account_stores.signing_keys
+    first, again = await asyncio.gather(keys.identity(1), keys.identity(2))
+    assert first == again == await keys.identity(3)
+    assert await keys.certificates() == [first.certificate_pem]
 
 
-async def test_secrets_are_sealed_in_cassandra(cassandra_address: CassandraAddress) -> None:
-    async with emptied(cassandra_address) as cassandra:
-        accounts = CassandraAccountStore(cassandra, SEAL)
-        await accounts.set_password((await accounts.create(1)).account, "scrypt$hash", 2)
-        rows = await cassandra.run(Statement("SELECT password FROM accounts WHERE shard = 0"))
-        assert rows and b"scrypt" not in rows[0][0]
-        with pytest.raises(StartError, match="master key"):
-            await CassandraAccountStore(cassandra, Seal(b"x" * 32)).keys()
+async def test_secrets_are_sealed_in_cassandra(cassandra: Cassandra) -> None:
+    accounts = CassandraAccountStore(cassandra, SEAL)
+    await accounts.set_password((await accounts.create(1)).account, "scrypt$hash", 2)
+    rows = await cassandra.run(Statement("SELECT password FROM accounts WHERE shard = 0"))
+    assert rows and b"scrypt" not in rows[0][0]
+    with pytest.raises(StartError, match="master key"):
+        await CassandraAccountStore(cassandra, Seal(b"x" * 32)).keys()
 
 
-async def test_two_processes_sign_with_one_key(cassandra_address: CassandraAddress) -> None:
-    async with emptied(cassandra_address) as one:
-        other = await Cassandra.open(cassandra_address)
-        keys = await asyncio.gather(*[CassandraSigningKeyStore(session, SEAL).identity(1) for session in (one, other)])
-        assert keys[0] == keys[1]
-        await other.close()
+async def test_two_processes_sign_with_one_key(cassandra: Cassandra, session: Cassandra) -> None:
+    keys = await asyncio.gather(*[CassandraSigningKeyStore(one, SEAL).identity(1) for one in (cassandra, session)])
+    assert keys[0] == keys[1]

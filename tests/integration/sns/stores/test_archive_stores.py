@@ -12,12 +12,11 @@ from msgspec.structs import replace
 from cns.archives.model import ArchivedMessage
 from cns.archives.replay import Replay
 from cns.stores.contract import ArchiveStore
-from cns.stores.embedded import archive_schema
+from cns.stores.embedded import EmbeddedArchiveStore, EmbeddedNotificationStore
 from cns_common.clock import Clock
 from cns_common.durations import DAY_MS
 from cns_common.sqlite.database import Database
-from tests.integration.sns.stores.cns_stores import NOTIFICATION, Stores, open_stores
-from tests.integration.sns.stores.test_topics_and_notifications import steps_of
+from tests.integration.sns.stores.cns_stores import NOTIFICATION, Stores
 
 NOW_MS = 1_700_000_000_000
 MINUTE_MS = 60_000
@@ -122,45 +121,22 @@ async def test_a_dropped_archive_is_swept(archives: ArchiveStore) -> None:
     assert keys(await archives.page("b", 0, NOW_MS + 1, "", 10)) == [1]
 
 
-@pytest.mark.parametrize("kind", ["embedded", "remote"])
-async def test_expired_messages_are_swept(kind: str, tmp_path: Path) -> None:
-    async with open_stores(kind, tmp_path) as stores:
-        archives = stores.archives
-        await archives.append("a", [message(number, NOW_MS + number) for number in range(5)])
-        assert await archives.sweep(NOW_MS + 7 * DAY_MS - 1, 10) == 0
-        assert await archives.sweep(NOW_MS + 7 * DAY_MS + 2, 2) == 2
-        assert await archives.sweep(NOW_MS + 7 * DAY_MS + 2, 2) == 1
-        assert keys(await all_of(archives, 10)) == [3, 4]
+async def test_expired_messages_are_swept(swept_stores: Stores) -> None:
+    archives = swept_stores.archives
+    await archives.append("a", [message(number, NOW_MS + number) for number in range(5)])
+    assert await archives.sweep(NOW_MS + 7 * DAY_MS - 1, 10) == 0
+    assert await archives.sweep(NOW_MS + 7 * DAY_MS + 2, 2) == 2
+    assert await archives.sweep(NOW_MS + 7 * DAY_MS + 2, 2) == 1
+    assert keys(await all_of(archives, 10)) == [3, 4]
 
 
 async def test_an_append_shares_a_commit(tmp_path: Path) -> None:
     database = Database(tmp_path, Clock())
-    from cns.stores.embedded import EmbeddedArchiveStore, EmbeddedNotificationStore
-
     archives, notifications = EmbeddedArchiveStore(database), EmbeddedNotificationStore(database)
     database.start(asyncio.get_running_loop())
     before = database.commits
     await asyncio.gather(archives.append("a", [message(1, NOW_MS)]), notifications.put(NOTIFICATION, 1, 100))
     assert database.commits == before + 1
-    await database.close()
-
-
-async def test_no_statement_scans_a_table(tmp_path: Path) -> None:
-    database = Database(tmp_path, Clock())
-    database.create_tables(archive_schema.TABLES)
-    statements = {
-        name: text
-        for name, text in vars(archive_schema).items()
-        if isinstance(text, str) and text.startswith(("SELECT", "UPDATE", "DELETE"))
-    }
-    scanning = {
-        name
-        for name, statement in statements.items()
-        if any(step.startswith("SCAN") or "TEMP B-TREE" in step for step in steps_of(database, statement))
-    }
-    assert len(statements) > 10
-    assert scanning == {"FIND_DROPPED", "SWEEPABLE"}  # both look for dropped archives
-    database.start(asyncio.get_running_loop())
     await database.close()
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 
 import msgspec
 import pytest
@@ -21,23 +20,14 @@ from cqs.stores.cassandra import schema as queue_schema
 from cqs.stores.cassandra.queues import CassandraQueueStore
 from lab.harness.keyspace import emptied
 from tests.integration.cqs.queues.test_queue_store import queue, queue_with_redrive_policy
-from tests.integration.sns.stores.cns_stores import ACCOUNT, NOTIFICATION, REGION, Stores, open_cassandra, subscription
+from tests.integration.sns.stores.cns_stores import ACCOUNT, NOTIFICATION, REGION, Stores, subscription
 
 FAR_MS = 10**15
 
 
 @pytest.fixture
-async def stores(cassandra_address: CassandraAddress) -> AsyncIterator[Stores]:
-    async with open_cassandra(cassandra_address) as stores:
-        yield stores
-
-
-@pytest.fixture
-async def session(cassandra_address: CassandraAddress) -> AsyncIterator[Cassandra]:
-    """The session of another process."""
-    session = await Cassandra.open(cassandra_address)
-    yield session
-    await session.close()
+def stores(cassandra_stores: Stores) -> Stores:
+    return cassandra_stores
 
 
 # -- two processes ----------------------------------------------------------------------------------------------------

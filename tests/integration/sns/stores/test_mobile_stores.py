@@ -3,34 +3,34 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from pathlib import Path
 
-import pytest
 from msgspec.structs import replace
 
+from cns.push.model import MobileEndpoint, PlatformApplication
 from cns.sms.numbers import NumberState, SandboxNumber
 from cns.stores.cassandra import mobile_endpoints as cassandra_store
 from cns.stores.cassandra import mobile_schema as cassandra_schema
-from cns_common.cassandra.connection import CassandraAddress
 from cns_common.cassandra.session import Cassandra
-from lab.harness.keyspace import emptied
-from tests.integration.sns.stores.cns_stores import ACCOUNT, OTHER, REGION
-from tests.integration.sns.stores.mobile_stores import (
+from tests.integration.sns.stores.cns_stores import (
+    ACCOUNT,
+    OTHER,
+    REGION,
     Stores,
-    cassandra_stores,
-    endpoint_of,
-    open_stores_for,
-    with_token,
+    mobile_endpoint,
 )
 
 NUMBERS = [f"+1555{number:07}" for number in range(60)]
 
 
-@pytest.fixture(params=["embedded", "remote", "cassandra"])
-async def stores(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Stores]:
-    async with open_stores_for(request, tmp_path) as stores:
-        yield stores
+async def all_endpoints(stores: Stores, application: PlatformApplication, n: int = 100) -> list[MobileEndpoint]:
+    found = await stores.mobile_endpoints.page(application.id, "", n)
+    while found and (page := await stores.mobile_endpoints.page(application.id, found[-1].id, n)):
+        found += page
+    return found
+
+
+def with_token(endpoint: MobileEndpoint, token: str) -> MobileEndpoint:
+    return replace(endpoint, version=endpoint.version + 1, attributes={**endpoint.attributes, "Token": token})
 
 
 # -- applications -----------------------------------------------------------------------------------------------------
@@ -65,21 +65,21 @@ async def test_pages_of_applications(stores: Stores) -> None:
 async def test_a_deleted_application_is_gone_and_its_endpoints_are_swept(stores: Stores) -> None:
     gone, stays = await stores.application("gone"), await stores.application("stays")
     for number in range(7):
-        await stores.endpoint(gone, f"{number}")
-    created = await stores.endpoint(stays)
-    assert await stores.endpoints.sweep(0, 100) == 0
+        await stores.mobile_endpoint(gone, f"{number}")
+    created = await stores.mobile_endpoint(stays)
+    assert await stores.mobile_endpoints.sweep(0, 100) == 0
     assert await stores.platforms.delete(gone.arn)
     assert not await stores.platforms.delete(gone.arn)
     assert await stores.platforms.get(gone.arn) is None
     anew = await stores.application("gone")
-    assert await stores.endpoints.page(anew.id, "", 9) == []
-    assert await stores.endpoints.create(endpoint_of(gone, "late")) is None
-    assert await stores.endpoints.sweep(0, 4) == 4
-    assert len(await stores.endpoints.page(gone.id, "", 9)) == 3
-    while await stores.endpoints.sweep(0, 4):
+    assert await stores.mobile_endpoints.page(anew.id, "", 9) == []
+    assert await stores.mobile_endpoints.create(mobile_endpoint(gone, "late")) is None
+    assert await stores.mobile_endpoints.sweep(0, 4) == 4
+    assert len(await stores.mobile_endpoints.page(gone.id, "", 9)) == 3
+    while await stores.mobile_endpoints.sweep(0, 4):
         pass
-    assert await stores.endpoints.page(gone.id, "", 9) == []
-    assert await stores.endpoints.get(created.arn) == created
+    assert await stores.mobile_endpoints.page(gone.id, "", 9) == []
+    assert await stores.mobile_endpoints.get(created.arn) == created
     assert await stores.platforms.get(anew.arn) == anew
 
 
@@ -88,49 +88,51 @@ async def test_a_deleted_application_is_gone_and_its_endpoints_are_swept(stores:
 
 async def test_a_token_has_one_endpoint(stores: Stores) -> None:
     application, other = await stores.application(), await stores.application("other")
-    first = await stores.endpoint(application)
-    assert await stores.endpoint(application) == first
-    assert await stores.endpoint(other) != first
-    assert await stores.endpoints.get(first.arn) == first
-    assert await stores.endpoints.get(first.arn.replace("/app/", "/other/")) is None
-    drafts = [endpoint_of(application, "raced") for _ in range(6)]
-    created = await asyncio.gather(*[stores.endpoints.create(draft) for draft in drafts])
+    first = await stores.mobile_endpoint(application)
+    assert await stores.mobile_endpoint(application) == first
+    assert await stores.mobile_endpoint(other) != first
+    assert await stores.mobile_endpoints.get(first.arn) == first
+    assert await stores.mobile_endpoints.get(first.arn.replace("/app/", "/other/")) is None
+    drafts = [mobile_endpoint(application, "raced") for _ in range(6)]
+    created = await asyncio.gather(*[stores.mobile_endpoints.create(draft) for draft in drafts])
     assert len({endpoint.id for endpoint in created if endpoint}) == 1
-    assert len(await stores.all_endpoints(application)) == 2
+    assert len(await all_endpoints(stores, application)) == 2
 
 
 async def test_an_endpoint_is_replaced_only_at_its_version(stores: Stores) -> None:
     application = await stores.application()
-    first, second = await stores.endpoint(application, "one"), await stores.endpoint(application, "two")
+    first, second = await stores.mobile_endpoint(application, "one"), await stores.mobile_endpoint(application, "two")
     moved = with_token(first, "three")
-    assert await stores.endpoints.replace(moved, 1)
-    assert not await stores.endpoints.replace(with_token(first, "four"), 1)
-    assert await stores.endpoints.get(first.arn) == moved
-    assert await stores.endpoints.token_taken(with_token(second, "three"))
-    assert not await stores.endpoints.token_taken(with_token(first, "three"))
-    assert not await stores.endpoints.token_taken(with_token(second, "four"))
-    assert not await stores.endpoints.replace(with_token(second, "three"), 1), "it belongs to the first number"
-    assert await stores.endpoints.replace(with_token(second, "one"), 1)
-    assert (await stores.endpoint(application, "three")).id == first.id
-    assert (await stores.endpoint(application, "one")).id == second.id
-    assert (await stores.endpoint(application, "two")).id not in (first.id, second.id)
+    assert await stores.mobile_endpoints.replace(moved, 1)
+    assert not await stores.mobile_endpoints.replace(with_token(first, "four"), 1)
+    assert await stores.mobile_endpoints.get(first.arn) == moved
+    assert await stores.mobile_endpoints.token_taken(with_token(second, "three"))
+    assert not await stores.mobile_endpoints.token_taken(with_token(first, "three"))
+    assert not await stores.mobile_endpoints.token_taken(with_token(second, "four"))
+    assert not await stores.mobile_endpoints.replace(with_token(second, "three"), 1), "it belongs to the first number"
+    assert await stores.mobile_endpoints.replace(with_token(second, "one"), 1)
+    assert (await stores.mobile_endpoint(application, "three")).id == first.id
+    assert (await stores.mobile_endpoint(application, "one")).id == second.id
+    assert (await stores.mobile_endpoint(application, "two")).id not in (first.id, second.id)
 
 
 async def test_a_deleted_endpoint_frees_its_token(stores: Stores) -> None:
     application = await stores.application()
-    first = await stores.endpoint(application)
-    assert await stores.endpoints.delete(first.arn)
-    assert not await stores.endpoints.delete(first.arn)
-    assert await stores.endpoints.get(first.arn) is None
-    assert not await stores.endpoints.replace(replace(first, version=2), 1)
-    assert (await stores.endpoint(application)).id != first.id
+    first = await stores.mobile_endpoint(application)
+    assert await stores.mobile_endpoints.delete(first.arn)
+    assert not await stores.mobile_endpoints.delete(first.arn)
+    assert await stores.mobile_endpoints.get(first.arn) is None
+    assert not await stores.mobile_endpoints.replace(replace(first, version=2), 1)
+    assert (await stores.mobile_endpoint(application)).id != first.id
 
 
 async def test_pages_of_endpoints(stores: Stores) -> None:
     application = await stores.application()
-    created = sorted([await stores.endpoint(application, f"{number}") for number in range(30)], key=lambda one: one.id)
+    created = sorted(
+        [await stores.mobile_endpoint(application, f"{number}") for number in range(30)], key=lambda one: one.id
+    )
     for n in (1, 7, 29, 30, 31):
-        assert await stores.all_endpoints(application, n) == created
+        assert await all_endpoints(stores, application, n) == created
 
 
 # -- SMS --------------------------------------------------------------------------------------------------------------
@@ -182,40 +184,34 @@ async def test_sandbox_numbers(stores: Stores) -> None:
 # -- Cassandra only ---------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-async def session(cassandra_address: CassandraAddress) -> AsyncIterator[Cassandra]:
-    async with emptied(cassandra_address) as cassandra:
-        yield cassandra
-
-
-async def test_an_incomplete_endpoint_is_completed(session: Cassandra) -> None:
-    stores = cassandra_stores(session)
+async def test_an_incomplete_endpoint_is_completed(cassandra_stores: Stores, session: Cassandra) -> None:
+    stores = cassandra_stores
     application = await stores.application()
-    halfway = await stores.endpoint(application)
+    halfway = await stores.mobile_endpoint(application)
     await session.run_schema("TRUNCATE endpoints_of_application")
-    assert await stores.all_endpoints(application) == []
-    assert await stores.endpoint(application) == halfway
-    assert await stores.all_endpoints(application) == [halfway]
+    assert await all_endpoints(stores, application) == []
+    assert await stores.mobile_endpoint(application) == halfway
+    assert await all_endpoints(stores, application) == [halfway]
 
 
-async def test_the_claim_of_a_stale_token_is_taken_over(session: Cassandra) -> None:
-    stores = cassandra_stores(session)
+async def test_the_claim_of_a_stale_token_is_taken_over(cassandra_stores: Stores, session: Cassandra) -> None:
+    stores = cassandra_stores
     application = await stores.application()
-    gone = await stores.endpoint(application, "gone")
+    gone = await stores.mobile_endpoint(application, "gone")
     await session.run_conditional(cassandra_schema.DELETE_ENDPOINT, gone.id, 1)
-    assert await stores.all_endpoints(application) == [], "the list removed the dangling entry"
-    assert (await stores.endpoint(application, "gone")).id != gone.id
-    moved = await stores.endpoint(application, "moved")
+    assert await all_endpoints(stores, application) == [], "the list removed the dangling entry"
+    assert (await stores.mobile_endpoint(application, "gone")).id != gone.id
+    moved = await stores.mobile_endpoint(application, "moved")
     claim = (moved.application_id, cassandra_store._claim_key(with_token(moved, "claimed"))[1], moved.id)
     assert await session.run_conditional(cassandra_schema.CLAIM, *claim), "as before a change that never came"
-    assert (await stores.endpoint(application, "claimed")).id != moved.id
-    assert await stores.endpoints.get(moved.arn) == moved
+    assert (await stores.mobile_endpoint(application, "claimed")).id != moved.id
+    assert await stores.mobile_endpoints.get(moved.arn) == moved
 
 
-async def test_an_incomplete_deletion_has_no_effect(session: Cassandra) -> None:
-    stores = cassandra_stores(session)
+async def test_an_incomplete_deletion_has_no_effect(cassandra_stores: Stores, session: Cassandra) -> None:
+    stores = cassandra_stores
     application = await stores.application()
-    endpoint = await stores.endpoint(application)
+    endpoint = await stores.mobile_endpoint(application)
     await session.run(cassandra_schema.MARK_DROPPED, application.id, application.arn)
-    assert await stores.endpoints.sweep(0, 9) == 0
-    assert await stores.all_endpoints(application) == [endpoint]
+    assert await stores.mobile_endpoints.sweep(0, 9) == 0
+    assert await all_endpoints(stores, application) == [endpoint]

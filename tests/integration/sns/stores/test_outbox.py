@@ -2,30 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from pathlib import Path
-
 import pytest
 
 from cns.delivery.outbox import OUTBOX_MS, OutboxItem, item_id
 from cns.stores.contract import OutboxStore
 from cns_common.durations import HOUR_MS
-from tests.integration.sns.stores.cns_stores import ACCOUNT, OTHER, open_stores_for
+from tests.integration.sns.stores.cns_stores import ACCOUNT, OTHER, Stores
 
 START_MS = 1_900_000_000_000
 
 
-@pytest.fixture(params=["embedded", "remote", "cassandra"])
-async def outbox(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[OutboxStore]:
-    async with open_stores_for(request, tmp_path) as stores:
-        yield stores.outbox
-
-
-@pytest.fixture(params=["embedded", "remote"])
-async def swept_outbox(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[OutboxStore]:
-    """The drivers whose rows have no time to live."""
-    async with open_stores_for(request, tmp_path) as stores:
-        yield stores.outbox
+@pytest.fixture
+def outbox(stores: Stores) -> OutboxStore:
+    return stores.outbox
 
 
 def item(number: int, account: str = ACCOUNT, protocol: str = "sms", at_ms: int = 0) -> OutboxItem:
@@ -89,11 +78,12 @@ async def test_items_are_removed(outbox: OutboxStore) -> None:
     assert await outbox.get(items[0].id) is None
 
 
-async def test_expired_items_are_swept(swept_outbox: OutboxStore) -> None:
+async def test_expired_items_are_swept(swept_stores: Stores) -> None:
+    outbox = swept_stores.outbox
     for number in range(3):
-        await swept_outbox.put(item(number))
+        await outbox.put(item(number))
     due_ms = START_MS + OUTBOX_MS
-    assert await swept_outbox.sweep(due_ms - 1, 9) == 0
-    assert await swept_outbox.sweep(due_ms + 1, 1) == 1
-    assert await swept_outbox.sweep(due_ms + 1, 9) == 1
-    assert await ids(swept_outbox) == ["2"]
+    assert await outbox.sweep(due_ms - 1, 9) == 0
+    assert await outbox.sweep(due_ms + 1, 1) == 1
+    assert await outbox.sweep(due_ms + 1, 9) == 1
+    assert await ids(outbox) == ["2"]

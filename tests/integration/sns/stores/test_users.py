@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import apsw
@@ -13,39 +12,16 @@ import pytest
 
 from cns_backend import schema
 from cns_common.aws.auth import users
-from cns_common.aws.auth.accounts import AccessKey, AccountStore, EmbeddedAccountStore
+from cns_common.aws.auth.accounts import AccessKey, AccountStore
 from cns_common.aws.auth.accounts_cassandra import CassandraAccountStore
 from cns_common.aws.call import INTERNAL_ACCOUNT
 from cns_common.cassandra.connection import CassandraAddress
 from cns_common.cassandra.session import Cassandra
-from cns_common.clock import Clock
 from cns_common.errors import OutcomeUnknown, RequestError, StartError, StoreFull
 from cns_common.sealing import Seal
-from cns_common.sqlite.database import STORE_FILE, Database
-from lab.harness.keyspace import emptied, keyspace
-
-SEAL = Seal(b"k" * 32)
-
-
-@pytest.fixture(params=["embedded", "cassandra"])
-async def accounts(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[AccountStore]:
-    if request.param == "cassandra":
-        async with emptied(request.getfixturevalue("cassandra_address")) as cassandra:
-            yield CassandraAccountStore(cassandra, SEAL)
-    else:
-        async with embedded(tmp_path) as store:
-            yield store
-
-
-@asynccontextmanager
-async def embedded(directory: Path, seal: Seal = SEAL) -> AsyncIterator[EmbeddedAccountStore]:
-    database = Database(directory, Clock())
-    store = EmbeddedAccountStore(database, seal)
-    database.start(asyncio.get_running_loop())
-    try:
-        yield store
-    finally:
-        await database.close()
+from cns_common.sqlite.database import STORE_FILE
+from lab.harness.keyspace import keyspace
+from tests.integration.sns.stores.account_stores import SEAL, embedded
 
 
 async def active_keys(accounts: AccountStore) -> set[str]:
@@ -97,12 +73,12 @@ async def test_a_users_life(accounts: AccountStore) -> None:
 
 
 async def test_on_a_full_disk_keys_are_revoked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with embedded(tmp_path) as accounts:
+    async with embedded(tmp_path) as (accounts, _):
         account = (await accounts.create(1)).account
         for name in ("alice", "bob"):
             await accounts.add_user(account, name, 2)
         await accounts.set_password(account, "hash", 2)
-        space = accounts._database.space
+        space = accounts._database.space  # type: ignore[attr-defined]  # the embedded store
         monkeypatch.setattr(space, "_free_bytes", lambda _: 0)
         space.mark_full()
         with pytest.raises(StoreFull):
@@ -204,23 +180,23 @@ async def test_concurrent_changes_are_both_made(accounts: AccountStore) -> None:
 
 
 async def test_an_older_directory_keeps_its_accounts(tmp_path: Path) -> None:
-    async with embedded(tmp_path) as store:
+    async with embedded(tmp_path) as (store, _):
         root = await store.create(1)
     connection = apsw.Connection(str(tmp_path / STORE_FILE))
     connection.execute("DROP TABLE account_users")
     connection.close()
-    async with embedded(tmp_path) as store:
+    async with embedded(tmp_path) as (store, _):
         assert await store.keys() == [root]
         user = await store.add_user(root.account, "alice", 2)
-    async with embedded(tmp_path) as store:
+    async with embedded(tmp_path) as (store, _):
         assert await store.keys() == [root, user]
 
 
 async def test_secrets_of_users_are_sealed(tmp_path: Path) -> None:
-    async with embedded(tmp_path) as store:
+    async with embedded(tmp_path) as (store, _):
         user = await store.add_user((await store.create(1)).account, "alice", 2)
     assert all(user.secret.encode() not in path.read_bytes() for path in tmp_path.glob("store.db*"))
-    async with embedded(tmp_path, Seal(b"x" * 32)) as store:
+    async with embedded(tmp_path, Seal(b"x" * 32)) as (store, _):
         with pytest.raises(StartError, match="master key"):
             await store.keys()
 
@@ -242,42 +218,38 @@ async def test_an_older_keyspace_keeps_its_accounts(cassandra_address: Cassandra
         await cassandra.close()
 
 
-async def test_more_users_than_a_page(cassandra_address: CassandraAddress, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with emptied(cassandra_address) as cassandra:
-        monkeypatch.setattr("cns_common.aws.auth.accounts_cassandra.PAGE_ROWS", 2)
-        store = CassandraAccountStore(cassandra, SEAL)
-        accounts = [(await store.create(1)).account for _ in range(2)]
-        names = [f"u{number}" for number in range(5)]
-        for account in accounts:
-            for name in names:
-                await store.add_user(account, name, 2)
-        for account in accounts:
-            assert [user.name for user in await store.users(account)] == names
-        assert sorted(key.user for key in await store.keys() if key.user) == sorted(names * 2)
+async def test_more_users_than_a_page(cassandra: Cassandra, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cns_common.aws.auth.accounts_cassandra.PAGE_ROWS", 2)
+    store = CassandraAccountStore(cassandra, SEAL)
+    accounts = [(await store.create(1)).account for _ in range(2)]
+    names = [f"u{number}" for number in range(5)]
+    for account in accounts:
+        for name in names:
+            await store.add_user(account, name, 2)
+    for account in accounts:
+        assert [user.name for user in await store.users(account)] == names
+    assert sorted(key.user for key in await store.keys() if key.user) == sorted(names * 2)
 
 
-async def test_a_change_with_a_lost_answer_is_made_once(
-    cassandra_address: CassandraAddress, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with emptied(cassandra_address) as cassandra:
-        store = CassandraAccountStore(cassandra, SEAL)
-        account = (await store.create(1)).account
-        applied, lost = cassandra.run_conditional, list[bool]()
+async def test_a_change_with_a_lost_answer_is_made_once(cassandra: Cassandra, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = CassandraAccountStore(cassandra, SEAL)
+    account = (await store.create(1)).account
+    applied, lost = cassandra.run_conditional, list[bool]()
 
-        async def lose_first_answer(*arguments: object) -> bool:
-            done: bool = await applied(*arguments)  # type: ignore[arg-type]  # passed on as they are
-            if not lost:
-                lost.append(done)
-                raise OutcomeUnknown("lost")
-            return done
+    async def lose_first_answer(*arguments: object) -> bool:
+        done: bool = await applied(*arguments)  # type: ignore[arg-type]  # passed on as they are
+        if not lost:
+            lost.append(done)
+            raise OutcomeUnknown("lost")
+        return done
 
-        for work in (
-            lambda: store.add_user(account, "alice", 2),
-            lambda: store.add_user_key(account, "alice", 3),
-            lambda: store.delete_user(account, "alice"),
-        ):
-            lost.clear()
-            monkeypatch.setattr(cassandra, "run_conditional", lose_first_answer)
-            await work()
-            assert lost == [True]
-        assert await store.users(account) == []
+    for work in (
+        lambda: store.add_user(account, "alice", 2),
+        lambda: store.add_user_key(account, "alice", 3),
+        lambda: store.delete_user(account, "alice"),
+    ):
+        lost.clear()
+        monkeypatch.setattr(cassandra, "run_conditional", lose_first_answer)
+        await work()
+        assert lost == [True]
+    assert await store.users(account) == []

@@ -17,7 +17,7 @@ from cns.topics.topic import Topic
 from cns_common.clock import Clock
 from cns_common.sqlite.database import Database
 from lab.harness.waiting import PATIENCE_S
-from tests.integration.sns.stores.cns_stores import Stores, subscription
+from tests.integration.sns.stores.cns_stores import CONTRACTS, Stores, subscription
 
 
 class CountingStores(Stores):
@@ -33,15 +33,9 @@ class CountingStores(Stores):
 @pytest.fixture
 async def stores(tmp_path: Path) -> AsyncIterator[CountingStores]:
     database = Database(tmp_path, Clock())
-    absent: Any = None
-    stores = CountingStores(
-        topics=EmbeddedTopicStore(database),
-        subscriptions=EmbeddedSubscriptionStore(database),
-        notifications=absent,
-        outbox=absent,
-        archives=absent,
-        replays=absent,
-    )
+    absent: dict[str, Any] = dict.fromkeys(CONTRACTS)
+    topics, subscriptions = EmbeddedTopicStore(database), EmbeddedSubscriptionStore(database)
+    stores = CountingStores(**absent | {"topics": topics, "subscriptions": subscriptions})
     stores.database = database
 
     def count(_cursor: object, statement: str, _bindings: object) -> bool:
@@ -70,26 +64,6 @@ async def test_an_audience_is_read_once_until_a_write(stores: CountingStores) ->
     assert await stores.ids(topic) == [two.id]
     assert await stores.subscriptions.remove(two.arn)
     assert await stores.ids(topic) == []
-
-
-async def test_a_recreated_topic_has_an_empty_audience(stores: CountingStores) -> None:
-    topic = await stores.topic()
-    one = await stores.enter(topic)
-    assert await stores.ids(topic) == [one.id]
-    await stores.topics.delete(topic.arn)
-    assert await stores.ids(topic) == []
-    await stores.topic()
-    assert await stores.ids(topic) == []
-
-
-async def test_filtered_subscriptions_are_not_in_the_audience(stores: CountingStores) -> None:
-    topic = await stores.topic()
-    one = await stores.enter(topic)
-    assert await stores.ids(topic) == [one.id]
-    filtered = replace(one, attributes={"FilterPolicy": '{"a": [1]}'}, version=2)
-    assert await stores.subscriptions.replace(filtered, 1, None)
-    assert await stores.ids(topic) == []
-    assert (await stores.subscriptions.audience(topic.arn, "", 9, "")).log
 
 
 @pytest.mark.parametrize("committed", [False, True])

@@ -7,11 +7,15 @@ from typing import Any
 import pytest
 
 from tests.integration.sns.cns_support import ACCOUNT, OTHER, REGION, Rig, call, invalid, queue_arn
+from tests.marks import case
 
 FUNCTION = f"arn:aws:lambda:{REGION}:{{}}:function:f"
 STREAM = f"arn:aws:firehose:{REGION}:{{}}:deliverystream/s"
 ROLE = "arn:aws:iam::{}:role/sns"
 FIFO = {"FifoTopic": "true"}
+NO_ROLE = invalid("Delivery protocol firehose can only be subscribed with subscription role arn")
+OF_ANOTHER = ("AuthorizationError", "Cross-account pass role is not allowed.")
+PRIVATE = ("AuthorizationError", "10.0.0.1 is private")
 
 
 def role(account: str = ACCOUNT) -> dict[str, str]:
@@ -21,65 +25,45 @@ def role(account: str = ACCOUNT) -> dict[str, str]:
 @pytest.mark.parametrize(
     ("params", "refusal"),
     [
-        pytest.param(
+        case(
+            "subscribing.endpoint-sms",
             {"Protocol": "sms", "Endpoint": "call me"},
             ("InvalidParameter", "Invalid SMS endpoint: call me"),
-            marks=pytest.mark.spec("subscribing.endpoint-sms"),
         ),
         (
             {"Protocol": "http", "Endpoint": "http://10.0.0.1/", "Attributes": {"RawMessageDelivery": "x"}},
             invalid("Attributes Reason: RawMessageDelivery: Invalid value [x]. Must be true or false."),
         ),
-        pytest.param(
-            {"Protocol": "http", "Endpoint": "http://10.0.0.1/"},
-            ("AuthorizationError", "10.0.0.1 is private"),
-            marks=pytest.mark.spec("subscribing.private-address"),
-        ),
-        pytest.param(
-            {"Protocol": "redis", "Endpoint": "redis://10.0.0.1/c"},
-            ("AuthorizationError", "10.0.0.1 is private"),
-            marks=pytest.mark.spec("subscribing.private-address"),
-        ),
-        pytest.param(
-            {"Protocol": "firehose", "Endpoint": STREAM.format(ACCOUNT)},
-            invalid("Delivery protocol firehose can only be subscribed with subscription role arn"),
-            marks=pytest.mark.spec("subscribing.firehose-role"),
-        ),
-        pytest.param(
+        case("subscribing.private-address", {"Protocol": "http", "Endpoint": "http://10.0.0.1/"}, PRIVATE),
+        case("subscribing.private-address", {"Protocol": "redis", "Endpoint": "redis://10.0.0.1/c"}, PRIVATE),
+        case("subscribing.firehose-role", {"Protocol": "firehose", "Endpoint": STREAM.format(ACCOUNT)}, NO_ROLE),
+        case(
+            "subscribing.firehose-owner",
             {"Protocol": "firehose", "Endpoint": STREAM.format(OTHER), "Attributes": role()},
             (
                 "AuthorizationError",
                 f"The account {ACCOUNT} is not the owner of the endpoint {STREAM.format(OTHER)}",
             ),
-            marks=pytest.mark.spec("subscribing.firehose-owner"),
         ),
-        pytest.param(
+        case(
+            "subscribing.firehose-owner",
             {"Protocol": "firehose", "Endpoint": STREAM.format(OTHER), "Attributes": role(OTHER)},
-            ("AuthorizationError", "Cross-account pass role is not allowed."),
-            marks=pytest.mark.spec("subscribing.firehose-owner"),
+            OF_ANOTHER,
         ),
     ],
 )
-async def test_refusals(rig: Rig, params: dict[str, Any], refusal: tuple[str, str]) -> None:
-    topic = await rig.topic()
+async def test_refusals(rig: Rig, topic: str, params: dict[str, Any], refusal: tuple[str, str]) -> None:
     assert await rig.refusal("Subscribe", TopicArn=topic, **params) == refusal
     assert await rig.listed(topic) == []
 
 
 @pytest.mark.spec("subscribing.firehose-role")
-async def test_the_role_of_a_stream_can_be_changed_but_not_removed(rig: Rig) -> None:
-    topic = await rig.topic()
+async def test_the_role_of_a_stream_can_be_changed_but_not_removed(rig: Rig, topic: str) -> None:
     arn = await rig.subscribe(topic, "firehose", STREAM.format(ACCOUNT), **role())
-    members = {"SubscriptionArn": arn, "AttributeName": "SubscriptionRoleArn"}
-    await rig("SetSubscriptionAttributes", **members, AttributeValue=ROLE.format(ACCOUNT) + "-2")
+    await rig.set(arn, "SubscriptionRoleArn", ROLE.format(ACCOUNT) + "-2")
     assert (await rig.attributes(arn))["SubscriptionRoleArn"] == ROLE.format(ACCOUNT) + "-2"
-    assert await rig.refusal("SetSubscriptionAttributes", **members, AttributeValue="") == invalid(
-        "Delivery protocol firehose can only be subscribed with subscription role arn"
-    )
-    assert await rig.refusal("SetSubscriptionAttributes", **members, AttributeValue=ROLE.format(OTHER)) == (
-        "AuthorizationError",
-        "Cross-account pass role is not allowed.",
-    )
+    assert await rig.refused_set(arn, "SubscriptionRoleArn", "") == NO_ROLE
+    assert await rig.refused_set(arn, "SubscriptionRoleArn", ROLE.format(OTHER)) == OF_ANOTHER
 
 
 @pytest.mark.spec("subscribing.order")
@@ -132,16 +116,14 @@ async def test_fifo_topics_deliver_to_queues_alone(rig: Rig) -> None:
         assert await rig.refusal("Subscribe", **params) == invalid(f"Invalid protocol type: {protocol}")
 
 
-async def test_without_auth_a_stream_may_have_any_account(rig: Rig) -> None:
+async def test_without_auth_a_stream_may_have_any_account(rig: Rig, topic: str) -> None:
     """Without authentication, tests use any account."""
-    topic = await rig.topic()
     caller = call(ACCOUNT, enforced=False)
     members = {"TopicArn": topic, "Protocol": "firehose", "Endpoint": STREAM.format(OTHER), "Attributes": role(OTHER)}
     assert (await rig.by(caller, "Subscribe", **members))["SubscriptionArn"] == "pending confirmation"
 
 
-async def test_phone_numbers_that_are_the_same_are_one_subscription(rig: Rig) -> None:
-    topic = await rig.topic()
+async def test_phone_numbers_that_are_the_same_are_one_subscription(rig: Rig, topic: str) -> None:
     arn = await rig.subscribe(topic, "sms", "+1-555-123-4567")
     assert await rig.subscribe(topic, "sms", "+15551234567") == arn
     assert (await rig.attributes(arn))["Endpoint"] == "+15551234567"
@@ -154,8 +136,7 @@ async def test_passwords_of_redis_are_masked_too(rig: Rig) -> None:
 
 
 @pytest.mark.spec("subscribing.unreachable")
-async def test_a_subscription_that_exists_needs_no_listener(rig: Rig) -> None:
-    topic = await rig.topic()
+async def test_a_subscription_that_exists_needs_no_listener(rig: Rig, topic: str) -> None:
     arn, _ = await rig.confirmed(topic, "http://example.com/hook")
     rig.unreachable = "example.com"
     assert await rig.subscribe(topic, "http", "http://example.com/hook") == arn

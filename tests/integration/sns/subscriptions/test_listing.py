@@ -3,60 +3,64 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 
-from cns.limits import Quotas
-from cns_common.clock import Clock
-from tests.integration.sns.cns_support import ACCOUNT, Rig, invalid, open_rig, queue_arn
+from tests.integration.sns.cns_support import ACCOUNT, Rig, invalid, queue_arn
+from tests.marks import case
 
 UUID = "6ab180b4-f6c7-4ab5-8747-757d1d466e12"
 NO_SUBSCRIPTION = ("NotFound", "Subscription does not exist")
 
 
-@pytest.fixture
-async def rig(tmp_path: Path) -> AsyncIterator[Rig]:
-    async with open_rig(tmp_path, Clock(), Quotas(pending_subscriptions=300)) as rig:
-        yield rig
-
-
 @pytest.mark.spec("subscription-attr.redrive-removed", "subscription-attr.read-only")
-async def test_attributes_are_set_one_by_one(rig: Rig) -> None:
-    topic = await rig.topic()
+async def test_attributes_are_set_one_by_one(rig: Rig, topic: str) -> None:
     arn = await rig.queue_subscription(topic)
     redrive = json.dumps({"deadLetterTargetArn": queue_arn(ACCOUNT, "dead")}, separators=(",", ":"))
     changes = {"RawMessageDelivery": "true", "RedrivePolicy": redrive}
     for name, text in changes.items():
-        members = {"SubscriptionArn": arn, "AttributeName": name, "AttributeValue": text}
-        await rig("SetSubscriptionAttributes", **members)
+        await rig.set(arn, name, text)
     assert changes.items() <= (await rig.attributes(arn)).items()
-    await rig("SetSubscriptionAttributes", SubscriptionArn=arn, AttributeName="RedrivePolicy", AttributeValue="")
+    await rig.set(arn, "RedrivePolicy", "")
     assert "RedrivePolicy" not in await rig.attributes(arn)
-    assert await rig.refusal(
-        "SetSubscriptionAttributes", SubscriptionArn=arn, AttributeName="fake", AttributeValue="x"
-    ) == invalid("AttributeName")
-    absent = f"{topic}:{UUID}"
-    assert (
-        await rig.refusal("SetSubscriptionAttributes", SubscriptionArn=absent, AttributeName="fake") == NO_SUBSCRIPTION
-    )
+    assert await rig.refused_set(arn, "fake", "x") == invalid("AttributeName")
+    assert await rig.refused_set(f"{topic}:{UUID}", "fake") == NO_SUBSCRIPTION
 
 
-async def test_the_effective_delivery_policy_of_the_topic(rig: Rig) -> None:
-    topic = await rig.topic()
-    arn, _ = await rig.confirmed(topic)
-    retries = {"minDelayTarget": 1, "maxDelayTarget": 1, "numRetries": 7}
-    policy = json.dumps({"http": {"defaultHealthyRetryPolicy": retries}})
-    await rig("SetTopicAttributes", TopicArn=topic, AttributeName="DeliveryPolicy", AttributeValue=policy)
-    assert '"numRetries":7' in (await rig.attributes(arn))["EffectiveDeliveryPolicy"]
-    await rig("DeleteTopic", TopicArn=topic)
-    assert '"numRetries":3' in (await rig.attributes(arn))["EffectiveDeliveryPolicy"]
+RETRIES = '{"healthyRetryPolicy":{"minDelayTarget":1,"maxDelayTarget":20,"numRetries":101}}'
+NOT_FOR_QUEUES = "DeliveryPolicy: can only be set for HTTP and HTTPS subscriptions"
+TOO_MANY = "DeliveryPolicy: healthyRetryPolicy.numRetries must be less than or equal to 100"
+NO_TEXT = (
+    "FilterPolicy: suffix match pattern must be a string\n"
+    ' at [Source: (String)"{"key":[{"suffix":100}]}"; line: 1, column: 22]'
+)
+
+
+@pytest.mark.parametrize(
+    ("protocol", "name", "text", "complaint"),
+    [
+        case("sns-policy-http.prefix", "https", "DeliveryPolicy", RETRIES, TOO_MANY),
+        case("sns-policy-http.other-protocols", "sqs", "DeliveryPolicy", RETRIES, NOT_FOR_QUEUES),
+        case(
+            "replay.form",
+            "sqs",
+            "ReplayPolicy",
+            '{"PointType":"Timestamp"}',
+            "ReplayPolicy: JSON is missing required fields",
+        ),
+        case("filter-text.location", "sqs", "FilterPolicy", '{ "key": [ {"suffix": 100} ] }', NO_TEXT),
+    ],
+)
+async def test_values_refused(rig: Rig, topic: str, protocol: str, name: str, text: str, complaint: str) -> None:
+    endpoint = queue_arn(ACCOUNT) if protocol == "sqs" else "https://example.com/"
+    arn = await rig.subscribe(topic, protocol, endpoint)
+    assert await rig.refused_set(arn, name, text) == invalid(complaint)
+    members = {"TopicArn": topic, "Protocol": protocol, "Endpoint": endpoint + "2", "Attributes": {name: text}}
+    assert await rig.refusal("Subscribe", **members) == invalid(f"Attributes Reason: {complaint}")
 
 
 @pytest.mark.spec("subscribing.credentials-masked")
-async def test_passwords_are_masked(rig: Rig) -> None:
-    topic = await rig.topic()
+async def test_passwords_are_masked(rig: Rig, topic: str) -> None:
     arn, _ = await rig.pending(topic, "https://user:secret@example.com/")
     shown = "https://user:****@example.com/"
     assert (await rig.attributes(arn))["Endpoint"] == shown
@@ -70,6 +74,5 @@ async def test_passwords_are_masked(rig: Rig) -> None:
 async def test_raw_delivery_is_off_unless_it_is_set(rig: Rig) -> None:
     arn = await rig.queue_subscription(await rig.topic())
     assert (await rig.attributes(arn))["RawMessageDelivery"] == "false"
-    members = {"SubscriptionArn": arn, "AttributeName": "RawMessageDelivery", "AttributeValue": "TRUE"}
-    await rig("SetSubscriptionAttributes", **members)
+    await rig.set(arn, "RawMessageDelivery", "TRUE")
     assert (await rig.attributes(arn))["RawMessageDelivery"] == "true"

@@ -61,8 +61,7 @@ async def test_others_and_wrong_lives_are_refused(rig: Rig) -> None:
     assert await links.open(made.token) is not None
 
 
-async def test_a_token_opens_the_subscription_that_it_was_signed_for(rig: Rig) -> None:
-    topic = await rig.topic()
+async def test_a_token_opens_the_subscription_that_it_was_signed_for(rig: Rig, topic: str) -> None:
     first, second = await rig.queue_subscription(topic, "q1"), await rig.queue_subscription(topic, "q2")
     links = links_of(rig)
     made = [(await links.create(call(ACCOUNT), arn, HOUR_S)).token for arn in (first, second)]

@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
-from tests.integration.sns.cns_support import ACCOUNT, OTHER, REGION, Rig, invalid, queue_arn, unsigned
+from tests.integration.sns.cns_support import (
+    ACCOUNT,
+    AUTHORIZED_ONLY,
+    OTHER,
+    REGION,
+    Rig,
+    invalid,
+    queue_arn,
+    unsigned,
+    unsigned_without_auth,
+)
+from tests.marks import case
 
 FUNCTION = f"arn:aws:lambda:{REGION}:{{}}:function:f"
 STREAM = f"arn:aws:firehose:{REGION}:{{}}:deliverystream/s"
 ROLE = "arn:aws:iam::{}:role/sns"
-FIFO = {"FifoTopic": "true"}
 
 
 async def phone(rig: Rig) -> str:
@@ -24,11 +36,13 @@ def role(account: str = ACCOUNT) -> dict[str, str]:
     return {"SubscriptionRoleArn": ROLE.format(account)}
 
 
-@pytest.mark.spec("subscribing.auto-confirmed", "subscribing.protocols")
+@pytest.mark.spec("subscribing.auto-confirmed", "subscribing.arn", "subscribing.returned", "subscribing.protocols")
+@pytest.mark.spec("consent.unsubscribe-protected")
 @pytest.mark.parametrize(
     ("protocol", "endpoint", "attributes"),
     [
         ("sqs", queue_arn(ACCOUNT), {}),
+        case("subscribing.protocol-unknown", "cqs", queue_arn(ACCOUNT), {}),
         ("lambda", FUNCTION.format(ACCOUNT), {}),
         ("firehose", STREAM.format(ACCOUNT), role()),
         ("sms", "+15551234567", {}),
@@ -36,17 +50,22 @@ def role(account: str = ACCOUNT) -> dict[str, str]:
     ],
 )
 async def test_endpoints_of_the_account_need_no_confirmation(
-    rig: Rig, protocol: str, endpoint: str, attributes: dict[str, str]
+    rig: Rig, topic: str, protocol: str, endpoint: str, attributes: dict[str, str]
 ) -> None:
-    topic = await rig.topic()
+    """Nor have they a link that removes them: that takes a signature."""
     params = {"TopicArn": topic, "Protocol": protocol, "Endpoint": endpoint, "Attributes": attributes}
     arn = (await rig("Subscribe", **params))["SubscriptionArn"]
-    assert arn.startswith(f"{topic}:")
+    assert re.fullmatch(re.escape(topic) + r":[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", arn)
     assert rig.queue.take() == []
     described = await rig.attributes(arn)
     assert (described["PendingConfirmation"], described["ConfirmationWasAuthenticated"]) == ("false", "true")
-    assert (described["Protocol"], described["Endpoint"]) == (protocol, endpoint)
+    assert (described["Protocol"], described["Endpoint"]) == (protocol.replace("cqs", "sqs"), endpoint)
+    assert described["SubscriptionPrincipal"] == f"arn:aws:iam::{ACCOUNT}:root"
     assert await rig.listed(topic) == [arn]
+    for caller in (unsigned(), unsigned_without_auth()):
+        assert await rig.refusal("Unsubscribe", caller, SubscriptionArn=arn) == AUTHORIZED_ONLY
+    await rig("Unsubscribe", SubscriptionArn=arn)
+    assert await rig.listed(topic) == []
 
 
 @pytest.mark.spec("subscribing.auto-confirmed", "subscribing.application-exists")
@@ -61,49 +80,24 @@ async def test_a_mobile_endpoint_must_exist(rig: Rig) -> None:
     )
 
 
-@pytest.mark.spec("subscribing.asked", "subscribing.protocols")
+@pytest.mark.spec("subscribing.asked", "subscribing.protocols", "consent.unsubscribe-unsigned")
 @pytest.mark.parametrize(
-    ("protocol", "endpoint"),
+    ("protocol", "endpoint", "has_link"),
     [
-        ("http", "http://example.com/"),
-        ("https", "https://example.com/"),
-        ("email", "me@example.com"),
-        ("email-json", "me@example.com"),
-        ("lambda", FUNCTION.format(OTHER)),
+        ("http", "http://example.com/", True),
+        ("https", "https://example.com/", True),
+        ("email", "me@example.com", True),
+        ("email-json", "me@example.com", True),
+        ("lambda", FUNCTION.format(OTHER), False),
     ],
 )
-async def test_other_endpoints_must_confirm(rig: Rig, protocol: str, endpoint: str) -> None:
-    topic = await rig.topic()
+async def test_other_endpoints_must_confirm(rig: Rig, topic: str, protocol: str, endpoint: str, has_link: bool) -> None:
     result = await rig("Subscribe", TopicArn=topic, Protocol=protocol, Endpoint=endpoint)
     assert result["SubscriptionArn"] == "pending confirmation"
     job = rig.confirmation()
     assert job.kind == "SubscriptionConfirmation"
-    await rig.by(unsigned(), "ConfirmSubscription", TopicArn=topic, Token=job.token)
-    assert await rig.listed(topic) == [job.subscription]
-
-
-@pytest.mark.spec("consent.unsubscribe-unsigned")
-@pytest.mark.parametrize("protocol", ["email", "email-json"])
-async def test_the_link_in_a_mail_needs_no_signature(rig: Rig, protocol: str) -> None:
-    topic = await rig.topic()
-    arn = await rig.subscribe(topic, protocol, "me@example.com")
-    await rig.by(unsigned(), "ConfirmSubscription", TopicArn=topic, Token=rig.confirmation().token)
-    await rig.by(unsigned(), "Unsubscribe", SubscriptionArn=arn)
-    assert rig.confirmation().kind == "UnsubscribeConfirmation"
-    assert await rig.listed(topic) == ["Deleted"]
-
-
-@pytest.mark.spec("consent.unsubscribe-protected")
-@pytest.mark.parametrize(
-    ("protocol", "endpoint"), [("sms", "+15551234567"), ("lambda", FUNCTION.format(ACCOUNT)), ("redis", "redis://h/c")]
-)
-async def test_endpoints_without_links_are_removed_by_signature(rig: Rig, protocol: str, endpoint: str) -> None:
-    topic = await rig.topic()
-    arn = await rig.subscribe(topic, protocol, endpoint)
-    code, text = await rig.refusal("Unsubscribe", unsigned(), SubscriptionArn=arn)
-    assert (code, text) == (
-        "AuthorizationError",
-        "This subscription may only be deleted by an authorized user.",
-    )
-    await rig("Unsubscribe", SubscriptionArn=arn)
-    assert await rig.listed(topic) == []
+    assert [await rig.confirm(topic, job.token)] == await rig.listed(topic) == [job.subscription]
+    if has_link:
+        await rig.by(unsigned(), "Unsubscribe", SubscriptionArn=job.subscription)
+        assert rig.confirmation().kind == "UnsubscribeConfirmation"
+        assert await rig.listed(topic) == ["Deleted"]

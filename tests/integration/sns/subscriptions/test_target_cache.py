@@ -11,7 +11,7 @@ from cns.delivery.target import Target, TargetCache
 from cns.stores.embedded import EmbeddedSubscriptionStore, EmbeddedTopicStore
 from cns.subscriptions.subscription import Subscription
 from cns.topics.topic import Topic
-from tests.integration.sns.cns_support import Rig, unsigned
+from tests.integration.sns.cns_support import Rig
 
 
 class ChangingTopics:
@@ -51,19 +51,17 @@ async def find(targets: TargetCache, arn: str) -> Target:
     return target
 
 
-async def test_a_confirmation_without_announcement_is_seen(rig: Rig) -> None:
+async def test_a_confirmation_without_announcement_is_seen(rig: Rig, topic: str) -> None:
     """Otherwise messages published after the confirmation would be dropped."""
-    topic = await rig.topic()
     targets = TargetCache(rig.topics, rig.subscriptions)
     arn, token = await rig.pending(topic)
     assert not (await find(targets, arn)).confirmed
     rig.subscriptions.changed.clear()  # the announcement is lost
-    await rig.by(unsigned(), "ConfirmSubscription", TopicArn=topic, Token=token)
+    await rig.confirm(topic, token)
     assert (await find(targets, arn)).confirmed
 
 
-async def test_a_topic_that_changes_during_its_read_is_not_cached(rig: Rig) -> None:
-    topic = await rig.topic()
+async def test_a_topic_that_changes_during_its_read_is_not_cached(rig: Rig, topic: str) -> None:
     arn = await rig.queue_subscription(topic)
     topics = ChangingTopics(rig.topics)
     targets = TargetCache(topics, rig.subscriptions)  # type: ignore[arg-type]  # it needs no other method
@@ -86,21 +84,22 @@ async def test_paused_targets_evict_no_active_one(rig: Rig, monkeypatch: pytest.
     await find(targets, active)
     for arn in paused:
         assert (await find(targets, arn)).paused
-    await rig("SetTopicAttributes", TopicArn=await rig.topic("other"), AttributeName="DisplayName", AttributeValue="x")
+    await rig.set(await rig.topic("other"), "DisplayName", "x")
     subscriptions.read.clear()
     assert not (await find(targets, active)).paused
     assert subscriptions.read == []
 
 
-async def test_a_target_is_read_again_when_its_subscription_is_paused_or_its_topic_changes(rig: Rig) -> None:
-    topic = await rig.topic()
+async def test_a_target_is_read_again_when_its_subscription_is_paused_or_its_topic_changes(
+    rig: Rig, topic: str
+) -> None:
     arn = await rig.queue_subscription(topic)
     subscriptions = CountedSubscriptions(rig.subscriptions)
     targets = TargetCache(rig.topics, subscriptions)  # type: ignore[arg-type]  # it needs no other method
     for text, paused in (("true", True), ("false", False)):
-        await rig("SetSubscriptionAttributes", SubscriptionArn=arn, AttributeName="DeliveryPaused", AttributeValue=text)
+        await rig.set(arn, "DeliveryPaused", text)
         assert (await find(targets, arn)).paused is paused
-        await rig("SetTopicAttributes", TopicArn=topic, AttributeName="DisplayName", AttributeValue=f"paused {text}")
+        await rig.set(topic, "DisplayName", f"paused {text}")
         assert (await find(targets, arn)).display_name == f"paused {text}"
         subscriptions.read.clear()
         assert (await find(targets, arn)).display_name == f"paused {text}"

@@ -8,6 +8,7 @@ import pytest
 
 from tests.integration.sns.cns_support import ACCOUNT, queue_arn
 from tests.integration.sns.sns_door import SnsDoor, invalid
+from tests.marks import case
 
 spec = pytest.mark.spec
 DEFAULT_DELIVERY = (
@@ -16,6 +17,7 @@ DEFAULT_DELIVERY = (
     '"disableSubscriptionOverrides":false,'
     '"defaultRequestPolicy":{"headerContentType":"text/plain; charset=UTF-8"}}}'
 )
+MISSPELT = '{"Statement":{"Effect":"allow","Principal":"*","Action":"sns:Publish","Resource":"*"}}'
 ROLE = f"arn:aws:iam::{ACCOUNT}:role/logs"
 
 
@@ -31,8 +33,7 @@ ROLE = f"arn:aws:iam::{ACCOUNT}:role/logs"
     "sns-policy-http.topic-default",
     "sns-policy.default",
 )
-async def test_attributes_of_a_new_topic(sns: SnsDoor) -> None:
-    topic = await sns.topic()
+async def test_attributes_of_a_new_topic(sns: SnsDoor, topic: str) -> None:
     policy = (
         '{"Version":"2008-10-17","Id":"__default_policy_ID","Statement":[{"Sid":"__default_statement_ID",'
         '"Effect":"Allow","Principal":{"AWS":"*"},"Action":["SNS:GetTopicAttributes","SNS:SetTopicAttributes",'
@@ -90,8 +91,7 @@ async def test_the_order_of_attributes(sns: SnsDoor) -> None:
 
 
 @spec("sns-topic-attr.counts")
-async def test_subscriptions_are_counted(sns: SnsDoor) -> None:
-    topic = await sns.topic()
+async def test_subscriptions_are_counted(sns: SnsDoor, topic: str) -> None:
     await sns.rig.queue_subscription(topic)
     await sns.rig.pending(topic, "https://example.com/1")
     removed, _ = await sns.rig.confirmed(topic, "https://example.com/2")
@@ -101,40 +101,35 @@ async def test_subscriptions_are_counted(sns: SnsDoor) -> None:
     assert counts == {"Confirmed": "1", "Pending": "1", "Deleted": "1"}
 
 
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [
-        pytest.param("DisplayName", "d" * 100, marks=spec("sns-topic-attr.display-name")),
-        *(
-            pytest.param(f"{protocol}{outcome}FeedbackRoleArn", ROLE, marks=spec("sns-topic-attr.feedback-roles"))
-            for protocol in ("HTTP", "SQS", "Lambda", "Firehose", "Application")
-            for outcome in ("Success", "Failure")
-        ),
-        pytest.param("HTTPSuccessFeedbackSampleRate", "100", marks=spec("sns-topic-attr.feedback-rate")),
-    ],
-)
-async def test_accepted_values(sns: SnsDoor, name: str, text: str) -> None:
-    created = await sns.topic("created", **{name: text})
-    changed = await sns.topic("changed")
-    await sns.set(changed, name, text)
-    assert (await sns.attributes(created))[name] == (await sns.attributes(changed))[name] == text
+@spec("sns-topic-attr.display-name", "sns-topic-attr.feedback-roles", "sns-topic-attr.feedback-rate")
+async def test_accepted_values(sns: SnsDoor, topic: str) -> None:
+    protocols = ("HTTP", "SQS", "Lambda", "Firehose", "Application")
+    roles = {f"{each}{end}FeedbackRoleArn": ROLE for each in protocols for end in ("Success", "Failure")}
+    given = {"DisplayName": "d" * 100, "HTTPSuccessFeedbackSampleRate": "100", **roles}
+    for name, text in given.items():
+        await sns.set(topic, name, text)
+    for arn in (topic, await sns.topic("created", **given)):
+        assert given.items() <= (await sns.attributes(arn)).items()
+
+
+RETRIES = '{"http":{"defaultHealthyRetryPolicy":{"minDelayTarget":1,"maxDelayTarget":20,"numRetries":101}}}'
+SIGNATURE = "SignatureVersion: Invalid value. Must be 1 or 2."
+PERIOD = "ArchivePolicy: MessageRetentionPeriod value is invalid"
+TOO_MANY = "DeliveryPolicy: http.defaultHealthyRetryPolicy.numRetries must be less than or equal to 100"
 
 
 @pytest.mark.parametrize(
     ("name", "text", "complaint"),
     [
-        pytest.param(
-            "SignatureVersion",
-            "3",
-            "SignatureVersion: Invalid value. Must be 1 or 2.",
-            marks=spec("sns-topic-attr.signature-version"),
-        ),
-        pytest.param("Owner", "x", "AttributeName", marks=spec("sns-topic-attr.read-only")),
+        case("sns-topic-attr.signature-version", "SignatureVersion", "3", SIGNATURE),
+        case("sns-topic-attr.read-only", "Owner", "x", "AttributeName"),
+        case("archive.refused", "ArchivePolicy", '{"MessageRetentionPeriod":366}', PERIOD),
+        case("sns-policy-http.prefix", "DeliveryPolicy", RETRIES, TOO_MANY),
+        case("sns-policy.bad-statement", "Policy", MISSPELT, "Policy Error: Effect must be Allow or Deny"),
     ],
 )
 async def test_values_refused(sns: SnsDoor, name: str, text: str, complaint: str) -> None:
-    topic = await sns.topic()
-    await sns.refuses(invalid(complaint), "SetTopicAttributes", TopicArn=topic, AttributeName=name, AttributeValue=text)
+    await sns.refuses_set(invalid(complaint), await sns.topic(), name, text)
     if complaint == "AttributeName":
         complaint = f"Unknown attribute {name}"
     await sns.refuses(invalid(f"Attributes Reason: {complaint}"), "CreateTopic", Name="new", Attributes={name: text})
@@ -143,10 +138,8 @@ async def test_values_refused(sns: SnsDoor, name: str, text: str, complaint: str
 @pytest.mark.parametrize(
     ("name", "text"),
     [
-        pytest.param(
-            "DeliveryPolicy", "{}", marks=spec("sns-topic-attr.delivery-policy-removed", "sns-policy-http.removed")
-        ),
-        pytest.param("KmsMasterKeyId", "k", marks=spec("sns-topic-attr.kms-removed")),
+        case(("sns-topic-attr.delivery-policy-removed", "sns-policy-http.removed"), "DeliveryPolicy", "{}"),
+        case("sns-topic-attr.kms-removed", "KmsMasterKeyId", "k"),
     ],
 )
 async def test_an_empty_text_removes_an_attribute(sns: SnsDoor, name: str, text: str) -> None:
@@ -196,26 +189,22 @@ TOO_LARGE = invalid(
 
 
 @spec("sns-topic-attr.size-subscriptions", "sns-topic-attr.size-subscribe")
-async def test_large_messages_are_for_a_hundred_subscriptions(sns: SnsDoor) -> None:
-    topic = await sns.topic()
+async def test_large_messages_are_for_a_hundred_subscriptions(sns: SnsDoor, topic: str) -> None:
     subscriptions = [await sns.rig.queue_subscription(topic, f"q{number}") for number in range(101)]
-    change = {"TopicArn": topic, "AttributeName": "MaximumMessageSize"}
-    await sns.refuses(TOO_LARGE, "SetTopicAttributes", **change, AttributeValue=LARGE)
-    await sns("SetTopicAttributes", **change, AttributeValue="262144")
+    await sns.refuses_set(TOO_LARGE, topic, "MaximumMessageSize", LARGE)
+    await sns.set(topic, "MaximumMessageSize", "262144")
     await sns("Unsubscribe", SubscriptionArn=subscriptions.pop())
-    await sns("SetTopicAttributes", **change, AttributeValue=LARGE)
+    await sns.set(topic, "MaximumMessageSize", LARGE)
     members = {"TopicArn": topic, "Protocol": "sqs"}
     await sns.refuses(TOO_LARGE, "Subscribe", **members, Endpoint=queue_arn(ACCOUNT, "another"))
     assert (await sns("Subscribe", **members, Endpoint=queue_arn(ACCOUNT, "q0")))["SubscriptionArn"] in subscriptions
 
 
 @spec("sns-topic-attr.size-protocols", "sns-topic-attr.size-subscribe")
-async def test_large_messages_need_protocols_that_accept_them(sns: SnsDoor) -> None:
-    topic = await sns.topic()
-    change = {"TopicArn": topic, "AttributeName": "MaximumMessageSize", "AttributeValue": LARGE}
+async def test_large_messages_need_protocols_that_accept_them(sns: SnsDoor, topic: str) -> None:
     arn, _ = await sns.rig.confirmed(topic)
-    await sns.refuses(TOO_LARGE, "SetTopicAttributes", **change)
+    await sns.refuses_set(TOO_LARGE, topic, "MaximumMessageSize", LARGE)
     await sns("Unsubscribe", SubscriptionArn=arn)
-    await sns("SetTopicAttributes", **change)
+    await sns.set(topic, "MaximumMessageSize", LARGE)
     await sns.refuses(TOO_LARGE, "Subscribe", TopicArn=topic, Protocol="https", Endpoint="https://example.com/hook")
     await sns("Subscribe", TopicArn=topic, Protocol="sqs", Endpoint=queue_arn(ACCOUNT))

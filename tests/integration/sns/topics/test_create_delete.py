@@ -10,6 +10,7 @@ import pytest
 
 from tests.integration.sns.cns_support import ACCOUNT, OTHER, REGION, call, queue_arn
 from tests.integration.sns.sns_door import NO_TOPIC, Refusal, SnsDoor, invalid
+from tests.marks import case
 
 spec = pytest.mark.spec
 NAME_REFUSED = invalid("Topic Name")
@@ -28,13 +29,13 @@ def tags(**pairs: str) -> list[dict[str, str]]:
 @pytest.mark.parametrize(
     ("name", "attributes"),
     [
-        pytest.param("t", {}, marks=spec("sns-topic.arn")),
-        pytest.param("a" * 256, {}, marks=spec("sns-topic.name-length")),
-        pytest.param("Az_09-", {}, marks=spec("sns-topic.name-characters")),
-        pytest.param("t.fifo", FIFO, marks=spec("sns-topic.fifo-name", "sns-topic.fifo-attribute")),
-        pytest.param("a" * 251 + ".fifo", FIFO, marks=spec("sns-topic.fifo-length")),
-        pytest.param("t.fifo", {"FifoTopic": "True"}, marks=spec("sns-topic.booleans")),
-        pytest.param("t", {"FifoTopic": "FALSE"}, marks=spec("sns-topic.booleans")),
+        case("sns-topic.arn", "t", {}),
+        case("sns-topic.name-length", "a" * 256, {}),
+        case("sns-topic.name-characters", "Az_09-", {}),
+        case(("sns-topic.fifo-name", "sns-topic.fifo-attribute"), "t.fifo", FIFO),
+        case("sns-topic.fifo-length", "a" * 251 + ".fifo", FIFO),
+        case("sns-topic.booleans", "t.fifo", {"FifoTopic": "True"}),
+        case("sns-topic.booleans", "t", {"FifoTopic": "FALSE"}),
     ],
 )
 async def test_accepted_names(sns: SnsDoor, name: str, attributes: dict[str, str]) -> None:
@@ -44,19 +45,19 @@ async def test_accepted_names(sns: SnsDoor, name: str, attributes: dict[str, str
 @pytest.mark.parametrize(
     ("name", "attributes"),
     [
-        pytest.param("a" * 257, {}, marks=spec("sns-topic.name-length")),
-        pytest.param("", {}, marks=spec("sns-topic.name-length")),
-        pytest.param("a b", {}, marks=spec("sns-topic.name-characters")),
-        pytest.param("ä", {}, marks=spec("sns-topic.name-characters")),
-        pytest.param("a.b", {}, marks=spec("sns-topic.name-characters")),
-        pytest.param("a:b", {}, marks=spec("sns-topic.name-characters")),
-        pytest.param("a\n", {}, marks=spec("sns-topic.name-characters")),
-        pytest.param(".fifo", FIFO, marks=spec("sns-topic.fifo-name")),
-        pytest.param("a.fifo.fifo", FIFO, marks=spec("sns-topic.fifo-name")),
-        pytest.param("t", FIFO, marks=spec("sns-topic.fifo-name")),
-        pytest.param("t.fifo", {}, marks=spec("sns-topic.fifo-attribute")),
-        pytest.param("t.fifo", {"FifoTopic": "false"}, marks=spec("sns-topic.fifo-attribute")),
-        pytest.param("a" * 252 + ".fifo", FIFO, marks=spec("sns-topic.fifo-length")),
+        case("sns-topic.name-length", "a" * 257, {}),
+        case("sns-topic.name-length", "", {}),
+        case("sns-topic.name-characters", "a b", {}),
+        case("sns-topic.name-characters", "ä", {}),
+        case("sns-topic.name-characters", "a.b", {}),
+        case("sns-topic.name-characters", "a:b", {}),
+        case("sns-topic.name-characters", "a\n", {}),
+        case("sns-topic.fifo-name", ".fifo", FIFO),
+        case("sns-topic.fifo-name", "a.fifo.fifo", FIFO),
+        case("sns-topic.fifo-name", "t", FIFO),
+        case("sns-topic.fifo-attribute", "t.fifo", {}),
+        case("sns-topic.fifo-attribute", "t.fifo", {"FifoTopic": "false"}),
+        case("sns-topic.fifo-length", "a" * 252 + ".fifo", FIFO),
     ],
 )
 async def test_names_refused(sns: SnsDoor, name: str, attributes: dict[str, str]) -> None:
@@ -80,29 +81,25 @@ async def test_creating_again_finds_the_same(sns: SnsDoor) -> None:
 @pytest.mark.parametrize(
     ("given", "refusal"),
     [
-        pytest.param({"Attributes": {"DisplayName": "e"}}, DIFFERENT, marks=spec("sns-topic.different-attributes")),
-        pytest.param(
-            {"Attributes": {"DisplayName": "d", "KmsMasterKeyId": "k"}},
-            DIFFERENT,
-            marks=spec("sns-topic.different-attributes"),
-        ),
-        pytest.param({"Tags": tags(a="2")}, DIFFERENT_TAGS, marks=spec("sns-topic.different-tags")),
-        pytest.param({"Tags": tags(b="1")}, DIFFERENT_TAGS, marks=spec("sns-topic.different-tags")),
-        pytest.param({"Tags": tags(a="1", b="2")}, DIFFERENT_TAGS, marks=spec("sns-topic.different-tags")),
-        pytest.param(
+        case("sns-topic.different-attributes", {"Attributes": {"DisplayName": "e"}}, DIFFERENT),
+        case("sns-topic.different-attributes", {"Attributes": {"DisplayName": "d", "KmsMasterKeyId": "k"}}, DIFFERENT),
+        case("sns-topic.different-tags", {"Tags": tags(a="2")}, DIFFERENT_TAGS),
+        case("sns-topic.different-tags", {"Tags": tags(b="1")}, DIFFERENT_TAGS),
+        case("sns-topic.different-tags", {"Tags": tags(a="1", b="2")}, DIFFERENT_TAGS),
+        case(
+            "sns-topic.same-key-twice",
             {"Tags": [*tags(a="1"), *tags(a="2")]},
             invalid("Duplicated keys are not allowed."),
-            marks=spec("sns-topic.same-key-twice"),
         ),
-        pytest.param(
+        case(
+            "sns-topic.attribute-prefix",
             {"Attributes": {"SignatureVersion": "3"}},
             invalid("Attributes Reason: SignatureVersion: Invalid value. Must be 1 or 2."),
-            marks=spec("sns-topic.attribute-prefix"),
         ),
-        pytest.param(
+        case(
+            ("sns-topic.attribute-prefix", "sns-topic-attr.unknown"),
             {"Attributes": {"Fake": "1"}},
             invalid("Attributes Reason: Unknown attribute Fake"),
-            marks=spec("sns-topic.attribute-prefix", "sns-topic-attr.unknown"),
         ),
     ],
 )
@@ -119,13 +116,10 @@ async def test_a_standard_topic_shows_no_fifo(sns: SnsDoor) -> None:
 
 @spec("sns-topic.fifo-immutable", "sns-topic.fifo-again")
 async def test_the_type_of_a_topic_does_not_change(sns: SnsDoor) -> None:
-    change = {"AttributeName": "FifoTopic", "AttributeValue": "true"}
-    await sns.refuses(invalid("AttributeName"), "SetTopicAttributes", TopicArn=await sns.topic(), **change)
+    await sns.refuses_set(invalid("AttributeName"), await sns.topic(), "FifoTopic", "true")
     fifo = await sns.topic("t.fifo", **FIFO)
-    await sns("SetTopicAttributes", TopicArn=fifo, **change)
-    change["AttributeValue"] = "false"
-    refusal = invalid("FifoTopic: Modifying topic type is not supported")
-    await sns.refuses(refusal, "SetTopicAttributes", TopicArn=fifo, **change)
+    await sns.set(fifo, "FifoTopic", "true")
+    await sns.refuses_set(invalid("FifoTopic: Modifying topic type is not supported"), fifo, "FifoTopic", "false")
     assert (await sns.attributes(fifo))["FifoTopic"] == "true"
 
 
@@ -133,8 +127,7 @@ async def test_the_type_of_a_topic_does_not_change(sns: SnsDoor) -> None:
 
 
 @spec("sns-topic.delete-absent")
-async def test_deleting_an_absent_topic(sns: SnsDoor) -> None:
-    topic = await sns.topic()
+async def test_deleting_an_absent_topic(sns: SnsDoor, topic: str) -> None:
     assert await sns("DeleteTopic", TopicArn=topic) == {}
     assert await sns("DeleteTopic", TopicArn=topic) == {}
 
@@ -161,8 +154,7 @@ async def test_subscriptions_of_a_deleted_topic(sns: SnsDoor) -> None:
 # -- without botocore -------------------------------------------------------------------------------------------------
 
 
-async def test_without_auth_every_account_is_allowed(sns: SnsDoor) -> None:
-    topic = await sns.topic()
+async def test_without_auth_every_account_is_allowed(sns: SnsDoor, topic: str) -> None:
     policy = {"Statement": {"Effect": "Deny", "Principal": "*", "Action": "sns:Publish", "Resource": topic}}
     await sns.set(topic, "Policy", json.dumps(policy))
     other = call(OTHER, enforced=False)
@@ -171,8 +163,7 @@ async def test_without_auth_every_account_is_allowed(sns: SnsDoor) -> None:
     await sns.rig.by(other, "DeleteTopic", TopicArn=topic)
 
 
-async def test_concurrent_changes_are_all_kept(sns: SnsDoor) -> None:
-    topic = await sns.topic()
+async def test_concurrent_changes_are_all_kept(sns: SnsDoor, topic: str) -> None:
     changes = [tags(**{str(number): ""}) for number in range(10)]
     await asyncio.gather(*[sns.rig("TagResource", ResourceArn=topic, Tags=change) for change in changes])
     assert len((await sns("ListTagsForResource", ResourceArn=topic))["Tags"]) == 10

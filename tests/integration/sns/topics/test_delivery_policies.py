@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 import pytest
 
-from tests.integration.sns.cns_support import ACCOUNT, queue_arn
-from tests.integration.sns.sns_door import SnsDoor, invalid
+from tests.integration.sns.sns_door import SnsDoor
 
 spec = pytest.mark.spec
 URL = "https://example.com/hook"
@@ -18,44 +16,6 @@ TEXT, JSON, HTML = "text/plain", "application/json", "text/html"
 
 def rule(name: str) -> pytest.MarkDecorator:
     return spec(f"sns-policy-http.{name}")
-
-
-def retry_policy(**changes: Any) -> dict[str, Any]:
-    """A valid retry policy with some members changed. None removes a member."""
-    return {name: value for name, value in (RETRY | changes).items() if value is not None}
-
-
-def topic_policy(retry: dict[str, Any]) -> str:
-    return json.dumps({"http": {"defaultHealthyRetryPolicy": retry}})
-
-
-def subscription_policy(retry: dict[str, Any]) -> str:
-    return json.dumps({"healthyRetryPolicy": retry})
-
-
-async def effective_policy(sns: SnsDoor, subscription: str) -> dict[str, Any]:
-    attributes = (await sns("GetSubscriptionAttributes", SubscriptionArn=subscription))["Attributes"]
-    policy: dict[str, Any] = json.loads(attributes["EffectiveDeliveryPolicy"])
-    return policy
-
-
-@rule("prefix")
-async def test_a_retry_policy_is_refused_by_each_call(sns: SnsDoor) -> None:
-    topic = await sns.topic()
-    retry, complaint = retry_policy(numRetries=101), ".numRetries must be less than or equal to 100"
-    text = f"DeliveryPolicy: http.defaultHealthyRetryPolicy{complaint}"
-    change = {"AttributeName": "DeliveryPolicy", "AttributeValue": topic_policy(retry)}
-    await sns.refuses(invalid(text), "SetTopicAttributes", TopicArn=topic, **change)
-    at_creation = invalid(f"Attributes Reason: {text}")
-    await sns.refuses(at_creation, "CreateTopic", Name="new", Attributes={"DeliveryPolicy": topic_policy(retry)})
-
-    text = f"DeliveryPolicy: healthyRetryPolicy{complaint}"
-    arn, _ = await sns.rig.confirmed(topic)
-    change = {"AttributeName": "DeliveryPolicy", "AttributeValue": subscription_policy(retry)}
-    await sns.refuses(invalid(text), "SetSubscriptionAttributes", SubscriptionArn=arn, **change)
-    members = {"TopicArn": topic, "Protocol": "https", "Endpoint": URL + "/new"}
-    at_creation = invalid(f"Attributes Reason: {text}")
-    await sns.refuses(at_creation, "Subscribe", **members, Attributes={"DeliveryPolicy": subscription_policy(retry)})
 
 
 @rule("subscription-form")
@@ -78,34 +38,23 @@ async def test_how_a_policy_is_shown(sns: SnsDoor) -> None:
 @rule("overrides")
 @rule("removed")
 async def test_which_policy_is_in_effect(sns: SnsDoor) -> None:
-    topic = await sns.topic(DeliveryPolicy=topic_policy(retry_policy(numRetries=7)))
+    seven = {"defaultHealthyRetryPolicy": {**RETRY, "numRetries": 7}}
+    topic = await sns.topic(DeliveryPolicy=json.dumps({"http": seven}))
     arn, _ = await sns.rig.confirmed(topic)
-    change = {"SubscriptionArn": arn, "AttributeName": "DeliveryPolicy"}
 
     async def retries() -> int:
-        number: int = (await effective_policy(sns, arn))["healthyRetryPolicy"]["numRetries"]
-        return number
+        attributes = (await sns("GetSubscriptionAttributes", SubscriptionArn=arn))["Attributes"]
+        return int(json.loads(attributes["EffectiveDeliveryPolicy"])["healthyRetryPolicy"]["numRetries"])
 
     assert await retries() == 7
-    await sns("SetSubscriptionAttributes", **change, AttributeValue=subscription_policy(retry_policy(numRetries=9)))
+    await sns.set(arn, "DeliveryPolicy", json.dumps({"healthyRetryPolicy": {**RETRY, "numRetries": 9}}))
     assert await retries() == 9
-    closed = {"defaultHealthyRetryPolicy": retry_policy(numRetries=7), "disableSubscriptionOverrides": True}
-    await sns.set(topic, "DeliveryPolicy", json.dumps({"http": closed}))
+    await sns.set(topic, "DeliveryPolicy", json.dumps({"http": {**seven, "disableSubscriptionOverrides": True}}))
     assert await retries() == 7
     await sns.set(topic, "DeliveryPolicy", "")
     assert await retries() == 9
-    await sns("SetSubscriptionAttributes", **change, AttributeValue="")
+    await sns.set(arn, "DeliveryPolicy", "")
     assert await retries() == 3
-
-
-@rule("other-protocols")
-async def test_queues_have_none(sns: SnsDoor) -> None:
-    topic = await sns.topic()
-    policy = subscription_policy(RETRY)
-    complaint = "DeliveryPolicy: can only be set for HTTP and HTTPS subscriptions"
-    members = {"TopicArn": topic, "Protocol": "sqs", "Endpoint": queue_arn(ACCOUNT)}
-    at_creation = invalid(f"Attributes Reason: {complaint}")
-    await sns.refuses(at_creation, "Subscribe", **members, Attributes={"DeliveryPolicy": policy})
-    arn = await sns.rig.queue_subscription(topic)
-    change = {"SubscriptionArn": arn, "AttributeName": "DeliveryPolicy", "AttributeValue": policy}
-    await sns.refuses(invalid(complaint), "SetSubscriptionAttributes", **change)
+    await sns.set(topic, "DeliveryPolicy", json.dumps({"http": seven}))
+    await sns("DeleteTopic", TopicArn=topic)
+    assert await retries() == 3

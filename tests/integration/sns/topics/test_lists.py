@@ -28,8 +28,7 @@ async def test_topics_come_in_pages(sns: SnsDoor) -> None:
 
 @spec("sns-list.page", "sns-list.token", "sns-list.pending")
 @pytest.mark.parametrize("action", ["ListSubscriptions", "ListSubscriptionsByTopic"])
-async def test_subscriptions_come_in_pages(sns: SnsDoor, action: str) -> None:
-    topic = await sns.topic()
+async def test_subscriptions_come_in_pages(sns: SnsDoor, topic: str, action: str) -> None:
     for number in range(101):
         await sns.rig.queue_subscription(topic, f"q{number}")
     await sns.rig.pending(topic)
@@ -50,8 +49,7 @@ async def test_invalid_tokens(sns: SnsDoor, action: str) -> None:
 
 
 @spec("sns.order-list-member")
-async def test_a_listed_subscription(sns: SnsDoor) -> None:
-    topic = await sns.topic()
+async def test_a_listed_subscription(sns: SnsDoor, topic: str) -> None:
     arn = await sns.rig.queue_subscription(topic)
     for action, members in (("ListSubscriptions", {}), ("ListSubscriptionsByTopic", {"TopicArn": topic})):
         reply = await sns.reply(action, **members)

@@ -9,6 +9,7 @@ import pytest
 
 from tests.integration.sns.cns_support import ACCOUNT, OTHER, REGION, queue_arn
 from tests.integration.sns.sns_door import NO_TOPIC, STRANGER, Refusal, SnsDoor, denied, invalid, refused
+from tests.marks import case
 
 spec = pytest.mark.spec
 OUT_OF_SCOPE = "Policy statement action out of service scope!"
@@ -25,24 +26,11 @@ def document(*statements: dict[str, Any]) -> str:
     return json.dumps({"Version": "2012-10-17", "Statement": list(statements)})
 
 
-# -- valid policies ---------------------------------------------------------------------------------------------------
-
-
-@spec("sns-policy.bad-statement")
-async def test_a_policy_is_refused_by_each_call(sns: SnsDoor) -> None:
-    policy, complaint = document(statement(Effect="allow")), "Policy Error: Effect must be Allow or Deny"
-    change = {"AttributeName": "Policy", "AttributeValue": policy}
-    await sns.refuses(invalid(complaint), "SetTopicAttributes", TopicArn=await sns.topic(), **change)
-    at_creation = invalid(f"Attributes Reason: {complaint}")
-    await sns.refuses(at_creation, "CreateTopic", Name="new", Attributes={"Policy": policy})
-
-
 # -- effects of policies ----------------------------------------------------------------------------------------------
 
 
 @spec("sns-policy.default-grants-nobody", "sns-policy.no-grant", "sns-policy.batch", "sns-error.AuthorizationError")
-async def test_the_default_policy_denies_other_accounts(sns: SnsDoor) -> None:
-    topic = await sns.topic()
+async def test_the_default_policy_denies_other_accounts(sns: SnsDoor, topic: str) -> None:
     await sns.refuses(denied("Publish", topic), "Publish", STRANGER, TopicArn=topic, Message="m")
     batch = {"TopicArn": topic, "PublishBatchRequestEntries": BATCH}
     await sns.refuses(denied("Publish", topic), "PublishBatch", STRANGER, **batch)
@@ -106,8 +94,7 @@ async def statements(sns: SnsDoor, topic: str) -> list[dict[str, Any]]:
     "sns-permission.default-kept",
     "sns.accounts-and-actions",
 )
-async def test_a_grant_is_a_statement(sns: SnsDoor) -> None:
-    topic = await sns.topic()
+async def test_a_grant_is_a_statement(sns: SnsDoor, topic: str) -> None:
     await sns("AddPermission", **grant(topic))
     both = {"AWSAccountId": [OTHER, "333333333333"], "ActionName": ["Publish", "Subscribe"]}
     await sns("AddPermission", **grant(topic, Label="m", **both))
@@ -126,8 +113,7 @@ async def test_a_grant_is_a_statement(sns: SnsDoor) -> None:
 
 
 @spec("sns-permission.grants", "sns-permission.remove", "sns-permission.remove-absent", "sns.arn-other-account")
-async def test_a_grant_holds_until_it_is_removed(sns: SnsDoor) -> None:
-    topic = await sns.topic()
+async def test_a_grant_holds_until_it_is_removed(sns: SnsDoor, topic: str) -> None:
     await sns("AddPermission", **grant(topic))
     assert await sns("Publish", STRANGER, TopicArn=topic, Message="m")
     await sns.refuses(denied("DeleteTopic", topic), "DeleteTopic", STRANGER, TopicArn=topic)
@@ -138,8 +124,7 @@ async def test_a_grant_holds_until_it_is_removed(sns: SnsDoor) -> None:
 
 
 @spec("sns-permission.duplicate")
-async def test_the_same_grant_again_changes_nothing(sns: SnsDoor) -> None:
-    topic = await sns.topic()
+async def test_the_same_grant_again_changes_nothing(sns: SnsDoor, topic: str) -> None:
     for _ in range(2):
         await sns("AddPermission", **grant(topic))
     assert [each["Sid"] for each in await statements(sns, topic)] == ["__default_statement_ID", "l"]
@@ -153,19 +138,14 @@ async def test_permissions_of_no_topic(sns: SnsDoor) -> None:
 @pytest.mark.parametrize(
     ("changes", "complaint"),
     [
-        pytest.param({"ActionName": ["Subscribe"]}, "Statement already exists", marks=spec("sns-permission.duplicate")),
+        case("sns-permission.duplicate", {"ActionName": ["Subscribe"]}, "Statement already exists"),
         ({"Label": "__default_statement_ID"}, "Statement already exists"),
-        pytest.param(
-            {"Label": "m", "ActionName": ["CreateTopic"]}, OUT_OF_SCOPE, marks=spec("sns-permission.unknown-action")
-        ),
-        pytest.param(
-            {"Label": "m", "ActionName": ["sns:Publish"]}, OUT_OF_SCOPE, marks=spec("sns-permission.prefixed-action")
-        ),
-        pytest.param({"Label": "m", "ActionName": ["*"]}, OUT_OF_SCOPE, marks=spec("sns-permission.wildcard-action")),
-        pytest.param({"Label": "m", "AWSAccountId": ["1"]}, NO_ACCOUNT, marks=spec("sns-permission.account")),
+        case("sns-permission.unknown-action", {"Label": "m", "ActionName": ["CreateTopic"]}, OUT_OF_SCOPE),
+        case("sns-permission.prefixed-action", {"Label": "m", "ActionName": ["sns:Publish"]}, OUT_OF_SCOPE),
+        case("sns-permission.wildcard-action", {"Label": "m", "ActionName": ["*"]}, OUT_OF_SCOPE),
+        case("sns-permission.account", {"Label": "m", "AWSAccountId": ["1"]}, NO_ACCOUNT),
     ],
 )
-async def test_grants_refused(sns: SnsDoor, changes: dict[str, Any], complaint: str) -> None:
-    topic = await sns.topic()
+async def test_grants_refused(sns: SnsDoor, topic: str, changes: dict[str, Any], complaint: str) -> None:
     await sns("AddPermission", **grant(topic))
     await sns.refuses(invalid(complaint), "AddPermission", **grant(topic, **changes))

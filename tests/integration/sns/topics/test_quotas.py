@@ -15,6 +15,7 @@ from cns_common.clock import Clock
 from cns_common.configuration.settings import Settings
 from tests.integration.sns.cns_support import ACCOUNT, REGION, open_rig, queue_arn
 from tests.integration.sns.sns_door import STRANGER, Refusal, SnsDoor, open_sns_door
+from tests.marks import case
 
 spec = pytest.mark.spec
 NO_MORE_TOPICS = Refusal(403, "TopicLimitExceeded", "Topic limit exceeded")
@@ -31,15 +32,15 @@ async def open_with_quotas(directory: Path, quotas: Quotas) -> AsyncIterator[Sns
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        pytest.param("topics", 100_000, marks=spec("quota.topics")),
-        pytest.param("fifo_topics", 1_000, marks=spec("quota.fifo-topics")),
-        pytest.param("topic_subscriptions", 12_500_000, marks=spec("quota.subscriptions")),
-        pytest.param("fifo_topic_subscriptions", 100, marks=spec("quota.fifo-subscriptions")),
-        pytest.param("pending_subscriptions", 5_000, marks=spec("quota.pending")),
-        pytest.param("topic_filter_policies", 200, marks=spec("filter-limit.topic")),
-        pytest.param("filter_policies", 10_000, marks=spec("filter-limit.account")),
-        pytest.param("filter_policy_keys", 5, marks=spec("filter-limit.keys")),
-        pytest.param("filter_policy_complexity", 150, marks=spec("filter-limit.complexity")),
+        case("quota.topics", "topics", 100_000),
+        case("quota.fifo-topics", "fifo_topics", 1_000),
+        case("quota.subscriptions", "topic_subscriptions", 12_500_000),
+        case("quota.fifo-subscriptions", "fifo_topic_subscriptions", 100),
+        case("quota.pending", "pending_subscriptions", 5_000),
+        case("filter-limit.topic", "topic_filter_policies", 200),
+        case("filter-limit.account", "filter_policies", 10_000),
+        case("filter-limit.keys", "filter_policy_keys", 5),
+        case("filter-limit.complexity", "filter_policy_complexity", 150),
     ],
 )
 def test_the_defaults_are_those_of_aws(name: str, value: int) -> None:
@@ -66,8 +67,8 @@ async def test_topics(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "attributes"),
     [
-        pytest.param("t", {}, marks=spec("quota.subscriptions")),
-        pytest.param("t.fifo", FIFO, marks=spec("quota.fifo-subscriptions")),
+        case("quota.subscriptions", "t", {}),
+        case("quota.fifo-subscriptions", "t.fifo", FIFO),
     ],
 )
 @spec("quota.same-again", "quota.deleted", "sns-error.SubscriptionLimitExceeded")
@@ -98,8 +99,7 @@ async def test_pending_subscriptions(tmp_path: Path) -> None:
 
 
 @spec("quota.firehose")
-async def test_streams_count_as_subscriptions(sns: SnsDoor) -> None:
-    topic = await sns.topic()
+async def test_streams_count_as_subscriptions(sns: SnsDoor, topic: str) -> None:
     role = {"SubscriptionRoleArn": f"arn:aws:iam::{ACCOUNT}:role/sns"}
     for number in range(6):
         stream = f"arn:aws:firehose:{REGION}:{ACCOUNT}:deliverystream/s{number}"

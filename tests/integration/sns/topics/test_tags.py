@@ -9,6 +9,7 @@ import pytest
 
 from tests.integration.sns.cns_support import ACCOUNT, OTHER, REGION
 from tests.integration.sns.sns_door import NO_TOPIC, STRANGER, Refusal, SnsDoor, denied, invalid, out_of_length
+from tests.marks import case
 
 spec = pytest.mark.spec
 ABSENT = f"arn:aws:sns:{REGION}:{ACCOUNT}:absent"
@@ -30,8 +31,7 @@ async def shown(sns: SnsDoor, topic: str) -> dict[str, str]:
 
 
 @spec("sns-tag.list", "sns-tag.overwrite", "sns-tag.untag", "sns-tag.untag-absent", "sns.tags", "sns.tag-keys")
-async def test_adding_and_removing_tags(sns: SnsDoor) -> None:
-    topic = await sns.topic()
+async def test_adding_and_removing_tags(sns: SnsDoor, topic: str) -> None:
     await sns("TagResource", ResourceArn=topic, Tags=tags(a="1", b="2"))
     await sns("TagResource", ResourceArn=topic, Tags=tags(b="3", c=""))
     assert list((await shown(sns, topic)).items()) == [("a", "1"), ("b", "3"), ("c", "")]
@@ -40,16 +40,14 @@ async def test_adding_and_removing_tags(sns: SnsDoor) -> None:
 
 
 @spec("sns.order-tag", "sns.lists")
-async def test_the_elements_of_a_tag(sns: SnsDoor) -> None:
-    topic = await sns.topic()
+async def test_the_elements_of_a_tag(sns: SnsDoor, topic: str) -> None:
     await sns("TagResource", ResourceArn=topic, Tags=tags(k="v"))
     reply = await sns.reply("ListTagsForResource", ResourceArn=topic)
     assert b"<Tags><member><Value>v</Value><Key>k</Key></member></Tags>" in reply.body
 
 
 @spec("sns-tag.most", "sns-error.TagLimitExceeded")
-async def test_fifty_tags_are_the_most(sns: SnsDoor) -> None:
-    topic = await sns.topic()
+async def test_fifty_tags_are_the_most(sns: SnsDoor, topic: str) -> None:
     many = [{"Key": str(number), "Value": ""} for number in range(51)]
     await sns.refuses(QUOTA, "TagResource", ResourceArn=topic, Tags=many)
     await sns.refuses(QUOTA, "CreateTopic", Name="new", Tags=many)
@@ -65,39 +63,22 @@ AT_LEAST = "greater than or equal to"
 @pytest.mark.parametrize(
     ("tag", "refusal"),
     [
-        pytest.param(
+        case(
+            "sns-tag.key-length",
             {"Key": "k" * 129, "Value": ""},
             out_of_length("k" * 129, "tags.1.member.key", f"{AT_MOST} 128"),
-            marks=spec("sns-tag.key-length"),
         ),
-        pytest.param(
-            {"Key": "", "Value": ""},
-            out_of_length("", "tags.1.member.key", f"{AT_LEAST} 1"),
-            marks=spec("sns-tag.key-length"),
-        ),
-        pytest.param(
+        case("sns-tag.key-length", {"Key": "", "Value": ""}, out_of_length("", "tags.1.member.key", f"{AT_LEAST} 1")),
+        case(
+            "sns-tag.value-length",
             {"Key": "k", "Value": "v" * 257},
             out_of_length("v" * 257, "tags.1.member.value", f"{AT_MOST} 256"),
-            marks=spec("sns-tag.value-length"),
         ),
     ],
 )
 async def test_tags_refused(sns: SnsDoor, tag: dict[str, str], refusal: Refusal) -> None:
     await sns.refuses(refusal, "TagResource", ResourceArn=await sns.topic(), Tags=[tag])
     await sns.refuses(refusal, "CreateTopic", Name="new", Tags=[tag])
-
-
-@pytest.mark.parametrize(
-    "tag",
-    [
-        pytest.param({"Key": "k" * 128, "Value": ""}, marks=spec("sns-tag.key-length")),
-        pytest.param({"Key": "k", "Value": "v" * 256}, marks=spec("sns-tag.value-length")),
-    ],
-)
-async def test_tags_at_their_limits(sns: SnsDoor, tag: dict[str, str]) -> None:
-    topic = await sns.topic()
-    await sns("TagResource", ResourceArn=topic, Tags=[tag])
-    assert await shown(sns, topic) == {tag["Key"]: tag["Value"]}
 
 
 @spec("sns-topic.same-key-twice")
@@ -111,13 +92,13 @@ async def test_the_same_key_twice(sns: SnsDoor) -> None:
 @pytest.mark.parametrize(
     ("arn", "refusal"),
     [
-        pytest.param(ABSENT, NO_RESOURCE, marks=spec("sns-tag.unknown-topic", "sns-error.ResourceNotFound")),
-        pytest.param(
+        case(("sns-tag.unknown-topic", "sns-error.ResourceNotFound"), ABSENT, NO_RESOURCE),
+        case(
+            "sns-tag.arn-length",
             ABSENT.ljust(1_012, "x"),
             out_of_length(ABSENT.ljust(1_012, "x"), "resourceArn", f"{AT_MOST} 1011"),
-            marks=spec("sns-tag.arn-length"),
         ),
-        pytest.param("", out_of_length("", "resourceArn", f"{AT_LEAST} 1"), marks=spec("sns-tag.arn-length")),
+        case("sns-tag.arn-length", "", out_of_length("", "resourceArn", f"{AT_LEAST} 1")),
     ],
 )
 async def test_resources_refused(sns: SnsDoor, action: str, arn: str, refusal: Refusal) -> None:
@@ -126,8 +107,7 @@ async def test_resources_refused(sns: SnsDoor, action: str, arn: str, refusal: R
 
 @spec("sns-tag.other-account")
 @pytest.mark.parametrize("action", ON_TAGS)
-async def test_other_accounts_need_a_grant_of_the_same_action(sns: SnsDoor, action: str) -> None:
-    topic = await sns.topic()
+async def test_other_accounts_need_a_grant_of_the_same_action(sns: SnsDoor, topic: str, action: str) -> None:
     await sns.refuses(denied(action, topic), action, STRANGER, ResourceArn=topic, **ON_TAGS[action])
     statement = {"Effect": "Allow", "Principal": {"AWS": OTHER}, "Action": f"sns:{action}", "Resource": topic}
     await sns.set(topic, "Policy", json.dumps({"Version": "2012-10-17", "Statement": [statement]}))
@@ -170,8 +150,7 @@ async def test_a_topic_is_not_created_with_a_policy(sns: SnsDoor, name: str) -> 
 
 @pytest.mark.parametrize("policy", ["", POLICY])
 @spec("sns-protection.put")
-async def test_no_policy_can_be_put(sns: SnsDoor, policy: str) -> None:
-    topic = await sns.topic()
+async def test_no_policy_can_be_put(sns: SnsDoor, topic: str, policy: str) -> None:
     await sns.refuses(PUT_UNSUPPORTED, "PutDataProtectionPolicy", ResourceArn=topic, DataProtectionPolicy=policy)
 
 
@@ -184,8 +163,7 @@ async def test_fifo_topics_have_no_policies(sns: SnsDoor, action: str) -> None:
 
 @pytest.mark.parametrize("action", ON_POLICIES)
 @spec("sns-protection.authorised", "sns-protection.absent-topic")
-async def test_other_accounts_need_permission_for_policies(sns: SnsDoor, action: str) -> None:
-    topic = await sns.topic()
+async def test_other_accounts_need_permission_for_policies(sns: SnsDoor, topic: str, action: str) -> None:
     members = {"ResourceArn": topic, **ON_POLICIES[action]}
     await sns.refuses(denied(action, topic), action, STRANGER, **members)
     await sns("AddPermission", TopicArn=topic, Label="l", AWSAccountId=[OTHER], ActionName=[action])
