@@ -19,7 +19,7 @@ FILE_BYTES_MAX = 16 * 1024 * 1024
 class UnhealthyEndpoint(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """An endpoint's observed figures, and those expected by its own history; None without a history."""
 
-    endpoint: str  # as in the events: `cns.delivery.endpoint_names`
+    endpoint: str  # as `cns.protocols` name it in events
     state: Literal["failing", "slow"]
     since_ms: int  # the first failure observed, or the start of the observation
     attempts: int

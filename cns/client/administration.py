@@ -4,75 +4,20 @@ from __future__ import annotations
 
 from urllib.parse import quote
 
-import msgspec
-
 from cns.client.requests import ApiRequest, given
+from cns.rest.debug import Bucket, Monoton, Pointers, StoredMessage, StoredQueue, StoredQueues
+from cns.rest.models import RemovedItems
 
-
-class StoredQueue(msgspec.Struct, frozen=True, rename="camel"):
-    """A queue's record as it is stored: only what was set, without defaults."""
-
-    id: str
-    name: str
-    account: str
-    region: str
-    engine: str
-    created_at: int
-    modified_at: int
-    version: int
-    purged_at: int | None
-    attributes: dict[str, str]
-    options: dict[str, str]
-    tags: dict[str, str]
-
-
-class StoredQueues(msgspec.Struct, frozen=True, rename="camel"):
-    queues: list[StoredQueue]
-    next: str | None = None
-
-
-class Pointers(msgspec.Struct, frozen=True, rename="camel"):
-    """Numbers of buckets."""
-
-    reader: int
-    repair: int
-    invisibility: int
-    bucket_size: int
-
-
-class Monoton(msgspec.Struct, frozen=True, rename="camel"):
-    next: int
-
-
-class StoredMessage(msgspec.Struct, frozen=True, rename="camel"):
-    pointer: int
-    message_id: str
-    tag: str
-    version: int
-    acknowledged: bool
-    delivery_count: int
-    visible_at: int
-    sent_at: int
-    first_received_at: int | None = None
-    moved_to: int | None = None
-    body: str | None = None
-
-
-class Bucket(msgspec.Struct, frozen=True, rename="camel"):
-    bucket: int
-    sealed_at: int | None
-    messages: list[StoredMessage]
-
-
-class RemovedItems(msgspec.Struct, frozen=True, rename="camel"):
-    """Counts of the items that one request deleted. `complete`: nothing is left, the account neither."""
-
-    complete: bool
-    users: int
-    queues: int
-    topics: int
-    subscriptions: int
-    applications: int
+__all__ = [
+    "AdministrationRequests",
+    "Bucket",
+    "Monoton",
+    "Pointers",
+    "RemovedItems",
+    "StoredMessage",
+    "StoredQueue",
+    "StoredQueues",
+]
 
 
 class AdministrationRequests:

@@ -8,34 +8,21 @@ import msgspec
 
 from cns.client.requests import ApiRequest, given
 from cns.client.values import MessageAttribute, QueueNames
+from cns.rest.deliveries import DeadLetterDepth, DeadLetterQueue, DeadLetterQueues
+from cns.rest.models import Redrive, RedriveList
 
+__all__ = [
+    "DeadLetter",
+    "DeadLetterDepth",
+    "DeadLetterQueue",
+    "DeadLetterQueues",
+    "DeadLetterRequests",
+    "DeadLetters",
+    "Redrive",
+    "Redrives",
+]
 
-class DeadLetterDepth(msgspec.Struct, frozen=True, rename="camel"):
-    """`oldest_sent_at`: when the oldest message was first sent; None without messages."""
-
-    visible: int
-    in_flight: int
-    delayed: int
-    oldest_sent_at: int | None
-    oldest_age_seconds: int | None
-
-
-class DeadLetterQueue(msgspec.Struct, frozen=True, rename="camel"):
-    """A dead-letter queue, with the names of queues and the ARNs of subscriptions whose messages go there. `depth` is
-    None if the queue does not exist, or the caller may not read it."""
-
-    name: str
-    arn: str
-    queues: list[str]
-    subscriptions: list[str]
-    depth: DeadLetterDepth | None = None
-
-
-class DeadLetterQueues(msgspec.Struct, frozen=True, rename="camel"):
-    """A page: the same queue may be on later pages with further sources."""
-
-    dead_letter_queues: list[DeadLetterQueue]
-    next: str | None = None
+Redrives = RedriveList
 
 
 class DeadLetter(msgspec.Struct, frozen=True, rename="camel"):
@@ -64,21 +51,6 @@ class DeadLetters(msgspec.Struct, frozen=True, rename="camel"):
     complete: bool
     every_machine: bool
     next: str | None = None
-
-
-class Redrive(msgspec.Struct, frozen=True, rename="camel"):
-    status: str
-    source_arn: str
-    moved: int
-    destination_arn: str | None = None
-    handle: str | None = None
-    to_move: int | None = None
-    started_at: int | None = None
-    failure: str | None = None
-
-
-class Redrives(msgspec.Struct, frozen=True, rename="camel"):
-    redrives: list[Redrive]
 
 
 class DeadLetterRequests:

@@ -10,58 +10,19 @@ import msgspec
 
 from cns.client.requests import ApiRequest, given
 from cns.client.values import SubscriptionArn
+from cns.rest.deliveries import Deliveries, Delivery, FailureList, Failures, FilterVerdict
 
-
-class Delivery(msgspec.Struct, frozen=True, rename="camel"):
-    """An attempt (`attempted`), or an outcome after which none follows (`delivered`, `deadLettered`, `dropped`)."""
-
-    at: int
-    event: str
-    message_id: str
-    message_type: str
-    subscription_arn: str | None
-    protocol: str
-    endpoint: str
-    attempt: int
-    outcome: str
-    cause: str | None = None
-    status: int | None = None
-    reason: str | None = None
-    duration_ms: int | None = None
-    since_publish_ms: int | None = None
-    dead_letter_queue: str | None = None
-    replayed: bool = False
-
-
-class Deliveries(msgspec.Struct, frozen=True, rename="camel"):
-    """`complete`: there are no older ones. `every_machine`: false if other machines may have more."""
-
-    deliveries: list[Delivery]
-    complete: bool
-    every_machine: bool
-
-
-class Failures(msgspec.Struct, frozen=True, rename="camel"):
-    cause: str
-    event: str
-    subscription_arn: str | None
-    count: int
-    last_at: int
-    last_status: int | None = None
-    last_reason: str | None = None
-
-
-class FailureList(msgspec.Struct, frozen=True, rename="camel"):
-    failures: list[Failures]
-    read: int
-    complete: bool
-    every_machine: bool
-
-
-class FilterVerdict(msgspec.Struct, frozen=True, rename="camel"):
-    matches: bool
-    failed_key: str | None = None
-    reason: str | None = None
+__all__ = [
+    "Deliveries",
+    "Delivery",
+    "DeliveryRequests",
+    "FailureList",
+    "Failures",
+    "FilterVerdict",
+    "PortalLink",
+    "PortalLinkList",
+    "SubscriptionAttributes",
+]
 
 
 class SubscriptionAttributes(msgspec.Struct, frozen=True, rename="camel"):

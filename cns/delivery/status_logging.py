@@ -7,16 +7,7 @@ from collections.abc import Mapping
 import msgspec
 
 from cns.limits import SAMPLE_RATE_MAX
-
-_PREFIXES: Mapping[str, str] = {
-    "http": "HTTP",
-    "https": "HTTP",
-    "sqs": "SQS",
-    "lambda": "Lambda",
-    "firehose": "Firehose",
-    "application": "Application",
-}
-"""Prefixes of a topic's attributes by protocol. Mail has none; logging of SMS is a setting of the account."""
+from cns.protocols.table import find_protocol
 
 
 class Feedback(msgspec.Struct, frozen=True):
@@ -34,8 +25,8 @@ NO_FEEDBACK = Feedback()
 
 
 def topic_feedback(attributes: Mapping[str, str], protocol: str) -> Feedback:
-    prefix = _PREFIXES.get(protocol)
-    return NO_FEEDBACK if prefix is None else _feedback(attributes, prefix)
+    prefix = find_protocol(protocol).feedback_prefix
+    return _feedback(attributes, prefix) if prefix else NO_FEEDBACK
 
 
 def application_feedback(attributes: Mapping[str, str]) -> Feedback:

@@ -7,24 +7,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from cns.delivery.delivery_policy import DEFAULT_CONTENT_TYPE, delivery_terms
-from cns.delivery.endpoint_names import endpoint_name
 from cns.delivery.jobs import DirectJob
-from cns.delivery.retry_policy import MAIL_POLICY, QUEUE_POLICY, RetryPolicy
+from cns.delivery.retry_policy import RetryPolicy
 from cns.delivery.status_logging import NO_FEEDBACK, Feedback, topic_feedback
 from cns.delivery.webhook_secrets import NO_SECRET, SecretState, secret_state
 from cns.notification import Notification
+from cns.protocols.table import find_protocol
 from cns.stores.contract import SubscriptionStore, TopicStore
 from cns.subscriptions.subscription import Subscription, SubscriptionState
 from cns.topics.topic import Topic
 from cns_common.bounded_cache import BoundedCache
 
-FIXED_POLICIES: Mapping[str, RetryPolicy] = {
-    **dict.fromkeys(("sqs", "lambda", "firehose"), QUEUE_POLICY),
-    **dict.fromkeys(("sms", "application", "email", "email-json"), MAIL_POLICY),
-}
-"""Retry policies that no delivery policy changes."""
-OWN_FEEDBACK = ("sms", "application")
-"""Protocols for which account or application decide about status logging, which is read at each delivery."""
 TARGETS_CACHED_MAX = 20_000
 TOPICS_CACHED_MAX = 10_000
 PAUSED_CACHED_MAX = 5_000
@@ -60,12 +53,12 @@ class Target:
     endpoint_key: str = field(init=False)
     """The key of the endpoint's limits and circuit breaker. Accounts are separate: each has its own breaker."""
     endpoint_name: str = field(init=False)
-    """In events; see `cns.delivery.endpoint_names`."""
+    """In events and reports."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "group", self.arn.rpartition(":")[0] or self.account)
         object.__setattr__(self, "endpoint_key", f"{self.account} {self.endpoint}")
-        object.__setattr__(self, "endpoint_name", endpoint_name(self.protocol, self.endpoint))
+        object.__setattr__(self, "endpoint_name", find_protocol(self.protocol).endpoint_name(self.endpoint))
 
     def queue_attributes(self, notification: Notification) -> dict[str, dict[str, str | bytes]]:
         """The notification's attributes as parameters of SendMessage, for raw delivery to a queue."""
@@ -76,6 +69,7 @@ def target_of(subscription: Subscription, topic: Topic | None) -> Target:
     attributes = subscription.attributes
     topic_attributes = topic.attributes if topic else {}
     terms = delivery_terms(topic_attributes.get("DeliveryPolicy"), attributes.get("DeliveryPolicy"), subscription.raw)
+    fixed_retry = find_protocol(subscription.protocol).retry
     region, account = subscription.topic_arn.split(":", 5)[3:5]
     return Target(
         arn=subscription.arn,
@@ -83,14 +77,14 @@ def target_of(subscription: Subscription, topic: Topic | None) -> Target:
         endpoint=subscription.endpoint,
         confirmed=subscription.state is SubscriptionState.CONFIRMED,
         raw=subscription.raw,
-        retry=FIXED_POLICIES.get(subscription.protocol, terms.retry),
+        retry=fixed_retry or terms.retry,
         content_type=terms.content_type,
         dead_letter_arn=subscription.dead_letter_arn,
         signature_version=topic_attributes.get("SignatureVersion", "1"),
         account=account,
         region=region,
         display_name=topic_attributes.get("DisplayName", ""),
-        receives_per_second=None if subscription.protocol in FIXED_POLICIES else terms.receives_per_second,
+        receives_per_second=None if fixed_retry else terms.receives_per_second,
         redrive_policy=attributes.get("RedrivePolicy", ""),
         paused=subscription.paused,
         resumed_ms=subscription.resumed_ms,
@@ -107,7 +101,7 @@ def direct_target(job: DirectJob) -> Target:
         endpoint=job.endpoint,
         confirmed=True,
         raw=False,
-        retry=FIXED_POLICIES[job.protocol],
+        retry=find_protocol(job.protocol).retry or RetryPolicy(),
         content_type=DEFAULT_CONTENT_TYPE,
         dead_letter_arn="",
         signature_version="1",
@@ -215,7 +209,7 @@ class _CachedTargets:
 
 def _feedback(topic_attributes: Mapping[str, str], protocol: str) -> Feedback | None:
     feedback = topic_feedback(topic_attributes, protocol)
-    return None if feedback == NO_FEEDBACK and protocol not in OWN_FEEDBACK else feedback
+    return None if feedback == NO_FEEDBACK and not find_protocol(protocol).own_feedback else feedback
 
 
 def _value(data_type: str, text: str) -> dict[str, str | bytes]:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import ssl
 from collections.abc import Sequence
 
 from aiohappyeyeballs import AddrInfoType, start_connection
 
 from cns.endpoints.address_guard import AddressGuard, AddressRefused
+from cns.endpoints.outcome import Cause, Failed
 
 DNS_CACHE_S = 10.0
 CONNECTION_AGE_S_MAX = 60.0
@@ -53,6 +55,16 @@ async def connect_to_allowed(guard: AddressGuard, infos: Sequence[AddrInfoType])
     if not allowed:
         raise AddressRefused(f"{infos[0][4][0]} is a private address that CNS_ALLOWED_NETWORKS does not allow")
     return await start_connection(allowed, happy_eyeballs_delay=HAPPY_EYEBALLS_DELAY_S)
+
+
+def connection_failure(error: Exception, dwell_ms: int) -> Failed:
+    """The failure of an attempt that ended with an OSError, or with a ValueError: a name that cannot be looked up."""
+    text = str(error) or type(error).__name__
+    if isinstance(error, AddressRefused):
+        return Failed(Cause.REFUSED_ADDRESS, text, dwell_ms, permanent=True)
+    if isinstance(error, socket.gaierror):
+        return Failed(Cause.DNS, text, dwell_ms)
+    return Failed(Cause.TLS if isinstance(error, ssl.SSLError) else Cause.CONNECTION, text, dwell_ms)
 
 
 async def _look_up(host: str, port: int, flags: int) -> Sequence[AddrInfoType]:

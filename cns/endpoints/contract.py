@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Coroutine, Mapping
 from typing import Any, Protocol, TypeVar
 
-from cns.endpoints.http import HttpRequest
-from cns.endpoints.outcome import Outcome
-from cns.endpoints.redis_channel import RedisRequest
-from cns.endpoints.smtp import SmtpRequest
-from cns.endpoints.sqs import RemoteQueueRequest
+import msgspec
 
-Request = HttpRequest | RedisRequest | RemoteQueueRequest | SmtpRequest
+from cns.endpoints.outcome import Outcome
+
 _Kind = TypeVar("_Kind", contravariant=True)
+
+
+class Request(msgspec.Struct, frozen=True):
+    """One attempt, for the sender of its class."""
 
 
 class Sender(Protocol[_Kind]):

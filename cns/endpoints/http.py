@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 import ssl
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -12,7 +11,9 @@ from email.utils import parsedate_to_datetime
 
 import msgspec
 
-from cns.endpoints.address_guard import AddressGuard, AddressRefused
+from cns.endpoints.address_guard import AddressGuard
+from cns.endpoints.connect import connection_failure
+from cns.endpoints.contract import Request
 from cns.endpoints.http_auth import DigestInput, authorization, challenges, has_stale_nonce
 from cns.endpoints.http_connection import ConnectionClosed, HttpConnection, HttpResponse
 from cns.endpoints.http_pool import HttpConnectionPool
@@ -30,7 +31,7 @@ DATE_CHARS_MAX = 64
 """A date of RFC 9110 has 29 characters."""
 
 
-class HttpRequest(msgspec.Struct, frozen=True):
+class HttpRequest(Request, frozen=True):
     """One POST. `headers` lacks Host, Content-Length and Connection, which the sender adds."""
 
     url: str
@@ -94,7 +95,7 @@ class HttpSender:
             return Failed(Cause.TIMEOUT, "the endpoint did not answer in time", attempt.dwell_ms)
         except (OSError, ValueError) as error:
             _forget_frames(error)
-            return _failure_of(error, attempt.dwell_ms)
+            return connection_failure(error, attempt.dwell_ms)
 
     async def close(self) -> None:
         self._pool.close()
@@ -193,15 +194,6 @@ def _head(target: HttpTarget, headers: Mapping[str, str], body_bytes: int) -> by
         "Connection: Keep-Alive\r\n"
         "\r\n"
     ).encode()
-
-
-def _failure_of(error: Exception, dwell_ms: int) -> Failed:
-    text = str(error) or type(error).__name__
-    if isinstance(error, AddressRefused):
-        return Failed(Cause.REFUSED_ADDRESS, text, dwell_ms, permanent=True)
-    if isinstance(error, socket.gaierror):
-        return Failed(Cause.DNS, text, dwell_ms)
-    return Failed(Cause.TLS if isinstance(error, ssl.SSLError) else Cause.CONNECTION, text, dwell_ms)
 
 
 def _forget_frames(error: BaseException) -> None:

@@ -3,31 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 import ssl
 import time
 from urllib.parse import unquote, urlsplit
 
-import msgspec
-
-from cns.endpoints.address_guard import AddressGuard, AddressRefused
-from cns.endpoints.connect import CONNECTION_AGE_S_MAX, NameResolver, connect_to_allowed
+from cns.endpoints.address_guard import AddressGuard
+from cns.endpoints.connect import CONNECTION_AGE_S_MAX, NameResolver, connect_to_allowed, connection_failure
 from cns.endpoints.outcome import Cause, Delivered, Failed, Outcome
 from cns.endpoints.redis_connection import CommandRefused, RedisConnection, open_connection
-from cns.subscriptions.endpoint_syntax import redis_channel
+from cns.endpoints.redis_request import PORT, RedisRequest, redis_channel
 
-PORT = 6379
 SERVERS_MAX = 100
 """Servers to which one thread keeps idle connections."""
 IDLE_CONNECTIONS_MAX = 8
 """Idle connections that one thread keeps to one server."""
-
-
-class RedisRequest(msgspec.Struct, frozen=True):
-    """`body` is published; `url` names the server and the channel."""
-
-    url: str
-    body: bytes
 
 
 class RedisSender:
@@ -49,16 +38,10 @@ class RedisSender:
                 await self._publish(request)
         except TimeoutError:
             return Failed(Cause.TIMEOUT, "Redis did not answer in time", _since_ms(started_s))
-        except AddressRefused as error:
-            return Failed(Cause.REFUSED_ADDRESS, str(error), _since_ms(started_s), permanent=True)
-        except socket.gaierror as error:
-            return Failed(Cause.DNS, str(error), _since_ms(started_s))
-        except ssl.SSLError as error:
-            return Failed(Cause.TLS, str(error), _since_ms(started_s))
         except CommandRefused as error:
             return Failed(Cause.STATUS, str(error), _since_ms(started_s))
-        except (OSError, ValueError) as error:  # ValueError: a name that cannot be looked up
-            return Failed(Cause.CONNECTION, str(error) or type(error).__name__, _since_ms(started_s))
+        except (OSError, ValueError) as error:
+            return connection_failure(error, _since_ms(started_s))
         return Delivered(0, _since_ms(started_s), size_bytes=len(request.body))
 
     async def close(self) -> None:

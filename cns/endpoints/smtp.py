@@ -13,7 +13,6 @@ import time
 from contextlib import suppress
 from typing import cast
 
-import msgspec
 from aiosmtplib import SMTP
 from aiosmtplib.errors import (
     SMTPDataError,
@@ -23,6 +22,7 @@ from aiosmtplib.errors import (
     SMTPServerDisconnected,
 )
 
+from cns.endpoints.contract import Request
 from cns.endpoints.outcome import RESPONSE_CHARS_MAX, Cause, Delivered, Failed, Outcome
 from cns_common.configuration.smtp_url import SmtpRelay
 
@@ -37,7 +37,7 @@ _RELAY_TEXT = re.compile(r"\brelay|authenti|\b5\.(?:3\.[01235]|4\.5|5\.\d+|7\.(?
 """Relaying denied or login missing; and by RFC 3463 the relay's disk, quota, commands and login."""
 
 
-class SmtpRequest(msgspec.Struct, frozen=True):
+class SmtpRequest(Request, frozen=True):
     sender: str
     recipient: str
     message: bytes

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from cns.delivery.envelope import USER_AGENT
 from cns.delivery.remote_queues import RemoteQueue
+from cns.endpoints.contract import Request
 from cns.endpoints.http import HttpRequest, HttpSender
 from cns.endpoints.http_connection import HttpResponse
 from cns.endpoints.outcome import RESPONSE_CHARS_MAX, Cause, Delivered, Failed, Outcome
@@ -47,7 +48,7 @@ _CREDENTIAL_CODES = frozenset(
 _RETRYABLE_CODES = _THROTTLING_CODES | _CREDENTIAL_CODES
 
 
-class RemoteQueueRequest(msgspec.Struct, frozen=True):
+class RemoteQueueRequest(Request, frozen=True):
     queue: RemoteQueue
     message: QueueMessage
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from cns.arns import check_subscription_arn
 from cns.errors import invalid_parameter
+from cns.protocols.table import find_protocol
 from cns.stores.contract import SubscriptionStore
 from cns.subscriptions.confirm_and_unsubscribe import ConsentHandler
-from cns.subscriptions.subscription import MAIL_PROTOCOLS, ConfirmationToken, Subscription, SubscriptionState
+from cns.subscriptions.subscription import ConfirmationToken, Subscription, SubscriptionState
 from cns_common.aws.call import ANONYMOUS, Call
 from cns_common.errors import RequestError
 from cns_common.ids import uuid_text
@@ -22,7 +23,7 @@ class MailLinks:
     async def find_by_token(self, token: str) -> Subscription:
         """The subscription that a confirmation link names."""
         subscription = await self._consent.find_by_token(token)
-        if subscription.protocol not in MAIL_PROTOCOLS:
+        if not find_protocol(subscription.protocol).mail:
             raise invalid_parameter("Token")
         return subscription
 
@@ -42,7 +43,7 @@ class MailLinks:
         if not found or found[0].endpoint != address:
             return None
         subscription = found[0]
-        if subscription.protocol not in MAIL_PROTOCOLS or subscription.authenticated:
+        if not find_protocol(subscription.protocol).mail or subscription.authenticated:
             raise RequestError("AuthorizationError", "This subscription may only be deleted by an authorized user.")
         if subscription.state is SubscriptionState.PENDING:
             raise RequestError("InvalidState", "This subscription is not confirmed")

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from cns.delivery.webhook_secrets import secret_state
+from cns.protocols.table import find_protocol
 from cns.stores.contract import SubscriptionStore
 from cns.subscriptions.attribute_changes import change_attributes
 from cns.subscriptions.attributes import with_resumption
-from cns.subscriptions.subscription import HTTP_PROTOCOLS, PAUSED, Subscription
+from cns.subscriptions.subscription import PAUSED, Subscription
 from cns_common.clock import Clock
 from cns_common.errors import RequestError
 
@@ -31,7 +32,7 @@ class OwnerActs:
     async def rotate_secret(self, subscription: Subscription, number: int) -> Subscription:
         """Make the first secret, or the one that follows `number`: repeated, it changes nothing more. Returns the
         record after it. Raises RequestError for a protocol without headers."""
-        if subscription.protocol not in HTTP_PROTOCOLS:
+        if not find_protocol(subscription.protocol).web:
             raise RequestError("InvalidParameter", "Only HTTP and HTTPS endpoints have a webhook secret.")
 
         def rotated(before: Subscription) -> Mapping[str, str]:

@@ -17,15 +17,9 @@ from cns.filters.model import Scope
 from cns.filters.parser import read_filter
 from cns.json_errors import json_fault
 from cns.limits import FIFO_SUFFIX
+from cns.protocols.table import find_protocol
 from cns.subscriptions.endpoint_syntax import account_of, masked_endpoint
-from cns.subscriptions.subscription import (
-    HTTP_PROTOCOLS,
-    PAUSED,
-    RAW_PROTOCOLS,
-    RESUMED_AT,
-    Subscription,
-    SubscriptionState,
-)
+from cns.subscriptions.subscription import PAUSED, RESUMED_AT, Subscription, SubscriptionState
 from cns_common.arn import Arn, parse_arn
 from cns_common.aws.call import Call
 from cns_common.errors import RequestError
@@ -96,7 +90,7 @@ def describe(subscription: Subscription, topic_delivery_policy: str | None) -> d
     if FILTER in own:
         described[FILTER] = own[FILTER]
     described |= {"TopicArn": subscription.topic_arn, "Endpoint": masked_endpoint(subscription.endpoint)}
-    if subscription.protocol in HTTP_PROTOCOLS:
+    if find_protocol(subscription.protocol).web:
         effective = effective_subscription_policy(topic_delivery_policy, own.get("DeliveryPolicy"))
         described["EffectiveDeliveryPolicy"] = policy_text(effective)
     described |= {name: own[name] for name in ("DeliveryPolicy", "RedrivePolicy", ROLE, PAUSED) if name in own}
@@ -115,7 +109,7 @@ def check_firehose_role(call: Call, subscription: Subscription) -> None:
 
     The order is AWS's: owner of the role, owner of the stream, presence of a role.
     """
-    if subscription.protocol != "firehose":
+    if not find_protocol(subscription.protocol).needs_role:
         return
     text = subscription.attributes.get(ROLE, "")
     if call.policies_enforced:
@@ -145,7 +139,7 @@ def _check(subscription: Subscription, name: str, text: str, prefix: str, limits
 def _raw(subscription: Subscription, name: str, text: str, prefix: str) -> str:
     if text.lower() not in _BOOLEANS:
         raise invalid_parameter(f"{prefix}{name}: Invalid value [{text}]. Must be true or false.")
-    if text.lower() == "true" and subscription.protocol not in RAW_PROTOCOLS:
+    if text.lower() == "true" and not find_protocol(subscription.protocol).takes_raw:
         raise invalid_parameter(
             f"{prefix}Delivery protocol [{subscription.protocol}] does not support raw message delivery."
         )
@@ -202,7 +196,7 @@ def _check_kind(subscription: Subscription, dead_letters: Arn, where: str) -> No
 
 
 def _delivery(subscription: Subscription, name: str, text: str, prefix: str) -> str:
-    if subscription.protocol not in HTTP_PROTOCOLS:
+    if not find_protocol(subscription.protocol).web:
         raise invalid_parameter(f"{prefix}{name}: can only be set for HTTP and HTTPS subscriptions")
     policy = parse_subscription_policy(text, raw=subscription.raw, prefix=prefix)
     return "" if policy is None else policy_text(policy)

@@ -9,10 +9,11 @@ from cns.arns import topic_fault
 from cns.authorization import Access, owns, unsigned
 from cns.errors import concurrent_access, invalid_parameter, no_such_subscription, no_such_topic
 from cns.limits import UPDATE_TRIES_MAX
+from cns.protocols.table import find_protocol
 from cns.stores.contract import SubscriptionStore
 from cns.subscriptions.confirmation_tokens import TOKEN_CHARS, Confirmations, is_well_formed
 from cns.subscriptions.endpoint_syntax import account_of
-from cns.subscriptions.subscription import LINK_PROTOCOLS, ConfirmationToken, Subscription, SubscriptionState
+from cns.subscriptions.subscription import ConfirmationToken, Subscription, SubscriptionState
 from cns.topics.cache import TopicCache
 from cns_common.aws.call import Call
 from cns_common.clock import Clock
@@ -150,7 +151,8 @@ def _may_deactivate(call: Call, subscription: Subscription) -> bool:
     The link in a notification needs no signature, unless the subscription is protected. Subscriptions of protocols
     without links need the signature of the topic's owner or, if they are not protected, of the endpoint's owner.
     """
-    if subscription.protocol in LINK_PROTOCOLS and not subscription.authenticated:
+    protocol = find_protocol(subscription.protocol)
+    if (protocol.web or protocol.mail) and not subscription.authenticated:
         return True
     if unsigned(call):
         return False

@@ -12,6 +12,8 @@ from cns.archives.replay_policy import REPLAY_POLICY
 from cns.authorization import Access
 from cns.errors import AT_CREATION, invalid_parameter, missing_parameter, no_such_topic
 from cns.limits import FIFO_SUFFIX, MESSAGE_BYTES_DEFAULT, Quotas
+from cns.protocols.contract import SubscribeCheck
+from cns.protocols.table import find_protocol
 from cns.push.endpoints import MobileEndpoints
 from cns.stores.contract import SubscriptionStore
 from cns.subscriptions.attributes import check_firehose_role, check_new, differs, merge
@@ -30,10 +32,6 @@ EndpointCheck = Callable[[Subscription], Awaitable[None]]
 """Raises if the endpoint of the draft may not be subscribed."""
 
 PENDING = "pending confirmation"
-_NEEDS_NO_CONFIRMATION = frozenset({"sms", "redis"})
-"""These endpoints cannot answer. A phone can opt out; a channel may have no listener."""
-_ASKED_EACH_TIME = frozenset({"sqs", "lambda"})
-"""These endpoints of other accounts are sent a confirmation although they are confirmed, as recorded from SNS."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +61,9 @@ class SubscribeHandler:
         clock: Clock,
         quotas: Quotas,
         replays: SubscriptionReplays,
-        checks: Mapping[str, EndpointCheck],
+        checks: Mapping[SubscribeCheck, EndpointCheck],
     ) -> None:
-        """`checks` has further checks of endpoints, by protocol."""
+        """`checks` has further checks of endpoints."""
         self._store = store
         self._access = access
         self._confirmations = confirmations
@@ -91,8 +89,9 @@ class SubscribeHandler:
         replay = wanted.pop(REPLAY_POLICY, "")
         draft = replace(draft, attributes=merge({}, wanted))
         check_firehose_role(call, draft)
-        if protocol in self._checks:
-            await self._checks[protocol](draft)
+        check = find_protocol(protocol).subscribe_check
+        if check is not None:
+            await self._checks[check](draft)
         if replay:  # first, so that no new message is delivered before the replayed ones
             await self._replays.start(draft, view.topic, replay, AT_CREATION)
         subscription = await self._enter(call, draft)
@@ -108,7 +107,7 @@ class SubscribeHandler:
     def _draft(self, call: Call, view: TopicView, protocol: str, endpoint: str) -> Subscription:
         """The owner of an endpoint needs no confirmation, and nobody else can remove the subscription."""
         caller = call.caller
-        own = protocol in _NEEDS_NO_CONFIRMATION or account_of(protocol, endpoint) == caller.account
+        own = not find_protocol(protocol).confirms or account_of(protocol, endpoint) == caller.account
         return Subscription(
             id=uuid_text(),
             topic_arn=view.arn,
@@ -137,7 +136,8 @@ class SubscribeHandler:
 
     async def _send_again(self, call: Call, subscription: Subscription, draft: Subscription) -> None:
         """Send a new token if the caller does not own the endpoint. Earlier tokens stay valid."""
-        settled = subscription.state is SubscriptionState.CONFIRMED and draft.protocol not in _ASKED_EACH_TIME
+        asked = find_protocol(draft.protocol).asked_each_time
+        settled = subscription.state is SubscriptionState.CONFIRMED and not asked
         if draft.state is SubscriptionState.CONFIRMED or settled:
             call.changed = False
             return
@@ -156,8 +156,10 @@ def _check(request: SubscribeRequest, view: TopicView) -> tuple[str, str]:
     return protocol, endpoint
 
 
-def endpoint_checks(urls: UrlChecks, phones: MobileEndpoints, store: SubscriptionStore) -> Mapping[str, EndpointCheck]:
-    """The checks, by protocol, that need more than the text of an endpoint."""
+def endpoint_checks(
+    urls: UrlChecks, phones: MobileEndpoints, store: SubscriptionStore
+) -> Mapping[SubscribeCheck, EndpointCheck]:
+    """The checks that need more than the text of an endpoint."""
 
     async def check_address(draft: Subscription) -> None:
         reason = await urls.address(draft.endpoint)
@@ -176,4 +178,8 @@ def endpoint_checks(urls: UrlChecks, phones: MobileEndpoints, store: Subscriptio
             # AWS's text repeats "arn": once as a word, once as the start of the ARN.
             raise invalid_parameter(f"Endpoint Reason: Endpoint does not exist for endpoint arn{draft.endpoint}")
 
-    return {"http": check_url, "https": check_url, "redis": check_address, "application": check_application}
+    return {
+        SubscribeCheck.URL: check_url,
+        SubscribeCheck.ADDRESS: check_address,
+        SubscribeCheck.MOBILE_ENDPOINT: check_application,
+    }

@@ -8,13 +8,6 @@ import msgspec
 
 from cns_common.store_keys import Key
 
-HTTP_PROTOCOLS = frozenset({"http", "https"})
-MAIL_PROTOCOLS = frozenset({"email", "email-json"})
-LINK_PROTOCOLS = HTTP_PROTOCOLS | MAIL_PROTOCOLS
-"""Their messages contain links that work without a signature."""
-RAW_PROTOCOLS = HTTP_PROTOCOLS | {"sqs", "firehose", "redis"}
-"""Protocols that support raw message delivery; Redis is an extension."""
-
 PAUSED = "DeliveryPaused"
 """An attribute beyond SNS's: `true` holds the subscription's messages until it is `false` again (ADR 0032)."""
 RESUMED_AT = "ResumedAt"

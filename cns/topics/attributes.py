@@ -19,6 +19,7 @@ from cns.limits import (
     SAMPLE_RATE_MAX,
     TOPIC_NAME_CHARS_MAX,
 )
+from cns.protocols.table import PROTOCOLS
 from cns.subscriptions.subscription import SubscriptionCounts
 from cns.topics.policy import default_policy_text, policy_to_store
 from cns.topics.topic import Topic
@@ -27,11 +28,11 @@ from cns_common.errors import RequestError
 
 _NAME = re.compile(r"[A-Za-z0-9_-]+")
 _NOT_IN_DISPLAY_NAME = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")  # it becomes a mail header
-_FEEDBACK_PROTOCOLS = ("HTTP", "SQS", "Lambda", "Firehose", "Application")
+_FEEDBACK_PREFIXES = {protocol.feedback_prefix for protocol in PROTOCOLS.values()} - {""}
 _FEEDBACK_ROLES = frozenset(
-    f"{protocol}{outcome}FeedbackRoleArn" for protocol in _FEEDBACK_PROTOCOLS for outcome in ("Success", "Failure")
+    f"{prefix}{outcome}FeedbackRoleArn" for prefix in _FEEDBACK_PREFIXES for outcome in ("Success", "Failure")
 )
-_FEEDBACK_RATES = frozenset(f"{protocol}SuccessFeedbackSampleRate" for protocol in _FEEDBACK_PROTOCOLS)
+_FEEDBACK_RATES = frozenset(f"{prefix}SuccessFeedbackSampleRate" for prefix in _FEEDBACK_PREFIXES)
 _BOOLEANS = ("true", "false")
 _SCOPES = ("Topic", "MessageGroup")
 _CHOICES: Mapping[str, tuple[tuple[str, ...], str]] = {

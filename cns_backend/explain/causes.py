@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from cns.delivery.failure_causes import Why
+from cns.protocols.table import find_protocol
 
 FILTERED = Why("filtered: the filter policy keeps it away", "Try the policy on the subscription's page.")
 UNCONFIRMED = Why(
@@ -35,4 +36,4 @@ def throttled(per_second: int, position: str) -> Why:
 
 def unprotected(protocol: str, attributes: Mapping[str, str]) -> bool:
     """Whether a message of the subscription is lost when its endpoint is down."""
-    return protocol in ("http", "https") and not attributes.get("RedrivePolicy")
+    return find_protocol(protocol).web and not attributes.get("RedrivePolicy")

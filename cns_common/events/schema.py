@@ -94,7 +94,7 @@ class DeliveryAttempted(
     duration_ms: int
     reason: str = ""  # the answer of the endpoint or queue in words, at most REASON_CHARS_MAX
     replayed: bool = False  # by a replay of the topic's archive, in this and the events below
-    endpoint: str = ""  # in this and the events below: see `cns.delivery.endpoint_names`
+    endpoint: str = ""  # in this and the events below: the name that its protocol gives it
     account: str = ""  # the publisher, in this and the events below; empty where there is a topic, whose ARN has it
 
 

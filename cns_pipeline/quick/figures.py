@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,8 +15,10 @@ from cns_common.errors import StartError
 from cns_pipeline.batches import event_directories
 from cns_pipeline.paths import PipelinePaths
 from cns_pipeline.period import EVERYTHING, WEEK_MS, Period
+from cns_pipeline.reports.buckets import NOTHING
 from cns_pipeline.reports.document import Coverage, Figures, Report, Row, Table
 from cns_pipeline.storage import Storage
+from cns_pipeline.transforms.report.statements import BY_TARGET, EVENTS, ROW, WEEK, needed_for
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -25,37 +28,31 @@ NO_PROGRESS = "SET enable_progress_bar = false"
 MEMORY = "1GB"
 THREADS = 2
 ROWS_SHOWN = 200
-_QUERY = Path(__file__).with_name("figures.sql")
+_MACROS = (
+    "CREATE MACRO named_struct(a, x, b, y) AS row(x, y), (a, x, b, y, c, z) AS row(x, y, z),"
+    " (a, u, b, v, c, x, d, y, e, z) AS row(u, v, x, y, z)"
+)
+"""Spark's function; structs are only compared."""
 _COLUMNS = {
-    "at_ms": "BIGINT",
-    "sequence": "BIGINT",
-    "message_id": "VARCHAR",
-    "message_type": "VARCHAR",
-    "topic": "VARCHAR",
-    "account": "VARCHAR",
-    "subscription": "VARCHAR",
-    "endpoint": "VARCHAR",
-    "protocol": "VARCHAR",
-    "outcome": "VARCHAR",
-    "attempt": "BIGINT",
-    "since_publish_ms": "BIGINT",
-    "size_bytes": "BIGINT",
-    "matched": "BIGINT",
-    "part": "VARCHAR",
-    "filtered": "BIGINT",
-    "subscriptions": "BIGINT",
-    "replayed": "BOOLEAN",
+    name: kind
+    for kind, names in {
+        "BIGINT": "at_ms sequence attempt since_publish_ms size_bytes matched filtered subscriptions status sent"
+        " received deleted moved_in moved_out visible in_flight delayed oldest_age_s requests errors request_bytes"
+        " response_bytes",
+        "VARCHAR": "boot message_id message_type topic account subscription endpoint protocol outcome part cause phase"
+        " reason queue",
+        "BOOLEAN": "replayed",
+    }.items()
+    for name in names.split()
 }
-"""Columns that the query reads. Files of an earlier version lack some: these are null."""
-_OF_TOPICS = ("accepted", "accepted_bytes", "matched", "filtered", "pending", "replay_matched")
-"""Events name these by topic: they are None in the tables by target."""
-_BY_TARGET = ("subscriptions", "endpoints", "protocols")
+"""Columns that the statements read. Files of an earlier version lack some: these are null."""
 _NOT_ASKED = (
     *("buckets", "days", "queues", "retries", "latency", "failures", "dead_letters", "drops", "slowest"),
     *("recoveries", "usage"),
 )
 _NOT_COUNTED = ("unknown", "malformed", "newer", "malformed_files")
 """Members of the report, and of its coverage, that Spark's has and this one does not know."""
+_TABLES = ("topics", "accounts", *BY_TARGET)
 _EVENT = "regexp_extract(filename, 'event=([^/]*)/', 1)"
 """The event is in the path, as Spark partitions the table."""
 
@@ -96,31 +93,23 @@ def _files(paths: PipelinePaths, period: Period) -> list[str]:
 
 def _report(connection: DuckDBPyConnection, files: Sequence[str], period: Period, made_at_ms: int) -> Report:
     connection.execute(NO_PROGRESS)
-    _create_view(connection, files)
-    before = period.earlier(WEEK_MS)
-    spans = {
-        "since_ms": period.since_ms,
-        "until_ms": period.until_ms,
-        "before_since_ms": before.since_ms if before else None,
-        "before_until_ms": before.until_ms if before else None,
-    }
-    found = connection.execute(_QUERY.read_text(), spans)
-    names = [column[0] for column in found.description or ()]
+    create_views(connection, files, period)
     figures: tuple[dict[Key, Figures], ...] = ({}, {})
-    for week, key, *values in found.fetchall():
-        row = tuple(key.values())
-        figures[week][row] = _figures(row[0], dict(zip(names[2:], values, strict=True)))
+    for row in query(connection, "figures"):
+        figures[row[WEEK]][_key(row)] = msgspec.convert(row, Figures)
     rows = _rows(*figures)
-    shown = {name: Table(rows=tuple(rows[name][:ROWS_SHOWN]), left_out=len(rows[name][ROWS_SHOWN:])) for name in rows}
+    shown = {
+        name: Table(rows=tuple(rows[name][:ROWS_SHOWN]), left_out=len(rows[name][ROWS_SHOWN:])) for name in _TABLES
+    }
     totals = rows["totals"]
-    events, first_ms, last_ms = _known(connection, period)
+    events, first_ms, last_ms = _known(connection)
     return Report(
         period=period,
         made_at_ms=made_at_ms,
         first_ms=first_ms,
         last_ms=last_ms,
         coverage=Coverage(events=events),
-        totals=totals[0].figures if totals else _figures("totals", dict.fromkeys(_OF_TOPICS, 0)),
+        totals=totals[0].figures if totals else NOTHING,
         before=totals[0].before if totals else None,
         topics=shown["topics"],
         subscriptions=shown["subscriptions"],
@@ -130,38 +119,63 @@ def _report(connection: DuckDBPyConnection, files: Sequence[str], period: Period
     )
 
 
-def _create_view(connection: DuckDBPyConnection, files: Sequence[str]) -> None:
-    """Make the view `events` with all columns, whatever the files have."""
-    if not files:
-        empty = ", ".join([f"NULL::{kind} AS {name}" for name, kind in _COLUMNS.items()])
-        connection.execute(f"CREATE VIEW events AS SELECT '' AS event, {empty} WHERE false")
-        return
+def query(connection: DuckDBPyConnection, name: str) -> list[dict[str, Any]]:
+    """The rows of a statement of the report, which reads those before it."""
+    parts = [
+        f"{one.name} AS {'MATERIALIZED ' if one.is_kept else ''}({one.sql(_SameNames())})" for one in needed_for(name)
+    ]
+    found = connection.execute(f"WITH {', '.join(parts)} SELECT * FROM {name}")
+    columns = [column[0] for column in found.description or ()]
+    return [dict(zip(columns, row, strict=True)) for row in found.fetchall()]
+
+
+class _SameNames(dict[str, str]):
+    def __missing__(self, name: str) -> str:
+        return name
+
+
+def create_views(connection: DuckDBPyConnection, files: Sequence[str], period: Period) -> None:
+    """Make the view `events` with all columns, whatever the files have, once for each week."""
+    connection.execute(_MACROS)
+    columns = ", ".join([f"NULL::{kind} AS {name}" for name, kind in _COLUMNS.items()])
+    source = f"(SELECT '' AS event, {columns} WHERE false)"
+    if files:
+        source = _source_of(connection, files)
+    spans = [span for span in (period, period.earlier(WEEK_MS)) if span is not None]
+    weeks = [
+        f"SELECT *, {week} AS {WEEK} FROM {source} WHERE at_ms >= {span.since_ms} AND at_ms < {span.until_ms}"
+        for week, span in enumerate(spans)
+    ]
+    connection.execute(f"CREATE VIEW {EVENTS} AS {' UNION ALL '.join(weeks)}")
+
+
+def _source_of(connection: DuckDBPyConnection, files: Sequence[str]) -> str:
     listed = ", ".join(["'" + file.replace("'", "''") + "'" for file in files])
     source = f"read_parquet([{listed}], union_by_name = true, hive_partitioning = false, filename = true)"
     present = {row[0] for row in connection.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()}
     columns = [name if name in present else f"NULL::{kind} AS {name}" for name, kind in _COLUMNS.items()]
-    connection.execute(f"CREATE VIEW events AS SELECT {_EVENT} AS event, {', '.join(columns)} FROM {source}")
+    return f"(SELECT {_EVENT} AS event, {', '.join(columns)} FROM {source})"
 
 
-def _known(connection: DuckDBPyConnection, period: Period) -> tuple[int, int | None, int | None]:
+def _known(connection: DuckDBPyConnection) -> tuple[int, int | None, int | None]:
     """The number of events of the period, and the times of the first and the last one."""
-    query = "SELECT count(*), min(at_ms), max(at_ms) FROM events WHERE sequence > 0 AND at_ms >= ? AND at_ms < ?"
-    ((events, first_ms, last_ms),) = connection.execute(query, [period.since_ms, period.until_ms]).fetchall()
+    found = connection.execute(
+        f"SELECT count(*), min(at_ms), max(at_ms) FROM {EVENTS} WHERE sequence > 0 AND {WEEK} = 0"
+    )
+    ((events, first_ms, last_ms),) = found.fetchall()
     return events, first_ms, last_ms
 
 
-def _figures(table: str, values: dict[str, Any]) -> Figures:
-    sums = {name: values.get(name) for name in _OF_TOPICS if table not in _BY_TARGET}
-    figures = msgspec.convert({**values, **dict.fromkeys(_OF_TOPICS), **sums}, Figures)
-    ended = figures.delivered + figures.dead_lettered + figures.dropped
-    return msgspec.structs.replace(figures, success_share=figures.delivered / ended if ended else None)
+def _key(row: dict[str, Any]) -> Key:
+    table, name, topic, protocol, endpoint = [row[column] for column in ROW]
+    return table, name, topic, protocol, endpoint
 
 
 def _rows(present: dict[Key, Figures], before: dict[Key, Figures]) -> dict[str, list[Row]]:
     """The rows of each table, most attempts first. A row that was only there a week before has figures of 0."""
-    rows: dict[str, list[Row]] = {table: [] for table in ("totals", "topics", "accounts", *_BY_TARGET)}
+    rows: dict[str, list[Row]] = defaultdict(list)
     keys = present.keys() | before.keys()
-    found = {key: present.get(key) or _figures(key[0], dict.fromkeys(_OF_TOPICS, 0)) for key in keys}
+    found = {key: present.get(key) or (Figures() if key[0] in BY_TARGET else NOTHING) for key in keys}
     for key in sorted(keys, key=lambda key: (-found[key].attempts, -(found[key].accepted or 0), key)):
         table, name, topic, protocol, endpoint = key
         row = Row(

@@ -103,7 +103,7 @@ class QueueTable(msgspec.Struct, frozen=True, kw_only=True):
 class RetryBin(msgspec.Struct, frozen=True, kw_only=True):
     """Deliveries that ended after so many attempts: distinct (message, subscription)."""
 
-    attempts: int  # 0: given up without one; RETRY_BIN_MAX: so many or more
+    attempts: int  # 0: given up without one; 100: so many or more
     delivered: int = 0
     dead_lettered: int = 0
     dropped: int = 0  # only drops that name their subscription

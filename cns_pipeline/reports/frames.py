@@ -1,34 +1,19 @@
-"""All frames of a report, from the events of its period; what several of them need is computed once."""
+"""All frames of a report, from the events of its period: the statements of the report, run by Spark SQL."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from pyspark import StorageLevel
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
 
 from cns_pipeline.period import Period
-from cns_pipeline.transforms.coverage import coverage
-from cns_pipeline.transforms.report.aside import lines_aside
-from cns_pipeline.transforms.report.cells import cells
-from cns_pipeline.transforms.report.ends import ends, outcome_cells
-from cns_pipeline.transforms.report.event_cells import event_cells
-from cns_pipeline.transforms.report.failures import dead_letters, drops, failures
-from cns_pipeline.transforms.report.figures import figures
-from cns_pipeline.transforms.report.latencies import latencies, percentiles
-from cns_pipeline.transforms.report.latency_bins import latency_bins
-from cns_pipeline.transforms.report.matches import filter_cells, match_cells, matches
-from cns_pipeline.transforms.report.notifications import notifications
-from cns_pipeline.transforms.report.pairs import pairs
-from cns_pipeline.transforms.report.pending import pending_cells
-from cns_pipeline.transforms.report.period_events import events_of_weeks, events_within
-from cns_pipeline.transforms.report.places import places
-from cns_pipeline.transforms.report.queues import queues
-from cns_pipeline.transforms.report.recoveries import recoveries
-from cns_pipeline.transforms.report.retries import retries
-from cns_pipeline.transforms.report.slowest import slowest
-from cns_pipeline.transforms.report.usage import requests, usage
+from cns_pipeline.transforms.coverage import coverage, lines_aside
+from cns_pipeline.transforms.period_events import events_of_weeks
+from cns_pipeline.transforms.report.statements import BY_TARGET, EVENTS, OF_TOPICS, ROW, SUMS, TABLE, WEEK, statements
 
+PRESENT, BEFORE = "present", "before"
 ON_DISK = StorageLevel.DISK_ONLY
 """In memory, the pairs of a million deliveries would leave too little of a small heap for what is made of them."""
 
@@ -51,35 +36,52 @@ class ReportFrames:
     usage: DataFrame
 
 
+_OF_STATEMENTS = set(ReportFrames.__dataclass_fields__) - {"figures", "coverage", "aside"}
+
+
 def report_frames(events: DataFrame, period: Period, removed_until_ms: int = 0) -> ReportFrames:
     """`events` are those of the table, at least of the period, of the week before and of an hour around both; those
     until `removed_until_ms` are not in it any more, and not unknown.
 
-    What several frames need is computed here, and kept until no frame of it is left. It is a local checkpoint, not a
-    cache: the plans above it begin there, and planning is most of what a small report costs. A cluster that loses an
-    executor meanwhile fails the job, which is run again.
+    What is kept is a local checkpoint, not a cache: the plans above it begin there, and planning is most of what a
+    small report costs. A cluster that loses an executor meanwhile fails the job, which is run again.
     """
-    own = events_within(events, period)
-    notified = notifications(events_of_weeks(events, period))
-    matched = matches(notified).localCheckpoint(storageLevel=ON_DISK)
-    paired = pairs(notified, matched).localCheckpoint(storageLevel=ON_DISK)
-    ended = ends(paired).localCheckpoint(storageLevel=ON_DISK)
-    summed = event_cells(notified).localCheckpoint(storageLevel=ON_DISK)
-    known = places(summed).localCheckpoint(storageLevel=ON_DISK)
-    parts = (summed, match_cells(matched), filter_cells(notified), outcome_cells(ended), pending_cells(paired))
-    counted = cells(*parts, places=known).localCheckpoint(storageLevel=ON_DISK)
-    timed = latencies(ended, known).localCheckpoint(storageLevel=ON_DISK)
+    frames = _results(events_of_weeks(events, period))
     return ReportFrames(
-        figures=figures(counted, percentiles(timed)).localCheckpoint(storageLevel=ON_DISK),
+        figures=_beside_before(frames["figures"]).localCheckpoint(storageLevel=ON_DISK),
         coverage=coverage(events, Period(max(period.since_ms, removed_until_ms), period.until_ms)),
         aside=lines_aside(events, period),
-        queues=queues(own),
-        retries=retries(ended),
-        latency=latency_bins(timed),
-        failures=failures(own),
-        dead_letters=dead_letters(own),
-        drops=drops(own),
-        slowest=slowest(paired),
-        recoveries=recoveries(own),
-        usage=usage(counted, requests(own)),
+        **{name: frames[name] for name in _OF_STATEMENTS},
     )
+
+
+def _results(events: DataFrame) -> dict[str, DataFrame]:
+    """The result of each statement. Only those that are kept are computed."""
+    frames = {EVENTS: events}
+    for statement in statements().values():
+        inputs = {name: frames[name] for name in statement.inputs}
+        frame = events.sparkSession.sql(statement.text, args=None, **inputs)
+        frames[statement.name] = frame.localCheckpoint(storageLevel=ON_DISK) if statement.is_kept else frame
+    return frames
+
+
+def _beside_before(rows: DataFrame) -> DataFrame:
+    """Return the columns `ROW`, and the structs `present` and `before`, which is null for a row that was not there.
+
+    A row that was only there a week before has figures of 0.
+    """
+    names = [name for name in rows.columns if name not in (WEEK, *ROW)]
+    present, before = [
+        rows.where(F.col(WEEK) == week).select(*ROW, F.struct(*names).alias(name))
+        for week, name in enumerate((PRESENT, BEFORE))
+    ]
+    nothing = F.struct(*[_nothing(name).cast(rows.schema[name].dataType).alias(name) for name in names])
+    return present.join(before, on=list(ROW), how="full_outer").select(
+        *ROW, F.coalesce(PRESENT, nothing).alias(PRESENT), BEFORE
+    )
+
+
+def _nothing(name: str) -> Column:
+    if name in OF_TOPICS:
+        return F.when(~F.col(TABLE).isin(*BY_TARGET), 0)
+    return F.lit(0 if name in SUMS else None)

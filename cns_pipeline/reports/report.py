@@ -27,11 +27,10 @@ from cns_pipeline.reports.document import (
     Usage,
 )
 from cns_pipeline.reports.files import ReportFiles
-from cns_pipeline.reports.frames import ReportFrames, report_frames
+from cns_pipeline.reports.frames import PRESENT, ReportFrames, report_frames
 from cns_pipeline.reports.tables import FigureRows, collect_figures, collect_rows, figures_of, write_figures
 from cns_pipeline.schema import EVENT, FILE, MALFORMED, NEWER
 from cns_pipeline.transforms.coverage import period_near
-from cns_pipeline.transforms.report.figures import PRESENT
 
 FILES_NAMED = 5
 RECOVERIES_SHOWN = 1_000

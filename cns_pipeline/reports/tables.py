@@ -12,8 +12,8 @@ from pyspark.sql import functions as F
 
 from cns_pipeline.reports.document import Figures, Row, Table
 from cns_pipeline.reports.files import ReportFiles
-from cns_pipeline.transforms.report.figures import BEFORE, OF_TOPICS, PRESENT
-from cns_pipeline.transforms.report.tables import BY_TARGET, ROW, TABLE
+from cns_pipeline.reports.frames import BEFORE, PRESENT
+from cns_pipeline.transforms.report.statements import BY_TARGET, OF_TOPICS, ROW, TABLE
 
 ROWS_SHOWN = 200
 """The rows of a table in the document."""

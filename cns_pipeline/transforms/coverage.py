@@ -1,4 +1,7 @@
-"""Counts the events present and missing of each process. Missing events are unknown, not lost messages."""
+"""Counts the events present and missing of each process, and the lines that are no events.
+
+Missing events are unknown, not lost messages.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from cns_pipeline.period import END_MS, EVERYTHING, Period
-from cns_pipeline.schema import EVENT
-from cns_pipeline.transforms.report.period_events import events_within
+from cns_pipeline.schema import DATE, EVENT, FILE, MALFORMED, NEWER
+from cns_pipeline.transforms.period_events import events_within, is_of_dates
 
 NEAR_MS = 3_600_000
 """Numbers are given a moment after times, so that an event of the period may have a number between those of another:
@@ -41,6 +44,17 @@ def coverage(events: DataFrame, period: Period = EVERYTHING) -> DataFrame:
         "first_ms",
         "last_ms",
     )
+
+
+def lines_aside(events: DataFrame, period: Period = EVERYTHING) -> DataFrame:
+    """Return a row per kind and segment of the lines that were kept aside: no events, and those of a newer version.
+
+    Lines have no time but the date of their folder; one without a date may be of any period.
+    """
+    aside = events.where(F.col(EVENT).isin(MALFORMED, NEWER))
+    if period != EVERYTHING:
+        aside = aside.where(F.col(DATE).isNull() | is_of_dates(period))
+    return aside.groupBy(EVENT, FILE).agg(F.count("*").alias("lines"))
 
 
 def period_near(period: Period) -> Period:

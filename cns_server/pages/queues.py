@@ -6,8 +6,10 @@ import asyncio
 from typing import NamedTuple
 from urllib.parse import quote
 
+import msgspec
 from fastapi import FastAPI, Request, Response
 
+from cns.rest.models import Statistics
 from cns_common.errors import CnsError, RequestError
 from cns_server.pages.context import PageContext, done
 from cns_server.pages.live import live_response
@@ -17,7 +19,7 @@ from cns_server.pages.views.charts import charts
 from cns_server.pages.views.queue_form import new_queue_attributes
 from cns_server.rest.calls import RestCall
 from cns_server.rest.messages import MessageRoutes
-from cns_server.rest.models import BrowsedMessage, NewMessage, NewQueue, NewRedrive, QueueChange, Statistics
+from cns_server.rest.models import BrowsedMessage, NewMessage, NewQueue, NewRedrive, QueueChange
 from cns_server.rest.problems import Problem
 from cns_server.rest.queues import QueueRoutes
 
@@ -115,9 +117,9 @@ class QueuePages:
 
         async def read() -> str | None:
             counts = await self._counts(rest, session.account, name)
-            return None if counts is None else counts.model_dump_json(by_alias=True)
+            return None if counts is None else msgspec.json.encode(counts).decode()
 
-        return live_response(request, self._context, session, first.model_dump_json(by_alias=True), read)
+        return live_response(request, self._context, session, msgspec.json.encode(first).decode(), read)
 
     async def send(self, request: Request, name: str) -> Response:
         session, rest, form = await self._context.posted(request)

@@ -7,11 +7,13 @@ from urllib.parse import quote
 
 from fastapi import FastAPI, Request, Response
 
+from cns.protocols.table import PROTOCOLS
+from cns.rest.models import Subscription
 from cns_server.pages.context import PageContext, done
 from cns_server.pages.sources import EventReader
 from cns_server.pages.views import activity
 from cns_server.pages.views.filter_trial import SCOPES, TRIAL_FIELDS, Trial, read_attributes, try_policy
-from cns_server.rest.models import MessageAttribute, NewNotification, NewSubscription, NewTopic, Subscription
+from cns_server.rest.models import MessageAttribute, NewNotification, NewSubscription, NewTopic
 from cns_server.rest.problems import Problem
 from cns_server.rest.topics import TopicRoutes
 
@@ -76,6 +78,7 @@ class TopicPages:
             "topic.html",
             session,
             topic=topic,
+            protocols=[one.name for one in PROTOCOLS.values() if one.in_console],
             subscriptions=[_row(one) for one in page.subscriptions],
             after=after,
             next=page.next,

@@ -18,8 +18,9 @@ from cns.delivery.target import Target, target_of
 from cns.delivery.webhook_secrets import OVERLAP_MS, WebhookSecrets, secret_state
 from cns.portal.owner_acts import OwnerActs
 from cns.portal.retry_sender import RetrySender
+from cns.protocols.table import find_protocol
 from cns.subscriptions.endpoint_syntax import masked_endpoint
-from cns.subscriptions.subscription import HTTP_PROTOCOLS, Subscription, SubscriptionState
+from cns.subscriptions.subscription import Subscription, SubscriptionState
 from cns_backend.backend import Backend
 from cns_backend.stores.contract import OpenBreaker
 from cns_common.acts.record import Actor
@@ -248,7 +249,7 @@ class PortalPages:
         state = secret_state(subscription)
         former_until_ms = state.made_ms + OVERLAP_MS
         return {
-            "may_have_secret": subscription.protocol in HTTP_PROTOCOLS,
+            "may_have_secret": find_protocol(subscription.protocol).web,
             "secret_number": state.number,
             "secret": self._parts.secrets.text(subscription.arn, state.number) if reveal and state.number else "",
             "former_until_ms": former_until_ms if len(state.valid_numbers(self._clock.now_ms())) > 1 else 0,

@@ -7,6 +7,7 @@ from typing import Annotated, TypeVar
 
 from fastapi import APIRouter, Path, Response
 
+from cns.rest.models import RemovedItems
 from cns_backend.account_removal import AccountRemoval, RemovalStep
 from cns_common.aws.auth.access_keys import AccessKey as StoredKey
 from cns_common.aws.auth.access_keys import described_key
@@ -22,7 +23,6 @@ from cns_server.rest.models import (
     AccountList,
     Activity,
     NewUser,
-    RemovedItems,
     User,
     UserKey,
     UserList,

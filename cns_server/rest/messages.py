@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
 
+from cns.rest.models import SentMessage
 from cns_common.aws.asgi_caller import AsgiCaller
 from cns_common.errors import RequestError
 from cns_server.rest.calls import RestCall, RestCalls
@@ -20,7 +21,6 @@ from cns_server.rest.models import (
     MessageUpdate,
     NewMessage,
     ReceivedMessage,
-    SentMessage,
 )
 from cns_server.rest.problems import Problem
 from cns_server.rest.queues import AccountId, After, QueueName

@@ -34,24 +34,6 @@ class Wire(BaseModel):
     model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="forbid")
 
 
-class Queue(Wire):
-    """A queue's definition."""
-
-    name: str
-    account: str
-    region: str
-    arn: str
-    url: str
-    attributes: dict[str, str]
-    tags: dict[str, str] = {}
-
-
-class QueueList(Wire):
-    queues: list[str]
-    definitions: list[Queue] | None = Field(default=None, description="Of those that the caller may see, if asked for.")
-    next: str | None = Field(default=None, description="Give it as `after` to read the next page.")
-
-
 class NewQueue(Wire):
     name: str
     attributes: dict[str, AttributeText] = Field({}, description="As of SQS CreateQueue, such as VisibilityTimeout.")
@@ -60,38 +42,6 @@ class NewQueue(Wire):
 
 class QueueChange(Wire):
     attributes: dict[str, AttributeText]
-
-
-class Totals(Wire):
-    """Messages since the queue was made or purged, as the engine last wrote them down. The rates roll over about a
-    minute."""
-
-    pushed: int
-    popped: int
-    depth: int = Field(description="Messages that were never popped.")
-    pushed_per_second: float
-    popped_per_second: float
-    counted_at: int
-
-
-class HourTotals(Wire):
-    hour: int = Field(description="When it begins.")
-    pushed: int
-    popped: int
-    depth: int = Field(description="Messages at its end that were never popped.")
-
-
-class Statistics(Wire):
-    """Numbers of messages. They are approximate, as those of SQS."""
-
-    visible: int
-    in_flight: int
-    delayed: int
-    totals: Totals | None = Field(default=None, description="Only for queues on the engine pipes, which keeps them.")
-    hours: list[HourTotals] | None = Field(
-        default=None,
-        description="With `byHour`, on the engine pipes: the hours of 14 days in which it counted, the newest first.",
-    )
 
 
 class MessageAttribute(Wire):
@@ -106,12 +56,6 @@ class NewMessage(Wire):
     attributes: dict[str, MessageAttribute] = {}
     group_id: str | None = None
     deduplication_id: str | None = None
-
-
-class SentMessage(Wire):
-    message_id: str
-    md5_of_body: str
-    sequence_number: str | None = None
 
 
 class ReceivedMessage(Wire):
@@ -152,32 +96,6 @@ class NewRedrive(Wire):
     messages_per_second: int | None = None
 
 
-class Redrive(Wire):
-    status: str
-    source_arn: str
-    destination_arn: str | None = None
-    handle: str | None = None
-    moved: int
-    to_move: int | None = None
-    started_at: int | None = None
-    failure: str | None = None
-
-
-class RedriveList(Wire):
-    redrives: list[Redrive]
-
-
-class Topic(Wire):
-    name: str
-    arn: str
-    attributes: dict[str, str]
-
-
-class TopicList(Wire):
-    topics: list[str] = Field(description="ARNs")
-    next: str | None = None
-
-
 class NewTopic(Wire):
     name: str
     attributes: dict[str, AttributeText] = {}
@@ -193,33 +111,10 @@ class NewNotification(Wire):
     deduplication_id: str | None = None
 
 
-class PublishedMessage(Wire):
-    message_id: str
-    sequence_number: str | None = None
-
-
-class Subscription(Wire):
-    arn: str
-    protocol: str
-    endpoint: str
-    owner: str
-    topic_arn: str
-
-
-class SubscriptionList(Wire):
-    subscriptions: list[Subscription]
-    next: str | None = None
-
-
 class NewSubscription(Wire):
     protocol: str
     endpoint: str
     attributes: dict[str, AttributeText] = {}
-
-
-class SubscriptionArn(Wire):
-    arn: str
-    warnings: list[str] = Field(default=[], description="Why messages will not arrive, or may be lost.")
 
 
 class SubscriptionAttributes(Wire):
@@ -242,23 +137,6 @@ class PermissionRequest(Wire):
         default=None, description="The only queue that it allows."
     )
     life_seconds: Annotated[int, Field(ge=1, le=366 * 86_400)] = 3_600
-
-
-class Permission(Wire):
-    """A bearer token, and the same as the query string of a signed URL."""
-
-    token: str
-    expires_at: int
-    query_string: str
-    url: str
-
-
-class Caller(Wire):
-    """The caller that the service identifies by the credentials."""
-
-    account: str
-    arn: str
-    region: str
 
 
 class AuthorizationLevel(Wire):
@@ -289,17 +167,6 @@ class AccountChange(Wire):
 
 class AccountList(Wire):
     accounts: list[Account]
-
-
-class RemovedItems(Wire):
-    """Counts of the items that one request deleted."""
-
-    complete: bool
-    users: int
-    queues: int
-    topics: int
-    subscriptions: int
-    applications: int
 
 
 class AccessKey(Wire):

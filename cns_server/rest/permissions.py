@@ -6,13 +6,14 @@ from urllib.parse import urlencode
 
 from fastapi import APIRouter
 
+from cns.rest.models import Caller, Permission
 from cns_common.clock import Clock
 from cns_server.rest.authentication import SIGNED_URL_PARAMETER
 from cns_server.rest.calls import RestCall, RestCalls
 from cns_server.rest.dependencies import Begun
 from cns_server.rest.grants import Grant, sign_grant
 from cns_server.rest.levels import LEVELS
-from cns_server.rest.models import AuthorizationLevel, AuthorizationLevels, Caller, Permission, PermissionRequest
+from cns_server.rest.models import AuthorizationLevel, AuthorizationLevels, PermissionRequest
 from cns_server.rest.problems import Problem
 from cns_server.rest.queues import AccountId
 

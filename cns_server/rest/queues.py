@@ -6,23 +6,11 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query, Response
 
+from cns.rest.models import HourTotals, Queue, QueueList, Redrive, RedriveList, Statistics, Totals
 from cns_common.errors import RequestError
 from cns_server.rest.calls import RestCall, RestCalls
 from cns_server.rest.dependencies import Begun
-from cns_server.rest.models import (
-    LIST_MAX,
-    QUEUE_NAME,
-    HourTotals,
-    NewQueue,
-    NewRedrive,
-    Queue,
-    QueueChange,
-    QueueList,
-    Redrive,
-    RedriveList,
-    Statistics,
-    Totals,
-)
+from cns_server.rest.models import LIST_MAX, QUEUE_NAME, NewQueue, NewRedrive, QueueChange
 from cns_server.rest.problems import Problem
 from cqs.authorization import QueueAccess
 from cqs.engines.contract import Counts

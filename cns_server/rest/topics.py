@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Response
 
+from cns.rest.models import PublishedMessage, Subscription, SubscriptionArn, SubscriptionList, Topic, TopicList
 from cns_backend.explain.causes import NO_DEAD_LETTER_QUEUE, unprotected
 from cns_common.arn import parse_arn
 from cns_server.rest.calls import RestCall, RestCalls
@@ -16,14 +17,8 @@ from cns_server.rest.models import (
     NewNotification,
     NewSubscription,
     NewTopic,
-    PublishedMessage,
     QueueChange,
-    Subscription,
-    SubscriptionArn,
     SubscriptionAttributes,
-    SubscriptionList,
-    Topic,
-    TopicList,
 )
 from cns_server.rest.queues import AccountId, After
 from cqs.topic_sender import TopicSender

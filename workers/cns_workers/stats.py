@@ -8,7 +8,7 @@ from cns.delivery.failure_causes import DEADLINES, End, FinalCause, is_of_concer
 from cns.delivery.jobs import INTERNAL_QUEUES
 from cns.delivery.retry_policy import Phase
 from cns.endpoints.outcome import Cause
-from cns.subscriptions.endpoint_syntax import PROTOCOLS
+from cns.protocols.table import PROTOCOLS
 from cns_common.metrics.catalogue import (
     ATTEMPTS_FAILED,
     DEAD_LETTERED,

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from cns_pipeline.transforms.report.columns import ATTEMPTED, is_event, is_of_notification
+from cns_pipeline.schema import EVENT
+from cns_pipeline.transforms.period_events import is_of_notification
 
 P50_ACCURACY = 1_000
 """The rank error of a slot's median is at most a thousandth of its answers."""
@@ -16,7 +17,7 @@ def endpoint_slots(events: DataFrame, slot_ms: int, origin_ms: int = 0) -> DataF
     failed = F.col("outcome") == "failed"
     start_ms = F.col("at_ms") - F.pmod(F.col("at_ms") - origin_ms, F.lit(slot_ms))
     return (
-        events.where(is_event(ATTEMPTED) & is_of_notification() & (F.col("endpoint") != ""))
+        events.where((F.col(EVENT) == "delivery.attempted") & is_of_notification() & (F.col("endpoint") != ""))
         .groupBy("endpoint", start_ms.alias("slot_ms"))
         .agg(
             F.count("*").alias("attempts"),

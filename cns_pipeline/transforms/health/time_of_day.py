@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 
 from cns_common.durations import HOUR_MS, HOUR_S
 from cns_pipeline.schema import DATE, EVENT
-from cns_pipeline.transforms.report.columns import is_of_notification
+from cns_pipeline.transforms.period_events import is_of_notification
 
 TOPIC, QUEUE, ENDPOINT = "topic", "queue", "endpoint"
 _DAY_HOURS = 24

@@ -1,1 +1,1 @@
-"""The frames of the report. Cells are counts by hour, topic and target, small enough to add up in many ways."""
+"""The figures of a report, as one list of SQL statements for Spark and DuckDB."""

@@ -6,8 +6,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path, Query
 
-from cns_server.rest.calls import RestCall, RestCalls
-from cns_server.rest.debug.models import (
+from cns.rest.debug import (
     Bucket,
     Monoton,
     Pointers,
@@ -16,6 +15,7 @@ from cns_server.rest.debug.models import (
     StoredQueues,
     Tombstone,
 )
+from cns_server.rest.calls import RestCall, RestCalls
 from cns_server.rest.dependencies import Begun
 from cns_server.rest.problems import Problem
 from cns_server.rest.queues import AccountId, After, QueueName

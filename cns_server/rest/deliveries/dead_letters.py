@@ -12,6 +12,7 @@ import msgspec
 from fastapi import APIRouter, Query
 
 from cns.delivery.failure_causes import End, FinalCause
+from cns.rest.deliveries import DeadLetterDepth, DeadLetterQueue, DeadLetterQueues, Delivery
 from cns.stores.contract import SubscriptionStore
 from cns.subscriptions.subscription import SubscriptionState
 from cns_common.arn import parse_arn
@@ -19,14 +20,7 @@ from cns_common.errors import RequestError
 from cns_common.events.newest import field
 from cns_common.events.schema import DeliveryDeadLettered
 from cns_server.rest.calls import RestCall, RestCalls
-from cns_server.rest.deliveries.models import (
-    DeadLetter,
-    DeadLetterDepth,
-    DeadLetterQueue,
-    DeadLetterQueues,
-    DeadLetters,
-    Delivery,
-)
+from cns_server.rest.deliveries.models import DeadLetter, DeadLetters
 from cns_server.rest.deliveries.routes import COUNTED_MAX, RecentDeliveries
 from cns_server.rest.dependencies import Begun
 from cns_server.rest.messages import BROWSED_MAX, MessageRoutes
@@ -103,7 +97,7 @@ class DeadLetterRoutes:
         depths = await asyncio.gather(*[self._depth(rest, one.arn) for one in shown])
         return DeadLetterQueues(
             dead_letter_queues=[
-                one.model_copy(update={"depth": depth}) for one, depth in zip(shown, depths, strict=True)
+                msgspec.structs.replace(one, depth=depth) for one, depth in zip(shown, depths, strict=True)
             ],
             next=_write_position(position),
         )

@@ -15,8 +15,9 @@ from cns.filters.model import Filter, Scope
 from cns.filters.parser import read_filter
 from cns.filters.reasons import first_unmet, reason
 from cns.publishing.message_attributes import MessageAttributeValue, parse_attributes
+from cns.rest.deliveries import FilterVerdict
 from cns_server.rest.calls import RestCalls
-from cns_server.rest.deliveries.models import FilterTest, FilterVerdict
+from cns_server.rest.deliveries.models import FilterTest
 from cns_server.rest.dependencies import Begun
 from cns_server.rest.models import MessageAttribute
 from cns_server.rest.queues import AccountId

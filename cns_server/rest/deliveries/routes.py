@@ -10,7 +10,9 @@ from typing import Annotated, NamedTuple
 
 from fastapi import APIRouter, Query
 from fastapi import Path as PathParameter
+from msgspec.structs import replace
 
+from cns.rest.deliveries import Deliveries, Delivery, FailureList, Failures
 from cns_common.events.newest import ALL, FAILURES, DeliveryEvent, NewestEvents, field, newest_events
 from cns_common.events.schema import (
     DeliveryAttempted,
@@ -19,7 +21,6 @@ from cns_common.events.schema import (
     NotificationDropped,
 )
 from cns_server.rest.calls import RestCall, RestCalls
-from cns_server.rest.deliveries.models import Deliveries, Delivery, FailureList, Failures
 from cns_server.rest.dependencies import Begun
 from cns_server.rest.queues import AccountId
 from cns_server.rest.topics import SubscriptionId, TopicName
@@ -195,7 +196,7 @@ def delivery_of(event: DeliveryEvent) -> Delivery:
             }
         case NotificationDropped():
             more = {"event": "dropped", "cause": event.cause, "reason": event.reason or None}
-    return shown.model_copy(update=more)
+    return replace(shown, **more)
 
 
 def by_cause(found: NewestEvents) -> list[Failures]:
@@ -208,16 +209,14 @@ def by_cause(found: NewestEvents) -> list[Failures]:
         counts[key] += 1
         newest.setdefault(key, shown)
     return [
-        Failures.model_validate(
-            {
-                "cause": cause,
-                "event": event,
-                "subscription_arn": subscription,
-                "count": count,
-                "last_at": newest[event, subscription, cause].at,
-                "last_status": newest[event, subscription, cause].status,
-                "last_reason": newest[event, subscription, cause].reason,
-            }
+        Failures(
+            cause=cause,
+            event=event,
+            subscription_arn=subscription,
+            count=count,
+            last_at=newest[event, subscription, cause].at,
+            last_status=newest[event, subscription, cause].status,
+            last_reason=newest[event, subscription, cause].reason,
         )
         for (event, subscription, cause), count in counts.most_common()
     ]

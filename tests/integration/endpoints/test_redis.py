@@ -16,8 +16,9 @@ import redis.asyncio
 from cns.endpoints import connect, redis_channel
 from cns.endpoints.address_guard import AddressGuard
 from cns.endpoints.outcome import Cause, Delivered, Failed, Outcome
-from cns.endpoints.redis_channel import IDLE_CONNECTIONS_MAX, RedisRequest, RedisSender
+from cns.endpoints.redis_channel import IDLE_CONNECTIONS_MAX, RedisSender
 from cns.endpoints.redis_connection import REPLY_BYTES_MAX, RedisConnection
+from cns.endpoints.redis_request import RedisRequest
 from cns_common.tls import client_context
 from lab.harness.own_redis import OwnRedis
 from lab.harness.ports import free_port

@@ -15,10 +15,10 @@ from cns.delivery.notification_references import NotificationReferences
 from cns.delivery.target import TargetCache
 from cns.notification import Notification
 from cns.portal.owner_acts import OwnerActs
+from cns.protocols.table import PROTOCOLS
 from cns.queue_port.contract import QueueMessage, Refusal
 from cns.queue_port.inline import DeliverToQueue, InlineQueuePort
 from cns.stores.embedded import EmbeddedNotificationStore, EmbeddedSubscriptionStore, EmbeddedTopicStore
-from cns.subscriptions.endpoint_syntax import PROTOCOLS
 from cns.topics.topic import Topic
 from cns_backend.stores.embedded.leases import EmbeddedLeaseStore
 from cns_backend.stores.embedded.rates import EmbeddedRateStore

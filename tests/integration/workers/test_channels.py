@@ -14,13 +14,14 @@ from cns.delivery.outbox import OutboxItem
 from cns.delivery.remote_queues import RemoteQueueResolver
 from cns.delivery.retry_policy import MAIL_POLICY, QUEUE_POLICY
 from cns.delivery.signing import Signer, new_identity
-from cns.delivery.target import FIXED_POLICIES, Target, direct_target
+from cns.delivery.target import Target, direct_target
 from cns.delivery.webhook_secrets import WebhookSecrets
 from cns.endpoints.contract import Request
 from cns.endpoints.outcome import Cause, Delivered, Failed, Outcome
 from cns.mail.rate_limit import MailRateLimit
 from cns.mail.texts import MailBranding
 from cns.notification import Notification
+from cns.protocols.table import PROTOCOLS
 from cns.publishing.recipient_checks import RecipientChecks
 from cns.stores.contract import OutboxStore, SubscriptionStore
 from cns_backend.stores.embedded.rates import EmbeddedRateStore
@@ -28,7 +29,7 @@ from cns_common.clock import Clock
 from cns_common.configuration.value_types import RemoteQueues
 from cns_common.errors import StoreUnavailable
 from cns_workers.delivery.channel import Attempt
-from cns_workers.delivery.channels import OUTBOX_PROTOCOLS, ChannelContext, build_channels, confirmation_of
+from cns_workers.delivery.channels import ChannelContext, build_channels, confirmation_of
 from cns_workers.delivery.envelope_cache import EnvelopeContext
 from cns_workers.delivery.pool.pool import DeliveryPool
 from tests.integration.sns.cns_support import RecordingQueue
@@ -131,7 +132,7 @@ def target(protocol: str, endpoint: str, *, raw: bool = False) -> Target:
     )
 
 
-@pytest.mark.parametrize("protocol", OUTBOX_PROTOCOLS)
+@pytest.mark.parametrize("protocol", ["lambda", "firehose", "sms", "application", "email", "email-json"])
 async def test_what_has_no_channel_of_its_own_is_kept(fixture: ChannelFixture, protocol: str) -> None:
     endpoint = "arn:aws:sns:eu-west-1:111111111111:endpoint/GCM/app/1"
     outcome = await fixture.deliver(target(protocol, endpoint))
@@ -166,8 +167,8 @@ async def test_what_was_published_to_a_number_was_asked_then(fixture: ChannelFix
 
 def test_retries_that_no_policy_changes() -> None:
     queues = {"sqs", "lambda", "firehose"}
-    assert {name for name, policy in FIXED_POLICIES.items() if policy is QUEUE_POLICY} == queues
-    assert {name for name, policy in FIXED_POLICIES.items() if policy is MAIL_POLICY} == {
+    assert {name for name, protocol in PROTOCOLS.items() if protocol.retry is QUEUE_POLICY} == queues
+    assert {name for name, protocol in PROTOCOLS.items() if protocol.retry is MAIL_POLICY} == {
         "sms",
         "application",
         "email",

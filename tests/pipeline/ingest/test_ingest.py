@@ -29,8 +29,7 @@ from cns_pipeline.retention import remove_old_dates
 from cns_pipeline.storage import Storage
 from cns_pipeline.tables.manifest import Batch
 from cns_pipeline.tables.table import TableWriter
-from cns_pipeline.transforms.coverage import coverage
-from cns_pipeline.transforms.report.aside import lines_aside
+from cns_pipeline.transforms.coverage import coverage, lines_aside
 from tests.pipeline.ingest.segments import AT_MS, event_line, publish, write_segment
 from tests.pipeline.tables import expected, numbers, stray_files
 

@@ -14,10 +14,9 @@ from cns_common.durations import DAY_MS
 from cns_common.events.schema import Event
 from cns_pipeline.period import EVERYTHING, Period
 from cns_pipeline.schema import EVENT_NAMES, event_schema, table_schema
-from cns_pipeline.transforms.coverage import coverage
+from cns_pipeline.transforms.coverage import coverage, lines_aside
 from cns_pipeline.transforms.identity import distinct_events, new_events
 from cns_pipeline.transforms.parse import parse_lines
-from cns_pipeline.transforms.report.aside import lines_aside
 from tests.pipeline.ingest.segments import AT_MS, event_line, publish
 
 LINES = StructType([StructField("value", StringType()), StructField("file", StringType())])

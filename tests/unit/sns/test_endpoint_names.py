@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cns.delivery.endpoint_names import endpoint_name
+from cns.protocols.table import PROTOCOLS
 
 ARN = "arn:aws:sqs:eu-west-1:111111111111:orders"
 
@@ -40,4 +40,4 @@ ARN = "arn:aws:sqs:eu-west-1:111111111111:orders"
     ],
 )
 def test_the_name_of_an_endpoint(protocol: str, endpoint: str, name: str) -> None:
-    assert endpoint_name(protocol, endpoint) == name
+    assert PROTOCOLS[protocol].endpoint_name(endpoint) == name

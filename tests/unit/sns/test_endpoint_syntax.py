@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from cns.endpoints.redis_request import redis_channel
+from cns.protocols.table import find_protocol
 from cns.subscriptions.endpoint_syntax import (
     account_of,
     check_endpoint,
     check_pairing,
     check_protocol,
     masked_endpoint,
-    redis_channel,
 )
 from cns_common.errors import RequestError
 
@@ -202,6 +203,12 @@ def test_which_endpoints_go_with_which_topics(protocol: str, endpoint: str, fifo
 )
 def test_whose_an_endpoint_is(protocol: str, endpoint: str, account: str | None) -> None:
     assert account_of(protocol, endpoint) == account
+
+
+def test_a_protocol_of_another_version_can_do_nothing() -> None:
+    """Its subscriptions are still shown and removed after a release that does not know it."""
+    assert account_of("nats", "nats://example.com/a") is None
+    assert (find_protocol("nats").endpoint_name("nats://example.com/a"), find_protocol("nats").takes_raw) == ("", False)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import math
 import pytest
 
 from cns.delivery.retry_policy import MAIL_POLICY, QUEUE_POLICY, Phase, Retry, RetryPolicy, delays_s, due_retry
-from cns.delivery.target import FIXED_POLICIES
+from cns.protocols.table import PROTOCOLS
 
 
 @pytest.mark.parametrize("policy", [QUEUE_POLICY, MAIL_POLICY], ids=["queue", "mail"])
@@ -31,6 +31,7 @@ def test_an_endpoint_that_always_times_out_is_given_up_while_its_message_is_kept
     ("policy", "retries", "days"), [(QUEUE_POLICY, 100_015, 23.15), (MAIL_POLICY, 50, 0.278)], ids=["queue", "mail"]
 )
 def test_fixed_policies_are_those_of_aws(policy: RetryPolicy, retries: int, days: float) -> None:
+    assert policy is not None
     delays = list(delays_s(policy))
     assert len(delays) == retries
     assert math.fsum(delays) / 86_400 == pytest.approx(days, abs=0.01)
@@ -53,11 +54,12 @@ def exponential(least: float, most: float, count: int) -> list[float]:
     ],
 )
 def test_fixed_policies_in_full(protocols: tuple[str, ...], varied: list[float], last: float, count: int) -> None:
-    (policy,) = {FIXED_POLICIES[protocol] for protocol in protocols}
+    (policy,) = {PROTOCOLS[protocol].retry for protocol in protocols}
+    assert policy is not None
     delays = list(delays_s(policy))
     assert delays[: len(varied)] == pytest.approx(varied)
     assert delays[len(varied) :] == [last] * (count - len(varied))
 
 
 def test_web_endpoints_have_no_fixed_policy() -> None:
-    assert not FIXED_POLICIES.keys() & {"http", "https", "redis"}
+    assert {PROTOCOLS[name].retry for name in ("http", "https", "redis")} == {None}

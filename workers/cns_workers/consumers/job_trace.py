@@ -5,11 +5,10 @@ from __future__ import annotations
 from cns.delivery.target import Target
 from cns.endpoints.outcome import Failed, Outcome
 from cns.notification import Notification
+from cns.protocols.table import find_protocol
 from cns_common.traces.context import is_sampled
-from cns_common.traces.contract import Kind, Span, Spans, Value
+from cns_common.traces.contract import Span, Spans, Value
 from cns_workers.delivery.traffic.sends import Deferral
-
-_SENDS = {"http": "POST", "https": "POST", "sqs": "SendMessage"}
 
 
 class JobTrace:
@@ -43,8 +42,8 @@ class JobTrace:
         """Begin the request of an attempt; the context to send with it."""
         if target.arn not in self._attempts:  # out of a lane: it does not wait
             self.start_attempt(target)
-        name = _SENDS.get(target.protocol, target.protocol)
-        kind: Kind = "producer" if target.protocol == "sqs" else "client"
+        protocol = find_protocol(target.protocol)
+        name, kind = protocol.span or (protocol.name, "client")
         attributes: dict[str, Value] = {"server.address": target.endpoint_name}
         if name == "POST":
             attributes["http.request.method"] = name

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
 from cns.delivery.envelope import Confirmation, MessageType
@@ -11,22 +11,21 @@ from cns.delivery.jobs import ConfirmationJob
 from cns.delivery.payloads import PayloadRenderer
 from cns.delivery.remote_queues import RemoteQueueResolver
 from cns.delivery.target import Target
+from cns.endpoints.outcome import Cause
 from cns.mail.rate_limit import MailRateLimit
+from cns.notification import Notification
+from cns.protocols.contract import DeliveryCheck, Transport
+from cns.protocols.table import PROTOCOLS
 from cns.publishing.recipient_checks import RecipientChecks
 from cns.queue_port.contract import QueuePort
 from cns.stores.contract import OutboxStore
-from cns.subscriptions.subscription import MAIL_PROTOCOLS
 from cns_workers.delivery.channel import Channel
 from cns_workers.delivery.email_channel import EmailChannel
 from cns_workers.delivery.envelope_cache import EnvelopeCache, EnvelopeContext
-from cns_workers.delivery.http_channel import HttpChannel, RedisChannel
+from cns_workers.delivery.http_channel import BodyChannel, HttpChannel
 from cns_workers.delivery.outbox_channel import GatewayChannel, OutboxChannel, RecipientCheckChannel
 from cns_workers.delivery.pool.pool import DeliveryPool
 from cns_workers.delivery.sqs_channel import SqsChannel
-
-OUTBOX_PROTOCOLS = ("lambda", "firehose", "sms", "application", "email", "email-json")
-"""Protocols whose deliveries are posted to the gateway, or stored in the outbox where there is none. Mail does so only
-without a relay."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,24 +63,28 @@ def build_channels(pool: DeliveryPool, context: ChannelContext) -> Channels:
     envelopes = EnvelopeCache(context.envelopes)
     payloads = PayloadRenderer(signer, base_url, context.envelopes.mail_words)
     queues = SqsChannel(context.port, pool, envelopes, context.remote_queues)
-    http = HttpChannel(pool, envelopes)
     outbox: Channel = OutboxChannel(context.outbox, payloads)
     if context.gateway_url:
         outbox = GatewayChannel(pool, Gateway(context.gateway_url, signer, base_url), payloads)
     mails = outbox
     if context.mail_sender:
         mails = EmailChannel(pool, payloads, context.mail_sender, base_url, context.envelopes.mail_words.footer)
-    by_protocol: dict[str, Channel] = {
-        "lambda": outbox,
-        "firehose": outbox,
-        "sms": RecipientCheckChannel(outbox, lambda target, _: context.recipients.phone(target)),
-        "application": RecipientCheckChannel(outbox, lambda target, _: context.recipients.mobile_endpoint(target)),
-        **dict.fromkeys(MAIL_PROTOCOLS, RecipientCheckChannel(mails, context.mail_rate.drop_cause)),
-        "http": http,
-        "https": http,
-        "sqs": queues,
-        "redis": RedisChannel(pool, envelopes),
+    transports: dict[Transport, Channel] = {
+        Transport.HTTP: HttpChannel(pool, envelopes),
+        Transport.QUEUE: queues,
+        Transport.OUTBOX: outbox,
+        Transport.MAIL: mails,
     }
+    checks: dict[DeliveryCheck, Callable[[Target, Notification], Awaitable[Cause | None]]] = {
+        DeliveryCheck.PHONE: lambda target, _: context.recipients.phone(target),
+        DeliveryCheck.MOBILE_ENDPOINT: lambda target, _: context.recipients.mobile_endpoint(target),
+        DeliveryCheck.MAILBOX: context.mail_rate.drop_cause,
+    }
+    by_protocol: dict[str, Channel] = {}
+    for name, protocol in PROTOCOLS.items():
+        channel = transports.get(protocol.transport) or BodyChannel(pool, envelopes, protocol)
+        check = protocol.delivery_check
+        by_protocol[name] = channel if check is None else RecipientCheckChannel(channel, checks[check])
     return Channels(pool, queues, by_protocol)
 
 

@@ -11,6 +11,7 @@ from cns.endpoints.smtp import SmtpRequest
 from cns.mail import texts as mail
 from cns.mail.message import Mail, list_name, to_bytes
 from cns.notification import Notification
+from cns.protocols.table import find_protocol
 from cns.subscriptions.subscription import id_of
 from cns_workers.delivery.channel import PoolChannel
 from cns_workers.delivery.pool.pool import DeliveryPool
@@ -33,7 +34,9 @@ class EmailChannel(PoolChannel):
     def _request(self, target: Target, notification: Notification) -> Request:
         item = self._payloads.notification(target, notification)
         link = mail.unsubscribe_page(self._base_url, target.arn, target.endpoint)
-        html = mail.notification_html(item.message, link, self._footer) if target.protocol == "email" else ""
+        html = (
+            mail.notification_html(item.message, link, self._footer) if find_protocol(target.protocol).html_mail else ""
+        )
         return self._smtp_request(item, html, link)
 
     def _confirmation(self, target: Target, confirmation: Confirmation, base_url: str) -> Request:

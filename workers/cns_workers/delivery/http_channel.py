@@ -1,4 +1,4 @@
-"""The channels of HTTP endpoints and of Redis, which get the same bodies."""
+"""The channels of HTTP endpoints, and of protocols whose own requests carry the same bodies."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from cns.delivery.envelope import Confirmation, MessageType, http_headers, signe
 from cns.delivery.target import Target
 from cns.endpoints.contract import Request
 from cns.endpoints.http import HttpRequest
-from cns.endpoints.redis_channel import RedisRequest
 from cns.notification import Notification
+from cns.protocols.contract import EndpointProtocol
 from cns_common.traces.context import TRACEPARENT
 from cns_workers.delivery.channel import PoolChannel
 from cns_workers.delivery.envelope_cache import EnvelopeCache
@@ -51,19 +51,20 @@ class HttpChannel(PoolChannel):
         return HttpRequest(target.endpoint, headers, body)
 
 
-class RedisChannel(PoolChannel):
-    """Publishes the body that an HTTP endpoint would get, without its headers."""
+class BodyChannel(PoolChannel):
+    """Sends the body that an HTTP endpoint would get, without its headers."""
 
-    def __init__(self, pool: DeliveryPool, envelopes: EnvelopeCache) -> None:
+    def __init__(self, pool: DeliveryPool, envelopes: EnvelopeCache, protocol: EndpointProtocol) -> None:
         super().__init__(pool)
         self._envelopes = envelopes
+        self._protocol = protocol
 
     def traffic_key(self, target: Target) -> str:
         return target.endpoint_key
 
     def _request(self, target: Target, notification: Notification) -> Request:
-        return RedisRequest(target.endpoint, self._envelopes.body(target, notification))
+        return self._protocol.request(target.endpoint, self._envelopes.body(target, notification))
 
     def _confirmation(self, target: Target, confirmation: Confirmation, base_url: str) -> Request:
         body = signed_confirmation(confirmation, self._envelopes.context.signer, base_url)
-        return RedisRequest(target.endpoint, body)
+        return self._protocol.request(target.endpoint, body)

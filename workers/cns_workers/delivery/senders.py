@@ -8,10 +8,10 @@ from typing import Any
 from cns.endpoints.address_guard import AddressGuard
 from cns.endpoints.contract import Request, Sender, Senders
 from cns.endpoints.http import HttpRequest, HttpSender
-from cns.endpoints.redis_channel import RedisRequest, RedisSender
 from cns.endpoints.smtp import SmtpRequest, SmtpSender
 from cns.endpoints.sqs import RemoteQueueRequest, RemoteQueueSender
 from cns.mail.message import domain_of
+from cns.protocols.table import PROTOCOLS
 from cns_backend.urls import mail_sender
 from cns_common.clock import Clock
 from cns_common.configuration.settings import Settings
@@ -32,9 +32,11 @@ def sender_factory(settings: Settings, clock: Clock) -> Callable[[], Senders]:
         http = HttpSender(guard, timeout_s=timeout_s, wall_s=wall_s, verify=verify)
         senders: dict[type[Request], Sender[Any]] = {
             HttpRequest: http,
-            RedisRequest: RedisSender(guard, timeout_s=timeout_s, verify=verify),
             RemoteQueueRequest: RemoteQueueSender(http, clock.real_ms),
         }
+        for protocol in PROTOCOLS.values():
+            if protocol.request_type is not None:
+                senders[protocol.request_type] = protocol.sender(guard, timeout_s=timeout_s, verify=verify)
         if relay is not None:
             senders[SmtpRequest] = SmtpSender(
                 relay,

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 
 import msgspec
 
 from cns.delivery.target import Target
 from cns.endpoints.outcome import RESPONSE_CHARS_MAX, Delivered, Failed, Outcome
+from cns.protocols.table import find_protocol
 from cns.subscriptions.endpoint_syntax import masked_endpoint
 from cns_common.arn import parse_arn
 from cns_common.ids import uuid_text
@@ -21,7 +21,6 @@ NO_QUEUE = "AWS.SimpleQueueService.NonExistentQueue"
 _MISSING = "QueueDoesNotExist"
 _DENIED = frozenset({"AccessDenied", "AccessDeniedException"})
 _DENIED_STATUS = 403
-_LAMBDA_TOOK_IT = 202
 
 _ENCODE = msgspec.json.Encoder().encode
 
@@ -106,7 +105,7 @@ def group_of_phones(account: str, region: str) -> str:
 def _status(protocol: str, outcome: Outcome) -> int:
     """The status code, 0 without an answer."""
     if isinstance(outcome, Delivered):
-        return _LAMBDA_TOOK_IT if protocol == "lambda" else outcome.status
+        return find_protocol(protocol).delivered_status or outcome.status
     if outcome.status or not outcome.code:
         return outcome.status
     return _DENIED_STATUS if outcome.code in _DENIED else 400
@@ -114,44 +113,14 @@ def _status(protocol: str, outcome: Outcome) -> int:
 
 def _response(protocol: str, outcome: Outcome, delivery_id: str) -> str:
     if isinstance(outcome, Delivered):
-        own = _PROVIDERS.get(protocol)
-        return outcome.response if own is None else own(outcome, delivery_id)
+        return find_protocol(protocol).logged_response(outcome, delivery_id)
     if outcome.code:
         return _refusal(outcome)
     return outcome.response or outcome.text
-
-
-def _sqs(outcome: Delivered, delivery_id: str) -> str:
-    return _text({"sqsRequestId": delivery_id, "sqsMessageId": outcome.provider_id})
-
-
-def _lambda(outcome: Delivered, delivery_id: str) -> str:
-    return _text({"lambdaRequestId": outcome.provider_id or delivery_id})
-
-
-def _firehose(outcome: Delivered, delivery_id: str) -> str:
-    return _text({"firehoseRequestId": outcome.provider_id or delivery_id})
-
-
-def _sms(_outcome: Delivered, _delivery_id: str) -> str:
-    return "Message has been accepted by phone carrier"
 
 
 def _refusal(failed: Failed) -> str:
     """AWS's form, with the words of the queue service, which tell a missing queue from one whose policy denies."""
     text = failed.text.removeprefix(f"{failed.code}: ")
     code = NO_QUEUE if failed.code == _MISSING else failed.code
-    return _text({"ErrorCode": code, "ErrorMessage": text, "sqsRequestId": NO_REQUEST})
-
-
-def _text(fields: Mapping[str, str]) -> str:
-    return _ENCODE(fields).decode()
-
-
-_PROVIDERS: Mapping[str, Callable[[Delivered, str], str]] = {
-    "sqs": _sqs,
-    "lambda": _lambda,
-    "firehose": _firehose,
-    "sms": _sms,
-}
-"""Protocols whose record has ids in place of the endpoint's answer."""
+    return _ENCODE({"ErrorCode": code, "ErrorMessage": text, "sqsRequestId": NO_REQUEST}).decode()

@@ -13,7 +13,7 @@ from typing import Literal
 
 import structlog
 
-from cns.delivery.endpoint_names import endpoint_name
+from cns.protocols.table import SCHEMES
 from cns_common.clock import Clock
 from cns_common.endpoint_health import EndpointHealth, read_endpoint_health
 
@@ -71,4 +71,4 @@ def name_of(key: str) -> str:
     scheme, has_scheme, _ = endpoint.partition("://")
     if not has_scheme:
         return endpoint
-    return endpoint_name("redis" if scheme.startswith("redis") else scheme, endpoint)
+    return SCHEMES[scheme].endpoint_name(endpoint) if scheme in SCHEMES else ""

@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 
 from cns_pipeline.period import EVERYTHING, WEEK_MS, Period
 from cns_pipeline.schema import DATE
-from cns_pipeline.transforms.report.columns import WEEK
+from cns_pipeline.transforms.report.statements import WEEK
 
 
 def events_within(events: DataFrame, period: Period) -> DataFrame:
@@ -23,6 +23,11 @@ def events_within(events: DataFrame, period: Period) -> DataFrame:
 def is_of_dates(period: Period) -> Column:
     """Whether a row has one of the dates that a period touches."""
     return F.col(DATE).between(F.lit(_date(period.since_ms)), F.lit(_date(period.until_ms - 1)))
+
+
+def is_of_notification() -> Column:
+    """Whether an event is of what was published, or is no event of a message at all: no figure counts confirmations."""
+    return F.coalesce("message_type", F.lit("")).isin("", "Notification")
 
 
 def events_of_weeks(events: DataFrame, period: Period) -> DataFrame:

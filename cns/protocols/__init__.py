@@ -1,0 +1,1 @@
+"""Endpoint protocols: a module for each, and the table that names them."""

@@ -1,0 +1,1 @@
+"""The REST API as its server and its clients both know it."""

@@ -1,0 +1,107 @@
+"""The named statements of a report, in `statements.sql`, and the few words in which its SQL is written shorter."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from string import Formatter
+
+EVENTS = "events"
+WEEK = "week"
+"""0: the period of the report; 1: the same span a week before."""
+TABLE = "of_table"
+ROW = (TABLE, "name", "topic", "protocol", "endpoint")
+"""The columns that name a row, of all tables. A table uses some; the others are ''."""
+BY_TARGET = ("subscriptions", "endpoints", "protocols")
+OF_TOPICS = ("accepted", "accepted_bytes", "matched", "filtered", "pending", "replay_matched")
+"""Events name these by topic: they are null in the tables by target."""
+SUMS = (
+    *OF_TOPICS,
+    "retrying",
+    "attempts",
+    "attempts_failed",
+    "delivered",
+    "delivered_bytes",
+    "dead_lettered",
+    "dropped",
+    "fanouts_dropped",
+    "duplicates",
+    "replay_attempts",
+    "replay_attempts_failed",
+    "replayed",
+    "replay_dead_lettered",
+    "replay_dropped",
+)
+_FILE = Path(__file__).with_name("statements.sql")
+_STATEMENT = re.compile(r"^-- :: (\w+)( kept)?: (?:.*\n--)*.*\n", re.MULTILINE)
+_BY_TARGET = ", ".join([f"'{table}'" for table in BY_TARGET])
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """`text` has the statements that it reads in braces, and `inputs` has their names. A kept one is computed once."""
+
+    name: str
+    is_kept: bool
+    text: str
+    inputs: tuple[str, ...]
+
+    def sql(self, names: Mapping[str, str]) -> str:
+        """The text with other names of its inputs."""
+        return self.text.format_map(names)
+
+
+class _Sums:
+    """`{sums}` adds all sums up; `{sums:a b}` has the columns a and b, `{sums:*}` all, and null for the others."""
+
+    def __format__(self, wanted: str) -> str:
+        if not wanted:
+            return ", ".join([f"coalesce(sum({name}), 0) AS {name}" for name in SUMS])
+        given = dict.fromkeys(SUMS) if wanted == "*" else {}
+        for word in () if wanted == "*" else wanted.split():
+            name, _, column = word.partition("=")
+            given[name] = column
+        columns = {name: given[name] or name if name in given else "CAST(NULL AS BIGINT)" for name in SUMS}
+        return ", ".join([f"{column} AS {name}" for name, column in columns.items()])
+
+
+class _ShownSums:
+    """All sums, but those of topics only in the tables that have them."""
+
+    def __format__(self, _: str) -> str:
+        hidden = f"CASE WHEN {TABLE} NOT IN ({_BY_TARGET}) THEN"
+        return ", ".join([f"{hidden} {name} END AS {name}" if name in OF_TOPICS else name for name in SUMS])
+
+
+class _Day:
+    """`{day:at_ms}` is the date, UTC, of a time in ms since the epoch."""
+
+    def __format__(self, at_ms: str) -> str:
+        return f"CAST(DATE '1970-01-01' + CAST(({at_ms} - {at_ms} % 86400000) / 86400000 AS INT) AS STRING)"
+
+
+_WORDS = {"sums": _Sums(), "shown_sums": _ShownSums(), "day": _Day()}
+
+
+def statements() -> dict[str, Statement]:
+    """All statements by name; each reads only those before it, and the events."""
+    _, *parts = _STATEMENT.split(_FILE.read_text())
+    found: dict[str, Statement] = {}
+    for name, kept, text in zip(parts[::3], parts[1::3], parts[2::3], strict=True):
+        names = [field for _, field, _, _ in Formatter().parse(text) if field is not None]
+        inputs = tuple(dict.fromkeys([name for name in names if name not in _WORDS]))
+        own = text.strip().format_map({**_WORDS, **{name: f"{{{name}}}" for name in inputs}})
+        found[name] = Statement(name=name, is_kept=kept is not None, text=own, inputs=inputs)
+    return found
+
+
+def needed_for(name: str) -> list[Statement]:
+    """The statements that one reads, directly or not, and itself, in their order."""
+    known = statements()
+    names = {name}
+    for other in reversed(known.values()):
+        if other.name in names:
+            names.update(other.inputs)
+    return [statement for statement in known.values() if statement.name in names]
