@@ -25,16 +25,9 @@ def test_a_body_is_read(case: dict[str, Any]) -> None:
     assert SQS[case["operation"]].parse_json(case["body"].encode()) == case["params"]
 
 
-@pytest.mark.spec(
-    "protocol.body-not-json",
-    "protocol.body-no-object",
-    "protocol.syntax-text",
-    "protocol.wrong-type-string",
-    "protocol.wrong-type-number",
-    "protocol.wrong-type-boolean",
-    "protocol.wrong-type-list",
-    "protocol.wrong-type-map",
-)
+@pytest.mark.spec("protocol.body-not-json", "protocol.body-no-object", "protocol.syntax-text")
+@pytest.mark.spec("protocol.wrong-type-string", "protocol.wrong-type-number", "protocol.wrong-type-boolean")
+@pytest.mark.spec("protocol.wrong-type-list", "protocol.wrong-type-map")
 @pytest.mark.parametrize("case", TABLE["faults"], ids=lambda case: case["body"])
 def test_a_body_is_refused_in_the_words_of_aws(case: dict[str, Any]) -> None:
     with pytest.raises(RequestError) as caught:

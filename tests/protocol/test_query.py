@@ -23,15 +23,8 @@ def title(case: dict[str, Any]) -> str:
     return f"{case['service']} {case['operation']} {case.get('form', case.get('xml', ''))}"
 
 
-@pytest.mark.spec(
-    "query.queue-attributes",
-    "query.tags",
-    "query.tag-keys",
-    "query.attribute-names",
-    "query.system-attribute-names",
-    "query.message-attribute-names",
-    "query.permissions",
-)
+@pytest.mark.spec("query.queue-attributes", "query.tags", "query.tag-keys", "query.attribute-names")
+@pytest.mark.spec("query.system-attribute-names", "query.message-attribute-names", "query.permissions")
 @pytest.mark.parametrize("case", TABLE["requests"], ids=title)
 def test_a_form_is_read(case: dict[str, Any]) -> None:
     operation = load_service(case["service"]).operations[case["operation"]]
@@ -47,9 +40,8 @@ def test_a_form_is_refused(case: dict[str, Any]) -> None:
     assert (caught.value.code, caught.value.message) == ("MalformedInput", case["text"])
 
 
-@pytest.mark.spec(
-    "protocol.empty-receive-query", "query.element-queue-url", "query.element-attribute", "query.element-tag"
-)
+@pytest.mark.spec("protocol.empty-receive-query", "query.element-queue-url", "query.element-attribute")
+@pytest.mark.spec("query.element-tag")
 @pytest.mark.parametrize("case", TABLE["results"], ids=title)
 def test_a_result_is_written_as_xml(case: dict[str, Any]) -> None:
     service, name = case["service"], case["operation"]

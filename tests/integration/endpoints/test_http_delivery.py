@@ -58,18 +58,9 @@ async def test_every_2xx_is_a_success(code: int) -> None:
     assert len(requests) == 1
 
 
-@spec(
-    "sns-http.post",
-    "sns-http.type",
-    "sns-http.message-id",
-    "sns-http.topic-arn",
-    "sns-http.subscription-arn",
-    "sns-http.content-type",
-    "sns-http.user-agent",
-    "sns-http.accept-encoding",
-    "sns-http.nothing-else",
-    "sns-answer.2xx",
-)
+@spec("sns-http.post", "sns-http.type", "sns-http.message-id", "sns-http.topic-arn", "sns-http.subscription-arn")
+@spec("sns-http.content-type", "sns-http.user-agent", "sns-http.accept-encoding", "sns-http.nothing-else")
+@spec("sns-answer.2xx")
 async def test_the_whole_request() -> None:
     async with serve_endpoint(answer_with(answer("204 No Content"))) as endpoint:
         (outcome,) = await post(f"{endpoint.url}/hook?a=b%20c")

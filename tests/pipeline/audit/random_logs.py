@@ -54,6 +54,13 @@ def queue_of(number: int, *, fifo: bool) -> str:
     return f"arn:aws:sqs:us-east-1:111111111111:q{number:04d}{'.fifo' if fifo else ''}"
 
 
+def counted(queue: str, at_ms: int, visible: int = 0) -> QueueCounted:
+    """The depth of a queue without traffic."""
+    return QueueCounted(
+        at_ms=at_ms, since_ms=at_ms, queue=queue, sent=0, received=0, deleted=0, visible=visible, in_flight=0, delayed=0
+    )
+
+
 def random_log(number: int) -> list[Line]:
     """The log of one queue, in an hour of its own. The same number gives the same log."""
     random = Random(number)
@@ -130,10 +137,7 @@ def _audited(random: Random, queue: str, at_ms: int) -> QueueAudited:
 
 
 def _counted(random: Random, queue: str, at_ms: int) -> QueueCounted:
-    visible = int(random.random() < 0.2)
-    return QueueCounted(
-        at_ms=at_ms, since_ms=at_ms, queue=queue, sent=0, received=0, deleted=0, visible=visible, in_flight=0, delayed=0
-    )
+    return counted(queue, at_ms, int(random.random() < 0.2))
 
 
 def _with_gaps(writer: _Writer) -> list[Line]:

@@ -9,8 +9,9 @@ import pytest
 
 from cns_common.durations import DAY_MS, HOUR_MS
 from cns_common.events.audit_events import AuditEvent, MessageReceived, MessageSent
-from cns_common.events.schema import Event, QueueCounted
+from cns_common.events.schema import Event
 from cns_pipeline.audit.document import Audit
+from tests.pipeline.audit.random_logs import counted
 from tests.pipeline.ingest.segments import AT_MS, write_segment
 from tests.pipeline.jobs import job
 
@@ -26,19 +27,13 @@ def received(message_id: str, at_ms: int) -> MessageReceived:
     return MessageReceived(at_ms=at_ms, queue=QUEUE, message_id=message_id, receive_count=1, checksum="00000001")
 
 
-def empty(at_ms: int) -> QueueCounted:
-    return QueueCounted(
-        at_ms=at_ms, since_ms=at_ms, queue=QUEUE, sent=0, received=0, deleted=0, visible=0, in_flight=0, delayed=0
-    )
-
-
 LOG: list[Event | AuditEvent] = [
     sent("on-the-first-day", AT_MS),
     received("on-the-first-day", AT_MS + 1),
     sent("over-midnight", AT_MS + DAY_MS - 1),
     received("over-midnight", AT_MS + DAY_MS + 1),
     sent("never-seen-again", NOON_MS),
-    empty(NOON_MS + 120_000),
+    counted(QUEUE, NOON_MS + 120_000),
     sent("waits", NOON_MS + HOUR_MS),
 ]
 

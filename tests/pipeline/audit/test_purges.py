@@ -10,14 +10,14 @@ from pyspark.sql import SparkSession
 
 from cns_common.durations import DAY_MS
 from cns_common.events.audit_events import EndCause, MessageEnded, MessageSent, QueueAudited
-from cns_common.events.schema import QueueCounted, SegmentSealed
+from cns_common.events.schema import SegmentSealed
 from cns_pipeline.audit.collect import AuditEvents, audit
 from cns_pipeline.audit.options import AuditOptions
 from cns_pipeline.audit.tables import AuditTables
 from cns_pipeline.paths import PipelinePaths
 from tests.pipeline.audit.frames import frame_of
 from tests.pipeline.audit.oracle import Oracle
-from tests.pipeline.audit.random_logs import Line, LogEvent, queue_of
+from tests.pipeline.audit.random_logs import Line, LogEvent, counted, queue_of
 
 PURGED_MS = 1_000_000_000
 QUEUE = queue_of(1, fifo=False)
@@ -34,13 +34,7 @@ def log(cause: EndCause) -> list[Line]:
     """A purge amid sends, and a queue that is empty in the end."""
     ends = [MessageEnded(at_ms=PURGED_MS, queue=QUEUE, cause=cause)]
     sends = [MessageSent(at_ms=ms, queue=QUEUE, message_id=name, size_bytes=1) for name, ms in SENT_MS.items()]
-    return segment([*ends, *sends, empty_at(PURGED_MS + 600_000)])
-
-
-def empty_at(at_ms: int) -> QueueCounted:
-    return QueueCounted(
-        at_ms=at_ms, since_ms=at_ms, queue=QUEUE, sent=0, received=0, deleted=0, visible=0, in_flight=0, delayed=0
-    )
+    return segment([*ends, *sends, counted(QUEUE, PURGED_MS + 600_000)])
 
 
 def segment(events: Sequence[LogEvent]) -> list[Line]:
@@ -80,7 +74,7 @@ def test_an_empty_queue_has_nothing_to_purge(spark: SparkSession, out: Path, cau
     names = {"lost": 100_000, "counted as the clocks differ": PURGED_MS - 120_000, "purged": PURGED_MS - 1}
     sends = [MessageSent(at_ms=at_ms, queue=QUEUE, message_id=name, size_bytes=1) for name, at_ms in names.items()]
     purge = MessageEnded(at_ms=PURGED_MS, queue=QUEUE, cause=cause)
-    empty = [empty_at(200_000), empty_at(PURGED_MS - 60_000)]
+    empty = [counted(QUEUE, 200_000), counted(QUEUE, PURGED_MS - 60_000)]
     lines = segment([audited[0], sends[0], empty[0], sends[1], empty[1], sends[2], purge, audited[1]])
     read = AuditEvents(events=frame_of(spark, lines), from_the_first=True)
     found = audit(read, AuditTables(spark, PipelinePaths(out)), AuditOptions(), made_at_ms=1)

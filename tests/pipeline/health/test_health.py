@@ -28,9 +28,8 @@ from cns_pipeline.transforms.health.incidents import incidents
 from cns_pipeline.transforms.health.judgement import judged
 from cns_pipeline.transforms.health.slots import endpoint_slots
 from cns_pipeline.transforms.health.time_of_day import all_by_hour, hourly_traffic, time_of_day
-from cns_pipeline.transforms.parse import parse_lines
+from tests.pipeline.audit.frames import frame_of_lines
 from tests.pipeline.ingest.segments import AT_MS, event_line, publish, write_segment
-from tests.pipeline.reports.test_transforms import LINES
 
 SLOT_MS = 600_000
 SLOT_COLUMNS = (
@@ -61,8 +60,7 @@ def attempted(
 
 
 def frame_of(spark: SparkSession, told: Sequence[Event]) -> DataFrame:
-    lines = [(event_line("b", number, event).decode().strip(), "f") for number, event in enumerate(told, 1)]
-    return parse_lines(spark.createDataFrame(lines, LINES))
+    return frame_of_lines(spark, [event_line("b", number, event) for number, event in enumerate(told, 1)])
 
 
 def rows(frame: DataFrame) -> list[dict[str, Any]]:

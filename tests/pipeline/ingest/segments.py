@@ -48,7 +48,7 @@ def write_segment(
     return path
 
 
-def event_line(boot: str, sequence: int, event: Event | AuditEvent) -> bytes:
+def event_line(boot: str, sequence: int, event: Event | AuditEvent | SegmentOpened | SegmentSealed) -> bytes:
     return origin_of(boot) + b"%d," % sequence + encoder.encode(event)[1:] + b"\n"
 
 

@@ -107,8 +107,7 @@ async def test_disabled_endpoints_and_applications(rig: Rig) -> None:
     await rig("Publish", TargetArn=arn, Message="m")
     disabling = {"PlatformApplicationArn": APPLICATION, "Attributes": {"Enabled": "False"}}
     await rig("SetPlatformApplicationAttributes", **disabling)
-    code, _ = await rig.refusal("Publish", TargetArn=arn, Message="m")
-    assert code == "PlatformApplicationDisabled"
+    assert (await rig.refusal("Publish", TargetArn=arn, Message="m"))[0] == "PlatformApplicationDisabled"
     assert len(rig.queue.take()) == 1
 
 

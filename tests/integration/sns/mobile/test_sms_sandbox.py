@@ -112,18 +112,15 @@ async def test_missing_numbers(rig: Rig) -> None:
     await add_number(rig)
     await rig("DeleteSMSSandboxPhoneNumber", PhoneNumber=NUMBER)
     assert await numbers(rig) == {}
-    code, _ = await rig.refusal("DeleteSMSSandboxPhoneNumber", PhoneNumber=NUMBER)
-    assert code == "ResourceNotFound"
+    assert (await rig.refusal("DeleteSMSSandboxPhoneNumber", PhoneNumber=NUMBER))[0] == "ResourceNotFound"
     params = {"PhoneNumber": NUMBER, "OneTimePassword": "12345"}
-    code, _ = await rig.refusal("VerifySMSSandboxPhoneNumber", **params)
-    assert code == "ResourceNotFound"
+    assert (await rig.refusal("VerifySMSSandboxPhoneNumber", **params))[0] == "ResourceNotFound"
 
 
 @spec("sandbox.opted-out")
 async def test_a_number_that_opted_out(rig: Rig) -> None:
     await rig.sms.opt_out(ACCOUNT, NUMBER)
-    code, _ = await rig.refusal("CreateSMSSandboxPhoneNumber", PhoneNumber=NUMBER)
-    assert code == "OptedOut"
+    assert (await rig.refusal("CreateSMSSandboxPhoneNumber", PhoneNumber=NUMBER))[0] == "OptedOut"
     assert await numbers(rig) == {}
 
 
@@ -132,8 +129,7 @@ async def test_the_limit_of_numbers(rig: Rig) -> None:
     entries = [f"+155500000{number:02}" for number in range(NUMBERS_MAX)]
     for number in entries:
         await add_number(rig, number)
-    code, _ = await rig.refusal("CreateSMSSandboxPhoneNumber", PhoneNumber=NUMBER)
-    assert code == "UserError"
+    assert (await rig.refusal("CreateSMSSandboxPhoneNumber", PhoneNumber=NUMBER))[0] == "UserError"
     await add_number(rig, entries[0])
     seen = await rig.pages("ListSMSSandboxPhoneNumbers", MaxResults=4)
     assert [len(page["PhoneNumbers"]) for page in seen] == [4, 4, 2]

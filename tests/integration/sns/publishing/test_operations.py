@@ -86,7 +86,7 @@ async def test_a_large_message_is_stored_once(rig: Rig, subscriptions: int) -> N
     assert await rig.notifications.get(message_id) is None
 
 
-async def test_a_message_of_16_kib_is_in_the_job(rig: Rig) -> None:
+async def test_messages_up_to_16_kib_are_in_the_job(rig: Rig) -> None:
     await rig.queue_subscription(TOPIC)
     message_id = (await rig("Publish", TopicArn=TOPIC, Message="m" * 16_384))["MessageId"]
     assert rig.endpoint_job().inline is not None

@@ -21,18 +21,10 @@ MISSPELT = '{"Statement":{"Effect":"allow","Principal":"*","Action":"sns:Publish
 ROLE = f"arn:aws:iam::{ACCOUNT}:role/logs"
 
 
-@spec(
-    "sns.order-topic",
-    "sns-topic-attr.display-name-default",
-    "sns-topic-attr.delivery-policy-absent",
-    "sns-topic-attr.signature-absent",
-    "sns-topic-attr.tracing-absent",
-    "sns-topic-attr.size-absent",
-    "sns-topic-attr.feedback-rate-absent",
-    "sns-topic-attr.owner",
-    "sns-policy-http.topic-default",
-    "sns-policy.default",
-)
+@spec("sns.order-topic", "sns-topic-attr.display-name-default", "sns-topic-attr.delivery-policy-absent")
+@spec("sns-topic-attr.signature-absent", "sns-topic-attr.tracing-absent", "sns-topic-attr.size-absent")
+@spec("sns-topic-attr.feedback-rate-absent", "sns-topic-attr.owner", "sns-policy-http.topic-default")
+@spec("sns-policy.default")
 async def test_attributes_of_a_new_topic(sns: SnsDoor, topic: str) -> None:
     policy = (
         '{"Version":"2008-10-17","Id":"__default_policy_ID","Statement":[{"Sid":"__default_statement_ID",'
@@ -60,18 +52,8 @@ async def test_the_order_of_attributes(sns: SnsDoor) -> None:
     given = {"SignatureVersion": "2", "KmsMasterKeyId": "k", "TracingConfig": "Active", "DeliveryPolicy": "{}"}
     reply = await sns.reply("GetTopicAttributes", TopicArn=await sns.topic(**given))
     assert reply.texts("GetTopicAttributesResult/Attributes/entry/key") == [
-        "Policy",
-        "SignatureVersion",
-        "Owner",
-        "SubscriptionsPending",
-        "KmsMasterKeyId",
-        "TopicArn",
-        "TracingConfig",
-        "EffectiveDeliveryPolicy",
-        "SubscriptionsConfirmed",
-        "DisplayName",
-        "DeliveryPolicy",
-        "SubscriptionsDeleted",
+        *("Policy", "SignatureVersion", "Owner", "SubscriptionsPending", "KmsMasterKeyId", "TopicArn", "TracingConfig"),
+        *("EffectiveDeliveryPolicy", "SubscriptionsConfirmed", "DisplayName", "DeliveryPolicy", "SubscriptionsDeleted"),
     ]
     fifo = await sns.topic("t.fifo", FifoTopic="true", ArchivePolicy='{"MessageRetentionPeriod":1}')
     assert list(await sns.attributes(fifo)) == [

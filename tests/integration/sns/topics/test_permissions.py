@@ -88,12 +88,8 @@ async def statements(sns: SnsDoor, topic: str) -> list[dict[str, Any]]:
     return found
 
 
-@spec(
-    "sns-permission.statement",
-    "sns-permission.one-or-list",
-    "sns-permission.default-kept",
-    "sns.accounts-and-actions",
-)
+@spec("sns-permission.statement", "sns-permission.one-or-list", "sns-permission.default-kept")
+@spec("sns.accounts-and-actions")
 async def test_a_grant_is_a_statement(sns: SnsDoor, topic: str) -> None:
     await sns("AddPermission", **grant(topic))
     both = {"AWSAccountId": [OTHER, "333333333333"], "ActionName": ["Publish", "Subscribe"]}
