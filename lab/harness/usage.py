@@ -30,32 +30,30 @@ def tree(root: int) -> list[int]:
     return []
 
 
-def cpu_s(pid: int) -> float:
-    """CPU seconds of one process, its threads included; 0 after its end."""
+def _reading(pid: int, read: Callable[[psutil.Process], float]) -> float:
+    """What is read of a process; 0 after its end."""
     with suppress(*GONE):
-        used = psutil.Process(pid).cpu_times()
-        return float(used.user + used.system)
-    return 0.0
+        return read(psutil.Process(pid))
+    return 0
+
+
+def cpu_s(pid: int) -> float:
+    """CPU seconds of one process, its threads included."""
+    return _reading(pid, lambda process: sum(process.cpu_times()[:2]))
 
 
 def resident_bytes(pid: int) -> int:
-    with suppress(*GONE):
-        return int(psutil.Process(pid).memory_info().rss)
-    return 0
+    return int(_reading(pid, lambda process: process.memory_info().rss))
 
 
 def pss_bytes(pid: int) -> int:
     """Resident memory; what several processes share counts once in their sum."""
-    with suppress(*GONE):
-        return int(psutil.Process(pid).memory_full_info().pss)
-    return 0
+    return int(_reading(pid, lambda process: process.memory_full_info().pss))
 
 
 def written_bytes(pid: int) -> int:
     """Bytes of dirtied pages (`write_bytes`): a page changed twice before its writeback counts once."""
-    with suppress(*GONE):
-        return int(psutil.Process(pid).io_counters().write_bytes)
-    return 0
+    return int(_reading(pid, lambda process: process.io_counters().write_bytes))
 
 
 def sockets(pid: int) -> Sockets:

@@ -16,12 +16,11 @@ from lab.bench.sections.publish import BARS, Bar
 from lab.harness.waiting import PATIENCE_S
 from lab.load.endpoint_process import EndpointProcess, endpoint_process
 from lab.load.endpoints import PORTS_PER_KIND, Arrival, Kind
-from lab.load.pacing import Schedule, planned_ns
-from lab.load.wire import Lane, LoadError, connect
+from lab.load.pacing import planned_ns
+from lab.load.wire import LoadError, connect
 from lab.measure.figures import NS_PER_S, Figures
 from lab.measure.outcomes import AcceptedPublish, Outcomes, dropped_in, outcomes_of
 
-LATE_S = 0.3
 KINDS = {Kind.HEALTHY: 2, Kind.REFUSED: 1, Kind.HANGING: 1, Kind.SLOW: 1, Kind.FAILING: 1}
 
 
@@ -52,30 +51,6 @@ def test_failing_endpoints_are_in_equal_parts(run: str, topics: int, counts: lis
     found = counts_of(RUNS[run], topics)
     assert list(found.values()) == counts
     assert list(found) == [Kind.HEALTHY, *RUNS[run]]
-
-
-async def test_a_stall_counts_for_every_call_it_delayed() -> None:
-    """One connection, ten calls a few ms apart, the first answered 0.3 s late."""
-
-    class Late(Lane):
-        first = True
-
-        async def ask(self, _request: bytes) -> bytes:
-            if self.first:
-                self.first = False
-                await asyncio.sleep(LATE_S)  # the server is late, not the client
-            return b""
-
-    schedule = Schedule(planned_ns(300.0, 10 / 300))
-    waited_ns: dict[int, int] = {}
-
-    def answered(number: int, _answer: bytes) -> None:
-        waited_ns[number] = time.perf_counter_ns() - schedule.due_ns(number)
-
-    await schedule.run([Late()], lambda _: b"", answered)
-    assert sorted(waited_ns) == list(range(10))
-    assert min(waited_ns.values()) > LATE_S / 2 * NS_PER_S
-    assert len(schedule.late_ns) == 10
 
 
 # -- the account ------------------------------------------------------------------------------------------------------

@@ -52,38 +52,32 @@ WORKER = "worker"
 _ACCEPTED = re.compile(rb'"Timestamp"\s*:\s*"([^"]+)Z"')
 
 
-class HopMeans(NamedTuple):
-    """Means of one run in ms. The first three are from the begin of the publish call, by the generator's clock; the
-    others from the time at which the service accepted it."""
-
-    answered: float
-    accepted: float
-    arrived: float
-    fanout_begun: float
-    fanout_took: float
-    job_begun: float
-    delivered: float
-
-
 class Hop(NamedTuple):
     name: str
     mean_ms: float
 
 
-def hops_of(seen: HopMeans, *, fanned_out: bool) -> list[Hop]:
-    """The hops in their order. A queue's hop is negative if its consumer has the job before the API answers."""
-    job_begun = seen.accepted + seen.job_begun
-    steps = [("API, until its answer", seen.answered)]
-    if fanned_out:
-        begun = seen.accepted + seen.fanout_begun
-        steps += [
-            ("queue of publish jobs", begun),
-            ("producer, until its jobs are stored", begun + seen.fanout_took),
-        ]
-    steps += [
-        ("queue of endpoint jobs", job_begun),
-        ("consumer, until the endpoint has the notification", seen.arrived),
-        ("endpoint, until its answer is noted", seen.accepted + seen.delivered),
+def hops_of(
+    *,
+    answered: float,
+    accepted: float,
+    arrived: float,
+    fanout_begun: float,
+    fanout_took: float,
+    job_begun: float,
+    delivered: float,
+) -> list[Hop]:
+    """The hops in their order, from means of one run in ms: the first three from the begin of the publish call, by the
+    generator's clock, the others from the time at which the service accepted it. `fanout_took` is 0 without a producer.
+    A queue's hop is negative if its consumer has the job before the API answers."""
+    begun, stored = accepted + fanout_begun, accepted + fanout_begun + fanout_took
+    producing = [("queue of publish jobs", begun), ("producer, until its jobs are stored", stored)]
+    steps = [
+        ("API, until its answer", answered),
+        *(producing if fanout_took else []),
+        ("queue of endpoint jobs", accepted + job_begun),
+        ("consumer, until the endpoint has the notification", arrived),
+        ("endpoint, until its answer is noted", accepted + delivered),
     ]
     before = [0.0, *[until for _, until in steps]]
     return [Hop(name, until - earlier) for (name, until), earlier in zip(steps, before, strict=False)]
@@ -137,20 +131,19 @@ async def measure(server: Server, backends: Backends, endpoints: int, seed: int)
     written = backends.written_bytes() - written
     await asyncio.sleep(REPORT_S)
     mean = partial(mean_ms, before, await server.samples())
-    fanout_took = mean("fanout_seconds", queue="publish-jobs")
-    seen = HopMeans(
+    hops = hops_of(
         answered=statistics.fmean(answered_ms),
         accepted=statistics.fmean(sink.accepted_ms),
         arrived=statistics.fmean(sink.times_ns) / NS_PER_MS,
         fanout_begun=mean("job_wait_seconds", queue="publish-jobs"),
-        fanout_took=fanout_took,
+        fanout_took=mean("fanout_seconds", queue="publish-jobs"),
         job_begun=mean("job_wait_seconds", queue="endpoint-jobs"),
         delivered=mean("delivery_seconds", attempt="first"),
     )
     total_ms = sorted(ns / NS_PER_MS for ns in sink.times_ns)
     topic.client.close()
     sink.close()
-    return Run(endpoints, hops_of(seen, fanned_out=fanout_took > 0), total_ms, used[""], used[WORKER], costs, written)
+    return Run(endpoints, hops, total_ms, used[""], used[WORKER], costs, written)
 
 
 async def _publish(topic: Topic, sink: Sink, n: int, rate: float, endpoints: int) -> list[float]:
