@@ -251,7 +251,6 @@ async def test_a_failed_send_wakes_no_waiter(tmp_path: Path) -> None:
         await queue.send(b"taken")
         assert await waiter.wait(PATIENCE_S)
         assert bodies(await queue.take()) == [b"taken"]
-        waiter.close()
 
 
 def test_a_moment_is_counted_by_tenths_of_a_second() -> None:
