@@ -50,6 +50,11 @@ def numbered(n: int, prefix: bytes = b"") -> list[bytes]:
     return [prefix + b"%06d" % i for i in range(n)]
 
 
+def displacement(order: Sequence[int]) -> float:
+    """The mean distance of messages from their turn (seed 004, V.A)."""
+    return sum(abs(place - number) for place, number in enumerate(order)) / len(order)
+
+
 class QueueFixture:
     """One queue and the current time. `advance` moves the time and the engine's clock."""
 

@@ -38,6 +38,7 @@ async def test_later_messages_pass_a_delayed_one(standard: QueueFixture) -> None
     assert sorted(bodies(await standard.take())) == [b"delayed", b"later"]
 
 
+@pytest.mark.spec("receive.retention-from-sent")
 async def test_a_delay_is_part_of_the_age_of_a_message(standard: QueueFixture) -> None:
     standard.set(retention_ms=60_000)
     await standard.send(b"one", delay_ms=50_000)

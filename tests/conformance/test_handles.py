@@ -71,6 +71,7 @@ async def twice(queue: QueueFixture, hide_ms: int = HIDE_MS) -> tuple[Message, M
     return old, await queue.take_one(hide_ms)
 
 
+@pytest.mark.spec("handle.older-succeeds")
 async def test_an_older_handle_deletes_a_message_in_flight_again(lenient: QueueFixture) -> None:
     old, new = await twice(lenient)
     assert await lenient.counts() == (0, 1, 0)
@@ -91,6 +92,7 @@ async def test_an_older_handle_deletes_a_visible_message(lenient: QueueFixture) 
     assert await lenient.counts() == (0, 0, 0)
 
 
+@pytest.mark.spec("handle.older-succeeds")
 @pytest.mark.every_engine
 async def test_an_older_handle_changes_visibility(lenient: QueueFixture) -> None:
     old, new = await twice(lenient)

@@ -15,6 +15,7 @@ def queue(engine: Engine, clock: Clock, fifo_queue: bool) -> QueueFixture:
     return QueueFixture(engine, clock, fifo=fifo_queue, retention_ms=60_000)
 
 
+@pytest.mark.spec("receive.retention")
 async def test_a_message_is_received_until_the_end_of_its_retention(queue: QueueFixture) -> None:
     await queue.send(b"one", group="g")
     queue.advance(59_999)
@@ -31,6 +32,7 @@ async def test_age_counts_from_the_first_send(queue: QueueFixture) -> None:
     assert sorted(bodies(await queue.take())) == [b"new", b"old"]
 
 
+@pytest.mark.spec("receive.retention")
 async def test_a_message_in_flight_does_not_come_back_past_its_retention(queue: QueueFixture) -> None:
     await queue.send(b"one", group="g")
     await queue.take_one(hide_ms=60_000)

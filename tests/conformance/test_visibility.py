@@ -32,6 +32,7 @@ async def test_one_receive_gives_a_message_once_even_when_it_is_not_hidden(stand
     assert sorted(bodies(await standard.take(10, hide_ms=0))) == [b"one", b"two"]
 
 
+@pytest.mark.spec("visibility.from-the-call")
 @pytest.mark.parametrize(("before_ms", "after_ms"), [(30_000, 60_000), (30_000, 1_000), (1_000, 43_200_000)])
 async def test_a_change_counts_from_the_call_and_replaces(
     standard: QueueFixture, before_ms: int, after_ms: int

@@ -25,9 +25,22 @@ async def test_no_wake_up_without_a_cause(queue: QueueFixture) -> None:
     assert not await _woken(queue, [waiter])
 
 
+@pytest.mark.spec("poll.woken-by-send")
 @pytest.mark.every_engine
 async def test_by_a_send(queue: QueueFixture) -> None:
     waiter = await queue.wait()
+    await queue.send(b"one", group="g")
+    assert await waiter.wait(POLL_S)
+    assert bodies(await queue.take()) == [b"one"]
+
+
+@pytest.mark.spec("poll.woken-after-purge")
+async def test_by_a_send_after_a_purge(queue: QueueFixture) -> None:
+    """To a group that was locked."""
+    await queue.send(b"held", group="g")
+    await queue.take_one()
+    waiter = await queue.wait()
+    await queue.purge()
     await queue.send(b"one", group="g")
     assert await waiter.wait(POLL_S)
     assert bodies(await queue.take()) == [b"one"]
@@ -40,6 +53,7 @@ async def test_by_a_settlement(queue: QueueFixture, clock: Clock) -> None:
     assert await waiter.wait(POLL_S)
 
 
+@pytest.mark.spec("poll.woken-by-delay")
 async def test_by_the_end_of_a_delay(queue: QueueFixture) -> None:
     waiter = await queue.wait()
     await queue.send(b"one", group="g", delay_ms=60_000)
@@ -57,6 +71,7 @@ async def test_by_the_end_of_a_delay_that_began_before(queue: QueueFixture) -> N
     assert await waiter.wait(POLL_S)
 
 
+@pytest.mark.spec("poll.woken-by-timeout")
 @pytest.mark.every_engine
 async def test_by_the_end_of_a_visibility_timeout(queue: QueueFixture) -> None:
     await queue.send(b"one", group="g")
@@ -80,6 +95,7 @@ async def test_by_the_soonest_of_many(standard: QueueFixture) -> None:
         assert bodies(await standard.take(hide_ms=3_600_000)) == [b"%06d" % (4 - i)]
 
 
+@pytest.mark.spec("poll.woken-by-change")
 @pytest.mark.parametrize("to_ms", [0, 5_000])
 async def test_by_a_change_of_visibility(queue: QueueFixture, to_ms: int) -> None:
     await queue.send(b"one", group="g")
@@ -94,6 +110,7 @@ async def test_by_a_change_of_visibility(queue: QueueFixture, to_ms: int) -> Non
     assert bodies(await queue.take()) == [b"one"]
 
 
+@pytest.mark.spec("poll.woken-by-unlock")
 @pytest.mark.needs(fifo=True)
 @pytest.mark.parametrize("how", ["delete", "settle", "expiry"])
 async def test_by_the_unlocking_of_a_group(fifo: QueueFixture, how: str) -> None:

@@ -21,6 +21,7 @@ from cqs.limits import RECREATE_WAIT_S
 from cqs.messages.receipt_handle import KEY_BYTES
 from cqs.queues.queues import QueueWaits
 from cqs.service import QueueService
+from cqs.stores.contract import MoveTaskStore
 from cqs.stores.embedded.move_tasks import EmbeddedMoveTaskStore
 from cqs.stores.embedded.queues import EmbeddedQueueStore
 from tests.recorded_events import RecordedAudit
@@ -187,6 +188,27 @@ async def open_sqs(directory: Path, clock: Clock, *, recreate_wait_s: int = RECR
     await service.start()
     yield Sqs(service, clock, store, engine, audit)
     await database.close()
+
+
+@asynccontextmanager
+async def open_beside(
+    sqs: Sqs, directory: Path, **kinds: type[WatchedEngine]
+) -> AsyncIterator[tuple[Sqs, list[WatchedEngine]]]:
+    """A service on the store of `sqs` that runs these engines beside the embedded one, and the engines."""
+    databases = [Database(directory / name, sqs.clock) for name in kinds]
+    engines = [kind(database, sqs.clock) for kind, database in zip(kinds.values(), databases, strict=True)]
+    moves = EmbeddedMoveTaskStore(databases[0])
+    for database in databases:
+        database.start(asyncio.get_running_loop())
+    yield another_process(sqs, moves, **dict(zip(kinds, engines, strict=True))), engines
+    for database in databases:
+        await database.close()
+
+
+def another_process(sqs: Sqs, moves: MoveTaskStore, **engines: WatchedEngine) -> Sqs:
+    running = {"embedded": sqs.engine, **engines}
+    service = QueueService(sqs.store, moves, running, sqs.clock, receipt_key=bytes(KEY_BYTES))
+    return Sqs(service, sqs.clock, sqs.store, next(iter(engines.values())))
 
 
 async def refused(awaitable: Awaitable[Any]) -> tuple[str, str]:

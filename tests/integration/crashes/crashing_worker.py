@@ -196,6 +196,12 @@ class CrashingWorker:
                 return
         raise AssertionError(f"{await self.left()} jobs are left")
 
+    async def run_killed(self, monkeypatch: pytest.MonkeyPatch, point: str, count: int) -> None:
+        """Run until all is done. A process is killed when it passes this point the `count`-th time."""
+        kill = kill_at(monkeypatch, point, count)
+        await self.run_until_done()
+        assert kill.left <= 0, "the kill point was not reached"
+
     async def left(self) -> int:
         return sum([await self.port.depth(queue) for queue in jobs.INTERNAL_QUEUES])
 

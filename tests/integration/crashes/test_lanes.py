@@ -51,9 +51,7 @@ async def test_a_lane_that_keeps_a_pace(
     """Two deliveries at once, and one more when there is a token again. `leaks`: references that are never released."""
     arns = await worker.subscribed(1, DeliveryPolicy=TWO_A_SECOND)
     await worker.put(jobs.ENDPOINT_JOBS, EndpointJob("n", TOPIC.arn, arns), MESSAGES, MESSAGES)
-    kill = kill_at(monkeypatch, point, count)
-    await worker.run_until_done()
-    assert kill.left <= 0, "the kill point was not reached"
+    await worker.run_killed(monkeypatch, point, count)
     assert worker.endpoints.got == {endpoint(0): MESSAGES + twice}
     assert worker.references() == leaks
 
@@ -69,9 +67,7 @@ async def test_a_failed_delivery_of_a_lane(
     arns = await worker.subscribed(1, DeliveryPolicy=TWO_A_SECOND)
     answers = worker.endpoints.answers[endpoint(0)] = [AWAY] * failures
     await worker.put(jobs.ENDPOINT_JOBS, EndpointJob("n", TOPIC.arn, arns), 1)
-    kill = kill_at(monkeypatch, point, 1)
-    await worker.run_until_done()
-    assert kill.left <= 0, "the kill point was not reached"
+    await worker.run_killed(monkeypatch, point, 1)
     assert not answers
     assert worker.endpoints.got == {endpoint(0): 1}
     assert worker.references() == leaks

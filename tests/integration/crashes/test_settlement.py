@@ -19,7 +19,6 @@ from tests.integration.crashes.crashing_worker import (
     CrashingWorker,
     crashing_worker_in,
     endpoint,
-    kill_at,
     notification,
 )
 
@@ -47,9 +46,7 @@ async def test_a_fan_out(
     """`leaks`: the most references that are never released; then the notification stays until it expires."""
     arns = await worker.subscribed(SUBSCRIPTIONS)
     await worker.put(jobs.PUBLISH_JOBS, PublishJob("n", TOPIC.arn), 1)
-    kill = kill_at(monkeypatch, point, page)
-    await worker.run_until_done()
-    assert kill.left <= 0, "the kill point was not reached"
+    await worker.run_killed(monkeypatch, point, page)
     assert worker.endpoints.got == dict.fromkeys([endpoint(number) for number in range(len(arns))], 1)
     assert 0 <= worker.references() <= leaks
     matched = [event for event in worker.events.events if isinstance(event, NotificationMatched)]
@@ -62,9 +59,7 @@ async def test_a_duplicate_shows_in_the_events(worker: CrashingWorker, monkeypat
     """The endpoint accepted the message, and the worker died before it settled the job."""
     (arn,) = await worker.subscribed(1)
     await worker.put(jobs.ENDPOINT_JOBS, EndpointJob("n", TOPIC.arn, (arn,)), 1)
-    kill = kill_at(monkeypatch, kill_points.JOB_DELIVERED, 1)
-    await worker.run_until_done()
-    assert kill.left <= 0, "the kill point was not reached"
+    await worker.run_killed(monkeypatch, kill_points.JOB_DELIVERED, 1)
     assert worker.endpoints.got[endpoint(0)] == 2
     delivered = [event for event in worker.events.events if isinstance(event, DeliveryDelivered)]
     assert [(event.message_id, event.subscription, event.attempt) for event in delivered] == [("n", arn, 1)] * 2
@@ -93,9 +88,7 @@ async def test_a_job_with_several_targets(
     worker.endpoints.answers[names["again"]] = [AWAY]
     worker.endpoints.slow[names["slow"]] = SLOW_S
     await worker.put(jobs.ENDPOINT_JOBS, EndpointJob("n", TOPIC.arn, arns), 1)
-    kill = kill_at(monkeypatch, point, count)
-    await worker.run_until_done()
-    assert kill.left <= 0, "the kill point was not reached"
+    await worker.run_killed(monkeypatch, point, count)
     assert set(worker.endpoints.got) == set(names.values())
     assert {name for name, url in names.items() if worker.endpoints.got[url] > 1} <= twice
     assert 0 <= worker.references() <= leaks
@@ -109,9 +102,7 @@ async def test_a_dead_letter_of_a_killed_worker(
     arns = await worker.subscribed(1, RedrivePolicy=f'{{"deadLetterTargetArn":"{DEAD}"}}')
     worker.endpoints.answers[endpoint(0)] = [CLOSED, CLOSED]
     await worker.put(jobs.ENDPOINT_JOBS, EndpointJob("n", TOPIC.arn, arns, notification()), 0)
-    kill = kill_at(monkeypatch, point, 1)
-    await worker.run_until_done()
-    assert kill.left <= 0, "the kill point was not reached"
+    await worker.run_killed(monkeypatch, point, 1)
     assert worker.endpoints.dead_letters[endpoint(0)] == (1 if point == kill_points.JOB_SETTLED else 2)
 
 
@@ -120,7 +111,5 @@ async def test_a_confirmation(worker: CrashingWorker, monkeypatch: pytest.Monkey
     (arn,) = await worker.subscribed(1)
     job = ConfirmationJob("SubscriptionConfirmation", "m", arn, TOPIC.arn, "token", 1, "http://127.0.0.1")
     await worker.put(jobs.ENDPOINT_JOBS, job, 0)
-    kill = kill_at(monkeypatch, point, 1)
-    await worker.run_until_done()
-    assert kill.left <= 0, "the kill point was not reached"
+    await worker.run_killed(monkeypatch, point, 1)
     assert worker.endpoints.got[endpoint(0)] == (2 if point == kill_points.JOB_DELIVERED else 1)

@@ -28,7 +28,7 @@ async def running_processes(
         for seconds in ahead_s:
             cassandra = await Cassandra.open(address)
             stack.push_async_callback(cassandra.close)
-            clock = Clock(wall_ns=_wall_clock(seconds))
+            clock = Clock(wall_ns=wall_clock(seconds))
             engine = await stack.enter_async_context(open_engine(cassandra, url, clock))
             opened.append(QueueFixture(engine, clock))
             opened[-1].q = opened[0].q
@@ -71,5 +71,5 @@ async def read_own(skew: ClockSkew) -> ClockReading:
     return ClockReading(skew._clock.real_ms() - skew._clock.monotonic_ms(), 0)
 
 
-def _wall_clock(ahead_s: int) -> Callable[[], int]:
+def wall_clock(ahead_s: int) -> Callable[[], int]:
     return lambda: time.time_ns() + ahead_s * SECOND_NS

@@ -76,7 +76,6 @@ async def test_a_send_of_one_process_wakes_another(host: Host) -> None:
     await queue.send(b"one")
     assert await waiter.wait(POLL_S)
     assert bodies(await queue.at(two).take()) == [b"one"]
-    waiter.close()
 
 
 async def test_the_wake_up_of_a_dead_process_goes_to_another(host: Host) -> None:
@@ -90,8 +89,6 @@ async def test_the_wake_up_of_a_dead_process_goes_to_another(host: Host) -> None
     await dying.close()  # woken, and closed before it received
     assert await second.wait(POLL_S)
     assert bodies(await queue.at(two).take()) == [b"one"]
-    first.close()
-    second.close()
 
 
 async def test_an_undelivered_wake_up_goes_to_another(host: Host) -> None:
@@ -105,7 +102,6 @@ async def test_an_undelivered_wake_up_goes_to_another(host: Host) -> None:
     assert await second.wait(POLL_S)
     await closing
     first.close()
-    second.close()
 
 
 async def test_a_dead_process_leaves_no_waiter_behind(host: Host) -> None:
@@ -121,7 +117,6 @@ async def test_a_dead_process_leaves_no_waiter_behind(host: Host) -> None:
         await queue.send(b"%d" % i)
         assert await second.wait(POLL_S)
         assert bodies(await queue.take()) == [b"%d" % i]
-    second.close()
 
 
 async def test_a_host_that_restarts_wakes_each_waiter_once(host: Host) -> None:
@@ -138,7 +133,6 @@ async def test_a_host_that_restarts_wakes_each_waiter_once(host: Host) -> None:
         await queue.counts()
         assert await waiter.wait(POLL_S)
         await queue.take()
-        waiter.close()
 
 
 async def test_after_a_restart_a_wake_up_not_used_is_still_passed_on(host: Host) -> None:
@@ -154,7 +148,6 @@ async def test_after_a_restart_a_wake_up_not_used_is_still_passed_on(host: Host)
     await queue.counts()
     first.close()  # woken by the host; the wake-up was not used
     assert await second.wait(POLL_S)
-    second.close()
 
 
 async def test_polls_outlive_a_restart_of_the_host(host: Host) -> None:

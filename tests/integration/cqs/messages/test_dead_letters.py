@@ -89,15 +89,6 @@ async def test_a_receive_that_moves_gives_nothing_twice(sqs: Sqs) -> None:
     assert await sqs.bodies(dead) == ["poison"]
 
 
-async def test_a_dead_letter_wakes_a_poll(sqs: Sqs) -> None:
-    source, dead = await redrive(sqs)
-    await sqs.send(source, "poison")
-    await spend(sqs, source, 1)
-    poll = await sqs.poll(dead)
-    assert await sqs.receive(source) == []
-    assert [message["Body"] for message in await poll] == ["poison"]
-
-
 @pytest.mark.spec(
     "fifo.unlocked-by-move",
     "dead-letters.fifo-group",

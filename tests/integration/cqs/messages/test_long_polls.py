@@ -1,11 +1,11 @@
-"""Long polls: what wakes and what ends them."""
+"""Long polls: whom a message wakes, and what ends them. tests/conformance/test_waiters.py shows each cause."""
 
 from __future__ import annotations
 
 import asyncio
 import gc
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Any
 from urllib.parse import urlencode
 
@@ -33,66 +33,6 @@ class Caller:
     def go(self) -> None:
         assert self._callback is not None
         self._callback()
-
-
-Wake = Callable[[Sqs, str, dict[str, Any]], Awaitable[None]]
-
-
-async def by_send(sqs: Sqs, url: str, held: dict[str, Any]) -> None:
-    await sqs.send(url, "woken", MessageGroupId="other")
-
-
-async def by_delay(sqs: Sqs, url: str, held: dict[str, Any]) -> None:
-    await sqs("SetQueueAttributes", QueueUrl=url, Attributes={"DelaySeconds": "5"})
-    await sqs.send(url, "woken", MessageGroupId="other")
-    sqs.advance(5.1)
-
-
-async def by_expiry(sqs: Sqs, url: str, held: dict[str, Any]) -> None:
-    sqs.advance(10.1)
-
-
-async def by_change(sqs: Sqs, url: str, held: dict[str, Any]) -> None:
-    await sqs.hide(url, held, 0)
-
-
-async def by_send_after_purge(sqs: Sqs, url: str, held: dict[str, Any]) -> None:
-    """A message to the locked group."""
-    await sqs("PurgeQueue", QueueUrl=url)
-    await sqs.send(url, "woken", MessageGroupId="g")
-
-
-@pytest.mark.parametrize("name", ["q", "q.fifo"])
-@pytest.mark.parametrize(
-    "wake",
-    [
-        pytest.param(by_send, marks=spec("poll.woken-by-send")),
-        pytest.param(by_delay, marks=spec("poll.woken-by-delay")),
-        pytest.param(by_expiry, marks=spec("poll.woken-by-timeout")),
-        pytest.param(by_change, marks=spec("poll.woken-by-change")),
-        pytest.param(by_send_after_purge, marks=spec("poll.woken-after-purge")),
-    ],
-)
-async def test_woken(sqs: Sqs, name: str, wake: Wake) -> None:
-    fifo = {"ContentBasedDeduplication": "true"} if name.endswith(".fifo") else {}
-    url = await sqs.queue(name, VisibilityTimeout="10", **fifo)
-    await sqs.send(url, "held", MessageGroupId="g")
-    (held,) = await sqs.receive(url)
-    poll = await sqs.poll(url)
-    await wake(sqs, url, held)
-    (message,) = await poll
-    assert message["Body"] == ("held" if wake in (by_expiry, by_change) else "woken")
-
-
-@spec("poll.woken-by-unlock")
-async def test_woken_by_a_group_that_unlocks(sqs: Sqs) -> None:
-    url = await sqs.queue("q.fifo", ContentBasedDeduplication="true")
-    await sqs.send(url, "1", MessageGroupId="g")
-    await sqs.send(url, "2", MessageGroupId="g")
-    (first,) = await sqs.receive(url, 1)
-    poll = await sqs.poll(url)
-    await sqs.delete(url, first)
-    assert [message["Body"] for message in await poll] == ["2"]
 
 
 @spec("poll.one-woken")

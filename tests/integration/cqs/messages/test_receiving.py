@@ -270,18 +270,3 @@ async def test_in_flight_limit_of_fifo_queues(sqs: Sqs, wire: Wire) -> None:
     assert await wire.receive(url) == []
     await sqs.delete(url, held[0])
     assert len(await wire.receive(url)) == 1
-
-
-@spec("receive.retention", "receive.retention-from-sent")
-async def test_a_message_ends_with_its_retention_whatever_its_state(sqs: Sqs, wire: Wire) -> None:
-    url = await sqs.queue(MessageRetentionPeriod="60")
-    await sqs.send(url, "delayed", DelaySeconds=61)
-    await sqs.send(url, "in flight")
-    assert bodies(await wire.receive(url, VisibilityTimeout=61)) == ["in flight"]
-    await sqs.send(url, "visible")
-    sqs.advance(59)
-    assert bodies(await wire.receive(url, VisibilityTimeout=0)) == ["visible"]
-    sqs.advance(1)
-    assert await wire.receive(url) == []
-    sqs.advance(1.1)
-    assert await wire.receive(url) == []

@@ -90,24 +90,6 @@ async def test_after_a_delete(sqs: Sqs, wire: Wire) -> None:
     assert [(one["Code"], one["Message"]) for one in answer["Failed"]] == [("ReceiptHandleIsInvalid", text)]
 
 
-@spec("handle.older-succeeds")
-async def test_a_handle_older_than_the_last_receive(sqs: Sqs, wire: Wire) -> None:
-    url = await sqs.queue()
-    await sqs.send(url)
-    old = await held(sqs, url)
-    sqs.advance(31)
-    new = await held(sqs, url)
-    await hide(wire, url, old, 0)
-    assert await sqs.counts(url) == (1, 0, 0)
-    newest = await held(sqs, url)
-    await delete(wire, url, old)
-    assert await sqs.counts(url) == (0, 0, 0)
-    for handle in (old, new, newest):
-        await delete(wire, url, handle)
-        members = {"ReceiptHandle": handle, "VisibilityTimeout": 0}
-        await wire.refuses(unavailable(handle), "ChangeMessageVisibility", QueueUrl=url, **members)
-
-
 @spec("handle.fifo-expired-delete", "handle.fifo-expired-change")
 async def test_a_fifo_handle_ends_with_its_timeout(sqs: Sqs, wire: Wire) -> None:
     url = await sqs.queue("q.fifo")
@@ -154,19 +136,6 @@ async def test_timeouts_refused(sqs: Sqs, wires: Wires, timeout_s: int) -> None:
 async def test_a_timeout_is_required(sqs: Sqs, wires: Wires) -> None:
     url = await sqs.queue()
     await wires.refuses(missing("VisibilityTimeout"), "ChangeMessageVisibility", QueueUrl=url, ReceiptHandle="x")
-
-
-@spec("visibility.from-the-call")
-async def test_a_new_timeout_counts_from_the_call(sqs: Sqs, wire: Wire) -> None:
-    url = await sqs.queue(VisibilityTimeout="100")
-    await sqs.send(url)
-    handle = await held(sqs, url)
-    sqs.advance(5)
-    await hide(wire, url, handle, 20)
-    sqs.advance(19)
-    assert await sqs.receive(url) == []
-    sqs.advance(1.1)
-    assert len(await sqs.receive(url)) == 1
 
 
 @spec("visibility.twelve-hours", "visibility.twelve-hours-soon-over")

@@ -3,7 +3,6 @@ crash, a lost answer or an engine that is away repeats a message under its id an
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,43 +10,33 @@ from pathlib import Path
 import pytest
 
 from cns_common.errors import OutcomeUnknown, StoreUnavailable
-from cns_common.sqlite.database import Database
 from cqs.engines.contract import SPENT_HIDE_MS, Entry, Outcome, QueueRef, RejectedEntry, SentEntry
-from cqs.messages.receipt_handle import KEY_BYTES
 from cqs.redrive.mover import MOVE_LEASE_MS
-from cqs.service import QueueService
-from cqs.stores.embedded.move_tasks import EmbeddedMoveTaskStore
 from tests.integration.cqs.queues.move_task_fixture import MoveTaskFixture
-from tests.integration.cqs.sqs import Sqs, WatchedEngine
+from tests.integration.cqs.sqs import Sqs, WatchedEngine, another_process, open_beside
 
 
 class FailingEngine(WatchedEngine):
-    """Fails the next sends or deletes: before they are done, or by losing their answer."""
+    """Fails the next send or delete: before it is done, or by losing its answer."""
 
-    refuse_sends = 0
-    refuse_deletes = 0
-    lose_sends = 0
-    lose_deletes = 0
+    fault = ""
 
     async def send(self, q: QueueRef, entries: Sequence[Entry], now_ms: int) -> list[SentEntry | RejectedEntry]:
-        if self.refuse_sends:
-            self.refuse_sends -= 1
-            raise StoreUnavailable("no send now")
+        self._fail("refuse_sends", StoreUnavailable("no send now"))
         sent = await super().send(q, entries, now_ms)
-        if self.lose_sends:
-            self.lose_sends -= 1
-            raise OutcomeUnknown("the answer is lost")
+        self._fail("lose_sends", OutcomeUnknown("the answer is lost"))
         return sent
 
     async def delete(self, q: QueueRef, handles: Sequence[bytes], now_ms: int) -> list[Outcome]:
-        if self.refuse_deletes:
-            self.refuse_deletes -= 1
-            raise StoreUnavailable("no delete now")
+        self._fail("refuse_deletes", StoreUnavailable("no delete now"))
         outcomes = await super().delete(q, handles, now_ms)
-        if self.lose_deletes:
-            self.lose_deletes -= 1
-            raise OutcomeUnknown("the answer is lost")
+        self._fail("lose_deletes", OutcomeUnknown("the answer is lost"))
         return outcomes
+
+    def _fail(self, fault: str, error: Exception) -> None:
+        if self.fault == fault:
+            self.fault = ""
+            raise error
 
 
 @dataclass
@@ -73,16 +62,10 @@ class Engines:
 
 @pytest.fixture
 async def engines(sqs: Sqs, tmp_path: Path) -> AsyncIterator[Engines]:
-    databases = [Database(tmp_path / name, sqs.clock) for name in ("one", "two")]
-    one, two = [FailingEngine(database, sqs.clock) for database in databases]
-    moves = EmbeddedMoveTaskStore(databases[0])
-    for database in databases:
-        database.start(asyncio.get_running_loop())
-    running = {"embedded": sqs.engine, "one": one, "two": two}
-    service = QueueService(sqs.store, moves, running, sqs.clock, receipt_key=bytes(KEY_BYTES))
-    yield Engines(Sqs(service, sqs.clock, sqs.store, one), one, two)
-    for database in databases:
-        await database.close()
+    async with open_beside(sqs, tmp_path, one=FailingEngine, two=FailingEngine) as (beside, (one, two)):
+        assert isinstance(one, FailingEngine)
+        assert isinstance(two, FailingEngine)
+        yield Engines(beside, one, two)
 
 
 async def test_a_dead_letter_keeps_its_identity(engines: Engines) -> None:
@@ -117,7 +100,7 @@ async def test_order_within_a_group_goes_along(engines: Engines) -> None:
 async def test_a_send_that_fails_leaves_the_message(engines: Engines, fault: str) -> None:
     of, sqs = await engines.pair(), engines.sqs
     await engines.spend(of.source, "poison")
-    setattr(engines.two, fault, 1)
+    engines.two.fault = fault
     with pytest.raises((StoreUnavailable, OutcomeUnknown)):
         await sqs.receive(of.source)
     arrived = await sqs.bodies(of.dead, VisibilityTimeout=0)
@@ -136,7 +119,7 @@ async def test_a_send_that_fails_leaves_the_message(engines: Engines, fault: str
 async def test_a_delete_that_fails_repeats_the_message_under_its_id(engines: Engines, fault: str) -> None:
     of, sqs = await engines.pair(), engines.sqs
     await engines.spend(of.source, "poison")
-    setattr(engines.one, fault, 1)
+    engines.one.fault = fault
     with pytest.raises((StoreUnavailable, OutcomeUnknown)):
         await sqs.receive(of.source)
     sqs.advance(SPENT_HIDE_MS / 1_000)
@@ -165,7 +148,7 @@ async def test_a_move_task_goes_on_after_a_fault(engines: Engines, fault: str) -
     assert await sqs.receive(of.source) == []
     await of.start()
     (task,) = await of.tasks.newest(await sqs.arn(of.dead), 1)
-    setattr(engines.one if fault.endswith("sends") else engines.two, fault, 1)
+    (engines.one if fault.endswith("sends") else engines.two).fault = fault
     with pytest.raises((StoreUnavailable, OutcomeUnknown)):
         await of.mover.step(await of.mover.begin(task), 10)
     sqs.advance(MOVE_LEASE_MS / 1_000)
@@ -182,10 +165,7 @@ async def test_an_engine_that_is_away_keeps_its_queues(engines: Engines) -> None
     """Only queues of the engine answer that they cannot be reached; nothing of them is lost."""
     of, sqs = await engines.pair(), engines.sqs
     await sqs.send(of.dead, "kept")
-    without = {"embedded": sqs.engine, "one": engines.one}
-    moves = sqs.service.move_tasks.store
-    service = QueueService(sqs.store, moves, without, sqs.clock, receipt_key=bytes(KEY_BYTES))
-    less = Sqs(service, sqs.clock, sqs.store, engines.one)
+    less = another_process(sqs, sqs.service.move_tasks.store, one=engines.one)
     await less.send(of.source, "poison")
     with pytest.raises(StoreUnavailable, match="kept by the engine two, which is not running"):
         await less.receive(of.dead)

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
 
-from cns_common.sqlite.database import Database
 from cqs.engines.contract import Capabilities
 from cqs.internal_queues import check_internal_engine
-from cqs.messages.receipt_handle import KEY_BYTES
-from cqs.service import QueueService
-from cqs.stores.embedded.move_tasks import EmbeddedMoveTaskStore
-from tests.integration.cqs.sqs import Sqs, WatchedEngine, refused
+from tests.integration.cqs.sqs import Sqs, WatchedEngine, open_beside, refused
 
 FULL = WatchedEngine.capabilities
 LIMITED = Capabilities(
@@ -34,13 +29,8 @@ class LimitedEngine(WatchedEngine):
 @pytest.fixture
 async def limited(sqs: Sqs, tmp_path: Path) -> AsyncIterator[Sqs]:
     """The service with a second engine, which can do less."""
-    database = Database(tmp_path / "limited", sqs.clock)
-    engine, moves = LimitedEngine(database, sqs.clock), EmbeddedMoveTaskStore(database)
-    database.start(asyncio.get_running_loop())
-    engines = {"embedded": sqs.engine, "limited": engine}
-    service = QueueService(sqs.store, moves, engines, sqs.clock, receipt_key=bytes(KEY_BYTES))
-    yield Sqs(service, sqs.clock, sqs.store, engine)
-    await database.close()
+    async with open_beside(sqs, tmp_path, limited=LimitedEngine) as (limited, _):
+        yield limited
 
 
 async def test_no_fifo_queue(limited: Sqs) -> None:

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from cns_common.sqlite.database import Database
 from cqs.engines.contract import Entry, QueueRef, RejectedEntry, SentEntry
 from cqs.engines.options import EngineOption
-from cqs.messages.receipt_handle import KEY_BYTES
-from cqs.service import QueueService
-from cqs.stores.embedded.move_tasks import EmbeddedMoveTaskStore
-from tests.integration.cqs.sqs import Sqs, WatchedEngine, refused
+from tests.integration.cqs.sqs import Sqs, WatchedEngine, another_process, open_beside, refused
 
 
 def _size(text: str) -> str:
@@ -63,17 +58,9 @@ class Choice:
 
 @pytest.fixture
 async def choice(sqs: Sqs, tmp_path: Path) -> AsyncIterator[Choice]:
-    database = Database(tmp_path / "optional", sqs.clock)
-    engine, moves = OptionEngine(database, sqs.clock), EmbeddedMoveTaskStore(database)
-    database.start(asyncio.get_running_loop())
-    engines = {"embedded": sqs.engine, "optional": engine}
-
-    def process() -> Sqs:
-        service = QueueService(sqs.store, moves, engines, sqs.clock, receipt_key=bytes(KEY_BYTES))
-        return Sqs(service, sqs.clock, sqs.store, engine)
-
-    yield Choice(process(), process(), engine)
-    await database.close()
+    async with open_beside(sqs, tmp_path, optional=OptionEngine) as (one, (engine,)):
+        assert isinstance(engine, OptionEngine)
+        yield Choice(one, another_process(sqs, one.service.move_tasks.store, optional=engine), engine)
 
 
 async def test_options_are_shown_and_reach_the_engine(choice: Choice) -> None:

@@ -9,10 +9,10 @@ import pytest
 from cns_common.cassandra.connection import CassandraAddress
 from cns_common.errors import StoreUnavailable
 from cqs.engines.bdqs import schema
-from cqs.engines.cassandra.clock_skew import ClockReading, ClockSkew
+from cqs.engines.cassandra.clock_skew import ClockSkew
 from tests.conformance.support import DONE, HIDE_MS, bodies, numbered
 from tests.integration.cqs.engines.bdqs.bdqs_processes import Process, advance, bdqs_processes
-from tests.integration.cqs.engines.machines import at_present
+from tests.integration.cqs.engines.machines import at_present, read_own
 from tests.machine_clocks import MachineClocks
 
 MINUTE_MS = 60_000
@@ -22,10 +22,6 @@ SECOND_NS = 1_000_000_000
 @pytest.fixture(autouse=True)
 def unnoticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each process takes its own clock for Cassandra's."""
-
-    async def read_own(skew: ClockSkew) -> ClockReading:
-        return ClockReading(skew._clock.real_ms() - skew._clock.monotonic_ms(), 0)
-
     monkeypatch.setattr(ClockSkew, "_read", read_own)
 
 

@@ -11,7 +11,7 @@ from cns_common.cassandra.connection import CassandraAddress
 from cns_common.cassandra.session import Row
 from cns_common.durations import HOUR_MS
 from cns_common.errors import StoreUnavailable
-from tests.conformance.support import bodies, numbered
+from tests.conformance.support import bodies, displacement, numbered
 from tests.integration.cqs.engines.bdqs.bdqs_processes import Run, bdqs_processes
 
 PROCESSES = 4
@@ -44,8 +44,7 @@ async def _contend(address: CassandraAddress, hint: str) -> Contention:
                 if number not in order:
                     order.append(number)
         lost = sum(process.engine._deliveries.lost_races for process in processes)
-        displacement = sum(abs(place - number) for place, number in enumerate(order)) / len(order)
-        found = Contention(answers, empty, lost, displacement)
+        found = Contention(answers, empty, lost, displacement(order))
         print(f"OrderHint={hint}: {found}")
         return found
 

@@ -11,7 +11,7 @@ from cns_common.cassandra.connection import CassandraAddress
 from cqs.engines.bdqs import known_queues, picker
 from cqs.engines.bdqs.order_hint import CALM_RECEIVES
 from cqs.engines.contract import QueueRef
-from tests.conformance.support import QueueFixture, bodies, numbered
+from tests.conformance.support import QueueFixture, bodies, displacement, numbered
 from tests.integration.cqs.engines.bdqs.bdqs_processes import Process, bdqs_processes, in_order
 
 MESSAGES = 90
@@ -22,12 +22,11 @@ def _hint(q: QueueRef, k: str) -> QueueRef:
 
 
 async def _displacement(queue: QueueFixture, k: str) -> float:
-    """The mean distance of the messages of one queue from their turn (seed 004, V.A)."""
     queue.q = _hint(replace(queue.q, id=f"{queue.q.id}-{k}"), k)
     await queue.send(*numbered(MESSAGES))
     received = [int(message.body) for _ in range(MESSAGES) for message in await queue.take(1)]
     assert sorted(received) == list(range(MESSAGES))
-    return sum(abs(place - number) for place, number in enumerate(received)) / MESSAGES
+    return displacement(received)
 
 
 @pytest.mark.extended

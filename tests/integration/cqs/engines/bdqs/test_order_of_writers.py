@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import pytest
 
 from cns_common.cassandra.connection import CassandraAddress
 from cns_common.clock import Clock
 from cqs.engines.cassandra.clock_skew import ClockSkew
-from tests.conformance.support import bodies
+from tests.conformance.support import bodies, displacement
 from tests.integration.cqs.engines.bdqs.bdqs_processes import Process, bdqs_processes
-from tests.integration.cqs.engines.machines import read_own
+from tests.integration.cqs.engines.machines import read_own, wall_clock
 from tests.marks import first
 
 MESSAGES = 40
@@ -21,10 +20,6 @@ STEP_MS = 50
 RIGHT_MS = 500
 """The largest difference of two clocks that follow Cassandra's."""
 MINUTE_MS = 60_000
-
-
-def _wall_clock(ahead_ms: int) -> Callable[[], int]:
-    return lambda: time.time_ns() + ahead_ms * 1_000_000
 
 
 async def _order(both: Sequence[Process], ahead_ms: int) -> list[int]:
@@ -44,21 +39,15 @@ async def _order(both: Sequence[Process], ahead_ms: int) -> list[int]:
     return [int(body) for body in received]
 
 
-def _displacement(order: Sequence[int]) -> float:
-    """The mean distance of messages from their turn (seed 004, V.A)."""
-    return sum(abs(place - number) for place, number in enumerate(order)) / len(order)
-
-
 @pytest.mark.parametrize("wrong_ms", [MINUTE_MS, pytest.param(-MINUTE_MS, marks=pytest.mark.extended)])
 async def test_clocks_that_follow_cassandras(cassandra_address: CassandraAddress, wrong_ms: int) -> None:
     """A machine's clock is a minute wrong: the process corrects it, and a message is at most half a second from its
     turn."""
-    clocks = Clock(), Clock(wall_ns=_wall_clock(wrong_ms))
+    clocks = Clock(), Clock(wall_ns=wall_clock(wrong_ms // 1_000))
     async with bdqs_processes(cassandra_address, 2, *clocks, OrderHint="1") as both:
         ahead_ms = clocks[1].now_ms() - clocks[0].now_ms()
         order = await _order(both, ahead_ms)
-        displacement = _displacement(order)
-        print(f"{wrong_ms} ms wrong, {ahead_ms} ms after the correction: displacement {displacement:.2f}")
+        print(f"{wrong_ms} ms wrong, {ahead_ms} ms after the correction: displacement {displacement(order):.2f}")
         assert abs(ahead_ms) <= RIGHT_MS
         assert max(abs(place - number) for place, number in enumerate(order)) <= RIGHT_MS / STEP_MS
 
@@ -71,7 +60,7 @@ async def test_clocks_that_nobody_corrects(
     meanwhile."""
     monkeypatch.setattr(ClockSkew, "_read", read_own)
     async with bdqs_processes(cassandra_address, 2, OrderHint="1") as both:
-        displacement = _displacement(await _order(both, ahead_ms))
-        print(f"{ahead_ms} ms apart: displacement {displacement:.2f}")
-        assert displacement <= most
-        assert (displacement > 0) == (ahead_ms >= 2 * STEP_MS)
+        found = displacement(await _order(both, ahead_ms))
+        print(f"{ahead_ms} ms apart: displacement {found:.2f}")
+        assert found <= most
+        assert (found > 0) == (ahead_ms >= 2 * STEP_MS)

@@ -139,7 +139,6 @@ async def test_a_send_wakes_a_poll_of_another_process(cassandra_address: Cluster
         await two.send(b"for whoever asks")
         assert await waiter.wait(PATIENCE_S)
         assert bodies(await one.take()) == [b"for whoever asks"]
-        waiter.close()
 
 
 async def test_a_process_settles_messages_received_by_another(cassandra_address: Cluster) -> None:

@@ -14,7 +14,7 @@ from cns_common.clock import Clock
 from cns_common.ids import hex_id
 from cqs.engines.cassieq.monotons import Monotons
 from lab.harness.keyspace import emptied
-from tests.conformance.support import DONE, QueueFixture, numbered
+from tests.conformance.support import DONE, QueueFixture, displacement, numbered
 from tests.integration.cqs.engines.cassieq.conftest import Processes, engine_of
 from tests.integration.cqs.engines.recorded_statements import record, recording, tombstones
 
@@ -85,18 +85,13 @@ async def test_a_queue_costs_the_same_after_ten_times_as_many_messages(
     assert costs[1][1] <= costs[0][1] + BATCH
 
 
-def _displacement(received: Sequence[int]) -> float:
-    """The mean distance of messages from their turn (seed 004, V.A)."""
-    return sum(abs(place - number) for place, number in enumerate(received)) / len(received)
-
-
 async def _displacement_of(queues: Sequence[QueueFixture], n: int) -> float:
     """Messages are sent and received by the processes in turn."""
     for number in range(n):
         await queues[number % len(queues)].send(b"%d" % number)
     received = [int((await queues[number % len(queues)].take_one(3_600_000)).body) for number in range(n)]
     assert sorted(received) == list(range(n))
-    return _displacement(received)
+    return displacement(received)
 
 
 @pytest.mark.parametrize("size", [5, pytest.param(20, marks=pytest.mark.extended)])

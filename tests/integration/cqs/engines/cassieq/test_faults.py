@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
@@ -15,11 +14,11 @@ from cns_common.errors import CnsError, OutcomeUnknown, StoreUnavailable
 from cqs.engines.contract import Change
 from tests.conformance.support import DONE, GONE, HIDE_MS, STALE, QueueFixture, bodies, numbered
 from tests.integration.cqs.engines.cassieq.conftest import Processes, engine_of, statements_of
+from tests.integration.cqs.engines.machines import wall_clock
 
 WAIT_MS = 30_000  # the default of a queue without `RepairWait`
 
 SIZE = 2
-SECOND_NS = 1_000_000_000
 STATEMENTS_MAX = 400
 """More statements than a life has."""
 PARTS = 8
@@ -183,7 +182,7 @@ async def test_lost_answers_of_conditional_writes(
 async def test_a_minute_apart(processes: Processes, ahead_s: int) -> None:
     """Both follow Cassandra's clock; the one whose machine is wrong sends, deletes and changes, and gives no leases."""
     right = await processes.start(Clock())
-    wrong = await processes.start(Clock(wall_ns=lambda: time.time_ns() + ahead_s * SECOND_NS), like=right)
+    wrong = await processes.start(Clock(wall_ns=wall_clock(ahead_s)), like=right)
     assert abs(wrong.clock.now_ms() - right.clock.now_ms()) < 30_000
     wrong.now_ms, right.now_ms = wrong.clock.now_ms(), right.clock.now_ms()
     await wrong.send(*numbered(9))

@@ -22,7 +22,8 @@ from cqs.engines.cluster.fifo import schema
 from cqs.engines.cluster.fifo.log import CommandLog
 from cqs.engines.contract import Outcome, QueueRef
 from tests.conformance.support import QueueFixture, bodies
-from tests.integration.cqs.engines.fifo.test_fifo_log import WOKEN_S, opened
+from tests.integration.cqs.engines.fifo.test_fifo_log import WOKEN_S
+from tests.integration.cqs.engines.test_cluster_engine import open_with_session
 
 APART_S = (0, 60, -60)
 LEASE_MS = 30_000
@@ -47,7 +48,8 @@ async def machines(place: CassandraAddress, *clocks: Clock) -> AsyncIterator[lis
     async with AsyncExitStack() as stack:
         queues = []
         for clock in clocks:
-            queue = QueueFixture(await stack.enter_async_context(opened(place, clock)), clock, fifo=True)
+            engine, _ = await stack.enter_async_context(open_with_session(place, "", clock))
+            queue = QueueFixture(engine, clock, fifo=True)
             queue.q = q
             queues.append(queue)
         yield queues
@@ -183,7 +185,6 @@ async def test_a_message_hidden_in_a_distant_future_is_waited_for(cassandra_addr
         _advance([ahead, right], LEASE_MS + ERROR_MS)
         assert await waiter.wait(WOKEN_S)
         assert bodies(await right.take()) == [b"x"]
-        waiter.close()
 
 
 async def test_a_test_clock_that_others_have_not_followed_yet_is_no_wrong_clock(

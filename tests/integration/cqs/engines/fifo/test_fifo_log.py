@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from cns_common.cassandra.connection import CassandraAddress
-from cns_common.cassandra.session import Cassandra, Row, Statement
+from cns_common.cassandra.session import Row, Statement
 from cns_common.clock import Clock
 from cns_common.durations import DAY_MS
 from cns_common.errors import OutcomeUnknown
-from cqs.engines.cluster import ClusterEngine, known_queues, open_engine
+from cqs.engines.cluster import ClusterEngine, known_queues
 from cqs.engines.cluster.fifo import engine as fifo_engine
 from cqs.engines.cluster.fifo import log, schema
 from cqs.engines.cluster.no_redis import cache as fallback
@@ -25,20 +25,11 @@ from lab.harness.keyspace import asked
 from lab.harness.own_redis import OwnRedis
 from lab.harness.waiting import PATIENCE_S
 from tests.conformance.support import QueueFixture, bodies
+from tests.integration.cqs.engines.test_cluster_engine import open_with_session
 
 GROUPS = 6
 MESSAGES = 25
 WOKEN_S = PATIENCE_S
-
-
-@asynccontextmanager
-async def opened(place: CassandraAddress, clock: Clock, url: str = "") -> AsyncIterator[ClusterEngine]:
-    cassandra = await Cassandra.open(place)
-    try:
-        async with open_engine(cassandra, url, clock) as engine:
-            yield engine
-    finally:
-        await cassandra.close()
 
 
 @asynccontextmanager
@@ -49,7 +40,8 @@ async def processes(place: CassandraAddress, n: int, url: str = "") -> AsyncIter
     async with AsyncExitStack() as stack:
         queues = []
         for _ in range(n):
-            queue = QueueFixture(await stack.enter_async_context(opened(place, clock, url)), clock, fifo=True)
+            engine, _ = await stack.enter_async_context(open_with_session(place, url, clock))
+            queue = QueueFixture(engine, clock, fifo=True)
             queue.q = q
             queues.append(queue)
         for queue in queues:  # the first was opened seconds before the last on a busy machine
@@ -237,7 +229,6 @@ async def test_a_poll_hears_of_another_process(
         await here.send(b"x", group="g")
         assert await waiter.wait(WOKEN_S)
         assert bodies(await there.take()) == [b"x"]
-        waiter.close()
 
 
 async def test_a_poll_hears_of_another_process_while_redis_is_lost(
@@ -254,7 +245,6 @@ async def test_a_poll_hears_of_another_process_while_redis_is_lost(
         await here.send(b"x", group="g")
         assert await waiter.wait(WOKEN_S)
         assert bodies(await there.take()) == [b"x"]
-        waiter.close()
 
 
 async def test_hints_spare_polls(monkeypatch: pytest.MonkeyPatch, cassandra_address: CassandraAddress) -> None:
@@ -281,8 +271,7 @@ async def test_statements_of_fifo_operations(
     monkeypatch.setattr(fallback, "HEARTBEAT_INTERVAL_S", 3_600)  # statements of the background are not counted
     monkeypatch.setattr(known_queues, "GENERATION_AGE_MS_MAX", 3_600_000)
     clock = Clock()
-    cassandra = await Cassandra.open(cassandra_address)
-    async with open_engine(cassandra, "", clock) as engine:
+    async with open_with_session(cassandra_address, "", clock) as (engine, cassandra):
         queue = QueueFixture(engine, clock, fifo=True)
         await queue.send(b"x", group="g")
 
@@ -296,4 +285,3 @@ async def test_statements_of_fifo_operations(
         assert await cost(asyncio.ensure_future(queue.take(10))) == 1  # one read of the log
         many = asyncio.gather(*[queue.send(b"x", group=f"{number}") for number in range(50)])
         assert await cost(many) <= 50 + 3  # waiting commands are appended together
-    await cassandra.close()

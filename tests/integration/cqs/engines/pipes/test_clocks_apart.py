@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from contextlib import AsyncExitStack
 
 import pytest
@@ -15,6 +14,7 @@ from cns_common.errors import StoreUnavailable
 from cqs.engines.cassandra.clock_skew import open_clock_skew
 from cqs.engines.pipes import open_engine
 from tests.conformance.support import DONE, HIDE_MS, STALE, QueueFixture, bodies, numbered
+from tests.integration.cqs.engines.machines import wall_clock
 from tests.integration.cqs.engines.pipes.support import PipesProcess, open_processes
 from tests.machine_clocks import MachineClocks
 
@@ -27,10 +27,6 @@ def _apart(ahead_s: int) -> tuple[Clock, Clock]:
     right = MachineClocks(time.time_ns())
     wrong = MachineClocks(right.wall_ns + ahead_s * SECOND_NS)
     return right.clock(test=True), wrong.clock(test=True)
-
-
-def _wall_clock(ahead_s: int) -> Callable[[], int]:
-    return lambda: time.time_ns() + ahead_s * SECOND_NS
 
 
 async def _taken(process: PipesProcess, n: int) -> list[bytes]:
@@ -80,7 +76,7 @@ async def test_a_noticed_clock_rolls_nothing_back(cassandra_address: CassandraAd
         for seconds in (0, ahead_s):
             cassandra = await Cassandra.open(cassandra_address)
             stack.push_async_callback(cassandra.close)
-            clock = Clock(wall_ns=_wall_clock(seconds))
+            clock = Clock(wall_ns=wall_clock(seconds))
             skew = await stack.enter_async_context(open_clock_skew(cassandra, clock))
             engine = await stack.enter_async_context(open_engine(cassandra, clock, skew))
             opened.append(QueueFixture(engine, clock))
