@@ -35,7 +35,7 @@ COMMANDS = {
     "explain": "cns_cli.explain.command:explain",
     "endpoints": "cns_cli.delivery.endpoints:endpoints",
     "logs": "cns_cli.delivery.logs:logs",
-    "audit": "cns_cli.overview.audit:audit",
+    "activity": "cns_cli.overview.activity:activity",
     "check": "cns_cli.store.check:check",
     "backup": "cns_cli.store.backup:backup",
     "restore": "cns_cli.store.restore:restore",
@@ -58,6 +58,9 @@ COMMANDS = {
 }
 """Each command's module and its function or, for a group, its `typer.Typer`; in the order of `cns --help`."""
 
+ALIASES = {"audit": "activity"}
+"""Earlier names, which work for one release and are not listed."""
+
 COMPLETION_VARIABLE = "_CNS_COMPLETE"
 """Set when a shell asks for completions: see `cns_cli/completion.py`."""
 
@@ -69,11 +72,12 @@ class CommandTable(TyperGroup):
         return list(COMMANDS)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:  # Typer's signature
-        names: Any = dict.fromkeys(COMMANDS)
+        names: Any = dict.fromkeys([*COMMANDS, *ALIASES])
         self.commands = names  # of these it suggests some for one that is unknown
         return super().resolve_command(ctx, args)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:  # Typer has no public type of a command
+        cmd_name = ALIASES.get(cmd_name, cmd_name)
         entry = COMMANDS.get(cmd_name)
         if entry is None:
             return None

@@ -164,10 +164,11 @@ def pipeline_run(
     run_job(work, json=json)
 
 
+@app.command("audit", hidden=True)  # its earlier name, for one release
 @app.command(
-    "audit", epilog="Examples: cns pipeline audit --day yesterday | cns pipeline audit --queue orders --at-rest"
+    "verify", epilog="Examples: cns pipeline verify --day yesterday | cns pipeline verify --queue orders --at-rest"
 )
-def pipeline_audit(
+def pipeline_verify(
     data: Data = None,
     out: Out = "",
     since: Since = "",
@@ -185,7 +186,7 @@ def pipeline_audit(
     master: Master = "",
     json: Json = False,
 ) -> None:
-    """Loss, duplicates and order of queues with Audit=on. Exit code 1: a message was lost or changed, or a FIFO queue
+    """Check queues with Audit=on for loss, duplicates and order. Exit code 1: a message was lost or changed, or a FIFO queue
     broke its order."""
 
     lost_after_ms = int(seconds(lost_after, "--lost-after") * 1000)

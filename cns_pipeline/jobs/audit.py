@@ -1,4 +1,4 @@
-"""`cns pipeline audit`: finds lost, repeated and reordered messages of audited queues."""
+"""`cns pipeline verify`: finds lost, repeated and reordered messages of audited queues."""
 
 from __future__ import annotations
 

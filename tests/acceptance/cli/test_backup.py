@@ -284,5 +284,5 @@ def test_what_root_restores_is_the_owners_of_the_directory(
     made_here = [*data.rglob("*")]
     assert {path.stat().st_uid for path in made_here} == {6059}
     assert {path.stat().st_mode & 0o777 for path in made_here if path.is_file()} == {0o600}
-    (act,) = [json.loads(line) for line in cns("audit", "--data", data, "--json").stdout.splitlines()]
+    (act,) = [json.loads(line) for line in cns("activity", "--data", data, "--json").stdout.splitlines()]
     assert (act["action"], act["target"], act["result"]) == ("cns:Restore", str(made[0]), "ok")

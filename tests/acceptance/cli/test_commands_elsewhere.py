@@ -27,7 +27,7 @@ TOPIC = "arn:aws:sns:us-east-1:111111111111:orders"
         ("sms", "opt-out", "+15005550001"),
         ("explain", MESSAGE_ID),
         ("logs", TOPIC),
-        ("audit",),
+        ("activity",),
         ("pipeline", "report"),
         ("check",),
     ],

@@ -71,7 +71,7 @@ def test_a_topic_sends_to_all_its_subscribers_again(service: Service, sqs: Any, 
     counted = replay(service, fifo, "--dry-run", "--to", subscription)
     assert counted == "6 messages of 6 would be sent", "the line of the replay, with --dry-run behind it"
     assert receive_all(sqs, evens) == []
-    acts = [json.loads(line) for line in service.cns("audit", "--action", "Replay", "--json").stdout.splitlines()]
+    acts = [json.loads(line) for line in service.cns("activity", "--action", "Replay", "--json").stdout.splitlines()]
     assert [one["detail"] for one in acts if one["target"] == fifo.arn] == [
         f"to {fifo.arn}, 6 messages",
         f"to {subscription}, 3 messages",

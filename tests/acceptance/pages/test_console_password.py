@@ -85,7 +85,7 @@ def test_an_account_with_name_password_key_and_queues(own: Up, browser: Callable
         someone.post("/ui/queues", name=f"made-by-{len(name)}")
     assert any("made-by-12" in url for url in sqs.list_queues()["QueueUrls"])
 
-    acts = [json.loads(line) for line in own.cns("audit", "--json", "-n", "1000").stdout.splitlines()]
+    acts = [json.loads(line) for line in own.cns("activity", "--json", "-n", "1000").stdout.splitlines()]
     kinds = [(act["action"], act["detail"], act["via"], act["result"]) for act in acts]
     assert ("cns:ChangeOwner", "password set", "command", "ok") in kinds
     assert ("cns:ChangeOwner", "name Ada Lovelace", "command", "ok") in kinds
@@ -133,7 +133,7 @@ def test_attempts_that_fail_are_limited_and_tell_nothing(own: Up, browser: Calla
     assert known[0].text.replace(account, "999999999999") == unknown[0].text
     assert someone.sign_in(account=account, password=PASSWORD).status_code == 429
     failed = [
-        json.loads(line) for line in own.cns("audit", "--json", "--failed", "--action", "SignIn").stdout.splitlines()
+        json.loads(line) for line in own.cns("activity", "--json", "--failed", "--action", "SignIn").stdout.splitlines()
     ]
     assert {(act["target"], act["result"]) for act in failed} >= {
         (account, "InvalidPassword"),

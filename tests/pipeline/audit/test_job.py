@@ -1,4 +1,4 @@
-"""`cns pipeline audit` over a table: periods, words and exit codes."""
+"""`cns pipeline verify` over a table: periods, words and exit codes."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ def test_days_and_exit_codes(tmp_path: Path) -> None:
     write_segment(tmp_path / "events", "b", 1, LOG)
     ingested = job("cns", "pipeline", "ingest", "--data", tmp_path)
     assert ingested.returncode == 0, ingested.stderr
-    first = job("cns", "pipeline", "audit", "--data", tmp_path, "--day", "2024-10-04", "--queue", "orders")
+    first = job("cns", "pipeline", "verify", "--data", tmp_path, "--day", "2024-10-04", "--queue", "orders")
     assert (first.returncode, first.stderr) == (0, ""), first.stdout
     (queue,) = document(tmp_path).queues
     assert (queue.counts.sent, queue.counts.received, queue.counts.unsent, queue.order.compared) == (2, 2, 0, 2)
-    second = job("cns", "pipeline", "audit", "--data", tmp_path, "--day", "2024-10-05")
+    second = job("cns", "pipeline", "verify", "--data", tmp_path, "--day", "2024-10-05")
     assert second.returncode == 1
     assert "error: orders: 1 of 2 messages (50.0000%) were lost" in second.stdout
     assert "never-seen-again" in second.stdout
@@ -57,7 +57,7 @@ def test_days_and_exit_codes(tmp_path: Path) -> None:
         "queue,message_id,group,sent_ms,cause",
         f'{QUEUE},never-seen-again,"",{NOON_MS},missing',
     ]
-    other = job("cns", "pipeline", "audit", "--data", tmp_path, "--queue", "other")
+    other = job("cns", "pipeline", "verify", "--data", tmp_path, "--queue", "other")
     assert (other.returncode, document(tmp_path).queues) == (0, ())
 
 

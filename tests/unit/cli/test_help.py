@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from typer.main import get_command
+from typer.testing import CliRunner
 
 from cns_cli.main import COMMANDS, app
 from cns_receiver.behaviour import Behaviour
@@ -21,13 +22,14 @@ _REST = ("|", ">", "&&")
 
 
 def leaves(command: Any, words: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """Each command that is no group, with its words."""
+    """Each command that is listed and no group, with its words."""
     inner = {} if words else {name: command.get_command(None, name) for name in COMMANDS}
     inner = inner or getattr(command, "commands", {})
     if not inner:
         yield words, command
     for name, one in inner.items():
-        yield from leaves(one, (*words, name))
+        if not one.hidden:
+            yield from leaves(one, (*words, name))
 
 
 def example_of(command: Any) -> str:
@@ -79,3 +81,11 @@ def test_help_is_found_where_it_is_looked_for(words: tuple[str, ...], said: str)
 def test_a_name_like_the_unknown_one_is_suggested(words: tuple[str, ...]) -> None:
     done = commands.run(*words)
     assert (done.returncode, "Did you mean 'queue'?" in done.stderr) == (2, True), done
+
+
+@pytest.mark.parametrize(("group", "before", "now"), [((), "audit", "activity"), (("pipeline",), "audit", "verify")])
+def test_an_earlier_name_works_and_is_not_listed(group: tuple[str, ...], before: str, now: str) -> None:
+    shown = CliRunner().invoke(app, [*group, "--help"]).output
+    assert f" {now} " in shown and f" {before} " not in shown
+    helps = [CliRunner().invoke(app, [*group, name, "--help"]).output.splitlines() for name in (before, now)]
+    assert helps[0][2:] == helps[1][2:] and len(helps[0]) > 10  # all below the line of usage

@@ -89,10 +89,10 @@ def test_commands_on_a_data_directory(tmp_path: Path, monkeypatch: pytest.Monkey
     assert printed(data, "account user list", account) == []
     assert printed(data, "operator token")[0]["expiresAt"] > made_at(data)
     assert printed(data, "sms opt-out", "+14155550100") == [{"account": account, "optedOut": "+14155550100"}]
-    (opted,) = printed(data, "audit", "--action", "OptOut")
+    (opted,) = printed(data, "activity", "--action", "OptOut")
     assert (opted["target"], opted["detail"]) == (account, "number that ends in 0100")
     assert printed(data, "outbox list") == []
-    (act,) = printed(data, "audit", "--action", "AddUserKey")
+    (act,) = printed(data, "activity", "--action", "AddUserKey")
     assert (act["target"], act["via"], act["result"]) == (account, "command", "ok") and second["keyId"] in act["detail"]
     assert printed(data, "pool list") == [{"workers": {}, "sizes": []}]
     assert printed(data, "check")[0]["faults"] == []

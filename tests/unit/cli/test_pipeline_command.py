@@ -21,7 +21,7 @@ RUN = CliRunner()
     ("command", "words"),
     [
         (("pipeline", "ingest"), ("Default: DATA/events.", "Default: DATA/pipeline.", "Example")),
-        (("pipeline", "audit"), ("Default: DATA/pipeline.", "Default: all.", "Example")),
+        (("pipeline", "verify"), ("Default: DATA/pipeline.", "Default: all.", "Example")),
         (("endpoints",), ("Default: DATA/pipeline.", "Example")),
         (("replay",), ("Default: data.", "Example")),
     ],

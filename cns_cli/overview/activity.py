@@ -1,4 +1,4 @@
-"""`cns audit`: who did what to accounts, keys, queues, topics, subscriptions and the service."""
+"""`cns activity`: who did what to accounts, keys, queues, topics, subscriptions and the service."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SHOWN = 100
 UNCHANGED = ", nothing changed"
 
 
-def audit(
+def activity(
     since: Annotated[str, typer.Option(help="Since 10m, 2h, 1d ago, or a time: 2026-11-21T08:00 (UTC).")] = "",
     until: Annotated[str, typer.Option(help="Until then, in the same form.")] = "",
     account: Annotated[str, typer.Option(help="Acts of this account.")] = "",
@@ -35,9 +35,9 @@ def audit(
     json: Json = False,
     data: Data = None,
 ) -> None:
-    """Print administrative acts that processes of this machine recorded, the newest last.
+    """Print who did what: the administrative acts that processes of this machine recorded, the newest last.
 
-    Example: cns audit --since 1d --action Delete --failed
+    Example: cns activity --since 1d --action Delete --failed
     """
     now_ms = Clock().real_ms()
     try:

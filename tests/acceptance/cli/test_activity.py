@@ -36,10 +36,10 @@ def browser(service: Up) -> Iterator[Person]:
 
 @pytest.fixture
 def acts(service: Up) -> Callable[..., list[dict[str, Any]]]:
-    """The lines of `cns audit --json`."""
+    """The lines of `cns activity --json`."""
 
     def read(*words: str) -> list[dict[str, Any]]:
-        return [json.loads(line) for line in service.cns("audit", "--json", *words).stdout.splitlines()]
+        return [json.loads(line) for line in service.cns("activity", "--json", *words).stdout.splitlines()]
 
     return read
 
@@ -118,7 +118,7 @@ def test_acts_of_every_face_are_recorded_once(
     (added,) = acts("--action", "AddUser")
     assert (added["target"], added["detail"]) == (account, f"account {account}, user auditor, key {made['key']}")
     assert [one["action"] for one in acts("--failed", "--action", "Sign")] == ["cns:SignIn"]
-    line = service.cns("audit", "--since", "1h", "--action", "PurgeQueue").stdout
+    line = service.cns("activity", "--since", "1h", "--action", "PurgeQueue").stdout
     assert f" by arn:aws:iam::{account}:root from 127.0.0.1 via rest: ok" in line
 
     written = b"".join([path.read_bytes() for path in service.inside(service.data / "acts").rglob("*.jsonl*")])
@@ -197,8 +197,8 @@ def test_anonymous_callers_cannot_push_acts_out(service: Up, acts: Callable[...,
 
 
 def test_usage(service: Up) -> None:
-    assert service.cns("audit", "--since", "yesterday", check=False).returncode == 2
-    empty = service.cns("audit", "--action", "NoSuchAct")
+    assert service.cns("activity", "--since", "yesterday", check=False).returncode == 2
+    empty = service.cns("activity", "--action", "NoSuchAct")
     assert (empty.stdout, empty.returncode) == ("", 0) and "no such act" in empty.stderr
 
 
@@ -233,5 +233,5 @@ def test_acts_that_change_nothing_are_recorded_apart(service: Up) -> None:
         found = [act for act in map(json.loads, lines) if "twice" in act.get("target", "")]
         assert [(act["action"], act["result"]) for act in found] == [(action, "ok") for action in actions]
         assert [act.get("unchanged", False) for act in found] == [failed] * len(actions)
-    shown = service.cns("audit", "--action", "SetQueueAttributes", "--target", "twice").stdout.splitlines()
+    shown = service.cns("activity", "--action", "SetQueueAttributes", "--target", "twice").stdout.splitlines()
     assert [line.endswith(": ok, nothing changed") for line in shown] == [False, True]
