@@ -186,8 +186,8 @@ def pipeline_verify(
     master: Master = "",
     json: Json = False,
 ) -> None:
-    """Check queues with Audit=on for loss, duplicates and order. Exit code 1: a message was lost or changed, or a FIFO queue
-    broke its order."""
+    """Check queues with Audit=on for loss, duplicates and order. Exit code 1: a message was lost or changed, or a FIFO
+    queue broke its order."""
 
     lost_after_ms = int(seconds(lost_after, "--lost-after") * 1000)
 

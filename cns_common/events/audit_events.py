@@ -1,5 +1,5 @@
-"""The events of queues with the attribute `Audit=on`: from them `cns pipeline verify` finds lost, repeated and reordered
-messages. They are events as in `cns_common.events.schema`, but none is ever lost (ADR 0013).
+"""The events of queues with the attribute `Audit=on`: from them `cns pipeline verify` finds lost, repeated and
+reordered messages. They are events as in `cns_common.events.schema`, but none is ever lost (ADR 0013).
 
     message.sent        a message is durable; written before its sender is answered
     message.received    a message was handed out; written before its receiver is answered

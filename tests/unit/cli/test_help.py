@@ -87,5 +87,7 @@ def test_a_name_like_the_unknown_one_is_suggested(words: tuple[str, ...]) -> Non
 def test_an_earlier_name_works_and_is_not_listed(group: tuple[str, ...], before: str, now: str) -> None:
     shown = CliRunner().invoke(app, [*group, "--help"]).output
     assert f" {now} " in shown and f" {before} " not in shown
-    helps = [CliRunner().invoke(app, [*group, name, "--help"]).output.splitlines() for name in (before, now)]
-    assert helps[0][2:] == helps[1][2:] and len(helps[0]) > 10  # all below the line of usage
+    options = [
+        re.findall(r"--[a-z-]+", CliRunner().invoke(app, [*group, name, "--help"]).output) for name in (before, now)
+    ]
+    assert options[0] == options[1] != []
