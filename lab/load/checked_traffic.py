@@ -63,26 +63,14 @@ class MessageCheck:
 
 
 @dataclass(slots=True)
-class CallTimes:
-    """The times of all calls."""
-
-    took_ns: array[int] = field(default_factory=lambda: array("q"))
-    receives: int = 0
-    empty: int = 0
-
-    async def ask(self, lane: Lane, request: bytes) -> bytes:
-        began_ns = perf_counter_ns()
-        answer = await lane.ask(request)
-        self.took_ns.append(perf_counter_ns() - began_ns)
-        return answer
-
-
-@dataclass(slots=True)
 class Traffic:
     """One run: its messages, its calls, and whether senders still work."""
 
     check: MessageCheck = field(default_factory=MessageCheck)
-    times: CallTimes = field(default_factory=CallTimes)
+    took_ns: array[int] = field(default_factory=lambda: array("q"))
+    """The times of all calls."""
+    receives: int = 0
+    empty: int = 0
     sending: bool = True
 
     @property
@@ -96,27 +84,27 @@ class Traffic:
         while planned_ns < end_ns and (now_ns := perf_counter_ns()) < end_ns:
             if planned_ns > now_ns:
                 await asyncio.sleep((planned_ns - now_ns) / NS_PER_S)
-            await self.times.ask(lane, client.call("SendMessage", MessageBody=self.check.body()))
+            await self._ask(lane, client.call("SendMessage", MessageBody=self.check.body()))
             planned_ns += int(NS_PER_S / per_s)
 
     async def send_batches(self, client: Client, lane: Lane, messages: int) -> None:
         """Send batches of ten."""
         for _ in range(messages // BATCH):
             batch = client.send_batch([{"MessageBody": self.check.body()} for _ in range(BATCH)])
-            accepted(await self.times.ask(lane, batch))
+            accepted(await self._ask(lane, batch))
 
     async def receive_single(self, client: Client, lane: Lane, work_s: float) -> None:
         """Receive one message at a time, work for `work_s`, delete it. Receives do not wait for messages."""
         while not self.is_over:
             for handle in await self._receive(client, lane, 1):
                 await asyncio.sleep(work_s)
-                await self.times.ask(lane, client.delete(handle))
+                await self._ask(lane, client.delete(handle))
 
     async def receive_batches(self, client: Client, lane: Lane) -> None:
         """Receive up to ten messages and delete them in one call."""
         while not self.is_over:
             if handles := await self._receive(client, lane, BATCH):
-                accepted(await self.times.ask(lane, client.delete_batch(handles)))
+                accepted(await self._ask(lane, client.delete_batch(handles)))
 
     async def run(
         self, senders: Sequence[Coroutine[Any, Any, None]], receivers: Sequence[Coroutine[Any, Any, None]]
@@ -129,7 +117,13 @@ class Traffic:
         await asyncio.gather(*receiving)
 
     async def _receive(self, client: Client, lane: Lane, n: int) -> list[bytes]:
-        handles = self.check.receive(await self.times.ask(lane, client.receive(n)))
-        self.times.receives += 1
-        self.times.empty += not handles
+        handles = self.check.receive(await self._ask(lane, client.receive(n)))
+        self.receives += 1
+        self.empty += not handles
         return handles
+
+    async def _ask(self, lane: Lane, request: bytes) -> bytes:
+        began_ns = perf_counter_ns()
+        answer = await lane.ask(request)
+        self.took_ns.append(perf_counter_ns() - began_ns)
+        return answer

@@ -44,7 +44,13 @@ def environment(out: Path) -> dict[str, str]:
 class StatementCounter:
     """Keeps its totals in a memory-mapped file, so that other processes can read them at any time."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, out: Path) -> None:
+        self._out = out
+        self._open()
+        os.register_at_fork(after_in_child=self._open)  # the supervisor forks the processes that work
+
+    def _open(self) -> None:
+        path = self._out / str(os.getpid())
         path.write_bytes(bytes(_TOTALS.size))
         with path.open("r+b") as file:
             self._shared = mmap.mmap(file.fileno(), _TOTALS.size)
@@ -58,7 +64,7 @@ class StatementCounter:
 
 def start_if_asked() -> None:
     if out := os.environ.get(OUT_VARIABLE):
-        _count_statements_of_sessions(StatementCounter(Path(out) / str(os.getpid())))
+        _count_statements_of_sessions(StatementCounter(Path(out)))
 
 
 def _count_statements_of_sessions(counter: StatementCounter) -> None:

@@ -50,8 +50,8 @@ def receivers_section(scratch: Path, _n: int, seed: int) -> list[str]:
     with store() as place, api_processes(place, API_PROCESSES, scratch / "receivers") as site:
         for count in RECEIVER_COUNTS:
             traffic, seconds = uvloop.run(_contend(site, count, seed))
-            check, times = traffic.check, traffic.times
-            empty, per_s = f"{times.empty / times.receives:.1%}", f"{check.distinct / seconds:,.0f}"
+            check = traffic.check
+            empty, per_s = f"{traffic.empty / traffic.receives:.1%}", f"{check.distinct / seconds:,.0f}"
             rows.append((count, f"{check.sent:,}", check.missing, check.repeated, empty, per_s))
             print(rows[-1], flush=True)
     header = ("receivers of one queue", "messages", "lost", "repeated", "empty receives", "messages/s")

@@ -90,8 +90,8 @@ async def _row(clients: list[Client], goal: int) -> tuple[object, ...]:
         [traffic.receive_single(client, lane, WORK_S) for client, lane in receiving],
     )
     took_s = perf_counter() - began_s
-    times_ms = sorted(ns / NS_PER_MS for ns in traffic.times.took_ns)
-    check, empty = traffic.check, 100 * traffic.times.empty / traffic.times.receives
+    times_ms = sorted(ns / NS_PER_MS for ns in traffic.took_ns)
+    check, empty = traffic.check, 100 * traffic.empty / traffic.receives
     rates = (check.sent / BURST_S, empty, len(times_ms) / took_s / API_PROCESSES)
     figures = (*rates, fmean(times_ms), *[percentile(times_ms, percent) for percent in (50, 95, 90, 100)])
     *cells, slowest = [
