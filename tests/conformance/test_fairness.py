@@ -188,6 +188,8 @@ async def test_the_noisy_tenant_with_fewest_in_flight_goes_first(standard: Queue
     await _hold(standard, "louder", 50)
     await _hold(standard, "loud", 40)
     assert await _first_of(standard, "louder", "loud") == {"loud"}
+    await standard.send_entries([standard.entry(b"x", group=tenant) for tenant in ["louder"] * 20 + ["loud"] * 3])
+    assert _tenants(await standard.take(10, HOUR_MS)) == Counter(loud=3, louder=7)
 
 
 async def test_a_batch_is_filled_with_messages_of_noisy_tenants(standard: QueueFixture) -> None:

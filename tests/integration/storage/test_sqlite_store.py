@@ -240,19 +240,7 @@ def _make_garbage(directory: Path) -> None:
     (directory / "store.db").write_bytes(b"this is no database" * 1_000)
 
 
-async def _make_store(directory: Path) -> None:
-    async with open_database(directory):
-        pass
-
-
-def _make_newer_format(directory: Path) -> None:
-    asyncio.run(_make_store(directory))
-    connection = apsw.Connection(str(directory / "store.db"))
-    connection.execute("UPDATE meta SET format = 1000")
-    connection.close()
-
-
-@pytest.mark.parametrize("prepare", [_make_file, _make_garbage, _make_newer_format])
+@pytest.mark.parametrize("prepare", [_make_file, _make_garbage])
 def test_unusable_data_is_refused_and_not_changed(tmp_path: Path, prepare: Callable[[Path], None]) -> None:
     directory = tmp_path / "data"
     prepare(directory)

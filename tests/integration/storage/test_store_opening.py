@@ -71,6 +71,12 @@ def flip_byte(path: Path, at: int) -> None:
         file.write(bytes([byte ^ 0xFF]))
 
 
+async def write_damaged_store(directory: Path) -> None:
+    await write_store(directory, rows=20)
+    for at in (0, 3):
+        flip_byte(directory / "store.db", 5 * PAGE_BYTES + at)
+
+
 # -- foreign -----------------------------------------------------------------------------------------------------------
 
 
@@ -181,18 +187,14 @@ async def test_a_file_system_that_refuses(
 
 
 async def test_a_damaged_page_ends_the_start(tmp_path: Path) -> None:
-    await write_store(tmp_path, rows=20)
-    flip_byte(tmp_path / "store.db", 5 * PAGE_BYTES)
-    flip_byte(tmp_path / "store.db", 5 * PAGE_BYTES + 3)
+    await write_damaged_store(tmp_path)
     error = refused_twice(tmp_path)
     assert (error.exit_code, "is damaged" in str(error)) == (EXIT_DATA_UNUSABLE, True)
     assert "cns check" in str(error)
 
 
 async def test_a_large_store_is_not_scanned_at_its_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    await write_store(tmp_path, rows=20)
-    flip_byte(tmp_path / "store.db", 5 * PAGE_BYTES)
-    flip_byte(tmp_path / "store.db", 5 * PAGE_BYTES + 3)
+    await write_damaged_store(tmp_path)
     assert (tmp_path / "store.db").stat().st_size < QUICK_CHECK_BYTES_MAX
     monkeypatch.setattr("cns_common.sqlite.opening.QUICK_CHECK_BYTES_MAX", 10 * PAGE_BYTES)
     database = Database(tmp_path, Clock())
@@ -291,9 +293,7 @@ async def test_check_reads_the_log_of_a_crash_and_changes_nothing(tmp_path: Path
 
 
 async def test_check_reports_damage_of_any_size(tmp_path: Path) -> None:
-    await write_store(tmp_path, rows=20)
-    flip_byte(tmp_path / "store.db", 5 * PAGE_BYTES)
-    flip_byte(tmp_path / "store.db", 5 * PAGE_BYTES + 3)
+    await write_damaged_store(tmp_path)
     assert check_integrity(tmp_path / "store.db").faults
     (tmp_path / "store.db").write_bytes(b"no database" * 1_000)
     assert check_integrity(tmp_path / "store.db").faults == ("file is not a database",)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from cns_common.aws.call import root_caller
+from cns_common.aws.call import ANONYMOUS, root_caller
 from tests.integration.cqs.sqs import ACCOUNT, BASE_URL, OTHER_ACCOUNT, Sqs, refused
 
 ARN = f"arn:aws:sqs:us-east-1:{ACCOUNT}:q"
@@ -79,6 +79,12 @@ async def test_closed_to_other_accounts(sqs: Sqs, action: str) -> None:
 async def test_open_by_policy(sqs: Sqs, action: str) -> None:
     await sqs.queue(Policy=policy())
     await sqs(action, QueueUrl=URL, caller=STRANGER)
+
+
+async def test_an_unsigned_caller_has_no_account_for_queues(sqs: Sqs) -> None:
+    root = ("AccessDenied", f"Access to the resource {BASE_URL}/ is denied.")
+    assert await refused(sqs("ListQueues", caller=ANONYMOUS)) == root
+    assert await refused(sqs("CreateQueue", QueueName="x", caller=ANONYMOUS)) == root
 
 
 @pytest.mark.spec("permission.statement", "permission.one-or-list", "permission.all-actions", "permission.last-removed")

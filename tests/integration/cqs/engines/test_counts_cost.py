@@ -16,6 +16,7 @@ from cqs.engines.cluster.rows import MessageRows, RowHeader
 from lab.harness.keyspace import asked
 from lab.harness.own_redis import OwnRedis
 from tests.conformance.support import QueueFixture, numbered
+from tests.integration.cqs.engines.test_cluster_engine import open_with_session
 
 BATCH = 10
 
@@ -34,9 +35,8 @@ async def test_counts_after_deletes(
         return await first(rows, queue_id, bucket, after_seq)
 
     monkeypatch.setattr(MessageRows, "first", noted_first)
-    cassandra = await Cassandra.open(cassandra_address)
     clock = Clock()
-    async with open_engine(cassandra, own_redis.url, clock) as engine:
+    async with open_with_session(cassandra_address, own_redis.url, clock) as (engine, cassandra):
         queue = QueueFixture(engine, clock)
         for _ in range(3):
             await queue.send(*numbered(BATCH))
@@ -55,7 +55,6 @@ async def test_counts_after_deletes(
         deleted = [message.sequence - (start_of(bucket) << COUNTER_BITS) for message in oldest]
         assert searched[0] < min(deleted)
         assert searched[-1] >= max(deleted)
-    await cassandra.close()
 
 
 async def test_counts_without_redis_after_deletes(

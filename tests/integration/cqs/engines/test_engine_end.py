@@ -10,13 +10,14 @@ from cns_common.cassandra.connection import CassandraAddress
 from cns_common.cassandra.session import Cassandra
 from cns_common.clock import Clock
 from cqs.engines import cluster
-from cqs.engines.cluster import known_queues, open_engine
+from cqs.engines.cluster import known_queues
 from cqs.engines.cluster.cache_failover import CacheFailover
 from cqs.engines.cluster.fifo.engine import FifoQueues
 from cqs.engines.cluster.known_queues import KnownQueues
 from cqs.engines.cluster.ownership.background import BackgroundWork
 from cqs.engines.cluster.servers.pool import CacheServers
 from tests.conformance.support import POLL_S, QueueFixture
+from tests.integration.cqs.engines.test_cluster_engine import open_with_session
 
 SHORT_S = 0.01
 
@@ -39,15 +40,13 @@ async def test_a_step_that_hangs_does_not_keep_it(
 ) -> None:
     for module, limit in ((cluster, "CLOSE_S_MAX"), (known_queues, "FILL_CLOSE_S")):
         monkeypatch.setattr(module, limit, SHORT_S)
-    cassandra = await Cassandra.open(cassandra_address)
     async with asyncio.timeout(POLL_S):
-        async with open_engine(cassandra, "", Clock()) as engine:
+        async with open_with_session(cassandra_address, "", Clock()) as (engine, _):
             monkeypatch.setattr(part, name, _hang)
             known = engine._known_queues
             queue = QueueFixture(engine, Clock())
             for shard in engine._servers.router.shards(queue.q.id):
                 known.start_fill(await known.get(queue.q), shard)
-    await cassandra.close()
 
 
 @pytest.mark.parametrize(("step", "leaves"), [("close", False), ("save_all_hidden", True)])
@@ -56,10 +55,9 @@ async def test_a_server_that_hangs_keeps_no_other_one_from_saving(
 ) -> None:
     monkeypatch.setattr(cluster, "CLOSE_S_MAX", SHORT_S)
     monkeypatch.setattr(Cassandra, "leaves_site", leaves)
-    cassandra = await Cassandra.open(cassandra_address)
     saved: list[CacheFailover] = []
     async with asyncio.timeout(POLL_S):
-        async with open_engine(cassandra, "", Clock()) as engine:
+        async with open_with_session(cassandra_address, "", Clock()) as (engine, _):
             (first,) = engine._servers._servers.values()
             other = await engine._servers._open("other", "")
 
@@ -71,4 +69,3 @@ async def test_a_server_that_hangs_keeps_no_other_one_from_saving(
 
             monkeypatch.setattr(CacheFailover, step, save)
     assert saved == [other.failover]
-    await cassandra.close()

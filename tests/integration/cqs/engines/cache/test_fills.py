@@ -22,6 +22,7 @@ from cqs.engines.cluster.rows import MessageRows, RowHeader
 from lab.harness.own_redis import OwnRedis
 from lab.harness.waiting import PATIENCE_S
 from tests.conformance.support import QueueFixture, bodies, numbered
+from tests.integration.cqs.engines.test_cluster_engine import open_with_session
 from tests.late_calls import tolerate_stalls
 
 PAGE = 10
@@ -258,9 +259,8 @@ async def test_counts_and_pages_before_a_fill_begins(
         return await original(cache, *arguments)
 
     monkeypatch.setattr(RedisCache, step, held)
-    cassandra = await Cassandra.open(cassandra_address)
     clock = Clock()
-    async with open_engine(cassandra, own_redis.url, clock) as engine:
+    async with open_with_session(cassandra_address, own_redis.url, clock) as (engine, _):
         queue = QueueFixture(engine, clock)
         async with asyncio.timeout(PATIENCE_S):
             await queue.send(*numbered(3))
@@ -275,7 +275,6 @@ async def test_counts_and_pages_before_a_fill_begins(
             while await cache.counts(QueueShard(queue.q.id), queue.now_ms, require_filled=True) is None:
                 await asyncio.sleep(SHORT_S)  # nobody starts another fill
         assert await queue.counts() == (3, 0, 0)
-    await cassandra.close()
 
 
 async def test_counts_wait_for_the_rows_for_a_limited_time(
@@ -283,9 +282,8 @@ async def test_counts_wait_for_the_rows_for_a_limited_time(
 ) -> None:
     """The fill waits behind others, and the rows are many: one scan goes on for all callers. A depth that is not known
     is never 0."""
-    cassandra = await Cassandra.open(cassandra_address)
     clock = Clock()
-    async with open_engine(cassandra, own_redis.url, clock) as engine:
+    async with open_with_session(cassandra_address, own_redis.url, clock) as (engine, _):
         queue = QueueFixture(engine, clock)
         await queue.send(*numbered(3))
         known = engine._known_queues
@@ -308,16 +306,14 @@ async def test_counts_wait_for_the_rows_for_a_limited_time(
         monkeypatch.setattr(queue_contents, "BY_ROWS_S", PATIENCE_S)
         assert await queue.counts() == (3, 0, 0)
         waiting.release()
-    await cassandra.close()
 
 
 async def test_the_last_counts_stand_for_those_that_take_long(
     cassandra_address: CassandraAddress, own_redis: OwnRedis, reads: PageReads, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """For as long as they are not old, and not of what was purged since."""
-    cassandra = await Cassandra.open(cassandra_address)
     clock = Clock()
-    async with open_engine(cassandra, own_redis.url, clock) as engine:
+    async with open_with_session(cassandra_address, own_redis.url, clock) as (engine, _):
         deep, purged = QueueFixture(engine, clock), QueueFixture(engine, clock)
         for queue in (deep, purged):
             await queue.send(*numbered(PAGE))
@@ -343,4 +339,3 @@ async def test_the_last_counts_stand_for_those_that_take_long(
         monkeypatch.setattr(queue_contents, "LAST_MS_MAX", -1)
         assert await deep.counts() == (PAGE, 0, 0)
         reads.go_on()
-    await cassandra.close()
