@@ -40,6 +40,11 @@ def run_before(target: Any, name: str, before: Step) -> None:
     setattr(target, name, call_after_step)
 
 
+def matcher_elsewhere(session: Cassandra) -> SubscriptionMatcher:
+    """The matcher of another process."""
+    return SubscriptionMatcher(CassandraSubscriptionStore(session), Clock(), RecordedEvents())
+
+
 async def fail_write() -> None:
     raise StoreUnavailable("the writer died")
 
@@ -121,10 +126,7 @@ async def test_publishes_while_filters_change_reach_exactly_the_matches(stores: 
     topic = await stores.topic()
     reds = [await stores.enter(topic, f"https://r/{number}") for number in range(3)]
     blues = [await stores.enter(topic, f"https://b/{number}", attributes=BLUE) for number in range(3)]
-    matchers = [
-        matcher_for(stores),
-        SubscriptionMatcher(CassandraSubscriptionStore(session), Clock(), RecordedEvents()),
-    ]
+    matchers = [matcher_for(stores), matcher_elsewhere(session)]
     done = False
 
     async def change_repeatedly(one: Subscription, forms: list[dict[str, Any]]) -> None:
@@ -165,10 +167,7 @@ async def test_publishes_while_filters_change_reach_exactly_the_matches(stores: 
 async def test_a_logged_change_applies_when_its_record_is_written(stores: Stores, session: Cassandra) -> None:
     topic = await stores.topic()
     one = await stores.enter(topic, attributes=RED)
-    known, fresh = (
-        matcher_for(stores),
-        SubscriptionMatcher(CassandraSubscriptionStore(session), Clock(), RecordedEvents()),
-    )
+    known, fresh = matcher_for(stores), matcher_elsewhere(session)
     assert await matched(known, topic, "red") == [one.id]
 
     async def check_matches() -> None:
@@ -233,7 +232,7 @@ async def test_a_change_whose_log_entry_was_overwritten_applies(
     topic = await stores.topic()
     one = await stores.enter(topic, attributes=RED)
     two = await stores.enter(topic, "https://e/2", attributes=BLUE)
-    fresh = SubscriptionMatcher(CassandraSubscriptionStore(session), Clock(), RecordedEvents())
+    fresh = matcher_elsewhere(session)
 
     async def overflow_log() -> None:
         nonlocal two
