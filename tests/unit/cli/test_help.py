@@ -90,4 +90,4 @@ def test_an_earlier_name_works_and_is_not_listed(group: tuple[str, ...], before:
     options = [
         re.findall(r"--[a-z-]+", CliRunner().invoke(app, [*group, name, "--help"]).output) for name in (before, now)
     ]
-    assert options[0] == options[1] != []
+    assert options[0] == options[1] != set()
