@@ -3,7 +3,6 @@ off from Redis."""
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -16,13 +15,12 @@ import redis
 from botocore.exceptions import BotoCoreError, ClientError
 
 from cns_common.cassandra.connection import CassandraAddress
-from lab.faults.cluster.leftovers import Logs
 from lab.faults.cluster.plan import API, CLOCKS, CLOCKS_WRONG_S, NODE, PARTITION, REDIS, REPLICA, WORKER
 from lab.faults.service.resources import ResourceMaker, RoundResources
 from lab.harness.cluster import Cluster, settings_in
 from lab.harness.keyspace import keyspace, ring_keyspace
 from lab.harness.own_redis import OwnRedis
-from lab.harness.processes import HOST, credentials_in, stop_all
+from lab.harness.processes import HOST, credentials_in
 from lab.harness.servers import Ring
 from lab.harness.signing import Credentials
 from lab.harness.tcp_proxy import TcpProxy
@@ -70,7 +68,6 @@ class Site:
     place: CassandraAddress
     redis: OwnRedis
     cluster: Cluster
-    logs: Logs
     ring: Ring | None = None
     linked: LinkedRedis | None = None
 
@@ -101,27 +98,6 @@ class Site:
     def ended(self) -> list[str]:
         return [process.name for process in self.cluster.processes if not process.is_running()]
 
-    # -- one process after another, as compose starts them again -------------------------------------------------------
-
-    def names(self) -> list[str]:
-        return [process.name for process in (*self.cluster.apis, *self.cluster.workers)]
-
-    def replace(self, name: str, number: signal.Signals) -> None:
-        """Send the signal to the process, and start it again when it has ended."""
-        (process,) = [process for process in self.cluster.processes if process.name == name]
-        process.send_signal(number)
-        process.wait()
-        self.cluster.start_again(process)
-
-    def restart(self) -> None:
-        for api in self.cluster.apis:
-            self.replace(api.name, signal.SIGTERM)
-        stop_all(self.cluster.workers)
-        self.cluster.start_again(*self.cluster.workers)
-
-    def leftovers(self) -> list[str]:
-        return self.logs.complaints()
-
     def resources(self, receiver: str, journal: Path) -> RoundResources:
         """Make a new account with new queues, topics and subscriptions."""
         credentials = credentials_in(self.cluster.cns("account", "create"))
@@ -143,7 +119,7 @@ def site(directory: Path, ring: Ring | None = None, *, linked: bool = False, **s
         links = LinkedRedis(directory, cluster, redis, stack) if linked else None
         stack.callback(cluster.stop)
         cluster.start()
-        yield Site(place, redis, cluster, Logs(cluster), ring, links)
+        yield Site(place, redis, cluster, ring, links)
 
 
 def _is_known(url: str, credentials: Credentials) -> bool:

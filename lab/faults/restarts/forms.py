@@ -9,12 +9,13 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from lab.faults.accounting.failing_endpoints import DELIVERY_TIMEOUT_S
+from lab.faults.cluster.leftovers import Logs
 from lab.faults.cluster.site import Site, site
 from lab.faults.service.leftovers import find_complaints, find_leftovers
 from lab.faults.service.resources import ResourceMaker, RoundResources
 from lab.harness import commands
 from lab.harness.cluster import fresh_store
-from lab.harness.processes import credentials_in
+from lab.harness.processes import credentials_in, stop_all
 from lab.harness.running import Up, start
 
 FORMS = ("restarts-embedded", "restarts-api-2", "restarts-cluster-up", "restarts-cluster-haproxy")
@@ -70,7 +71,35 @@ class Supervised:
         return {status.name: status.pid for status in self._service.supervised()}
 
 
-Form = Supervised | Site
+class Balanced:
+    """As `Supervised`, but the processes are behind HAProxy, and started again as compose does."""
+
+    def __init__(self, made: Site) -> None:
+        self._cluster = made.cluster
+        self._logs = Logs(made.cluster)
+        self.resources = made.resources
+
+    def names(self) -> list[str]:
+        return [process.name for process in (*self._cluster.apis, *self._cluster.workers)]
+
+    def replace(self, name: str, number: signal.Signals) -> None:
+        cluster = self._cluster
+        (process,) = [process for process in cluster.processes if process.name == name]
+        process.send_signal(number)
+        process.wait()
+        cluster.start_again(process)
+
+    def restart(self) -> None:
+        for api in self._cluster.apis:
+            self.replace(api.name, signal.SIGTERM)
+        stop_all(self._cluster.workers)
+        self._cluster.start_again(*self._cluster.workers)
+
+    def leftovers(self) -> list[str]:
+        return self._logs.complaints()
+
+
+Form = Supervised | Balanced
 
 
 @contextmanager
@@ -78,7 +107,7 @@ def running_form(kind: str, directory: Path) -> Iterator[Form]:
     if kind == BALANCED:
         # a process that stops is noticed by HAProxy first, as in docker-compose.scaled.yml
         with site(directory, CNS_STOP_DELAY_S="3") as made:
-            yield made
+            yield Balanced(made)
         return
     with ExitStack() as stack:
         settings = stack.enter_context(fresh_store()) if kind == SUPERVISED else {}
