@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from cns.operations.data_protection import DataProtectionOperations
 from cns.operations.endpoints import EndpointOperations
-from cns.operations.permissions import PermissionOperations
+from cns.operations.permissions import TopicPermissionOperations
 from cns.operations.platforms import PlatformOperations
 from cns.operations.publishing import PublishOperations
 from cns.operations.sms import SmsOperations
 from cns.operations.subscriptions import SubscriptionOperations
-from cns.operations.tags import TagOperations
+from cns.operations.tags import TopicTagOperations
 from cns.operations.topics import TopicOperations
 from cns.service import NotificationService
 from cns_common.aws.call import Operation
@@ -20,8 +20,8 @@ ANONYMOUS = frozenset({"ConfirmSubscription", "Unsubscribe"})
 
 def operations(service: NotificationService) -> dict[str, Operation]:
     topics = TopicOperations(service.topics)
-    permissions = PermissionOperations(service.topics)
-    tags = TagOperations(service.topics)
+    permissions = TopicPermissionOperations(service.topics)
+    tags = TopicTagOperations(service.topics)
     protection = DataProtectionOperations(service.data_protection)
     subscriptions = SubscriptionOperations(service.subscribe_handler, service.consent, service.subscriptions)
     publishing = PublishOperations(service.publisher, service.direct_publisher)

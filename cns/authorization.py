@@ -10,7 +10,7 @@ from cns.stores.contract import SubscriptionStore
 from cns.subscriptions.subscription import Subscription
 from cns.topics.cache import TopicCache, TopicView
 from cns_common.aws.call import Call
-from cns_common.aws.policy.evaluation import PolicyRequest, Verdict, decide, sns_refusal
+from cns_common.aws.policy.evaluation import PolicyRequest, PolicyVerdict, decide, sns_refusal
 from cns_common.aws.policy.request_context import call_facts
 from cns_common.clock import Clock
 from cns_common.errors import RequestError
@@ -51,7 +51,7 @@ class Access:
             facts={**call_facts(call, self._clock.now_ms()), **tags, **facts},
         )
         verdict = decide(view.policy, view.account, request)
-        if verdict is not Verdict.ALLOWED:
+        if verdict is not PolicyVerdict.ALLOWED:
             raise RequestError("AuthorizationError", sns_refusal(verdict, request))
 
     async def find_subscription(self, call: Call, arn: str) -> Subscription | None:
@@ -80,7 +80,7 @@ def check_owner(call: Call, owner: str, action: str, arn: str) -> None:
     if owns(call, owner):
         return
     request = PolicyRequest(principal=call.caller, action=f"sns:{action}", resource=arn)
-    raise RequestError("AuthorizationError", sns_refusal(Verdict.NOT_ALLOWED, request))
+    raise RequestError("AuthorizationError", sns_refusal(PolicyVerdict.NOT_ALLOWED, request))
 
 
 def owns(call: Call, account: str) -> bool:

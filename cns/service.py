@@ -9,7 +9,7 @@ from cns.archives.replay_api import SubscriptionReplays
 from cns.authorization import Access
 from cns.limits import Quotas
 from cns.mail.links import MailLinks
-from cns.publishing.accept import Dispatcher
+from cns.publishing.accept import PublishAcceptor
 from cns.publishing.matching import SubscriptionMatcher
 from cns.publishing.publish import Publisher
 from cns.publishing.publish_direct import DirectJobs, DirectPublisher
@@ -83,7 +83,7 @@ class NotificationService:
         self.mail_links = MailLinks(self.consent, subscriptions)
         archiver = Archiver(cache, stores.archives, stores.replays)
         self.matcher = SubscriptionMatcher(subscriptions, clock, events)
-        self.dispatcher = Dispatcher(
+        self.dispatcher = PublishAcceptor(
             self.matcher, stores.notifications, archiver, queue, clock, events, one_commit=one_commit
         )
         self.publisher = Publisher(cache, access, self.dispatcher, clock)

@@ -12,7 +12,7 @@ from cns_backend.stores.contract import CLOCK
 from cns_common.clock import Clock
 from cns_common.configuration.settings import Settings
 from cns_common.rpc.protocol_proxy import remote
-from cns_common.rpc.rpc import Client
+from cns_common.rpc.rpc import RpcClient
 from cqs.engines.remote.engine import RemoteEngine
 
 if TYPE_CHECKING:  # its driver is installed in the cluster form only
@@ -41,7 +41,7 @@ class StoreClient:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self.client = Client(settings.socket_path, store_methods())
+        self.client = RpcClient(settings.socket_path, store_methods())
         self.clock = Clock(test=settings.test_clock)
         self.client.on_event(CLOCK, int, self.clock.follow)
 

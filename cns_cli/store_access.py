@@ -23,7 +23,7 @@ from cns_common.data_directory import EXIT_DATA_IN_USE, EXIT_DATA_UNUSABLE
 from cns_common.errors import OutcomeUnknown, RequestError, StartError, StoreUnavailable
 from cns_common.logs import set_up_logs
 from cns_common.rpc.protocol_proxy import methods_of, remote
-from cns_common.rpc.rpc import Client
+from cns_common.rpc.rpc import RpcClient
 from cns_common.sealing import require_master_key
 from cns_common.sqlite.database import STORE_FILE, Database
 from cns_common.sqlite.format import refuse_migration
@@ -89,9 +89,9 @@ async def open_stores(
 
 
 @asynccontextmanager
-async def _running_service(settings: Settings, specs: tuple[StoreSpec[Any], ...]) -> AsyncIterator[Client]:
+async def _running_service(settings: Settings, specs: tuple[StoreSpec[Any], ...]) -> AsyncIterator[RpcClient]:
     methods = [methods_of(spec.contract, spec.prefix) for spec in specs]
-    client = Client(settings.socket_path, dict(ChainMap(*methods)))
+    client = RpcClient(settings.socket_path, dict(ChainMap(*methods)))
     await client.start()
     try:
         yield client

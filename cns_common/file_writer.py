@@ -41,7 +41,7 @@ class WriterMetrics(NamedTuple):
     removed: Metric
 
 
-class Batch:
+class LineBatch:
     """Lines of one group that wait to be written, and the numbers of the first and the last."""
 
     __slots__ = ("first_number", "last_number", "lines", "n")
@@ -53,7 +53,7 @@ class Batch:
         self.last_number = first_number
 
 
-class StoredFile(NamedTuple):
+class DatedFile(NamedTuple):
     """A file that may be removed. `period` is its day or hour, as text that sorts by time."""
 
     period: str
@@ -72,8 +72,8 @@ class RemovedFiles(NamedTuple):
 class OldFiles(NamedTuple):
     """The files to remove for their age, and for the size of all."""
 
-    aged: Sequence[StoredFile]
-    crowded: Sequence[StoredFile]
+    aged: Sequence[DatedFile]
+    crowded: Sequence[DatedFile]
 
     def numbers(self) -> RemovedFiles:
         return RemovedFiles(len(self.aged), len(self.crowded))
@@ -96,7 +96,7 @@ class FileWriter(ABC):
         self._lock = threading.Lock()
         self._wake = threading.Event()
         self._stopping = False
-        self._waiting: dict[str, Batch] = {}
+        self._waiting: dict[str, LineBatch] = {}
         self._waiting_bytes = 0
         self._number = 0
         self._refused = False
@@ -128,7 +128,7 @@ class FileWriter(ABC):
             return
         batch = self._waiting.get(group)
         if batch is None:
-            batch = self._waiting[group] = Batch(self._number)
+            batch = self._waiting[group] = LineBatch(self._number)
         batch.lines += line
         batch.n += 1
         batch.last_number = self._number
@@ -139,7 +139,7 @@ class FileWriter(ABC):
     # -- in the thread ------------------------------------------------------------------------------------------------
 
     @abstractmethod
-    def _write(self, group: str, batch: Batch) -> None:
+    def _write(self, group: str, batch: LineBatch) -> None:
         """Write a batch, all of it or nothing. Raises OSError."""
 
     @abstractmethod
@@ -214,16 +214,16 @@ def append_all(fd: int, data: bytes | bytearray) -> None:
         raise
 
 
-def remove_old(files: Iterable[StoredFile], first_period: str, bytes_max: int) -> RemovedFiles:
+def remove_old(files: Iterable[DatedFile], first_period: str, bytes_max: int) -> RemovedFiles:
     """Remove the files of periods before `first_period`, then the oldest of what exceeds `bytes_max`."""
     return remove_files(old_files(files, first_period, bytes_max)).numbers()
 
 
 def old_files(
-    files: Iterable[StoredFile],
+    files: Iterable[DatedFile],
     first_period: str,
     bytes_max: int,
-    goes_first: Callable[[StoredFile], bool] = lambda _: False,
+    goes_first: Callable[[DatedFile], bool] = lambda _: False,
 ) -> OldFiles:
     """Choose what is to be removed. Of what exceeds `bytes_max`, the oldest that `goes_first`, then the oldest."""
     ordered = sorted(files)
@@ -257,9 +257,9 @@ def _remove(path: Path) -> bool:
     return False
 
 
-def stored_file(path: Path, period: str) -> StoredFile | None:
+def stored_file(path: Path, period: str) -> DatedFile | None:
     """None: another process removed it meanwhile."""
     with contextlib.suppress(FileNotFoundError):
         facts = path.stat()
-        return StoredFile(period, facts.st_mtime_ns, facts.st_size, path)
+        return DatedFile(period, facts.st_mtime_ns, facts.st_size, path)
     return None

@@ -25,7 +25,7 @@ _OF_DISKS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 """Errors of a write to an open file, which name no file."""
 
 
-class Outcome(NamedTuple):
+class JobResult(NamedTuple):
     """The result of a job: its text for people, the exit code of its command, and its JSON for programs."""
 
     text: str
@@ -33,9 +33,9 @@ class Outcome(NamedTuple):
     facts: object = None
 
 
-def left_out(why: str) -> Outcome:
+def left_out(why: str) -> JobResult:
     """The outcome of a job that has nothing to do."""
-    return Outcome(why, facts={"leftOut": why})
+    return JobResult(why, facts={"leftOut": why})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,7 +99,7 @@ def period_of(since: str, until: str, day: str) -> Period:
     return parse_period(since, until, day, Clock().real_ms())
 
 
-def exit_code(work: Callable[[], Outcome], *, json: bool = False) -> int:
+def exit_code(work: Callable[[], JobResult], *, json: bool = False) -> int:
     """Print the result of `work`, or one line with its start error or the path that failed; return the exit code."""
     try:
         outcome = work()

@@ -21,7 +21,7 @@ NO_DATE = "__HIVE_DEFAULT_PARTITION__"
 _MS_MAX = 253_402_300_799_999
 
 
-class Span(msgspec.Struct, frozen=True):
+class BatchSpan(msgspec.Struct, frozen=True):
     """The numbers of a boot in a batch, from the first to the last; some of those between may be elsewhere."""
 
     boot: str
@@ -32,7 +32,7 @@ class Span(msgspec.Struct, frozen=True):
 class Contents(msgspec.Struct, frozen=True, kw_only=True):
     """The contents of a batch, by which later batches find their duplicates."""
 
-    spans: tuple[Span, ...]
+    spans: tuple[BatchSpan, ...]
     files: tuple[str, ...]  # names of the segments with lines that were kept aside
 
     def may_repeat(self, other: Contents) -> bool:
@@ -48,13 +48,13 @@ class Contents(msgspec.Struct, frozen=True, kw_only=True):
 
 def merged(all_contents: Iterable[Contents]) -> Contents:
     """The contents of a batch made of all these."""
-    spans: dict[str, Span] = {}
+    spans: dict[str, BatchSpan] = {}
     files: set[str] = set()
     for contents in all_contents:
         files.update(contents.files)
         for span in contents.spans:
             other = spans.get(span.boot, span)
-            spans[span.boot] = Span(span.boot, min(span.first, other.first), max(span.last, other.last))
+            spans[span.boot] = BatchSpan(span.boot, min(span.first, other.first), max(span.last, other.last))
     return Contents(spans=tuple(spans.values()), files=tuple(sorted(files)))
 
 

@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from cns_pipeline.batches import Contents, merged
 from cns_pipeline.read import read_directories
 from cns_pipeline.schema import DATE, EVENT
-from cns_pipeline.tables.manifest import Manifest, PlacedPart
+from cns_pipeline.tables.manifest import PlacedPart, TableManifest
 from cns_pipeline.tables.table import TableWriter
 
 FAN_IN = 8
@@ -36,7 +36,7 @@ class CompactionResult:
     files_after: int = 0
 
 
-def due_merges(manifest: Manifest[Contents]) -> list[list[PlacedPart]]:
+def due_merges(manifest: TableManifest[Contents]) -> list[list[PlacedPart]]:
     """Return the merges that are due at the end of an ingest."""
     groups: dict[tuple[str, int], list[PlacedPart]] = {}
     for placed in _small(manifest):
@@ -44,7 +44,7 @@ def due_merges(manifest: Manifest[Contents]) -> list[list[PlacedPart]]:
     return [group for group in groups.values() if len(group) >= FAN_IN]
 
 
-def all_merges(manifest: Manifest[Contents]) -> list[list[PlacedPart]]:
+def all_merges(manifest: TableManifest[Contents]) -> list[list[PlacedPart]]:
     """Return the merges of `cns pipeline compact`: all parts of each date."""
     groups: dict[str, list[PlacedPart]] = {}
     for placed in _small(manifest):
@@ -65,7 +65,7 @@ def compact(spark: SparkSession, writer: TableWriter[Contents]) -> CompactionRes
     return _merge_each(spark, writer, all_merges(writer.manifest), CompactionResult())
 
 
-def _small(manifest: Manifest[Contents]) -> Iterable[PlacedPart]:
+def _small(manifest: TableManifest[Contents]) -> Iterable[PlacedPart]:
     return [placed for placed in manifest.parts() if placed.part.size_bytes < PART_BYTES_MAX]
 
 

@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from cns_common.clock import Clock
-from cns_pipeline.batches import Contents, Span, event_table
+from cns_pipeline.batches import BatchSpan, Contents, event_table
 from cns_pipeline.checkpoint import Checkpoint
 from cns_pipeline.compaction import compact_due
 from cns_pipeline.location import Location, located
@@ -155,7 +155,7 @@ class SegmentIngest:
             newer=newer,
             files=set(files),
         )
-        found = [Span(row["boot"], row["first"], row["last"]) for row in rows if row["boot"] is not None]
+        found = [BatchSpan(row["boot"], row["first"], row["last"]) for row in rows if row["boot"] is not None]
         return added, Contents(spans=tuple(found), files=files)
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from cns_pipeline.batches import Contents, date_of, utc_date
-from cns_pipeline.tables.manifest import Manifest, PlacedPart
+from cns_pipeline.tables.manifest import PlacedPart, TableManifest
 from cns_pipeline.tables.table import TableWriter
 
 
-def old_parts(manifest: Manifest[Contents], keep_days: int, now_ms: int) -> list[PlacedPart]:
+def old_parts(manifest: TableManifest[Contents], keep_days: int, now_ms: int) -> list[PlacedPart]:
     """The parts of dates more than `keep_days` before the newest; 0 keeps all. Rows without a date stay.
 
     A date after today, UTC, comes from a wrong clock and does not count as the newest.

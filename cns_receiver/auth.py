@@ -11,20 +11,20 @@ from urllib.request import parse_http_list, parse_keqv_list
 import msgspec
 from msgspec import Meta
 
-from cns_receiver.http_server import Request
+from cns_receiver.http_server import IncomingRequest
 
 REALM = "cns receiver"
 
 _NonEmpty = Annotated[str, Meta(min_length=1, max_length=256)]
 
 
-class Credentials(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ReceiverCredentials(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     scheme: Literal["basic", "digest"]
     user: _NonEmpty
     password: _NonEmpty
 
 
-def challenge(required: Credentials, request: Request, nonce: str) -> str:
+def challenge(required: ReceiverCredentials, request: IncomingRequest, nonce: str) -> str:
     """Return the WWW-Authenticate header for a client, or "" if its credentials are right."""
     given = request.headers.get(b"authorization", b"").decode("latin-1")
     if required.scheme == "basic":
@@ -35,11 +35,11 @@ def challenge(required: Credentials, request: Request, nonce: str) -> str:
     return f'Digest realm="{REALM}", nonce="{nonce}", qop="auth", algorithm=MD5'
 
 
-def _basic(required: Credentials) -> str:
+def _basic(required: ReceiverCredentials) -> str:
     return "Basic " + b64encode(f"{required.user}:{required.password}".encode()).decode("ascii")
 
 
-def _digest_matches(required: Credentials, request: Request, given: str, nonce: str) -> bool:
+def _digest_matches(required: ReceiverCredentials, request: IncomingRequest, given: str, nonce: str) -> bool:
     scheme, _, parameters = given.partition(" ")
     try:
         digest = parse_keqv_list(parse_http_list(parameters))

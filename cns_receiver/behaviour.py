@@ -14,8 +14,8 @@ import msgspec
 from msgspec import Meta
 
 from cns_common.errors import RequestError
-from cns_receiver.auth import Credentials, challenge
-from cns_receiver.http_server import Answer, Request, answer
+from cns_receiver.auth import ReceiverCredentials, challenge
+from cns_receiver.http_server import IncomingRequest, ReceiverAnswer, answer
 
 HANG_S = 300.0
 """The longest time that a request hangs; then its connection is closed without an answer."""
@@ -42,7 +42,7 @@ class Behaviour(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     body_bytes: Annotated[int, Meta(ge=0, le=ANSWER_BYTES_MAX)] = 0
     chance: Annotated[float, Meta(ge=0, le=1)] = 1.0
     times: Annotated[int, Meta(ge=1)] | None = None
-    auth: Credentials | None = None
+    auth: ReceiverCredentials | None = None
     on: Literal["notifications", "confirmations", "all"] = "notifications"
     then: Behaviour | None = None
 
@@ -65,21 +65,21 @@ class Behaviour(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         return found
 
 
-class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ReceiverSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Settings of one endpoint that override the defaults of the process."""
 
     confirm: ConfirmMode | None = None
     verify: Switch | None = None
 
-    def over(self, other: Settings) -> Settings:
+    def over(self, other: ReceiverSettings) -> ReceiverSettings:
         """Fill unset members from `other`."""
-        return Settings(confirm=self.confirm or other.confirm, verify=self.verify or other.verify)
+        return ReceiverSettings(confirm=self.confirm or other.confirm, verify=self.verify or other.verify)
 
 
 class PlannedAnswer(NamedTuple):
     """The answer to one request and its delay; None closes the connection."""
 
-    answer: Answer | None
+    answer: ReceiverAnswer | None
     delay_s: float = 0.0
 
     @property
@@ -118,7 +118,7 @@ class BehaviourSequence:
         self._left = None if step is None else step.times
 
 
-def plan_answer(behaviour: Behaviour, request: Request, nonce: str) -> PlannedAnswer:
+def plan_answer(behaviour: Behaviour, request: IncomingRequest, nonce: str) -> PlannedAnswer:
     if behaviour.hang:
         return PlannedAnswer(None, HANG_S)
     delay_s = behaviour.delay_ms / 1000
@@ -140,20 +140,20 @@ def parse_behaviour(text: bytes) -> Behaviour:
         raise RequestError("InvalidBehaviour", str(error)) from error
 
 
-def parse_settings(text: bytes) -> Settings:
+def parse_settings(text: bytes) -> ReceiverSettings:
     try:
-        return msgspec.json.decode(text, type=Settings)
+        return msgspec.json.decode(text, type=ReceiverSettings)
     except (ValueError, RecursionError) as error:
         raise RequestError("InvalidSettings", str(error)) from error
 
 
-def parse_query(query: str) -> tuple[Behaviour | None, Settings]:
+def parse_query(query: str) -> tuple[Behaviour | None, ReceiverSettings]:
     """Parse the query of an endpoint's URL; the behaviour is None if it names none."""
     try:
         given = dict(parse_qsl(query, keep_blank_values=True, max_num_fields=QUERY_FIELDS_MAX, errors="strict"))
         given.pop("tag", None)
-        settings = {name: given.pop(name) for name in Settings.__struct_fields__ if name in given}
+        settings = {name: given.pop(name) for name in ReceiverSettings.__struct_fields__ if name in given}
         behaviour = msgspec.convert(given, Behaviour, strict=False) if given else None
-        return behaviour, msgspec.convert(settings, Settings)
+        return behaviour, msgspec.convert(settings, ReceiverSettings)
     except ValueError as error:
         raise RequestError("InvalidBehaviour", str(error)) from error

@@ -9,7 +9,7 @@ from typing import Literal
 import httpx
 import msgspec
 
-from cns_receiver.endpoint import Confirmation, Endpoint
+from cns_receiver.endpoint import Endpoint, ReceivedConfirmation
 from cns_receiver.fetch import Fetcher, FetchFailed, FetchRefused
 
 REQUESTS_MAX = 1_000
@@ -20,7 +20,7 @@ MEMBER_CHARS_MAX = 8 * 1024
 _SUBSCRIPTION = re.compile(rb"<SubscriptionArn>([^<]{1,512})</SubscriptionArn>")
 
 
-class _Members(msgspec.Struct, rename={"topic_arn": "TopicArn", "subscribe_url": "SubscribeURL"}):
+class _ConfirmationMembers(msgspec.Struct, rename={"topic_arn": "TopicArn", "subscribe_url": "SubscribeURL"}):
     topic_arn: str = ""
     subscribe_url: str = ""
 
@@ -34,15 +34,15 @@ class Confirmer:
     def add(self, endpoint: Endpoint, body: bytes, *, confirm: bool) -> None:
         """Record a SubscriptionConfirmation, and confirm it if `confirm` is set."""
         try:
-            members = msgspec.json.decode(body, type=_Members)
+            members = msgspec.json.decode(body, type=_ConfirmationMembers)
         except (ValueError, RecursionError) as error:
-            members = _Members()
+            members = _ConfirmationMembers()
             reason = f"the body cannot be read: {error}"
         else:
             reason = "" if members.subscribe_url else "the body has no SubscribeURL"
         if len(members.topic_arn) + len(members.subscribe_url) > MEMBER_CHARS_MAX:
-            members, reason = _Members(), "the body's TopicArn or SubscribeURL is too long"
-        confirmation = Confirmation(members.topic_arn, members.subscribe_url)
+            members, reason = _ConfirmationMembers(), "the body's TopicArn or SubscribeURL is too long"
+        confirmation = ReceivedConfirmation(members.topic_arn, members.subscribe_url)
         endpoint.confirmations.append(confirmation)
         if reason:
             _fail(endpoint, confirmation, "refused", reason)
@@ -55,7 +55,7 @@ class Confirmer:
             if confirmation.state in ("waiting", "failed"):
                 self.confirm(endpoint, confirmation)
 
-    def confirm(self, endpoint: Endpoint, confirmation: Confirmation) -> None:
+    def confirm(self, endpoint: Endpoint, confirmation: ReceivedConfirmation) -> None:
         try:
             url = self._fetcher.check(confirmation.subscribe_url)
             if url.params.get("Action") != "ConfirmSubscription":
@@ -76,7 +76,7 @@ class Confirmer:
             request.cancel()
         await asyncio.gather(*self._requests, return_exceptions=True)
 
-    async def _request(self, endpoint: Endpoint, confirmation: Confirmation, url: httpx.URL) -> None:
+    async def _request(self, endpoint: Endpoint, confirmation: ReceivedConfirmation, url: httpx.URL) -> None:
         async with self._limit:
             try:
                 answer = await self._fetcher.get(url)
@@ -90,7 +90,9 @@ class Confirmer:
         endpoint.changed()
 
 
-def _fail(endpoint: Endpoint, confirmation: Confirmation, state: Literal["failed", "refused"], reason: str) -> None:
+def _fail(
+    endpoint: Endpoint, confirmation: ReceivedConfirmation, state: Literal["failed", "refused"], reason: str
+) -> None:
     confirmation.state, confirmation.reason = state, reason
     endpoint.confirmations_failed += 1
     endpoint.changed()

@@ -10,8 +10,8 @@ from typing import Literal
 
 import msgspec
 
-from cns_receiver.behaviour import BehaviourSequence, Settings
-from cns_receiver.http_server import Request
+from cns_receiver.behaviour import BehaviourSequence, ReceiverSettings
+from cns_receiver.http_server import IncomingRequest
 from cns_receiver.id_counts import IdCapacity, IdCounts
 from cns_receiver.record import Record, SignatureStatus, identify
 
@@ -34,7 +34,7 @@ class Capacity:
         self.ids = IdCapacity()
 
 
-class Confirmation(msgspec.Struct):
+class ReceivedConfirmation(msgspec.Struct):
     """A subscription for which a SubscriptionConfirmation arrived."""
 
     topic_arn: str
@@ -48,9 +48,9 @@ class Endpoint:
     def __init__(self, name: str, capacity: Capacity) -> None:
         self.name = name
         self.sequence: BehaviourSequence | None = None
-        self.settings = Settings()
+        self.settings = ReceiverSettings()
         self.records: deque[Record] = deque()
-        self.confirmations: deque[Confirmation] = deque(maxlen=CONFIRMATIONS_KEPT)
+        self.confirmations: deque[ReceivedConfirmation] = deque(maxlen=CONFIRMATIONS_KEPT)
         self.id_counts = IdCounts(capacity.ids)
         self.received = 0
         self.accepted = 0
@@ -67,7 +67,7 @@ class Endpoint:
 
     # -- deliveries --------------------------------------------------------------------------------------------------
 
-    def record(self, arrived_ns: int, request: Request) -> Record:
+    def record(self, arrived_ns: int, request: IncomingRequest) -> Record:
         identity = identify(request)
         body = request.body
         headers, kept = _kept(request.headers), body[: self._capacity.body_bytes_kept]

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from cns_common.errors import RequestError
-from cns_receiver.behaviour import BehaviourSequence, Settings
+from cns_receiver.behaviour import BehaviourSequence, ReceiverSettings
 from cns_receiver.endpoint import Capacity, Endpoint
 
 ENDPOINTS_MAX = 10_000
@@ -18,7 +18,7 @@ ROUTES_MAX = 20_000
 _ENDPOINT = re.compile(r"/endpoint/(?P<name>[A-Za-z0-9._~-]{1,64})(?:/(?P<page>[a-z]+))?/?")
 
 
-class Resource(NamedTuple):
+class ReceiverResource(NamedTuple):
     """The target of a request: an endpoint (`name`) and one of its pages, or the page at `path`."""
 
     path: str
@@ -32,7 +32,7 @@ class Route(NamedTuple):
 
     endpoint: Endpoint
     sequence: BehaviourSequence | None
-    settings: Settings
+    settings: ReceiverSettings
 
 
 class Endpoints:
@@ -68,12 +68,12 @@ class Endpoints:
         return route
 
 
-def parse_target(target: bytes) -> Resource:
+def parse_target(target: bytes) -> ReceiverResource:
     try:
         url = urlsplit(target.decode("latin-1"))
     except ValueError:
-        return Resource("", "", "", "")
+        return ReceiverResource("", "", "", "")
     found = _ENDPOINT.fullmatch(url.path)
     if found is None:
-        return Resource(url.path, "", "", url.query)
-    return Resource(url.path, found["name"], found["page"] or "", url.query)
+        return ReceiverResource(url.path, "", "", url.query)
+    return ReceiverResource(url.path, found["name"], found["page"] or "", url.query)

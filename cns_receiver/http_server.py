@@ -1,7 +1,7 @@
 """An HTTP/1.1 server of protocol and parser only, because benches measure against it as well.
 
-A handler answers a request at once with an `Answer`, later with a coroutine, or closes the connection with None. Heads,
-bodies, connections and idle times have limits.
+A handler answers a request at once with a `ReceiverAnswer`, later with a coroutine, or closes the connection with None.
+Heads, bodies, connections and idle times have limits.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _BODILESS = frozenset({204, 304})
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 
-class Request:
+class IncomingRequest:
     """A complete request; header names are in lower case."""
 
     __slots__ = ("body", "headers", "keep_alive", "method", "target")
@@ -44,7 +44,7 @@ class Request:
         self.keep_alive = keep_alive
 
 
-class Answer(NamedTuple):
+class ReceiverAnswer(NamedTuple):
     """An answer; `head` lacks only the empty line at its end."""
 
     status: int
@@ -52,11 +52,13 @@ class Answer(NamedTuple):
     body: bytes
 
 
-Reply = Answer | Coroutine[None, None, Answer | None] | None
-Handle = Callable[[Request], Reply]
+Reply = ReceiverAnswer | Coroutine[None, None, ReceiverAnswer | None] | None
+Handle = Callable[[IncomingRequest], Reply]
 
 
-def answer(status: int, body: bytes = b"", content_type: str = "", headers: Iterable[tuple[str, str]] = ()) -> Answer:
+def answer(
+    status: int, body: bytes = b"", content_type: str = "", headers: Iterable[tuple[str, str]] = ()
+) -> ReceiverAnswer:
     lines = [f"HTTP/1.1 {status} {_reason(status)}"]
     if status in _BODILESS:
         body = b""
@@ -65,10 +67,10 @@ def answer(status: int, body: bytes = b"", content_type: str = "", headers: Iter
     if content_type:
         lines.append(f"content-type: {content_type}")
     lines += [f"{name}: {value}" for name, value in headers]
-    return Answer(status, ("\r\n".join(lines) + "\r\n").encode("latin-1"), body)
+    return ReceiverAnswer(status, ("\r\n".join(lines) + "\r\n").encode("latin-1"), body)
 
 
-def json_answer(content: object, status: int = 200, *, indent: int = 0) -> Answer:
+def json_answer(content: object, status: int = 200, *, indent: int = 0) -> ReceiverAnswer:
     text = msgspec.json.encode(content)
     return answer(status, msgspec.json.format(text, indent=indent) if indent else text, "application/json")
 
@@ -79,25 +81,25 @@ class Connections:
     def __init__(self, handle: Handle, connections_max: int) -> None:
         self.handle = handle
         self._max = connections_max
-        self._open: set[Connection] = set()
+        self._open: set[ReceiverConnection] = set()
         self._sweep: asyncio.TimerHandle | None = None
 
     def __len__(self) -> int:
         return len(self._open)
 
-    def connect(self) -> Connection:
+    def connect(self) -> ReceiverConnection:
         """Make a connection: the protocol factory for asyncio's `create_server`."""
         if self._sweep is None:
             self._schedule_sweep()
-        return Connection(self)
+        return ReceiverConnection(self)
 
-    def admit(self, connection: Connection) -> bool:
+    def admit(self, connection: ReceiverConnection) -> bool:
         if len(self._open) >= self._max:
             return False
         self._open.add(connection)
         return True
 
-    def forget(self, connection: Connection) -> None:
+    def forget(self, connection: ReceiverConnection) -> None:
         self._open.discard(connection)
 
     def close(self) -> None:
@@ -116,7 +118,7 @@ class Connections:
         self._schedule_sweep()
 
 
-class Connection(asyncio.Protocol):
+class ReceiverConnection(asyncio.Protocol):
     """One client's connection. Requests are answered one after another, in order."""
 
     __slots__ = (
@@ -138,8 +140,8 @@ class Connection(asyncio.Protocol):
     def __init__(self, connections: Connections) -> None:
         self._connections = connections
         self._parser = httptools.HttpRequestParser(self)
-        self._requests: deque[Request] = deque()
-        self._task: asyncio.Task[Answer | None] | None = None
+        self._requests: deque[IncomingRequest] = deque()
+        self._task: asyncio.Task[ReceiverAnswer | None] | None = None
         self._transport: asyncio.Transport
         self._idle = False
         self._oversize = False
@@ -229,7 +231,9 @@ class Connection(asyncio.Protocol):
     def on_message_complete(self) -> None:
         parser = self._parser
         keep_alive = parser.should_keep_alive() and not parser.should_upgrade()
-        self._requests.append(Request(parser.get_method(), self._target, self._headers, bytes(self._body), keep_alive))
+        self._requests.append(
+            IncomingRequest(parser.get_method(), self._target, self._headers, bytes(self._body), keep_alive)
+        )
         self._reset()
 
     def _reset(self) -> None:
@@ -249,13 +253,13 @@ class Connection(asyncio.Protocol):
     def _serve(self) -> None:
         while self._requests and self._task is None and not self._transport.is_closing():
             reply = self._connections.handle(self._requests[0])
-            if reply is None or isinstance(reply, Answer):
+            if reply is None or isinstance(reply, ReceiverAnswer):
                 self._write(reply)
             else:
                 self._task = asyncio.get_running_loop().create_task(reply)
                 self._task.add_done_callback(self._replied)
 
-    def _replied(self, task: asyncio.Task[Answer | None]) -> None:
+    def _replied(self, task: asyncio.Task[ReceiverAnswer | None]) -> None:
         self._task = None
         if task.cancelled() or self._transport.is_closing():
             return
@@ -266,7 +270,7 @@ class Connection(asyncio.Protocol):
             self._write(reply)
         self._serve()
 
-    def _write(self, reply: Answer | None) -> None:
+    def _write(self, reply: ReceiverAnswer | None) -> None:
         request = self._requests.popleft()
         if reply is None:
             self._transport.abort()

@@ -18,7 +18,7 @@ _CLEARED = b"cleared"
 _LINE = re.compile(rb"(\d{1,19})\t([\w.~-]+)\t([^\t\n]*)\t([^\t\n]*)\t(0|\d{3}|cleared)\n")
 
 
-class Entry(NamedTuple):
+class JournalEntry(NamedTuple):
     """A line of the journal; `status` is None if the endpoint was cleared."""
 
     arrived_ns: int
@@ -59,7 +59,7 @@ class Journal:
                 self._file.write(b"\n")
 
 
-def read_journal(path: Path) -> Iterator[Entry]:
+def read_journal(path: Path) -> Iterator[JournalEntry]:
     """Read the entries of earlier runs; invalid lines are skipped."""
     if not path.is_file():
         return
@@ -68,4 +68,4 @@ def read_journal(path: Path) -> Iterator[Entry]:
             if found := _LINE.fullmatch(line):
                 arrived, endpoint, message_id, subscription, status = found.groups()
                 number = None if status == _CLEARED else int(status)
-                yield Entry(int(arrived), endpoint.decode("ascii"), message_id, subscription, number)
+                yield JournalEntry(int(arrived), endpoint.decode("ascii"), message_id, subscription, number)

@@ -17,8 +17,8 @@ from cns_common.errors import RequestError
 from cns_receiver.behaviour import QUERY_FIELDS_MAX, Behaviour, BehaviourSequence, parse_behaviour, parse_settings
 from cns_receiver.confirm import Confirmer
 from cns_receiver.endpoint import COUNTERS, Endpoint
-from cns_receiver.endpoints import Endpoints, Resource
-from cns_receiver.http_server import Answer, Reply, Request, answer, json_answer
+from cns_receiver.endpoints import Endpoints, ReceiverResource
+from cns_receiver.http_server import IncomingRequest, ReceiverAnswer, Reply, answer, json_answer
 
 ROWS_MAX = 500
 WAIT_S_MAX = 300.0
@@ -26,7 +26,7 @@ WAIT_S_MAX = 300.0
 _STATUS_BY_CODE = {"TooManyEndpoints": 503}
 _COLUMNS = ("received", "distinct_messages", "retries", "duplicates", "confirmed", "good", "bad", "unsigned")
 
-Handler = Callable[[Endpoint, Request, dict[str, str]], Reply]
+Handler = Callable[[Endpoint, IncomingRequest, dict[str, str]], Reply]
 
 
 class _ShowQuery(msgspec.Struct, forbid_unknown_fields=True):
@@ -36,7 +36,7 @@ class _ShowQuery(msgspec.Struct, forbid_unknown_fields=True):
     wait_s: Annotated[float, Meta(ge=0, le=WAIT_S_MAX)] = 0.0
 
 
-class Pages:
+class ReceiverPages:
     def __init__(
         self,
         endpoints: Endpoints,
@@ -49,7 +49,7 @@ class Pages:
         self._sequence = make_sequence
         self._forget = forget
         self._template = Template(Path(__file__).with_name("receiver.html").read_text(encoding="utf-8"))
-        self._plain_pages: dict[str, Callable[[], Answer]] = {"/": self._overview, "/health": _health}
+        self._plain_pages: dict[str, Callable[[], ReceiverAnswer]] = {"/": self._overview, "/health": _health}
         self._handlers: dict[str, dict[bytes, Handler]] = {
             "": {b"GET": self._show, b"DELETE": self._delete},
             "ids": {b"GET": self._ids},
@@ -58,7 +58,7 @@ class Pages:
             "confirm": {b"POST": self._confirm},
         }
 
-    def reply(self, resource: Resource, request: Request) -> Reply:
+    def reply(self, resource: ReceiverResource, request: IncomingRequest) -> Reply:
         """Return the answer of a page, at once or as a coroutine. Raises RequestError."""
         method = b"GET" if request.method == b"HEAD" else request.method
         if not resource.name:
@@ -73,7 +73,7 @@ class Pages:
 
     # -- one endpoint -------------------------------------------------------------------------------------------------
 
-    def _show(self, endpoint: Endpoint, request: Request, query: dict[str, str]) -> Reply:
+    def _show(self, endpoint: Endpoint, request: IncomingRequest, query: dict[str, str]) -> Reply:
         try:
             minimums = {name: int(query.pop(name)) for name in COUNTERS if name in query}
             options = msgspec.convert(query, _ShowQuery, strict=False)
@@ -83,48 +83,48 @@ class Pages:
             return self._show_when(endpoint, minimums, options)
         return _summary(endpoint, options)
 
-    async def _show_when(self, endpoint: Endpoint, minimums: dict[str, int], options: _ShowQuery) -> Answer:
+    async def _show_when(self, endpoint: Endpoint, minimums: dict[str, int], options: _ShowQuery) -> ReceiverAnswer:
         await endpoint.wait(minimums, options.wait_s)
         return _summary(endpoint, options)
 
-    def _delete(self, endpoint: Endpoint, request: Request, query: dict[str, str]) -> Answer:
+    def _delete(self, endpoint: Endpoint, request: IncomingRequest, query: dict[str, str]) -> ReceiverAnswer:
         self._forget(endpoint)
         return answer(204)
 
-    def _ids(self, endpoint: Endpoint, request: Request, query: dict[str, str]) -> Answer:
+    def _ids(self, endpoint: Endpoint, request: IncomingRequest, query: dict[str, str]) -> ReceiverAnswer:
         ids = endpoint.id_counts.ids(accepted_only=query.get("accepted") == "true")
         return json_answer({"ids": ids, "forgotten": endpoint.id_counts.forgotten})
 
-    def _behaviour(self, endpoint: Endpoint, request: Request, query: dict[str, str]) -> Answer:
+    def _behaviour(self, endpoint: Endpoint, request: IncomingRequest, query: dict[str, str]) -> ReceiverAnswer:
         return json_answer(endpoint.sequence.now if endpoint.sequence else None)
 
-    def _set_behaviour(self, endpoint: Endpoint, request: Request, query: dict[str, str]) -> Answer:
+    def _set_behaviour(self, endpoint: Endpoint, request: IncomingRequest, query: dict[str, str]) -> ReceiverAnswer:
         endpoint.sequence = self._sequence(parse_behaviour(request.body))
         return answer(204)
 
-    def _reset_behaviour(self, endpoint: Endpoint, request: Request, query: dict[str, str]) -> Answer:
+    def _reset_behaviour(self, endpoint: Endpoint, request: IncomingRequest, query: dict[str, str]) -> ReceiverAnswer:
         endpoint.sequence = None
         return answer(204)
 
-    def _settings(self, endpoint: Endpoint, request: Request, query: dict[str, str]) -> Answer:
+    def _settings(self, endpoint: Endpoint, request: IncomingRequest, query: dict[str, str]) -> ReceiverAnswer:
         return json_answer(endpoint.settings)
 
-    def _set_settings(self, endpoint: Endpoint, request: Request, query: dict[str, str]) -> Answer:
+    def _set_settings(self, endpoint: Endpoint, request: IncomingRequest, query: dict[str, str]) -> ReceiverAnswer:
         endpoint.settings = parse_settings(request.body)
         return answer(204)
 
-    def _confirm(self, endpoint: Endpoint, request: Request, query: dict[str, str]) -> Answer:
+    def _confirm(self, endpoint: Endpoint, request: IncomingRequest, query: dict[str, str]) -> ReceiverAnswer:
         self._confirmer.confirm_all(endpoint)
         return answer(202)
 
     # -- pages -------------------------------------------------------------------------------------------------------
 
-    def _plain_page(self, path: str, method: bytes) -> Answer:
+    def _plain_page(self, path: str, method: bytes) -> ReceiverAnswer:
         if path not in self._plain_pages:
             return not_found()
         return self._plain_pages[path]() if method == b"GET" else answer(405, headers=[("allow", "GET")])
 
-    def _overview(self) -> Answer:
+    def _overview(self) -> ReceiverAnswer:
         newest = sorted(self._endpoints, key=lambda endpoint: endpoint.last_ns, reverse=True)
         rows = "\n".join(_row(endpoint) for endpoint in newest[:ROWS_MAX])
         text = self._template.substitute(
@@ -136,20 +136,20 @@ class Pages:
         return answer(200, text.encode(), "text/html; charset=utf-8")
 
 
-def _health() -> Answer:
+def _health() -> ReceiverAnswer:
     return json_answer({"status": "green", "ready": True})
 
 
-def not_found() -> Answer:
+def not_found() -> ReceiverAnswer:
     return json_answer({"error": "NotFound", "message": "deliveries go to /endpoint/ID"}, 404)
 
 
-def refusal(error: RequestError) -> Answer:
+def refusal(error: RequestError) -> ReceiverAnswer:
     status = _STATUS_BY_CODE.get(error.code, 400)
     return json_answer({"error": error.code, "message": error.message}, status)
 
 
-def _summary(endpoint: Endpoint, options: _ShowQuery) -> Answer:
+def _summary(endpoint: Endpoint, options: _ShowQuery) -> ReceiverAnswer:
     return json_answer(endpoint.summary(options.n), indent=2)
 
 

@@ -34,18 +34,18 @@ from cns_receiver.behaviour import (
     BehaviourSequence,
     ConfirmMode,
     PlannedAnswer,
-    Settings,
+    ReceiverSettings,
     Switch,
     parse_query,
     plan_answer,
 )
 from cns_receiver.confirm import Confirmer
 from cns_receiver.endpoint import Capacity, Endpoint
-from cns_receiver.endpoints import Endpoints, Resource, Route, parse_target
+from cns_receiver.endpoints import Endpoints, ReceiverResource, Route, parse_target
 from cns_receiver.fetch import Fetcher
-from cns_receiver.http_server import Answer, Connections, Reply, Request, answer
+from cns_receiver.http_server import Connections, IncomingRequest, ReceiverAnswer, Reply, answer
 from cns_receiver.journal import Journal, read_journal
-from cns_receiver.pages import Pages, refusal
+from cns_receiver.pages import ReceiverPages, refusal
 from cns_receiver.record import SUBSCRIPTION_CONFIRMATION, Record, SignatureStatus
 from cns_receiver.verify import Verifier
 
@@ -59,7 +59,7 @@ _JOURNAL_FAILED = PlannedAnswer(answer(500, b"the journal cannot be written", "t
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
+class ReceiverOptions:
     confirm: ConfirmMode = "auto"
     confirm_hosts: tuple[str, ...] = ()
     """Hosts besides the loopback whose SubscribeURL and SigningCertURL may be fetched."""
@@ -75,10 +75,10 @@ class Options:
     tls_key: Path | None = None
 
 
-DEFAULTS = Options()
+DEFAULTS = ReceiverOptions()
 
 
-def run_receiver(host: str, port: int, options: Options = DEFAULTS) -> None:
+def run_receiver(host: str, port: int, options: ReceiverOptions = DEFAULTS) -> None:
     """Serve until a signal stops it."""
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
@@ -88,7 +88,7 @@ def run_receiver(host: str, port: int, options: Options = DEFAULTS) -> None:
         sys.exit(error.exit_code)
 
 
-async def _serve(host: str, port: int, options: Options) -> None:
+async def _serve(host: str, port: int, options: ReceiverOptions) -> None:
     stopped: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, _stop, stopped)
@@ -107,16 +107,16 @@ def _stop(stopped: asyncio.Future[None]) -> None:
 class Receiver:
     """The receiver's parts, and a delivery's way through them. Make it on a running loop."""
 
-    def __init__(self, options: Options = DEFAULTS) -> None:
+    def __init__(self, options: ReceiverOptions = DEFAULTS) -> None:
         self._options = options
-        self._defaults = Settings(confirm=options.confirm, verify=options.verify)
+        self._defaults = ReceiverSettings(confirm=options.confirm, verify=options.verify)
         self._random = Random(options.seed).random  # noqa: S311  # no secret
         self._nonce = secrets.token_hex(16)
         self._endpoints = Endpoints(Capacity(records_max=options.keep, body_bytes_kept=options.body_bytes))
         self._fetcher = Fetcher(options.confirm_hosts)
         self._confirmer = Confirmer(self._fetcher)
         self._verifier = Verifier(self._fetcher)
-        self._pages = Pages(self._endpoints, self._confirmer, self._sequence, self._forget)
+        self._pages = ReceiverPages(self._endpoints, self._confirmer, self._sequence, self._forget)
         self._connections = Connections(self._handle, _connections_max())
         self._journal: Journal | None = None
         self._server: asyncio.Server | None = None
@@ -148,7 +148,7 @@ class Receiver:
 
     # -- requests -----------------------------------------------------------------------------------------------------
 
-    def _handle(self, request: Request) -> Reply:
+    def _handle(self, request: IncomingRequest) -> Reply:
         if request.method == b"POST" and (route := self._endpoints.route(request.target)):
             return self._deliver(route, request)
         resource = parse_target(request.target)
@@ -159,12 +159,12 @@ class Receiver:
         except RequestError as error:
             return refusal(error)
 
-    def _open_route(self, target: bytes, resource: Resource) -> Route:
+    def _open_route(self, target: bytes, resource: ReceiverResource) -> Route:
         behaviour, settings = parse_query(resource.query)
         sequence = None if behaviour is None else self._sequence(behaviour)
         return self._endpoints.add_route(target, Route(self._endpoints.get(resource.name), sequence, settings))
 
-    def _deliver(self, route: Route, request: Request) -> Reply:
+    def _deliver(self, route: Route, request: IncomingRequest) -> Reply:
         endpoint = route.endpoint
         record = endpoint.record(time.time_ns(), request)  # noqa: TID251  # the real time of a request
         settings = route.settings.over(endpoint.settings).over(self._defaults)
@@ -182,13 +182,15 @@ class Receiver:
         self._answered(settings, endpoint, record, request.body)
         return plan.answer
 
-    def _plan_answer(self, sequence: BehaviourSequence | None, record: Record, request: Request) -> PlannedAnswer:
+    def _plan_answer(
+        self, sequence: BehaviourSequence | None, record: Record, request: IncomingRequest
+    ) -> PlannedAnswer:
         behaviour = sequence.next(confirming=record.confirming) if sequence else None
         return SUCCESS if behaviour is None else plan_answer(behaviour, request, self._nonce)
 
     async def _answer_late(
-        self, plan: PlannedAnswer, settings: Settings, endpoint: Endpoint, record: Record, body: bytes
-    ) -> Answer | None:
+        self, plan: PlannedAnswer, settings: ReceiverSettings, endpoint: Endpoint, record: Record, body: bytes
+    ) -> ReceiverAnswer | None:
         """Answer after the delay. The task is cancelled if the client disconnects: then nothing was accepted."""
         record.status = 0
         await asyncio.sleep(plan.delay_s)
@@ -196,7 +198,7 @@ class Receiver:
         self._answered(settings, endpoint, record, body)
         return plan.answer
 
-    def _answered(self, settings: Settings, endpoint: Endpoint, record: Record, body: bytes) -> None:
+    def _answered(self, settings: ReceiverSettings, endpoint: Endpoint, record: Record, body: bytes) -> None:
         if not 200 <= record.status < 300:
             return
         endpoint.accept(record)
@@ -241,7 +243,7 @@ def _connections_max() -> int:
     return CONNECTIONS_MAX if hard == resource.RLIM_INFINITY else min(CONNECTIONS_MAX, hard - FILES_SPARE)
 
 
-def _tls(options: Options) -> ssl.SSLContext | None:
+def _tls(options: ReceiverOptions) -> ssl.SSLContext | None:
     if options.tls_cert is None:
         return None
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import msgspec
 
 from cns.delivery.envelope import MessageType
-from cns_receiver.http_server import Request
+from cns_receiver.http_server import IncomingRequest
 
 ID_BYTES_MAX = 512
 
@@ -25,7 +25,7 @@ class SignatureStatus(StrEnum):
     UNCHECKED = "unchecked"  # not requested, or the certificate could not be fetched
 
 
-class Identity(NamedTuple):
+class ReceiverIdentity(NamedTuple):
     """The message and its subscription; empty if a delivery does not name them."""
 
     type: bytes
@@ -35,7 +35,7 @@ class Identity(NamedTuple):
 
 class Record(msgspec.Struct, gc=False):
     arrived_ns: int
-    identity: Identity
+    identity: ReceiverIdentity
     attempt: int
     target: bytes
     headers: dict[bytes, bytes]
@@ -70,25 +70,25 @@ class _Members(msgspec.Struct, rename="pascal"):
     message_id: str = ""
 
 
-def identify(request: Request) -> Identity:
+def identify(request: IncomingRequest) -> ReceiverIdentity:
     """Read the identity from SNS's headers or, for a delivery posted by hand, from the body."""
     headers = request.headers
     message_id = headers.get(b"x-amz-sns-message-id")
     if message_id is None:
         return _identify_body(request.body)
-    return Identity(
+    return ReceiverIdentity(
         headers.get(b"x-amz-sns-message-type", b""),
         _valid_id(message_id),
         _valid_id(headers.get(b"x-amz-sns-subscription-arn", b"")),
     )
 
 
-def _identify_body(body: bytes) -> Identity:
+def _identify_body(body: bytes) -> ReceiverIdentity:
     try:
         members = msgspec.json.decode(body, type=_Members)
-        return Identity(_valid_id(members.type.encode()), _valid_id(members.message_id.encode()), b"")
+        return ReceiverIdentity(_valid_id(members.type.encode()), _valid_id(members.message_id.encode()), b"")
     except (ValueError, RecursionError):
-        return Identity(b"", b"", b"")
+        return ReceiverIdentity(b"", b"", b"")
 
 
 def _valid_id(value: bytes) -> bytes:

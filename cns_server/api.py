@@ -36,8 +36,8 @@ from cns_backend.services import (
     sqs_options,
 )
 from cns_backend.stores.contract import ServiceState, store_process
-from cns_common.acts.log import act_log
-from cns_common.acts.recorder import ActRecorder
+from cns_common.activity.log import act_log
+from cns_common.activity.recorder import ActRecorder
 from cns_common.aws import sts
 from cns_common.aws.auth.accounts import KeyRing
 from cns_common.aws.auth.authentication import Authenticator
@@ -45,7 +45,7 @@ from cns_common.aws.cors import CorsPolicy
 from cns_common.aws.front_door import FrontDoor, Service
 from cns_common.aws.held_calls import HeldCalls
 from cns_common.aws.http_request import HttpRequest
-from cns_common.aws.protocol.errors import Answer
+from cns_common.aws.protocol.errors import HttpAnswer
 from cns_common.aws.protocol.models import load_service
 from cns_common.aws.protocol.names import ServiceName
 from cns_common.aws.request_counters import RequestReporter
@@ -60,19 +60,19 @@ from cns_common.traces.contract import Spans
 from cns_common.traces.operations import TracedOperations
 from cns_server.admin_address import AdminAddress
 from cns_server.app import App, Pages
-from cns_server.health import Health, judge_health
+from cns_server.health import ServiceHealth, judge_health
 from cns_server.http.connection_table import ConnectionLimits, ConnectionTable
 from cns_server.http.protocol import ApiProtocol
 from cns_server.key_refresh import KeyRefresh
-from cns_server.late_apps import pages_app, portal_app, rest_app
 from cns_server.lazy_app import LazyApp
+from cns_server.lazy_apps import pages_app, portal_app, rest_app
 from cns_server.listener import BACKLOG
 from cns_server.localstack.pages import answer_refusal, localstack_pages
 from cns_server.localstack.sns_pages import NotificationPages
-from cns_server.localstack.sqs_pages import MessagePages
+from cns_server.localstack.sqs_pages import LocalstackMessages
 from cns_server.metrics_access import MetricsAccess
+from cns_server.no_signal_server import QuietServer
 from cns_server.paths import ADMIN_PATH, PAGES_PREFIX, PORTAL_PREFIX, REST_PREFIX
-from cns_server.quiet_server import QuietServer
 from cqs.internal_api import extended_model
 from cqs.messages.count_report import COUNTS_INTERVAL_S, QueueCountReporter
 from cqs.service import QueueService
@@ -173,7 +173,7 @@ class Api:
         prefixes = (PAGES_PREFIX, REST_PREFIX, PORTAL_PREFIX)
         api.app.add_redirections({ADMIN_PATH: f"{PAGES_PREFIX}/", **{prefix: f"{prefix}/" for prefix in prefixes}})
         if settings.compat == "localstack":
-            messages = MessagePages(queues, authenticator, settings.region)
+            messages = LocalstackMessages(queues, authenticator, settings.region)
             sent = NotificationPages(
                 backend.outbox,
                 backend.sms,
@@ -275,7 +275,7 @@ class Api:
         except (StoreUnavailable, OutcomeUnknown) as error:
             return ServiceState(str(error), (), ())
 
-    async def health(self) -> Health:
+    async def health(self) -> ServiceHealth:
         state = await self._state()
         own = [*self._backend.samples(), *self._events.samples(), *self._audit.samples()]
         return judge_health(state, self._settings.data, own, self._backend.site())
@@ -318,7 +318,7 @@ async def _authenticator(settings: Settings, backend: Backend) -> tuple[Authenti
     return authenticator, refresh
 
 
-async def _landing(pages: LazyApp[PagesApp], request: HttpRequest) -> Answer:
+async def _landing(pages: LazyApp[PagesApp], request: HttpRequest) -> HttpAnswer:
     """The answer to a browser that opens the address of the port."""
     return (await pages.get()).landing(request)
 

@@ -21,7 +21,7 @@ from cns_backend.metrics_token import CHALLENGE
 from cns_common.aws.front_door import FrontDoor
 from cns_common.log_throttle import LogThrottle
 from cns_server.admin_address import AdminAddress
-from cns_server.health import Health
+from cns_server.health import ServiceHealth
 from cns_server.refusals import NO_CERTIFICATE, REFUSALS, no_such_page, refuse
 
 ADVANCE_S_MAX = 10 * 365 * 86_400
@@ -49,7 +49,7 @@ class Pages:
 
     live: Callable[[], bool]
     leaving: Callable[[], bool]
-    health: Callable[[], Awaitable[Health]]
+    health: Callable[[], Awaitable[ServiceHealth]]
     metrics: Callable[[], Awaitable[str]]
     shows_names: Callable[[Scope], bool]
     certificate: Callable[[str], bytes | None]

@@ -9,9 +9,9 @@ from typing import Any, Literal
 
 import msgspec
 
+from cns_backend.clock_health import clock_difference, why_idle
 from cns_backend.sites.decision import SiteStatus
-from cns_backend.stores.contract import Report, ServiceState
-from cns_backend.wrong_clock import clock_difference, why_idle
+from cns_backend.stores.contract import ProcessReport, ServiceState
 from cns_common.durations import HOUR_S
 from cns_common.metrics.catalogue import (
     AUDIT_REFUSED,
@@ -40,7 +40,7 @@ NOT_DONE = {
 NOT_MAINTAINED = "no worker with the role maintenance reports: nothing that expired is removed, no message is moved"
 
 
-class Health(msgspec.Struct, frozen=True):
+class ServiceHealth(msgspec.Struct, frozen=True):
     """red: a person must act. yellow: jobs are in quarantine, messages were dropped, or a part is restarted or slower.
     green: all is well."""
 
@@ -62,7 +62,9 @@ class Health(msgspec.Struct, frozen=True):
         return plain
 
 
-def judge_health(state: ServiceState, data: Path, own: Sequence[Sample] = (), site: SiteStatus | None = None) -> Health:
+def judge_health(
+    state: ServiceState, data: Path, own: Sequence[Sample] = (), site: SiteStatus | None = None
+) -> ServiceHealth:
     """Red when nothing can be stored, nothing is delivered, or a process crashes in a loop.
 
     `data` is the data directory, where the supervisor writes its children's states; `own` are this process's metrics.
@@ -100,7 +102,7 @@ def judge_health(state: ServiceState, data: Path, own: Sequence[Sample] = (), si
     if state.clock_warning:
         yellow.append(state.clock_warning)
     yellow += _site_alone(site)
-    return Health(
+    return ServiceHealth(
         "red" if red else "yellow" if yellow else "green",
         ready=not NOT_DONE.keys() & lacking and not state.store_failure,
         reasons=(*red, *yellow),
@@ -110,7 +112,7 @@ def judge_health(state: ServiceState, data: Path, own: Sequence[Sample] = (), si
     )
 
 
-def _drops(workers: Sequence[Report]) -> list[str]:
+def _drops(workers: Sequence[ProcessReport]) -> list[str]:
     """A reason if any worker dropped messages within the last minutes."""
     dropped = sum(one.value for report in workers for one in report.samples if one.name == DROPPED_RECENTLY.name)
     if not dropped:

@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from cns_common.aws.cors import CorsPolicy
-from cns_common.aws.protocol.errors import Answer, render_refusal
+from cns_common.aws.protocol.errors import HttpAnswer, render_refusal
 from cns_common.errors import CnsError, RequestError, StoreUnavailable
 from cns_common.ids import uuid_text
 from cns_server.paths import PAGES_PREFIX, PORTAL_PREFIX, REST_PREFIX
@@ -34,12 +34,12 @@ REFUSALS: Mapping[int, CnsError] = {
 
 def refusal(
     error: CnsError, path: str, headers: Iterable[tuple[bytes, bytes]], cors: CorsPolicy | None = None
-) -> Answer:
+) -> HttpAnswer:
     """`headers` are those of the request, with names in lower case. `cors` is for the paths of AWS calls only."""
     if path.startswith(f"{REST_PREFIX}/"):
         response = response_of(error)
         kept = [(name, value) for name, value in response.raw_headers if name != b"content-length"]
-        return Answer(response.status_code, kept, bytes(response.body))
+        return HttpAnswer(response.status_code, kept, bytes(response.body))
     fields = dict(headers)
     answer = render_refusal(error, fields, uuid_text())
     if cors is not None and not path.startswith(_OWN_PAGES):

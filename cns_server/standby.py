@@ -14,9 +14,9 @@ from cns_backend.sites.membership import SiteMembership
 from cns_common.aws.cors import CorsPolicy
 from cns_common.configuration.settings import Settings
 from cns_common.errors import RequestError
-from cns_server.health import Health
+from cns_server.health import ServiceHealth
 from cns_server.metrics_access import MetricsAccess
-from cns_server.quiet_server import QuietServer
+from cns_server.no_signal_server import QuietServer
 from cns_server.refusals import refuse
 
 RETRY_AFTER_S = "1"
@@ -59,12 +59,12 @@ class Standby:
         for each in self._sockets:
             each.close()
 
-    def health(self) -> Health:
+    def health(self) -> ServiceHealth:
         """Red when a person must decide which site is used."""
         status = self._site.status()
         undecided = not status.active or (status.active == status.site and not status.acting)
         reachable = status.other_reachable or undecided
-        return Health(
+        return ServiceHealth(
             "red" if undecided else "green" if reachable else "yellow",
             ready=False,
             reasons=(

@@ -15,10 +15,10 @@ from cqs.operations.batches import BatchOperations
 from cqs.operations.deliver import DeliverOperations
 from cqs.operations.messages import MessageOperations
 from cqs.operations.moves import MoveOperations
-from cqs.operations.permissions import PermissionOperations
+from cqs.operations.permissions import QueuePermissionOperations
 from cqs.operations.queues import QueueOperations
 from cqs.operations.settle import SettleOperations
-from cqs.operations.tags import TagOperations
+from cqs.operations.tags import QueueTagOperations
 from cqs.queues.permissions import GRANTABLE
 from cqs.service import QueueService
 from cqs.topic_sender import TopicSender
@@ -40,8 +40,8 @@ def operations(service: QueueService, options: LocalStackOptions = _NO_OPTIONS) 
     if options.receive_overrides:
         receive_message = with_overrides(receive_message, within(OVERRIDDEN_BOUNDS).receive_message)
     batches = BatchOperations(access, service.sender, service.in_flight)
-    tags = TagOperations(access, service.queues)
-    permissions = PermissionOperations(access, service.queues)
+    tags = QueueTagOperations(access, service.queues)
+    permissions = QueuePermissionOperations(access, service.queues)
     moves = MoveOperations(access, service.move_tasks)
     return {
         "AddPermission": permissions.add_permission,

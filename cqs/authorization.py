@@ -6,7 +6,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from cns_common.aws.call import INTERNAL_ACCOUNT, Call, Params
-from cns_common.aws.policy.evaluation import PolicyRequest, Verdict, decide, sqs_refusal
+from cns_common.aws.policy.evaluation import PolicyRequest, PolicyVerdict, decide, sqs_refusal
 from cns_common.aws.policy.request_context import call_facts
 from cns_common.clock import Clock
 from cns_common.errors import RequestError
@@ -54,11 +54,11 @@ class QueueAccess:
             self._authorise(call, view, action)  # without a policy, the owner's own calls are always allowed
         return view
 
-    async def verdict(self, call: Call, key: QueueKey, action: str) -> tuple[QueueView | None, Verdict]:
+    async def verdict(self, call: Call, key: QueueKey, action: str) -> tuple[QueueView | None, PolicyVerdict]:
         """The queue and the decision of its policy, without raising AccessDenied."""
         view = await self._cache.find(key)
         if view is None:
-            return None, Verdict.NOT_ALLOWED
+            return None, PolicyVerdict.NOT_ALLOWED
         return view, decide(view.policy, view.account, self._request(call, view, action))
 
     def own_account(self, call: Call, action: str) -> str:
@@ -68,16 +68,16 @@ class QueueAccess:
         if caller.account and not caller.service:
             return caller.account
         request = PolicyRequest(principal=caller, action=f"sqs:{action}", resource="*")
-        raise RequestError("AccessDenied", sqs_refusal(Verdict.NOT_ALLOWED, request, f"{call.base_url}/"))
+        raise RequestError("AccessDenied", sqs_refusal(PolicyVerdict.NOT_ALLOWED, request, f"{call.base_url}/"))
 
     def _authorise(self, call: Call, view: QueueView, action: str) -> None:
         if not call.policies_enforced:
             return
         request = self._request(call, view, action)
         verdict = decide(view.policy, view.account, request)
-        if verdict is Verdict.ALLOWED and action in OWNER_ONLY and call.caller.account != view.account:
-            verdict = Verdict.NOT_ALLOWED
-        if verdict is not Verdict.ALLOWED:
+        if verdict is PolicyVerdict.ALLOWED and action in OWNER_ONLY and call.caller.account != view.account:
+            verdict = PolicyVerdict.NOT_ALLOWED
+        if verdict is not PolicyVerdict.ALLOWED:
             address = queue_url(call, view.queue.key)
             raise RequestError("AccessDenied", sqs_refusal(verdict, request, address))
 

@@ -20,7 +20,7 @@ from cqs.messages.transfer import MessageTransfer
 from cqs.queues.cache import QueueCache
 from cqs.queues.queues import Queues, QueueWaits
 from cqs.redrive.mover import MessageMover
-from cqs.redrive.tasks import MoveTasks
+from cqs.redrive.tasks import MoveTaskList
 from cqs.stores.contract import MoveTaskStore, QueueStore
 
 _AWS_WAITS = QueueWaits()
@@ -73,7 +73,7 @@ class QueueService:
         self.receiver = MessageReceiver(clock, DeadLetters(self.cache, transfer), counters, audit)
         self.in_flight = InFlightMessages(clock, counters, audit)
         self.leased = LeasedMessages(clock, counters, audit)
-        self.move_tasks = MoveTasks(moves, store, clock)
+        self.move_tasks = MoveTaskList(moves, store, clock)
         self.mover = MessageMover(moves, self.cache, transfer, clock)
 
     async def start(self) -> None:

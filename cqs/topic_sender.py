@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from cns_common.arn import parse_arn
 from cns_common.aws.call import Call, Caller
-from cns_common.aws.policy.evaluation import Verdict
+from cns_common.aws.policy.evaluation import PolicyVerdict
 from cns_common.bounded_cache import BoundedCache
 from cns_common.errors import RequestError
 from cqs.authorization import QueueAccess
@@ -76,7 +76,7 @@ class TopicSender:
         view, verdict = await self._access.verdict(call, key, ACTION)
         if view is None or view.policy is None:
             return f"the queue has no policy that allows topic {topic_arn}"
-        if verdict is Verdict.DENIED:
+        if verdict is PolicyVerdict.DENIED:
             return f"queue policy denies topic {topic_arn}"
         unknown = ", ".join(unknown_actions(view.policy))
         hint = f"; it names actions that SQS does not know: {unknown}" if unknown else ""

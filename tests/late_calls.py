@@ -7,7 +7,7 @@ import hashlib
 import pytest
 
 from cqs.engines import cluster
-from cqs.engines.cluster import cache_failover, cache_trust, known_queues, queue_contents
+from cqs.engines.cluster import cache_epoch, cache_failover, known_queues, queue_contents
 from cqs.engines.cluster.redis import cache as redis_cache
 from cqs.engines.cluster.redis import script_calls, scripts
 from lab.harness.waiting import PATIENCE_S
@@ -23,7 +23,7 @@ def tolerate_stalls(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(known_queues, "FILL_WAIT_S", PATIENCE_S)
     monkeypatch.setattr(queue_contents, "BY_ROWS_S", PATIENCE_S)
     monkeypatch.setattr(redis_cache, "TIMEOUT_S", redis_cache.TIMEOUT_S * 30)
-    monkeypatch.setattr(cache_trust, "RENEW_TIMEOUT_S", cache_trust.RENEW_TIMEOUT_S * 30)
+    monkeypatch.setattr(cache_epoch, "RENEW_TIMEOUT_S", cache_epoch.RENEW_TIMEOUT_S * 30)
 
 
 def tolerate_late_calls(monkeypatch: pytest.MonkeyPatch) -> None:

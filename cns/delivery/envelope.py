@@ -45,7 +45,7 @@ _SIGNED: MappingProxyType[str, tuple[str, ...]] = MappingProxyType(
 )
 
 
-class Confirmation(msgspec.Struct, frozen=True, kw_only=True):
+class ConfirmationNotice(msgspec.Struct, frozen=True, kw_only=True):
     """The data of a message that asks an endpoint to confirm a subscription, or tells it of an unsubscription."""
 
     type: MessageType
@@ -76,7 +76,7 @@ def signed_envelope(notification: Notification, protocol: str, signer: Signer, b
     return render_notification(fields, notification.attributes, signature, replayed=notification.replayed)
 
 
-def signed_confirmation(confirmation: Confirmation, signer: Signer, base_url: str) -> bytes:
+def signed_confirmation(confirmation: ConfirmationNotice, signer: Signer, base_url: str) -> bytes:
     fields = confirmation_fields(confirmation, base_url)
     signature = signer.sign_message(text_to_sign(fields), confirmation.signature_version, base_url)
     return render_confirmation(fields, signature)
@@ -94,7 +94,7 @@ def notification_fields(notification: Notification, text: str) -> Fields:
     return fields
 
 
-def confirmation_fields(confirmation: Confirmation, base_url: str) -> Fields:
+def confirmation_fields(confirmation: ConfirmationNotice, base_url: str) -> Fields:
     return {
         "Type": confirmation.type.value,
         "MessageId": confirmation.id,
@@ -197,7 +197,7 @@ def _attribute_lines(attributes: Attributes) -> bytes:
     return b',\n  "MessageAttributes" : {\n%b\n  }' % b",\n".join(lines)
 
 
-def _confirmation_message(confirmation: Confirmation) -> str:
+def _confirmation_message(confirmation: ConfirmationNotice) -> str:
     if confirmation.type is MessageType.SUBSCRIPTION_CONFIRMATION:
         return (
             f"You have chosen to subscribe to the topic {confirmation.topic_arn}.\n"

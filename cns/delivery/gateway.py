@@ -7,7 +7,7 @@ import msgspec
 from cns.delivery.envelope import USER_AGENT
 from cns.delivery.outbox import OutboxItem
 from cns.delivery.signing import Signer
-from cns.endpoints.http import HttpRequest
+from cns.endpoints.http import EndpointRequest
 
 SIGNATURE_VERSION = "2"
 """RSA with SHA-256 over the whole body."""
@@ -21,7 +21,7 @@ class Gateway:
         self._signer = signer
         self._base_url = base_url
 
-    def request(self, item: OutboxItem) -> HttpRequest:
+    def request(self, item: OutboxItem) -> EndpointRequest:
         """The POST of an item, with the same bytes at each attempt. `x-cns-delivery-id` tells a gateway duplicates."""
         body = _ENCODE(item)
         signature = self._signer.sign_message(body, SIGNATURE_VERSION, self._base_url)
@@ -33,4 +33,4 @@ class Gateway:
             "Content-Type": "application/json",
             "User-Agent": USER_AGENT,
         }
-        return HttpRequest(self._url, headers, body)
+        return EndpointRequest(self._url, headers, body)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cns.delivery.envelope import Confirmation, signed_confirmation
+from cns.delivery.envelope import ConfirmationNotice, signed_confirmation
 from cns.delivery.outbox import OutboxItem, item_id
 from cns.delivery.signing import Signer
 from cns.delivery.target import Target
@@ -45,7 +45,7 @@ class PayloadRenderer:
             attributes=notification.attributes,
         )
 
-    def confirmation(self, target: Target, confirmation: Confirmation, base_url: str) -> OutboxItem:
+    def confirmation(self, target: Target, confirmation: ConfirmationNotice, base_url: str) -> OutboxItem:
         by_mail = find_protocol(target.protocol).mail
         if by_mail:
             link = mail.confirmation_page(base_url, confirmation.topic_arn, confirmation.token, target.endpoint)

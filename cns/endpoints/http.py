@@ -31,7 +31,7 @@ DATE_CHARS_MAX = 64
 """A date of RFC 9110 has 29 characters."""
 
 
-class HttpRequest(Request, frozen=True):
+class EndpointRequest(Request, frozen=True):
     """One POST. `headers` lacks Host, Content-Length and Connection, which the sender adds."""
 
     url: str
@@ -69,12 +69,12 @@ class HttpSender:
         self._wall_s = wall_s
         self._pool = HttpConnectionPool(guard, verify)
 
-    async def send(self, request: HttpRequest) -> Outcome:
+    async def send(self, request: EndpointRequest) -> Outcome:
         """Make one attempt, which ends within the timeout."""
         response = await self.post(request)
         return response if isinstance(response, Failed) else self._classify(response, len(request.body))
 
-    async def post(self, request: HttpRequest) -> HttpResponse | Failed:
+    async def post(self, request: EndpointRequest) -> HttpResponse | Failed:
         """Make one attempt and return the response whatever its status."""
         attempt = _Attempt(self._timeout_s)
         response = await self._post_to_target(attempt, request)
@@ -84,7 +84,7 @@ class HttpSender:
             return msgspec.structs.replace(response, repeats=attempt.closed)
         return response._replace(repeats=attempt.closed)
 
-    async def _post_to_target(self, attempt: _Attempt, request: HttpRequest) -> HttpResponse | Failed:
+    async def _post_to_target(self, attempt: _Attempt, request: EndpointRequest) -> HttpResponse | Failed:
         target = target_of(request.url)
         if target is None:  # the URL stays out of the text: it may hold a password
             return Failed(Cause.INVALID_URL, "not a URL that can be posted to", 0, permanent=True)
@@ -115,7 +115,7 @@ class HttpSender:
         at = date if date.tzinfo else date.replace(tzinfo=UTC)  # dates in HTTP are GMT, with or without a zone
         return max(at.timestamp() - self._wall_s(), 0.0)
 
-    async def _post_authorized(self, attempt: _Attempt, target: HttpTarget, request: HttpRequest) -> HttpResponse:
+    async def _post_authorized(self, attempt: _Attempt, target: HttpTarget, request: EndpointRequest) -> HttpResponse:
         """Post; as on AWS, credentials in the URL are sent only after a challenge."""
         response = await self._exchange(attempt, target, request.headers, request.body)
         if response.status != _UNAUTHORIZED or target.credentials is None:

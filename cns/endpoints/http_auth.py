@@ -30,7 +30,7 @@ class Challenge(NamedTuple):
     parameters: dict[str, str]
 
 
-class Credentials(NamedTuple):
+class EndpointCredentials(NamedTuple):
     """Credentials from an endpoint's URL. Error and log texts never contain them."""
 
     name: str
@@ -60,7 +60,7 @@ def challenges(fields: Iterable[str]) -> list[Challenge]:
 
 
 def authorization(
-    offered: list[Challenge], credentials: Credentials, request: DigestInput, cnonce: str = ""
+    offered: list[Challenge], credentials: EndpointCredentials, request: DigestInput, cnonce: str = ""
 ) -> str | None:
     """The Authorization header for the strongest known challenge, or None when no challenge is known."""
     digests = {challenge.parameters.get("algorithm", "MD5").upper(): challenge for challenge in _digests(offered)}
@@ -89,7 +89,7 @@ def _digests(offered: list[Challenge]) -> list[Challenge]:
 
 
 def _digest(
-    algorithm: str, challenge: Mapping[str, str], credentials: Credentials, request: DigestInput, cnonce: str
+    algorithm: str, challenge: Mapping[str, str], credentials: EndpointCredentials, request: DigestInput, cnonce: str
 ) -> str:
     hash_name = _HASHES[algorithm.removesuffix(_SESSION)]
 

@@ -16,7 +16,7 @@ from typing import NamedTuple, cast
 
 import httptools
 
-from cns.endpoints.http_url import Origin
+from cns.endpoints.http_url import HttpOrigin
 from cns.endpoints.outcome import RESPONSE_CHARS_MAX, Failed
 
 BODY_BYTES_MAX = 64 * 1024
@@ -83,7 +83,7 @@ class HttpConnection(asyncio.Protocol):
         "usable",
     )
 
-    def __init__(self, origin: Origin) -> None:
+    def __init__(self, origin: HttpOrigin) -> None:
         self.origin = origin
         self.usable = False
         """Whether another request may be posted."""

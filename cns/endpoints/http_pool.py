@@ -9,7 +9,7 @@ import time
 from cns.endpoints.address_guard import AddressGuard
 from cns.endpoints.connect import CONNECTION_AGE_S_MAX, NameResolver, connect_to_allowed
 from cns.endpoints.http_connection import HttpConnection
-from cns.endpoints.http_url import Origin
+from cns.endpoints.http_url import HttpOrigin
 
 KEEP_ALIVE_S = 30.0
 IDLE_CONNECTIONS_MAX = 2_000
@@ -23,10 +23,10 @@ class HttpConnectionPool:
         self._verify = verify
         self._resolver = NameResolver()
         self._idle: dict[HttpConnection, None] = {}  # ordered by the time of their last use
-        self._by_origin: dict[Origin, list[HttpConnection]] = {}
+        self._by_origin: dict[HttpOrigin, list[HttpConnection]] = {}
         self._timer: asyncio.TimerHandle | None = None
 
-    def take(self, origin: Origin) -> HttpConnection | None:
+    def take(self, origin: HttpOrigin) -> HttpConnection | None:
         """Take the idle connection to `origin` that was used last."""
         while (idle := self._by_origin.get(origin)) is not None:
             connection = idle[-1]
@@ -35,7 +35,7 @@ class HttpConnectionPool:
                 return connection
         return None
 
-    async def open(self, origin: Origin, deadline_s: float) -> HttpConnection:
+    async def open(self, origin: HttpOrigin, deadline_s: float) -> HttpConnection:
         """Connect. Raises OSError (AddressRefused, socket.gaierror, ssl.SSLError, TimeoutError and others)."""
         loop = asyncio.get_running_loop()
         async with asyncio.timeout_at(deadline_s):

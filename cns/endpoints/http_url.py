@@ -6,7 +6,7 @@ import re
 from typing import NamedTuple
 from urllib.parse import unquote
 
-from cns.endpoints.http_auth import Credentials
+from cns.endpoints.http_auth import EndpointCredentials
 
 _PORTS = {"http": 80, "https": 443}
 _PORT_MAX = 65_535
@@ -21,7 +21,7 @@ _URL = re.compile(
 )
 
 
-class Origin(NamedTuple):
+class HttpOrigin(NamedTuple):
     """The server end of a connection."""
 
     tls: bool
@@ -32,10 +32,10 @@ class Origin(NamedTuple):
 class HttpTarget(NamedTuple):
     """`path` includes the query; `host_field` is the value of the Host header."""
 
-    origin: Origin
+    origin: HttpOrigin
     host_field: str
     path: str
-    credentials: Credentials | None
+    credentials: EndpointCredentials | None
 
 
 def target_of(url: str) -> HttpTarget | None:
@@ -50,7 +50,7 @@ def target_of(url: str) -> HttpTarget | None:
     if host is None or not 0 < port <= _PORT_MAX:
         return None
     return HttpTarget(
-        Origin(scheme == "https", host.strip("[]"), port),
+        HttpOrigin(scheme == "https", host.strip("[]"), port),
         host if port == _PORTS[scheme] else f"{host}:{port}",
         "/" if not path else path if path[0] == "/" else f"/{path}",
         None if userinfo is None else _credentials(userinfo),
@@ -66,6 +66,6 @@ def _ascii(host: str) -> str | None:
         return None
 
 
-def _credentials(userinfo: str) -> Credentials:
+def _credentials(userinfo: str) -> EndpointCredentials:
     name, _, password = userinfo.partition(":")
-    return Credentials(unquote(name), unquote(password))
+    return EndpointCredentials(unquote(name), unquote(password))

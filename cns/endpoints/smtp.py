@@ -63,7 +63,7 @@ class SmtpSender:
         self._verify = verify
         self._hello = hello
         self._slots = asyncio.Semaphore(connections)
-        self.idle: list[tuple[_Connection, float]] = []
+        self.idle: list[tuple[_SmtpConnection, float]] = []
 
     async def send(self, request: SmtpRequest) -> Outcome:
         """Make one attempt, which ends within the timeout, time spent waiting for a free connection included."""
@@ -97,7 +97,7 @@ class SmtpSender:
                 pass
         return await self._mail(await self._open(), request)
 
-    async def _mail(self, connection: _Connection, request: SmtpRequest) -> str:
+    async def _mail(self, connection: _SmtpConnection, request: SmtpRequest) -> str:
         client = connection.client
         try:
             await _mail_from(client, request)
@@ -112,7 +112,7 @@ class SmtpSender:
         self._keep(connection)
         return answer.message
 
-    def _take(self) -> _Connection | None:
+    def _take(self) -> _SmtpConnection | None:
         while self.idle:
             connection, since_s = self.idle.pop()
             if connection.client.is_connected and time.monotonic() - since_s < IDLE_TIMEOUT_S:
@@ -120,10 +120,10 @@ class SmtpSender:
             connection.abort()
         return None
 
-    def _keep(self, connection: _Connection) -> None:
+    def _keep(self, connection: _SmtpConnection) -> None:
         self.idle.append((connection, time.monotonic()))
 
-    async def _keep_reset(self, connection: _Connection) -> None:
+    async def _keep_reset(self, connection: _SmtpConnection) -> None:
         """Reset after a refusal and keep. When the reset fails the connection is closed; the refusal stands."""
         try:
             await connection.client.rset(timeout=QUIT_TIMEOUT_S)
@@ -135,7 +135,7 @@ class SmtpSender:
         else:
             self._keep(connection)
 
-    async def _open(self) -> _Connection:
+    async def _open(self) -> _SmtpConnection:
         relay = self._relay
         client = SMTP(
             hostname=relay.host,
@@ -147,7 +147,7 @@ class SmtpSender:
             tls_context=self._verify,
         )
         await client.connect()
-        connection = _Connection(client)
+        connection = _SmtpConnection(client)
         try:
             if not relay.tls:
                 await _start_tls(client, relay)
@@ -159,7 +159,7 @@ class SmtpSender:
         return connection
 
 
-class _Connection:
+class _SmtpConnection:
     """A client, and its transport, which the client drops when it closes."""
 
     __slots__ = ("_transport", "client")

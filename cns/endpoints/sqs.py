@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from cns.delivery.envelope import USER_AGENT
 from cns.delivery.remote_queues import RemoteQueue
 from cns.endpoints.contract import Request
-from cns.endpoints.http import HttpRequest, HttpSender
+from cns.endpoints.http import EndpointRequest, HttpSender
 from cns.endpoints.http_connection import HttpResponse
 from cns.endpoints.outcome import RESPONSE_CHARS_MAX, Cause, Delivered, Failed, Outcome
 from cns.queue_port.contract import QueueMessage
@@ -96,11 +96,11 @@ class RemoteQueueSender:
         )
 
 
-def _http_request(request: RemoteQueueRequest, now_ms: int) -> HttpRequest:
+def _http_request(request: RemoteQueueRequest, now_ms: int) -> EndpointRequest:
     queue, message = request.queue, request.message
     members = {"QueueUrl": queue.url, **send_message_members(message)}
     if message.trace_header:
         trace = {"DataType": "String", "StringValue": message.trace_header}
         members["MessageSystemAttributes"] = {"AWSTraceHeader": trace}
     url, headers, body = signed_request(queue.service, queue.region, "SendMessage", members, now_ms)
-    return HttpRequest(url, headers | {"User-Agent": USER_AGENT}, body)
+    return EndpointRequest(url, headers | {"User-Agent": USER_AGENT}, body)

@@ -80,7 +80,7 @@ class MessageLookup:
         return found
 
 
-class Table(Generic[T]):
+class IndexTable(Generic[T]):
     __slots__ = ("items",)
 
     def __init__(self) -> None:
@@ -96,7 +96,7 @@ class Table(Generic[T]):
         raise NotImplementedError
 
 
-class SizedTable(Table[T]):
+class SizedTable(IndexTable[T]):
     """Looks up a value cut to each probe size. The cost grows with the number of sizes, not of items."""
 
     __slots__ = ("sizes",)
@@ -116,7 +116,7 @@ class SizedTable(Table[T]):
             del self.sizes[probe.size]
 
 
-class BoundTable(Table[T]):
+class BoundTable(IndexTable[T]):
     """Sorted bounds. A lookup returns the items of all bounds on one side of the value."""
 
     __slots__ = ("order",)
@@ -134,19 +134,19 @@ class BoundTable(Table[T]):
         del self.order[bisect_left(self.order, _number(probe))]
 
 
-class ExactTable(Table[T]):
+class ExactTable(IndexTable[T]):
     def lookup(self, values: PathValues) -> list[T]:
         items = self.items
         return [items[literal] for literal in values.literals if literal in items]
 
 
-class FoldedTable(Table[T]):
+class FoldedTable(IndexTable[T]):
     def lookup(self, values: PathValues) -> list[T]:
         items = self.items
         return [items[text] for text in values.folded_texts if text in items]
 
 
-class PresenceTable(Table[T]):
+class PresenceTable(IndexTable[T]):
     def lookup(self, values: PathValues) -> list[T]:
         return list(self.items.values())
 
@@ -218,7 +218,7 @@ class BelowTable(BoundTable[T]):
         return [self.items[bound] for bound in bounds]
 
 
-TABLES: dict[ProbeKind, type[Table[Any]]] = {
+TABLES: dict[ProbeKind, type[IndexTable[Any]]] = {
     ProbeKind.EXACT: ExactTable,
     ProbeKind.FOLDED: FoldedTable,
     ProbeKind.NETWORK: NetworkTable,

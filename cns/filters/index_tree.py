@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from cns.filters.index_keys import Key, Probe, ProbeKind
-from cns.filters.index_tables import TABLES, MessageLookup, Table
+from cns.filters.index_tables import TABLES, IndexTable, MessageLookup
 from cns.filters.rule import BranchEntry
 
 UNSORTED_MAX = 4
@@ -81,7 +81,7 @@ class Node:
 
 Keys = tuple[Key, ...]
 TreeItem = Node | BranchEntry  # a single entry needs no node
-KindTables = dict[ProbeKind, Table[TreeItem]]
+KindTables = dict[ProbeKind, IndexTable[TreeItem]]
 
 
 def _lookup_below(by_path: Mapping[str, KindTables], message: MessageLookup) -> list[TreeItem]:

@@ -36,7 +36,7 @@ def read_filter(text: str, scope: Scope, prefix: str = "", limits: Limits = DEFA
         if len(text.encode(errors="surrogatepass")) > POLICY_BYTES_MAX:
             raise FilterPolicyError(f"Filter policy can not be larger than {POLICY_BYTES_MAX} bytes")
         whole = compact(text)
-        reader = _Reader(whole)
+        reader = _FilterReader(whole)
         root = reader.read()
         if reader.nested and scope is Scope.ATTRIBUTES:
             raise invalid_parameter(
@@ -51,10 +51,10 @@ def read_filter(text: str, scope: Scope, prefix: str = "", limits: Limits = DEFA
 @lru_cache(COMPILED_CACHE_MAX)
 def compile_stored(text: str, scope: Scope) -> Filter:
     """Parse a stored text. The limits are not checked: it may have been stored under others."""
-    return Filter(scope, _Reader(text).read())
+    return Filter(scope, _FilterReader(text).read())
 
 
-class _Reader:
+class _FilterReader:
     """Parses a policy in one pass, and counts what the limits bound."""
 
     __slots__ = ("_cursor", "complexity", "keys", "nested")
@@ -121,7 +121,7 @@ class _Reader:
         return AnyOf(tuple(branches)), complexity
 
 
-def _check(reader: _Reader, root: AllOf, limits: Limits) -> None:
+def _check(reader: _FilterReader, root: AllOf, limits: Limits) -> None:
     if reader.keys > limits.keys:
         raise FilterPolicyError(f"Filter policy can not have more than {limits.keys} keys")
     if reader.complexity > limits.complexity or sum(_points(root)) > limits.wildcard_points:

@@ -25,7 +25,7 @@ log = structlog.get_logger(__name__)
 
 def mail_pages(links: MailLinks, public_url: str) -> list[Route]:
     """With an empty `public_url`, links in mails lead to the host that was asked for the page."""
-    pages = _Pages(links)
+    pages = _MailPages(links)
 
     async def show_confirmation(request: Request) -> Response:
         return await pages.or_error_page(pages.show_confirmation(_word(request, "Token"), f"?{request.url.query}"))
@@ -55,7 +55,7 @@ def _word(request: Request, name: str) -> str:
     return request.query_params.get(name, "")
 
 
-class _Pages:
+class _MailPages:
     def __init__(self, links: MailLinks) -> None:
         self._links = links
         self._page = MailPage()

@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from cns.delivery.envelope import Confirmation, MessageType
+from cns.delivery.envelope import ConfirmationNotice, MessageType
 
 
 class MailBranding(msgspec.Struct, frozen=True, kw_only=True):
@@ -90,11 +90,11 @@ def _paragraph(footer: str) -> str:
     return f"<p>{shown}{escape(footer[end:])}</p>\n"
 
 
-def confirmation_mail(confirmation: Confirmation, link: str) -> str:
+def confirmation_mail(confirmation: ConfirmationNotice, link: str) -> str:
     return _template(confirmation).format(topic=confirmation.topic_arn, link=link)
 
 
-def confirmation_html(confirmation: Confirmation, link: str) -> str:
+def confirmation_html(confirmation: ConfirmationNotice, link: str) -> str:
     button = (
         f'<a href="{escape(link)}" style="display:inline-block;margin-top:.5em;padding:.5em 1.2em;border-radius:6px;'
         f'background:#0b57d0;color:#fff;text-decoration:none">{_LINK_TEXTS[confirmation.type]}</a>'
@@ -105,5 +105,5 @@ def confirmation_html(confirmation: Confirmation, link: str) -> str:
     return _HTML.format(body="\n".join(f"<p>{text.replace(chr(10), '<br>' + chr(10))}</p>" for text in paragraphs))
 
 
-def _template(confirmation: Confirmation) -> str:
+def _template(confirmation: ConfirmationNotice) -> str:
     return _CONFIRM if confirmation.type is MessageType.SUBSCRIPTION_CONFIRMATION else _RESTORE

@@ -7,7 +7,7 @@ from cns.topics.topics import Topics
 from cns_common.aws.call import Call, Params, Result
 
 
-class PermissionOperations:
+class TopicPermissionOperations:
     def __init__(self, topics: Topics) -> None:
         self._topics = topics
 

@@ -9,7 +9,7 @@ from cns.topics.topics import Topics
 from cns_common.aws.call import Call, Params, Result
 
 
-class TagOperations:
+class TopicTagOperations:
     def __init__(self, topics: Topics) -> None:
         self._topics = topics
 

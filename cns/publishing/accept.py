@@ -30,7 +30,7 @@ from cns_common.events.schema import EventSink, PublishAccepted
 Result = TypeVar("Result")
 
 
-class Dispatcher:
+class PublishAcceptor:
     """`outcomes` counts accepted messages: unmatched (no subscription matches), small (an endpoint job), large (a
     publish job), in order (FIFO), duplicate (FIFO)."""
 

@@ -8,7 +8,7 @@ from cns.arns import TOPIC_ARN_CHARS_MAX, check_topic_arn
 from cns.authorization import Access, absent_topic
 from cns.limits import FIFO_SUFFIX, MESSAGE_BYTES_DEFAULT
 from cns.notification import Attributes, Notification
-from cns.publishing.accept import Dispatcher
+from cns.publishing.accept import PublishAcceptor
 from cns.publishing.fifo_ids import fifo_group_id, ids_of
 from cns.publishing.message_attributes import parse_attributes, publish_bytes
 from cns.publishing.message_text import check_message, check_size, check_subject, texts_of
@@ -21,7 +21,7 @@ from cns_common.ids import uuid_text
 
 
 class Publisher:
-    def __init__(self, topics: TopicCache, access: Access, dispatcher: Dispatcher, clock: Clock) -> None:
+    def __init__(self, topics: TopicCache, access: Access, dispatcher: PublishAcceptor, clock: Clock) -> None:
         self._topics = topics
         self._access = access
         self._dispatcher = dispatcher

@@ -14,7 +14,7 @@ import apsw
 import msgspec
 
 import cns
-from cns_backend.backups.manifest import KEY_COPIED, KEY_GIVEN, MANIFEST_FILE, MANIFEST_FORMAT, Manifest, facts_of
+from cns_backend.backups.manifest import KEY_COPIED, KEY_GIVEN, MANIFEST_FILE, MANIFEST_FORMAT, BackupManifest, facts_of
 from cns_backend.backups.record import BackupRecord, record_backup
 from cns_common.clock import Clock
 from cns_common.configuration.settings import Settings
@@ -28,27 +28,27 @@ from cns_common.sqlite.opening import MASTER_KEY_FILE
 PAGES_PER_STEP = 1_000
 
 
-class Steps(Protocol):
+class BackupSteps(Protocol):
     """Shows how far a part of the work is."""
 
     def reach(self, done: float, total: float) -> None: ...
 
 
-OpenSteps = Callable[[str], AbstractContextManager[Steps]]
+OpenSteps = Callable[[str], AbstractContextManager[BackupSteps]]
 """Begins to show a part of the work, which it is told in words."""
 
 
-class _NoSteps(Steps):
+class _NoSteps(BackupSteps):
     def reach(self, done: float, total: float) -> None: ...
 
 
 @contextmanager
-def no_steps(_: str) -> Iterator[Steps]:
+def no_steps(_: str) -> Iterator[BackupSteps]:
     """Show nothing."""
     yield _NoSteps()
 
 
-def make_backup(settings: Settings, directory: Path, open_steps: OpenSteps = no_steps) -> Manifest:
+def make_backup(settings: Settings, directory: Path, open_steps: OpenSteps = no_steps) -> BackupManifest:
     """Make the backup under another name, and give it its name when it is complete and verified. Raises StartError."""
     directory = directory.absolute()
     scratch = directory.parent / f".{directory.name}.partial"
@@ -68,7 +68,7 @@ def make_backup(settings: Settings, directory: Path, open_steps: OpenSteps = no_
     return manifest
 
 
-def _write(settings: Settings, scratch: Path, open_steps: OpenSteps) -> Manifest:
+def _write(settings: Settings, scratch: Path, open_steps: OpenSteps) -> BackupManifest:
     began_ms = Clock().real_ms()
     with open_steps("copying the store") as steps:
         store_format = copy_store(settings.data / STORE_FILE, scratch / STORE_FILE, steps)
@@ -84,7 +84,7 @@ def _write(settings: Settings, scratch: Path, open_steps: OpenSteps) -> Manifest
     if found.faults:
         text = f"the store is damaged, and so is its copy: {found.faults[0]}; `cns check` says more"
         raise StartError(text, EXIT_DATA_UNUSABLE)
-    manifest = Manifest(
+    manifest = BackupManifest(
         format=MANIFEST_FORMAT,
         program=cns.__version__,
         store_format=store_format,
@@ -99,7 +99,7 @@ def _write(settings: Settings, scratch: Path, open_steps: OpenSteps) -> Manifest
     return manifest
 
 
-def copy_store(source: Path, target: Path, steps: Steps, *, alone: bool = False) -> int:
+def copy_store(source: Path, target: Path, steps: BackupSteps, *, alone: bool = False) -> int:
     """Copy one state of the store, while others write it. Returns its format.
 
     The read transaction pins the state: without it each commit of the service would begin the copy anew. `alone`: a

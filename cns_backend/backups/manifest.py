@@ -26,7 +26,7 @@ class FileFact(msgspec.Struct, frozen=True):
     sha256: str
 
 
-class Manifest(msgspec.Struct, frozen=True):
+class BackupManifest(msgspec.Struct, frozen=True):
     format: int
     program: str
     """The version of the program that made the backup."""
@@ -48,11 +48,11 @@ def facts_of(directory: Path, names: Iterable[str]) -> dict[str, FileFact]:
     return {name: file_fact(directory / name) for name in names}
 
 
-def read_manifest(directory: Path) -> Manifest:
+def read_manifest(directory: Path) -> BackupManifest:
     """The manifest of a backup that this program can restore. Raises StartError."""
     path = directory / MANIFEST_FILE
     try:
-        manifest = msgspec.json.decode(path.read_bytes(), type=Manifest)
+        manifest = msgspec.json.decode(path.read_bytes(), type=BackupManifest)
     except FileNotFoundError:
         raise StartError(f"{directory} is no backup: it has no {MANIFEST_FILE}", EXIT_DATA_UNUSABLE) from None
     except (OSError, *UNREADABLE) as error:
@@ -69,7 +69,7 @@ def read_manifest(directory: Path) -> Manifest:
     return manifest
 
 
-def check_files(directory: Path, manifest: Manifest) -> None:
+def check_files(directory: Path, manifest: BackupManifest) -> None:
     """Compare all files with the manifest. Raises StartError that names the first that differs."""
     for name, fact in manifest.files.items():
         path = directory / name

@@ -18,7 +18,7 @@ from cns.notification import Notification
 from cns.topics.topic import Topic
 from cns_backend.backend import Backend
 from cns_backend.explain.current_filters import SUBSCRIPTIONS_MAX, MessageFilter, TopicSubscriptions, read_subscriptions
-from cns_backend.explain.gaps import EventSource, unknown_facts
+from cns_backend.explain.gaps import EventDirectories, unknown_facts
 from cns_backend.explain.histories import MessageTrace, Snapshot, histories
 from cns_backend.explain.model import DeliveryStatus, Explanation, SearchSummary
 from cns_backend.explain.queue_search import QueueSearch, notification_in, search_queues
@@ -74,7 +74,7 @@ class Findings(NamedTuple):
         return bool(events.events or events.unread or queues.found or queues.unreadable or self.notification)
 
 
-async def explain(backend: Backend, source: EventSource, question: Question) -> Explanation:
+async def explain(backend: Backend, source: EventDirectories, question: Question) -> Explanation:
     """Return what is known of the message now, and what is not."""
     asked_ms = backend.clock.now_ms()
     in_queues = await search_queues(backend.engine, question.message_id, asked_ms)
@@ -98,7 +98,7 @@ def _is_settled(explanation: Explanation, in_queues: QueueSearch, question: Ques
 
 
 async def _explain(
-    backend: Backend, source: EventSource, question: Question, asked_ms: int, in_queues: QueueSearch
+    backend: Backend, source: EventDirectories, question: Question, asked_ms: int, in_queues: QueueSearch
 ) -> Explanation:
     findings = await _find(backend, source, question, asked_ms, in_queues)
     topic_arn = question.topic or _topic_arn(findings)
@@ -159,7 +159,7 @@ async def _explain(
 
 
 async def _find(
-    backend: Backend, source: EventSource, question: Question, now_ms: int, in_queues: QueueSearch
+    backend: Backend, source: EventDirectories, question: Question, now_ms: int, in_queues: QueueSearch
 ) -> Findings:
     notification = next(filter(None, map(notification_in, in_queues.found)), None)
     text_in = "job" if notification is not None else ""

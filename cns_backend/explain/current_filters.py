@@ -42,15 +42,15 @@ async def read_subscriptions(
     return TopicSubscriptions(found, complete=False)
 
 
-class FilterResult(NamedTuple):
+class CurrentFilterResult(NamedTuple):
     """`passes` is None if the filter cannot be evaluated, because an attribute of the message is malformed."""
 
     passes: bool | None
     reason: str = ""
 
 
-PASSES = FilterResult(passes=True)
-NOT_EVALUABLE = FilterResult(passes=None)
+PASSES = CurrentFilterResult(passes=True)
+NOT_EVALUABLE = CurrentFilterResult(passes=None)
 
 
 class MessageFilter:
@@ -61,15 +61,17 @@ class MessageFilter:
         self._attributes = attribute_values(notification.attributes)
         self._bodies: dict[str, MessageValues | None] = {}
 
-    def evaluate(self, subscription: Subscription) -> FilterResult:
+    def evaluate(self, subscription: Subscription) -> CurrentFilterResult:
         if subscription.index_state is not IndexState.FILTERED:
             return PASSES
         scope = Scope(subscription.filter_scope)
         values = self._attributes if scope is Scope.ATTRIBUTES else self._body(subscription.protocol)
         if values is None:
-            return NOT_EVALUABLE if scope is Scope.ATTRIBUTES else FilterResult(passes=False, reason=NOT_AN_OBJECT)
+            return (
+                NOT_EVALUABLE if scope is Scope.ATTRIBUTES else CurrentFilterResult(passes=False, reason=NOT_AN_OBJECT)
+            )
         policy = compile_stored(subscription.filter_policy, scope)
-        return PASSES if matches(policy, values) else FilterResult(passes=False, reason=reason(policy, values))
+        return PASSES if matches(policy, values) else CurrentFilterResult(passes=False, reason=reason(policy, values))
 
     def _body(self, protocol: str) -> MessageValues | None:
         text = self._notification.text_for(protocol)

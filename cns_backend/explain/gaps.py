@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from cns_backend.explain.queue_search import QueueSearch
-from cns_common.events.search import Gap, SearchResult
+from cns_common.events.search import EventGap, SearchResult
 
 GAPS_SHOWN_MAX = 3
 
 
-class EventSource(NamedTuple):
+class EventDirectories(NamedTuple):
     """The directories of events. `shared`: processes on other machines write to others."""
 
     directories: tuple[Path, ...]
@@ -22,7 +22,13 @@ class EventSource(NamedTuple):
 
 
 def unknown_facts(
-    source: EventSource, found: SearchResult, queues: QueueSearch, *, accepted: bool, topic_gone: bool, complete: bool
+    source: EventDirectories,
+    found: SearchResult,
+    queues: QueueSearch,
+    *,
+    accepted: bool,
+    topic_gone: bool,
+    complete: bool,
 ) -> Iterator[str]:
     """Name what is missing in events, queues, and the subscriptions, which were not all read unless `complete`."""
     if not source.written:
@@ -52,7 +58,7 @@ def unknown_facts(
         yield "The topic has more subscriptions than were read: of the others, only their events are known."
 
 
-def _removed(source: EventSource, removed: Sequence[Gap]) -> Iterator[str]:
+def _removed(source: EventDirectories, removed: Sequence[EventGap]) -> Iterator[str]:
     if not removed:
         return
     text = "Older events were removed by the retention"
@@ -62,7 +68,7 @@ def _removed(source: EventSource, removed: Sequence[Gap]) -> Iterator[str]:
         yield f"{text}: what they recorded is not known."
 
 
-def _gaps(gaps: Sequence[Gap]) -> Iterator[str]:
+def _gaps(gaps: Sequence[EventGap]) -> Iterator[str]:
     for gap in gaps[:GAPS_SHOWN_MAX]:
         numbers = f"from number {gap.first_sequence}"
         if gap.last_sequence is not None:

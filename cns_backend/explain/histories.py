@@ -10,7 +10,7 @@ from cns.delivery.jobs import QUARANTINE, DirectJob
 from cns.filters.model import Scope
 from cns.subscriptions.endpoint_syntax import masked_endpoint
 from cns.subscriptions.subscription import Subscription, SubscriptionState
-from cns_backend.explain.current_filters import NOT_EVALUABLE, PASSES, FilterResult, MessageFilter
+from cns_backend.explain.current_filters import NOT_EVALUABLE, PASSES, CurrentFilterResult, MessageFilter
 from cns_backend.explain.model import DeliveryHistory, DeliveryStatus, FinalOutcome, JobLocation
 from cns_backend.explain.queue_search import DIRECT, FoundJob
 from cns_common.events.schema import (
@@ -219,7 +219,7 @@ def _status_by_filter(subscription: Subscription, trace: MessageTrace, snapshot:
     return None if result.passes else (DeliveryStatus.FILTERED, f"by its present policy: {result.reason}")
 
 
-def _filter_result(subscription: Subscription, trace: MessageTrace, snapshot: Snapshot) -> FilterResult | None:
+def _filter_result(subscription: Subscription, trace: MessageTrace, snapshot: Snapshot) -> CurrentFilterResult | None:
     """Return None if the filter may have rejected the message, which is not stored any more."""
     if not subscription.filter_policy:
         return PASSES

@@ -13,8 +13,8 @@ from cns.delivery.target import target_of
 from cns.subscriptions.subscription import Subscription
 from cns.topics.topic import Topic
 from cns_backend.explain import causes
+from cns_backend.explain.labels import span_text
 from cns_backend.explain.model import DeliveryHistory, DeliveryStatus, JobLocation
-from cns_backend.explain.words import span_text
 from cns_common.events.schema import PublishAccepted
 
 _BY_STATUS = {

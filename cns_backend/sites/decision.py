@@ -14,7 +14,7 @@ class ActingProcess(NamedTuple):
     """The epoch of the decision by which the process acts."""
 
 
-class Decision(NamedTuple):
+class SiteDecision(NamedTuple):
     """The state that `cns site activate` changes."""
 
     active: str = ""
@@ -25,10 +25,10 @@ class Decision(NamedTuple):
     processes: tuple[ActingProcess, ...] = ()
 
 
-class View(NamedTuple):
+class DecisionView(NamedTuple):
     """The stored decision and the reachability of the other site, as a process sees them at one moment."""
 
-    decision: Decision
+    decision: SiteDecision
     reachable: bool
     """Whether the other site answers."""
 
@@ -46,7 +46,7 @@ class SiteStatus(msgspec.Struct, frozen=True, kw_only=True):
     activated_alone: bool
 
 
-def may_act(view: View, site: str, acting_epoch: int) -> bool:
+def may_act(view: DecisionView, site: str, acting_epoch: int) -> bool:
     """Whether a process of `site`, which is certain of `acting_epoch` (0: of none), may act by this decision.
 
     While the other site does not answer, a decision made there is unknown. Then only processes that were certain before
@@ -58,12 +58,12 @@ def may_act(view: View, site: str, acting_epoch: int) -> bool:
     return view.reachable or acting_epoch == decision.epoch or decision.alone or beside
 
 
-def may_finish(view: View, acting_epoch: int) -> bool:
+def may_finish(view: DecisionView, acting_epoch: int) -> bool:
     """Whether a process may end what it has begun: the change of sites waits for it."""
     return not view.decision.active and view.decision.epoch == acting_epoch + 1
 
 
-def why_standing_by(view: View, site: str, other: str) -> str:
+def why_standing_by(view: DecisionView, site: str, other: str) -> str:
     """Why a process of `site` takes no calls; for a person."""
     decision = view.decision
     if not decision.epoch:

@@ -29,7 +29,7 @@ TokenRange = tuple[int, int]
 """The tokens after the first one up to the second one. It wraps around if the second one is not greater."""
 
 
-class Gap(NamedTuple):
+class SiteGap(NamedTuple):
     """A time in which writes were accepted without a site, by Cassandra's clock."""
 
     since_ms: int
@@ -40,7 +40,7 @@ class Gap(NamedTuple):
         return f"from {utc_text(self.since_ms)} to {utc_text(self.until_ms)} UTC"
 
 
-class Repair(NamedTuple):
+class GapRepair(NamedTuple):
     """A repair, as Cassandra recorded it."""
 
     tables: frozenset[str]
@@ -48,13 +48,13 @@ class Repair(NamedTuple):
     """The token ranges that the repair completed."""
 
 
-def span_of(gaps: Iterable[Gap]) -> Gap:
+def span_of(gaps: Iterable[SiteGap]) -> SiteGap:
     """From the first missing write to the last one."""
     sinces, untils = zip(*gaps, strict=True)
-    return Gap(min(sinces), max(untils))
+    return SiteGap(min(sinces), max(untils))
 
 
-def repairable_until_ms(gaps: Sequence[Gap]) -> float:
+def repairable_until_ms(gaps: Sequence[SiteGap]) -> float:
     """A repair that ends later may bring back many deleted messages: their deletes are forgotten by then. Deletes of an
     absence that hints cover were sent later, so its repair may come at any time."""
     if sum(gap.until_ms - gap.since_ms for gap in gaps) <= HINTED_MS:
@@ -72,7 +72,7 @@ def read_ranges(texts: Iterable[str]) -> tuple[TokenRange, ...]:
     return tuple([(int(left), int(right)) for left, right in (text.strip("(]").split(",") for text in texts)])
 
 
-def unrepaired(tables: Iterable[str], repairs: Iterable[Repair]) -> list[str]:
+def unrepaired(tables: Iterable[str], repairs: Iterable[GapRepair]) -> list[str]:
     """The tables of which the repairs leave a part out."""
     ranges: dict[str, list[TokenRange]] = {table: [] for table in tables}
     for repair in repairs:

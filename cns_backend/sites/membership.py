@@ -17,7 +17,15 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 
 import structlog
 
-from cns_backend.sites.decision import ActingProcess, Decision, SiteStatus, View, may_act, may_finish, why_standing_by
+from cns_backend.sites.decision import (
+    ActingProcess,
+    DecisionView,
+    SiteDecision,
+    SiteStatus,
+    may_act,
+    may_finish,
+    why_standing_by,
+)
 from cns_backend.sites.store import SiteStore
 from cns_common.cassandra.connection import STATEMENT_S, CassandraAddress
 from cns_common.cassandra.session import Cassandra
@@ -35,7 +43,7 @@ ENDING_MS = WRITE_MS_MAX
 """This long after the store refuses a command, the statements that the command had sent have ended."""
 LEAVE_S_MAX = 10.0
 
-_UNSEEN = View(Decision(), reachable=False)
+_UNSEEN = DecisionView(SiteDecision(), reachable=False)
 
 log = structlog.get_logger(__name__)
 
@@ -81,7 +89,7 @@ class SiteMembership(SiteGuard):
         return self.ended.is_set()
 
     @property
-    def certain(self) -> bool:
+    def is_valid(self) -> bool:
         if self._certain_from is None:
             return False
         return all(now - then < CERTAIN_MS for now, then in zip(self._times(), self._certain_from, strict=True))
@@ -93,7 +101,7 @@ class SiteMembership(SiteGuard):
     def check(self) -> None:
         if self.leaving and not self._finishes:
             raise StoreUnavailable(f"site {self.site} is not the active one any more")
-        if not self.certain:
+        if not self.is_valid:
             raise StoreUnavailable(f"this process cannot confirm that its site {self.site} is active")
         if self._is_unrecorded:
             raise StoreUnavailable(f"this process cannot record what the site {self.other} may lack")
@@ -110,7 +118,7 @@ class SiteMembership(SiteGuard):
                 self._is_unrecorded = True
                 if not isinstance(error, CnsError):
                     raise
-                log.warning("site.gap_unrecorded", other=self.other, error=str(error))
+                log.warning("site.gap_write_failed", other=self.other, error=str(error))
 
     async def _record_misses(self) -> None:
         misses = list(self._misses)
@@ -156,9 +164,9 @@ class SiteMembership(SiteGuard):
         """Show that this process acts, and stay certain by what this site knows: a change in order is known here, too.
         A process that is not certain any more has to ask the other site."""
         begun = self._times()
-        if self.activation and self.certain:
+        if self.activation and self.is_valid:
             await self._show()
-            self._follow(View(await self._store.decision(), self._view.reachable), begun)
+            self._follow(DecisionView(await self._store.decision(), self._view.reachable), begun)
 
     async def look(self) -> None:
         """Look at the decision of both sites, and follow it."""
@@ -187,7 +195,7 @@ class SiteMembership(SiteGuard):
             if self._writes_each and self._shown_epoch == epoch:
                 await self._store.show_writer(self.other, epoch, self._process)
 
-    async def _record_gap(self, view: View, epoch: int) -> None:
+    async def _record_gap(self, view: DecisionView, epoch: int) -> None:
         """Before a write that needs this site only; and what was not recorded before."""
         async with self._recording:
             await self._record_misses()
@@ -196,11 +204,11 @@ class SiteMembership(SiteGuard):
         else:
             self._gap_since_ms = await self._store.extend_gap(self.other, epoch, self._gap_since_ms)
 
-    def _follow(self, view: View, begun: tuple[int, int]) -> None:
+    def _follow(self, view: DecisionView, begun: tuple[int, int]) -> None:
         epoch = self.activation
         if not epoch:  # it ended meanwhile
             return
-        if may_act(view, self.site, epoch if self.certain else 0) or may_finish(view, epoch):
+        if may_act(view, self.site, epoch if self.is_valid else 0) or may_finish(view, epoch):
             self._certain_from = max(begun, self._certain_from or begun)
         if (view.decision.active, view.decision.epoch) != (self.site, epoch) and not self.ended.is_set():
             log.warning("site.deactivated", site=self.site, active=view.decision.active, epoch=view.decision.epoch)

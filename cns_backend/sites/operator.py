@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from cns_backend.schema import table_names
-from cns_backend.sites.decision import Decision, View
-from cns_backend.sites.gaps import Gap, repairable_until_ms, span_of, unrepaired, utc_text
+from cns_backend.sites.decision import DecisionView, SiteDecision
+from cns_backend.sites.gaps import SiteGap, repairable_until_ms, span_of, unrepaired, utc_text
 from cns_backend.sites.store import SiteStore
 from cns_common.errors import CnsError
 
@@ -33,31 +33,31 @@ class SiteOperator:
         self._store = store
         self._keyspace = keyspace
 
-    async def view(self) -> View:
+    async def view(self) -> DecisionView:
         return await self._store.view()
 
     async def now_ms(self) -> int:
         """Cassandra's clock."""
         return await self._store.now_ms()
 
-    async def lacking(self, site: str, *, everywhere: bool) -> Gap | None:
+    async def lacking(self, site: str, *, everywhere: bool) -> SiteGap | None:
         """The time of which `site` may lack writes; None if it lacks nothing, by the records of both sites or of this
         one."""
         gaps = [*await self._store.gaps(site, everywhere=everywhere), *await self._unended(site, everywhere=everywhere)]
         return span_of(gaps) if gaps else None
 
-    async def _unended(self, site: str, *, everywhere: bool) -> list[Gap]:
+    async def _unended(self, site: str, *, everywhere: bool) -> list[SiteGap]:
         """The gaps of processes that were killed. Without the other site nobody can see whether they were."""
         return await self._store.unended(site) if everywhere else []
 
-    async def activate(self, change: SiteChange) -> Decision:
+    async def activate(self, change: SiteChange) -> SiteDecision:
         """Make a site the active one. ValueError says why that is not possible."""
         view = await self._store.view()
         if view.reachable:
             return await self._in_order(change, view.decision)
         return await self._alone(change, view.decision)
 
-    async def _in_order(self, change: SiteChange, before: Decision) -> Decision:
+    async def _in_order(self, change: SiteChange, before: SiteDecision) -> SiteDecision:
         """First no site is active, until the processes of the one before have ended; then the new one is."""
         if change.other_lost:
             raise ValueError("both sites answer: leave --other-site-lost out")
@@ -66,18 +66,18 @@ class SiteOperator:
         await self._check_repaired(change, everywhere=True)
         nobody = before
         if before.active:
-            nobody = await self._decide(before, Decision("", before.epoch + 1))
+            nobody = await self._decide(before, SiteDecision("", before.epoch + 1))
         await self._wait_for_end(nobody.epoch, everywhere=True)
         try:
             await self._check_repaired(change, everywhere=True)  # it may have been away since the last look
             await self._store.forget_gaps(change.name, nobody.epoch + 1)
         except (ValueError, CnsError):
             if before.active:
-                await self._decide(nobody, Decision(before.active, nobody.epoch + 1))
+                await self._decide(nobody, SiteDecision(before.active, nobody.epoch + 1))
             raise
-        return await self._decide(nobody, Decision(change.name, nobody.epoch + 1))
+        return await self._decide(nobody, SiteDecision(change.name, nobody.epoch + 1))
 
-    async def _alone(self, change: SiteChange, before: Decision) -> Decision:
+    async def _alone(self, change: SiteChange, before: SiteDecision) -> SiteDecision:
         if not change.other_lost:
             raise ValueError(
                 "the other site does not answer, so nobody can see whether it is in use: stop its processes or cut them"
@@ -86,7 +86,7 @@ class SiteOperator:
         if change.name != change.own:
             raise ValueError(f"without the other site only this one, {change.own}, can be activated")
         if before.active == change.name:  # running processes go on by the same epoch, others may begin
-            return await self._decide(before, Decision(change.name, before.epoch, alone=True))
+            return await self._decide(before, SiteDecision(change.name, before.epoch, alone=True))
         try:
             await self._check_repaired(change, everywhere=False)
         except ValueError as error:
@@ -95,7 +95,7 @@ class SiteOperator:
                 " only they have, add --repaired"
             ) from error
         await self._wait_for_end(before.epoch + 1, everywhere=False)
-        return await self._decide(before, Decision(change.name, before.epoch + 1, alone=True))
+        return await self._decide(before, SiteDecision(change.name, before.epoch + 1, alone=True))
 
     async def _check_repaired(self, change: SiteChange, *, everywhere: bool) -> None:
         """Raise ValueError if the site may lack what was accepted while it was away, by the records of both sites or of
@@ -142,7 +142,9 @@ class SiteOperator:
         """Wait until no process shows that it acts by an earlier decision. Raises ValueError if that takes too long."""
         left: list[str] = []
         for _ in range(round(FINISH_S_MAX / POLL_INTERVAL_S)):
-            view = await self._store.view() if everywhere else View(await self._store.decision(), reachable=False)
+            view = (
+                await self._store.view() if everywhere else DecisionView(await self._store.decision(), reachable=False)
+            )
             if everywhere and not view.reachable:
                 raise ValueError("the other site does not answer any more: run the command again")
             left = [one.site for one in view.decision.processes if one.epoch < epoch]
@@ -151,7 +153,7 @@ class SiteOperator:
             await asyncio.sleep(POLL_INTERVAL_S)
         raise ValueError(f"{len(left)} processes of {left[0]} do not end their work: stop them, and run this again")
 
-    async def _decide(self, before: Decision, after: Decision) -> Decision:
+    async def _decide(self, before: SiteDecision, after: SiteDecision) -> SiteDecision:
         if not await self._store.decide(before.epoch, after):
             raise ValueError("another command changed the active site at the same time: run `cns site show`")
         return after

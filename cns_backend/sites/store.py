@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 
 from cns_backend.sites import schema
-from cns_backend.sites.decision import ActingProcess, Decision, View
-from cns_backend.sites.gaps import Gap, Repair, is_whole_repair, read_ranges
+from cns_backend.sites.decision import ActingProcess, DecisionView, SiteDecision
+from cns_backend.sites.gaps import GapRepair, SiteGap, is_whole_repair, read_ranges
 from cns_common.cassandra.lwt import resolve_lost_write
 from cns_common.cassandra.session import Cassandra, Row, Statement
 from cns_common.errors import CnsError
@@ -25,15 +25,15 @@ class SiteStore:
         """`cassandra` is a session without a guard."""
         self._cassandra = cassandra
 
-    async def view(self) -> View:
+    async def view(self) -> DecisionView:
         """Raises StoreUnavailable if this site's own replicas do not answer."""
         try:
             async with asyncio.timeout(schema.READ_S):
-                return View(_decision(await self._cassandra.run(schema.READ_EVERYWHERE)), reachable=True)
+                return DecisionView(_decision(await self._cassandra.run(schema.READ_EVERYWHERE)), reachable=True)
         except (TimeoutError, CnsError):
-            return View(await self.decision(), reachable=False)
+            return DecisionView(await self.decision(), reachable=False)
 
-    async def decision(self) -> Decision:
+    async def decision(self) -> SiteDecision:
         """The decision as this site has it."""
         return _decision(await self._cassandra.run(schema.READ_HERE))
 
@@ -43,7 +43,7 @@ class SiteStore:
     async def leave(self, process: str) -> None:
         await self._cassandra.run(schema.LEAVE, process)
 
-    async def decide(self, before: int, after: Decision) -> bool:
+    async def decide(self, before: int, after: SiteDecision) -> bool:
         """Replace the decision of epoch `before`. Returns False if another was made meanwhile."""
         if after.alone:
             statement = schema.DECIDE_ALONE if before else schema.DECIDE_FIRST_ALONE
@@ -74,10 +74,10 @@ class SiteStore:
         await self._cassandra.run(schema.EXTEND_GAP, site, epoch, since_ms, now_ms + GAP_MS, now_ms * 1000)
         return since_ms
 
-    async def gaps(self, site: str, *, everywhere: bool) -> list[Gap]:
+    async def gaps(self, site: str, *, everywhere: bool) -> list[SiteGap]:
         """The gaps in what `site` has, newest first; read from both sites, or from this one."""
         statement = schema.GAPS_EVERYWHERE if everywhere else schema.GAPS_HERE
-        return [Gap(*row) for row in await self._cassandra.run(statement, site)]
+        return [SiteGap(*row) for row in await self._cassandra.run(statement, site)]
 
     async def show_writer(self, site: str, epoch: int, process: str) -> None:
         """Record that the next writes of a process, for `GAP_MS` at most, may be missing at `site` if it does not end
@@ -90,7 +90,7 @@ class SiteStore:
         end_us = (await self.now_ms() + END_AHEAD_MS) * 1000
         await self._cassandra.run(schema.END_WRITER, end_us, site, epoch, process)
 
-    async def unended(self, site: str) -> list[Gap]:
+    async def unended(self, site: str) -> list[SiteGap]:
         """The gaps of processes that did not end in order, and are not shown as acting any more; read from both
         sites."""
         writers: list[Row] = []
@@ -99,7 +99,7 @@ class SiteStore:
             writers += page
             after = page[-1][:2]
         acting = {one.process for one in (await self.view()).decision.processes}  # read later: none begins in between
-        return [Gap(seen - GAP_MS, seen + GAP_MS) for _, process, seen in writers if process not in acting]
+        return [SiteGap(seen - GAP_MS, seen + GAP_MS) for _, process, seen in writers if process not in acting]
 
     async def forget_gaps(self, site: str, epoch: int) -> None:
         """Forget the gaps of `site` from before this activation, whose processes have ended."""
@@ -107,17 +107,17 @@ class SiteStore:
         for statement in (schema.FORGET_GAPS, schema.FORGET_WRITERS):
             await self._cassandra.run(statement, now_us, site, epoch)
 
-    async def repairs(self, keyspace: str, after_ms: int, until_ms: float) -> list[Repair]:
+    async def repairs(self, keyspace: str, after_ms: int, until_ms: float) -> list[GapRepair]:
         """The repairs of a keyspace with all its replicas, by their completed ranges, that began and ended between
         these times."""
         rows = await self._cassandra.run(schema.REPAIRS, keyspace, after_ms)
         return [
-            Repair(frozenset(tables or ()), read_ranges(ranges))
+            GapRepair(frozenset(tables or ()), read_ranges(ranges))
             for tables, ranges, options, finished in rows
             if ranges and is_whole_repair(options or {}) and finished is not None and _ms(finished) <= until_ms
         ]
 
-    async def _changed(self, statement: Statement, before: int, after: Decision) -> bool:
+    async def _changed(self, statement: Statement, before: int, after: SiteDecision) -> bool:
         values = (after.active, after.epoch, after.alone, *([before] if before else []))
 
         async def attempt() -> bool:
@@ -130,12 +130,12 @@ class SiteStore:
         return await resolve_lost_write(attempt, ours)
 
 
-def _decision(rows: list[Row]) -> Decision:
+def _decision(rows: list[Row]) -> SiteDecision:
     if not rows:
-        return Decision()
+        return SiteDecision()
     active, epoch, alone = rows[0][:3]
     processes = [ActingProcess(process, site, seen) for _, _, _, process, site, seen in rows if seen is not None]
-    return Decision(active or "", epoch or 0, bool(alone), tuple(processes))
+    return SiteDecision(active or "", epoch or 0, bool(alone), tuple(processes))
 
 
 def _ms(at: datetime) -> int:

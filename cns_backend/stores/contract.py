@@ -25,7 +25,7 @@ class LeaseStore(Protocol):
         ...
 
 
-class Lease:
+class TaskLease:
     """The lease on one part of a task, for one holder."""
 
     def __init__(self, store: LeaseStore, task: str, part: str, holder: str, life_ms: int, clock: Clock) -> None:
@@ -139,7 +139,7 @@ class OpenBreaker(msgspec.Struct, frozen=True, kw_only=True):
     topics: tuple[str, ...] = ()  # some of those whose messages it failed to take; an older version reports none
 
 
-class Report(msgspec.Struct, frozen=True):
+class ProcessReport(msgspec.Struct, frozen=True):
     """One process's state, sent every `REPORT_INTERVAL_S`."""
 
     process: str
@@ -161,7 +161,7 @@ class ServiceState(msgspec.Struct, frozen=True):
     """The store and the processes that report. The texts are for people, and empty while there is nothing to say."""
 
     store_failure: str
-    reports: tuple[Report, ...]
+    reports: tuple[ProcessReport, ...]
     samples: tuple[Sample, ...]
     clock_warning: str = ""
     store_full: str = ""
@@ -194,7 +194,7 @@ class ServiceControl(Protocol):
         """Advance the test clock of every process. Returns the new offset."""
         ...
 
-    async def report(self, report: Report) -> None: ...
+    async def report(self, report: ProcessReport) -> None: ...
 
     async def retire(self, process: str) -> None:
         """Remove the report of a process that ends."""

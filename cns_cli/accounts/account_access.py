@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from cns_backend.urls import address_of
-from cns_cli.acts import recorded
+from cns_cli.activity import recorded
 from cns_cli.output import print_json
 from cns_cli.store_access import StoreSpec, open_stores, run_command
 from cns_common.aws.auth.access_keys import described_key

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from cns_cli.acts import recorded
+from cns_cli.activity import recorded
 from cns_cli.durations import duration_ms
 from cns_cli.options import Data, Json
 from cns_cli.output import print_value

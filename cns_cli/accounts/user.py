@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from cns_cli.accounts.account_access import make_key, run_on_accounts
-from cns_cli.acts import recorded
+from cns_cli.activity import recorded
 from cns_cli.options import Data, Json
 from cns_cli.output import print_json, print_value
 from cns_common.aws.auth.users import User

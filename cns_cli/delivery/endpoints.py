@@ -14,7 +14,7 @@ from cns_common.configuration.settings import load_settings
 from cns_common.data_directory import EXIT_DATA_UNUSABLE
 from cns_common.endpoint_health import FILE_NAME, EndpointHealth, read_endpoint_health
 from cns_common.errors import StartError
-from cns_pipeline.health.words import endpoint_lines
+from cns_pipeline.health.labels import endpoint_lines
 
 
 def endpoints(

@@ -18,13 +18,13 @@ from cns_backend.stores.contract import (
     PoolSize,
     PoolSizeStore,
     PoolState,
-    Report,
+    ProcessReport,
     ServiceReports,
     ServiceState,
     wanted_size,
 )
 from cns_backend.stores.embedded.pool_sizes import EmbeddedPoolSizeStore
-from cns_cli.acts import caller_name, recorded
+from cns_cli.activity import caller_name, recorded
 from cns_cli.delivery.pool_table import described, table
 from cns_cli.options import Data, Json
 from cns_cli.output import print_json
@@ -66,7 +66,7 @@ def pool_list(
 ) -> None:
     """Print the pools of every worker: threads, wanted size and its origin, sends in flight and waiting."""
 
-    async def read(pools: WorkerPools) -> tuple[list[Report], list[PoolSize]]:
+    async def read(pools: WorkerPools) -> tuple[list[ProcessReport], list[PoolSize]]:
         return await pools.workers(), await pools.sizes.all()
 
     workers, sizes = _run(data, read)
@@ -113,7 +113,7 @@ class WorkerPools:
     sizes: PoolSizeStore
     reports: ServiceReports
 
-    async def workers(self) -> list[Report]:
+    async def workers(self) -> list[ProcessReport]:
         """Return the reports of the running workers, by process name."""
         state = await self.reports.state()
         return sorted((report for report in state.reports if report.pools), key=lambda report: report.process)
@@ -121,12 +121,12 @@ class WorkerPools:
 
 def _change(
     pool: str, worker: str, data: Path | None, change: Callable[[PoolSizeStore], Awaitable[None]]
-) -> list[Report]:
+) -> list[ProcessReport]:
     """Change the wanted size, and wait for the effect. Returns the reports of the workers that are meant."""
     if pool not in POOLS:
         _refuse(f"there is no pool {pool}: {' or '.join(POOLS)}")
 
-    async def run(pools: WorkerPools) -> list[Report]:
+    async def run(pools: WorkerPools) -> list[ProcessReport]:
         processes = [report.process for report in await pools.workers()]
         if worker and worker not in processes:
             _refuse(f"no worker {worker} reports; those that do: {', '.join(processes) or 'none'}")
@@ -137,7 +137,7 @@ def _change(
     return _run(data, run)
 
 
-def _print_sizes(pool: str, reports: list[Report], *, json: bool) -> None:
+def _print_sizes(pool: str, reports: list[ProcessReport], *, json: bool) -> None:
     threads = {report.process: _pool(report, pool).threads for report in reports}
     if json:
         print_json({"worker": worker, "pool": pool, "threads": n} for worker, n in threads.items())
@@ -156,14 +156,14 @@ async def _await_effect(pools: WorkerPools, pool: str) -> None:
     print("cns: some workers have not followed yet; they will when they can", file=sys.stderr)
 
 
-def _follows(report: Report, pool: str, sizes: list[PoolSize]) -> bool:
+def _follows(report: ProcessReport, pool: str, sizes: list[PoolSize]) -> bool:
     state, size = _pool(report, pool), wanted_size(sizes, pool, report.process)
     if size is None:
         return state.set_by == BY_SETTING
     return (state.threads, state.set_at_ms) == (size.threads, size.set_at_ms)
 
 
-def _pool(report: Report, pool: str) -> PoolState:
+def _pool(report: ProcessReport, pool: str) -> PoolState:
     return next(state for state in report.pools if state.pool == pool)
 
 

@@ -8,8 +8,8 @@ from typing import Any
 from msgspec.structs import asdict
 
 from cns.delivery.envelope import timestamp_text
-from cns_backend.stores.contract import EVERY_WORKER, PoolSize, PoolState, Report
-from cns_backend.wrong_clock import why_idle
+from cns_backend.clock_health import why_idle
+from cns_backend.stores.contract import EVERY_WORKER, PoolSize, PoolState, ProcessReport
 from cns_common.metrics.catalogue import (
     BUILD_INFO,
     METRICS,
@@ -29,7 +29,7 @@ OTHERS = frozenset(
 ).difference({metric.name for metric in (*COLUMNS, BUILD_INFO)})
 
 
-def table(workers: Sequence[Report]) -> list[str]:
+def table(workers: Sequence[ProcessReport]) -> list[str]:
     """Return a line per pool, and below them those workers that deliver nothing and the other gauges that workers
     report."""
     idle = [f"{report.process} {reason}" for report in workers if (reason := why_idle(report.samples))]
@@ -42,7 +42,7 @@ def table(workers: Sequence[Report]) -> list[str]:
     ]
 
 
-def described(workers: Sequence[Report], sizes: Sequence[PoolSize]) -> dict[str, Any]:
+def described(workers: Sequence[ProcessReport], sizes: Sequence[PoolSize]) -> dict[str, Any]:
     """Return the pools and gauges by worker, and the wanted sizes."""
     return {
         "workers": {

@@ -20,7 +20,7 @@ from cns.delivery.quarantined_job import QuarantinedJob, quarantine_id
 from cns.queue_port.contract import LeasedJob, NewJob, QueuePort, Renewal
 from cns_backend.queue_port import queue_port
 from cns_backend.services import queue_service
-from cns_cli.acts import recorded
+from cns_cli.activity import recorded
 from cns_cli.options import Data, Json
 from cns_cli.output import print_json, print_value
 from cns_cli.store_access import open_service_backend, run_command

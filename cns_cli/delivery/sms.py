@@ -11,7 +11,7 @@ from cns.sms.numbers import check_number
 from cns.stores.embedded import EmbeddedSmsStore
 from cns.stores.mobile_contract import SmsStore
 from cns_cli.accounts.account_access import only_account
-from cns_cli.acts import recorded
+from cns_cli.activity import recorded
 from cns_cli.options import Data, Json
 from cns_cli.output import print_value
 from cns_cli.store_access import StoreSpec, run_on_store

@@ -11,7 +11,7 @@ from cns_backend.backend import Backend
 from cns_cli.doctor.findings import CheckResult, ok, shown, warning
 from cns_common.configuration.settings import Settings
 from cns_common.durations import HOUR_S
-from cns_common.events.newest import DeliveryEvent, newest_events
+from cns_common.events.recent_events import DeliveryEvent, newest_events
 from cns_common.events.schema import NotificationDropped
 
 DROPS_READ_MAX = 10_000

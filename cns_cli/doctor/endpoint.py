@@ -33,18 +33,18 @@ _LEVELS: dict[str, Level] = {"green": "ok", "yellow": "warning", "red": "problem
 
 
 @dataclass(slots=True)
-class Answer:
+class EndpointAnswer:
     """The findings about the endpoint; `is_cns` if a CNS answered."""
 
     findings: list[CheckResult] = field(default_factory=list)
     is_cns: bool = False
 
 
-def check_endpoint(settings: Settings, client: StoredProfile, *, named: bool) -> Answer:
+def check_endpoint(settings: Settings, client: StoredProfile, *, named: bool) -> EndpointAnswer:
     """`client` is what the caller's options, environment and profile say; its URL may be empty. `named` if an option
     gives it."""
     url = (client.url or address_of(settings).url).rstrip("/")
-    answer = Answer()
+    answer = EndpointAnswer()
     try:
         with httpx.Client(
             headers=request_headers(settings, url, named=named), timeout=TIMEOUT_S, verify=_trusted(settings)

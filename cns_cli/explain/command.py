@@ -12,7 +12,7 @@ import typer
 
 from cns_backend.explain import collect
 from cns_backend.explain.collect import Question
-from cns_backend.explain.gaps import EventSource
+from cns_backend.explain.gaps import EventDirectories
 from cns_backend.explain.model import Explanation
 from cns_cli.durations import duration_ms
 from cns_cli.explain.render import render
@@ -48,7 +48,7 @@ def explain(
 
     Example: cns explain 8f14e45f-ceea-467f-9575-7f7cb7d3c2aa
     """
-    options = Options(message_id, topic, subscription, since, tuple(events or ()), data)
+    options = ExplainOptions(message_id, topic, subscription, since, tuple(events or ()), data)
     question = _question(options)
     if not (url or profile):
         explanation = _found_here(options, question)
@@ -66,7 +66,7 @@ def explain(
         sys.exit(EXIT_UNKNOWN)
 
 
-class Options(NamedTuple):
+class ExplainOptions(NamedTuple):
     """The arguments of the command. `events`: directories of events instead of the local one."""
 
     message_id: str
@@ -77,10 +77,10 @@ class Options(NamedTuple):
     data: Path | None
 
 
-def _found_here(options: Options, question: Question) -> Explanation:
+def _found_here(options: ExplainOptions, question: Question) -> Explanation:
     async def run() -> Explanation:
         settings = load_settings(options.data)
-        source = EventSource(
+        source = EventDirectories(
             directories=options.events or (settings.events_path,),
             written=settings.events == "on",
             shared=settings.store == "cassandra" and not options.events,
@@ -94,7 +94,7 @@ def _found_here(options: Options, question: Question) -> Explanation:
     return run_command(run)
 
 
-def _question(options: Options) -> Question:
+def _question(options: ExplainOptions) -> Question:
     if _MESSAGE_ID.fullmatch(options.message_id) is None:
         _refuse(f"{options.message_id} is not a message id")
     for option, arn in (("topic", options.topic), ("subscription", options.subscription)):

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from cns.delivery.envelope import timestamp_text
-from cns_backend.explain.model import UNDELIVERED, DeliveryHistory, DeliveryStatus, Explanation
-from cns_backend.explain.words import (
+from cns_backend.explain.labels import (
     TEXT_IN,
     acceptance_text,
     attempt_text,
@@ -18,6 +17,7 @@ from cns_backend.explain.words import (
     span_text,
     why_text,
 )
+from cns_backend.explain.model import UNDELIVERED, DeliveryHistory, DeliveryStatus, Explanation
 
 HISTORIES_SHOWN_MAX = 20
 """With more subscriptions, only those without the message are shown, and at most this many."""

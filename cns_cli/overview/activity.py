@@ -8,12 +8,12 @@ from typing import Annotated
 import typer
 
 from cns.delivery.envelope import timestamp_text
-from cns_backend.explain.words import one_line
+from cns_backend.explain.labels import one_line
 from cns_cli.durations import time_ms
 from cns_cli.options import Data, Json
 from cns_cli.output import print_json
-from cns_common.acts.record import AdministrativeAct
-from cns_common.acts.search import ActFilter, newest_acts
+from cns_common.activity.record import AdministrativeAct
+from cns_common.activity.search import ActFilter, newest_acts
 from cns_common.clock import Clock
 from cns_common.configuration.settings import load_settings
 from cns_common.data_directory import EXIT_DATA_UNUSABLE

@@ -31,7 +31,7 @@ class ServiceUnreachable(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class MetricsPage:
     """One metrics page. Samples of several processes are summed, or the greatest is taken."""
 
     samples: Mapping[str, Mapping[_Labels, float]]
@@ -74,7 +74,7 @@ class ServiceReader:
             raise ServiceUnreachable(f"{self.url} is no CNS")
         return report
 
-    def page(self) -> Page:
+    def page(self) -> MetricsPage:
         answer = self._get("/metrics")
         if answer.headers.get("www-authenticate") == CHALLENGE:
             raise ServiceUnreachable(f"{self.url} shows its metrics only with its token: {HOW_TO_SEE}")
@@ -87,7 +87,7 @@ class ServiceReader:
             raise ServiceUnreachable(f"{self.url} does not answer: {error}") from None
 
 
-def read_page(text: str) -> Page:
+def read_page(text: str) -> MetricsPage:
     samples: dict[str, dict[_Labels, float]] = {}
     try:
         for family in text_string_to_metric_families(text):
@@ -95,4 +95,4 @@ def read_page(text: str) -> Page:
                 samples.setdefault(sample.name, {})[tuple(sorted(sample.labels.items()))] = sample.value
     except ValueError:
         raise ServiceUnreachable("what answers is no CNS: its metrics cannot be read") from None
-    return Page(samples)
+    return MetricsPage(samples)

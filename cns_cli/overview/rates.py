@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from cns_cli.overview.metrics import Page
+from cns_cli.overview.metrics import MetricsPage
 from cns_common.errors import UNREADABLE
 from cns_common.events.files import OPEN, SEALED
 from cns_common.metrics.catalogue import QUEUE_DEPTH, QUEUE_MESSAGES, QUEUE_OLDEST_SECONDS
@@ -45,7 +45,7 @@ class EndpointRate(msgspec.Struct, frozen=True, rename="camel"):
     failed: float
 
 
-def queue_rates(before: Page, now: Page, seconds: float) -> list[QueueRate]:
+def queue_rates(before: MetricsPage, now: MetricsPage, seconds: float) -> list[QueueRate]:
     """All queues that a process used since its start, the busiest first. Rates are per second."""
     actions = {action: _change(before, now, action) for action in ("sent", "received", "deleted")}
     visible, in_flight = (
@@ -69,7 +69,7 @@ def queue_rates(before: Page, now: Page, seconds: float) -> list[QueueRate]:
     return sorted(rates, key=lambda one: (-(one.sent + one.received + one.deleted), -one.visible, one.queue))
 
 
-def _change(before: Page, now: Page, action: str) -> dict[str, float]:
+def _change(before: MetricsPage, now: MetricsPage, action: str) -> dict[str, float]:
     """The growth by queue. A counter that fell began anew with its process."""
     former = before.by(QUEUE_MESSAGES, "queue", action=action)
     present = now.by(QUEUE_MESSAGES, "queue", action=action)

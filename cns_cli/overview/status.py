@@ -17,7 +17,7 @@ from cns_backend.services import queue_service
 from cns_cli.doctor.inventory import places, queue_names, topic_arns
 from cns_cli.options import Data, Json
 from cns_cli.output import print_json, print_table
-from cns_cli.overview.metrics import Page, ServiceReader, ServiceUnreachable
+from cns_cli.overview.metrics import MetricsPage, ServiceReader, ServiceUnreachable
 from cns_cli.progress import Steps, open_steps
 from cns_cli.remote.connection import EXIT_UNREACHABLE, Region, Url
 from cns_cli.store_access import open_service_backend
@@ -32,7 +32,7 @@ QUEUES_SHOWN = 10
 COUNTED_AT_ONCE = 50
 
 
-class QueueState(msgspec.Struct, frozen=True, rename="camel"):
+class QueueStatus(msgspec.Struct, frozen=True, rename="camel"):
     arn: str
     visible: int
     in_flight: int
@@ -44,14 +44,14 @@ class QueueState(msgspec.Struct, frozen=True, rename="camel"):
         return self.visible + self.in_flight + self.delayed
 
 
-class Contents(msgspec.Struct, frozen=True, rename="camel"):
+class StatusContents(msgspec.Struct, frozen=True, rename="camel"):
     """Counts of the store. `deepest` are the queues shown: the deepest and the one with the oldest message."""
 
     queues: int
     messages: int
     uncounted: int
     """Queues whose messages cannot be counted now, and are not in `messages`."""
-    deepest: tuple[QueueState, ...]
+    deepest: tuple[QueueStatus, ...]
     topics: int
     subscriptions: int
     unconfirmed: int
@@ -73,7 +73,7 @@ class Status(msgspec.Struct, frozen=True, rename="camel"):
     health: dict[str, Any] | None
     open_breakers: int | None
     quarantined: int | None
-    contents: Contents | None
+    contents: StatusContents | None
     disk: Disk | None
     faults: tuple[str, ...]
     """Why something could not be read."""
@@ -106,7 +106,7 @@ def status(
 async def _collect(settings: Settings, reader: ServiceReader, region: str, shown: int) -> Status:
     faults = []
     health: dict[str, Any] | None = None
-    page: Page | None = None
+    page: MetricsPage | None = None
     try:
         health = await asyncio.to_thread(reader.health)
         page = await asyncio.to_thread(reader.page)
@@ -132,7 +132,7 @@ async def _collect(settings: Settings, reader: ServiceReader, region: str, shown
     )
 
 
-async def _contents(settings: Settings, regions: Iterable[str], shown: int, steps: Steps) -> Contents:
+async def _contents(settings: Settings, regions: Iterable[str], shown: int, steps: Steps) -> StatusContents:
     async with open_service_backend(settings) as backend:
         found = await places(settings, backend, regions)
         states = [state async for state in _queues(settings, backend, found, steps)]
@@ -144,20 +144,20 @@ async def _contents(settings: Settings, regions: Iterable[str], shown: int, step
                 subscriptions += counts.pending + counts.confirmed
                 unconfirmed += counts.pending
                 steps.advance()
-    queues = [state for state in states if isinstance(state, QueueState)]
+    queues = [state for state in states if isinstance(state, QueueStatus)]
     deepest = sorted(queues, key=lambda one: (-one.depth, one.arn))[:shown]
     oldest = max(queues, key=lambda one: one.oldest_s, default=None)
     if oldest is not None and oldest not in deepest:
         deepest[-1] = oldest
     messages = sum(one.depth for one in queues)
     uncounted = len(states) - len(queues)
-    return Contents(len(states), messages, uncounted, tuple(deepest), topics, subscriptions, unconfirmed)
+    return StatusContents(len(states), messages, uncounted, tuple(deepest), topics, subscriptions, unconfirmed)
 
 
 async def _queues(settings: Settings, backend: Backend, found: Iterable[Any], steps: Steps) -> Any:
     service = await queue_service(settings, backend)
 
-    async def state(key: tuple[str, str, str]) -> QueueState | StoreUnavailable | None:
+    async def state(key: tuple[str, str, str]) -> QueueStatus | StoreUnavailable | None:
         """None for a queue that is not shown."""
         view = await service.cache.find(key)
         if view is None or view.internal:
@@ -169,7 +169,7 @@ async def _queues(settings: Settings, backend: Backend, found: Iterable[Any], st
             return error
         age_s = max(0, now_ms - counts.oldest_born_at_ms) // 1_000 if counts.oldest_born_at_ms else 0
         steps.advance()
-        return QueueState(view.arn, counts.visible, counts.in_flight, counts.delayed, age_s)
+        return QueueStatus(view.arn, counts.visible, counts.in_flight, counts.delayed, age_s)
 
     for place in found:
         keys = [(place.account, place.region, name) async for name in queue_names(backend, place)]

@@ -36,7 +36,7 @@ _ARN = re.compile(r"arn:aws:\w+:[a-z0-9-]*:\d*:")
 _Rate = QueueRate | TopicRate | EndpointRate
 
 
-class View(msgspec.Struct, frozen=True):
+class TopView(msgspec.Struct, frozen=True):
     """One look."""
 
     url: str
@@ -73,14 +73,14 @@ def top(
         sys.exit(0)
 
 
-def _looks(settings: Settings, url: str, interval: float, rows: int) -> Iterator[View]:
+def _looks(settings: Settings, url: str, interval: float, rows: int) -> Iterator[TopView]:
     """One look after each interval. A key `q` on a terminal ends it."""
     reader, tail = ServiceReader(settings, url), EventTail(settings.events_path)
     before, begin = reader.page(), time.monotonic()
     while not _quit_within(interval):
         now, end = reader.page(), time.monotonic()
         events, seconds = tail.look(), end - begin
-        yield View(
+        yield TopView(
             url=reader.url,
             health=str(reader.health()["status"]),
             seconds=round(seconds, 3),
@@ -136,7 +136,7 @@ def _keys_at_once() -> Iterator[None]:
         termios.tcsetattr(sys.stdin, termios.TCSADRAIN, former)
 
 
-def _screen(view: View) -> RenderableType:
+def _screen(view: TopView) -> RenderableType:
     parts: list[RenderableType] = [Text(f"{_headline(view)}; q ends", style="bold")]
     for titles, rates in _tables(view):
         table = Table(box=None, pad_edge=False, header_style="bold cyan")
@@ -148,11 +148,11 @@ def _screen(view: View) -> RenderableType:
     return Group(*parts)
 
 
-def _headline(view: View) -> str:
+def _headline(view: TopView) -> str:
     return f"{view.url} is {view.health}; over {view.seconds:.1f} s"
 
 
-def _tables(view: View) -> list[tuple[Sequence[str], Sequence[_Rate]]]:
+def _tables(view: TopView) -> list[tuple[Sequence[str], Sequence[_Rate]]]:
     tables: list[tuple[Sequence[str], Sequence[_Rate]]] = [
         (_QUEUE, view.queues),
         (_TOPIC, view.topics),

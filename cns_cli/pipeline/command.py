@@ -10,7 +10,7 @@ import typer
 
 from cns_cli.options import Data, Json
 from cns_cli.pipeline.options import EVERY, Day, Events, KeepDays, Master, Out, Since, Until, run_job, seconds
-from cns_pipeline.arguments import Outcome, make_arguments, period_of
+from cns_pipeline.arguments import JobResult, make_arguments, period_of
 
 app = typer.Typer(
     help="Tables and reports of deliveries, by Spark; needs Java.",
@@ -36,7 +36,7 @@ def pipeline_ingest(
     """Read new events into tables, each once."""
     every_s = seconds(every, "--every")
 
-    def work() -> Outcome:
+    def work() -> JobResult:
         from cns_pipeline.jobs import ingest
 
         arguments = make_arguments(data, events, out, master=master, keep_days=keep_days)
@@ -56,7 +56,7 @@ def pipeline_compact(
 ) -> None:
     """Merge the files of each date into few, and remove old dates. Ingest does a part of it each time."""
 
-    def work() -> Outcome:
+    def work() -> JobResult:
         from cns_pipeline.jobs.compact import run
 
         return run(make_arguments(data, None, out, master=master, keep_days=keep_days))
@@ -78,7 +78,7 @@ def pipeline_report(
 ) -> None:
     """Report what was published, delivered, failed and used, as text, page and tables."""
 
-    def work() -> Outcome:
+    def work() -> JobResult:
         arguments = make_arguments(data, None, out, period_of(since, until, day), master)
         if quick:
             from cns_pipeline.jobs.quick import run as run_quick
@@ -112,7 +112,7 @@ def pipeline_archive(
 ) -> None:
     """Copy the archived messages of all topics into a Parquet table by topic and day, each once."""
 
-    def work() -> Outcome:
+    def work() -> JobResult:
         from cns_pipeline.jobs.archive import ArchiveOptions, run, store_place
 
         return run(
@@ -134,7 +134,7 @@ def pipeline_health(
 ) -> None:
     """Judge endpoints by their own history: which failed or were slow in the last day, or in another period."""
 
-    def work() -> Outcome:
+    def work() -> JobResult:
         from cns_pipeline.jobs.health import run
 
         return run(make_arguments(data, None, out, period_of(since, until, day), master))
@@ -156,7 +156,7 @@ def pipeline_run(
 ) -> None:
     """Ingest, make all reports of a period, by default of the last 24 hours, and archive; in one Spark session."""
 
-    def work() -> Outcome:
+    def work() -> JobResult:
         from cns_pipeline.jobs.run import run
 
         return run(make_arguments(data, events, out, period_of(since, until, day), master, keep_days))
@@ -191,7 +191,7 @@ def pipeline_verify(
 
     lost_after_ms = int(seconds(lost_after, "--lost-after") * 1000)
 
-    def work() -> Outcome:
+    def work() -> JobResult:
         from cns_pipeline.audit.options import AuditOptions
         from cns_pipeline.jobs.audit import run
 

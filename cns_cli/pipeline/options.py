@@ -17,7 +17,7 @@ import typer
 from cns_backend.optional_dependencies import EXIT_EXTRA_MISSING, how_to_install
 from cns_cli.durations import duration_ms
 from cns_common.errors import StartError
-from cns_pipeline.arguments import Outcome, exit_code
+from cns_pipeline.arguments import JobResult, exit_code
 
 JAVA_VERSION_MIN = 17
 EVERY = "10s"
@@ -56,10 +56,10 @@ def seconds(text: str, option: str) -> float:
     return found_ms / 1000
 
 
-def run_job(work: Callable[[], Outcome], *, json: bool, by_spark: bool = True) -> NoReturn:
+def run_job(work: Callable[[], JobResult], *, json: bool, by_spark: bool = True) -> NoReturn:
     """Run a job where Spark can run, if it needs Spark; print its result, and end with its exit code."""
 
-    def checked() -> Outcome:
+    def checked() -> JobResult:
         if by_spark:
             check_tools()
         return work()

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from cns.filters.model import Scope
 from cns_backend.backend import Backend
-from cns_cli.acts import recorded
+from cns_cli.activity import recorded
 from cns_cli.options import Data, Json
 from cns_cli.output import print_json
 from cns_cli.replay.destinations import open_destination

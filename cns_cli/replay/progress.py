@@ -39,13 +39,13 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
     """The number of times that the replay was continued."""
 
 
-class Record(Protocol):
+class ReplayRecord(Protocol):
     """Stores the progress of a replay."""
 
     def save(self, progress: Progress) -> None: ...
 
 
-class ProgressFile(Record):
+class ProgressFile(ReplayRecord):
     """Use as a context manager: it holds the lock of this replay."""
 
     def __init__(self, data: Path, command: str) -> None:

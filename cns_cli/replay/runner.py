@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from cns.notification import Notification
 from cns_cli.replay.model import PastMessage, ReplayDestination, ReplaySource
 from cns_cli.replay.pace import Pace
-from cns_cli.replay.progress import Progress, Record
+from cns_cli.replay.progress import Progress, ReplayRecord
 from cns_common.process.kill_points import REPLAY_RECORDED, REPLAY_SENT, kill_point
 
 Wanted = Callable[[Notification], bool]
@@ -22,7 +22,7 @@ class NoDestination(ReplayDestination):
         return len(notifications)
 
 
-class NoRecord(Record):
+class NoRecord(ReplayRecord):
     """The record of `--dry-run`."""
 
     def save(self, progress: Progress) -> None: ...
@@ -34,7 +34,7 @@ class BulkReplay:
         source: ReplaySource,
         destination: ReplayDestination,
         wanted: Wanted,
-        record: Record,
+        record: ReplayRecord,
         pace: Pace,
         show: Callable[[Progress], None],
     ) -> None:

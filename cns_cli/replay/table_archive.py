@@ -14,8 +14,8 @@ from cns_cli.replay.model import PAGE_MESSAGES, PastArchive, PastMessage, Replay
 from cns_common.data_directory import EXIT_DATA_UNUSABLE
 from cns_common.durations import DAY_MS
 from cns_common.errors import EXIT_USAGE, StartError
-from cns_pipeline.archive.manifest import Manifest, date_directory, date_ms, read_manifest, topic_directory
-from cns_pipeline.archive.rows import ArchiveRow, Attribute, notification_of
+from cns_pipeline.archive.manifest import ArchiveManifest, date_directory, date_ms, read_manifest, topic_directory
+from cns_pipeline.archive.rows import ArchivedAttribute, ArchiveRow, notification_of
 from cns_pipeline.paths import PipelinePaths
 from cns_pipeline.storage import Storage
 
@@ -41,7 +41,7 @@ def open_table(out: Path, topic_arn: str) -> TableArchive:
 
 
 class TableArchive(PastArchive):
-    def __init__(self, directory: Path, manifest: Manifest) -> None:
+    def __init__(self, directory: Path, manifest: ArchiveManifest) -> None:
         self._directory = directory
         self._manifest = manifest
 
@@ -102,7 +102,7 @@ def _message(columns: dict[str, Any]) -> PastMessage:
     """Files of an earlier version lack columns that have a default."""
     read = ArchiveRow(**{name: columns[name] for name in ArchiveRow._fields if name in columns})
     structs: list[dict[str, str]] = columns["attributes"]
-    attributes = [Attribute(**each) for each in structs]
+    attributes = [ArchivedAttribute(**each) for each in structs]
     return PastMessage(columns["place"], notification_of(read._replace(attributes=attributes)))
 
 

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from cns.archives.replay_jobs import as_replay
 from cns.delivery import jobs
 from cns.notification import Notification
-from cns.publishing.accept import Dispatcher
+from cns.publishing.accept import PublishAcceptor
 from cns.publishing.message_attributes import publish_bytes
 from cns.publishing.requests import SizedNotification
 from cns.queue_port.contract import QueuePort
@@ -22,7 +22,9 @@ from cns_cli.replay.pace import Sleep
 class TopicDestination(ReplayDestination):
     """The topic archives the messages if it has an archive. A FIFO topic gives them new sequence numbers."""
 
-    def __init__(self, dispatcher: Dispatcher, port: QueuePort, view: TopicView, replay_id: str, sleep: Sleep) -> None:
+    def __init__(
+        self, dispatcher: PublishAcceptor, port: QueuePort, view: TopicView, replay_id: str, sleep: Sleep
+    ) -> None:
         self._dispatcher = dispatcher
         self._view = view
         self._replay_id = replay_id

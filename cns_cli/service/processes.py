@@ -44,7 +44,7 @@ log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Process:
+class ServiceProcess:
     """The settings and sockets of a process. It calls `ready` when it does its work."""
 
     settings: Settings
@@ -57,7 +57,7 @@ def main(role: str) -> None:
     from cns_server.listener import Listeners
 
     settings = read_settings()
-    run(role, Process(settings, Listeners(settings, shared=True), ready=lambda: None))
+    run(role, ServiceProcess(settings, Listeners(settings, shared=True), ready=lambda: None))
 
 
 def read_settings() -> Settings:
@@ -68,7 +68,7 @@ def read_settings() -> Settings:
     return settings
 
 
-def run(role: str, process: Process) -> None:
+def run(role: str, process: ServiceProcess) -> None:
     """Run a process of the role until a signal stops it. Raises StartError."""
     set_up_logs(process.settings.log_level, role)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
@@ -78,7 +78,7 @@ def run(role: str, process: Process) -> None:
             raise extra_missing(error) from error
 
 
-async def run_api_with_store(process: Process) -> None:
+async def run_api_with_store(process: ServiceProcess) -> None:
     """Run the API process that also hosts the store: the default of the embedded form."""
     from cns_server.api import Api
 
@@ -92,7 +92,7 @@ async def run_api_with_store(process: Process) -> None:
     await host.close()
 
 
-async def run_store(process: Process) -> None:
+async def run_store(process: ServiceProcess) -> None:
     """Run the store host alone, for several API processes."""
     process.listeners.close()
     settings = process.settings
@@ -104,7 +104,7 @@ async def run_store(process: Process) -> None:
     await host.close()
 
 
-async def run_api(process: Process) -> None:
+async def run_api(process: ServiceProcess) -> None:
     """Run one of several API processes."""
     async with open_site(process.settings) as site:
         if site is None:
@@ -126,7 +126,7 @@ async def run_api(process: Process) -> None:
 
 
 async def _serve_api(
-    process: Process,
+    process: ServiceProcess,
     stop: asyncio.Future[None] | None = None,
     site: SiteMembership | None = None,
     standby: Standby | None = None,
@@ -154,7 +154,7 @@ async def _serve_api(
             await api.serve(process.listeners.duplicates(), end, close_port)
 
 
-async def _stand_by(process: Process, site: SiteMembership, stop: asyncio.Future[None]) -> Standby:
+async def _stand_by(process: ServiceProcess, site: SiteMembership, stop: asyncio.Future[None]) -> Standby:
     """Answer calls with 503 until this site is active; what is returned does so until it is stopped."""
     from cns_server.standby import Standby
 
@@ -167,7 +167,7 @@ async def _stand_by(process: Process, site: SiteMembership, stop: asyncio.Future
     return standby
 
 
-async def run_worker(process: Process) -> None:
+async def run_worker(process: ServiceProcess) -> None:
     """Run producer, consumers, delivery pools and maintenance."""
     process.listeners.close()
     async with open_site(process.settings) as site:
@@ -185,7 +185,9 @@ async def run_worker(process: Process) -> None:
                 await site.stand_by()
 
 
-async def _work(process: Process, stop: asyncio.Future[None] | None = None, site: SiteMembership | None = None) -> None:
+async def _work(
+    process: ServiceProcess, stop: asyncio.Future[None] | None = None, site: SiteMembership | None = None
+) -> None:
     from cns_backend.store_client import open_backend
     from cns_workers.worker import Worker
 
@@ -212,7 +214,7 @@ def _start(settings: Settings, site: SiteMembership | None) -> Iterator[None]:
         raise StartError(f"the store does not answer in time: {error}", code) from error
 
 
-ROLES: dict[str, Callable[[Process], Coroutine[Any, Any, None]]] = {
+ROLES: dict[str, Callable[[ServiceProcess], Coroutine[Any, Any, None]]] = {
     "api-store": run_api_with_store,
     "store": run_store,
     "api": run_api,
@@ -246,7 +248,7 @@ async def open_store(settings: Settings) -> StoreHost:
 
 async def print_first_key(settings: Settings, host: StoreHost) -> None:
     """Create an account at the first start and print its key, once."""
-    from cns_cli.acts import run_recorded
+    from cns_cli.activity import run_recorded
     from cns_common.aws.auth.access_keys import described_key
     from cns_common.aws.auth.accounts import exports
 

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import typer
 
 from cns_cli.options import UntilInputEnds
-from cns_cli.service.end_of_input import stop_at_end_of_input
+from cns_cli.service.parent_watch import stop_with_parent
 
 
 def receiver(
@@ -43,9 +43,9 @@ def receiver(
     To change it later, and for `then` (after `times`) and `auth` (asks for a password):
     curl -X PUT http://127.0.0.1:6060/endpoint/a/behaviour -d '{"status": 500, "times": 2, "then": {"hang": true}}'
     """
-    from cns_receiver.receiver import Options, run_receiver
+    from cns_receiver.receiver import ReceiverOptions, run_receiver
 
-    options = Options(
+    options = ReceiverOptions(
         confirm=confirm,
         confirm_hosts=tuple(confirm_host or ()),
         verify=verify,
@@ -57,5 +57,5 @@ def receiver(
         tls_key=tls_key,
     )
     if until_input_ends:
-        stop_at_end_of_input()
+        stop_with_parent()
     run_receiver(host, port, options)

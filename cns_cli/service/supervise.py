@@ -17,7 +17,7 @@ import msgspec
 
 from cns_backend.optional_dependencies import extra_missing
 from cns_cli.service import lean_imports  # noqa: F401  # before the libraries
-from cns_cli.service.processes import DATA_LOCK_TIMEOUT_S, POLL_INTERVAL_S, Process, read_settings, run
+from cns_cli.service.processes import DATA_LOCK_TIMEOUT_S, POLL_INTERVAL_S, ServiceProcess, read_settings, run
 from cns_common.configuration.settings import Settings
 from cns_common.data_directory import lock_directory, lock_owner
 from cns_common.errors import StartError
@@ -182,7 +182,7 @@ def import_modules(modules: tuple[str, ...]) -> None:
 def _work(role: str, settings: Settings, lock: int, listeners: Listeners, ready: Callable[[], None]) -> int:
     os.close(lock)
     try:
-        run(role, Process(settings, listeners, ready))
+        run(role, ServiceProcess(settings, listeners, ready))
     except StartError as error:
         print(f"cns: {error}", file=sys.stderr)  # for a person
         return error.exit_code

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn, TypeVar
 
 import typer
 
-from cns_cli.acts import recorded
+from cns_cli.activity import recorded
 from cns_cli.options import Json
 from cns_cli.output import print_json, print_value
 from cns_common.clock import Clock

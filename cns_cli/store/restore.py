@@ -18,8 +18,8 @@ import msgspec
 import typer
 
 from cns_backend.backups.backup import copy_file, copy_store, no_room, write_durably
-from cns_backend.backups.manifest import KEY_GIVEN, Manifest, check_files, read_manifest
-from cns_cli.acts import recorded
+from cns_backend.backups.manifest import KEY_GIVEN, BackupManifest, check_files, read_manifest
+from cns_cli.activity import recorded
 from cns_cli.options import Data, Json
 from cns_cli.output import print_json
 from cns_cli.progress import open_steps
@@ -49,7 +49,7 @@ ASIDE = "before-restore-"
 _LOGS = (f"{STORE_FILE}-wal", f"{STORE_FILE}-shm")
 
 
-class Exchange(msgspec.Struct, frozen=True):
+class StoreExchange(msgspec.Struct, frozen=True):
     """The content of the marker. `aside` is the directory that the former files go to."""
 
     backup: str
@@ -118,7 +118,7 @@ def _restore(settings: Settings, backup: Path, *, replace: bool) -> str:
     except (StartError, OSError):
         _remove_scratch(data)  # its service may need the room
         raise
-    exchange = Exchange(str(backup), str(data / f"{ASIDE}{Clock().real_ms()}"))
+    exchange = StoreExchange(str(backup), str(data / f"{ASIDE}{Clock().real_ms()}"))
     scratch = data / f"{RESTORE_FILE}.new"
     write_durably(scratch, msgspec.json.encode(exchange))
     scratch.rename(marker)
@@ -128,20 +128,20 @@ def _restore(settings: Settings, backup: Path, *, replace: bool) -> str:
     return exchange.aside if Path(exchange.aside).exists() else ""
 
 
-def _read_marker(marker: Path) -> Exchange:
+def _read_marker(marker: Path) -> StoreExchange:
     """Raises StartError for a marker that no restore wrote."""
     try:
-        exchange = msgspec.json.decode(marker.read_bytes(), type=Exchange)
+        exchange = msgspec.json.decode(marker.read_bytes(), type=StoreExchange)
         aside = Path(exchange.aside).name
         if not aside.startswith(ASIDE):
             raise ValueError(f"no directory for former files: {exchange.aside!r}")
     except UNREADABLE as error:
         text = f"{marker} cannot be read ({error}): move it away, and restore with --replace"
         raise StartError(text, EXIT_DATA_UNUSABLE) from error
-    return Exchange(exchange.backup, str(marker.parent / aside))  # the directory may have been moved since
+    return StoreExchange(exchange.backup, str(marker.parent / aside))  # the directory may have been moved since
 
 
-def _check_target(settings: Settings, data: Path, manifest: Manifest, *, replace: bool) -> None:
+def _check_target(settings: Settings, data: Path, manifest: BackupManifest, *, replace: bool) -> None:
     if manifest.master_key == KEY_GIVEN and not settings.master_key:
         raise StartError("the backup has no master key: set CNS_MASTER_KEY to the key of then", EXIT_DATA_UNUSABLE)
     if not replace and ((data / STORE_FILE).exists() or (data / MASTER_KEY_FILE).exists()):
@@ -149,7 +149,7 @@ def _check_target(settings: Settings, data: Path, manifest: Manifest, *, replace
         raise StartError(text, EXIT_DATA_UNUSABLE)
 
 
-def _prepare(data: Path, backup: Path, manifest: Manifest) -> None:
+def _prepare(data: Path, backup: Path, manifest: BackupManifest) -> None:
     """Make the new files beside the existing ones, and verify them."""
     store = data / f"{STORE_FILE}{SCRATCH}"
     _remove_scratch(data)
@@ -192,7 +192,7 @@ def _remove_scratch(data: Path) -> None:
         (data / name).unlink(missing_ok=True)
 
 
-def _exchange(data: Path, exchange: Exchange) -> None:
+def _exchange(data: Path, exchange: StoreExchange) -> None:
     """Put the prepared files in place of the former ones. Each step may have been done by a process that was killed."""
     aside = Path(exchange.aside)
     if (data / f"{STORE_FILE}{SCRATCH}").exists():

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Annotated, NoReturn, TypeVar
 
 import typer
 
-from cns_cli.acts import recorded
+from cns_cli.activity import recorded
 from cns_cli.options import Json
 from cns_cli.output import print_json, print_value
 from cns_common.configuration.settings import Settings, load_settings
 from cns_common.errors import EXIT_USAGE, CnsError, StartError
 
 if TYPE_CHECKING:  # its driver is installed in the cluster form only
-    from cns_backend.sites.decision import View
-    from cns_backend.sites.gaps import Gap
+    from cns_backend.sites.decision import DecisionView
+    from cns_backend.sites.gaps import SiteGap
     from cns_backend.sites.operator import SiteOperator
 
 EXIT_FAILED = 1
@@ -53,7 +53,7 @@ def site_show(json: Json = False) -> None:
         print(f"lacks writes\t{site}\t{gap}\t{'grows' if grows else 'to be repaired'}")
 
 
-async def _look(sites: SiteOperator, names: list[str]) -> tuple[View, list[tuple[str, Gap, bool]]]:
+async def _look(sites: SiteOperator, names: list[str]) -> tuple[DecisionView, list[tuple[str, SiteGap, bool]]]:
     view, now_ms = await sites.view(), await sites.now_ms()
     gaps = [(name, await sites.lacking(name, everywhere=view.reachable)) for name in names]
     return view, [(name, gap, gap.until_ms > now_ms) for name, gap in gaps if gap is not None]

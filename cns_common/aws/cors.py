@@ -7,7 +7,7 @@ import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from cns_common.aws.http_request import HttpRequest
-from cns_common.aws.protocol.errors import Answer
+from cns_common.aws.protocol.errors import HttpAnswer
 
 PREFLIGHT_CACHED_S = 7_200
 """The longest time for which Chromium caches a preflight."""
@@ -37,7 +37,7 @@ class CorsPolicy:
         """None without origins: no answer mentions any."""
         return cls(origins) if origins else None
 
-    async def answer(self, request: HttpRequest, call: Callable[[HttpRequest], Awaitable[Answer]]) -> Answer:
+    async def answer(self, request: HttpRequest, call: Callable[[HttpRequest], Awaitable[HttpAnswer]]) -> HttpAnswer:
         """The answer to a browser that asks before a call, or that of the call with what pages may see of it."""
         preflight = self.preflight(request.method, request.fields)
         if preflight is not None:
@@ -47,12 +47,12 @@ class CorsPolicy:
         answer.headers.extend(allowed)
         return answer
 
-    def preflight(self, method: str, fields: Mapping[bytes, bytes]) -> Answer | None:
+    def preflight(self, method: str, fields: Mapping[bytes, bytes]) -> HttpAnswer | None:
         """The answer to a browser that asks before a call; None for any other request."""
         if method != "OPTIONS" or b"access-control-request-method" not in fields:
             return None
         allowed = self.headers(fields)
-        return Answer(204, [*allowed, *_PREFLIGHT] if len(allowed) > 1 else allowed, b"")
+        return HttpAnswer(204, [*allowed, *_PREFLIGHT] if len(allowed) > 1 else allowed, b"")
 
     def headers(self, fields: Mapping[bytes, bytes]) -> list[tuple[bytes, bytes]]:
         """The headers of an answer. Without permission a browser shows it to no page."""

@@ -25,7 +25,7 @@ from cns_common.aws.cors import CorsPolicy
 from cns_common.aws.held_calls import HeldCalls
 from cns_common.aws.http_request import HttpRequest
 from cns_common.aws.protocol import errors
-from cns_common.aws.protocol.errors import Answer
+from cns_common.aws.protocol.errors import HttpAnswer
 from cns_common.aws.protocol.form import read_pairs
 from cns_common.aws.protocol.models import OperationModel, ServiceModel
 from cns_common.aws.protocol.names import ServiceName
@@ -95,7 +95,7 @@ class FrontDoor:
             f"AmazonSQS.{name}".encode(): (sqs.model.operations[name], operation)
             for name, operation in sqs.extensions.items()
         }
-        self.landing: Callable[[HttpRequest], Coroutine[Any, Any, Answer]] | None = None
+        self.landing: Callable[[HttpRequest], Coroutine[Any, Any, HttpAnswer]] | None = None
         """Answers a browser that opens the address of the port."""
         self.leaving = False
         """The process will stop: calls are answered, and each answer ends its connection."""
@@ -149,24 +149,24 @@ class FrontDoor:
         await send({"type": "http.response.start", "status": status, "headers": reply_headers})
         await send({"type": "http.response.body", "body": reply})
 
-    def answer(self, request: HttpRequest) -> Coroutine[Any, Any, Answer]:
+    def answer(self, request: HttpRequest) -> Coroutine[Any, Any, HttpAnswer]:
         """Answer a request. Never raises: an error becomes a response in the caller's protocol."""
         if self.landing is not None and request.opens_page:
             return self.landing(request)
         return self._answer(request) if self.cors is None else self.cors.answer(request, self._answer)
 
-    def _answer(self, request: HttpRequest) -> Coroutine[Any, Any, Answer]:
+    def _answer(self, request: HttpRequest) -> Coroutine[Any, Any, HttpAnswer]:
         if self.held is not None and self.held.absence() is not None:
             return self.held.answer(request, self._answer_now, self._refuse)
         return self._answer_now(request)
 
-    def _answer_now(self, request: HttpRequest) -> Coroutine[Any, Any, Answer]:
+    def _answer_now(self, request: HttpRequest) -> Coroutine[Any, Any, HttpAnswer]:
         target = request.fields.get(b"x-amz-target")
         if target is not None:
             return self._json(request, target)
         return self._query(request)
 
-    def _refuse(self, request: HttpRequest, error: CnsError) -> Answer:
+    def _refuse(self, request: HttpRequest, error: CnsError) -> HttpAnswer:
         request_id = uuid_text()
         self._count("?", error, request_id)
         refusal = errors.render_refusal(error, request.fields, request_id)
@@ -174,7 +174,7 @@ class FrontDoor:
 
     # -- AWS JSON 1.0 -------------------------------------------------------------------------------------------------
 
-    async def _json(self, request: HttpRequest, target: bytes) -> Answer:
+    async def _json(self, request: HttpRequest, target: bytes) -> HttpAnswer:
         request_id = uuid_text()
         name, account, request_bytes = "?", "", len(request.body or b"")
         began_s = perf_counter()
@@ -206,7 +206,7 @@ class FrontDoor:
             return self.requests.add(account, "sqs", name, request_bytes, refusal)
         if self._log_calls:
             self._log_call(name, account, 200, began_s, request_id)
-        answer = Answer(200, [_JSON_TYPE, (b"x-amzn-requestid", request_id.encode())], model.render_json(result))
+        answer = HttpAnswer(200, [_JSON_TYPE, (b"x-amzn-requestid", request_id.encode())], model.render_json(result))
         if account == INTERNAL_ACCOUNT:
             return answer
         self._seconds.observe(perf_counter() - began_s, "sqs", name)
@@ -227,7 +227,7 @@ class FrontDoor:
             self._count(name, error, call.request_id)
             raise
         self._time(service, call.caller.account, name, began_s)
-        answer = Answer(200, [], msgspec.json.encode(result))
+        answer = HttpAnswer(200, [], msgspec.json.encode(result))
         self.requests.add(call.caller.account, service, name, len(request), answer)
         return result
 
@@ -257,7 +257,7 @@ class FrontDoor:
 
     # -- AWS Query ----------------------------------------------------------------------------------------------------
 
-    async def _query(self, request: HttpRequest) -> Answer:
+    async def _query(self, request: HttpRequest) -> HttpAnswer:
         request_id = uuid_text()
         as_json = b"application/json" in request.fields.get(b"accept", b"")
         on_queue_path = request.path not in ("", "/")
@@ -272,7 +272,7 @@ class FrontDoor:
             as_json = as_json or fields.get("ContentType") == "JSON"  # as boto 2 asks for it
             action = fields.get("Action", "")
             if not action and on_queue_path and request.method == "GET":
-                unknown = Answer(404, [_XML_TYPE], b"<UnknownOperationException/>")
+                unknown = HttpAnswer(404, [_XML_TYPE], b"<UnknownOperationException/>")
                 return self.requests.add(account, service, name, request_bytes, unknown)
             service = self._service(fields.get("Version", ""), request, service)
             model, operation = self._find(service, action, on_queue_path=on_queue_path)
@@ -296,9 +296,9 @@ class FrontDoor:
         request_header = (b"x-amzn-requestid", request_id.encode())
         if as_json:
             rendered = model.render_query_json(result, request_id)
-            answer = Answer(200, [(b"content-type", b"application/json"), request_header], rendered)
+            answer = HttpAnswer(200, [(b"content-type", b"application/json"), request_header], rendered)
         else:
-            answer = Answer(200, [_XML_TYPE, request_header], model.render_xml(result, request_id))
+            answer = HttpAnswer(200, [_XML_TYPE, request_header], model.render_xml(result, request_id))
         self._time(service, account, name, began_s)
         return self.requests.add(account, service, name, request_bytes, answer)
 

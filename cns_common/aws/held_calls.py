@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 
 from cns_common.aws.http_request import REQUEST_BYTES, HttpRequest
-from cns_common.aws.protocol.errors import Answer
+from cns_common.aws.protocol.errors import HttpAnswer
 from cns_common.errors import CnsError, OutcomeUnknown, StoreAway
 
 Absence = Callable[[], asyncio.Future[None] | None]
@@ -28,9 +28,9 @@ class HeldCalls:
     async def answer(
         self,
         request: HttpRequest,
-        answer: Callable[[HttpRequest], Awaitable[Answer]],
-        refuse: Callable[[HttpRequest, CnsError], Answer],
-    ) -> Answer:
+        answer: Callable[[HttpRequest], Awaitable[HttpAnswer]],
+        refuse: Callable[[HttpRequest, CnsError], HttpAnswer],
+    ) -> HttpAnswer:
         """Answer a request when the store is back, before it is known who sends it: that may need the store."""
         try:
             await self._until_back(request)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cns_common.aws.call import INTERNAL_ACCOUNT
-from cns_common.aws.protocol.errors import Answer
+from cns_common.aws.protocol.errors import HttpAnswer
 from cns_common.aws.protocol.names import ServiceName
 from cns_common.clock import Clock
 from cns_common.events.schema import EventSink, RequestsCounted
@@ -28,7 +28,9 @@ class RequestCounters:
     def __init__(self) -> None:
         self._counts: dict[tuple[str, ServiceName, str], _Count] = {}
 
-    def add(self, account: str, service: ServiceName, operation: str, request_bytes: int, answer: Answer) -> Answer:
+    def add(
+        self, account: str, service: ServiceName, operation: str, request_bytes: int, answer: HttpAnswer
+    ) -> HttpAnswer:
         """Count a request with its answer, which is returned. Requests of CNS itself are not counted."""
         if account == INTERNAL_ACCOUNT:
             return answer

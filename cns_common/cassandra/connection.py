@@ -20,7 +20,7 @@ from cassandra.policies import (
 from cassandra.query import tuple_factory
 
 from cns_common.cassandra.failures import FAILURES
-from cns_common.cassandra.write_dates import WriteDates
+from cns_common.cassandra.write_timestamps import WriteDates
 from cns_common.configuration.checks import read_contact_points
 from cns_common.configuration.settings import Settings
 
@@ -92,14 +92,14 @@ class IdempotentRetryPolicy(RetryPolicy):  # type: ignore[misc]  # the driver sh
 
 
 @dataclass(frozen=True, slots=True)
-class Connection:
+class CassandraConnection:
     cluster: Cluster
     session: Session
     addresses: frozenset[str]
     """The addresses of the contact points' names, as resolved for this connection."""
 
 
-def connect(address: CassandraAddress, dates: WriteDates, keyspace: bool) -> Connection:
+def connect(address: CassandraAddress, dates: WriteDates, keyspace: bool) -> CassandraConnection:
     """Connect. Blocks until a contact point has answered. Raises one of `FAILURES`."""
     profile = ExecutionProfile(
         load_balancing_policy=TokenAwarePolicy(DCAwareRoundRobinPolicy(address.data_centre)),
@@ -125,7 +125,7 @@ def connect(address: CassandraAddress, dates: WriteDates, keyspace: bool) -> Con
         sockopts=SOCKET_OPTIONS,
     )
     try:
-        return Connection(cluster, cluster.connect(address.keyspace if keyspace else None), addresses)
+        return CassandraConnection(cluster, cluster.connect(address.keyspace if keyspace else None), addresses)
     except FAILURES:
         cluster.shutdown()
         raise

@@ -19,7 +19,7 @@ DEFAULT_OPTIONS = {"default_time_to_live": "0", "gc_grace_seconds": "864000", "c
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Table:
+class CassandraTable:
     """`columns` maps a name to its type and its role in the key."""
 
     name: str
@@ -27,7 +27,7 @@ class Table:
     options: dict[str, str]
 
 
-def read_table(text: str) -> Table:
+def read_table(text: str) -> CassandraTable:
     """The table that a `CREATE TABLE IF NOT EXISTS` of this service declares."""
     found = _CREATE.match(text)
     if found is None:
@@ -39,7 +39,7 @@ def read_table(text: str) -> Table:
     columns = {column: _column(cql_type, roles.get(column, "regular")) for column, cql_type in types.items()}
     compaction = _COMPACTION.search(with_)
     options = {**DEFAULT_OPTIONS, **dict(_NUMBER.findall(with_)), "compaction": compaction[1] if compaction else ""}
-    return Table(name=name, columns=columns, options=options)
+    return CassandraTable(name=name, columns=columns, options=options)
 
 
 def keyspace_text(address: CassandraAddress, replication: int) -> str:
@@ -77,7 +77,7 @@ async def differences(
     return lines
 
 
-async def read_tables(cassandra: Cassandra, keyspace: str) -> dict[str, Table]:
+async def read_tables(cassandra: Cassandra, keyspace: str) -> dict[str, CassandraTable]:
     """The tables of a keyspace, by name."""
     columns: dict[str, dict[str, str]] = {}
     for table, column, cql_type, kind, position, order in await cassandra.run_schema(
@@ -86,7 +86,7 @@ async def read_tables(cassandra: Cassandra, keyspace: str) -> dict[str, Table]:
     ):
         columns.setdefault(table, {})[column] = f"{cql_type} {_key_role(kind, position, order)}"
     return {
-        name: Table(
+        name: CassandraTable(
             name=name,
             columns=columns.get(name, {}),
             options={
@@ -102,7 +102,7 @@ async def read_tables(cassandra: Cassandra, keyspace: str) -> dict[str, Table]:
     }
 
 
-def additions(declared: Table, existing: Table) -> dict[str, str]:
+def additions(declared: CassandraTable, existing: CassandraTable) -> dict[str, str]:
     """The columns that an existing table lacks, each with the statement that adds it. Key columns cannot be added."""
     return {
         f"{declared.name}.{column}": f"ALTER TABLE {declared.name} ADD {column} {kind.removesuffix(' regular')}"
@@ -111,7 +111,7 @@ def additions(declared: Table, existing: Table) -> dict[str, str]:
     }
 
 
-def alteration(text: str, existing: Table) -> str | None:
+def alteration(text: str, existing: CassandraTable) -> str | None:
     """The statement that gives an existing table the options of its declaration, if they differ."""
     declared = read_table(text)
     if all(wanted in ("", existing.options[option]) for option, wanted in declared.options.items()):
@@ -121,7 +121,7 @@ def alteration(text: str, existing: Table) -> str | None:
     return f"ALTER TABLE {declared.name} WITH {' AND '.join(options + ([compaction[0]] if compaction else []))}"
 
 
-def _compare(declared: Table, existing: Table | None) -> list[str]:
+def _compare(declared: CassandraTable, existing: CassandraTable | None) -> list[str]:
     if existing is None:
         return [f"table {declared.name} is missing"]
     lines = []

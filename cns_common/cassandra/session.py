@@ -22,11 +22,11 @@ from cassandra.query import BatchStatement, BatchType, PreparedStatement, Simple
 from tenacity import AsyncRetrying, retry_if_exception, stop_after_attempt, wait_random_exponential
 
 from cns_common.cassandra.background_work import background_work
-from cns_common.cassandra.connection import STATEMENT_S, CassandraAddress, Connection, connect, resolved
+from cns_common.cassandra.connection import STATEMENT_S, CassandraAddress, CassandraConnection, connect, resolved
 from cns_common.cassandra.failures import FAILURES, NO_ANSWER, failure_of_tries, text_of, translated
-from cns_common.cassandra.response_watch import ResponseWatch
+from cns_common.cassandra.hang_detector import ResponseWatch
 from cns_common.cassandra.site_guard import OneSite, SiteGuard
-from cns_common.cassandra.write_dates import WriteDates
+from cns_common.cassandra.write_timestamps import WriteDates
 from cns_common.errors import EXIT_CASSANDRA_UNUSABLE, CnsError, OutcomeUnknown, StartError, StoreUnavailable
 from cns_common.task_cancellation import ignore_outcome, in_daemon, wait_at_most
 
@@ -93,7 +93,7 @@ class Cassandra:
     def __init__(
         self,
         address: CassandraAddress,
-        connection: Connection,
+        connection: CassandraConnection,
         loop: asyncio.AbstractEventLoop,
         dates: WriteDates,
         site: SiteGuard,

@@ -24,7 +24,7 @@ from cns_common.events.files import AUDIT_SUFFIX, encoder, seal_orphans
 from cns_common.events.retention import SegmentRetention
 from cns_common.events.segment import SegmentLimits, SegmentSeries
 from cns_common.events.writer import CLEAN_UP_INTERVAL_S
-from cns_common.file_writer import Batch
+from cns_common.file_writer import LineBatch
 from cns_common.metrics.catalogue import AUDIT_EVENTS_WRITTEN, AUDIT_REFUSED
 from cns_common.metrics.model import Sample
 
@@ -79,7 +79,7 @@ class NoAuditLog(AuditLog):
 
 class AuditWriter(AuditLog):
     """May be used from any event loop. It also writes the log of administrative acts
-    (`cns_common.acts.log`), in segments without the suffix."""
+    (`cns_common.activity.log`), in segments without the suffix."""
 
     def __init__(
         self, directory: Path, process: str, clock: Clock, limits: SegmentLimits, suffix: str = AUDIT_SUFFIX
@@ -93,13 +93,13 @@ class AuditWriter(AuditLog):
         self._stopping = False
         self._thread: threading.Thread | None = None
         self._number = 0
-        self._waiting: Batch | None = None
+        self._waiting: LineBatch | None = None
         self._waiters: list[_Waiter] = []
         self._refusal = ""  # the disk's answer to the last write; '' if it took it
         self._crowded = False  # whether the disk has too little room
         self._written = 0
         # of the thread
-        self._unwritten: Batch | None = None
+        self._unwritten: LineBatch | None = None
         self._unanswered: list[_Waiter] = []
         self._clean_up_at_ms = 0
 
@@ -162,7 +162,7 @@ class AuditWriter(AuditLog):
         self._number = number = self._number + 1
         waiting = self._waiting
         if waiting is None:
-            waiting = self._waiting = Batch(number)
+            waiting = self._waiting = LineBatch(number)
         waiting.lines += b"%b%d,%b\n" % (self._series.origin, number, encoder.encode(event)[1:])
         waiting.n += 1
         waiting.last_number = number

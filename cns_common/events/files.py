@@ -21,7 +21,7 @@ import structlog
 
 from cns_common.errors import UNREADABLE
 from cns_common.events.schema import SCHEMA_VERSION, SegmentFact, SegmentSealed
-from cns_common.file_writer import StoredFile, stored_file
+from cns_common.file_writer import DatedFile, stored_file
 
 SEALED = ".jsonl"
 OPEN = ".jsonl.open"
@@ -83,7 +83,7 @@ def seal_orphans(directory: Path, now_ms: int) -> int:
     return sealed
 
 
-def stored_segments(directory: Path) -> Iterator[StoredFile]:
+def stored_segments(directory: Path) -> Iterator[DatedFile]:
     """Sealed segments, and files that a writer died over before they were segments."""
     for path in chain.from_iterable([directory.glob(f"*/*/*{suffix}") for suffix in (SEALED, NEW)]):
         file = stored_file(path, f"{path.parent.parent.name}/{path.parent.name}")

@@ -15,7 +15,7 @@ from pathlib import Path
 import structlog
 
 from cns_common.events.files import folder_at, has_audit_events, stored_segments
-from cns_common.file_writer import RemovedFiles, StoredFile, old_files, remove_files
+from cns_common.file_writer import DatedFile, RemovedFiles, old_files, remove_files
 from cns_common.metrics.catalogue import (
     EVENT_SEGMENTS_REMOVED_UNREAD,
     EVENT_SEGMENTS_UNREAD,
@@ -96,20 +96,20 @@ class SegmentRetention:
                 self._ingested = frozenset(path.read_text(errors="replace").splitlines())
                 self._marker = marker
 
-    def _is_kept(self, file: StoredFile) -> bool:
+    def _is_kept(self, file: DatedFile) -> bool:
         """Audit events that were not ingested are removed for their age only."""
         return has_audit_events(file.path) and not self._is_ingested(file)
 
-    def _is_ingested(self, file: StoredFile) -> bool:
+    def _is_ingested(self, file: DatedFile) -> bool:
         return self._ingested is not None and file.path.name in self._ingested
 
-    def _log_unread(self, files: Sequence[StoredFile]) -> None:
+    def _log_unread(self, files: Sequence[DatedFile]) -> None:
         if files:
             self._removed_unread += len(files)
             size_bytes = sum([file.size_bytes for file in files])
             log.warning("event_segment.removed_unread", segments=len(files), bytes=size_bytes, last=files[-1].path.name)
 
-    def _judge(self, files: Sequence[StoredFile], wall_ms: int) -> UnreadSegments:
+    def _judge(self, files: Sequence[DatedFile], wall_ms: int) -> UnreadSegments:
         unread = [file for file in files if not self._is_ingested(file)]
         size_bytes = sum([file.size_bytes for file in unread])
         wall_ns = wall_ms * 1_000_000

@@ -17,8 +17,8 @@ import msgspec
 
 from cns_common.durations import HOUR_MS
 from cns_common.errors import UNREADABLE
-from cns_common.events.backwards import folders_backwards
 from cns_common.events.files import SEALED, folder_at, open_segment
+from cns_common.events.reverse_reader import folders_backwards
 from cns_common.events.schema import SCHEMA_VERSION, Event, NotificationEvent, Origin, PublishAccepted, SegmentSealed
 
 BLOCK_BYTES = 4 * 1024 * 1024
@@ -48,7 +48,7 @@ class FoundEvent(msgspec.Struct, frozen=True):
     event: NotificationEvent
 
 
-class Gap(msgspec.Struct, frozen=True, kw_only=True):
+class EventGap(msgspec.Struct, frozen=True, kw_only=True):
     """Sequence numbers of a process that are missing, all or some of them. Without `last_sequence`, a crash cut off a
     line, and how many events would have followed is unknown."""
 
@@ -62,7 +62,7 @@ class Gap(msgspec.Struct, frozen=True, kw_only=True):
 
 class SearchResult(msgspec.Struct, frozen=True, kw_only=True):
     events: tuple[FoundEvent, ...]  # by time
-    gaps: tuple[Gap, ...]
+    gaps: tuple[EventGap, ...]
     unread: int  # lines with the id that are no events of this version
     left_out: int  # lines about subscriptions beyond those that were to be read
     segments: int
@@ -271,7 +271,7 @@ class _Coverage:
         if span is not None:
             self._boots.setdefault((segment.process, segment.boot), []).append(span)
 
-    def gaps(self, *, complete: bool) -> Iterator[Gap]:
+    def gaps(self, *, complete: bool) -> Iterator[EventGap]:
         """`complete`: every segment was searched, so numbers before a boot's first segment are missing."""
         for (process, boot), spans in self._boots.items():
             spans.sort()
@@ -287,8 +287,8 @@ class _Coverage:
                     yield _gap(process, boot, expected, None)
 
 
-def _gap(process: str, boot: str, first: int, last: int | None, *, removed: bool = False) -> Gap:
-    return Gap(process=process, boot=boot, first_sequence=first, last_sequence=last, removed=removed)
+def _gap(process: str, boot: str, first: int, last: int | None, *, removed: bool = False) -> EventGap:
+    return EventGap(process=process, boot=boot, first_sequence=first, last_sequence=last, removed=removed)
 
 
 def _span(first_sequence: int, last_line: bytes) -> _Span | None:

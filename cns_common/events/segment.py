@@ -14,7 +14,7 @@ from cns_common.clock import Clock
 from cns_common.data_directory import sync_directory
 from cns_common.events.files import NEW, OPEN, SEALED, fact_line, folder_at, origin_of, segment_name
 from cns_common.events.schema import SegmentOpened, SegmentSealed
-from cns_common.file_writer import Batch, append_all
+from cns_common.file_writer import LineBatch, append_all
 from cns_common.ids import hex_id
 
 BOOT_CHARS = 16
@@ -45,7 +45,7 @@ class SegmentSeries:
         self._segment: _Segment | None = None
         self._opened: tuple[int, int] = (0, 0)  # first number of the last segment, and how many began with it before
 
-    def append(self, batch: Batch, *, sync: bool = False) -> None:
+    def append(self, batch: LineBatch, *, sync: bool = False) -> None:
         """Append a batch, all of it or nothing. With `sync` it survives a power loss; if the sync fails, it is unknown
         whether the batch is in the file, and the next one goes to another file. Raises OSError."""
         segment = self._segment
@@ -131,7 +131,7 @@ class _Segment:
             created.unlink(missing_ok=True)
             raise
 
-    def append(self, batch: Batch) -> None:
+    def append(self, batch: LineBatch) -> None:
         self._write(batch.lines)
         self._events += batch.n
         self._last_sequence = batch.last_number

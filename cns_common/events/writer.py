@@ -15,7 +15,7 @@ from cns_common.events.files import encoder, seal_orphans
 from cns_common.events.retention import SegmentRetention
 from cns_common.events.schema import Event, EventSink, NoEvents
 from cns_common.events.segment import SegmentLimits, SegmentSeries
-from cns_common.file_writer import Batch, FileWriter, RemovedFiles, WriterMetrics
+from cns_common.file_writer import FileWriter, LineBatch, RemovedFiles, WriterMetrics
 from cns_common.metrics.catalogue import EVENT_SEGMENTS_REMOVED, EVENTS_LOST, EVENTS_WRITTEN
 from cns_common.metrics.model import Sample
 
@@ -64,7 +64,7 @@ class SegmentWriter(FileWriter, EventLog):
 
     # -- in the thread ------------------------------------------------------------------------------------------------
 
-    def _write(self, group: str, batch: Batch) -> None:
+    def _write(self, group: str, batch: LineBatch) -> None:
         self._series.append(batch)
 
     def _rotate(self) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from types import GenericAlias
 from typing import Any, Protocol, TypeVar, get_args, get_type_hints
 
-from cns_common.rpc.rpc import Client, Handler, Method, Server
+from cns_common.rpc.rpc import Handler, Method, RpcClient, Server
 
 CHANGED = "changed"
 Contract = TypeVar("Contract")
@@ -39,7 +39,7 @@ def announce(prefix: str, source: ChangeSource, server: Server) -> None:
     source.changed.append(lambda key: server.broadcast(f"{prefix}.{CHANGED}", key))
 
 
-def remote(contract: type[Contract], prefix: str, client: Client) -> Contract:
+def remote(contract: type[Contract], prefix: str, client: RpcClient) -> Contract:
     """A proxy of the contract whose calls the other end of `client` answers."""
     calls = {name: _call(client, f"{prefix}.{name}", function) for name, function in _functions(contract).items()}
     proxy: Any = type(f"Remote{contract.__name__}", (), calls)()
@@ -72,7 +72,7 @@ def _handler(bound: Handler) -> Handler:
     return lambda _session, *arguments: bound(*arguments)
 
 
-def _call(client: Client, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+def _call(client: RpcClient, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     signature = inspect.signature(function)
 
     async def call(*arguments: Any, **named: Any) -> Any:

@@ -45,7 +45,7 @@ class Method:
 Handler = Callable[..., Awaitable[Any]]
 
 
-class Session:
+class RpcSession:
     """The serving side of one connection. Handlers may keep values of theirs in `state`."""
 
     def __init__(self, server: Server) -> None:
@@ -93,8 +93,8 @@ class Server:
     def __init__(self, methods: Mapping[str, Method]) -> None:
         self._methods = methods
         self.table: dict[str, tuple[Handler, msgspec.msgpack.Decoder[Any]]] = {}
-        self.sessions: set[Session] = set()
-        self.on_close: list[Callable[[Session], None]] = []
+        self.sessions: set[RpcSession] = set()
+        self.on_close: list[Callable[[RpcSession], None]] = []
         self._server: asyncio.AbstractServer | None = None
 
     def answer(self, handlers: Mapping[str, Handler]) -> None:
@@ -114,12 +114,12 @@ class Server:
         self._server = await loop.create_unix_server(self._accept, str(path), backlog=128)
 
     def _accept(self) -> asyncio.Protocol:
-        session = Session(self)
+        session = RpcSession(self)
         self.sessions.add(session)
         session.frames.closed.add_done_callback(lambda _: self._remove(session))
         return session.frames
 
-    def _remove(self, session: Session) -> None:
+    def _remove(self, session: RpcSession) -> None:
         self.sessions.discard(session)
         for callback in self.on_close:
             callback(session)
@@ -136,7 +136,7 @@ class Server:
             session.frames.close()
 
 
-class Client:
+class RpcClient:
     """The calling side. It reconnects for ever; calls made while it is not connected wait up to `CONNECT_TIMEOUT_S`."""
 
     def __init__(self, path: Path, methods: Mapping[str, Method]) -> None:

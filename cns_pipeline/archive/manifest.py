@@ -49,7 +49,7 @@ class Day(msgspec.Struct, frozen=True):
     """Their names in the date's directory."""
 
 
-class Manifest(msgspec.Struct, frozen=True, kw_only=True):
+class ArchiveManifest(msgspec.Struct, frozen=True, kw_only=True):
     topic: str
     """ARN."""
     version: int = 0
@@ -111,19 +111,19 @@ def topic_directories(storage: Storage, archive: Location) -> list[str]:
     return [name for name in storage.names(archive) if name.startswith(_TOPIC)]
 
 
-def read_manifest(storage: Storage, archive: Location, topic_arn: str) -> Manifest:
+def read_manifest(storage: Storage, archive: Location, topic_arn: str) -> ArchiveManifest:
     """An empty one for a topic that the table does not have."""
     place = archive / topic_directory(topic_arn) / MANIFEST
     try:
-        return msgspec.json.decode(storage.read(place), type=Manifest)
+        return msgspec.json.decode(storage.read(place), type=ArchiveManifest)
     except FileNotFoundError:
-        return Manifest(topic=topic_arn)
+        return ArchiveManifest(topic=topic_arn)
     except (OSError, *UNREADABLE) as error:
         reason = f"{place} cannot be read ({error}): restore it, or move the topic's directory away"
         raise StartError(reason, EXIT_DATA_UNUSABLE) from error
 
 
-def write_manifest(storage: Storage, archive: Location, manifest: Manifest) -> None:
+def write_manifest(storage: Storage, archive: Location, manifest: ArchiveManifest) -> None:
     storage.write(archive / topic_directory(manifest.topic) / MANIFEST, msgspec.json.encode(manifest))
 
 

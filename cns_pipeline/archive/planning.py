@@ -10,7 +10,7 @@ from cns.archives.policy import retention_ms
 from cns.topics.topic import Topic
 from cns_common.durations import DAY_MS
 from cns_pipeline.archive.contract import ArchiveReader
-from cns_pipeline.archive.manifest import Manifest
+from cns_pipeline.archive.manifest import ArchiveManifest
 
 SPAN_MS = 3_600_000
 """The span of an archive that one task reads, so that a busy day has many tasks."""
@@ -38,7 +38,7 @@ class TopicPlan(NamedTuple):
 
 def plan_topics(
     reader: ArchiveReader,
-    manifest_of: Callable[[str], Manifest],
+    manifest_of: Callable[[str], ArchiveManifest],
     keep_ms: int | None,
     again_ms: int | None,
     now_ms: int,
@@ -64,7 +64,7 @@ def first_kept_ms(keep_ms: int | None, now_ms: int) -> int:
     return 0 if keep_ms is None else max(now_ms - keep_ms, 0) // DAY_MS * DAY_MS
 
 
-def _read_until_ms(topic: Topic, manifest: Manifest) -> int:
+def _read_until_ms(topic: Topic, manifest: ArchiveManifest) -> int:
     return 0 if topic.archive is None else manifest.read_until_ms(topic.archive.id)
 
 

@@ -9,7 +9,7 @@ from cns.notification import Notification
 from cns.publishing.message_attributes import publish_bytes
 
 
-class Attribute(NamedTuple):
+class ArchivedAttribute(NamedTuple):
     """A message attribute; `value` is base64 for the type Binary."""
 
     name: str
@@ -34,7 +34,7 @@ class ArchiveRow(NamedTuple):
     message_id: str
     texts: dict[str, str]
     subject: str | None
-    attributes: list[Attribute]
+    attributes: list[ArchivedAttribute]
     structured: bool
     signature_version: str
     sequence_number: str
@@ -58,7 +58,7 @@ def row_of(archive: str, began_ms: int, message: ArchivedMessage) -> ArchiveRow:
         message_id=each.id,
         texts=each.texts,
         subject=each.subject,
-        attributes=[Attribute(name, data_type, text) for name, (data_type, text) in each.attributes.items()],
+        attributes=[ArchivedAttribute(name, data_type, text) for name, (data_type, text) in each.attributes.items()],
         structured=each.structured,
         signature_version=each.signature_version,
         sequence_number=each.sequence_number,

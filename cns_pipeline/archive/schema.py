@@ -15,7 +15,7 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from cns_pipeline.archive.rows import ArchiveRow, Attribute
+from cns_pipeline.archive.rows import ArchivedAttribute, ArchiveRow
 
 TOPIC = "topic"
 DATE = "date"
@@ -24,7 +24,7 @@ IDENTITY = ("archive", "key")
 REPLAY_ORDER = ("archive_began_ms", "archive", "key")
 
 _STRING = StringType()
-_ATTRIBUTE = StructType([StructField(name, _STRING, nullable=False) for name in Attribute._fields])
+_ATTRIBUTE = StructType([StructField(name, _STRING, nullable=False) for name in ArchivedAttribute._fields])
 _TYPES: dict[object, DataType] = {
     str: _STRING,
     str | None: _STRING,
@@ -32,7 +32,7 @@ _TYPES: dict[object, DataType] = {
     int | None: LongType(),
     bool: BooleanType(),
     dict[str, str]: MapType(_STRING, _STRING, valueContainsNull=False),
-    list[Attribute]: ArrayType(_ATTRIBUTE, containsNull=False),
+    list[ArchivedAttribute]: ArrayType(_ATTRIBUTE, containsNull=False),
 }
 
 

@@ -21,8 +21,8 @@ from cns_common.process.kill_points import (
 from cns_pipeline.archive.manifest import (
     WRITING,
     ArchivedUntil,
+    ArchiveManifest,
     Day,
-    Manifest,
     date_directory,
     date_of,
     file_name,
@@ -65,7 +65,7 @@ class ArchiveTable:
         self._storage = storage
         self._directory = directory
 
-    def manifest(self, topic_arn: str) -> Manifest:
+    def manifest(self, topic_arn: str) -> ArchiveManifest:
         return read_manifest(self._storage, self._directory, topic_arn)
 
     def add(self, place: StorePlace, plans: Sequence[TopicPlan], now_ms: int) -> int:
@@ -173,7 +173,7 @@ class ArchiveTable:
             self._change(before, replace(before, version=before.version + 1, days=kept))
         return sum(day.rows for day in expired)
 
-    def _change(self, before: Manifest, after: Manifest) -> None:
+    def _change(self, before: ArchiveManifest, after: ArchiveManifest) -> None:
         """Replace the manifest, then remove the files that it does not name any more."""
         directory = self._directory / topic_directory(after.topic)
         write_manifest(self._storage, self._directory, after)

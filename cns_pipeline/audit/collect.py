@@ -22,7 +22,9 @@ from cns_pipeline.paths import PipelinePaths
 from cns_pipeline.period import END_MS, Period
 from cns_pipeline.read import read_events
 from cns_pipeline.storage import Storage
-from cns_pipeline.transforms.audit.fates import (
+from cns_pipeline.transforms.audit.figures import group_figures, lost_messages, pair_figures, queue_figures
+from cns_pipeline.transforms.audit.gaps import audits_off, boots, gaps, open_ends
+from cns_pipeline.transforms.audit.message_outcome import (
     accounted,
     at_rest,
     empty_times,
@@ -33,8 +35,6 @@ from cns_pipeline.transforms.audit.fates import (
     purges,
     unaccounted,
 )
-from cns_pipeline.transforms.audit.figures import group_figures, lost_messages, pair_figures, queue_figures
-from cns_pipeline.transforms.audit.gaps import audits_off, boots, gaps, open_ends
 from cns_pipeline.transforms.audit.messages import messages
 from cns_pipeline.transforms.audit.order import order
 

@@ -23,7 +23,7 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     average_displacement: float | None = None  # displacement_sum / compared
 
 
-class Counts(msgspec.Struct, frozen=True, kw_only=True):
+class AuditCounts(msgspec.Struct, frozen=True, kw_only=True):
     """Fates of the messages that were sent in the period: counts of messages, unless said otherwise."""
 
     sent: int
@@ -54,10 +54,10 @@ class Counts(msgspec.Struct, frozen=True, kw_only=True):
     receive_delete_per_s: float | None  # deleted messages, over the time from the first receive to the last delete
 
 
-class QueueAudit(msgspec.Struct, frozen=True, kw_only=True):
+class QueueFindings(msgspec.Struct, frozen=True, kw_only=True):
     queue: str  # ARN
     fifo: bool
-    counts: Counts
+    counts: AuditCounts
     order: Order
 
 
@@ -66,7 +66,7 @@ class GroupAudit(msgspec.Struct, frozen=True, kw_only=True):
 
     queue: str
     group: str
-    counts: Counts
+    counts: AuditCounts
     order: Order
 
 
@@ -117,7 +117,7 @@ class Audit(msgspec.Struct, frozen=True, kw_only=True):
     until_ms: int
     last_event_ms: int | None  # the newest event that was read; None: there is none
     at_rest: bool  # the operator says that all queues are empty
-    queues: tuple[QueueAudit, ...]
+    queues: tuple[QueueFindings, ...]
     queues_left_out: int = 0
     groups: tuple[GroupAudit, ...]
     groups_left_out: int

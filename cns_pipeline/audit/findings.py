@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
-from cns_pipeline.audit.document import Audit, AuditFinding, Gap, LostMessage, QueueAudit
+from cns_pipeline.audit.document import Audit, AuditFinding, Gap, LostMessage, QueueFindings
 
 SEVERITIES = ("error", "warning", "note")
 IDS_NAMED = 20
@@ -18,14 +18,14 @@ def findings(audit: Audit) -> tuple[AuditFinding, ...]:
     return tuple(sorted(found, key=lambda finding: SEVERITIES.index(finding.severity)))
 
 
-def _queue_findings(queue: QueueAudit, audit: Audit) -> Iterator[AuditFinding]:
+def _queue_findings(queue: QueueFindings, audit: Audit) -> Iterator[AuditFinding]:
     yield from _losses(queue, audit.lost)
     yield from _order(queue)
     yield from _duplicates(queue)
     yield from _unknown(queue)
 
 
-def _losses(queue: QueueAudit, lost: tuple[LostMessage, ...]) -> Iterator[AuditFinding]:
+def _losses(queue: QueueFindings, lost: tuple[LostMessage, ...]) -> Iterator[AuditFinding]:
     counts = queue.counts
     for cause, n, what in (
         ("missing", counts.missing, "lost: sent, then neither received nor removed for a known reason"),
@@ -45,7 +45,7 @@ def _named(ids: list[str], n: int) -> str:
     return ", ".join(shown) + (f", and {more:,} more in lost.csv" if more else "")
 
 
-def _order(queue: QueueAudit) -> Iterator[AuditFinding]:
+def _order(queue: QueueFindings) -> Iterator[AuditFinding]:
     order = queue.order
     if not order.out_of_order:
         return
@@ -59,7 +59,7 @@ def _order(queue: QueueAudit) -> Iterator[AuditFinding]:
         yield AuditFinding(severity="note", queue=queue.queue, text=f"{text} (a standard queue promises no order)")
 
 
-def _duplicates(queue: QueueAudit) -> Iterator[AuditFinding]:
+def _duplicates(queue: QueueFindings) -> Iterator[AuditFinding]:
     counts = queue.counts
     again = counts.duplicates - counts.repeated
     if again:
@@ -77,7 +77,7 @@ def _duplicates(queue: QueueAudit) -> Iterator[AuditFinding]:
         )
 
 
-def _unknown(queue: QueueAudit) -> Iterator[AuditFinding]:
+def _unknown(queue: QueueFindings) -> Iterator[AuditFinding]:
     counts = queue.counts
     if counts.unknown:
         text = (

@@ -9,7 +9,16 @@ import msgspec
 from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 
-from cns_pipeline.audit.document import Audit, Counts, Gap, GroupAudit, LostMessage, Order, PairAudit, QueueAudit
+from cns_pipeline.audit.document import (
+    Audit,
+    AuditCounts,
+    Gap,
+    GroupAudit,
+    LostMessage,
+    Order,
+    PairAudit,
+    QueueFindings,
+)
 from cns_pipeline.audit.findings import findings
 from cns_pipeline.audit.options import AuditOptions
 
@@ -60,10 +69,10 @@ def _left_out(frame: DataFrame, rows: int, rows_max: int) -> int:
     return 0 if rows < rows_max else frame.count() - rows
 
 
-def _queues(queues: DataFrame) -> tuple[QueueAudit, ...]:
+def _queues(queues: DataFrame) -> tuple[QueueFindings, ...]:
     rows = queues.orderBy(*_worst_first(), "queue").take(QUEUES_MAX)
     return tuple(
-        [QueueAudit(queue=row["queue"], fifo=row["fifo"], counts=_counts(row), order=_order(row)) for row in rows]
+        [QueueFindings(queue=row["queue"], fifo=row["fifo"], counts=_counts(row), order=_order(row)) for row in rows]
     )
 
 
@@ -95,8 +104,8 @@ def _worst_first() -> tuple[Column, ...]:
     return tuple([F.desc(name) for name in ("lost", "unknown", "out_of_order", "repeated", "duplicates", "sent")])
 
 
-def _counts(row: Row) -> Counts:
-    return Counts(**_members(Counts, row))
+def _counts(row: Row) -> AuditCounts:
+    return AuditCounts(**_members(AuditCounts, row))
 
 
 def _order(row: Row) -> Order:

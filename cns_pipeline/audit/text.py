@@ -7,7 +7,7 @@ from io import StringIO
 from rich.console import Console
 from rich.table import Table
 
-from cns_pipeline.audit.document import Audit, QueueAudit
+from cns_pipeline.audit.document import Audit, QueueFindings
 from cns_pipeline.period import Period
 
 WIDTH_CHARS = 160
@@ -51,7 +51,7 @@ def _finding(severity: str, queue: str, text: str) -> str:
     return f"{severity}: {f'{_name(queue)}: ' if queue else ''}{text}"
 
 
-def _table(queues: tuple[QueueAudit, ...]) -> str:
+def _table(queues: tuple[QueueFindings, ...]) -> str:
     table = Table(box=None, pad_edge=False)
     for title in _COLUMNS:
         table.add_column(title, justify="left" if title == "queue" else "right", overflow="fold")
@@ -62,7 +62,7 @@ def _table(queues: tuple[QueueAudit, ...]) -> str:
     return text.getvalue()
 
 
-def _cells(queue: QueueAudit) -> tuple[str, ...]:
+def _cells(queue: QueueFindings) -> tuple[str, ...]:
     counts, order = queue.counts, queue.order
     ended = counts.expired + counts.purged + counts.dead_lettered + counts.moved + counts.queue_deleted
     return (

@@ -25,7 +25,7 @@ from cns_pipeline.archive.manifest import (
 from cns_pipeline.archive.planning import first_kept_ms, plan_topics
 from cns_pipeline.archive.reader import StorePlace, open_reader
 from cns_pipeline.archive.table import ArchiveTable
-from cns_pipeline.arguments import Arguments, Outcome, left_out
+from cns_pipeline.arguments import Arguments, JobResult, left_out
 from cns_pipeline.locking import directory_lock
 from cns_pipeline.reports.text import are, counted
 from cns_pipeline.session import open_job
@@ -68,13 +68,13 @@ class ArchiveResult(NamedTuple):
     expired: int
 
 
-def run(arguments: Arguments, place: StorePlace, options: ArchiveOptions = ArchiveOptions()) -> Outcome:  # noqa: B008  # the default is immutable
+def run(arguments: Arguments, place: StorePlace, options: ArchiveOptions = ArchiveOptions()) -> JobResult:  # noqa: B008  # the default is immutable
     """Run the job; return a line about its result."""
     with directory_lock(arguments.local, LOCK), open_job("cns-archive", arguments) as spark:
         return _result(arguments, archive(spark, arguments, place, options))
 
 
-def run_as_before(arguments: Arguments) -> Outcome:
+def run_as_before(arguments: Arguments) -> JobResult:
     """Run the job as the last `cns pipeline archive` was told, if a topic has an archive."""
     settings = load_settings(arguments.data)
     if settings.store != "cassandra" and not (settings.data / STORE_FILE).exists():
@@ -90,12 +90,12 @@ def run_as_before(arguments: Arguments) -> Outcome:
         return _result(arguments, archive(spark, arguments, place, ArchiveOptions(keep.days)))
 
 
-def _result(arguments: Arguments, done: ArchiveResult) -> Outcome:
+def _result(arguments: Arguments, done: ArchiveResult) -> JobResult:
     new = f"{counted(done.added, 'new message')} of {counted(done.topics, 'archived topic')}"
     lines = [f"{new} {are(done.added)} in {arguments.paths.archive}"]
     if done.expired:
         lines.append(f"removed {counted(done.expired, 'message')} older than the table keeps them")
-    return Outcome("\n".join(lines), facts={"table": str(arguments.paths.archive), **done._asdict()})
+    return JobResult("\n".join(lines), facts={"table": str(arguments.paths.archive), **done._asdict()})
 
 
 def archive(spark: SparkSession, arguments: Arguments, place: StorePlace, options: ArchiveOptions) -> ArchiveResult:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pyspark.sql import SparkSession
 
 from cns_common.clock import Clock
-from cns_pipeline.arguments import Arguments, Outcome, left_out
+from cns_pipeline.arguments import Arguments, JobResult, left_out
 from cns_pipeline.audit.collect import audit, read_audit_events
 from cns_pipeline.audit.options import AuditOptions
 from cns_pipeline.audit.tables import AuditTables
@@ -27,7 +27,7 @@ EXIT_WRONG = 1
 """A message was lost or changed, or a FIFO queue gave messages out in another order."""
 
 
-def run(arguments: Arguments, options: AuditOptions | None = None) -> Outcome:
+def run(arguments: Arguments, options: AuditOptions | None = None) -> JobResult:
     """Run the job; return what it found. The period is that of the arguments."""
     arguments.check_table()
     options = replace(options or AuditOptions(), period=arguments.period)
@@ -35,10 +35,10 @@ def run(arguments: Arguments, options: AuditOptions | None = None) -> Outcome:
         events = read_audit_events(spark, arguments.paths, arguments.period)
         found = audit(events, AuditTables(spark, arguments.paths), options, Clock().real_ms())
     wrong = any(finding.severity == "error" for finding in found.findings)
-    return Outcome(format_audit(found, str(arguments.paths.audit)), EXIT_WRONG if wrong else 0, found)
+    return JobResult(format_audit(found, str(arguments.paths.audit)), EXIT_WRONG if wrong else 0, found)
 
 
-def run_if_audited(arguments: Arguments) -> Outcome:
+def run_if_audited(arguments: Arguments) -> JobResult:
     """The outcome of `run`; without a queue that is audited, one line and no Spark job."""
     storage = Storage(None if arguments.paths.out.local else SparkSession.getActiveSession())
     period = arguments.period

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cns_common.clock import Clock
-from cns_pipeline.arguments import Arguments, Outcome
+from cns_pipeline.arguments import Arguments, JobResult
 from cns_pipeline.batches import Contents, event_table
 from cns_pipeline.compaction import CompactionResult, compact
 from cns_pipeline.locking import table_lock
@@ -14,7 +14,7 @@ from cns_pipeline.storage import Storage
 from cns_pipeline.tables.table import TableWriter
 
 
-def run(arguments: Arguments) -> Outcome:
+def run(arguments: Arguments) -> JobResult:
     """Remove old dates, and merge the files of each other date; return a line about it."""
     arguments.check_table()
     clock = Clock()
@@ -26,7 +26,7 @@ def run(arguments: Arguments) -> Outcome:
         return _result(arguments, dates, compact(spark, writer))
 
 
-def _result(arguments: Arguments, dates: int, done: CompactionResult) -> Outcome:
+def _result(arguments: Arguments, dates: int, done: CompactionResult) -> JobResult:
     before = f"{counted(done.files_before, 'file')} of {counted(done.parts, 'part')}"
     lines = [f"{before} became {done.files_after:,} in {arguments.paths.table}"]
     if dates:
@@ -38,4 +38,4 @@ def _result(arguments: Arguments, dates: int, done: CompactionResult) -> Outcome
         "filesAfter": done.files_after,
         "datesRemoved": dates,
     }
-    return Outcome("\n".join(lines), facts=facts)
+    return JobResult("\n".join(lines), facts=facts)

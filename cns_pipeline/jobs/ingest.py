@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 
 from cns_common.clock import Clock
-from cns_pipeline.arguments import Arguments, Outcome
+from cns_pipeline.arguments import Arguments, JobResult
 from cns_pipeline.batches import event_table
 from cns_pipeline.checkpoint import Checkpoint
 from cns_pipeline.follow import Follower, stopped_by_signals
@@ -22,7 +22,7 @@ from cns_pipeline.tables.table import TableWriter
 FILES_NAMED = 5
 
 
-def run(arguments: Arguments) -> Outcome:
+def run(arguments: Arguments) -> JobResult:
     """Ingest what is new; return a line about it."""
     arguments.check_events()
     with table_lock(arguments):
@@ -32,7 +32,7 @@ def run(arguments: Arguments) -> Outcome:
             return _result(arguments, ingest(spark, arguments.events, arguments.paths, options=_options(arguments)))
 
 
-def follow(arguments: Arguments, every_s: float, tell: Callable[[str], None] | None = None) -> Outcome:
+def follow(arguments: Arguments, every_s: float, tell: Callable[[str], None] | None = None) -> JobResult:
     """Ingest segments as they are sealed, until SIGTERM or SIGINT. Tells, or prints, a line for each batch."""
     arguments.check_events()
     with table_lock(arguments), open_job("cns-ingest", arguments) as spark:
@@ -55,7 +55,7 @@ def _has_all(arguments: Arguments) -> bool:
     return known and sealed_segments(arguments.events.local) <= checkpoint.segments()
 
 
-def _maintained(arguments: Arguments) -> Outcome:
+def _maintained(arguments: Arguments) -> JobResult:
     """Maintain the table where an ingest finds no new events: delete files that are due."""
     now_ms = Clock().real_ms
     writer = TableWriter(event_table(Storage(None), arguments.paths), now_ms, has_lock=True)
@@ -63,7 +63,7 @@ def _maintained(arguments: Arguments) -> Outcome:
     return _result(arguments, IngestResult())
 
 
-def _result(arguments: Arguments, ingested: IngestResult) -> Outcome:
+def _result(arguments: Arguments, ingested: IngestResult) -> JobResult:
     new = counted(ingested.lines, "new line")
     lines = [f"{new} of {arguments.events} {are(ingested.lines)} in {arguments.paths.table}"]
     if ingested.malformed:
@@ -81,7 +81,7 @@ def _result(arguments: Arguments, ingested: IngestResult) -> Outcome:
         "newer": ingested.newer,
         "filesWithLinesAside": sorted(ingested.files),
     }
-    return Outcome("\n".join(lines), facts=facts)
+    return JobResult("\n".join(lines), facts=facts)
 
 
 def _say(line: str) -> None:

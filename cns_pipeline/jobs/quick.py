@@ -7,12 +7,12 @@ import shutil
 from cns_common.clock import Clock
 from cns_common.data_directory import EXIT_DATA_UNUSABLE
 from cns_common.errors import StartError
-from cns_pipeline.arguments import Arguments, Outcome
+from cns_pipeline.arguments import Arguments, JobResult
 from cns_pipeline.quick.figures import known_members, quick_report
 from cns_pipeline.reports.terminal import format_report
 
 
-def run(arguments: Arguments, *, wide: bool = False) -> Outcome:
+def run(arguments: Arguments, *, wide: bool = False) -> JobResult:
     """Return the report, and its text. Nothing is written."""
     if arguments.paths.out.local is None:
         raise StartError(f"--quick reads local tables, not {arguments.paths.out}", EXIT_DATA_UNUSABLE)
@@ -20,7 +20,7 @@ def run(arguments: Arguments, *, wide: bool = False) -> Outcome:
     report = quick_report(arguments.paths, arguments.period, Clock().real_ms())
     facts = {"directory": None, "report": known_members(report)}
     if report.first_ms is None:
-        return Outcome(f"{report.period}: no event of this period was ingested", facts=facts)
+        return JobResult(f"{report.period}: no event of this period was ingested", facts=facts)
     text = format_report(report, None, shutil.get_terminal_size().columns, wide=wide)
     hint = "figures only: without --quick, the report has what went wrong, unknown events, and the files"
-    return Outcome(f"{text}\n\n{hint}", facts=facts)
+    return JobResult(f"{text}\n\n{hint}", facts=facts)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import shutil
 
 from cns_common.clock import Clock
-from cns_pipeline.arguments import Arguments, Outcome
+from cns_pipeline.arguments import Arguments, JobResult
 from cns_pipeline.batches import removed_until_ms
 from cns_pipeline.locking import directory_lock
 from cns_pipeline.reports.files import directory_name, new_report
-from cns_pipeline.reports.present import present
+from cns_pipeline.reports.render import present
 from cns_pipeline.reports.report import make_report, read_for_report
 from cns_pipeline.session import open_job
 from cns_pipeline.storage import Storage
@@ -19,7 +19,7 @@ TERMINAL = (120, 24)
 """Columns and lines where the output is no terminal."""
 
 
-def run(arguments: Arguments, *, wide: bool = False) -> Outcome:
+def run(arguments: Arguments, *, wide: bool = False) -> JobResult:
     """Run the job; return the report, and its text. `wide`: all columns and whole ARNs."""
     arguments.check_table()
     period = arguments.period
@@ -32,7 +32,7 @@ def run(arguments: Arguments, *, wide: bool = False) -> Outcome:
             files.write_page(shown.page)
     text = shown.text(shutil.get_terminal_size(TERMINAL).columns, wide=wide)
     directory = str(arguments.paths.reports / directory_name(period))
-    return Outcome(
+    return JobResult(
         f"{text}\n{directory} has the report: report.html, report.json, tables",
         facts={"directory": directory, "report": report},
     )

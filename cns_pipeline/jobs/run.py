@@ -9,19 +9,19 @@ from cns_common.clock import Clock
 from cns_common.data_directory import EXIT_DATA_IN_USE
 from cns_common.durations import DAY_MS
 from cns_common.errors import StartError
-from cns_pipeline.arguments import Arguments, Outcome, left_out
+from cns_pipeline.arguments import Arguments, JobResult, left_out
 from cns_pipeline.jobs import archive, audit, health, ingest, report
 from cns_pipeline.locking import directory_lock
 from cns_pipeline.period import Period
 from cns_pipeline.session import open_job
 
 LOCK = "run.lock"
-Job = Callable[[Arguments], Outcome]
+Job = Callable[[Arguments], JobResult]
 REPORTS: Mapping[str, Job] = {"health": health.run, "audit": audit.run_if_audited, "report": report.run}
 """The jobs after ingest, in their order: the report shows what health and audit found."""
 
 
-def run(arguments: Arguments) -> Outcome:
+def run(arguments: Arguments) -> JobResult:
     """Run every job; return what each says. Without a period, the last 24 hours are reported."""
     arguments.check_events()
     if arguments.period.is_everything:
@@ -34,18 +34,18 @@ def run(arguments: Arguments) -> Outcome:
         done["archive"] = _archived(arguments)
     text = "\n\n".join([f"{name}:\n{outcome.text}" for name, outcome in done.items()])
     facts = {name: outcome.facts for name, outcome in done.items()}
-    return Outcome(text, done["archive"].exit_code, facts)
+    return JobResult(text, done["archive"].exit_code, facts)
 
 
-def _archived(arguments: Arguments) -> Outcome:
+def _archived(arguments: Arguments) -> JobResult:
     """Run the archive job last, so that it delays no report: the store may be away."""
     try:
         return _unless_in_use(archive.run_as_before, arguments)
     except StartError as error:
-        return Outcome(f"failed: {error}", error.exit_code, {"failed": str(error)})
+        return JobResult(f"failed: {error}", error.exit_code, {"failed": str(error)})
 
 
-def _unless_in_use(job: Job, arguments: Arguments) -> Outcome:
+def _unless_in_use(job: Job, arguments: Arguments) -> JobResult:
     """Return the outcome of a job, or a line about the other process that does it: `ingest --follow`, for example."""
     try:
         return job(arguments)

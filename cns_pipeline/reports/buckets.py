@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from cns_common.durations import DAY_MS, HOUR_MS
 from cns_pipeline.period import Period
-from cns_pipeline.reports.document import Bucket, Figures, LatencyBin
+from cns_pipeline.reports.document import Figures, LatencyBin, TimeBucket
 
 BY_DAY_FROM_MS = 14 * DAY_MS
 """Longer periods have a bucket a day."""
@@ -26,14 +26,14 @@ def bucket_span_ms(period: Period) -> int:
     return DAY_MS if period.span_ms > BY_DAY_FROM_MS else HOUR_MS
 
 
-def buckets(figures: Mapping[int, Figures], period: Period, span_ms: int) -> list[Bucket]:
+def buckets(figures: Mapping[int, Figures], period: Period, span_ms: int) -> list[TimeBucket]:
     """`figures` by start. All buckets of the period are there, unless they are too many."""
     first, last = period.since_ms // span_ms, (period.until_ms - 1) // span_ms
     if last - first < BUCKETS_MAX:
         starts = [number * span_ms for number in range(first, last + 1)]
     else:
         starts = sorted(figures)[-BUCKETS_MAX:]
-    return [Bucket(start_ms=start, span_ms=span_ms, figures=figures.get(start, NOTHING)) for start in starts]
+    return [TimeBucket(start_ms=start, span_ms=span_ms, figures=figures.get(start, NOTHING)) for start in starts]
 
 
 def latency_bins(deliveries: Mapping[int, int]) -> list[LatencyBin]:

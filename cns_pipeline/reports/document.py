@@ -52,7 +52,7 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
     replay_dropped: int = 0
 
 
-class Bucket(msgspec.Struct, frozen=True, kw_only=True):
+class TimeBucket(msgspec.Struct, frozen=True, kw_only=True):
     """An hour, or a day in a period above 14 days. Buckets without events are there, too, with figures of 0."""
 
     start_ms: int
@@ -203,7 +203,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     coverage: Coverage
     totals: Figures
     before: Figures | None = None
-    buckets: tuple[Bucket, ...] = ()
+    buckets: tuple[TimeBucket, ...] = ()
     topics: Table = Table()
     subscriptions: Table = Table()
     endpoints: Table = Table()

@@ -13,7 +13,6 @@ from cns_pipeline.period import WEEK_MS, Period
 from cns_pipeline.read import read_events
 from cns_pipeline.reports.buckets import NOTHING, bucket_period, bucket_span_ms, buckets, latency_bins
 from cns_pipeline.reports.document import (
-    Bucket,
     Coverage,
     DeadLetter,
     Drop,
@@ -24,6 +23,7 @@ from cns_pipeline.reports.document import (
     Report,
     RetryBin,
     Slow,
+    TimeBucket,
     Usage,
 )
 from cns_pipeline.reports.files import ReportFiles
@@ -70,7 +70,7 @@ def _document(
     recoveries, _ = collect_rows(files, "recoveries", frames.recoveries, Recovery, RECOVERIES_SHOWN)
     usage, _ = collect_rows(files, "usage", frames.usage, Usage, RECOVERIES_SHOWN)
     queues, queues_left_out = collect_rows(files, "queues", frames.queues, QueueRow)
-    shown: list[Bucket] = []
+    shown: list[TimeBucket] = []
     if first_ms is not None and last_ms is not None:
         shown = _buckets(tables, bucket_period(period, first_ms, last_ms, made_at_ms))
     return Report(
@@ -121,7 +121,7 @@ def _coverage(frames: ReportFrames) -> tuple[Coverage, int | None, int | None]:
     return coverage, known["first_ms"], known["last_ms"]
 
 
-def _buckets(tables: dict[str, FigureRows], period: Period) -> list[Bucket]:
+def _buckets(tables: dict[str, FigureRows], period: Period) -> list[TimeBucket]:
     span_ms = bucket_span_ms(period)
     table, start_of = ("hours", int) if span_ms == HOUR_MS else ("days", _day_ms)
     found = {start_of(row["name"]): figures_of(row[PRESENT]) or NOTHING for row in tables[table].rows}

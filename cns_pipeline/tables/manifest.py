@@ -44,7 +44,7 @@ class PlacedPart:
     part: Part
 
 
-class Manifest(msgspec.Struct, Generic[C], frozen=True, kw_only=True):
+class TableManifest(msgspec.Struct, Generic[C], frozen=True, kw_only=True):
     """All of a table, oldest batch first. `number` counts its changes. `removed` is the last name of the parts that
     were removed for good; empty: none was."""
 
@@ -58,10 +58,10 @@ class Manifest(msgspec.Struct, Generic[C], frozen=True, kw_only=True):
             for part in batch.parts:
                 yield PlacedPart(batch.name, part)
 
-    def with_batch(self, batch: Batch[C]) -> Manifest[C]:
+    def with_batch(self, batch: Batch[C]) -> TableManifest[C]:
         return msgspec.structs.replace(self, number=self.number + 1, batches=(*self.batches, batch))
 
-    def without(self, gone: Collection[PlacedPart], now_ms: int) -> Manifest[C]:
+    def without(self, gone: Collection[PlacedPart], now_ms: int) -> TableManifest[C]:
         """Retire parts. A batch without parts is no longer named."""
         names = {(placed.batch, placed.part.name) for placed in gone}
         left = [_without(batch, names) for batch in self.batches]
@@ -73,11 +73,11 @@ class Manifest(msgspec.Struct, Generic[C], frozen=True, kw_only=True):
             retired=(*self.retired, *retired),
         )
 
-    def replaced(self, gone: Collection[PlacedPart], batch: Batch[C], now_ms: int) -> Manifest[C]:
+    def replaced(self, gone: Collection[PlacedPart], batch: Batch[C], now_ms: int) -> TableManifest[C]:
         """Put a batch in the place of the parts that it was made of."""
         return msgspec.structs.replace(self.without(gone, now_ms).with_batch(batch), number=self.number + 1)
 
-    def forgetting(self, deleted: Collection[RetiredPart]) -> Manifest[C]:
+    def forgetting(self, deleted: Collection[RetiredPart]) -> TableManifest[C]:
         left = tuple([retired for retired in self.retired if retired not in deleted])
         return msgspec.structs.replace(self, number=self.number + 1, retired=left)
 

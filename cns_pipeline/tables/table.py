@@ -20,7 +20,7 @@ from cns_common.errors import UNREADABLE, StartError
 from cns_common.ids import hex_id
 from cns_pipeline.location import Location
 from cns_pipeline.stored_file import FileStore
-from cns_pipeline.tables.manifest import Batch, Manifest, Part, PlacedPart
+from cns_pipeline.tables.manifest import Batch, Part, PlacedPart, TableManifest
 
 C = TypeVar("C")
 
@@ -48,7 +48,7 @@ class BatchTable(Generic[C]):
         self.storage = storage
         self.directory = directory
         self._manifests = directory / _MANIFESTS
-        self._decoder = msgspec.json.Decoder(Manifest[contents])  # type: ignore[valid-type]  # the parameter's value
+        self._decoder = msgspec.json.Decoder(TableManifest[contents])  # type: ignore[valid-type]  # the parameter's value
 
     def exists(self) -> bool:
         return bool(self.storage.names(self._manifests))
@@ -62,21 +62,21 @@ class BatchTable(Generic[C]):
             reason = f"{self.directory} was made by an earlier version: move it away, and ingest again"
             raise StartError(reason, EXIT_DATA_UNUSABLE)
 
-    def read(self) -> Manifest[C]:
+    def read(self) -> TableManifest[C]:
         """The newest manifest; that of a missing table is empty."""
         for _ in range(READS_MAX):
             names = [name for name in self.storage.names(self._manifests) if _number(name) is not None]
             if not names:
-                return Manifest()
+                return TableManifest()
             try:
                 return self._decode(self._manifests / names[-1])
             except FileNotFoundError:  # a writer made MANIFESTS_KEPT changes since
                 continue
         raise StartError(f"{self.directory} changes faster than it can be read", EXIT_DATA_IN_USE)
 
-    def _decode(self, file: Location) -> Manifest[C]:
+    def _decode(self, file: Location) -> TableManifest[C]:
         try:
-            manifest: Manifest[C] = self._decoder.decode(self.storage.read(file))
+            manifest: TableManifest[C] = self._decoder.decode(self.storage.read(file))
         except UNREADABLE as error:
             reason = f"{file} is no manifest ({error}): move the table away, and ingest again"
             raise StartError(reason, EXIT_DATA_UNUSABLE) from error
@@ -85,7 +85,7 @@ class BatchTable(Generic[C]):
     def place(self, part: PlacedPart) -> Location:
         return self.directory / part.batch / part.part.name
 
-    def directories(self, manifest: Manifest[C], wanted: Callable[[Part], bool] = lambda _: True) -> list[str]:
+    def directories(self, manifest: TableManifest[C], wanted: Callable[[Part], bool] = lambda _: True) -> list[str]:
         """The directories of the wanted parts, for Spark or another reader of Parquet."""
         return [str(self.place(placed)) for placed in manifest.parts() if wanted(placed.part)]
 
@@ -161,7 +161,7 @@ class TableWriter(Generic[C]):
         ]
         return Batch(name=directory.name, parts=tuple(parts), contents=contents)
 
-    def _commit(self, manifest: Manifest[C]) -> None:
+    def _commit(self, manifest: TableManifest[C]) -> None:
         file = self.table.directory / _MANIFESTS / f"{manifest.number:0{_DIGITS}d}{_JSON}"
         try:
             self._storage.create(file, msgspec.json.encode(manifest))

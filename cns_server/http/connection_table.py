@@ -29,7 +29,7 @@ class ConnectionLimits(NamedTuple):
     buffered_bytes_max: int = 32 * 1024 * 1024
 
 
-class Connection(Protocol):
+class ClientConnection(Protocol):
     """The part of a connection that the table uses."""
 
     @property
@@ -51,9 +51,9 @@ class ConnectionTable:
 
     def __init__(self, limits: ConnectionLimits) -> None:
         self._limits = limits
-        self._connections: set[Connection] = set()
+        self._connections: set[ClientConnection] = set()
         self._by_network: Counter[str] = Counter()
-        self._held: dict[Connection, int] = {}  # oldest first
+        self._held: dict[ClientConnection, int] = {}  # oldest first
         self._idle: dict[str, _IdleList] = {}  # by network; "": all networks
         self._backlogs: deque[Callable[[], None]] = deque()
         self._backlogs_scheduled = False  # `_run_backlogs` runs or is scheduled
@@ -66,7 +66,7 @@ class ConnectionTable:
 
     # -- number -------------------------------------------------------------------------------------------------------
 
-    def admit(self, connection: Connection, now_s: float) -> bool:
+    def admit(self, connection: ClientConnection, now_s: float) -> bool:
         """Count a new connection; at a limit, evict the one that has been idle longest. False: none is idle."""
         self._connections.add(connection)
         self._by_network[connection.network] += 1
@@ -76,7 +76,7 @@ class ConnectionTable:
             return self._close_idle(connection, "", now_s)
         return True
 
-    def remove(self, connection: Connection) -> None:
+    def remove(self, connection: ClientConnection) -> None:
         if connection not in self._connections:
             return
         self._connections.discard(connection)
@@ -85,7 +85,7 @@ class ConnectionTable:
         if not self._by_network[connection.network]:
             del self._by_network[connection.network]
 
-    def _close_idle(self, newcomer: Connection, network: str, now_s: float) -> bool:
+    def _close_idle(self, newcomer: ClientConnection, network: str, now_s: float) -> bool:
         idle = self._idle.get(network)
         if idle is None or (not idle.entries and now_s >= idle.listed_at_s + SWEEP_S):
             idle = self._idle[network] = self._list_idle(newcomer, network, now_s)
@@ -96,7 +96,7 @@ class ConnectionTable:
                 return True
         return False
 
-    def _list_idle(self, newcomer: Connection, network: str, now_s: float) -> _IdleList:
+    def _list_idle(self, newcomer: ClientConnection, network: str, now_s: float) -> _IdleList:
         """At most once a second, because it looks at all connections."""
         entries = [
             _IdleEntry(since_s, connection)
@@ -110,7 +110,7 @@ class ConnectionTable:
 
     # -- bytes --------------------------------------------------------------------------------------------------------
 
-    def set_held_bytes(self, connection: Connection, held_bytes: int) -> None:
+    def set_held_bytes(self, connection: ClientConnection, held_bytes: int) -> None:
         """Set how much a connection holds; above the limit, evict those that have held bytes longest."""
         held = self._held
         if not held_bytes:
@@ -164,7 +164,7 @@ class ConnectionTable:
 
 class _IdleEntry(NamedTuple):
     since_s: float
-    connection: Connection
+    connection: ClientConnection
 
 
 class _IdleList(NamedTuple):

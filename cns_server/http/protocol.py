@@ -20,7 +20,7 @@ from uvicorn.server import ServerState
 
 from cns_common.aws.front_door import FrontDoor
 from cns_common.aws.http_request import HttpRequest
-from cns_common.aws.protocol.errors import Answer, render_error_json
+from cns_common.aws.protocol.errors import HttpAnswer, render_error_json
 from cns_common.errors import OutcomeUnknown
 from cns_common.ids import uuid_text
 from cns_server.http.bounded_protocol import BoundedProtocol, HeadTooLarge
@@ -213,7 +213,7 @@ class ApiProtocol(BoundedProtocol):
         exchange.until_s = self.loop.time() + self.call_s
         self._call = exchange, CoroutineDriver(self._answer(exchange, self.front.answer(request)), self.loop)
 
-    async def _answer(self, exchange: Exchange, answer: Coroutine[Any, Any, Answer]) -> None:
+    async def _answer(self, exchange: Exchange, answer: Coroutine[Any, Any, HttpAnswer]) -> None:
         answered = await answer
         exchange.response_complete = True
         if exchange.disconnected or self.transport.is_closing():
@@ -234,7 +234,7 @@ class ApiProtocol(BoundedProtocol):
             answer = render_error_json("sqs", error, uuid_text())._replace(body=b"")
         return self._encoded(answer, ends=True)
 
-    def _encoded(self, answer: Answer, *, ends: bool, bodiless: bool = False) -> bytes:
+    def _encoded(self, answer: HttpAnswer, *, ends: bool, bodiless: bool = False) -> bytes:
         status, headers, body = answer
         if ends:
             headers.append((b"connection", b"close"))
@@ -284,9 +284,9 @@ def _length_of_skipped(headers: list[tuple[bytes, bytes]]) -> int:
     """The length of a body that the parser skips. Raises BodyWithoutLength."""
     fields = dict(headers)
     if b"transfer-encoding" in fields:
-        raise BodyWithoutLength  # answered 400
+        raise LengthRequired  # answered 400
     return int(fields.get(b"content-length", 0))
 
 
-class BodyWithoutLength(Exception):
+class LengthRequired(Exception):
     """A request for another protocol has a body in chunks, which the parser skips."""

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from cns_common.errors import UNREADABLE
-from cns_server.health import Health
+from cns_server.health import ServiceHealth
 
 SERVICES = ("sns", "sqs", "sts")
 EDITION = "community"
@@ -46,7 +46,7 @@ class HealthBoard:
         self._put = tree
         return True
 
-    def to_page(self, health: Health) -> Tree:
+    def to_page(self, health: ServiceHealth) -> Tree:
         """The page. Scripts wait until services are `running` or `available`."""
         state = "running" if health.ready else "starting"
         services = dict.fromkeys(SERVICES, state)

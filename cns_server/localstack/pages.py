@@ -16,11 +16,11 @@ from starlette.routing import Route
 from cns_common.clock import Clock
 from cns_common.errors import RequestError
 from cns_common.ids import uuid_text
-from cns_server.health import Health
+from cns_server.health import ServiceHealth
 from cns_server.localstack.body import read_body
 from cns_server.localstack.health import EDITION, PUT_BYTES_MAX, SERVICES, VERSION, HealthBoard, read_action
 from cns_server.localstack.sns_pages import NotificationPages
-from cns_server.localstack.sqs_pages import MessagePages
+from cns_server.localstack.sqs_pages import LocalstackMessages
 
 _STAGES = ("BOOT", "START", "READY", "SHUTDOWN")
 _PROVIDERS = "localstack.aws.provider"
@@ -30,7 +30,10 @@ log = structlog.get_logger(__name__)
 
 
 def localstack_pages(
-    health: Callable[[], Awaitable[Health]], messages: MessagePages, notifications: NotificationPages, clock: Clock
+    health: Callable[[], Awaitable[ServiceHealth]],
+    messages: LocalstackMessages,
+    notifications: NotificationPages,
+    clock: Clock,
 ) -> list[Route]:
     return [*_health(health), *_information(clock), *messages.routes(), *notifications.routes()]
 
@@ -42,7 +45,7 @@ async def answer_refusal(_request: Request, error: Exception) -> Response:
     return JSONResponse({"error": "The store is not available."}, 503)
 
 
-def _health(health: Callable[[], Awaitable[Health]]) -> list[Route]:
+def _health(health: Callable[[], Awaitable[ServiceHealth]]) -> list[Route]:
     board, path = HealthBoard(), "/_localstack/health"
 
     async def show(request: Request) -> Response:

@@ -15,7 +15,7 @@ from starlette.routing import Route
 from cns_common.aws.auth.authentication import Authenticator
 from cns_common.aws.call import Call, Params, Result, root_caller
 from cns_common.aws.protocol import errors
-from cns_common.aws.protocol.errors import Answer
+from cns_common.aws.protocol.errors import HttpAnswer
 from cns_common.aws.protocol.form import read_pairs
 from cns_common.aws.protocol.models import load_service
 from cns_common.aws.protocol.names import ServiceName
@@ -41,10 +41,10 @@ _NO_ACCOUNT = root_caller("")
 class WireProtocol(NamedTuple):
     content_type: str
     render: Callable[[Result, str], bytes]
-    render_error: Callable[[ServiceName, BaseException, str], Answer]
+    render_error: Callable[[ServiceName, BaseException, str], HttpAnswer]
 
 
-class MessagePages:
+class LocalstackMessages:
     def __init__(self, queues: QueueService, authenticator: Authenticator, region: str) -> None:
         """`region` is the region of requests that name none."""
         self._cache = queues.cache

@@ -14,11 +14,11 @@ from starlette.routing import Match
 from starlette.types import Scope
 
 from cns_common.aws.http_request import HttpRequest
-from cns_common.aws.protocol.errors import Answer
+from cns_common.aws.protocol.errors import HttpAnswer
 from cns_common.errors import CnsError
 from cns_server.html_app import HtmlApp
 from cns_server.pages.accounts import AccountPages
-from cns_server.pages.acts import ActPages
+from cns_server.pages.activity import ActPages
 from cns_server.pages.context import Form, PageContext
 from cns_server.pages.dead_letters import DeadLetterPages
 from cns_server.pages.endpoints import EndpointPages
@@ -70,11 +70,11 @@ class PagesApp(HtmlApp):
         for group in groups:
             group.add_to(self)
 
-    def landing(self, request: HttpRequest) -> Answer:
+    def landing(self, request: HttpRequest) -> HttpAnswer:
         """The answer to a browser that opens the port."""
         page = self._templates.landing(request.origin)
         headers = [header for header in page.raw_headers if header[0] != b"content-length"]
-        return Answer(page.status_code, headers, bytes(page.body))
+        return HttpAnswer(page.status_code, headers, bytes(page.body))
 
     async def failure_page(self, request: Request, status: int, code: str, detail: str) -> Response:
         """For a form the page that has it, filled in as before."""

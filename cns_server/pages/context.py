@@ -15,7 +15,7 @@ from starlette.datastructures import FormData
 from cns.authorization import Access
 from cns_common.arn import parse_arn
 from cns_common.errors import RequestError
-from cns_common.events.newest import AccountEvent
+from cns_common.events.recent_events import AccountEvent
 from cns_common.events.schema import QueueCounted
 from cns_server.pages.rendering import Templates
 from cns_server.pages.sessions import FORM_FIELD, Session, Sessions, SignInRequired, check_form

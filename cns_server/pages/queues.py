@@ -26,12 +26,12 @@ from cns_server.rest.queues import QueueRoutes
 LISTED = 50
 
 
-class QueueRow(NamedTuple):
+class QueueListRow(NamedTuple):
     name: str
     counts: Statistics | None  # None for a queue that was deleted meanwhile
 
 
-class MessageView(NamedTuple):
+class QueueMessageView(NamedTuple):
     message: BrowsedMessage
     notification_id: str  # '' if it is no notification
     cause: str  # why it is here, in a dead-letter queue
@@ -73,7 +73,7 @@ class QueuePages:
         session, rest = await self._context.call(request)
         page = await self._queues.list_queues(rest, session.account, prefix, after, LISTED)
         counts = await asyncio.gather(*[self._counts(rest, session.account, name) for name in page.queues])
-        rows = [QueueRow(name, counted) for name, counted in zip(page.queues, counts, strict=True)]
+        rows = [QueueListRow(name, counted) for name, counted in zip(page.queues, counts, strict=True)]
         values = {"rows": rows, "prefix": prefix, "after": after, "next": page.next, "engines": self._engines}
         return self._context.page(request, "queues.html", session, **values)
 
@@ -100,7 +100,7 @@ class QueuePages:
             session,
             queue=queue,
             counts=counts,
-            messages=[MessageView(one, *activity.origin(one.body, buried)) for one in messages.messages],
+            messages=[QueueMessageView(one, *activity.origin(one.body, buried)) for one in messages.messages],
             buried=bool(buried),
             charts=charts(activity.rates(recent.events, queue.arn), self._clock.now_ms()),
             after=after,

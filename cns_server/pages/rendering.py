@@ -16,7 +16,7 @@ from markupsafe import Markup, escape
 
 from cns.delivery.failure_causes import NO_POLICY
 from cns_backend.explain.causes import NO_DEAD_LETTER_QUEUE
-from cns_backend.explain.words import span_text
+from cns_backend.explain.labels import span_text
 from cns_server.pages.sessions import FormSession
 
 _HEADERS = {

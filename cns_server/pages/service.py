@@ -8,7 +8,7 @@ from typing import NamedTuple
 import msgspec
 from fastapi import FastAPI, Request, Response
 
-from cns_backend.stores.contract import EVERY_WORKER, POOLS, PoolSize, Report, ServiceState
+from cns_backend.stores.contract import EVERY_WORKER, POOLS, PoolSize, ProcessReport, ServiceState
 from cns_common.configuration.settings import POOL_THREADS_MAX
 from cns_common.metrics.catalogue import (
     CIRCUIT_BREAKERS_OPEN,
@@ -111,7 +111,7 @@ class ServicePages:
             raise Problem(404, "NoSuchWorker", "No worker of this name reports.")
 
 
-def _totals(reports: Iterable[Report]) -> list[Total]:
+def _totals(reports: Iterable[ProcessReport]) -> list[Total]:
     """Sums over all workers."""
     sums: dict[str, float] = {}
     for report in reports:

@@ -17,7 +17,7 @@ from cns_common.aws.call import Caller
 from cns_common.clock import Clock
 from cns_common.ids import hex_id
 from cns_server.rest.authentication import Principal, RestAuthenticator
-from cns_server.rest.grants import Grant, sign_grant
+from cns_server.rest.grants import NewToken, sign_grant
 from cns_server.rest.problems import Problem
 
 COOKIE = "cns_session"
@@ -91,7 +91,9 @@ class Sessions:
     def begin(self, response: Response, caller: Caller, secret: str, *, region: str, secure: bool) -> Principal:
         """Set the cookies of a session that the caller's key signs."""
         expires_s = self._clock.now_ms() // 1000 + SESSION_S
-        token = sign_grant(Grant(caller.key_id, caller.account, expires_s, session=True, session_id=hex_id()), secret)
+        token = sign_grant(
+            NewToken(caller.key_id, caller.account, expires_s, session=True, session_id=hex_id()), secret
+        )
         self._set_cookies(response, token, region, secure=secure)
         return Principal(caller=caller, region=region)
 

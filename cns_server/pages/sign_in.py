@@ -9,8 +9,8 @@ from fastapi import FastAPI, Request, Response
 from fastapi.responses import RedirectResponse
 from starlette.datastructures import FormData
 
-from cns_common.acts.record import OK, Actor
-from cns_common.acts.recorder import actor_of
+from cns_common.activity.record import OK, Actor
+from cns_common.activity.recorder import actor_of
 from cns_common.arn import ACCOUNT_ID
 from cns_common.errors import CnsError
 from cns_common.ids import uuid_text

@@ -11,10 +11,10 @@ from weakref import WeakValueDictionary
 
 from cns.authorization import Access
 from cns_backend.backend import Backend
-from cns_backend.explain.gaps import EventSource
+from cns_backend.explain.gaps import EventDirectories
 from cns_common.configuration.settings import Settings
-from cns_common.events.newest import RecentEvents, recent_events
-from cns_server.health import Health
+from cns_common.events.recent_events import RecentEvents, recent_events
+from cns_server.health import ServiceHealth
 from cns_server.pages.sessions import Session
 from cqs.service import QueueService
 
@@ -28,7 +28,7 @@ class PageSources:
     backend: Backend
     queues: QueueService
     access: Access
-    health: Callable[[], Awaitable[Health]]
+    health: Callable[[], Awaitable[ServiceHealth]]
 
 
 class EventReader:
@@ -37,7 +37,7 @@ class EventReader:
     def __init__(self, settings: Settings) -> None:
         self._room = asyncio.Semaphore(SEARCHES_MAX)
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-        self.source = EventSource(
+        self.source = EventDirectories(
             directories=(settings.events_path,),
             written=settings.events == "on",
             shared=settings.store == "cassandra",

@@ -8,7 +8,7 @@ from typing import Literal
 
 from cns.delivery.failure_causes import Why, why_failed
 from cns.delivery.target import Target
-from cns_common.events.newest import DeliveryEvent
+from cns_common.events.recent_events import DeliveryEvent
 from cns_common.events.schema import (
     DeliveryAttempted,
     DeliveryDeadLettered,

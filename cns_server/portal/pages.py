@@ -23,9 +23,9 @@ from cns.subscriptions.endpoint_syntax import masked_endpoint
 from cns.subscriptions.subscription import Subscription, SubscriptionState
 from cns_backend.backend import Backend
 from cns_backend.stores.contract import OpenBreaker
-from cns_common.acts.record import Actor
-from cns_common.acts.recorder import ActRecorder
-from cns_common.events.newest import ALL, NewestEvents, field, newest_events
+from cns_common.activity.record import Actor
+from cns_common.activity.recorder import ActRecorder
+from cns_common.events.recent_events import ALL, NewestEvents, field, newest_events
 from cns_common.ids import uuid_text
 from cns_common.peer_address import peer_address
 from cns_server.pages.context import FIELDS_MAX, Form, check_sure, done

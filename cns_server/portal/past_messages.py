@@ -11,7 +11,7 @@ from cns.notification import Notification
 from cns.stores.contract import ArchiveStore, TopicStore
 from cns_common.arn import parse_arn
 from cns_common.errors import CnsError
-from cns_server.portal.letters import Envelope, FindCertificate, letters_of
+from cns_server.portal.dead_letters import FindCertificate, LetterEnvelope, letters_of
 from cqs.queues.view import QueueView
 from cqs.service import QueueService
 
@@ -124,7 +124,7 @@ class PastMessages:
                     found.setdefault(letter.message_id, letter)
         return ListedLetters(until_ms, list(found.values()), all_read)
 
-    async def _dead_letter(self, wanted: WantedMessage) -> Envelope | None:
+    async def _dead_letter(self, wanted: WantedMessage) -> LetterEnvelope | None:
         async for letters, _ in self._letters(wanted.subscription, wanted.queue, LETTERS_READ_MAX, READ_BYTES_MAX):
             for envelope in letters:
                 if envelope.message_id == wanted.message_id:
@@ -133,7 +133,7 @@ class PastMessages:
 
     async def _letters(
         self, subscription: str, queue: str, n: int, bytes_max: int
-    ) -> AsyncGenerator[tuple[list[Envelope], bool], None]:
+    ) -> AsyncGenerator[tuple[list[LetterEnvelope], bool], None]:
         """The letters of a subscription among the first messages of a queue, which are not leased, and whether it has
         more. It reads until there are `n` messages or `bytes_max` bytes."""
         view = await self._view(queue)

@@ -27,7 +27,7 @@ from cns_server.rest.models import (
     UserKey,
     UserList,
 )
-from cns_server.rest.password_turns import NewPasswords
+from cns_server.rest.password_hash_limiter import NewPasswords
 from cns_server.rest.problems import Problem
 from cns_server.rest.queues import AccountId
 

@@ -16,7 +16,7 @@ from cns_backend.backend import Backend
 from cns_server.lazy_app import LazyApp
 from cns_server.paths import REST_PREFIX
 from cns_server.rest.accounts import AccountRoutes
-from cns_server.rest.acts import ActRoutes
+from cns_server.rest.activity import ActRoutes
 from cns_server.rest.calls import RestCalls
 from cns_server.rest.console_sign_in import ConsoleSignIn
 from cns_server.rest.cursors import Cursors
@@ -28,7 +28,7 @@ from cns_server.rest.deliveries.routes import DeliveryRoutes, EventSource, Recen
 from cns_server.rest.explorer import add_explorer
 from cns_server.rest.messages import MessageRoutes
 from cns_server.rest.models import ProblemDetails
-from cns_server.rest.password_turns import NewPasswords, PasswordTurns
+from cns_server.rest.password_hash_limiter import NewPasswords, PasswordHashLimiter
 from cns_server.rest.permissions import PermissionRoutes
 from cns_server.rest.portal_links import PortalLinkRoutes
 from cns_server.rest.problem_handlers import add_problem_handlers
@@ -88,7 +88,7 @@ class RestApp(FastAPI):
         self.message_routes = MessageRoutes(calls, queues, Cursors(receipt_key))
         self.topic_routes = TopicRoutes(calls, TopicSender(queues))
         self.portal_link_routes = PortalLinkRoutes(calls, portal_links)
-        turns = PasswordTurns()
+        turns = PasswordHashLimiter()
         self.console_sign_in = ConsoleSignIn(backend.accounts, calls.authenticator, turns)
         removal = AccountRemoval(backend, queues)
         self.account_routes = AccountRoutes(calls, backend.accounts, removal, NewPasswords(turns), clock)

@@ -18,7 +18,7 @@ from cns_common.aws.protocol.names import ServiceName
 from cns_common.aws.region import REGION_CHARS_MAX
 from cns_common.clock import Clock
 from cns_common.peer_address import peer_address
-from cns_server.rest.grants import Grant, refused, verify_grant
+from cns_server.rest.grants import NewToken, refused, verify_grant
 from cns_server.rest.operator_tokens import OPERATOR_PREFIX, OperatorToken, verify_operator_token
 from cns_server.rest.problems import Problem
 
@@ -37,9 +37,9 @@ class Principal:
 
     caller: Caller
     region: str
-    grant: Grant | None = None
+    grant: NewToken | None = None
     operator: bool = False
-    token: Grant | OperatorToken | None = None
+    token: NewToken | OperatorToken | None = None
 
     @property
     def session_id(self) -> str:

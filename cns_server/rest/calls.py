@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from fastapi import Request
 
-from cns_common.acts.recorder import ActRecorder, actor_of, target_of
+from cns_common.activity.recorder import ActRecorder, actor_of, target_of
 from cns_common.aws.call import Call, Params, Result
 from cns_common.aws.front_door import FrontDoor
 from cns_common.errors import StoreUnavailable

@@ -14,7 +14,7 @@ from cns_common.errors import CnsError
 from cns_common.token_bucket import Budget, TokenBucket
 from cns_server.rest.attempt_limit import AttemptLimit
 from cns_server.rest.authentication import ConsoleCaller, RestAuthenticator
-from cns_server.rest.password_turns import PasswordTurns
+from cns_server.rest.password_hash_limiter import PasswordHashLimiter
 from cns_server.rest.problems import Problem
 
 BY_ADDRESS = Budget(burst=20, interval_s=6)
@@ -39,7 +39,7 @@ class ConsoleSignIn:
         self,
         accounts: AccountStore,
         authenticator: RestAuthenticator,
-        turns: PasswordTurns,
+        turns: PasswordHashLimiter,
         now_s: Callable[[], float] = time.monotonic,
     ) -> None:
         self._accounts = accounts

@@ -22,7 +22,7 @@ LIFE_S_MAX = 366 * 86_400
 _DOMAIN = b"cns-rest-grant-1"
 
 
-class Grant(msgspec.Struct, frozen=True, omit_defaults=True):
+class NewToken(msgspec.Struct, frozen=True, omit_defaults=True):
     """Permission to act as the owner of `key_id`. It never allows more than that principal may do."""
 
     key_id: str
@@ -48,15 +48,15 @@ class Grant(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 _encode = msgspec.json.Encoder().encode
-_decode = msgspec.json.Decoder(Grant).decode
+_decode = msgspec.json.Decoder(NewToken).decode
 
 
-def sign_grant(grant: Grant, secret: str) -> str:
+def sign_grant(grant: NewToken, secret: str) -> str:
     content = _encode(grant)
     return f"{_text(content)}.{_text(_mac(secret, content))}"
 
 
-def verify_grant(token: str, ring: KeyRing, now_ms: int) -> tuple[Caller, Grant]:
+def verify_grant(token: str, ring: KeyRing, now_ms: int) -> tuple[Caller, NewToken]:
     """The principal behind a token, and its grant. Raises Problem 401 for a token that is not valid."""
     grant, content, mac = _parse(token)
     known = ring.find(grant.key_id)
@@ -67,7 +67,7 @@ def verify_grant(token: str, ring: KeyRing, now_ms: int) -> tuple[Caller, Grant]
     return known[1], grant
 
 
-def _parse(token: str) -> tuple[Grant, bytes, bytes]:
+def _parse(token: str) -> tuple[NewToken, bytes, bytes]:
     content, _, mac = token.partition(".")
     try:
         if len(token) > TOKEN_CHARS_MAX:

@@ -11,7 +11,7 @@ from cns_common.clock import Clock
 from cns_server.rest.authentication import SIGNED_URL_PARAMETER
 from cns_server.rest.calls import RestCall, RestCalls
 from cns_server.rest.dependencies import Begun
-from cns_server.rest.grants import Grant, sign_grant
+from cns_server.rest.grants import NewToken, sign_grant
 from cns_server.rest.levels import LEVELS
 from cns_server.rest.models import AuthorizationLevel, AuthorizationLevels, PermissionRequest
 from cns_server.rest.problems import Problem
@@ -80,7 +80,7 @@ class PermissionRoutes:
                 raise Problem(403, "AccessDenied", "The token cannot give levels that it does not have.")
         secret = self._calls.authenticator.secret_of(rest.principal)
         key_id, queue = rest.principal.caller.key_id, body.queue or (own.queue if own else "")
-        token = sign_grant(Grant(key_id, account, expires_s, levels, queue), secret)
+        token = sign_grant(NewToken(key_id, account, expires_s, levels, queue), secret)
         query = urlencode({SIGNED_URL_PARAMETER: token, "region": rest.region})
         path = f"/api/v1/accounts/{account}/queues" + (f"/{queue}" if queue else "")
         return Permission(

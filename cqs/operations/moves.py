@@ -11,7 +11,7 @@ from cqs.queues.names import QueueKey
 from cqs.queues.urls import key_of_arn
 from cqs.queues.view import QueueView
 from cqs.redrive.task import MoveTask, read_task_handle, task_handle
-from cqs.redrive.tasks import MoveTasks
+from cqs.redrive.tasks import MoveTaskList
 
 _OF_A_MOVE = ("ReceiveMessage", "DeleteMessage", "GetQueueAttributes")
 """Actions on the source queue that the caller must be allowed besides the operation itself."""
@@ -19,7 +19,7 @@ _ARN_FORM = "arn:<partition>:<service>:<region>:<account-id>:<resource-id>"
 
 
 class MoveOperations:
-    def __init__(self, access: QueueAccess, tasks: MoveTasks) -> None:
+    def __init__(self, access: QueueAccess, tasks: MoveTaskList) -> None:
         self._access = access
         self._tasks = tasks
 

@@ -8,7 +8,7 @@ from cqs.queues.permissions import read_grant, read_label, with_grant, without_g
 from cqs.queues.queues import Queues
 
 
-class PermissionOperations:
+class QueuePermissionOperations:
     def __init__(self, access: QueueAccess, queues: Queues) -> None:
         self._access = access
         self._queues = queues

@@ -14,7 +14,7 @@ from cqs.queues.queues import Queues
 from cqs.queues.tags import merge_tags
 
 
-class TagOperations:
+class QueueTagOperations:
     def __init__(self, access: QueueAccess, queues: Queues) -> None:
         self._access = access
         self._queues = queues

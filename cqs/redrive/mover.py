@@ -40,7 +40,7 @@ class MoveStep(NamedTuple):
     taken: int = 0
 
 
-class _Route(NamedTuple):
+class _MoveRoute(NamedTuple):
     """Consecutive messages with the same target."""
 
     target: QueueView
@@ -99,9 +99,9 @@ class MessageMover:
         after = await self._record(task, lambda current: replace(current, moved=current.moved + moved))
         return MoveStep(after, len(received.messages))
 
-    async def _routes(self, task: MoveTask, messages: Sequence[Message]) -> tuple[list[_Route], str]:
+    async def _routes(self, task: MoveTask, messages: Sequence[Message]) -> tuple[list[_MoveRoute], str]:
         """The targets of the messages before the first that cannot be moved, and that one's failure reason or ''."""
-        routes: list[_Route] = []
+        routes: list[_MoveRoute] = []
         for message in messages:
             arn = task.destination_arn or decode_body(message.body).source_arn
             if not arn:
@@ -110,11 +110,11 @@ class MessageMover:
             if target is None:
                 return routes, NO_SUCH_QUEUE
             if not routes or routes[-1].target is not target:
-                routes.append(_Route(target, []))
+                routes.append(_MoveRoute(target, []))
             routes[-1].messages.append(message)
         return routes, ""
 
-    async def _move_to(self, task: MoveTask, source: QueueView, route: _Route, now_ms: int) -> int:
+    async def _move_to(self, task: MoveTask, source: QueueView, route: _MoveRoute, now_ms: int) -> int:
         """Returns how many messages arrived; duplicates in a FIFO queue do not count."""
         target, messages = route
         entries = [_redriven(task, target, message, now_ms) for message in messages]

@@ -17,7 +17,7 @@ from cqs.stores.contract import MoveTaskStore, QueueStore
 UPDATE_TRIES_MAX = 20
 
 
-class MoveTasks:
+class MoveTaskList:
     def __init__(self, store: MoveTaskStore, queues: QueueStore, clock: Clock) -> None:
         self.store = store
         self._queues = queues

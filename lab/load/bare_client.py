@@ -15,7 +15,7 @@ import uvloop
 from cns.delivery.envelope import MessageType, http_headers
 from cns.endpoints.address_guard import AddressGuard
 from cns.endpoints.contract import Senders
-from cns.endpoints.http import HttpRequest, HttpSender
+from cns.endpoints.http import EndpointRequest, HttpSender
 from cns.endpoints.outcome import Delivered
 from cns_common.configuration.settings import LOOPBACK, Settings
 from cns_common.tls import client_context
@@ -43,7 +43,7 @@ class Poster:
 
         def make_senders() -> Senders:
             timeout_s = settings.delivery_timeout_s
-            return Senders({HttpRequest: HttpSender(guard, timeout_s=timeout_s, wall_s=time.time, verify=context)})
+            return Senders({EndpointRequest: HttpSender(guard, timeout_s=timeout_s, wall_s=time.time, verify=context)})
 
         self._pool = DeliveryPool("bare", settings.delivery_threads, make_senders)
 
@@ -69,9 +69,9 @@ class Poster:
         await self._pool.close(GRACE_S)
 
 
-def _request(url: str, body: bytes) -> HttpRequest:
+def _request(url: str, body: bytes) -> EndpointRequest:
     """Called in the pool's thread, as in a worker."""
-    return HttpRequest(url, http_headers(MessageType.NOTIFICATION, TOPIC, TOPIC, f"{TOPIC}:{url}"), body)
+    return EndpointRequest(url, http_headers(MessageType.NOTIFICATION, TOPIC, TOPIC, f"{TOPIC}:{url}"), body)
 
 
 def post_rounds(body: bytes, urls: Sequence[str], at_once: int, numbers: Sequence[int], one_core: bool) -> PostResult:

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from cns_backend.engines import CLUSTER_ENGINES, ClusterEngineKind, ClusterServers
 from cns_common.cassandra.session import Cassandra
 from cns_common.clock import Clock
-from cns_common.rpc.rpc import Client, Server
+from cns_common.rpc.rpc import RpcClient, Server
 from cns_common.sqlite.database import Database
 from cqs.engines.cassandra.clock_skew import open_clock_skew
 from cqs.engines.contract import Capabilities, Engine
@@ -87,7 +87,7 @@ async def _remote(engine: Engine, clock: Clock, path: Path) -> AsyncIterator[Eng
     server.answer(handlers(ENGINE, engine, clock))
     server.on_close.append(end_session)
     await server.start(path)
-    client = Client(path, methods(ENGINE))
+    client = RpcClient(path, methods(ENGINE))
     await client.start()
     try:
         yield await RemoteEngine.connect(client, ENGINE)

@@ -12,7 +12,7 @@ import pytest
 from botocore.parsers import create_parser
 
 from cns_common.aws.protocol.errors import (
-    Answer,
+    HttpAnswer,
     render_error_json,
     render_error_query_json,
     render_error_xml,
@@ -46,11 +46,11 @@ def of(service: ServiceName) -> list[Any]:
     ]
 
 
-def headers(answer: Answer) -> dict[str, str]:
+def headers(answer: HttpAnswer) -> dict[str, str]:
     return {name.decode(): value.decode() for name, value in answer.headers}
 
 
-def parsed(protocol: str, answer: Answer, service: ServiceName) -> dict[str, Any]:
+def parsed(protocol: str, answer: HttpAnswer, service: ServiceName) -> dict[str, Any]:
     """The error as a client parses it. Its class follows from the shape, so any operation's parser will do."""
     model = botocore_model(service) if protocol == "json" else query_model(service)
     shape: Any = model.operation_model(model.operation_names[0]).output_shape

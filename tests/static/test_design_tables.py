@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from cns_backend import schema
-from cns_common.cassandra.schema import DEFAULT_OPTIONS, Table, read_table
+from cns_common.cassandra.schema import DEFAULT_OPTIONS, CassandraTable, read_table
 
 DESIGN = (Path(__file__).parents[2] / "docs" / "design.md").read_text()
 TABLES = {table.name: table for table in map(read_table, schema.TABLES)}
@@ -24,7 +24,7 @@ def rows_below(head: str) -> Iterator[list[str]]:
         yield [cell.strip() for cell in line.strip("|").split("|")]
 
 
-def key(table: Table, kind: str) -> list[str]:
+def key(table: CassandraTable, kind: str) -> list[str]:
     return [name for name, column in table.columns.items() if f" {kind} key " in column]
 
 

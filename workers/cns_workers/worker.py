@@ -14,7 +14,7 @@ from cns.delivery.notification_references import NotificationReferences
 from cns_backend.backend import Backend
 from cns_backend.queue_port import queue_port
 from cns_backend.services import audit_log, event_log, queue_service, span_recorder
-from cns_backend.stores.contract import REPORT_INTERVAL_S, Report
+from cns_backend.stores.contract import REPORT_INTERVAL_S, ProcessReport
 from cns_common.configuration.settings import Settings
 from cns_common.errors import OutcomeUnknown, StoreUnavailable
 from cns_common.metrics.catalogue import QUARANTINE_JOBS, WORKER_ROLES
@@ -119,7 +119,9 @@ class Worker:
         pools = self.consumer.resizer.states() if self.consumer is not None else ()
         breakers = await self.consumer.report_breakers() if self.consumer is not None else ()
         await context.backend.control.report(
-            Report(context.process, "worker", tuple(self._loops.failing), tuple(samples), pools, self.names, breakers)
+            ProcessReport(
+                context.process, "worker", tuple(self._loops.failing), tuple(samples), pools, self.names, breakers
+            )
         )
         await asyncio.sleep(REPORT_INTERVAL_S)
 

@@ -36,7 +36,7 @@ _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Notification).decode
 
 
-class Bucket(NamedTuple):
+class ArchiveBucket(NamedTuple):
     """A minute of an archive, and its parts."""
 
     number: int
@@ -98,7 +98,7 @@ class CassandraArchiveStore(ArchiveStore):
                 last = bucket.number + 1
         return [found[key] for key in sorted(found)[:n]]
 
-    async def _buckets(self, archive_id: str, from_ms: int, until_ms: int) -> AsyncIterator[Bucket]:
+    async def _buckets(self, archive_id: str, from_ms: int, until_ms: int) -> AsyncIterator[ArchiveBucket]:
         first, last = from_ms // BUCKET_MS, (until_ms - 1) // BUCKET_MS
         days = await self._cassandra.run(
             schema.DAYS, archive_id, from_ms // DAY_MS, (until_ms - 1) // DAY_MS, DAYS_READ
@@ -110,7 +110,7 @@ class CassandraArchiveStore(ArchiveStore):
                 for number, part in rows:
                     parts.setdefault(number, []).append(part)
                 for number, some in parts.items():
-                    yield Bucket(number, tuple(some))
+                    yield ArchiveBucket(number, tuple(some))
                 if len(rows) < self._buckets_read:
                     break
                 rows = await self._cassandra.run(
@@ -118,7 +118,7 @@ class CassandraArchiveStore(ArchiveStore):
                 )
 
     async def _read(
-        self, archive_id: str, bucket: Bucket, window: tuple[int, int], after: str, n: int
+        self, archive_id: str, bucket: ArchiveBucket, window: tuple[int, int], after: str, n: int
     ) -> list[ArchivedMessage]:
         """At least the first `n` messages of each part that are in the window."""
         pages = await asyncio.gather(

@@ -22,7 +22,7 @@ class AccountCounts(NamedTuple):
     filter_policies: int = 0
 
 
-class Counters:
+class TopicCounters:
     """A counter update cannot be repeated. If its outcome is unknown, that is logged, and the operation succeeds."""
 
     def __init__(self, cassandra: Cassandra) -> None:

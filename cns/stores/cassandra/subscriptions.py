@@ -33,7 +33,7 @@ from functools import partial
 
 from cns.publishing.filter_changes import Audience, FilterChange
 from cns.stores.cassandra import schema
-from cns.stores.cassandra.counts import Counters
+from cns.stores.cassandra.counts import TopicCounters
 from cns.stores.cassandra.expiry import ExpiryIndex
 from cns.stores.cassandra.filter_log import FilterLog, log_position
 from cns.stores.cassandra.owner_index import OwnerIndex
@@ -65,7 +65,7 @@ class CassandraSubscriptionStore(ChangeNotifier[str], SubscriptionStore):
         self._cassandra = cassandra
         self._bucket_rows = bucket_rows
         self._records = SubscriptionRecords(cassandra)
-        self._counts = Counters(cassandra)
+        self._counts = TopicCounters(cassandra)
         self._topic_index = TopicIndex(cassandra)
         self._owner_index = OwnerIndex(cassandra)
         self._expiry = ExpiryIndex(cassandra)

@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from cns.stores.cassandra import schema
-from cns.stores.cassandra.counts import Counters
+from cns.stores.cassandra.counts import TopicCounters
 from cns.stores.cassandra.expiry import ExpiryEntry, ExpiryIndex
 from cns.stores.cassandra.records import IndexedSubscription, SubscriptionRecords
 from cns.stores.cassandra.topic_index import TopicIndex
@@ -27,7 +27,7 @@ class SubscriptionSweep:
         records: SubscriptionRecords,
         topic_index: TopicIndex,
         expiry: ExpiryIndex,
-        counts: Counters,
+        counts: TopicCounters,
         remove: Callable[[IndexedSubscription], Awaitable[bool]],
     ) -> None:
         self._cassandra = cassandra

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from cns.stores.cassandra import schema
-from cns.stores.cassandra.counts import Counters
+from cns.stores.cassandra.counts import TopicCounters
 from cns.stores.contract import TopicStore
 from cns.topics.topic import Topic, TopicCounts
 from cns_common.cassandra.change_listeners import ChangeNotifier
@@ -28,7 +28,7 @@ class CassandraTopicStore(ChangeNotifier[str], TopicStore):
     def __init__(self, cassandra: Cassandra) -> None:
         super().__init__()
         self._cassandra = cassandra
-        self._counts = Counters(cassandra)
+        self._counts = TopicCounters(cassandra)
 
     async def create(self, topic: Topic) -> Topic:
         """Write the index entry first: an entry that a crash leaves without a topic is skipped."""

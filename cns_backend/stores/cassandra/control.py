@@ -12,7 +12,7 @@ from cns_backend.stores.contract import (
     PROBE_ASK_LIFE_S,
     REPORT_LIFE_S,
     ProbeRequest,
-    Report,
+    ProcessReport,
     ServiceControl,
     ServiceReports,
     ServiceState,
@@ -46,7 +46,7 @@ _NEXT = Statement("UPDATE cluster_state SET value = ? WHERE name = ? IF value = 
 
 _encode = msgspec.msgpack.encode
 _decode_probe = msgspec.msgpack.Decoder(ProbeRequest).decode
-_decode_report = msgspec.msgpack.Decoder(Report).decode
+_decode_report = msgspec.msgpack.Decoder(ProcessReport).decode
 
 
 class CassandraReports(ServiceReports):
@@ -101,7 +101,7 @@ class CassandraControl(CassandraReports, ServiceControl):
 
         return await resolve_lost_write(attempt, ours)
 
-    async def report(self, report: Report) -> None:
+    async def report(self, report: ProcessReport) -> None:
         named = replace(report, process=self.machine + report.process)
         await self._cassandra.run(_REPORT, named.process, _encode(named))
 

@@ -13,7 +13,7 @@ from cns_backend.stores.contract import (
     PROBE_ASK_LIFE_S,
     REPORT_LIFE_S,
     ProbeRequest,
-    Report,
+    ProcessReport,
     ServiceControl,
     ServiceState,
     store_process,
@@ -32,7 +32,7 @@ class EmbeddedControl(ServiceControl):
         self._engines = engines
         self._clock = clock
         self._server = server
-        self._reports: dict[str, tuple[float, Report]] = {}
+        self._reports: dict[str, tuple[float, ProcessReport]] = {}
         self._probes: dict[tuple[str, str], tuple[float, ProbeRequest]] = {}
 
     async def clock_offset_ms(self) -> int:
@@ -46,7 +46,7 @@ class EmbeddedControl(ServiceControl):
         self._server.broadcast(CLOCK, self._clock.offset_ms)
         return self._clock.offset_ms
 
-    async def report(self, report: Report) -> None:
+    async def report(self, report: ProcessReport) -> None:
         self._reports[report.process] = (asyncio.get_running_loop().time(), report)
 
     async def retire(self, process: str) -> None:

@@ -69,7 +69,7 @@ class Decision(Enum):
     NONE = auto()
 
 
-class Verdict(Enum):
+class PolicyVerdict(Enum):
     """Whether a request is allowed, and why not."""
 
     ALLOWED = auto()
@@ -88,7 +88,7 @@ class PolicyRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Statement:
+class PolicyStatement:
     """One statement. `actions` and `resources` are as written: each service has rules of its own about them."""
 
     sid: str
@@ -122,7 +122,7 @@ class Statement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
-    statements: tuple[Statement, ...]
+    statements: tuple[PolicyStatement, ...]
 
     def evaluate(self, request: PolicyRequest) -> Decision:
         """A statement that denies outweighs all that allow."""
@@ -136,14 +136,14 @@ class Policy:
         return decision
 
 
-def decide(policy: Policy | None, owner_account: str, request: PolicyRequest) -> Verdict:
+def decide(policy: Policy | None, owner_account: str, request: PolicyRequest) -> PolicyVerdict:
     """Whether `request` may act on a resource of `owner_account` that has this policy, or none (None)."""
     decision = policy.evaluate(request) if policy is not None else Decision.NONE
     if decision is Decision.DENY:
-        return Verdict.DENIED
+        return PolicyVerdict.DENIED
     if decision is Decision.ALLOW or _belongs_to(request.principal, owner_account):
-        return Verdict.ALLOWED
-    return Verdict.NOT_ALLOWED
+        return PolicyVerdict.ALLOWED
+    return PolicyVerdict.NOT_ALLOWED
 
 
 def _belongs_to(caller: Caller, account: str) -> bool:
@@ -151,22 +151,22 @@ def _belongs_to(caller: Caller, account: str) -> bool:
     return not caller.service and not caller.anonymous and caller.account == account
 
 
-def sqs_refusal(verdict: Verdict, request: PolicyRequest, queue_url: str) -> str:
+def sqs_refusal(verdict: PolicyVerdict, request: PolicyRequest, queue_url: str) -> str:
     """The text of SQS's AccessDenied. AWS writes the action in lower case and names only callers that have an ARN."""
     if not request.principal.arn:
         return f"Access to the resource {queue_url} is denied."
     return _refusal(verdict, request.principal.arn, request.action.lower(), request.resource)
 
 
-def sns_refusal(verdict: Verdict, request: PolicyRequest) -> str:
+def sns_refusal(verdict: PolicyVerdict, request: PolicyRequest) -> str:
     """The text of SNS's AuthorizationError."""
     caller = request.principal
     service, _, name = request.action.partition(":")
     return _refusal(verdict, caller.arn or caller.service or "anonymous", f"{service.upper()}:{name}", request.resource)
 
 
-def _refusal(verdict: Verdict, who: str, action: str, resource: str) -> str:
-    if verdict is Verdict.DENIED:
+def _refusal(verdict: PolicyVerdict, who: str, action: str, resource: str) -> str:
+    if verdict is PolicyVerdict.DENIED:
         why = "with an explicit deny in a resource-based policy"
     else:
         why = f"because no resource-based policy allows the {action} action"
@@ -193,7 +193,7 @@ def read_policy(text: str, *, resource_optional: bool = False) -> Policy:
     return Policy(statements=tuple(_statement(each, variables, resource_optional) for each in listed))
 
 
-def _statement(element: object, variables: bool, resource_optional: bool) -> Statement:
+def _statement(element: object, variables: bool, resource_optional: bool) -> PolicyStatement:
     members = _elements(element, _STATEMENT_ELEMENTS, "Statement")
     sid, effect = members.get("Sid", ""), members.get("Effect")
     if not isinstance(sid, str):
@@ -207,7 +207,7 @@ def _statement(element: object, variables: bool, resource_optional: bool) -> Sta
         raise PolicyError("NotPrincipal is not supported with Allow")
     actions = _actions(what)
     resources = tuple(string_list(where, "Resource"))
-    return Statement(
+    return PolicyStatement(
         sid=sid,
         allows=effect == "Allow",
         principals=principals(who, "Principal"),

@@ -33,7 +33,7 @@ _FULL_TEXT = "The service has no space left to store messages. Please try again 
 _QUERY_TEXTS: Mapping[str, str] = {"QueueDoesNotExist": "The specified queue does not exist for this wsdl version."}
 
 
-class Answer(NamedTuple):
+class HttpAnswer(NamedTuple):
     """An HTTP answer, as ASGI takes it: header names are lower case; the server adds content-length."""
 
     status: int
@@ -59,7 +59,7 @@ class _Failure(NamedTuple):
         return _QUERY_TEXTS.get(self.code, self.text)
 
 
-def render_error_json(service: ServiceName, error: BaseException, request_id: str) -> Answer:
+def render_error_json(service: ServiceName, error: BaseException, request_id: str) -> HttpAnswer:
     """AWS JSON 1.0. Every answer has `x-amzn-query-error`: without it some clients crash or raise the wrong class."""
     failure = _failure(service, error)
     fields = {"__type": failure.fault.shape}
@@ -70,7 +70,7 @@ def render_error_json(service: ServiceName, error: BaseException, request_id: st
     return answer
 
 
-def render_error_xml(service: ServiceName, error: BaseException, request_id: str) -> Answer:
+def render_error_xml(service: ServiceName, error: BaseException, request_id: str) -> HttpAnswer:
     """AWS Query. Only SQS has the empty Detail."""
     failure = _failure(service, error)
     detail = "<Detail/>" if service == "sqs" else ""
@@ -83,7 +83,7 @@ def render_error_xml(service: ServiceName, error: BaseException, request_id: str
     return _answer(failure, b"text/xml", request_id, body.encode())
 
 
-def render_error_query_json(service: ServiceName, error: BaseException, request_id: str) -> Answer:
+def render_error_query_json(service: ServiceName, error: BaseException, request_id: str) -> HttpAnswer:
     """AWS Query for a client that accepts JSON."""
     failure = _failure(service, error)
     fields = {"Code": failure.fault.wire, "Message": _encodable(failure.query_text), "Type": failure.side}
@@ -91,7 +91,7 @@ def render_error_query_json(service: ServiceName, error: BaseException, request_
     return _answer(failure, b"application/json", request_id, body)
 
 
-def render_refusal(error: BaseException, headers: Mapping[bytes, bytes], request_id: str) -> Answer:
+def render_refusal(error: BaseException, headers: Mapping[bytes, bytes], request_id: str) -> HttpAnswer:
     """The error of a request that reaches no operation, in the protocol that its headers tell."""
     if b"x-amz-target" in headers:
         return render_error_json("sqs", error, request_id)
@@ -116,13 +116,13 @@ def _failure(service: ServiceName, error: BaseException) -> _Failure:
             return _Failure("InternalError", INTERNAL_ERROR, _INTERNAL_TEXT)
 
 
-def _answer(failure: _Failure, content_type: bytes, request_id: str, body: bytes) -> Answer:
+def _answer(failure: _Failure, content_type: bytes, request_id: str, body: bytes) -> HttpAnswer:
     headers = [(b"content-type", content_type), (b"x-amzn-requestid", request_id.encode())]
     if failure.retry_after_ms:
         headers.append((b"x-amz-retry-after", str(failure.retry_after_ms).encode()))
     if not failure.outcome_known:
         headers.append(OUTCOME_UNKNOWN)
-    return Answer(failure.fault.status, headers, body)
+    return HttpAnswer(failure.fault.status, headers, body)
 
 
 def _encodable(text: str) -> str:

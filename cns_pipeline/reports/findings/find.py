@@ -8,8 +8,8 @@ from cns_pipeline.reports.document import Report
 from cns_pipeline.reports.findings.audited import find_audited
 from cns_pipeline.reports.findings.endpoints import find_unhealthy
 from cns_pipeline.reports.findings.finding import ReportIssue
+from cns_pipeline.reports.findings.of_period import find_in_whole
 from cns_pipeline.reports.findings.undelivered import find_undelivered
-from cns_pipeline.reports.findings.whole import find_in_whole
 
 
 def find(report: Report, health: Health | None = None, audit: Audit | None = None) -> tuple[ReportIssue, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from xml.etree.ElementTree import Element
 
-from cns_pipeline.audit.document import Audit, GroupAudit, Order, PairAudit, QueueAudit
+from cns_pipeline.audit.document import Audit, GroupAudit, Order, PairAudit, QueueFindings
 from cns_pipeline.period import Period
 from cns_pipeline.reports.page.markup import foreign, tag
 from cns_pipeline.reports.page.tables import (
@@ -81,7 +81,7 @@ def _lost(audit: Audit) -> Element:
     return table("Lost messages", columns, rows, audit.lost_left_out)
 
 
-def _counts(one: QueueAudit | GroupAudit) -> tuple[Cell, ...]:
+def _counts(one: QueueFindings | GroupAudit) -> tuple[Cell, ...]:
     counts = one.counts
     return (
         number(counts.sent),

@@ -24,7 +24,7 @@ Scale = Callable[[float], float]
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class AxisSpan:
     """A span of time that a chart marks, with the words that say why."""
 
     since_ms: int
@@ -53,7 +53,7 @@ class TimeAxis:
                 tag("text", text, class_="label", x=x, y=y + _TICK_DOWN, text_anchor=anchor),
             )
 
-    def mark(self, svg: Element, spans: Sequence[Span], top: float, bottom: float) -> None:
+    def mark(self, svg: Element, spans: Sequence[AxisSpan], top: float, bottom: float) -> None:
         """Shade spans behind what is drawn next, each at least two units wide."""
         for span in spans:
             start, end = self.scale(max(span.since_ms, self.since_ms)), self.scale(min(span.until_ms, self.until_ms))

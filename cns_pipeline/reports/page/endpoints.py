@@ -7,7 +7,7 @@ from xml.etree.ElementTree import Element
 from cns.delivery.failure_causes import failure_text
 from cns_pipeline.health.document import Health, Incident
 from cns_pipeline.reports.document import Recovery, Report, Row
-from cns_pipeline.reports.page.axes import Span
+from cns_pipeline.reports.page.axes import AxisSpan
 from cns_pipeline.reports.page.markup import tag
 from cns_pipeline.reports.page.tables import (
     Cell,
@@ -29,9 +29,9 @@ SPANS_MAX = 10
 """Incidents that charts over time mark: the worst ones."""
 
 
-def incident_spans(health: Health | None) -> list[Span]:
+def incident_spans(health: Health | None) -> list[AxisSpan]:
     found = health.incidents[:SPANS_MAX] if health else ()
-    return [Span(one.from_ms, one.until_ms, f"{plain(one.endpoint)} was {one.state}") for one in found]
+    return [AxisSpan(one.from_ms, one.until_ms, f"{plain(one.endpoint)} was {one.state}") for one in found]
 
 
 def endpoints_section(report: Report, health: Health | None) -> Element:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from xml.etree.ElementTree import Element
 
-from cns_pipeline.reports.page.axes import LEFT, RIGHT, WIDTH, Span, TimeAxis, chart, draw_value_axis
+from cns_pipeline.reports.page.axes import LEFT, RIGHT, WIDTH, AxisSpan, TimeAxis, chart, draw_value_axis
 from cns_pipeline.reports.page.markup import add, tag
 from cns_pipeline.reports.page.scales import SPAN_TICKS, LinearScale, LogScale, span_ticks, whole_ticks
 from cns_pipeline.reports.text import count, milliseconds, moment, rounded
@@ -22,7 +22,7 @@ _SPARK_WIDTH, _SPARK_HEIGHT = 120.0, 22.0
 
 
 @dataclass(frozen=True, slots=True)
-class Buckets:
+class ChartBuckets:
     """The equal parts of the time that a chart shows."""
 
     starts_ms: tuple[int, ...]
@@ -42,7 +42,7 @@ class Series:
     values: tuple[float | None, ...]
 
 
-def bar_panels(title: str, buckets: Buckets, panels: Sequence[Series], spans: Sequence[Span]) -> Element:
+def bar_panels(title: str, buckets: ChartBuckets, panels: Sequence[Series], spans: Sequence[AxisSpan]) -> Element:
     """Bars of counts, a panel for each series, each with its own scale: a few failures are seen below many
     deliveries."""
     height = len(panels) * (_PANEL + _PANEL_TITLE) + _AXIS
@@ -55,7 +55,7 @@ def bar_panels(title: str, buckets: Buckets, panels: Sequence[Series], spans: Se
     return svg
 
 
-def _draw_bars(svg: Element, buckets: Buckets, series: Series, top: float) -> None:
+def _draw_bars(svg: Element, buckets: ChartBuckets, series: Series, top: float) -> None:
     high = max([value or 0 for value in series.values])
     ticks = whole_ticks(int(high), 2)
     y = LinearScale(0, ticks[-1], top + _PANEL, top)
@@ -80,7 +80,7 @@ def _draw_bars(svg: Element, buckets: Buckets, series: Series, top: float) -> No
             add(svg, bar)
 
 
-def time_lines(title: str, buckets: Buckets, lines: Sequence[Series], spans: Sequence[Span]) -> Element:
+def time_lines(title: str, buckets: ChartBuckets, lines: Sequence[Series], spans: Sequence[AxisSpan]) -> Element:
     """Lines of times in ms on a logarithmic axis; a bucket without a value interrupts its line."""
     known = [value for one in lines for value in one.values if value is not None]
     svg = chart(title, ", ".join([one.name for one in lines]) if known else "no deliveries", _LINES_HEIGHT)
@@ -97,7 +97,7 @@ def time_lines(title: str, buckets: Buckets, lines: Sequence[Series], spans: Seq
     return svg
 
 
-def _draw_line(svg: Element, buckets: Buckets, series: Series, y: LogScale) -> None:
+def _draw_line(svg: Element, buckets: ChartBuckets, series: Series, y: LogScale) -> None:
     middle_ms = buckets.length_ms / 2
     x = buckets.axis.scale
     places = [

@@ -8,7 +8,7 @@ from xml.etree.ElementTree import Element
 
 from cns_common.durations import HOUR_MS
 from cns_pipeline.reports.document import Figures, LatencyBin, Report
-from cns_pipeline.reports.page.axes import Span
+from cns_pipeline.reports.page.axes import AxisSpan
 from cns_pipeline.reports.page.bar_charts import Bin, Mark, histogram
 from cns_pipeline.reports.page.markup import tag
 from cns_pipeline.reports.page.tables import (
@@ -22,17 +22,17 @@ from cns_pipeline.reports.page.tables import (
     text_columns,
     words,
 )
-from cns_pipeline.reports.page.time_charts import Buckets, Series, bar_panels, time_lines
+from cns_pipeline.reports.page.time_charts import ChartBuckets, Series, bar_panels, time_lines
 from cns_pipeline.reports.text import count, milliseconds
 
 
-def buckets_of(report: Report) -> Buckets | None:
+def buckets_of(report: Report) -> ChartBuckets | None:
     if not report.buckets:
         return None
-    return Buckets(tuple([one.start_ms for one in report.buckets]), report.buckets[0].span_ms)
+    return ChartBuckets(tuple([one.start_ms for one in report.buckets]), report.buckets[0].span_ms)
 
 
-def traffic_section(report: Report, spans: Sequence[Span]) -> Element:
+def traffic_section(report: Report, spans: Sequence[AxisSpan]) -> Element:
     buckets = buckets_of(report)
     if buckets is None:
         return tag("section", tag("h2", "Traffic"), tag("p", "no events"), id="traffic")
@@ -60,7 +60,7 @@ def traffic_section(report: Report, spans: Sequence[Span]) -> Element:
     )
 
 
-def latency_section(report: Report, spans: Sequence[Span]) -> Element:
+def latency_section(report: Report, spans: Sequence[AxisSpan]) -> Element:
     buckets = buckets_of(report)
     figures = []
     if buckets is not None:

@@ -40,7 +40,7 @@ _BY_TARGET = ", ".join([f"'{table}'" for table in BY_TARGET])
 
 
 @dataclass(frozen=True, slots=True)
-class Statement:
+class ReportStatement:
     """`text` has the statements that it reads in braces, and `inputs` has their names. A kept one is computed once."""
 
     name: str
@@ -85,19 +85,19 @@ class _Day:
 _WORDS = {"sums": _Sums(), "shown_sums": _ShownSums(), "day": _Day()}
 
 
-def statements() -> dict[str, Statement]:
+def statements() -> dict[str, ReportStatement]:
     """All statements by name; each reads only those before it, and the events."""
     _, *parts = _STATEMENT.split(_FILE.read_text())
-    found: dict[str, Statement] = {}
+    found: dict[str, ReportStatement] = {}
     for name, kept, text in zip(parts[::3], parts[1::3], parts[2::3], strict=True):
         names = [field for _, field, _, _ in Formatter().parse(text) if field is not None]
         inputs = tuple(dict.fromkeys([name for name in names if name not in _WORDS]))
         own = text.strip().format_map({**_WORDS, **{name: f"{{{name}}}" for name in inputs}})
-        found[name] = Statement(name=name, is_kept=kept is not None, text=own, inputs=inputs)
+        found[name] = ReportStatement(name=name, is_kept=kept is not None, text=own, inputs=inputs)
     return found
 
 
-def needed_for(name: str) -> list[Statement]:
+def needed_for(name: str) -> list[ReportStatement]:
     """The statements that one reads, directly or not, and itself, in their order."""
     known = statements()
     names = {name}

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import msgspec
 
 from cns.delivery.failure_causes import why_failed
-from cns_common.events.newest import AccountEvent
+from cns_common.events.recent_events import AccountEvent
 from cns_common.events.schema import (
     DeliveryAttempted,
     DeliveryDeadLettered,
@@ -27,7 +27,7 @@ FAILURES_SHOWN_MAX = 100
 MINUTE_MS = 60_000
 
 
-class _Envelope(msgspec.Struct, rename={"message_id": "MessageId", "topic": "TopicArn"}):
+class _EventEnvelope(msgspec.Struct, rename={"message_id": "MessageId", "topic": "TopicArn"}):
     """The members that each notification has which is not raw."""
 
     message_id: str
@@ -35,7 +35,7 @@ class _Envelope(msgspec.Struct, rename={"message_id": "MessageId", "topic": "Top
 
 
 @dataclass(slots=True)
-class MessageRow:
+class RecentMessage:
     """A message as far as the latest events tell of it."""
 
     id: str
@@ -77,9 +77,9 @@ class MessageRow:
         return "; ".join([why_failed(cause).title for cause, _ in found.most_common(2)])
 
 
-def messages(events: Iterable[AccountEvent], topic: str = "", subscription: str = "") -> list[MessageRow]:
+def messages(events: Iterable[AccountEvent], topic: str = "", subscription: str = "") -> list[RecentMessage]:
     """The latest messages, the newest first; of a topic, or of a subscription, if their ARNs are given."""
-    found: dict[str, MessageRow] = {}
+    found: dict[str, RecentMessage] = {}
     published: dict[str, int] = {}
     for event in events:
         if isinstance(event, QueueCounted) or (topic and event.topic != topic):
@@ -88,7 +88,7 @@ def messages(events: Iterable[AccountEvent], topic: str = "", subscription: str 
             published[event.message_id] = event.at_ms
         if subscription and getattr(event, "subscription", "") != subscription:
             continue
-        row = found.pop(event.message_id, None) or MessageRow(event.message_id)
+        row = found.pop(event.message_id, None) or RecentMessage(event.message_id)
         found[event.message_id] = row
         row.at_ms, row.topic = row.at_ms or event.at_ms, event.topic.rpartition(":")[2]
         if isinstance(event, DeliveryDelivered | DeliveryDeadLettered):  # the publish may be older than what is read
@@ -98,7 +98,7 @@ def messages(events: Iterable[AccountEvent], topic: str = "", subscription: str 
     return sorted(found.values(), key=lambda row: -(row.published_ms or row.at_ms))[:MESSAGES_SHOWN_MAX]
 
 
-def _add(row: MessageRow, event: AccountEvent) -> None:
+def _add(row: RecentMessage, event: AccountEvent) -> None:
     match event:
         case PublishAccepted():
             row.accepted, row.jobs, row.matched = True, event.jobs, event.matched
@@ -119,7 +119,7 @@ def _add(row: MessageRow, event: AccountEvent) -> None:
 # -- failures ----------------------------------------------------------------------------------------------------------
 
 
-class Failures(NamedTuple):
+class ActivityFailures(NamedTuple):
     """Attempts that failed for one cause at one place."""
 
     cause: str
@@ -138,7 +138,7 @@ class _Group:
     last: DeliveryAttempted | None = None
 
 
-def failures(events: Iterable[AccountEvent], by: str) -> list[Failures]:
+def failures(events: Iterable[AccountEvent], by: str) -> list[ActivityFailures]:
     """Failed attempts by cause and `by`: topic, subscription or endpoint; the most frequent first."""
     groups: dict[tuple[str, str], _Group] = {}
     for event in events:
@@ -150,7 +150,7 @@ def failures(events: Iterable[AccountEvent], by: str) -> list[Failures]:
     return sorted(rows, key=lambda row: (-row.n, row.cause, row.where))[:FAILURES_SHOWN_MAX]
 
 
-def _failures(cause: str, where: str, by: str, group: _Group) -> Failures:
+def _failures(cause: str, where: str, by: str, group: _Group) -> ActivityFailures:
     last = group.last
     assert last is not None, "a group has a failure"
     name = where.rpartition(":")[2]
@@ -158,7 +158,7 @@ def _failures(cause: str, where: str, by: str, group: _Group) -> Failures:
         "topic": f"/ui/topics/{name}",
         "subscription": f"/ui/topics/{where.split(':')[-2:][0]}/subscriptions/{name}",
     }
-    return Failures(
+    return ActivityFailures(
         cause=cause,
         title=why_failed(cause, last.reason).title,
         where=name if by == "topic" else where or last.protocol,
@@ -173,7 +173,7 @@ def _failures(cause: str, where: str, by: str, group: _Group) -> Failures:
 # -- success and latency -----------------------------------------------------------------------------------------------
 
 
-class Figures(NamedTuple):
+class ActivityFigures(NamedTuple):
     attempts: int
     failed: int
     delivered: int
@@ -187,7 +187,7 @@ class Figures(NamedTuple):
         return f"{100 * (self.attempts - self.failed) / self.attempts:.1f} %" if self.attempts else "–"
 
 
-def figures(events: Iterable[AccountEvent], topic: str = "", subscription: str = "") -> Figures:
+def figures(events: Iterable[AccountEvent], topic: str = "", subscription: str = "") -> ActivityFigures:
     counts: Counter[str] = Counter()
     latencies: list[int] = []
     for event in events:
@@ -206,7 +206,7 @@ def figures(events: Iterable[AccountEvent], topic: str = "", subscription: str =
             case DeliveryDeadLettered() | NotificationDropped():
                 counts["lost"] += 1
     latencies.sort()
-    return Figures(
+    return ActivityFigures(
         counts["attempts"],
         counts["failed"],
         counts["delivered"],
@@ -229,7 +229,7 @@ def dead_letter_causes(events: Iterable[AccountEvent], queue: str) -> dict[str, 
 def origin(body: str, causes: Mapping[str, str]) -> tuple[str, str]:
     """The id of the notification that a message of a queue is, and why it is in this dead-letter queue, if known."""
     try:
-        envelope = msgspec.json.decode(body, type=_Envelope)
+        envelope = msgspec.json.decode(body, type=_EventEnvelope)
     except (msgspec.MsgspecError, UnicodeEncodeError, RecursionError):
         return "", ""
     return envelope.message_id, causes.get(envelope.message_id, "")

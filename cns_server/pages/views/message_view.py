@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Literal, NamedTuple
 
 from cns.delivery.failure_causes import Why
-from cns_backend.explain.model import UNDELIVERED, DeliveryHistory, DeliveryStatus, Explanation
-from cns_backend.explain.words import (
+from cns_backend.explain.labels import (
     TEXT_IN,
     acceptance_text,
     attempt_text,
@@ -17,6 +16,7 @@ from cns_backend.explain.words import (
     outcome_text,
     span_text,
 )
+from cns_backend.explain.model import UNDELIVERED, DeliveryHistory, DeliveryStatus, Explanation
 
 HISTORIES_SHOWN_MAX = 100
 STEPS_SHOWN_MAX = 40

@@ -17,7 +17,7 @@ from cns.stores.contract import SubscriptionStore
 from cns.subscriptions.subscription import SubscriptionState
 from cns_common.arn import parse_arn
 from cns_common.errors import RequestError
-from cns_common.events.newest import field
+from cns_common.events.recent_events import field
 from cns_common.events.schema import DeliveryDeadLettered
 from cns_server.rest.calls import RestCall, RestCalls
 from cns_server.rest.deliveries.models import DeadLetter, DeadLetters

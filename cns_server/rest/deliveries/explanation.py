@@ -10,7 +10,7 @@ from fastapi import APIRouter, Query
 
 from cns_backend.backend import Backend
 from cns_backend.explain.collect import Question, explain
-from cns_backend.explain.gaps import EventSource
+from cns_backend.explain.gaps import EventDirectories
 from cns_backend.explain.model import Explanation
 from cns_common.arn import parse_arn
 from cns_common.errors import RequestError
@@ -31,7 +31,7 @@ class SearchRoom(Protocol):
     """The events of this process, and the turn of an account to search them."""
 
     @property
-    def source(self) -> EventSource: ...
+    def source(self) -> EventDirectories: ...
 
     def room(self, account: str) -> AbstractAsyncContextManager[None]: ...
 

@@ -13,7 +13,7 @@ from fastapi import Path as PathParameter
 from msgspec.structs import replace
 
 from cns.rest.deliveries import Deliveries, Delivery, FailureList, Failures
-from cns_common.events.newest import ALL, FAILURES, DeliveryEvent, NewestEvents, field, newest_events
+from cns_common.events.recent_events import ALL, FAILURES, DeliveryEvent, NewestEvents, field, newest_events
 from cns_common.events.schema import (
     DeliveryAttempted,
     DeliveryDeadLettered,

@@ -14,20 +14,20 @@ from collections.abc import AsyncIterator
 from cns_common.cassandra.session import Cassandra
 from cns_common.clock import Clock
 from cns_common.ids import hex_id
-from cqs.engines.bdqs.deliveries import Deliveries
+from cqs.engines.bdqs.deliveries import BdqsDeliveries
 from cqs.engines.bdqs.due_times import POLL_INTERVAL_S
 from cqs.engines.bdqs.engine import BdqsEngine, EngineParts
-from cqs.engines.bdqs.expired import ExpiredMessages
+from cqs.engines.bdqs.expired import BdqsExpiredMessages
 from cqs.engines.bdqs.ids import NODE_DIGITS, Stamps
 from cqs.engines.bdqs.index import QueueIndex
 from cqs.engines.bdqs.known_queues import new_known_queues
-from cqs.engines.bdqs.maintenance import Maintenance
-from cqs.engines.bdqs.majority_or_one import MajorityOrOne
+from cqs.engines.bdqs.maintenance import BdqsMaintenance
 from cqs.engines.bdqs.messages import Buckets, Messages
 from cqs.engines.bdqs.positions import Positions
+from cqs.engines.bdqs.quorum_fallback import QuorumFallback
 from cqs.engines.bdqs.reading import QueueReader
-from cqs.engines.bdqs.sender import Sender
-from cqs.engines.bdqs.settler import Settler
+from cqs.engines.bdqs.sender import BdqsSender
+from cqs.engines.bdqs.settler import BdqsSettler
 from cqs.engines.cassandra.background import background_steps
 from cqs.engines.cassandra.clock_skew import ClockSkew
 from cqs.engines.cassandra.standard_engine import QueueRecords
@@ -46,20 +46,20 @@ async def open_engine(cassandra: Cassandra, clock: Clock, skew: ClockSkew) -> As
     """The engine and its background tasks."""
     node, waiters = hex_id()[:NODE_DIGITS], WaiterRegistry(clock)
     records = QueueRecords.of(cassandra, ENGINE)
-    shared = MajorityOrOne(clock)
+    shared = QuorumFallback(clock)
     index, messages = QueueIndex(cassandra, shared, clock), Messages(cassandra, clock)
     positions = Positions(index, messages, Stamps(clock, node), clock)
     known_queues = new_known_queues(records.generations, shared, index, clock)
-    expired = ExpiredMessages(messages, records.expired, records.retentions, shared)
-    deliveries = Deliveries(messages, positions, expired)
+    expired = BdqsExpiredMessages(messages, records.expired, records.retentions, shared)
+    deliveries = BdqsDeliveries(messages, positions, expired)
     parts = EngineParts(
         records=records,
         known_queues=known_queues,
-        sender=Sender(messages, positions, Buckets(node)),
+        sender=BdqsSender(messages, positions, Buckets(node)),
         deliveries=deliveries,
-        settler=Settler(messages, positions, deliveries),
+        settler=BdqsSettler(messages, positions, deliveries),
         reading=QueueReader(index, messages, clock, node),
-        maintenance=Maintenance(index, messages, positions, expired, records.garbage, known_queues, clock),
+        maintenance=BdqsMaintenance(index, messages, positions, expired, records.garbage, known_queues, clock),
     )
     engine = BdqsEngine(parts, waiters, clock, skew)
 

@@ -11,14 +11,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from cns_common.errors import CnsError
-from cqs.engines.bdqs.expired import ExpiredMessages
-from cqs.engines.bdqs.ids import DeliveryHandle, Entry, MessageKey
-from cqs.engines.bdqs.known_queues import KnownQueue
+from cqs.engines.bdqs.expired import BdqsExpiredMessages
+from cqs.engines.bdqs.ids import DeliveryHandle, IndexRow, MessageKey
+from cqs.engines.bdqs.known_queues import BdqsKnownQueue
 from cqs.engines.bdqs.message_state import MessageState
-from cqs.engines.bdqs.messages import MessageRow, Messages
+from cqs.engines.bdqs.messages import BdqsMessageRow, Messages
 from cqs.engines.bdqs.picker import Candidate
 from cqs.engines.bdqs.positions import Move, Positions
-from cqs.engines.cassandra.elapsed import Began
+from cqs.engines.cassandra.stopwatch import Stopwatch
 from cqs.engines.contract import SPENT_HIDE_MS, Message
 
 
@@ -34,8 +34,8 @@ class TakeResult:
     """Whether fewer were given than picked, so that there may be others."""
 
 
-class Deliveries:
-    def __init__(self, messages: Messages, positions: Positions, expired: ExpiredMessages) -> None:
+class BdqsDeliveries:
+    def __init__(self, messages: Messages, positions: Positions, expired: BdqsExpiredMessages) -> None:
         self._messages = messages
         self._positions = positions
         self._expired = expired
@@ -44,7 +44,7 @@ class Deliveries:
         self.lost_races = 0
 
     async def take(
-        self, queue: KnownQueue, picked: Sequence[Candidate], visible_at_ms: int, now_ms: int, began: Began
+        self, queue: BdqsKnownQueue, picked: Sequence[Candidate], visible_at_ms: int, now_ms: int, began: Stopwatch
     ) -> TakeResult:
         taken = TakeResult()
         rows = await self._messages.read(queue.q.id, [one.entry.message for one in picked], queue.mode)
@@ -75,16 +75,16 @@ class Deliveries:
 
     async def _sort_out(
         self,
-        queue: KnownQueue,
+        queue: BdqsKnownQueue,
         picked: Sequence[Candidate],
-        rows: dict[MessageKey, MessageRow],
+        rows: dict[MessageKey, BdqsMessageRow],
         taken: TakeResult,
         now_ms: int,
     ) -> list[Candidate]:
         """Return the picked messages that may be delivered. Remove positions that are not their message's newest,
         positions whose message does not exist, and expired messages."""
         valid: list[Candidate] = []
-        useless: list[Entry] = []
+        useless: list[IndexRow] = []
         current = {
             one.entry.message: row
             for one in picked
@@ -112,7 +112,9 @@ class Deliveries:
         taken.again = len(valid) < len(picked)
         return valid
 
-    def _move(self, queue: KnownQueue, one: Candidate, row: MessageRow, visible_at_ms: int, now_ms: int) -> Move:
+    def _move(
+        self, queue: BdqsKnownQueue, one: Candidate, row: BdqsMessageRow, visible_at_ms: int, now_ms: int
+    ) -> Move:
         old, q = row.state, queue.q
         is_spent = bool(q.max_receives) and old.deliveries >= q.max_receives
         due_ms = now_ms + SPENT_HIDE_MS if is_spent else visible_at_ms
@@ -128,7 +130,9 @@ class Deliveries:
         )
         return Move(one.entry.message, row.born_at_ms, old, new)
 
-    async def _settle_races(self, queue: KnownQueue, moves: Sequence[Move], old: Sequence[Entry]) -> set[MessageKey]:
+    async def _settle_races(
+        self, queue: BdqsKnownQueue, moves: Sequence[Move], old: Sequence[IndexRow]
+    ) -> set[MessageKey]:
         """Remove the old positions, and learn which messages another process took or deleted at the same time. Of two
         receivers that both learn of the race, the one with the greater stamp keeps the message."""
         if not moves:
@@ -153,7 +157,7 @@ class Deliveries:
         await self._positions.remove(queue, [move.entry for move in moves if move.key in superseded])
         return set(superseded)
 
-    async def _give_back(self, queue: KnownQueue, moves: Sequence[Move], now_ms: int, began: Began) -> None:
+    async def _give_back(self, queue: BdqsKnownQueue, moves: Sequence[Move], now_ms: int, began: Stopwatch) -> None:
         """After an error: messages taken by this receive become visible again, and the deliveries do not count."""
         back = [
             move._replace(
@@ -173,7 +177,7 @@ class Deliveries:
             return  # they are visible again after their timeout
 
 
-def _message(move: Move, row: MessageRow) -> Message:
+def _message(move: Move, row: BdqsMessageRow) -> Message:
     state = move.new
     handle = DeliveryHandle(state.lease, state.taken_from, state.due_ms, state.slot, move.key)
     return Message(

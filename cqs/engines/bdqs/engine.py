@@ -10,19 +10,19 @@ from cns_common.clock import Clock
 from cns_common.metrics.catalogue import QUEUE_DUPLICATE_DELIVERIES
 from cns_common.metrics.model import Sample
 from cqs.engines.bdqs.consistency import QueueConsistency, check_consistency
-from cqs.engines.bdqs.deliveries import Deliveries
+from cqs.engines.bdqs.deliveries import BdqsDeliveries
 from cqs.engines.bdqs.due_times import DueTimes
 from cqs.engines.bdqs.ids import MessageKey, generations_of
 from cqs.engines.bdqs.known_queues import CONSISTENCY, ORDER_HINT, KnownQueues
-from cqs.engines.bdqs.maintenance import Maintenance
+from cqs.engines.bdqs.maintenance import BdqsMaintenance
 from cqs.engines.bdqs.order_hint import AUTO, check_order_hint
 from cqs.engines.bdqs.reading import QueueReader
-from cqs.engines.bdqs.sender import Sender
-from cqs.engines.bdqs.settler import Settler
+from cqs.engines.bdqs.sender import BdqsSender
+from cqs.engines.bdqs.settler import BdqsSettler
 from cqs.engines.cassandra.clock_skew import ClockSkew
-from cqs.engines.cassandra.elapsed import begin
 from cqs.engines.cassandra.generations import DROPPED
 from cqs.engines.cassandra.standard_engine import MAX_DELAY_MS, QueueRecords, StandardQueueEngine
+from cqs.engines.cassandra.stopwatch import start_stopwatch
 from cqs.engines.contract import (
     Capabilities,
     Change,
@@ -52,11 +52,11 @@ class EngineParts:
 
     records: QueueRecords
     known_queues: KnownQueues
-    sender: Sender
-    deliveries: Deliveries
-    settler: Settler
+    sender: BdqsSender
+    deliveries: BdqsDeliveries
+    settler: BdqsSettler
     reading: QueueReader
-    maintenance: Maintenance
+    maintenance: BdqsMaintenance
 
 
 class BdqsEngine(StandardQueueEngine):
@@ -95,7 +95,7 @@ class BdqsEngine(StandardQueueEngine):
     async def send(self, q: QueueRef, entries: Sequence[Entry], now_ms: int) -> list[SentEntry | RejectedEntry]:
         if not entries:
             return []
-        began = begin(self._clock)
+        began = start_stopwatch(self._clock)
         await self._skew.ensure()
         queue = await self._known_queues.get(q)
         sent = await self._known_queues.send(
@@ -110,7 +110,7 @@ class BdqsEngine(StandardQueueEngine):
         self, q: QueueRef, want: int, visible_at_ms: int, now_ms: int, attempt_id: str = ""
     ) -> ReceiveResult:
         """`attempt_id` is ignored: it is for FIFO queues only."""
-        began = begin(self._clock)
+        began = start_stopwatch(self._clock)
         await self._skew.ensure()
         self._skew.refuse_if_wrong()
         queue = await self._known_queues.get(q)
@@ -152,7 +152,7 @@ class BdqsEngine(StandardQueueEngine):
         return await self._settler.delete(queue, handles)
 
     async def change(self, q: QueueRef, changes: Sequence[Change], now_ms: int) -> list[Outcome]:
-        began = begin(self._clock)
+        began = start_stopwatch(self._clock)
         await self._skew.ensure()
         queue = await self._known_queues.get_for(q, generations_of([change.handle for change in changes]))
         done = await asyncio.gather(*[self._settler.change(queue, change, now_ms, began) for change in changes])

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from cqs.engines.bdqs.ids import MessageKey
-from cqs.engines.bdqs.known_queues import KnownQueue
-from cqs.engines.bdqs.majority_or_one import MajorityOrOne
-from cqs.engines.bdqs.messages import MessageRow, Messages
+from cqs.engines.bdqs.known_queues import BdqsKnownQueue
+from cqs.engines.bdqs.messages import BdqsMessageRow, Messages
+from cqs.engines.bdqs.quorum_fallback import QuorumFallback
 from cqs.engines.cassandra.expired import ExpiredList
 from cqs.engines.cassandra.retention import RetentionPeriods
 
 
-class ExpiredMessages:
+class BdqsExpiredMessages:
     def __init__(
-        self, messages: Messages, expired: ExpiredList, retentions: RetentionPeriods, shared: MajorityOrOne
+        self, messages: Messages, expired: ExpiredList, retentions: RetentionPeriods, shared: QuorumFallback
     ) -> None:
         self._messages = messages
         self._list = expired
@@ -22,8 +22,8 @@ class ExpiredMessages:
         self._shared = shared
 
     async def among(
-        self, queue: KnownQueue, rows: Mapping[MessageKey, MessageRow], now_ms: int
-    ) -> dict[MessageKey, MessageRow]:
+        self, queue: BdqsKnownQueue, rows: Mapping[MessageKey, BdqsMessageRow], now_ms: int
+    ) -> dict[MessageKey, BdqsMessageRow]:
         """Return the messages that are too old. The queue's period is read before any is called so."""
         oldest_ms = now_ms - queue.q.retention_ms
         if any(row.born_at_ms <= oldest_ms for row in rows.values()):
@@ -32,7 +32,7 @@ class ExpiredMessages:
             )
         return {key: row for key, row in rows.items() if row.born_at_ms <= oldest_ms}
 
-    async def remove(self, queue: KnownQueue, rows: Mapping[MessageKey, MessageRow], now_ms: int) -> None:
+    async def remove(self, queue: BdqsKnownQueue, rows: Mapping[MessageKey, BdqsMessageRow], now_ms: int) -> None:
         await self._list.record(queue.q, [(row.id, row.tenant) for row in rows.values()], now_ms)
         states = {key: row.state for key, row in rows.items()}
         if queue.mode.conditional:

@@ -11,7 +11,7 @@ import asyncio
 import sys
 from collections.abc import Mapping, Sequence
 
-from cqs.engines.bdqs.ids import Entry, Position, generation_of
+from cqs.engines.bdqs.ids import IndexRow, Position, generation_of
 
 HIDDEN_MAX = 10_000
 """With more hidden positions, a count asks Cassandra, which takes as long as they are many."""
@@ -32,7 +32,7 @@ class HiddenPositions:
         self._notes = 0  # since the last pruning
         self.reading = asyncio.Lock()
 
-    def note(self, entries: Sequence[Entry], now_ms: int) -> None:
+    def note(self, entries: Sequence[IndexRow], now_ms: int) -> None:
         """This process wrote positions."""
         self._note({one.position: one.delivered for one in self._own(entries) if one.position.due_ms > now_ms})
         self._notes += len(entries)
@@ -41,11 +41,11 @@ class HiddenPositions:
             if sum(self.count(now_ms) or ()) > HIDDEN_MAX:  # nobody counts, or they are many
                 self._known = self._read_at_ms = None
 
-    def note_removed(self, entries: Sequence[Entry]) -> None:
+    def note_removed(self, entries: Sequence[IndexRow]) -> None:
         """This process removed positions."""
         self._note({one.position: None for one in self._own(entries)})
 
-    def _own(self, entries: Sequence[Entry]) -> list[Entry]:
+    def _own(self, entries: Sequence[IndexRow]) -> list[IndexRow]:
         """Return the entries of this generation."""
         return [one for one in entries if generation_of(one.slot) == self._generation]
 

@@ -53,7 +53,7 @@ def lowest_position(due_ms: int) -> Position:
     return Position(due_ms, 0, "", "")
 
 
-class Entry(NamedTuple):
+class IndexRow(NamedTuple):
     """One row of the index."""
 
     slot: str
@@ -135,10 +135,10 @@ class DeliveryHandle(NamedTuple):
     message: MessageKey
 
     @property
-    def entry(self) -> Entry:
+    def entry(self) -> IndexRow:
         """The row of the index that the delivery wrote."""
         key = self.message
-        return Entry(self.slot, Position(self.due_ms, key.seq, key.bucket, self.lease), True, 0)
+        return IndexRow(self.slot, Position(self.due_ms, key.seq, key.bucket, self.lease), True, 0)
 
     def encode(self) -> bytes:
         key = self.message

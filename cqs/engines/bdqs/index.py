@@ -10,22 +10,22 @@ from cns_common.cassandra.session import Cassandra, Consistency, Row, Statement
 from cns_common.clock import Clock
 from cqs.engines.bdqs import schema
 from cqs.engines.bdqs.consistency import QueueConsistency
-from cqs.engines.bdqs.ids import Entry, Position, generation_prefix, lowest_position, slot_name, stamp_us, window_of
-from cqs.engines.bdqs.majority_or_one import MajorityOrOne
+from cqs.engines.bdqs.ids import IndexRow, Position, generation_prefix, lowest_position, slot_name, stamp_us, window_of
 from cqs.engines.bdqs.messages import gather_few
+from cqs.engines.bdqs.quorum_fallback import QuorumFallback
 from cqs.engines.bdqs.write_time import check_write
-from cqs.engines.cassandra.elapsed import Began
+from cqs.engines.cassandra.stopwatch import Stopwatch
 
 BATCH_ROWS = 100
 LISTED_MAX = 100_000
 COUNTED_MAX = 100_000
 COUNTS_AT_ONCE = 16
 
-_Write = Callable[[Entry], tuple[Statement, tuple[object, ...]]]
+_Write = Callable[[IndexRow], tuple[Statement, tuple[object, ...]]]
 
 
 class QueueIndex:
-    def __init__(self, cassandra: Cassandra, shared: MajorityOrOne, clock: Clock) -> None:
+    def __init__(self, cassandra: Cassandra, shared: QuorumFallback, clock: Clock) -> None:
         self._cassandra = cassandra
         self._shared = shared
         self._clock = clock
@@ -40,7 +40,7 @@ class QueueIndex:
         self._written.put((queue_id, generation, window_ms), written + 1)
         return slot_name(generation, window_ms, written // schema.PART_ROWS_MAX)
 
-    async def add(self, queue_id: str, entries: Sequence[Entry], mode: QueueConsistency, began: Began) -> None:
+    async def add(self, queue_id: str, entries: Sequence[IndexRow], mode: QueueConsistency, began: Stopwatch) -> None:
         """Write positions of an operation that began at `began`. They count only if this returns."""
         sent, delivered = [schema.at(one, mode.level) for one in (schema.ADD_SENT, schema.ADD_DELIVERED)]
         writes: list[Coroutine[Any, Any, None]] = [
@@ -54,7 +54,7 @@ class QueueIndex:
         await gather_few(writes)
         check_write(began, self._clock)
 
-    async def remove(self, queue_id: str, entries: Sequence[Entry], mode: QueueConsistency) -> None:
+    async def remove(self, queue_id: str, entries: Sequence[IndexRow], mode: QueueConsistency) -> None:
         """Remove positions for good: each was written once, and is never written again."""
         remove = schema.at(schema.REMOVE_POSITION, mode.level)
         await gather_few(
@@ -65,7 +65,7 @@ class QueueIndex:
             )
         )
 
-    def _batches(self, queue_id: str, entries: Sequence[Entry], write: _Write) -> list[Coroutine[Any, Any, None]]:
+    def _batches(self, queue_id: str, entries: Sequence[IndexRow], write: _Write) -> list[Coroutine[Any, Any, None]]:
         """One write per slot and `BATCH_ROWS` rows."""
         by_slot: dict[str, list[tuple[Statement, tuple[object, ...]]]] = {}
         for entry in entries:
@@ -92,7 +92,7 @@ class QueueIndex:
 
     async def read(
         self, queue_id: str, slot: str, start: Position | None, limit: int, level: Consistency
-    ) -> list[Entry]:
+    ) -> list[IndexRow]:
         """The first `limit` entries of a slot from `start` on, or from its begin."""
         if start is None:
             rows = await self._cassandra.run(schema.at(schema.READ_SLOT, level), queue_id, slot, limit)
@@ -102,7 +102,7 @@ class QueueIndex:
 
     async def read_visible(
         self, queue_id: str, slot: str, start: Position | None, now_ms: int, limit: int, level: Consistency
-    ) -> list[Entry]:
+    ) -> list[IndexRow]:
         """Like `read`, without positions of hidden messages."""
         if start is None:
             visible = schema.at(schema.READ_VISIBLE, level)
@@ -112,7 +112,7 @@ class QueueIndex:
             rows = await self._cassandra.run(visible, queue_id, slot, *start, now_ms, limit)
         return [_entry(slot, row) for row in rows]
 
-    async def read_after(self, queue_id: str, slot: str, after: Position, limit: int) -> list[Entry]:
+    async def read_after(self, queue_id: str, slot: str, after: Position, limit: int) -> list[IndexRow]:
         rows = await self._cassandra.run(schema.READ_SLOT_AFTER, queue_id, slot, *after, limit)
         return [_entry(slot, row) for row in rows]
 
@@ -133,7 +133,7 @@ class QueueIndex:
                 return
             first = f"{page[-1]}0"
 
-    async def count_visible(self, queue_id: str, begins: Sequence[Entry], now_ms: int) -> int:
+    async def count_visible(self, queue_id: str, begins: Sequence[IndexRow], now_ms: int) -> int:
         """The visible positions of slots, of each from this entry on."""
         total = 0
         for at in range(0, len(begins), COUNTS_AT_ONCE):
@@ -179,14 +179,14 @@ class QueueIndex:
         await self._cassandra.run(schema.EMPTY_SLOT, until_us, queue_id, slot)
 
 
-def unique(entries: Iterable[Entry]) -> list[Entry]:
+def unique(entries: Iterable[IndexRow]) -> list[IndexRow]:
     return list(dict.fromkeys(entries))
 
 
-def _entry(slot: str, row: Row) -> Entry:
+def _entry(slot: str, row: Row) -> IndexRow:
     due_ms, seq, bucket, stamp, delivered, born_at_ms = row
-    return Entry(slot, Position(due_ms, seq, bucket, stamp), bool(delivered), born_at_ms)
+    return IndexRow(slot, Position(due_ms, seq, bucket, stamp), bool(delivered), born_at_ms)
 
 
-def _added(queue_id: str, entry: Entry) -> tuple[object, ...]:
+def _added(queue_id: str, entry: IndexRow) -> tuple[object, ...]:
     return queue_id, entry.slot, *entry.position, entry.born_at_ms, stamp_us(entry.position.stamp)

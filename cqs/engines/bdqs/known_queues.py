@@ -7,9 +7,9 @@ import random
 from cns_common.clock import Clock
 from cqs.engines.bdqs.consistency import QueueConsistency
 from cqs.engines.bdqs.index import QueueIndex
-from cqs.engines.bdqs.majority_or_one import MajorityOrOne
 from cqs.engines.bdqs.order_hint import AUTO, NO_ORDER, AutomaticK
 from cqs.engines.bdqs.picker import Picker
+from cqs.engines.bdqs.quorum_fallback import QuorumFallback
 from cqs.engines.cassandra import known_queues
 from cqs.engines.cassandra.generations import QueueGenerations
 from cqs.engines.contract import QueueRef
@@ -19,7 +19,7 @@ AGE_MS_MAX = 5_000
 ORDER_HINT, CONSISTENCY = "OrderHint", "Consistency"
 
 
-class KnownQueue(known_queues.KnownQueue):
+class BdqsKnownQueue(known_queues.KnownQueue):
     def __init__(self, q: QueueRef, generation: int, index: QueueIndex, clock: Clock) -> None:
         super().__init__(q, generation)
         self.automatic_k = AutomaticK()
@@ -50,7 +50,7 @@ class KnownQueue(known_queues.KnownQueue):
         return Picker(self.q.id, self.generation, self._index, self._clock, random.Random())  # noqa: S311  # no secret
 
 
-KnownQueues = known_queues.KnownQueues[KnownQueue]
+KnownQueues = known_queues.KnownQueues[BdqsKnownQueue]
 
 
 def _mode_of(q: QueueRef) -> QueueConsistency:
@@ -58,11 +58,11 @@ def _mode_of(q: QueueRef) -> QueueConsistency:
 
 
 def new_known_queues(
-    generations: QueueGenerations, shared: MajorityOrOne, index: QueueIndex, clock: Clock
+    generations: QueueGenerations, shared: QuorumFallback, index: QueueIndex, clock: Clock
 ) -> KnownQueues:
     async def read_generation(q: QueueRef) -> int | None:
         return await shared.run(q.id, _mode_of(q).level, lambda level: generations.generation(q.id, level))
 
     return KnownQueues(
-        read_generation, clock, lambda q, generation: KnownQueue(q, generation, index, clock), AGE_MS_MAX
+        read_generation, clock, lambda q, generation: BdqsKnownQueue(q, generation, index, clock), AGE_MS_MAX
     )

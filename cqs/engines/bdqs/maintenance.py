@@ -6,10 +6,10 @@ from cns_common.cassandra.session import Consistency
 from cns_common.clock import Clock
 from cqs.engines.bdqs import schema
 from cqs.engines.bdqs.consistency import QueueConsistency
-from cqs.engines.bdqs.expired import ExpiredMessages
-from cqs.engines.bdqs.ids import Entry, generation_of, generation_prefix, window_start
+from cqs.engines.bdqs.expired import BdqsExpiredMessages
+from cqs.engines.bdqs.ids import IndexRow, generation_of, generation_prefix, window_start
 from cqs.engines.bdqs.index import QueueIndex
-from cqs.engines.bdqs.known_queues import KnownQueue, KnownQueues
+from cqs.engines.bdqs.known_queues import BdqsKnownQueue, KnownQueues
 from cqs.engines.bdqs.messages import Messages
 from cqs.engines.bdqs.positions import Positions
 from cqs.engines.cassandra.garbage import Garbage, GarbageList
@@ -21,13 +21,13 @@ RETIRE_CHECKS = 4
 ROWS_AT_ONCE = 100
 
 
-class Maintenance:
+class BdqsMaintenance:
     def __init__(
         self,
         index: QueueIndex,
         messages: Messages,
         positions: Positions,
-        expired: ExpiredMessages,
+        expired: BdqsExpiredMessages,
         garbage: GarbageList,
         known_queues: KnownQueues,
         clock: Clock,
@@ -74,13 +74,13 @@ class Maintenance:
     async def maintain_queues(self, budget: int, now_ms: int) -> int:
         """Remove expired messages and empty slots of some of the queues that this process uses. Returns how many."""
 
-        async def maintain(queue: KnownQueue, left: int) -> int:
+        async def maintain(queue: BdqsKnownQueue, left: int) -> int:
             done = await self.expire(queue, left, now_ms)
             return done + (await self._retire_empty(queue, left - done, now_ms) if done < left else 0)
 
         return await self._turns.step(maintain, budget)
 
-    async def expire(self, queue: KnownQueue, budget: int, now_ms: int) -> int:
+    async def expire(self, queue: BdqsKnownQueue, budget: int, now_ms: int) -> int:
         """Remove messages that became visible before the retention period. Others that are too old are removed by the
         receive that meets them."""
         done = 0
@@ -98,7 +98,7 @@ class Maintenance:
                     break
         return done
 
-    async def _expire_entries(self, queue: KnownQueue, entries: list[Entry], now_ms: int) -> int:
+    async def _expire_entries(self, queue: BdqsKnownQueue, entries: list[IndexRow], now_ms: int) -> int:
         """Returns how many positions were removed."""
         keys = list(dict.fromkeys(entry.message for entry in entries))
         rows = await self._messages.read(queue.q.id, keys, queue.mode) if keys else {}
@@ -111,7 +111,7 @@ class Maintenance:
         await self._positions.remove(queue, removed)
         return len(removed)
 
-    async def _retire_empty(self, queue: KnownQueue, budget: int, now_ms: int) -> int:
+    async def _retire_empty(self, queue: BdqsKnownQueue, budget: int, now_ms: int) -> int:
         """Remove slots that are empty and so old that no process writes to them. Each call examines those in which
         receives of this process found nothing, and a few others, in turn."""
         before_ms = min(now_ms, self._clock.now_ms()) - schema.RETIRE_MS - schema.WINDOW_MS

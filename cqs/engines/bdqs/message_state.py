@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from cqs.engines.bdqs.ids import FIRST_STAMP, Entry, MessageKey, Position
+from cqs.engines.bdqs.ids import FIRST_STAMP, IndexRow, MessageKey, Position
 
 
 class MessageState(NamedTuple):
@@ -21,10 +21,10 @@ class MessageState(NamedTuple):
     deliveries: int
     first_received_ms: int
 
-    def entry(self, message: MessageKey, born_at_ms: int) -> Entry:
+    def entry(self, message: MessageKey, born_at_ms: int) -> IndexRow:
         """The row of the index to which this state belongs."""
         position = Position(self.due_ms, message.seq, message.bucket, self.stamp)
-        return Entry(self.slot, position, self.deliveries > 0, born_at_ms)
+        return IndexRow(self.slot, position, self.deliveries > 0, born_at_ms)
 
     def encode(self) -> str:
         """The stamp comes first: of two states with one date, Cassandra keeps the greater text."""

@@ -30,7 +30,7 @@ OPEN_MAX = 20_000
 T = TypeVar("T")
 
 
-class MessageRow(NamedTuple):
+class BdqsMessageRow(NamedTuple):
     id: str
     body: bytes
     born_at_ms: int
@@ -103,11 +103,11 @@ class Messages:
 
     async def read(
         self, queue_id: str, keys: Iterable[MessageKey], mode: QueueConsistency
-    ) -> dict[MessageKey, MessageRow]:
+    ) -> dict[MessageKey, BdqsMessageRow]:
         """The messages that exist, one read per bucket."""
         found = await self._read(schema.READ, queue_id, keys, mode.level)
         return {
-            key: MessageRow(message_id, body, born_at_ms, tenant, parse_state(state))
+            key: BdqsMessageRow(message_id, body, born_at_ms, tenant, parse_state(state))
             for key, (_, message_id, body, born_at_ms, tenant, state) in found.items()
         }
 

@@ -15,7 +15,7 @@ from cns_common.cassandra.session import Consistency
 from cns_common.clock import Clock
 from cqs.engines.bdqs import schema
 from cqs.engines.bdqs.hidden import HiddenPositions
-from cqs.engines.bdqs.ids import Entry, MessageKey, Position, generation_prefix, lowest_position, slot_name
+from cqs.engines.bdqs.ids import IndexRow, MessageKey, Position, generation_prefix, lowest_position, slot_name
 from cqs.engines.bdqs.index import QueueIndex
 from cqs.engines.bdqs.messages import gather_few
 from cqs.engines.bdqs.slot_view import SlotView, SlotViews
@@ -32,8 +32,8 @@ PAGE_MAX = 5_000
 class Candidate:
     """A message that may be taken."""
 
-    entry: Entry
-    older: list[Entry] = field(default_factory=list)
+    entry: IndexRow
+    older: list[IndexRow] = field(default_factory=list)
     """Other positions of the message, which are not its newest one."""
 
 
@@ -102,21 +102,23 @@ class Picker:
                 self._waiting.remove(request)
         return request
 
-    async def look(self, now_ms: int, n: int, level: Consistency) -> tuple[list[Entry], int | None]:
+    async def look(self, now_ms: int, n: int, level: Consistency) -> tuple[list[IndexRow], int | None]:
         """About `n` of the oldest visible positions, which stay, and the next due time."""
         async with self._lock:
             await self._list(now_ms, level)
             found = await self._find(n, len(self.busy), now_ms, set(self.busy), level)
             return [one.entry for one in found[:n]], await self._next_due_ms(now_ms, level)
 
-    async def first_visible(self, slots: Sequence[str], now_ms: int, level: Consistency, *, deep: bool) -> list[Entry]:
+    async def first_visible(
+        self, slots: Sequence[str], now_ms: int, level: Consistency, *, deep: bool
+    ) -> list[IndexRow]:
         """The first visible position of each of these slots, all that are listed, that has one. Unless `deep`, what
         others wrote late is found by a later read."""
         self.counted.replace_listed(slots, generation_prefix(self.views.generation + 1))
         self.counted.learn(self.views)
         views = [self.counted.get(slot) for slot in slots]
         views = [view for view in views if not view.is_passed(now_ms, self._clock.monotonic_ms())]
-        found: list[Entry] = []
+        found: list[IndexRow] = []
         for at in range(0, len(views), COUNTED_AT_ONCE):
             some = views[at : at + COUNTED_AT_ONCE]
             async with self._count_lock:
@@ -125,7 +127,7 @@ class Picker:
         self.views.note(found, new=False)  # late ones of others
         return found
 
-    def note(self, entries: Sequence[Entry], now_ms: int) -> None:
+    def note(self, entries: Sequence[IndexRow], now_ms: int) -> None:
         """This process wrote positions. Call it after the write: a read that begins then finds them."""
         self.views.note(entries)
         self.counted.note(entries, new=False)
@@ -178,7 +180,7 @@ class Picker:
 
     async def _read(
         self, view: SlotView, now_ms: int, limit: int, level: Consistency, *, deep: bool = True
-    ) -> list[Entry]:
+    ) -> list[IndexRow]:
         now_ms = max(now_ms, view.read_to_ms)  # a caller that waited is late: the next read begins where this one ends
         start = view.begin_read(now_ms, self._clock.monotonic_ms(), deep=deep)
         try:
@@ -247,7 +249,7 @@ class Picker:
         views.listed_monotonic_ms, views.listed_now_ms = monotonic_ms, now_ms
 
 
-def _add(found: dict[MessageKey, Candidate], entry: Entry) -> None:
+def _add(found: dict[MessageKey, Candidate], entry: IndexRow) -> None:
     other = found.get(entry.message)
     if other is None:
         found[entry.message] = Candidate(entry)

@@ -15,12 +15,12 @@ import structlog
 
 from cns_common.clock import Clock
 from cns_common.errors import CnsError
-from cqs.engines.bdqs.ids import Entry, MessageKey, Stamps, generation_of
+from cqs.engines.bdqs.ids import IndexRow, MessageKey, Stamps, generation_of
 from cqs.engines.bdqs.index import QueueIndex
-from cqs.engines.bdqs.known_queues import KnownQueue
+from cqs.engines.bdqs.known_queues import BdqsKnownQueue
 from cqs.engines.bdqs.message_state import MessageState
 from cqs.engines.bdqs.messages import Messages, gather_few
-from cqs.engines.cassandra.elapsed import Began
+from cqs.engines.cassandra.stopwatch import Stopwatch
 
 log = structlog.get_logger(__name__)
 
@@ -34,7 +34,7 @@ class Move(NamedTuple):
     new: MessageState
 
     @property
-    def entry(self) -> Entry:
+    def entry(self) -> IndexRow:
         """The new position."""
         return self.new.entry(self.key, self.born_at_ms)
 
@@ -49,18 +49,18 @@ class Positions:
     def next_stamp(self, *above: str) -> str:
         return self._stamps.next(max(above, default=""))
 
-    def choose_slot(self, queue: KnownQueue, key: MessageKey, due_ms: int) -> str:
+    def choose_slot(self, queue: BdqsKnownQueue, key: MessageKey, due_ms: int) -> str:
         """A slot in the message's generation, which may be purged by now."""
         return self._index.choose_slot(queue.q.id, generation_of(key.bucket), due_ms, self._clock.now_ms())
 
-    async def add(self, queue: KnownQueue, entries: Sequence[Entry], now_ms: int, began: Began) -> None:
+    async def add(self, queue: BdqsKnownQueue, entries: Sequence[IndexRow], now_ms: int, began: Stopwatch) -> None:
         picker = queue.picker
         try:
             await self._index.add(queue.q.id, entries, queue.mode, began)
         finally:
             picker.note(entries, now_ms)
 
-    async def set_states(self, queue: KnownQueue, moves: Sequence[Move]) -> list[Move]:
+    async def set_states(self, queue: BdqsKnownQueue, moves: Sequence[Move]) -> list[Move]:
         """Write the new states. Returns the moves that were lost to another process."""
         if not queue.mode.conditional:
             await self._messages.set_states(queue.q.id, {move.key: move.new for move in moves}, queue.mode)
@@ -70,14 +70,16 @@ class Positions:
         )
         return [move for move, done in zip(moves, replaced, strict=True) if not done]
 
-    async def superseded(self, queue: KnownQueue, moves: Sequence[Move]) -> Mapping[MessageKey, MessageState | None]:
+    async def superseded(
+        self, queue: BdqsKnownQueue, moves: Sequence[Move]
+    ) -> Mapping[MessageKey, MessageState | None]:
         """The states of messages that another process moved or deleted meanwhile."""
         states = await self._messages.states(queue.q.id, [move.key for move in moves], queue.mode.level)
         found = {move.key: states.get(move.key) for move in moves}
         mine = {move.key: move.new.stamp for move in moves}
         return {key: state for key, state in found.items() if state is None or state.stamp != mine[key]}
 
-    async def remove(self, queue: KnownQueue, entries: Iterable[Entry]) -> None:
+    async def remove(self, queue: BdqsKnownQueue, entries: Iterable[IndexRow]) -> None:
         """Remove positions that do not count any more. If that fails, receives that meet them do it."""
         some = list(dict.fromkeys(entries))
         if not some:

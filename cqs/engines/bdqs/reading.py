@@ -8,11 +8,11 @@ from cns_common.cassandra.background_work import background
 from cns_common.clock import Clock
 from cqs.engines.bdqs import schema
 from cqs.engines.bdqs.hidden import FRESH_MS, HIDDEN_MAX, KNOWN_MS_MAX, HiddenPositions
-from cqs.engines.bdqs.ids import NODE_DIGITS, Entry, Position, slot_name, window_start
+from cqs.engines.bdqs.ids import NODE_DIGITS, IndexRow, Position, slot_name, window_start
 from cqs.engines.bdqs.index import QueueIndex
-from cqs.engines.bdqs.known_queues import KnownQueue
+from cqs.engines.bdqs.known_queues import BdqsKnownQueue
 from cqs.engines.bdqs.message_state import MessageState
-from cqs.engines.bdqs.messages import MessageRow, Messages, gather_few
+from cqs.engines.bdqs.messages import BdqsMessageRow, Messages, gather_few
 from cqs.engines.bdqs.picker import Picker
 from cqs.engines.contract import Counts, PeekedMessage, PeekPage
 
@@ -29,9 +29,9 @@ class QueueReader:
         self._clock = clock
         self._node = node
         self._reported: dict[str, dict[Position, int]] = {}
-        self._to_read: dict[str, tuple[KnownQueue, int]] = {}
+        self._to_read: dict[str, tuple[BdqsKnownQueue, int]] = {}
 
-    async def peek(self, queue: KnownQueue, cursor: str, n: int) -> PeekPage:
+    async def peek(self, queue: BdqsKnownQueue, cursor: str, n: int) -> PeekPage:
         """Window by window; within one, the positions of its slots are merged. A position that is not the one of its
         message's state is passed over."""
         from_ms, after = _parse_cursor(cursor)
@@ -59,11 +59,11 @@ class QueueReader:
                     break
         return PeekPage(tuple(peeked))
 
-    async def _merged(self, queue: KnownQueue, slots: list[str], after: Position, n: int) -> list[Entry]:
+    async def _merged(self, queue: BdqsKnownQueue, slots: list[str], after: Position, n: int) -> list[IndexRow]:
         pages = await gather_few([self._index.read_after(queue.q.id, slot, after, n) for slot in slots])
         return sorted((entry for page in pages for entry in page), key=lambda entry: entry.position)[:n]
 
-    async def counts(self, queue: KnownQueue, now_ms: int, *, oldest: bool) -> Counts:
+    async def counts(self, queue: BdqsKnownQueue, now_ms: int, *, oldest: bool) -> Counts:
         picker = queue.picker  # a purge puts another in its place
         slots = await self._slots(queue, picker, now_ms)
         past = [slot for slot in slots if window_start(slot) <= now_ms]
@@ -75,7 +75,7 @@ class QueueReader:
             born_at_ms = await self._oldest_ms(queue, picker, begins, slots)
         return Counts(visible, in_flight, delayed, born_at_ms)
 
-    async def _slots(self, queue: KnownQueue, picker: Picker, now_ms: int) -> list[str]:
+    async def _slots(self, queue: BdqsKnownQueue, picker: Picker, now_ms: int) -> list[str]:
         """The listed slots. Those that were retired before the first one is not looked for again."""
         generation = picker.views.generation
         slots = [slot async for slot in self._index.all_slots(queue.q.id, generation, picker.first_slot)]
@@ -83,7 +83,7 @@ class QueueReader:
         picker.first_slot = min([oldest, *slots[:1]])
         return slots
 
-    async def _hidden(self, queue: KnownQueue, picker: Picker, slots: list[str], now_ms: int) -> tuple[int, int]:
+    async def _hidden(self, queue: BdqsKnownQueue, picker: Picker, slots: list[str], now_ms: int) -> tuple[int, int]:
         """(in flight, delayed) messages: what other processes did in the last seconds may be left out."""
         hidden = picker.hidden
         age_ms = hidden.age_ms(self._clock.monotonic_ms())
@@ -94,7 +94,7 @@ class QueueReader:
             self._to_read[queue.q.id] = queue, now_ms
         return found or await self._index.count_hidden(queue.q.id, _later(slots, now_ms), now_ms)
 
-    async def _read_hidden(self, queue: KnownQueue, hidden: HiddenPositions, slots: list[str], now_ms: int) -> None:
+    async def _read_hidden(self, queue: BdqsKnownQueue, hidden: HiddenPositions, slots: list[str], now_ms: int) -> None:
         async with hidden.reading:
             if hidden.age_ms(self._clock.monotonic_ms()) < FRESH_MS:
                 return
@@ -116,7 +116,7 @@ class QueueReader:
                 past = [slot for slot in slots if window_start(slot) <= now_ms]
                 await picker.first_visible(past, now_ms, queue.mode.level, deep=True)
 
-    async def _oldest_ms(self, queue: KnownQueue, picker: Picker, begins: list[Entry], slots: list[str]) -> int:
+    async def _oldest_ms(self, queue: BdqsKnownQueue, picker: Picker, begins: list[IndexRow], slots: list[str]) -> int:
         """When the first message of the index was sent: of those in flight an older one may be behind it."""
         first = begins[0].position if begins else picker.hidden.first()
         for slot in slots if first is None else ():
@@ -128,7 +128,7 @@ class QueueReader:
         row = (await self._messages.read(queue.q.id, [first.message], queue.mode)).get(first.message)
         return row.born_at_ms if row else begins[0].born_at_ms if begins else 0
 
-    async def look(self, queue: KnownQueue, now_ms: int) -> tuple[int, int | None]:
+    async def look(self, queue: BdqsKnownQueue, now_ms: int) -> tuple[int, int | None]:
         """Return the number of others' visible positions that no recent look found, and the next due time."""
         entries, next_due_ms = await queue.picker.look(now_ms, LOOK_MAX, queue.mode.level)
         monotonic_ms = self._clock.monotonic_ms()
@@ -148,11 +148,11 @@ def _later(slots: list[str], now_ms: int) -> list[str]:
     return [slot for slot in slots if window_start(slot) + schema.WINDOW_MS > now_ms]
 
 
-def _is_current(entry: Entry, state: MessageState) -> bool:
+def _is_current(entry: IndexRow, state: MessageState) -> bool:
     return entry.position.stamp == state.stamp
 
 
-def _peeked(entry: Entry, row: MessageRow) -> PeekedMessage:
+def _peeked(entry: IndexRow, row: BdqsMessageRow) -> PeekedMessage:
     return PeekedMessage(
         row.id,
         row.body,

@@ -5,22 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cqs.engines.bdqs.ids import MessageKey
-from cqs.engines.bdqs.known_queues import KnownQueue
+from cqs.engines.bdqs.known_queues import BdqsKnownQueue
 from cqs.engines.bdqs.message_state import sent_state
 from cqs.engines.bdqs.messages import Buckets, Messages
 from cqs.engines.bdqs.positions import Positions
-from cqs.engines.cassandra.elapsed import Began
+from cqs.engines.cassandra.stopwatch import Stopwatch
 from cqs.engines.contract import Entry as SentMessage
 
 
-class Sender:
+class BdqsSender:
     def __init__(self, messages: Messages, positions: Positions, buckets: Buckets) -> None:
         self._messages = messages
         self._positions = positions
         self._buckets = buckets
 
     async def send(
-        self, queue: KnownQueue, generation: int, entries: Sequence[SentMessage], now_ms: int, began: Began
+        self, queue: BdqsKnownQueue, generation: int, entries: Sequence[SentMessage], now_ms: int, began: Stopwatch
     ) -> list[MessageKey]:
         """Two writes, one after the other, and a third in parallel if the slot is new."""
         mode = queue.mode

@@ -9,39 +9,39 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cns_common.errors import StoreUnavailable
-from cqs.engines.bdqs.deliveries import Deliveries
-from cqs.engines.bdqs.ids import DeliveryHandle, Entry, MessageKey, generation_of, parse_handle
+from cqs.engines.bdqs.deliveries import BdqsDeliveries
+from cqs.engines.bdqs.ids import DeliveryHandle, IndexRow, MessageKey, generation_of, parse_handle
 from cqs.engines.bdqs.key_locks import KeyLocks
-from cqs.engines.bdqs.known_queues import KnownQueue
+from cqs.engines.bdqs.known_queues import BdqsKnownQueue
 from cqs.engines.bdqs.message_state import MessageState, sent_state
 from cqs.engines.bdqs.messages import Messages, gather_few
 from cqs.engines.bdqs.positions import Move, Positions
-from cqs.engines.cassandra.elapsed import Began
+from cqs.engines.cassandra.stopwatch import Stopwatch
 from cqs.engines.contract import Change, Outcome
 
 TRIES_MAX = 20
 """The number of times that one delete or change may meet a state that another process changes at the same time."""
 
 
-class Settler:
-    def __init__(self, messages: Messages, positions: Positions, deliveries: Deliveries) -> None:
+class BdqsSettler:
+    def __init__(self, messages: Messages, positions: Positions, deliveries: BdqsDeliveries) -> None:
         self._messages = messages
         self._positions = positions
         self._deliveries = deliveries
         self._locks: KeyLocks[tuple[str, MessageKey]] = KeyLocks()
         """Calls of this process about one message take turns: of several deletes one is DONE."""
 
-    async def delete(self, queue: KnownQueue, handles: Sequence[bytes]) -> list[Outcome]:
+    async def delete(self, queue: BdqsKnownQueue, handles: Sequence[bytes]) -> list[Outcome]:
         parsed = [parse_handle(handle) for handle in handles]
         keys = {one.message for one in parsed if one is not None}
         async with self._locks.hold([(queue.q.id, key) for key in keys]):
             return await self._delete(queue, parsed)
 
-    async def _delete(self, queue: KnownQueue, handles: Sequence[DeliveryHandle | None]) -> list[Outcome]:
+    async def _delete(self, queue: BdqsKnownQueue, handles: Sequence[DeliveryHandle | None]) -> list[Outcome]:
         states = await self._states(queue, [one for one in handles if one is not None])
         left = dict(states)
         outcomes: list[Outcome] = []
-        entries: list[Entry] = []
+        entries: list[IndexRow] = []
         settled: dict[MessageKey, DeliveryHandle] = {}
         for handle in handles:
             outcome = self._judge(queue, handle, left.get(handle.message) if handle else None)
@@ -66,7 +66,7 @@ class Settler:
         return outcomes
 
     async def _delete_conditionally(
-        self, queue: KnownQueue, states: dict[MessageKey, MessageState], handles: dict[MessageKey, DeliveryHandle]
+        self, queue: BdqsKnownQueue, states: dict[MessageKey, MessageState], handles: dict[MessageKey, DeliveryHandle]
     ) -> dict[MessageKey, Outcome]:
         """Returns the outcomes of those that were not deleted."""
 
@@ -86,10 +86,10 @@ class Settler:
 
     async def _left_behind(
         self,
-        queue: KnownQueue,
+        queue: BdqsKnownQueue,
         handles: Sequence[DeliveryHandle | None],
         states: dict[MessageKey, MessageState],
-    ) -> list[Entry]:
+    ) -> list[IndexRow]:
         """The positions of deliveries whose message does not exist: the process that began its delete may have died
         before the end. A message that only the replica that was read does not have is deleted, if any handle may do
         that."""
@@ -101,7 +101,9 @@ class Settler:
         missing = await self._messages.confirmed_missing(queue.q.id, [one.message for one in gone], queue.mode)
         return [one.entry for one in gone if one.message in missing]
 
-    async def change(self, queue: KnownQueue, change: Change, now_ms: int, began: Began) -> tuple[Outcome, bool]:
+    async def change(
+        self, queue: BdqsKnownQueue, change: Change, now_ms: int, began: Stopwatch
+    ) -> tuple[Outcome, bool]:
         """The outcome, and whether the message may be visible sooner than before."""
         handle = parse_handle(change.handle)
         if handle is None:
@@ -120,7 +122,7 @@ class Settler:
         raise StoreUnavailable("the message is changed again and again")
 
     async def _change(
-        self, queue: KnownQueue, key: MessageKey, old: MessageState, change: Change, now_ms: int, began: Began
+        self, queue: BdqsKnownQueue, key: MessageKey, old: MessageState, change: Change, now_ms: int, began: Stopwatch
     ) -> bool:
         """Returns False if another process changed the state meanwhile, so that nothing was changed."""
         due_ms = old.due_ms if change.visible_at_ms is None else change.visible_at_ms
@@ -135,14 +137,14 @@ class Settler:
         await self._positions.remove(queue, [old.entry(key, 0) if changed else move.entry])
         return changed
 
-    async def _states(self, queue: KnownQueue, handles: Sequence[DeliveryHandle]) -> dict[MessageKey, MessageState]:
+    async def _states(self, queue: BdqsKnownQueue, handles: Sequence[DeliveryHandle]) -> dict[MessageKey, MessageState]:
         """Read the states of those of the messages that exist."""
         keys = {one.message for one in handles if generation_of(one.message.bucket) == queue.generation}
         return await self._messages.states(queue.q.id, keys, queue.mode.level) if keys else {}
 
     def _judge(
         self,
-        queue: KnownQueue,
+        queue: BdqsKnownQueue,
         handle: DeliveryHandle | None,
         state: MessageState | None,
         *,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cqs.engines.bdqs import schema
-from cqs.engines.bdqs.ids import Entry, Position, generation_of, lowest_position, slot_name, window_start
+from cqs.engines.bdqs.ids import IndexRow, Position, generation_of, lowest_position, slot_name, window_start
 
 LAG_MS = 500
 """Longer than a write takes as a rule, and than the clocks of two processes that count as right differ."""
@@ -71,7 +71,7 @@ class SlotView:
             return self.floor
         return known if self.floor is None else min(self.floor, known)
 
-    def end_read(self, entries: list[Entry]) -> None:
+    def end_read(self, entries: list[IndexRow]) -> None:
         self._known_ms = self._reads_to_ms
         self.empty = not entries
         self.floor = entries[0].position if entries else None
@@ -103,7 +103,7 @@ class SlotViews:
             view = self._views[name] = SlotView(name)
         return view
 
-    def note(self, entries: Sequence[Entry], *, new: bool = True) -> None:
+    def note(self, entries: Sequence[IndexRow], *, new: bool = True) -> None:
         """Take note of rows of the index. Rows of another generation were written during a purge, and are ignored,
         and those of slots that are not known, unless `new`."""
         for entry in entries:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from cns_common.clock import Clock
 from cns_common.errors import StoreUnavailable
 from cqs.engines.bdqs import schema
-from cqs.engines.cassandra.elapsed import Began
+from cqs.engines.cassandra.stopwatch import Stopwatch
 
 
-def check_write(began: Began, clock: Clock) -> None:
+def check_write(began: Stopwatch, clock: Clock) -> None:
     """Raise StoreUnavailable if the slots that the operation chose may be retired by now. Take `began` before the clock
     is compared with Cassandra's: a machine may be suspended at any moment, and only the wall clock goes on
     meanwhile."""

@@ -176,9 +176,9 @@ class ClockSkew:
         offset_ms = self.machine_offset_ms
         is_wrong = abs(offset_ms) > self.bound_ms
         if is_wrong and not self._is_warned:
-            log.warning("clock.offset_noticed", seconds=offset_ms / 1000, receives_refused=abs(offset_ms) > REFUSED_MS)
+            log.warning("clock.skew_detected", seconds=offset_ms / 1000, receives_refused=abs(offset_ms) > REFUSED_MS)
         elif self._is_warned and not is_wrong:
-            log.info("clock.offset_ended")
+            log.info("clock.skew_cleared")
         self._is_warned = is_wrong
 
     async def _read(self) -> ClockReading:

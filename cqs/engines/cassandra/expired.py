@@ -26,7 +26,7 @@ class ExpiredList:
         if rows:
             await self._cassandra.run_each(self._add, rows)
 
-    async def some(self, n: int) -> list[ExpiredMessage]:
+    async def next_batch(self, n: int) -> list[ExpiredMessage]:
         return [ExpiredMessage(*row) for row in await self._cassandra.run(self._list, n)]
 
     async def forget(self, messages: Sequence[ExpiredMessage]) -> None:

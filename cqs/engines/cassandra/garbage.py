@@ -30,7 +30,7 @@ class GarbageList:
         """Call it after the generation was raised or the queue dropped: before, the rows may still be current."""
         await self._cassandra.run(schema.ADD_GARBAGE, self._engine, *garbage)
 
-    async def some(self, n: int) -> list[Garbage]:
+    async def next_batch(self, n: int) -> list[Garbage]:
         """Up to `n` entries."""
         return [Garbage(*row) for row in await self._cassandra.run(schema.LIST_GARBAGE, self._engine, n)]
 
@@ -39,7 +39,7 @@ class GarbageList:
         and returns how many rows it removed: fewer than the limit, if nothing is left."""
         done = 0
         while done < budget:
-            listed = await self.some(LISTED_AT_ONCE)
+            listed = await self.next_batch(LISTED_AT_ONCE)
             if not listed:
                 break
             for garbage in listed:

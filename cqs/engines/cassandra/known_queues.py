@@ -16,9 +16,9 @@ import structlog
 
 from cns_common.clock import Clock
 from cns_common.errors import CnsError, StoreUnavailable
-from cqs.engines.cassandra.elapsed import begin
 from cqs.engines.cassandra.generations import DROPPED, GenerationReads, ReadGeneration
 from cqs.engines.cassandra.standard_engine import UsedQueues
+from cqs.engines.cassandra.stopwatch import start_stopwatch
 from cqs.engines.contract import QueueRef
 
 KNOWN_MAX = 20_000
@@ -145,7 +145,7 @@ class KnownQueues(UsedQueues, Generic[K]):
         """Write messages into a generation that is the current one at some time after this call began: the read runs
         beside the write, which is repeated if the generation is another one. None if the queue is dropped."""
         for _ in range(GENERATIONS_MAX):
-            generation, began = queue.generation, begin(self._clock)
+            generation, began = queue.generation, start_stopwatch(self._clock)
             if generation == DROPPED:
                 return None
             reading = self._reads.begin(queue.q)

@@ -13,7 +13,7 @@ class LeaseTimes(NamedTuple):
     renew_ms: int
 
 
-class Lease:
+class ProcessLease:
     """Its age is that of the clock that says more: the monotonic clock stands still while a machine is suspended, and
     the wall clock may be set back."""
 
@@ -31,7 +31,7 @@ class Lease:
         return max(self._clock.monotonic_ms() - self._monotonic_ms, self._clock.real_ms() - self._real_ms)
 
     @property
-    def certain(self) -> bool:
+    def is_valid(self) -> bool:
         """Whether this process certainly has the lease: no other one can have got it since."""
         return self.held and self.age_ms < self._times.certain_ms
 

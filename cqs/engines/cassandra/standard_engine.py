@@ -94,7 +94,7 @@ class StandardQueueEngine(LocalEngine):
         """There are no FIFO queues."""
 
     async def expired(self, n: int) -> list[ExpiredMessage]:
-        return await self._records.expired.some(n)
+        return await self._records.expired.next_batch(n)
 
     async def forget_expired(self, messages: Sequence[ExpiredMessage]) -> None:
         await self._records.expired.forget(messages)

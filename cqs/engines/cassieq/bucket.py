@@ -13,7 +13,7 @@ NEVER_MS = 2**62
 """The due time of a bucket without messages."""
 
 
-class MessageRow(NamedTuple):
+class CassieqMessageRow(NamedTuple):
     """A message without its body."""
 
     monoton: int
@@ -46,13 +46,13 @@ class MessageRow(NamedTuple):
         return self.visible(now_ms) and self.born_at_ms + retention_ms <= now_ms
 
 
-class Bucket(NamedTuple):
+class MessageBucket(NamedTuple):
     number: int
     sealed_at_ms: int | None
-    rows: tuple[MessageRow, ...]
+    rows: tuple[CassieqMessageRow, ...]
 
     @property
-    def live(self) -> list[MessageRow]:
+    def live(self) -> list[CassieqMessageRow]:
         return [row for row in self.rows if row.live]
 
     def due_ms(self) -> int:
@@ -60,11 +60,11 @@ class Bucket(NamedTuple):
         return due_of(self.rows)
 
 
-def due_of(rows: Iterable[MessageRow]) -> int:
+def due_of(rows: Iterable[CassieqMessageRow]) -> int:
     return min((row.visible_at_ms for row in rows if row.live), default=NEVER_MS)
 
 
-def may_leave(bucket: Bucket, bucket_size: int, next_monoton: int, now_ms: int) -> bool:
+def may_leave(bucket: MessageBucket, bucket_size: int, next_monoton: int, now_ms: int) -> bool:
     """Whether the reader may leave the bucket: each known message was delivered or is hidden, and new messages go to
     later buckets."""
     if next_monoton < (bucket.number + 1) * bucket_size:
@@ -81,7 +81,7 @@ class Repair(enum.Enum):
     """Nothing is left to do: numbers without a message never get one."""
 
 
-def repair_of(bucket: Bucket, wait_ms: int, now_ms: int) -> Repair:
+def repair_of(bucket: MessageBucket, wait_ms: int, now_ms: int) -> Repair:
     """The decision of repair on a bucket that the reader has left."""
     sealed_at_ms = bucket.sealed_at_ms if bucket.sealed_at_ms is not None else 0  # the seal itself has expired
     if now_ms < sealed_at_ms + wait_ms:
@@ -89,7 +89,7 @@ def repair_of(bucket: Bucket, wait_ms: int, now_ms: int) -> Repair:
     return Repair.REPUBLISH if to_republish(bucket, now_ms) else Repair.FINALIZE
 
 
-def to_republish(bucket: Bucket, now_ms: int) -> list[MessageRow]:
+def to_republish(bucket: MessageBucket, now_ms: int) -> list[CassieqMessageRow]:
     """Late messages, and those that another repairer began to move."""
     return [
         row

@@ -14,8 +14,8 @@ from cns_common.cassandra.session import Cassandra, Statement
 from cns_common.errors import OutcomeUnknown, StoreUnavailable
 from cns_common.ids import hex_id
 from cqs.engines.cassieq import schema
-from cqs.engines.cassieq.bucket import MessageRow
-from cqs.engines.cassieq.rows import MessageRows
+from cqs.engines.cassieq.bucket import CassieqMessageRow
+from cqs.engines.cassieq.rows import CassieqRows
 
 BATCH_MAX = 100
 TRIES_MAX = 12
@@ -33,17 +33,17 @@ class RowWrite(NamedTuple):
     statement: Statement
     values: tuple[object, ...]
     conditions: tuple[object, ...]
-    fits: Callable[[MessageRow], bool]
-    done: Callable[[MessageRow], bool]
+    fits: Callable[[CassieqMessageRow], bool]
+    done: Callable[[CassieqMessageRow], bool]
 
 
 class WriteResult(NamedTuple):
     applied: bool
-    row: MessageRow | None = None
+    row: CassieqMessageRow | None = None
     """The row that did not meet the condition, if there is one."""
 
 
-def consume(row: MessageRow, visible_at_ms: int, deliveries: int, first_at_ms: int) -> RowWrite:
+def consume(row: CassieqMessageRow, visible_at_ms: int, deliveries: int, first_at_ms: int) -> RowWrite:
     """Give the message to a receiver."""
     mark = hex_id()[:MARK_DIGITS]
     return RowWrite(
@@ -90,7 +90,7 @@ def update_body(monoton: int, version: int, tag: str, body: bytes, visible_at_ms
     )
 
 
-def move(row: MessageRow, to: int) -> RowWrite:
+def move(row: CassieqMessageRow, to: int) -> RowWrite:
     """Reserve a message that was never delivered for repair, which inserts it again at the monoton `to`."""
     return RowWrite(
         row.monoton,
@@ -102,7 +102,7 @@ def move(row: MessageRow, to: int) -> RowWrite:
     )
 
 
-def _is_of(row: MessageRow, version: int, tag: str, *, older: bool) -> bool:
+def _is_of(row: CassieqMessageRow, version: int, tag: str, *, older: bool) -> bool:
     """Whether a handle's version and tag are those of the row's newest delivery; with `older`, of any."""
     same = row.version >= version if older else row.version == version
     return same and row.tag == tag and not row.acked
@@ -114,7 +114,7 @@ class _WaitingWrite(NamedTuple):
 
 
 class BucketWrites:
-    def __init__(self, cassandra: Cassandra, rows: MessageRows) -> None:
+    def __init__(self, cassandra: Cassandra, rows: CassieqRows) -> None:
         self._cassandra = cassandra
         self._rows = rows
         self._waiting: dict[tuple[str, int], list[_WaitingWrite]] = {}

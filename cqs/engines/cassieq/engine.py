@@ -15,21 +15,21 @@ from cqs.engines.cassandra.generations import DROPPED
 from cqs.engines.cassandra.standard_engine import MAX_DELAY_MS, QueueRecords, StandardQueueEngine
 from cqs.engines.cassieq.bucket import NEVER_MS
 from cqs.engines.cassieq.bucket_writes import BucketWrites
-from cqs.engines.cassieq.hidden import HiddenMessages
+from cqs.engines.cassieq.hidden import CassieqHiddenMessages
 from cqs.engines.cassieq.invisibility import Invisibility
-from cqs.engines.cassieq.known_queues import KnownQueues
-from cqs.engines.cassieq.maintenance import GarbageCollector, Maintenance
+from cqs.engines.cassieq.known_queues import CassieqKnownQueues
+from cqs.engines.cassieq.maintenance import CassieqMaintenance, GarbageCollector
 from cqs.engines.cassieq.monotons import Monotons
 from cqs.engines.cassieq.options import OPTIONS
-from cqs.engines.cassieq.pointers import Pointers
+from cqs.engines.cassieq.pointers import QueuePointers
 from cqs.engines.cassieq.raw_views import RawViews
 from cqs.engines.cassieq.reader import Reader
-from cqs.engines.cassieq.receiving import Receiver
+from cqs.engines.cassieq.receiving import CassieqReceiver
 from cqs.engines.cassieq.repair import Repairer, RepairLeases
-from cqs.engines.cassieq.rows import MessageRows
+from cqs.engines.cassieq.rows import CassieqRows
 from cqs.engines.cassieq.scan import Scanner
-from cqs.engines.cassieq.sending import Sender
-from cqs.engines.cassieq.settling import Settler
+from cqs.engines.cassieq.sending import CassieqSender
+from cqs.engines.cassieq.settling import CassieqSettler
 from cqs.engines.contract import (
     Capabilities,
     Change,
@@ -67,17 +67,17 @@ class CassieqEngine(StandardQueueEngine):
     options: Mapping[str, EngineOption] = OPTIONS
 
     def __init__(self, cassandra: Cassandra, clock: Clock, skew: ClockSkew) -> None:
-        records, pointers = QueueRecords.of(cassandra, NAME), Pointers(cassandra)
-        self._known_queues = known_queues = KnownQueues(records.generations, pointers, clock)
+        records, pointers = QueueRecords.of(cassandra, NAME), QueuePointers(cassandra)
+        self._known_queues = known_queues = CassieqKnownQueues(records.generations, pointers, clock)
         super().__init__(records, known_queues, WaiterRegistry(clock), clock)
         self._skew = skew
-        rows, hidden = MessageRows(cassandra, clock), HiddenMessages(cassandra, clock)
+        rows, hidden = CassieqRows(cassandra, clock), CassieqHiddenMessages(cassandra, clock)
         self._monotons = Monotons(cassandra)
         self._writes = BucketWrites(cassandra, rows)
         self._reader = Reader(rows, pointers, self._monotons, hidden, known_queues)
         self._invisibility = Invisibility(rows, pointers, hidden)
-        self._sender = Sender(rows, self._writes, self._monotons, known_queues, clock)
-        self._receiver = Receiver(
+        self._sender = CassieqSender(rows, self._writes, self._monotons, known_queues, clock)
+        self._receiver = CassieqReceiver(
             rows,
             self._writes,
             hidden,
@@ -87,12 +87,12 @@ class CassieqEngine(StandardQueueEngine):
             records,
             self._waiters,
         )
-        self._settler = Settler(rows, self._writes, hidden, known_queues, self._waiters)
+        self._settler = CassieqSettler(rows, self._writes, hidden, known_queues, self._waiters)
         self._scanner = Scanner(rows, self._monotons, hidden, known_queues)
         self._leases = RepairLeases(cassandra, clock, hex_id()[:NODE_DIGITS])
         self._repairer = Repairer(rows, self._writes, self._monotons, pointers, self._leases, self._waiters)
         self._collector = GarbageCollector(cassandra, rows, pointers, self._monotons, hidden, records.garbage)
-        self._maintenance = Maintenance(
+        self._maintenance = CassieqMaintenance(
             known_queues, self._receiver, self._invisibility, self._repairer, self._collector
         )
         self.raw = RawViews(rows, pointers, self._monotons, hidden, known_queues)

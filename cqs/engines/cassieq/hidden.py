@@ -32,7 +32,7 @@ class HiddenEntry(NamedTuple):
 BEGIN = HiddenEntry(-1, -1, "")
 
 
-class HiddenMessages:
+class CassieqHiddenMessages:
     def __init__(self, cassandra: Cassandra, clock: Clock) -> None:
         self._cassandra = cassandra
         self._clock = clock

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable
 
-from cqs.engines.cassieq.bucket import Bucket, MessageRow
-from cqs.engines.cassieq.hidden import HiddenMessages
-from cqs.engines.cassieq.known_queues import KnownQueue
-from cqs.engines.cassieq.pointers import Pointer, Pointers
-from cqs.engines.cassieq.rows import MessageRows
+from cqs.engines.cassieq.bucket import CassieqMessageRow, MessageBucket
+from cqs.engines.cassieq.hidden import CassieqHiddenMessages
+from cqs.engines.cassieq.known_queues import CassieqKnownQueue
+from cqs.engines.cassieq.pointers import Pointer, QueuePointers
+from cqs.engines.cassieq.rows import CassieqRows
 
 LAG_MAX = 64
 """Buckets between the invisibility pointer and the reader. Each process remembers when each of them is due."""
@@ -19,17 +19,17 @@ BUCKETS_MAX = 100
 
 
 class Invisibility:
-    def __init__(self, rows: MessageRows, pointers: Pointers, hidden: HiddenMessages) -> None:
+    def __init__(self, rows: CassieqRows, pointers: QueuePointers, hidden: CassieqHiddenMessages) -> None:
         self._rows = rows
         self._pointers = pointers
         self._hidden = hidden
         self.parked = 0
 
-    async def advance(self, known: KnownQueue, now_ms: int) -> int:
+    async def advance(self, known: CassieqKnownQueue, now_ms: int) -> int:
         """Move the pointer past buckets that were sealed long enough ago. Returns how many it passed."""
         begin = known.invisible
         numbers = range(begin, min(known.reader, begin + BUCKETS_MAX))
-        passed: list[Bucket] = []
+        passed: list[MessageBucket] = []
         for bucket in await self._rows.buckets(known.key, numbers) if numbers else ():
             lag = known.reader - bucket.number
             if (bucket.sealed_at_ms or 0) + STAY_MS > now_ms and lag <= LAG_MAX:
@@ -44,7 +44,7 @@ class Invisibility:
         known.pass_buckets(end)
         return len(passed)
 
-    async def _remove_done(self, key: str, buckets: list[Bucket]) -> None:
+    async def _remove_done(self, key: str, buckets: list[MessageBucket]) -> None:
         """Remove the rows of those that repair has passed: it left them because messages were still there."""
         if buckets:
             finalized = await self._pointers.read(key, Pointer.REPAIR)
@@ -52,7 +52,7 @@ class Invisibility:
                 *[self._rows.remove_rows(key, bucket.number) for bucket in buckets if bucket.number < finalized]
             )
 
-    async def park(self, key: str, rows: Iterable[MessageRow], now_ms: int) -> None:
+    async def park(self, key: str, rows: Iterable[CassieqMessageRow], now_ms: int) -> None:
         """Enter messages as hidden ones: they come back at their time, or at once."""
         live = list(rows)
         self.parked += len(live)

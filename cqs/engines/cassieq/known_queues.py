@@ -9,11 +9,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from cns_common.clock import Clock
 from cqs.engines.cassandra.generations import DROPPED, GenerationReads, QueueGenerations
 from cqs.engines.cassandra.standard_engine import UsedQueues
-from cqs.engines.cassieq.bucket import MessageRow
+from cqs.engines.cassieq.bucket import CassieqMessageRow
 from cqs.engines.cassieq.hidden import BEGIN
 from cqs.engines.cassieq.ids import parse_handle, queue_key
 from cqs.engines.cassieq.options import bucket_size
-from cqs.engines.cassieq.pointers import Pointer, Pointers
+from cqs.engines.cassieq.pointers import Pointer, QueuePointers
 from cqs.engines.contract import QueueRef
 
 KNOWN_MAX = 20_000
@@ -24,7 +24,7 @@ USED_AGE_MS_MAX = 3_600_000
 """After this time without use the pointers are read again: seals expire, so they must not be all that is asked."""
 
 
-class KnownQueue:
+class CassieqKnownQueue:
     """A queue's generation as this process knows it."""
 
     def __init__(self, q: QueueRef, generation: int, read_ms: int) -> None:
@@ -69,7 +69,7 @@ class KnownQueue:
         if bucket in self.due:
             self.due[bucket] = min(self.due[bucket], due_ms)
 
-    def to_record(self, rows: Sequence[MessageRow]) -> list[MessageRow]:
+    def to_record(self, rows: Sequence[CassieqMessageRow]) -> list[CassieqMessageRow]:
         """Return the expired messages that this process has not recorded yet: several tasks may find the same one."""
         new = [row for row in rows if row.monoton not in self._recorded]
         if len(self._recorded) > RECORDED_MAX:
@@ -78,17 +78,17 @@ class KnownQueue:
         return new
 
 
-class KnownQueues(UsedQueues):
-    def __init__(self, generations: QueueGenerations, pointers: Pointers, clock: Clock) -> None:
+class CassieqKnownQueues(UsedQueues):
+    def __init__(self, generations: QueueGenerations, pointers: QueuePointers, clock: Clock) -> None:
         self._reads = GenerationReads(generations.read)
         self._pointers = pointers
         self._clock = clock
-        self._known: OrderedDict[str, KnownQueue] = OrderedDict()
+        self._known: OrderedDict[str, CassieqKnownQueue] = OrderedDict()
 
-    def __iter__(self) -> Iterator[KnownQueue]:
+    def __iter__(self) -> Iterator[CassieqKnownQueue]:
         return iter(list(self._known.values()))
 
-    async def get(self, q: QueueRef) -> KnownQueue:
+    async def get(self, q: QueueRef) -> CassieqKnownQueue:
         now_ms = self._clock.wall_ms()
         known = self._known.get(q.id)
         if known is None or (not known.dropped and now_ms - known.read_ms > READ_AGE_MS_MAX):
@@ -99,7 +99,7 @@ class KnownQueues(UsedQueues):
         known.used_ms = now_ms
         return known
 
-    async def place(self, known: KnownQueue) -> None:
+    async def place(self, known: CassieqKnownQueue) -> None:
         """Read the pointers, if need be."""
         if known.placed:
             return
@@ -110,11 +110,11 @@ class KnownQueues(UsedQueues):
         known.due = dict.fromkeys(range(known.invisible, reader), 0)
         known.placed = True
 
-    async def refresh(self, q: QueueRef) -> KnownQueue:
+    async def refresh(self, q: QueueRef) -> CassieqKnownQueue:
         """Read the generation now."""
         return self._observe(q, await self._reads.read(q))
 
-    async def get_for(self, q: QueueRef, handles: Iterable[bytes]) -> KnownQueue:
+    async def get_for(self, q: QueueRef, handles: Iterable[bytes]) -> CassieqKnownQueue:
         """A handle of a newer generation than is known tells of another process's purge."""
         known = await self.get(q)
         parsed = [parse_handle(handle) for handle in handles]
@@ -125,15 +125,15 @@ class KnownQueues(UsedQueues):
         """This process purged or dropped the queue."""
         self._observe(q, generation)
 
-    def find(self, queue_id: str) -> KnownQueue | None:
+    def find(self, queue_id: str) -> CassieqKnownQueue | None:
         return self._known.get(queue_id)
 
-    def _observe(self, q: QueueRef, generation: int) -> KnownQueue:
+    def _observe(self, q: QueueRef, generation: int) -> CassieqKnownQueue:
         """Generations only rise; DROPPED is final."""
         now_ms = self._clock.wall_ms()
         known = self._known.get(q.id)
         if known is None or (not known.dropped and (generation == DROPPED or generation > known.generation)):
-            known = self._known[q.id] = KnownQueue(q, generation, now_ms)
+            known = self._known[q.id] = CassieqKnownQueue(q, generation, now_ms)
             if len(self._known) > KNOWN_MAX:
                 self._known.popitem(last=False)
         known.read_ms = now_ms

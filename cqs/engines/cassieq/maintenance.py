@@ -8,15 +8,15 @@ from cns_common.cassandra.session import Cassandra
 from cqs.engines.cassandra.garbage import Garbage, GarbageList
 from cqs.engines.cassandra.known_queues import MaintenanceTurns
 from cqs.engines.cassieq import schema
-from cqs.engines.cassieq.hidden import BEGIN, HiddenMessages
+from cqs.engines.cassieq.hidden import BEGIN, CassieqHiddenMessages
 from cqs.engines.cassieq.ids import bucket_of, queue_key
 from cqs.engines.cassieq.invisibility import Invisibility
-from cqs.engines.cassieq.known_queues import KnownQueue, KnownQueues
+from cqs.engines.cassieq.known_queues import CassieqKnownQueue, CassieqKnownQueues
 from cqs.engines.cassieq.monotons import Monotons
-from cqs.engines.cassieq.pointers import Pointer, Pointers
-from cqs.engines.cassieq.receiving import Receiver
+from cqs.engines.cassieq.pointers import Pointer, QueuePointers
+from cqs.engines.cassieq.receiving import CassieqReceiver
 from cqs.engines.cassieq.repair import Repairer
-from cqs.engines.cassieq.rows import MessageRows
+from cqs.engines.cassieq.rows import CassieqRows
 
 QUEUES_AT_ONCE = 100
 """Queues of this process per step. Each costs a few statements even if there is nothing to do."""
@@ -24,11 +24,11 @@ BEHIND = (Pointer.REPAIR, Pointer.INVISIBILITY)
 """Buckets before both pointers were removed, or have only hidden messages."""
 
 
-class Maintenance:
+class CassieqMaintenance:
     def __init__(
         self,
-        known_queues: KnownQueues,
-        receiver: Receiver,
+        known_queues: CassieqKnownQueues,
+        receiver: CassieqReceiver,
         invisibility: Invisibility,
         repairer: Repairer,
         collector: GarbageCollector,
@@ -50,7 +50,7 @@ class Maintenance:
         """The queues that this process uses."""
         return await self._turns.step(lambda known, left: self._maintain(known, left, now_ms), budget)
 
-    async def _maintain(self, known: KnownQueue, budget: int, now_ms: int) -> int:
+    async def _maintain(self, known: CassieqKnownQueue, budget: int, now_ms: int) -> int:
         done = await self._receiver.expire_some(known.q, budget, now_ms)
         current = await self._known_queues.get(known.q)
         if current.dropped or not current.placed:
@@ -65,10 +65,10 @@ class GarbageCollector:
     def __init__(
         self,
         cassandra: Cassandra,
-        rows: MessageRows,
-        pointers: Pointers,
+        rows: CassieqRows,
+        pointers: QueuePointers,
         monotons: Monotons,
-        hidden: HiddenMessages,
+        hidden: CassieqHiddenMessages,
         garbage: GarbageList,
     ) -> None:
         self._cassandra = cassandra

@@ -21,7 +21,7 @@ class Pointer(enum.StrEnum):
     """The first bucket of an ended generation that was not removed yet."""
 
 
-class Pointers:
+class QueuePointers:
     def __init__(self, cassandra: Cassandra) -> None:
         self._cassandra = cassandra
 

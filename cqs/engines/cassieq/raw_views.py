@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 
-from cqs.engines.cassieq.bucket import Bucket, MessageRow
-from cqs.engines.cassieq.hidden import BEGIN, HiddenEntry, HiddenMessages
+from cqs.engines.cassieq.bucket import CassieqMessageRow, MessageBucket
+from cqs.engines.cassieq.hidden import BEGIN, CassieqHiddenMessages, HiddenEntry
 from cqs.engines.cassieq.ids import bucket_of, parse_handle
-from cqs.engines.cassieq.known_queues import KnownQueue, KnownQueues
+from cqs.engines.cassieq.known_queues import CassieqKnownQueue, CassieqKnownQueues
 from cqs.engines.cassieq.monotons import Monotons
-from cqs.engines.cassieq.pointers import Pointer, Pointers
-from cqs.engines.cassieq.rows import MessageRows
+from cqs.engines.cassieq.pointers import Pointer, QueuePointers
+from cqs.engines.cassieq.rows import CassieqRows
 from cqs.engines.cassieq.settling import ReceiptState, receipt_state
 from cqs.engines.contract import QueueRef
 from cqs.engines.views import BucketView, RawBucket, RawMessage, RawPointers
@@ -19,11 +19,11 @@ from cqs.engines.views import BucketView, RawBucket, RawMessage, RawPointers
 class RawViews(BucketView):
     def __init__(
         self,
-        rows: MessageRows,
-        pointers: Pointers,
+        rows: CassieqRows,
+        pointers: QueuePointers,
         monotons: Monotons,
-        hidden: HiddenMessages,
-        known_queues: KnownQueues,
+        hidden: CassieqHiddenMessages,
+        known_queues: CassieqKnownQueues,
     ) -> None:
         self._rows = rows
         self._pointers = pointers
@@ -80,20 +80,20 @@ class RawViews(BucketView):
             return ReceiptState.SETTLED  # its message was purged
         return receipt_state(receipt, await self._find(known, receipt.monoton), now_ms)
 
-    async def _known(self, q: QueueRef) -> KnownQueue:
+    async def _known(self, q: QueueRef) -> CassieqKnownQueue:
         return await self._known_queues.refresh(q)
 
-    async def _find(self, known: KnownQueue, monoton: int) -> MessageRow | None:
+    async def _find(self, known: CassieqKnownQueue, monoton: int) -> CassieqMessageRow | None:
         bucket = await self._rows.bucket(known.key, bucket_of(monoton, known.size))
         return next((row for row in bucket.rows if row.monoton == monoton), None)
 
 
-def _raw_bucket(bucket: Bucket, *, only_unacked: bool) -> RawBucket:
+def _raw_bucket(bucket: MessageBucket, *, only_unacked: bool) -> RawBucket:
     rows = [row for row in bucket.rows if row.live or not only_unacked]
     return RawBucket(bucket.number, bucket.sealed_at_ms, tuple([_raw_message(row) for row in rows]))
 
 
-def _raw_message(row: MessageRow) -> RawMessage:
+def _raw_message(row: CassieqMessageRow) -> RawMessage:
     return RawMessage(
         row.monoton,
         row.id,

@@ -13,13 +13,13 @@ from dataclasses import dataclass, field
 import structlog
 
 from cns_common.errors import CnsError, StoreUnavailable
-from cqs.engines.cassieq.bucket import NEVER_MS, Bucket, MessageRow, may_leave
-from cqs.engines.cassieq.hidden import BEGIN, PAGE, HiddenEntry, HiddenMessages
+from cqs.engines.cassieq.bucket import NEVER_MS, CassieqMessageRow, MessageBucket, may_leave
+from cqs.engines.cassieq.hidden import BEGIN, PAGE, CassieqHiddenMessages, HiddenEntry
 from cqs.engines.cassieq.ids import bucket_of
-from cqs.engines.cassieq.known_queues import KnownQueue, KnownQueues
+from cqs.engines.cassieq.known_queues import CassieqKnownQueue, CassieqKnownQueues
 from cqs.engines.cassieq.monotons import Monotons
-from cqs.engines.cassieq.pointers import Pointer, Pointers
-from cqs.engines.cassieq.rows import MessageRows
+from cqs.engines.cassieq.pointers import Pointer, QueuePointers
+from cqs.engines.cassieq.rows import CassieqRows
 
 LEAVES_MAX = 100
 """Buckets that one look may leave. A process that died may have taken many numbers that it never used."""
@@ -32,10 +32,10 @@ log = structlog.get_logger(__name__)
 
 
 @dataclass(slots=True)
-class View:
+class VisibleMessages:
     """The visible messages of a queue, as far as a receive needs them."""
 
-    visible: dict[int, MessageRow] = field(default_factory=dict)
+    visible: dict[int, CassieqMessageRow] = field(default_factory=dict)
     entries: dict[int, list[HiddenEntry]] = field(default_factory=dict)
     """The entries of hidden messages that led to them, by monoton."""
     fresh_until_ms: int = NEVER_MS
@@ -45,7 +45,7 @@ class View:
     def due(self, ms: int) -> None:
         self.next_due_ms = min(self.next_due_ms, ms)
 
-    def see(self, bucket: Bucket, now_ms: int) -> None:
+    def see(self, bucket: MessageBucket, now_ms: int) -> None:
         for row in bucket.rows:
             if row.visible(now_ms):
                 self.visible[row.monoton] = row
@@ -56,11 +56,11 @@ class View:
 class Reader:
     def __init__(
         self,
-        rows: MessageRows,
-        pointers: Pointers,
+        rows: CassieqRows,
+        pointers: QueuePointers,
         monotons: Monotons,
-        hidden: HiddenMessages,
-        known_queues: KnownQueues,
+        hidden: CassieqHiddenMessages,
+        known_queues: CassieqKnownQueues,
     ) -> None:
         self._rows = rows
         self._pointers = pointers
@@ -68,17 +68,17 @@ class Reader:
         self._hidden = hidden
         self._known_queues = known_queues
 
-    async def look(self, known: KnownQueue, now_ms: int) -> View:
+    async def look(self, known: CassieqKnownQueue, now_ms: int) -> VisibleMessages:
         """Read what is visible. Check the generation after it: a purge may have come meanwhile."""
         await self._known_queues.place(known)
-        view = View()
+        view = VisibleMessages()
         await asyncio.gather(self._read_forward(known, view, now_ms), self._read_hidden(known, view, now_ms))
         await self._read_due_buckets(known, view, now_ms)  # those that were just left, too
         return view
 
     # -- the reader pointer -------------------------------------------------------------------------------------------
 
-    async def _read_forward(self, known: KnownQueue, view: View, now_ms: int) -> None:
+    async def _read_forward(self, known: CassieqKnownQueue, view: VisibleMessages, now_ms: int) -> None:
         """Read the reader's bucket. Leave it, and the next ones, while that is allowed."""
         for _ in range(LEAVES_MAX):
             bucket = await self._rows.bucket(known.key, known.reader)
@@ -99,13 +99,13 @@ class Reader:
                 known, await self._rows.bucket(known.key, bucket.number)
             )  # with what came before the seal
 
-    def _see_current(self, known: KnownQueue, view: View, bucket: Bucket, now_ms: int) -> None:
+    def _see_current(self, known: CassieqKnownQueue, view: VisibleMessages, bucket: MessageBucket, now_ms: int) -> None:
         view.see(bucket, now_ms)
         if known.next_monoton > (bucket.number + 1) * known.size:
             shown = [row.visible_at_ms for row in bucket.rows if row.visible(now_ms)]
             view.fresh_until_ms = max(shown, default=NEVER_MS)
 
-    async def _leave(self, known: KnownQueue, sealed: Bucket) -> None:
+    async def _leave(self, known: CassieqKnownQueue, sealed: MessageBucket) -> None:
         """Every message in a sealed bucket that was answered is in this read: its sender looks for the seal."""
         known.leave(sealed.number, sealed.due_ms())
         with suppress(CnsError):  # the next process that meets the seal moves the pointer
@@ -113,7 +113,7 @@ class Reader:
 
     # -- behind the reader --------------------------------------------------------------------------------------------
 
-    async def _read_due_buckets(self, known: KnownQueue, view: View, now_ms: int) -> None:
+    async def _read_due_buckets(self, known: CassieqKnownQueue, view: VisibleMessages, now_ms: int) -> None:
         due = [bucket for bucket, due_ms in known.due.items() if due_ms <= now_ms]
         for bucket in await self._rows.buckets(known.key, due) if due else ():
             if bucket.number in known.due:
@@ -123,7 +123,7 @@ class Reader:
             if due_ms > now_ms:
                 view.due(due_ms)
 
-    async def _read_hidden(self, known: KnownQueue, view: View, now_ms: int) -> None:
+    async def _read_hidden(self, known: CassieqKnownQueue, view: VisibleMessages, now_ms: int) -> None:
         """Read a page of the entries that are due, and their messages."""
         after, page = await self._first_entries(known, now_ms)
         first_ms = page[0].due_ms if page else NEVER_MS
@@ -148,7 +148,7 @@ class Reader:
                 await self._hidden.add(known.key, row.monoton, row.visible_at_ms)
                 await self._hidden.remove(known.key, entry)
 
-    async def _first_entries(self, known: KnownQueue, now_ms: int) -> tuple[HiddenEntry, list[HiddenEntry]]:
+    async def _first_entries(self, known: CassieqKnownQueue, now_ms: int) -> tuple[HiddenEntry, list[HiddenEntry]]:
         """The place after which entries were read, and a page of them."""
         after, recent = known.hidden_from, HiddenEntry(now_ms - LATE_ENTRY_MS, -1, "")
         if now_ms - known.hidden_read_ms >= FULL_READ_MS:
@@ -165,7 +165,7 @@ class Reader:
                 return BEGIN, page
         return after, await self._hidden.page(known.key, after)
 
-    async def _forget(self, known: KnownQueue, entry: HiddenEntry, bucket: Bucket) -> None:
+    async def _forget(self, known: CassieqKnownQueue, entry: HiddenEntry, bucket: MessageBucket) -> None:
         """Remove the entry of an acknowledged message, and its bucket if it was the last one of a finalized bucket."""
         is_done = bucket.rows and not bucket.live
         if is_done and bucket.number < await self._pointers.read(known.key, Pointer.REPAIR):

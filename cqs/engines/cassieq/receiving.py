@@ -9,15 +9,15 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from cqs.engines.cassandra.standard_engine import QueueRecords
-from cqs.engines.cassieq.bucket import NEVER_MS, MessageRow
+from cqs.engines.cassieq.bucket import NEVER_MS, CassieqMessageRow
 from cqs.engines.cassieq.bucket_writes import BucketWrites, RowWrite, WriteResult, acknowledge, consume
-from cqs.engines.cassieq.hidden import HiddenMessages
+from cqs.engines.cassieq.hidden import CassieqHiddenMessages
 from cqs.engines.cassieq.ids import PopReceipt, bucket_of, sequence_of
 from cqs.engines.cassieq.invisibility import LAG_MAX, Invisibility
-from cqs.engines.cassieq.known_queues import KnownQueue, KnownQueues
+from cqs.engines.cassieq.known_queues import CassieqKnownQueue, CassieqKnownQueues
 from cqs.engines.cassieq.options import strict_fifo
-from cqs.engines.cassieq.reader import Reader, View
-from cqs.engines.cassieq.rows import MessageRows
+from cqs.engines.cassieq.reader import Reader, VisibleMessages
+from cqs.engines.cassieq.rows import CassieqRows
 from cqs.engines.contract import SPENT_HIDE_MS, Message, QueueRef, ReceiveResult
 from cqs.engines.waiters import WaiterRegistry
 
@@ -27,10 +27,10 @@ ROUNDS_MAX = 200
 """The most looks of one receive. Each takes messages, removes expired ones, or loses all its races."""
 
 
-class LeaseRequest(NamedTuple):
+class CassieqLeaseRequest(NamedTuple):
     """A message that a request is to get."""
 
-    row: MessageRow
+    row: CassieqMessageRow
     spent: bool
     visible_at_ms: int
     deliveries: int
@@ -38,21 +38,21 @@ class LeaseRequest(NamedTuple):
 
 
 @dataclass(slots=True, eq=False)
-class Request:
+class WaitingReceive:
     q: QueueRef
     want: int
     visible_at_ms: int
     now_ms: int
     result: asyncio.Future[ReceiveResult]
-    taken: list[LeaseRequest] = field(default_factory=list)
+    taken: list[CassieqLeaseRequest] = field(default_factory=list)
 
     @property
     def lacks(self) -> int:
         return self.want - len(self.taken)
 
-    def lease_request(self, row: MessageRow) -> LeaseRequest:
+    def lease_request(self, row: CassieqMessageRow) -> CassieqLeaseRequest:
         spent = bool(self.q.max_receives) and row.deliveries >= self.q.max_receives
-        return LeaseRequest(
+        return CassieqLeaseRequest(
             row,
             spent,
             self.now_ms + SPENT_HIDE_MS if spent else self.visible_at_ms,
@@ -61,15 +61,15 @@ class Request:
         )
 
 
-class Receiver:
+class CassieqReceiver:
     def __init__(
         self,
-        rows: MessageRows,
+        rows: CassieqRows,
         writes: BucketWrites,
-        hidden: HiddenMessages,
+        hidden: CassieqHiddenMessages,
         reader: Reader,
         invisibility: Invisibility,
-        known_queues: KnownQueues,
+        known_queues: CassieqKnownQueues,
         records: QueueRecords,
         waiters: WaiterRegistry,
     ) -> None:
@@ -81,13 +81,13 @@ class Receiver:
         self._known_queues = known_queues
         self._expired, self._retentions = records.expired, records.retentions
         self._waiters = waiters
-        self._waiting: dict[str, list[Request]] = {}
+        self._waiting: dict[str, list[WaitingReceive]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self.lost_races = 0
 
     async def receive(self, q: QueueRef, want: int, visible_at_ms: int, now_ms: int) -> ReceiveResult:
         loop = asyncio.get_running_loop()
-        request = Request(q, want, visible_at_ms, now_ms, loop.create_future())
+        request = WaitingReceive(q, want, visible_at_ms, now_ms, loop.create_future())
         if q.id in self._waiting:
             self._waiting[q.id].append(request)
         else:
@@ -103,7 +103,7 @@ class Receiver:
 
     async def _run(self, queue_id: str) -> None:
         while waiting := [request for request in self._waiting[queue_id] if not request.result.done()]:
-            batch: list[Request] = []
+            batch: list[WaitingReceive] = []
             while waiting and (not batch or _may_join(batch, waiting[0])):
                 batch.append(waiting.pop(0))
             self._waiting[queue_id] = waiting
@@ -115,11 +115,11 @@ class Receiver:
                         request.result.set_exception(error)
         del self._waiting[queue_id]
 
-    async def _serve(self, batch: list[Request]) -> None:
+    async def _serve(self, batch: list[WaitingReceive]) -> None:
         known = await self._known_queues.get(batch[0].q)
         now_ms = min(request.now_ms for request in batch)
         given: set[int] = set()
-        view, left = View(), 0
+        view, left = VisibleMessages(), 0
         for _ in range(ROUNDS_MAX):
             if known.dropped:
                 _end(batch, ReceiveResult(dropped=True))
@@ -141,7 +141,7 @@ class Receiver:
             await self._invisibility.advance(known, now_ms)
         await self._answer(known, batch, view, left)
 
-    def _sorted(self, known: KnownQueue, view: View, given: set[int]) -> list[MessageRow]:
+    def _sorted(self, known: CassieqKnownQueue, view: VisibleMessages, given: set[int]) -> list[CassieqMessageRow]:
         rows = [
             row
             for row in view.visible.values()
@@ -154,10 +154,10 @@ class Receiver:
 
     async def _take(
         self,
-        known: KnownQueue,
-        view: View,
-        candidates: list[MessageRow],
-        batch: Sequence[Request],
+        known: CassieqKnownQueue,
+        view: VisibleMessages,
+        candidates: list[CassieqMessageRow],
+        batch: Sequence[WaitingReceive],
         given: set[int],
         now_ms: int,
     ) -> int:
@@ -165,7 +165,7 @@ class Receiver:
         old = await self._too_old(known, candidates, now_ms)
         too_old = {row.monoton for row in old}
         young = [row for row in candidates if row.monoton not in too_old]
-        pairs: list[tuple[Request, LeaseRequest]] = []
+        pairs: list[tuple[WaitingReceive, CassieqLeaseRequest]] = []
         for request in batch:
             pairs += [(request, request.lease_request(row)) for row in young[len(pairs) : len(pairs) + request.lacks]]
         if old:
@@ -183,7 +183,9 @@ class Receiver:
                 known.delivered(bucket, 0)
         return len(young) - len(pairs)
 
-    async def _lease(self, known: KnownQueue, view: View, leases: Sequence[LeaseRequest]) -> list[WriteResult]:
+    async def _lease(
+        self, known: CassieqKnownQueue, view: VisibleMessages, leases: Sequence[CassieqLeaseRequest]
+    ) -> list[WriteResult]:
         """A message that was met as a hidden one is entered anew before it is leased: a crash in between leaves it
         where it will be met again."""
         again = [one for one in leases if one.row.monoton in view.entries]
@@ -199,7 +201,9 @@ class Receiver:
         )
         return results
 
-    async def _too_old(self, known: KnownQueue, rows: Iterable[MessageRow], now_ms: int) -> list[MessageRow]:
+    async def _too_old(
+        self, known: CassieqKnownQueue, rows: Iterable[CassieqMessageRow], now_ms: int
+    ) -> list[CassieqMessageRow]:
         """Return the messages that are too old. The queue's period is read before any is called so."""
         old = [row for row in rows if row.expired(known.q.retention_ms, now_ms)]
         if not old:
@@ -207,7 +211,9 @@ class Receiver:
         await self._retentions.oldest_ms(known, now_ms)
         return [row for row in old if row.expired(known.q.retention_ms, now_ms)]
 
-    async def _expire(self, known: KnownQueue, view: View, rows: Sequence[MessageRow], now_ms: int) -> None:
+    async def _expire(
+        self, known: CassieqKnownQueue, view: VisibleMessages, rows: Sequence[CassieqMessageRow], now_ms: int
+    ) -> None:
         """Remove messages that are too old."""
         unrecorded = known.to_record(rows)
         await self._expired.record(known.q, [(row.id, row.tenant) for row in unrecorded], now_ms)
@@ -229,7 +235,7 @@ class Receiver:
             done += len(old)
         return done
 
-    async def _write(self, known: KnownQueue, writes: Sequence[RowWrite]) -> list[WriteResult]:
+    async def _write(self, known: CassieqKnownQueue, writes: Sequence[RowWrite]) -> list[WriteResult]:
         """All buckets in parallel. Results are in the order of the writes."""
         by_bucket: dict[int, list[int]] = {}
         for at, write in enumerate(writes):
@@ -247,7 +253,9 @@ class Receiver:
         )
         return [results[at] for at in range(len(writes))]
 
-    async def _answer(self, known: KnownQueue, batch: Sequence[Request], view: View, left: int) -> None:
+    async def _answer(
+        self, known: CassieqKnownQueue, batch: Sequence[WaitingReceive], view: VisibleMessages, left: int
+    ) -> None:
         monotons: dict[int, list[int]] = {}
         for request in batch:
             for one in request.taken:
@@ -266,7 +274,7 @@ class Receiver:
                 request.result.set_result(ReceiveResult(messages, spent_ones, next_due_ms))
         self._wake_others(known, next_due_ms, left, more=view.fresh_until_ms != NEVER_MS)
 
-    def _wake_others(self, known: KnownQueue, next_due_ms: int | None, left: int, *, more: bool) -> None:
+    def _wake_others(self, known: CassieqKnownQueue, next_due_ms: int | None, left: int, *, more: bool) -> None:
         queue_id = known.q.id
         if queue_id not in self._waiters:
             return
@@ -276,21 +284,21 @@ class Receiver:
             self._waiters.wake_soonest(queue_id, next_due_ms)
 
 
-def _may_join(batch: Sequence[Request], request: Request) -> bool:
+def _may_join(batch: Sequence[WaitingReceive], request: WaitingReceive) -> bool:
     return request.q == batch[0].q and sum(one.want for one in batch) + request.want <= MESSAGES_MAX
 
 
-def _consume(lease: LeaseRequest) -> RowWrite:
+def _consume(lease: CassieqLeaseRequest) -> RowWrite:
     return consume(lease.row, lease.visible_at_ms, lease.deliveries, lease.first_at_ms)
 
 
-def _end(batch: Sequence[Request], result: ReceiveResult) -> None:
+def _end(batch: Sequence[WaitingReceive], result: ReceiveResult) -> None:
     for request in batch:
         if not request.result.done():
             request.result.set_result(result)
 
 
-def _message(known: KnownQueue, lease: LeaseRequest, body: bytes) -> Message:
+def _message(known: CassieqKnownQueue, lease: CassieqLeaseRequest, body: bytes) -> Message:
     row = lease.row
     return Message(
         row.id,

@@ -13,14 +13,14 @@ from cns_common.cassandra.session import Cassandra
 from cns_common.clock import Clock
 from cns_common.errors import OutcomeUnknown
 from cqs.engines.cassieq import schema
-from cqs.engines.cassieq.bucket import Bucket, MessageRow, Repair, repair_of, to_republish
+from cqs.engines.cassieq.bucket import CassieqMessageRow, MessageBucket, Repair, repair_of, to_republish
 from cqs.engines.cassieq.bucket_writes import BucketWrites, acknowledge, move
 from cqs.engines.cassieq.ids import bucket_of
-from cqs.engines.cassieq.known_queues import KnownQueue
+from cqs.engines.cassieq.known_queues import CassieqKnownQueue
 from cqs.engines.cassieq.monotons import Monotons
 from cqs.engines.cassieq.options import id_range, repair_wait_ms
-from cqs.engines.cassieq.pointers import Pointer, Pointers
-from cqs.engines.cassieq.rows import MessageRows, NewMessage
+from cqs.engines.cassieq.pointers import Pointer, QueuePointers
+from cqs.engines.cassieq.rows import CassieqRows, NewRow
 from cqs.engines.waiters import WaiterRegistry
 
 RENEW_MS = schema.REPAIRER_S * 1000 // 3
@@ -62,10 +62,10 @@ class RepairLeases:
 class Repairer:
     def __init__(
         self,
-        rows: MessageRows,
+        rows: CassieqRows,
         writes: BucketWrites,
         monotons: Monotons,
-        pointers: Pointers,
+        pointers: QueuePointers,
         leases: RepairLeases,
         waiters: WaiterRegistry,
     ) -> None:
@@ -78,7 +78,7 @@ class Repairer:
         self.republished = 0
         self.finalized = 0
 
-    async def repair(self, known: KnownQueue, n: int, now_ms: int) -> int:
+    async def repair(self, known: CassieqKnownQueue, n: int, now_ms: int) -> int:
         """Repair up to `n` buckets. Returns how many were finalized."""
         number = await self._pointers.read(known.key, Pointer.REPAIR)
         done = 0
@@ -99,7 +99,7 @@ class Repairer:
             done += 1
         return done
 
-    async def _republish(self, known: KnownQueue, bucket: Bucket, now_ms: int) -> None:
+    async def _republish(self, known: CassieqKnownQueue, bucket: MessageBucket, now_ms: int) -> None:
         """Write the new number into the old row first: any process that finishes the move repeats the same insert."""
         for row in to_republish(bucket, now_ms):
             moved_to = row.moved_to if row.moved_to is not None else await self._reserve(known, bucket, row)
@@ -114,14 +114,14 @@ class Repairer:
             self.republished += 1
             self._waiters.wake(known.q.id, 1)
 
-    async def _reserve(self, known: KnownQueue, bucket: Bucket, row: MessageRow) -> int | None:
+    async def _reserve(self, known: CassieqKnownQueue, bucket: MessageBucket, row: CassieqMessageRow) -> int | None:
         (number,) = await self._monotons.take(known.key, 1, id_range(known.q), known.size)
         (result,) = await self._writes.apply(known.key, bucket.number, [move(row, number)])
         return number if result.applied else None
 
 
-def _copy(row: MessageRow, monoton: int, body: bytes) -> NewMessage:
-    return NewMessage(
+def _copy(row: CassieqMessageRow, monoton: int, body: bytes) -> NewRow:
+    return NewRow(
         monoton,
         row.id,
         body,

@@ -10,13 +10,13 @@ from cns_common.cassandra.lwt import resolve_lost_write
 from cns_common.cassandra.session import Cassandra, Row
 from cns_common.clock import Clock
 from cqs.engines.cassieq import schema
-from cqs.engines.cassieq.bucket import Bucket, MessageRow
+from cqs.engines.cassieq.bucket import CassieqMessageRow, MessageBucket
 
 BODIES_AT_ONCE = 20
 """Bodies of one read: each may have 1 MiB, and Cassandra's nodes send each other 128 MiB at most."""
 
 
-class NewMessage(NamedTuple):
+class NewRow(NamedTuple):
     """A message to be inserted."""
 
     monoton: int
@@ -30,12 +30,12 @@ class NewMessage(NamedTuple):
     first_at_ms: int
 
 
-class MessageRows:
+class CassieqRows:
     def __init__(self, cassandra: Cassandra, clock: Clock) -> None:
         self._cassandra = cassandra
         self._clock = clock
 
-    async def insert(self, key: str, bucket: int, messages: Sequence[NewMessage]) -> None:
+    async def insert(self, key: str, bucket: int, messages: Sequence[NewRow]) -> None:
         """One write. It is no proof that readers will meet the messages: see `sealed`."""
         parts = [(schema.INSERT, (key, bucket, *message)) for message in messages]
         if len(parts) == 1:
@@ -44,11 +44,11 @@ class MessageRows:
         else:
             await self._cassandra.run_batch(parts, logged=False)
 
-    async def bucket(self, key: str, number: int) -> Bucket:
+    async def bucket(self, key: str, number: int) -> MessageBucket:
         rows = await self._cassandra.run(schema.READ_BUCKET, key, number)
-        return Bucket(number, rows[0][-1] if rows else None, tuple(_messages(rows)))
+        return MessageBucket(number, rows[0][-1] if rows else None, tuple(_messages(rows)))
 
-    async def buckets(self, key: str, numbers: Iterable[int]) -> list[Bucket]:
+    async def buckets(self, key: str, numbers: Iterable[int]) -> list[MessageBucket]:
         """In parallel."""
         wanted = list(numbers)
         if len(wanted) == 1:
@@ -94,6 +94,6 @@ async def _not_asked() -> bool:
     return True  # sealed by this process or another
 
 
-def _messages(rows: Iterable[Row]) -> list[MessageRow]:
+def _messages(rows: Iterable[Row]) -> list[CassieqMessageRow]:
     """The messages of a bucket, without rows that have only columns of conditional writes dated after their removal."""
-    return [MessageRow(*row[:-1]) for row in rows if row[0] is not None and row[1] is not None]
+    return [CassieqMessageRow(*row[:-1]) for row in rows if row[0] is not None and row[1] is not None]

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterable
 
-from cqs.engines.cassieq.bucket import MessageRow
-from cqs.engines.cassieq.hidden import BEGIN, PAGE, HiddenMessages
+from cqs.engines.cassieq.bucket import CassieqMessageRow
+from cqs.engines.cassieq.hidden import BEGIN, PAGE, CassieqHiddenMessages
 from cqs.engines.cassieq.ids import bucket_of, sequence_of
-from cqs.engines.cassieq.known_queues import KnownQueue, KnownQueues
+from cqs.engines.cassieq.known_queues import CassieqKnownQueue, CassieqKnownQueues
 from cqs.engines.cassieq.monotons import Monotons
-from cqs.engines.cassieq.rows import MessageRows
+from cqs.engines.cassieq.rows import CassieqRows
 from cqs.engines.contract import Counts, PeekedMessage, PeekPage, QueueRef
 
 BUCKETS_AT_ONCE = 32
@@ -20,7 +20,7 @@ BUCKETS_MAX = 1_000
 
 class Scanner:
     def __init__(
-        self, rows: MessageRows, monotons: Monotons, hidden: HiddenMessages, known_queues: KnownQueues
+        self, rows: CassieqRows, monotons: Monotons, hidden: CassieqHiddenMessages, known_queues: CassieqKnownQueues
     ) -> None:
         self._rows = rows
         self._monotons = monotons
@@ -54,10 +54,10 @@ class Scanner:
         messages = tuple([_peeked(known, row, bodies[row.monoton]) for row in shown if row.monoton in bodies])
         return PeekPage(messages, "{}.{}".format(*_order(shown[-1])) if len(live) > n else "")
 
-    async def _rows_of(self, known: KnownQueue) -> tuple[list[MessageRow], int]:
+    async def _rows_of(self, known: CassieqKnownQueue) -> tuple[list[CassieqMessageRow], int]:
         """The messages, and an estimate of those that were not read."""
         await self._known_queues.place(known)
-        found: dict[int, MessageRow] = {}
+        found: dict[int, CassieqMessageRow] = {}
         next_monoton = await self._monotons.next(known.key)
         first, last = known.invisible, bucket_of(max(next_monoton - 1, 0), known.size)
         end = min(last + 1, first + BUCKETS_MAX)
@@ -68,7 +68,7 @@ class Scanner:
             found[row.monoton] = row
         return list(found.values()), max(next_monoton - end * known.size, 0)
 
-    async def _hidden_buckets(self, known: KnownQueue) -> AsyncIterator[int]:
+    async def _hidden_buckets(self, known: CassieqKnownQueue) -> AsyncIterator[int]:
         after = BEGIN
         while True:
             page = await self._hidden.page(known.key, after)
@@ -78,7 +78,7 @@ class Scanner:
                 return
             after = page[-1]
 
-    async def _read(self, known: KnownQueue, numbers: Iterable[int]) -> AsyncIterator[MessageRow]:
+    async def _read(self, known: CassieqKnownQueue, numbers: Iterable[int]) -> AsyncIterator[CassieqMessageRow]:
         wanted = list(numbers)
         for at in range(0, len(wanted), BUCKETS_AT_ONCE):
             some = wanted[at : at + BUCKETS_AT_ONCE]
@@ -87,7 +87,7 @@ class Scanner:
                     yield row
 
 
-def _order(row: MessageRow) -> tuple[int, int]:
+def _order(row: CassieqMessageRow) -> tuple[int, int]:
     return row.visible_at_ms, row.monoton
 
 
@@ -98,7 +98,7 @@ def _parse_cursor(cursor: str) -> tuple[int, int]:
     return int(visible_at_ms), int(monoton)
 
 
-def _peeked(known: KnownQueue, row: MessageRow, body: bytes) -> PeekedMessage:
+def _peeked(known: CassieqKnownQueue, row: CassieqMessageRow, body: bytes) -> PeekedMessage:
     return PeekedMessage(
         row.id,
         body,

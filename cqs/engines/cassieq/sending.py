@@ -13,13 +13,13 @@ from collections.abc import Sequence
 from cns_common.clock import Clock
 from cns_common.errors import StoreUnavailable
 from cns_common.ids import hex_id
-from cqs.engines.cassandra.elapsed import Began, begin
+from cqs.engines.cassandra.stopwatch import Stopwatch, start_stopwatch
 from cqs.engines.cassieq.bucket_writes import BucketWrites, acknowledge
 from cqs.engines.cassieq.ids import TAG_DIGITS, bucket_of, sequence_of
-from cqs.engines.cassieq.known_queues import KnownQueue, KnownQueues
+from cqs.engines.cassieq.known_queues import CassieqKnownQueue, CassieqKnownQueues
 from cqs.engines.cassieq.monotons import Monotons
 from cqs.engines.cassieq.options import id_range
-from cqs.engines.cassieq.rows import MessageRows, NewMessage
+from cqs.engines.cassieq.rows import CassieqRows, NewRow
 from cqs.engines.contract import Entry, QueueRef, RejectedEntry, SentEntry
 
 CERTAIN_MS = 600_000
@@ -27,9 +27,14 @@ CERTAIN_MS = 600_000
 TRIES_MAX = 8
 
 
-class Sender:
+class CassieqSender:
     def __init__(
-        self, rows: MessageRows, writes: BucketWrites, monotons: Monotons, known_queues: KnownQueues, clock: Clock
+        self,
+        rows: CassieqRows,
+        writes: BucketWrites,
+        monotons: Monotons,
+        known_queues: CassieqKnownQueues,
+        clock: Clock,
     ) -> None:
         self._rows = rows
         self._writes = writes
@@ -46,7 +51,7 @@ class Sender:
         for _ in range(TRIES_MAX):
             if known.dropped:
                 return [RejectedEntry() for _ in entries]
-            began = begin(self._clock)
+            began = start_stopwatch(self._clock)
             placed = await self._insert(known, [entries[at] for at in left])
             current, gone = await self._look(known, q, placed, began)
             if current is not known:  # purged or dropped meanwhile
@@ -61,7 +66,7 @@ class Sender:
             self.resent += len(left)
         raise StoreUnavailable("the queue's buckets are sealed again and again")
 
-    async def _insert(self, known: KnownQueue, entries: Sequence[Entry]) -> list[NewMessage]:
+    async def _insert(self, known: CassieqKnownQueue, entries: Sequence[Entry]) -> list[NewRow]:
         """Take numbers and write the rows: one write per bucket."""
         monotons = await self._monotons.take(known.key, len(entries), id_range(known.q), known.size)
         messages = [new_message(monoton, entry) for monoton, entry in zip(monotons, entries, strict=True)]
@@ -72,8 +77,8 @@ class Sender:
         return messages
 
     async def _look(
-        self, known: KnownQueue, q: QueueRef, messages: Sequence[NewMessage], began: Began
-    ) -> tuple[KnownQueue, set[int]]:
+        self, known: CassieqKnownQueue, q: QueueRef, messages: Sequence[NewRow], began: Stopwatch
+    ) -> tuple[CassieqKnownQueue, set[int]]:
         """The queue as it is now, and the messages that were taken back."""
         by_bucket = _by_bucket(known, messages)
         current, sealed = await asyncio.gather(
@@ -87,7 +92,7 @@ class Sender:
                 gone |= await self._take_back(known, bucket, some)
         return current, gone
 
-    async def _take_back(self, known: KnownQueue, bucket: int, messages: Sequence[NewMessage]) -> set[int]:
+    async def _take_back(self, known: CassieqKnownQueue, bucket: int, messages: Sequence[NewRow]) -> set[int]:
         """Take back messages that no receiver or repair has read yet, and return their monotons."""
         results = await self._writes.apply(
             known.key, bucket, [acknowledge(message.monoton, 0, message.tag) for message in messages]
@@ -99,9 +104,9 @@ class Sender:
         }
 
 
-def new_message(monoton: int, entry: Entry) -> NewMessage:
+def new_message(monoton: int, entry: Entry) -> NewRow:
     """The row of an entry under this number."""
-    return NewMessage(
+    return NewRow(
         monoton,
         entry.id,
         entry.body,
@@ -114,8 +119,8 @@ def new_message(monoton: int, entry: Entry) -> NewMessage:
     )
 
 
-def _by_bucket(known: KnownQueue, messages: Sequence[NewMessage]) -> dict[int, list[NewMessage]]:
-    buckets: dict[int, list[NewMessage]] = {}
+def _by_bucket(known: CassieqKnownQueue, messages: Sequence[NewRow]) -> dict[int, list[NewRow]]:
+    buckets: dict[int, list[NewRow]] = {}
     for message in messages:
         buckets.setdefault(bucket_of(message.monoton, known.size), []).append(message)
     return buckets

@@ -6,12 +6,12 @@ import asyncio
 import enum
 from collections.abc import Sequence
 
-from cqs.engines.cassieq.bucket import MessageRow
+from cqs.engines.cassieq.bucket import CassieqMessageRow
 from cqs.engines.cassieq.bucket_writes import BucketWrites, RowWrite, acknowledge, hide, update_body
-from cqs.engines.cassieq.hidden import HiddenMessages
+from cqs.engines.cassieq.hidden import CassieqHiddenMessages
 from cqs.engines.cassieq.ids import PopReceipt, bucket_of, parse_handle
-from cqs.engines.cassieq.known_queues import KnownQueue, KnownQueues
-from cqs.engines.cassieq.rows import MessageRows
+from cqs.engines.cassieq.known_queues import CassieqKnownQueue, CassieqKnownQueues
+from cqs.engines.cassieq.rows import CassieqRows
 from cqs.engines.contract import Change, Outcome, QueueRef
 from cqs.engines.waiters import WaiterRegistry
 
@@ -28,14 +28,14 @@ class ReceiptState(enum.StrEnum):
     NEVER_ISSUED = "never issued"
 
 
-def outcome_of(receipt: PopReceipt, row: MessageRow | None) -> Outcome:
+def outcome_of(receipt: PopReceipt, row: CassieqMessageRow | None) -> Outcome:
     """The outcome under a receipt that a row does not accept."""
     if row is None or not row.live or row.tag != receipt.tag or receipt.version > row.version:
         return Outcome.GONE
     return Outcome.STALE
 
 
-def receipt_state(receipt: PopReceipt, row: MessageRow | None, now_ms: int) -> ReceiptState:
+def receipt_state(receipt: PopReceipt, row: CassieqMessageRow | None, now_ms: int) -> ReceiptState:
     if row is None or row.tag != receipt.tag or not 0 < receipt.version <= row.version:
         return ReceiptState.NEVER_ISSUED
     if not row.live:
@@ -45,13 +45,13 @@ def receipt_state(receipt: PopReceipt, row: MessageRow | None, now_ms: int) -> R
     return ReceiptState.LEASE_ENDED if row.visible(now_ms) else ReceiptState.CURRENT
 
 
-class Settler:
+class CassieqSettler:
     def __init__(
         self,
-        rows: MessageRows,
+        rows: CassieqRows,
         writes: BucketWrites,
-        hidden: HiddenMessages,
-        known_queues: KnownQueues,
+        hidden: CassieqHiddenMessages,
+        known_queues: CassieqKnownQueues,
         waiters: WaiterRegistry,
     ) -> None:
         self._rows = rows
@@ -87,7 +87,7 @@ class Settler:
         known = await self._known_queues.get_for(q, [change.handle for change in changes])
         return [await self._change(known, q, change, now_ms) for change in changes]  # in order: of one message, maybe
 
-    async def _change(self, known: KnownQueue, q: QueueRef, change: Change, now_ms: int) -> Outcome:
+    async def _change(self, known: CassieqKnownQueue, q: QueueRef, change: Change, now_ms: int) -> Outcome:
         receipt = parse_handle(change.handle)
         if receipt is None:
             return Outcome.MALFORMED
@@ -111,7 +111,7 @@ class Settler:
             self._wake(known, q.id, bucket, due_ms, now_ms)
         return Outcome.DONE
 
-    def _wake(self, known: KnownQueue, queue_id: str, bucket: int, due_ms: int, now_ms: int) -> None:
+    def _wake(self, known: CassieqKnownQueue, queue_id: str, bucket: int, due_ms: int, now_ms: int) -> None:
         known.delivered(bucket, due_ms)
         if queue_id not in self._waiters:
             return

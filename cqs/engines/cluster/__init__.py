@@ -20,11 +20,11 @@ from cqs.engines.cassandra.clock_skew import ClockSkew, open_clock_skew
 from cqs.engines.cluster.engine import ClusterEngine
 from cqs.engines.cluster.fifo.engine import FifoQueues
 from cqs.engines.cluster.fifo.log_time import LogTime
-from cqs.engines.cluster.known_queues import KnownQueues
+from cqs.engines.cluster.known_queues import ClusterKnownQueues
 from cqs.engines.cluster.ownership.announcements import MARK, Announcements
 from cqs.engines.cluster.ownership.background import BackgroundWork
-from cqs.engines.cluster.ownership.looks import QueueLooks
 from cqs.engines.cluster.ownership.owned_queues import OwnedQueues
+from cqs.engines.cluster.ownership.owner_checks import OwnerChecks
 from cqs.engines.cluster.ownership.process_names import new_process_name
 from cqs.engines.cluster.ownership.processes import LiveProcesses
 from cqs.engines.cluster.ownership.used_queues import UsedQueues
@@ -137,15 +137,15 @@ async def _expire(fifo: FifoQueues, clock: Clock) -> None:
 
 def _background_work(
     cassandra: Cassandra, clock: Clock, rows: MessageRows, caches: CacheRouter, announcements: Announcements
-) -> tuple[KnownQueues, Reconciler, BackgroundWork]:
+) -> tuple[ClusterKnownQueues, Reconciler, BackgroundWork]:
     processes = LiveProcesses(cassandra, clock, rows.node, announcements.process)
     used = UsedQueues(cassandra)
     owned = OwnedQueues(used, processes, clock)
     announcements.on_process = processes.heard
-    announcements.on_emptied = owned.look_soon
-    announcements.on_use = lambda number: owned.read_soon([number])
-    known_queues = KnownQueues(rows, caches, clock, processes, used)
+    announcements.on_emptied = owned.schedule_check
+    announcements.on_use = lambda number: owned.schedule_read([number])
+    known_queues = ClusterKnownQueues(rows, caches, clock, processes, used)
     reconciler = Reconciler(rows, caches, known_queues, processes, used, clock)
-    looks = QueueLooks(rows, caches, used, processes, owned, clock)
+    looks = OwnerChecks(rows, caches, used, processes, owned, clock)
     work = BackgroundWork(cassandra, clock, processes, owned, looks, reconciler, known_queues, announcements.use)
     return known_queues, reconciler, work

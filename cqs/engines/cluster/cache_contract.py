@@ -50,7 +50,7 @@ class CachedMessage(NamedTuple):
     """The fairness group; '' for none, or if it is not known of a message that the cache may have."""
 
 
-class Lease(NamedTuple):
+class MessageLease(NamedTuple):
     key: DeliveryKey
     deliveries: int
     first_at_ms: int
@@ -67,7 +67,7 @@ class LeaseRequest(NamedTuple):
 
 
 class LeaseResult(NamedTuple):
-    leases: tuple[Lease, ...] = ()
+    leases: tuple[MessageLease, ...] = ()
     next_due_ms: int | None = None
     limit_reached: bool = False
     filling: bool = False
@@ -106,7 +106,7 @@ class Cache(Protocol):
 
     async def lease(self, shard: QueueShard, request: LeaseRequest) -> LeaseResult | None: ...
 
-    async def undo_lease(self, shard: QueueShard, leases: Sequence[Lease], now_ms: int) -> None:
+    async def undo_lease(self, shard: QueueShard, leases: Sequence[MessageLease], now_ms: int) -> None:
         """Take back the leases of an answer that no receiver got: the messages are visible, and the deliveries do not
         count."""
         ...

@@ -16,12 +16,12 @@ from cqs.engines.cluster.cache_contract import (
     Cache,
     CachedMessage,
     CacheUnavailable,
-    Lease,
     LeaseRequest,
     LeaseResult,
+    MessageLease,
     delivered_later,
 )
-from cqs.engines.cluster.cache_trust import CacheTrust
+from cqs.engines.cluster.cache_epoch import CacheEpoch
 from cqs.engines.cluster.ids import DeliveryKey, MessageLocation, QueueShard
 from cqs.engines.cluster.no_redis.cache import FallbackCache
 from cqs.engines.cluster.redis.cache import RedisCache
@@ -51,7 +51,7 @@ class CacheFailover:
         unacked: UnackedDeliveries,
         rows: MessageRows,
         clock: Clock,
-        trust: CacheTrust,
+        trust: CacheEpoch,
     ) -> None:
         """`trust` is for processes with a Redis."""
         self._redis = redis
@@ -92,7 +92,7 @@ class CacheFailover:
                 break
             epoch = self._trust.epoch
             taken = await self.ask(lambda cache: cache.lease(shard, request))
-            if self._open.is_set() and self._trust.certain and self._trust.epoch == epoch:
+            if self._open.is_set() and self._trust.is_valid and self._trust.epoch == epoch:
                 break
             if taken is not None and taken.leases:  # others may lease the messages meanwhile
                 await self.undo_lease(shard, taken.leases, request.now_ms)
@@ -105,9 +105,9 @@ class CacheFailover:
         if not self._open.is_set():
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._open.wait(), SWITCH_WAIT_S)
-        if self._open.is_set() and not self._trust.certain:
+        if self._open.is_set() and not self._trust.is_valid:
             await self._trust.ensure_certain()
-        return self._open.is_set() and self._trust.certain
+        return self._open.is_set() and self._trust.is_valid
 
     async def reset(self, shard: QueueShard, generation: int) -> None:
         """As `Cache.reset`. When this returns, every process that uses a cache of the shard was told, or uses this
@@ -118,17 +118,17 @@ class CacheFailover:
             return
         while True:
             await self._open.wait()
-            if not self._trust.certain:
+            if not self._trust.is_valid:
                 await self._trust.ensure_certain()
             epoch = self._trust.epoch
             await self.ask(lambda cache: cache.reset(shard, generation))
-            if self._open.is_set() and self._trust.certain and self._trust.epoch == epoch:
+            if self._open.is_set() and self._trust.is_valid and self._trust.epoch == epoch:
                 return
 
     @property
     def knows_generations(self) -> bool:
         """Whether what the cache says of a queue's generation holds for all processes."""
-        return not self.on_fallback and self._trust.certain
+        return not self.on_fallback and self._trust.is_valid
 
     @property
     def redis(self) -> RedisCache | None:
@@ -149,7 +149,7 @@ class CacheFailover:
         if self._redis is not None and not self.on_fallback:
             self._redis.notifications.hint(queue_id)
 
-    async def undo_lease(self, shard: QueueShard, leases: Sequence[Lease], now_ms: int) -> None:
+    async def undo_lease(self, shard: QueueShard, leases: Sequence[MessageLease], now_ms: int) -> None:
         """Take back leases whose messages no receiver was given."""
         self._unacked.forget(shard, [lease.key.location for lease in leases])
         await self.ask(lambda cache: cache.undo_lease(shard, leases, now_ms))
@@ -217,7 +217,7 @@ class CacheFailover:
             self._unacked.add(shard, item)
         return await self.save_hidden(shard)
 
-    def doubt_hidden(self, shard: QueueShard) -> None:
+    def schedule_reconcile(self, shard: QueueShard) -> None:
         """As `doubt_all_hidden`, of one shard."""
         for item in (*self._fallback.hidden().get(shard, ()), *self._still_hidden(shard)):
             self._doubtful.add(shard, item)
@@ -225,7 +225,7 @@ class CacheFailover:
     def doubt_all_hidden(self) -> None:
         """Others may have delivered the messages that this process hides: it did not save their visibility in time."""
         for shard in self.held():
-            self.doubt_hidden(shard)
+            self.schedule_reconcile(shard)
 
     async def save_all_hidden(self) -> bool:
         """Save the visibility of all deliveries of this process in the rows. Returns whether that worked."""

@@ -13,8 +13,8 @@ from cns_common.clock import Clock
 from cns_common.errors import CnsError
 from cns_common.task_cancellation import cancel_and_wait
 from cqs.engines.cluster.cache_contract import CacheUnavailable
+from cqs.engines.cluster.cache_epoch import CacheEpoch, TrustState
 from cqs.engines.cluster.cache_failover import CacheFailover
-from cqs.engines.cluster.cache_trust import CacheTrust, TrustState
 from cqs.engines.cluster.no_redis.cache import FallbackCache
 from cqs.engines.cluster.redis.cache import RedisCache
 
@@ -60,7 +60,7 @@ class CacheSwitch:
         redis: RedisCache,
         fallback: FallbackCache,
         failover: CacheFailover,
-        trust: CacheTrust,
+        trust: CacheEpoch,
         clock: Clock,
         wake_all_queues: Callable[[], None],
     ) -> None:
@@ -139,7 +139,7 @@ class CacheSwitch:
 
     async def _enter(self, state: TrustState) -> None:
         """End the epoch by which this process acted."""
-        in_time = self._trust.certain
+        in_time = self._trust.is_valid
         until_ms = self._clock.monotonic_ms() + SAVE_MS_MAX
         self._failover.shut()
         if not in_time:
@@ -173,7 +173,7 @@ class CacheSwitch:
         before = self._trust.state.epoch
         epoch = await self._trust.propose(server, self._redis.newest_epoch)
         if epoch:
-            log.info("cache_trust.epoch_started", name=self._trust.name, epoch=epoch, server=server)
+            log.info("cache_epoch.started", name=self._trust.name, epoch=epoch, server=server)
         if epoch and not server:
             self._return_pause.note_loss(self._clock.monotonic_ms())
         elif epoch:

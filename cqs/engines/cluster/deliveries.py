@@ -9,10 +9,10 @@ from contextlib import suppress
 from typing import Any
 
 from cns_common.errors import CnsError
-from cqs.engines.cluster.cache_contract import CachedMessage, Lease, LeaseResult
+from cqs.engines.cluster.cache_contract import CachedMessage, LeaseResult, MessageLease
 from cqs.engines.cluster.cache_failover import CacheFailover
 from cqs.engines.cluster.ids import MessageLocation, generation_of, make_handle
-from cqs.engines.cluster.known_queues import KnownQueue
+from cqs.engines.cluster.known_queues import ClusterKnownQueue
 from cqs.engines.cluster.rows import MessageRow, MessageRows
 from cqs.engines.cluster.servers.router import CacheRouter
 from cqs.engines.contract import Message, PeekedMessage, ReceiveResult
@@ -23,7 +23,7 @@ class DeliveryBuilder:
         self._rows = rows
         self._caches = caches
 
-    async def build(self, queue: KnownQueue, taken: LeaseResult, now_ms: int) -> ReceiveResult:
+    async def build(self, queue: ClusterKnownQueue, taken: LeaseResult, now_ms: int) -> ReceiveResult:
         """Make the messages. If the store fails, their leases are taken back: a receive that returned no message must
         not count."""
         try:
@@ -35,7 +35,7 @@ class DeliveryBuilder:
                 await self._count(queue, counted, now_ms)
             raise
 
-    async def _build(self, queue: KnownQueue, taken: LeaseResult, now_ms: int) -> ReceiveResult:
+    async def _build(self, queue: ClusterKnownQueue, taken: LeaseResult, now_ms: int) -> ReceiveResult:
         q = queue.q
         for lease in taken.leases:  # another process may have purged the queue
             queue.observe_generation(generation_of(lease.key.location.bucket))
@@ -69,7 +69,7 @@ class DeliveryBuilder:
         return ReceiveResult(tuple(messages), tuple(spent), taken.next_due_ms)
 
     async def _read_and_count(
-        self, queue: KnownQueue, leases: list[Lease], now_ms: int
+        self, queue: ClusterKnownQueue, leases: list[MessageLease], now_ms: int
     ) -> dict[MessageLocation, MessageRow]:
         """The cache counts deliveries, too: only a redrive policy needs counts that survive it. A delivery without
         Redis is noted in the row, so that a repeated one is counted."""
@@ -87,16 +87,16 @@ class DeliveryBuilder:
             raise rows
         return rows
 
-    def _cache_of(self, queue_id: str, lease: Lease) -> CacheFailover:
+    def _cache_of(self, queue_id: str, lease: MessageLease) -> CacheFailover:
         return self._caches.at(self._caches.shard_of(queue_id, lease.key.location))
 
-    async def _note_taken(self, queue: KnownQueue, leases: list[Lease]) -> None:
+    async def _note_taken(self, queue: ClusterKnownQueue, leases: list[MessageLease]) -> None:
         with suppress(CnsError):  # it is for a metric
             for epoch in {lease.key.epoch for lease in leases}:
                 locations = [lease.key.location for lease in leases if lease.key.epoch == epoch]
-                await self._rows.note_taken(queue.q.id, epoch, locations)
+                await self._rows.record_taken(queue.q.id, epoch, locations)
 
-    async def _count(self, queue: KnownQueue, leases: list[Lease], now_ms: int) -> None:
+    async def _count(self, queue: ClusterKnownQueue, leases: list[MessageLease], now_ms: int) -> None:
         items = [
             CachedMessage(lease.key.location, now_ms, lease.deliveries, lease.first_at_ms)
             for lease in leases
@@ -106,7 +106,7 @@ class DeliveryBuilder:
             await self._rows.count_deliveries(queue.q.id, items)
 
 
-def _message(lease: Lease, row: MessageRow) -> Message:
+def _message(lease: MessageLease, row: MessageRow) -> Message:
     return Message(
         row.id,
         make_handle(lease.key),

@@ -11,7 +11,7 @@ from cqs.engines.cassandra.clock_skew import ClockSkew
 from cqs.engines.cassandra.generations import DROPPED
 from cqs.engines.cassandra.settle import settle_in_steps
 from cqs.engines.cluster.fifo.engine import FifoQueues
-from cqs.engines.cluster.known_queues import KnownQueues
+from cqs.engines.cluster.known_queues import ClusterKnownQueues
 from cqs.engines.cluster.maintenance import clear_garbage
 from cqs.engines.cluster.options import OPTIONS
 from cqs.engines.cluster.ownership.background import BackgroundWork
@@ -57,7 +57,7 @@ class ClusterEngine(LocalEngine):
         self,
         rows: MessageRows,
         servers: CacheServers,
-        known_queues: KnownQueues,
+        known_queues: ClusterKnownQueues,
         standard: StandardQueues,
         fifo: FifoQueues,
         work: BackgroundWork,
@@ -138,7 +138,7 @@ class ClusterEngine(LocalEngine):
             return done + await self.work.maintain(budget - done, now_ms) if done < budget else done
 
     async def expired(self, n: int) -> list[ExpiredMessage]:
-        return await self._rows.expired.some(n)
+        return await self._rows.expired.next_batch(n)
 
     async def forget_expired(self, messages: Sequence[ExpiredMessage]) -> None:
         await self._rows.expired.forget(messages)

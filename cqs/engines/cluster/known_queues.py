@@ -36,7 +36,7 @@ FILL_WAIT_S = 1.0
 log = structlog.get_logger(__name__)
 
 
-class KnownQueue:
+class ClusterKnownQueue:
     """A queue as this process knows it."""
 
     __slots__ = ("deleted", "generation", "noted", "noted_ms", "q", "read_ms", "sent_ms", "turn", "used_ms")
@@ -66,7 +66,7 @@ class _Fill(NamedTuple):
     """Set once some messages are in the cache, if there are any."""
 
 
-class KnownQueues:
+class ClusterKnownQueues:
     """For the owners: `used_slices` collects the slices in which this process uses another queue, `sends` when it first
     sent to a queue since they were asked."""
 
@@ -78,7 +78,7 @@ class KnownQueues:
         self._clock = clock
         self._processes = processes
         self._used = used
-        self._known_queues: OrderedDict[str, KnownQueue] = OrderedDict()
+        self._known_queues: OrderedDict[str, ClusterKnownQueue] = OrderedDict()
         self._reads = GenerationReads(lambda q: rows.generation(q.id))
         self._notes: dict[str, asyncio.Task[None]] = {}
         self._fills: dict[QueueShard, _Fill] = {}
@@ -86,10 +86,10 @@ class KnownQueues:
         self.used_slices: set[int] = set()
         self.sends: dict[str, int] = {}
 
-    def __iter__(self) -> Iterator[KnownQueue]:
+    def __iter__(self) -> Iterator[ClusterKnownQueue]:
         return iter(list(self._known_queues.values()))
 
-    async def get(self, q: QueueRef) -> KnownQueue:
+    async def get(self, q: QueueRef) -> ClusterKnownQueue:
         now_ms = self._clock.wall_ms()
         queue = self._known_queues.get(q.id)
         if queue is None or (queue.generation != DROPPED and now_ms - queue.read_ms > self._age_ms_max(q)):
@@ -101,12 +101,12 @@ class KnownQueues:
             await self._note(queue, q)
         return queue
 
-    async def verified(self, queue: KnownQueue) -> int:
+    async def verified(self, queue: ClusterKnownQueue) -> int:
         """The queue's generation, read after this call began: no Redis has confirmed that it is still the known one."""
         queue.observe_generation(await self._reads.read(queue.q))
         return queue.generation
 
-    async def get_for(self, q: QueueRef, generations: Iterable[int]) -> KnownQueue:
+    async def get_for(self, q: QueueRef, generations: Iterable[int]) -> ClusterKnownQueue:
         """For handles of messages of these generations: one newer than is known tells of another process's purge."""
         queue = await self.get(q)
         if queue.generation != DROPPED and max(generations, default=0) > queue.generation:
@@ -119,7 +119,7 @@ class KnownQueues:
 
     # -- uses ---------------------------------------------------------------------------------------------------------
 
-    async def _note(self, queue: KnownQueue, q: QueueRef) -> None:
+    async def _note(self, queue: ClusterKnownQueue, q: QueueRef) -> None:
         """Note in the table of uses that this process uses the queue, unless a recent note says so."""
         noted, now_ms = queue.noted, self._clock.wall_ms()
         if queue.generation == DROPPED:
@@ -134,7 +134,7 @@ class KnownQueues:
             task.add_done_callback(lambda ended: self._note_ended(q.id, ended))
         await asyncio.shield(task)
 
-    async def _write_note(self, queue: KnownQueue, q: QueueRef) -> None:
+    async def _write_note(self, queue: ClusterKnownQueue, q: QueueRef) -> None:
         node = self._processes.node
         await self._used.add(q, node)
         queue.noted, queue.noted_ms = (node, q), self._clock.wall_ms() + NOTE_AGE_MS_MAX
@@ -147,12 +147,12 @@ class KnownQueues:
 
     # -- generations --------------------------------------------------------------------------------------------------
 
-    async def _read(self, q: QueueRef) -> KnownQueue:
+    async def _read(self, q: QueueRef) -> ClusterKnownQueue:
         now_ms = self._clock.wall_ms()
         known = await self._reads.read(q)
         queue = self._known_queues.get(q.id)
         if queue is None:
-            queue = self._known_queues[q.id] = KnownQueue(q, known, now_ms)
+            queue = self._known_queues[q.id] = ClusterKnownQueue(q, known, now_ms)
             if len(self._known_queues) > KNOWN_MAX:
                 self._known_queues.popitem(last=False)
         queue.observe_generation(known)
@@ -161,7 +161,7 @@ class KnownQueues:
 
     # -- fills --------------------------------------------------------------------------------------------------------
 
-    def start_fill(self, queue: KnownQueue, shard: QueueShard) -> _Fill:
+    def start_fill(self, queue: ClusterKnownQueue, shard: QueueShard) -> _Fill:
         """Fill the shard's cache, unless a fill is running."""
         fill = self._fills.get(shard)
         if fill is None:
@@ -175,13 +175,13 @@ class KnownQueues:
         if not task.cancelled() and (error := task.exception()):  # the next receive starts another fill
             log.warning("queue.cache_fill_failed", queue=shard.queue_id, error=str(error))
 
-    async def wait_for_fill(self, queue: KnownQueue, *shards: QueueShard) -> None:
+    async def wait_for_fill(self, queue: ClusterKnownQueue, *shards: QueueShard) -> None:
         """Wait for the fills, at most `FILL_WAIT_S`: messages in the cache can be received meanwhile."""
         done, _ = await asyncio.wait({self.start_fill(queue, one).task for one in shards}, timeout=FILL_WAIT_S)
         for task in done:
             task.result()
 
-    async def wait_for_messages(self, queue: KnownQueue, shard: QueueShard) -> bool:
+    async def wait_for_messages(self, queue: ClusterKnownQueue, shard: QueueShard) -> bool:
         """Wait until the fill has put messages into the cache or has ended, at most `FILL_WAIT_S`. Returns whether it
         has."""
         fill = self.start_fill(queue, shard)
@@ -194,7 +194,7 @@ class KnownQueues:
             fill.task.result()
         return bool(done)
 
-    async def _fill(self, queue: KnownQueue, shard: QueueShard, stepped: asyncio.Event) -> None:
+    async def _fill(self, queue: ClusterKnownQueue, shard: QueueShard, stepped: asyncio.Event) -> None:
         generation = await self._rows.generation(queue.q.id)
         queue.observe_generation(DROPPED if generation is None else generation)
         if generation is None:

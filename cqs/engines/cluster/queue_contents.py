@@ -14,7 +14,7 @@ from cqs.engines.cassandra.generations import DROPPED
 from cqs.engines.cluster.cache_contract import Cache, CacheCounts, CachedMessage
 from cqs.engines.cluster.deliveries import peeked_of
 from cqs.engines.cluster.ids import QueueShard
-from cqs.engines.cluster.known_queues import KnownQueue, KnownQueues
+from cqs.engines.cluster.known_queues import ClusterKnownQueue, ClusterKnownQueues
 from cqs.engines.cluster.no_redis.counts import FallbackCounts
 from cqs.engines.cluster.oldest_message import OldestMessages
 from cqs.engines.cluster.row_counts import RowCounts
@@ -32,7 +32,7 @@ LAST_MAX = 10_000
 T = TypeVar("T", bound=Iterable[object])
 
 
-class _Answer(NamedTuple, Generic[T]):
+class _ShardAnswer(NamedTuple, Generic[T]):
     value: T | None
     """None if the queue was dropped, or if nothing is known of it."""
     is_whole: bool
@@ -46,7 +46,7 @@ class _LastCounts(NamedTuple):
 
 
 class QueueContents:
-    def __init__(self, rows: MessageRows, caches: CacheRouter, known_queues: KnownQueues, clock: Clock) -> None:
+    def __init__(self, rows: MessageRows, caches: CacheRouter, known_queues: ClusterKnownQueues, clock: Clock) -> None:
         self._rows = rows
         self._caches = caches
         self._known_queues = known_queues
@@ -55,7 +55,7 @@ class QueueContents:
         self._by_rows = RowCounts(FallbackCounts(rows, clock, {}))
         self._last: BoundedCache[QueueShard, _LastCounts] = BoundedCache(LAST_MAX)
 
-    async def peek(self, queue: KnownQueue, cursor: str, n: int) -> PeekPage:
+    async def peek(self, queue: ClusterKnownQueue, cursor: str, n: int) -> PeekPage:
         """Raises StoreUnavailable if the cache has none of the messages, and the rows are not read in time."""
         due_text, _, member = cursor.partition(":")
         after = (int(due_text), member) if cursor else (-1, "")
@@ -79,7 +79,7 @@ class QueueContents:
             return PeekPage(tuple(peeked))
         return PeekPage(tuple(peeked), f"{items[-1].visible_at_ms}:{items[-1].location.member}")
 
-    async def counts(self, queue: KnownQueue, now_ms: int, *, oldest: bool) -> Counts:
+    async def counts(self, queue: ClusterKnownQueue, now_ms: int, *, oldest: bool) -> Counts:
         """During a fill, the last counts of this process. Raises StoreUnavailable if there are none, the cache has no
         messages, and the rows are not read in time."""
         shards = self._caches.shards(queue.q.id)
@@ -90,7 +90,7 @@ class QueueContents:
         born_at_ms = await self._oldest.born_at_ms(queue.q.id, queue.generation, now_ms) if oldest else 0
         return Counts(visible, in_flight, delayed, born_at_ms)
 
-    async def _shard_counts(self, queue: KnownQueue, shard: QueueShard, now_ms: int) -> CacheCounts:
+    async def _shard_counts(self, queue: ClusterKnownQueue, shard: QueueShard, now_ms: int) -> CacheCounts:
         answer = await self._ask(
             queue,
             shard,
@@ -110,27 +110,27 @@ class QueueContents:
 
     async def _ask(
         self,
-        queue: KnownQueue,
+        queue: ClusterKnownQueue,
         shard: QueueShard,
         question: Callable[[Cache, bool], Awaitable[T | None]],
         by_rows: Callable[[], Awaitable[T]],
-    ) -> _Answer[T]:
+    ) -> _ShardAnswer[T]:
         """The answer of a filled cache. During a fill that takes long, that of the messages which are in the cache; if
         there is none yet, that of the rows, if they are read in time: the fill may not have begun."""
         for waits in (True, False):
             answer = await self._caches.ask(shard, lambda cache: question(cache, True))
             if answer is not None or queue.generation == DROPPED:
-                return _Answer(answer, is_whole=True)
+                return _ShardAnswer(answer, is_whole=True)
             if waits:
                 await self._known_queues.wait_for_fill(queue, shard)
         answer = await self._caches.ask(shard, lambda cache: question(cache, False))
         if answer is not None and any(answer):
-            return _Answer(answer, is_whole=False)
+            return _ShardAnswer(answer, is_whole=False)
         try:
             async with asyncio.timeout(BY_ROWS_S):
-                return _Answer(await by_rows(), is_whole=True)
+                return _ShardAnswer(await by_rows(), is_whole=True)
         except TimeoutError:
-            return _Answer(answer, is_whole=False)
+            return _ShardAnswer(answer, is_whole=False)
 
     async def close(self) -> None:
         """End what counts left running."""

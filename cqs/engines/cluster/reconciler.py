@@ -17,7 +17,7 @@ from cns_common.errors import CnsError
 from cqs.engines.cluster.cache_contract import CacheUnavailable
 from cqs.engines.cluster.cache_failover import CacheFailover
 from cqs.engines.cluster.ids import QueueShard, start_of, writer_of
-from cqs.engines.cluster.known_queues import KnownQueues
+from cqs.engines.cluster.known_queues import ClusterKnownQueues
 from cqs.engines.cluster.ownership.processes import LiveProcesses
 from cqs.engines.cluster.ownership.used_queues import NOBODY, QueueUse, UsedQueues
 from cqs.engines.cluster.redis.cache import RedisCache
@@ -71,7 +71,7 @@ class Reconciler:
         self,
         rows: MessageRows,
         caches: CacheRouter,
-        known_queues: KnownQueues,
+        known_queues: ClusterKnownQueues,
         processes: LiveProcesses,
         used: UsedQueues,
         clock: Clock,

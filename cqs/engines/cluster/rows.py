@@ -153,11 +153,11 @@ class MessageRows:
             else self._cassandra.run_batch(inserts, logged=False)
         )
         extending = opened.extend_lease(self._lease_bucket) if opened.lease.due else None
-        if extending is None or opened.lease.certain:
+        if extending is None or opened.lease.is_valid:
             await writing
         else:
             await asyncio.gather(asyncio.shield(extending), writing)
-        while not opened.sealed and not opened.lease.certain:  # the writes took long, or the process was stopped
+        while not opened.sealed and not opened.lease.is_valid:  # the writes took long, or the process was stopped
             await asyncio.shield(opened.extend_lease(self._lease_bucket))
         return not opened.sealed
 
@@ -221,7 +221,7 @@ class MessageRows:
                 ]
                 await self._cassandra.run_batch([*holds, *counts], logged=False)
 
-    async def note_taken(self, queue_id: str, epoch: str, locations: Iterable[MessageLocation]) -> None:
+    async def record_taken(self, queue_id: str, epoch: str, locations: Iterable[MessageLocation]) -> None:
         """Save in which epoch of the cache messages were delivered."""
         write_us = self._write_us()
         await self._cassandra.run_each(

@@ -20,7 +20,7 @@ from cqs.engines.cluster.cache_contract import (
 )
 from cqs.engines.cluster.deliveries import DeliveryBuilder
 from cqs.engines.cluster.ids import DeliveryKey, MessageLocation, QueueShard, generation_of, parse_handle
-from cqs.engines.cluster.known_queues import KnownQueue, KnownQueues
+from cqs.engines.cluster.known_queues import ClusterKnownQueue, ClusterKnownQueues
 from cqs.engines.cluster.maintenance import expire
 from cqs.engines.cluster.options import number_of_partitions, number_of_shards
 from cqs.engines.cluster.queue_contents import QueueContents
@@ -60,7 +60,7 @@ class StandardQueues:
         self,
         rows: MessageRows,
         caches: CacheRouter,
-        known_queues: KnownQueues,
+        known_queues: ClusterKnownQueues,
         waiters: WaiterRegistry,
         doubt: Callable[[str, int], None],
         emptied: Callable[[str], None],
@@ -100,7 +100,7 @@ class StandardQueues:
         raise StoreUnavailable("the queue is purged again and again")
 
     async def _announce(
-        self, queue: KnownQueue, locations: Sequence[MessageLocation], entries: Sequence[Entry], now_ms: int
+        self, queue: ClusterKnownQueue, locations: Sequence[MessageLocation], entries: Sequence[Entry], now_ms: int
     ) -> int:
         """Add the written messages to the cache. Returns the queue's generation."""
         items = [
@@ -147,7 +147,7 @@ class StandardQueues:
         shards, partitions = len(self._caches.shards(q.id)), number_of_partitions(q)
         return -(-partitions // shards) * shards
 
-    async def _lease(self, queue: KnownQueue, request: LeaseRequest) -> LeaseResult:
+    async def _lease(self, queue: ClusterKnownQueue, request: LeaseRequest) -> LeaseResult:
         """From the shards in turn, until there are enough messages."""
         shards = self._caches.shards(queue.q.id)
         if len(shards) == 1:
@@ -163,7 +163,7 @@ class StandardQueues:
                 break
         return merged(taken)
 
-    async def _lease_from(self, queue: KnownQueue, shard: QueueShard, request: LeaseRequest) -> LeaseResult:
+    async def _lease_from(self, queue: ClusterKnownQueue, shard: QueueShard, request: LeaseRequest) -> LeaseResult:
         taken = await self._caches.lease(shard, request)
         for _ in range(FILLS_MAX):
             if taken is not None and (taken.leases or not taken.filling):
@@ -174,7 +174,7 @@ class StandardQueues:
         return taken or LeaseResult()
 
     async def _lease_during_fill(
-        self, queue: KnownQueue, shard: QueueShard, request: LeaseRequest
+        self, queue: ClusterKnownQueue, shard: QueueShard, request: LeaseRequest
     ) -> LeaseResult | None:
         """Lease the messages that are in the cache already, while a fill goes on."""
         begun = await self._known_queues.wait_for_messages(queue, shard)
@@ -200,7 +200,7 @@ class StandardQueues:
         outcomes = iter(await self._delete(queue, known, now_ms) if known else ())
         return [Outcome.MALFORMED if key is None else next(outcomes) for key in keys]
 
-    async def _delete(self, queue: KnownQueue, keys: Sequence[DeliveryKey], now_ms: int) -> list[Outcome]:
+    async def _delete(self, queue: ClusterKnownQueue, keys: Sequence[DeliveryKey], now_ms: int) -> list[Outcome]:
         by_shard: dict[QueueShard, list[int]] = {}
         for index, key in enumerate(keys):
             by_shard.setdefault(self._caches.shard_of(queue.q.id, key.location), []).append(index)
@@ -217,7 +217,7 @@ class StandardQueues:
         return [outcomes[index] for index in range(len(keys))]
 
     async def _delete_from(
-        self, queue: KnownQueue, shard: QueueShard, keys: Sequence[DeliveryKey], now_ms: int
+        self, queue: ClusterKnownQueue, shard: QueueShard, keys: Sequence[DeliveryKey], now_ms: int
     ) -> list[Outcome]:
         released = await self._caches.ask(shard, lambda cache: cache.begin_delete(shard, keys, now_ms))
         failover = self._caches.at(shard)
@@ -250,7 +250,7 @@ class StandardQueues:
         older = q.older_handles
         return list(await asyncio.gather(*[self._change(queue, each, now_ms, older_handles=older) for each in changes]))
 
-    async def _change(self, queue: KnownQueue, change: Change, now_ms: int, *, older_handles: bool) -> Outcome:
+    async def _change(self, queue: ClusterKnownQueue, change: Change, now_ms: int, *, older_handles: bool) -> Outcome:
         key = parse_handle(change.handle, older_handles=older_handles and change.body is None)
         if key is None:
             return Outcome.MALFORMED
@@ -274,7 +274,7 @@ class StandardQueues:
 
     async def _resolve_unknown(
         self,
-        queue: KnownQueue,
+        queue: ClusterKnownQueue,
         keys: Sequence[DeliveryKey],
         known: Sequence[Outcome | None],
         *,

@@ -36,8 +36,8 @@ from cqs.engines.contract import (
 )
 from cqs.engines.embedded import schema
 from cqs.engines.embedded.maintenance import STEP_ROWS_MAX, maintain
-from cqs.engines.embedded.receive import ReceiveRequest, ReceiveStage
-from cqs.engines.embedded.settle import SettleRequest, SettleStage
+from cqs.engines.embedded.receive import EmbeddedReceive, ReceiveStage
+from cqs.engines.embedded.settle import EmbeddedSettle, SettleStage
 from cqs.engines.embedded.transaction import TransactionState
 from cqs.engines.long_poll import LocalLongPolls
 from cqs.engines.options import EngineOption
@@ -74,7 +74,7 @@ class EmbeddedEngine(LocalEngine):
 
     async def send(self, q: QueueRef, entries: Sequence[Entry], now_ms: int) -> list[SentEntry | RejectedEntry]:
         settled: SettlementResult = await self._settle_stage.submit(
-            SettleRequest(now_ms, sends=[(q, entry) for entry in entries])
+            EmbeddedSettle(now_ms, sends=[(q, entry) for entry in entries])
         )
         return list(settled.sends)
 
@@ -84,24 +84,24 @@ class EmbeddedEngine(LocalEngine):
         if self._state.is_empty(q):
             return _NO_MESSAGES  # a transaction would double the cost of an idle service's polls
         received: ReceiveResult = await self._receive_stage.submit(
-            ReceiveRequest(q, want, visible_at_ms, now_ms, attempt_id)
+            EmbeddedReceive(q, want, visible_at_ms, now_ms, attempt_id)
         )
         return received
 
     async def delete(self, q: QueueRef, handles: Sequence[bytes], now_ms: int) -> list[Outcome]:
         settled: SettlementResult = await self._settle_stage.submit(
-            SettleRequest(now_ms, deletes=[(q, handle) for handle in handles])
+            EmbeddedSettle(now_ms, deletes=[(q, handle) for handle in handles])
         )
         return list(settled.deletes)
 
     async def change(self, q: QueueRef, changes: Sequence[Change], now_ms: int) -> list[Outcome]:
         settled: SettlementResult = await self._settle_stage.submit(
-            SettleRequest(now_ms, changes=[(q, change) for change in changes])
+            EmbeddedSettle(now_ms, changes=[(q, change) for change in changes])
         )
         return list(settled.changes)
 
     async def settle(self, settlement: Settlement, now_ms: int) -> SettlementResult:
-        request = SettleRequest(now_ms, settlement.sends, settlement.deletes, settlement.changes, atomic=True)
+        request = EmbeddedSettle(now_ms, settlement.sends, settlement.deletes, settlement.changes, atomic=True)
         settled: SettlementResult = await self._settle_stage.submit(request)
         return settled
 

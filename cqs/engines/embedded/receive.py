@@ -29,7 +29,7 @@ EXPIRED_BATCH = 100
 Row = tuple[int, int, int, int, int, str, str, bytes]  # seq, visible_at, born_at, deliveries, first_at, group, id, body
 
 
-class ReceiveRequest:
+class EmbeddedReceive:
     """The receive of one caller."""
 
     __slots__ = ("attempt_id", "n", "now_ms", "q", "visible_at_ms")
@@ -50,10 +50,10 @@ class ReceiveStage:
         self._connection = state.connection
         self._leases: list[tuple[int, int, int, int, int, int]] = []
 
-    def run(self, batch: list[Work[ReceiveRequest]]) -> list[tuple[Work[ReceiveRequest], object]]:
+    def run(self, batch: list[Work[EmbeddedReceive]]) -> list[tuple[Work[EmbeddedReceive], object]]:
         self._leases = []
-        answers: list[tuple[Work[ReceiveRequest], object]] = []
-        standard: dict[str, list[Work[ReceiveRequest]]] = {}
+        answers: list[tuple[Work[EmbeddedReceive], object]] = []
+        standard: dict[str, list[Work[EmbeddedReceive]]] = {}
         for work in batch:
             if work.item.q.fifo:
                 answers.append((work, self._receive_fifo(work.item)))
@@ -65,7 +65,7 @@ class ReceiveStage:
 
     # -- standard queues ----------------------------------------------------------------------------------------------
 
-    def _receive_standard(self, works: list[Work[ReceiveRequest]]) -> None:
+    def _receive_standard(self, works: list[Work[EmbeddedReceive]]) -> None:
         first = works[0].item
         queue = self._state.queue_state(first.q, first.now_ms)
         if queue is None:
@@ -86,7 +86,7 @@ class ReceiveStage:
         self._state.mark_changed(queue)
 
     def _lease_standard(
-        self, queue: QueueState, request: ReceiveRequest, rows: Iterator[Row], *, full: bool
+        self, queue: QueueState, request: EmbeddedReceive, rows: Iterator[Row], *, full: bool
     ) -> ReceiveResult:
         lease = self._state.leases.take()
         messages, spent = [], []
@@ -102,7 +102,7 @@ class ReceiveStage:
             return ReceiveResult(limit_reached=True)
         return ReceiveResult(next_due_ms=self._next_due(queue, request.now_ms))
 
-    def _lease(self, queue: QueueState, row: Row, lease: int, request: ReceiveRequest) -> Message:
+    def _lease(self, queue: QueueState, row: Row, lease: int, request: EmbeddedReceive) -> Message:
         seq, _, born_at, deliveries, first_at, group, message_id, body = row
         visible_at = request.visible_at_ms
         first_at = first_at or request.now_ms
@@ -200,7 +200,7 @@ class ReceiveStage:
 
     # -- FIFO queues --------------------------------------------------------------------------------------------------
 
-    def _receive_fifo(self, request: ReceiveRequest) -> ReceiveResult:
+    def _receive_fifo(self, request: EmbeddedReceive) -> ReceiveResult:
         queue = self._state.queue_state(request.q, request.now_ms)
         if queue is None:
             return ReceiveResult(dropped=True)
@@ -224,7 +224,7 @@ class ReceiveStage:
         return ReceiveResult(tuple(messages), tuple(spent), next_due, received_at_ms=request.now_ms)
 
     def _lease_groups(
-        self, queue: QueueState, request: ReceiveRequest, n: int, lease: int
+        self, queue: QueueState, request: EmbeddedReceive, n: int, lease: int
     ) -> tuple[list[Message], list[Message]]:
         messages: list[Message] = []
         spent: list[Message] = []
@@ -245,7 +245,7 @@ class ReceiveStage:
         return messages, spent
 
     def _visible_of_group(
-        self, queue: QueueState, request: ReceiveRequest, head_seq: int, n: int, batch: int
+        self, queue: QueueState, request: EmbeddedReceive, head_seq: int, n: int, batch: int
     ) -> list[Row]:
         """Up to `n` of the first `batch` messages of a group, ending before the first hidden one. Removes expired
         messages."""
@@ -267,7 +267,7 @@ class ReceiveStage:
             self._connection.execute(schema.PROMOTE, (queue.generation, group))
         return rows
 
-    def _repeat_attempt(self, queue: QueueState, request: ReceiveRequest) -> ReceiveResult | None:
+    def _repeat_attempt(self, queue: QueueState, request: EmbeddedReceive) -> ReceiveResult | None:
         """Lease the messages of an earlier receive with this attempt id again; None if one was deleted, changed or
         received since."""
         known = self._state.row(schema.FIND_ATTEMPT, (queue.generation, request.attempt_id, request.now_ms))

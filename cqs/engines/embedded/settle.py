@@ -22,7 +22,7 @@ from cqs.engines.embedded.queue_state import QueueState
 from cqs.engines.embedded.transaction import TransactionState
 
 
-class SettleRequest:
+class EmbeddedSettle:
     """The sends, deletes and changes of one caller. `atomic`: if a send is rejected, the rest is not done."""
 
     __slots__ = ("atomic", "changes", "deletes", "now_ms", "sends")
@@ -66,7 +66,7 @@ class _PendingDelete(NamedTuple):
 
 
 class SettleStage:
-    """Runs all `SettleRequest`s of a transaction."""
+    """Runs all `EmbeddedSettle`s of a transaction."""
 
     def __init__(self, state: TransactionState) -> None:
         self._state = state
@@ -75,7 +75,7 @@ class SettleStage:
         self._bodies: list[tuple[int, str, bytes]] = []
         self._deletes: dict[tuple[int, int, int], _PendingDelete] = {}  # by sequence, generation and lease
 
-    def run(self, batch: list[Work[SettleRequest]]) -> list[tuple[Work[SettleRequest], object]]:
+    def run(self, batch: list[Work[EmbeddedSettle]]) -> list[tuple[Work[EmbeddedSettle], object]]:
         self._slots = []
         self._bodies = []
         self._deletes = {}
@@ -88,7 +88,7 @@ class SettleStage:
         deleted = [[] if no else self._prepare_deletes(work.item) for work, no in zip(batch, refused, strict=True)]
         self._run_standard_deletes()
         changed = [() if no else self._change_all(work.item) for work, no in zip(batch, refused, strict=True)]
-        answers: list[tuple[Work[SettleRequest], object]] = []
+        answers: list[tuple[Work[EmbeddedSettle], object]] = []
         for work, sends, deletes, changes in zip(batch, sent, deleted, changed, strict=True):
             settled = SettlementResult(tuple(deletes), sends, changes)
             if work.item.loss_tolerable:
@@ -99,7 +99,7 @@ class SettleStage:
 
     # -- sends --------------------------------------------------------------------------------------------------------
 
-    def _send_all(self, request: SettleRequest) -> tuple[SentEntry | RejectedEntry, ...]:
+    def _send_all(self, request: EmbeddedSettle) -> tuple[SentEntry | RejectedEntry, ...]:
         now_ms = request.now_ms
         if request.atomic:
             dropped = [self._state.queue_state(q, now_ms) is None for q, _ in request.sends]
@@ -159,7 +159,7 @@ class SettleStage:
 
     # -- deletes ------------------------------------------------------------------------------------------------------
 
-    def _prepare_deletes(self, request: SettleRequest) -> list[Outcome]:
+    def _prepare_deletes(self, request: EmbeddedSettle) -> list[Outcome]:
         """The outcomes of a request's deletes. `_run_standard_deletes` fills in those of standard queues."""
         outcomes = [Outcome.MALFORMED] * len(request.deletes)
         for index, (q, handle) in enumerate(request.deletes):
@@ -229,7 +229,7 @@ class SettleStage:
 
     # -- changes ------------------------------------------------------------------------------------------------------
 
-    def _change_all(self, request: SettleRequest) -> tuple[Outcome, ...]:
+    def _change_all(self, request: EmbeddedSettle) -> tuple[Outcome, ...]:
         return tuple([self._change(q, change, request.now_ms) for q, change in request.changes])
 
     def _change(self, q: QueueRef, change: Change, now_ms: int) -> Outcome:

@@ -13,9 +13,9 @@ from cns_common.errors import CnsError
 from cqs.engines.contract import SPENT_HIDE_MS, Message, QueueRef
 from cqs.engines.pipes import schema
 from cqs.engines.pipes.conditional_writes import ConditionalWrites
-from cqs.engines.pipes.names import Delivery, Location, make_handle, new_lease
+from cqs.engines.pipes.names import PipeDelivery, PipeLocation, make_handle, new_lease
 from cqs.engines.pipes.ownership import Ownership
-from cqs.engines.pipes.rows import MessageRow, PipeRows
+from cqs.engines.pipes.rows import PipeMessageRow, PipeRows
 from cqs.engines.pipes.selection import SelectedMessage
 from cqs.engines.pipes.view import Item, PipeView
 
@@ -42,7 +42,7 @@ class _Pop(NamedTuple):
     is_spent: bool
 
 
-class DeliveryBuilder:
+class PipeDeliveryBuilder:
     """Makes deliveries. `leased` returns the view that has the lease on a pipe: the pipe's own, or the whole
     queue's."""
 
@@ -168,7 +168,7 @@ class DeliveryBuilder:
         view.miss()
         with suppress(CnsError):  # the messages are pending: they are tried again later
             if view.is_finished:
-                await self._rows.delete(request.q.id, [Location(view.name, pop.item.place) for pop in pops])
+                await self._rows.delete(request.q.id, [PipeLocation(view.name, pop.item.place) for pop in pops])
             for pop in pops:
                 key, due_ms = (request.q.id, view.name, pop.item.place), request.now_ms + RETRY_MS
                 hidden = await self._writes.run(*key[:2], [(schema.HIDE, (due_ms, *key, pop.lease))])
@@ -199,10 +199,10 @@ def _read_again(view: PipeView, pops: Sequence[_Pop]) -> None:
         view.read_again(pop.item)
 
 
-def _message(view: PipeView, pop: _Pop, row: MessageRow, new_body: bytes | None) -> Message:
+def _message(view: PipeView, pop: _Pop, row: PipeMessageRow, new_body: bytes | None) -> Message:
     return Message(
         row.id,
-        make_handle(Delivery(Location(view.name, pop.item.place), pop.lease)),
+        make_handle(PipeDelivery(PipeLocation(view.name, pop.item.place), pop.lease)),
         row.body if new_body is None else new_body,
         row.sequence,
         pop.deliveries,

@@ -23,10 +23,10 @@ from cqs.engines.contract import (
     SentEntry,
 )
 from cqs.engines.pipes.conditional_writes import ConditionalWrites
-from cqs.engines.pipes.known_queues import KnownQueue, new_known_queues
+from cqs.engines.pipes.known_queues import PipesKnownQueue, new_known_queues
 from cqs.engines.pipes.names import generations_of
 from cqs.engines.pipes.options import OPTIONS, options_of
-from cqs.engines.pipes.popper import Popper, Request
+from cqs.engines.pipes.popper import Popper, WaitingPop
 from cqs.engines.pipes.pusher import PushedMessage, Pusher
 from cqs.engines.pipes.reaper import Reaper
 from cqs.engines.pipes.rows import PipeRows
@@ -99,7 +99,7 @@ class PipesEngine(StandardQueueEngine, StatisticsView):
         return [SentEntry(entry.id, one.sequence) for entry, one in zip(entries, pushed, strict=True)]
 
     def _announce(
-        self, queue: KnownQueue, pushed: Sequence[PushedMessage], entries: Sequence[Entry], now_ms: int
+        self, queue: PipesKnownQueue, pushed: Sequence[PushedMessage], entries: Sequence[Entry], now_ms: int
     ) -> None:
         """Wake waiters of this process: one for each visible message, and one to set a timer for the delayed."""
         visible = [one.location for one, entry in zip(pushed, entries, strict=True) if entry.visible_at_ms <= now_ms]
@@ -121,7 +121,7 @@ class PipesEngine(StandardQueueEngine, StatisticsView):
         queue = await self._known_queues.get(q)
         if queue.generation == DROPPED:
             return ReceiveResult(dropped=True)
-        request = Request(q=q, options=options_of(q), want=want, visible_at_ms=visible_at_ms, now_ms=now_ms)
+        request = WaitingPop(q=q, options=options_of(q), want=want, visible_at_ms=visible_at_ms, now_ms=now_ms)
         popper = self._popper(queue)
         received = await popper.receive(request)
         if queue.generation == DROPPED:
@@ -132,7 +132,7 @@ class PipesEngine(StandardQueueEngine, StatisticsView):
             self._wake_others(q.id, received, want)
         return received
 
-    def _popper(self, queue: KnownQueue) -> Popper:
+    def _popper(self, queue: PipesKnownQueue) -> Popper:
         popper = self._poppers.get(queue.q.id)
         if popper is None or popper.generation != queue.generation:
             popper = Popper(self._rows, self._writes, self._clock, queue.q.id, queue.generation, self._node)

@@ -11,14 +11,14 @@ GENERATION_AGE_MS_MAX = 1_000
 """The greatest age of the generation by which a process receives."""
 
 
-class KnownQueue(known_queues.KnownQueue):
+class PipesKnownQueue(known_queues.KnownQueue):
     def __init__(self, q: QueueRef, generation: int) -> None:
         super().__init__(q, generation)
         self.examined = ""  # the pipe that the reaper examined last
 
 
-KnownQueues = known_queues.KnownQueues[KnownQueue]
+KnownQueues = known_queues.KnownQueues[PipesKnownQueue]
 
 
 def new_known_queues(generations: QueueGenerations, clock: Clock) -> KnownQueues:
-    return KnownQueues(generations.read, clock, KnownQueue, GENERATION_AGE_MS_MAX)
+    return KnownQueues(generations.read, clock, PipesKnownQueue, GENERATION_AGE_MS_MAX)

@@ -17,17 +17,17 @@ _LEASE_DIGITS, _PLACE_DIGITS = 15, 8
 _HANDLE = re.compile(rb"([0-9a-f]{15})\.([0-9a-f]{38})([0-9a-f]{8})\Z")
 
 
-class Location(NamedTuple):
+class PipeLocation(NamedTuple):
     """A message: its pipe, and its place in it."""
 
     pipe: str
     place: int
 
 
-class Delivery(NamedTuple):
+class PipeDelivery(NamedTuple):
     """One delivery of one message."""
 
-    location: Location
+    location: PipeLocation
     lease: int
 
 
@@ -61,18 +61,18 @@ def new_lease() -> int:
     return int(hex_id()[:_LEASE_DIGITS], 16) or 1
 
 
-def make_handle(delivery: Delivery) -> bytes:
+def make_handle(delivery: PipeDelivery) -> bytes:
     (pipe, place), lease = delivery
     return f"{lease:0{_LEASE_DIGITS}x}.{pipe}{place:0{_PLACE_DIGITS}x}".encode()
 
 
-def parse_handle(handle: bytes) -> Delivery | None:
+def parse_handle(handle: bytes) -> PipeDelivery | None:
     """None if it is not a handle of this engine."""
     found = _HANDLE.match(handle)
     if found is None:
         return None
     lease, pipe, place = (part.decode() for part in found.groups())
-    return Delivery(Location(pipe, int(place, 16)), int(lease, 16))
+    return PipeDelivery(PipeLocation(pipe, int(place, 16)), int(lease, 16))
 
 
 def generations_of(handles: Iterable[bytes]) -> list[int]:

@@ -32,7 +32,7 @@ class Ownership:
 
     async def own(self, view: PipeView) -> bool:
         """Whether this popper has the lease. If it did not have it before, the view forgets everything."""
-        if view.lease.certain and not view.lease.due:
+        if view.lease.is_valid and not view.lease.due:
             return True
         if view.lease.held and await view.lease.extend(self._renew(view.name, view.fence)):
             return True
@@ -50,7 +50,7 @@ class Ownership:
         lease does not change: it may be released or taken meanwhile, and pops must not go on without a read."""
         if view.fence != fence or not view.lease.held:
             return False
-        if view.lease.certain:
+        if view.lease.is_valid:
             return True
         try:
             return await self._renew(view.name, fence)

@@ -16,8 +16,8 @@ from cns_common.errors import CnsError
 from cqs.engines.contract import IN_FLIGHT_MAX, QueueRef, ReceiveResult
 from cqs.engines.pipes import schema
 from cqs.engines.pipes.conditional_writes import ConditionalWrites
-from cqs.engines.pipes.delivery import DeliveryBuilder, PopRequest
-from cqs.engines.pipes.names import Location, first_name, start_of
+from cqs.engines.pipes.delivery import PipeDeliveryBuilder, PopRequest
+from cqs.engines.pipes.names import PipeLocation, first_name, start_of
 from cqs.engines.pipes.options import PipeOptions
 from cqs.engines.pipes.ownership import Ownership
 from cqs.engines.pipes.rows import ListedPipe, PipeRows
@@ -37,14 +37,14 @@ START_SKEW_MS = 120_000
 
 
 @dataclass(slots=True, kw_only=True)
-class Request:
+class WaitingPop:
     q: QueueRef
     options: PipeOptions
     want: int
     visible_at_ms: int
     now_ms: int
 
-    def later(self, ms: int) -> Request:
+    def later(self, ms: int) -> WaitingPop:
         """The same request when so much time has passed, which must not shorten the visibility timeout."""
         return replace(self, visible_at_ms=self.visible_at_ms + ms, now_ms=self.now_ms + ms)
 
@@ -59,7 +59,7 @@ class Popper:
         self._clock = clock
         self._queue_id = queue_id
         self._ownership = Ownership(rows, queue_id, node)
-        self._delivery_builder = DeliveryBuilder(writes, rows, self._ownership, self._leased, clock)
+        self._delivery_builder = PipeDeliveryBuilder(writes, rows, self._ownership, self._leased, clock)
         self._whole = PipeView(schema.WHOLE, clock)
         self._locks_queue = False
         self._views: dict[str, PipeView] = {}
@@ -67,14 +67,14 @@ class Popper:
         self._looks = 0
         self._looked_ms = -1  # the message time of the last look; -1: none since a release
         self._served = ""
-        self._announced: dict[Location, int] = {}
+        self._announced: dict[PipeLocation, int] = {}
         self._receives = 0  # under way
         self._list_after = ""
         self._listed_all_ms: int | None = None  # on the monotonic clock
 
     # -- receiving ----------------------------------------------------------------------------------------------------
 
-    async def receive(self, request: Request) -> ReceiveResult:
+    async def receive(self, request: WaitingPop) -> ReceiveResult:
         self.used_ms = self._clock.monotonic_ms()
         self._locks_queue = request.options.locks_queue
         self._receives += 1
@@ -89,7 +89,7 @@ class Popper:
         finally:
             self._receives -= 1
 
-    async def _receive(self, first: Request) -> ReceiveResult:
+    async def _receive(self, first: WaitingPop) -> ReceiveResult:
         begun_ms, request = self._clock.monotonic_ms(), first
         for _ in range(ROUNDS_MAX):
             room = IN_FLIGHT_MAX - self._in_flight(request.now_ms)
@@ -118,7 +118,7 @@ class Popper:
             request = first.later(self._clock.monotonic_ms() - begun_ms)
         return ReceiveResult()
 
-    async def _take(self, request: Request, want: int) -> list[SelectedMessage]:
+    async def _take(self, request: WaitingPop, want: int) -> list[SelectedMessage]:
         """Reserve messages: of the pipes as they are known, if that is enough; else of the pipes as they are."""
         if request.options.releases_at_once:
             await self._look(request.options, request.now_ms)
@@ -143,9 +143,9 @@ class Popper:
     def _lapsed(self) -> bool:
         """Whether older messages may wait in a pipe whose lease this popper held and must take again."""
         leases = [self._leased(view).lease for view in self._views.values() if view.waiting]
-        return any(lease.held and not lease.certain for lease in leases)
+        return any(lease.held and not lease.is_valid for lease in leases)
 
-    def _select(self, request: Request, want: int) -> list[SelectedMessage]:
+    def _select(self, request: WaitingPop, want: int) -> list[SelectedMessage]:
         def first(view: PipeView) -> Item | None:
             item = view.first(can_pop_waiting=self.may_pop(view))
             return item if item is not None and item.due_ms <= request.now_ms else None
@@ -159,7 +159,7 @@ class Popper:
             self._served = taken[-1].view.name
         return taken
 
-    async def _expire(self, request: Request, taken: Sequence[SelectedMessage]) -> list[SelectedMessage]:
+    async def _expire(self, request: WaitingPop, taken: Sequence[SelectedMessage]) -> list[SelectedMessage]:
         """Remove those of the messages that are too old, and all others of their pipes that are. Returns the rest."""
         oldest_ms = await self._rows.retentions.oldest_ms(request, request.now_ms)
         expired = [one for one in taken if one.item.born_at_ms <= oldest_ms]
@@ -168,7 +168,7 @@ class Popper:
         places = {(one.view, one.item.place) for one in expired}
         for view in {one.view for one in expired}:
             places |= {(view, place) for place in view.expired(oldest_ms, request.now_ms)}
-        locations = sorted(Location(view.name, place) for view, place in places)
+        locations = sorted(PipeLocation(view.name, place) for view, place in places)
         await self._rows.expire(request.q, locations, request.now_ms)
         for view, place in places:
             view.remove(place)
@@ -178,7 +178,7 @@ class Popper:
 
     def may_pop(self, view: PipeView) -> bool:
         """Whether this popper certainly has the lease on the pipe."""
-        return self._leased(view).lease.certain
+        return self._leased(view).lease.is_valid
 
     def _leased(self, view: PipeView) -> PipeView:
         """Return the view whose lease covers the pipe: with a queue lock, that of the whole queue."""
@@ -238,7 +238,7 @@ class Popper:
     async def _refresh(self, view: PipeView, is_finished: bool, now_ms: int, *, owns: bool) -> None:
         """Read what is new in a pipe, and take the lease if visible messages wait in it."""
         await self._read(view, is_finished)
-        if not owns or self._locks_queue or not view.waiting or (view.lease.certain and not view.lease.due):
+        if not owns or self._locks_queue or not view.waiting or (view.lease.is_valid and not view.lease.due):
             return
         item = view.first(can_pop_waiting=True)
         if item is not None and item.due_ms <= now_ms:
@@ -276,7 +276,7 @@ class Popper:
 
     # -- what others do -----------------------------------------------------------------------------------------------
 
-    def announce(self, locations: Iterable[Location]) -> None:
+    def announce(self, locations: Iterable[PipeLocation]) -> None:
         """Waiters were woken for these messages."""
         now_ms = self._clock.monotonic_ms()
         self._announced |= dict.fromkeys(locations, now_ms)
@@ -289,7 +289,7 @@ class Popper:
             begun_ms = self._clock.monotonic_ms()
             await self._look(options, now_ms, owns=keeps)
             visible = {
-                Location(name, place)
+                PipeLocation(name, place)
                 for name, view in self._views.items()
                 for place in view.visible(now_ms, can_pop_waiting=self.may_pop(view) or not keeps)
             }
@@ -307,12 +307,12 @@ class Popper:
         for view in [self._views[pipe] for pipe in pipes if pipe in self._views]:
             view.miss()
 
-    def note_deleted(self, location: Location) -> None:
+    def note_deleted(self, location: PipeLocation) -> None:
         view = self._views.get(location.pipe)
         if view is not None:
             view.remove(location.place)
 
-    def note_hidden(self, location: Location, due_ms: int) -> None:
+    def note_hidden(self, location: PipeLocation, due_ms: int) -> None:
         view = self._views.get(location.pipe)
         if view is not None:
             view.hide(location.place, due_ms)

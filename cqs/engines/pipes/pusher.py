@@ -17,10 +17,10 @@ from cns_common.cassandra.session import Statement
 from cns_common.clock import Clock
 from cns_common.errors import CnsError, StoreUnavailable
 from cns_common.task_cancellation import cancel_and_wait
-from cqs.engines.cassandra.lease import Lease, LeaseTimes
+from cqs.engines.cassandra.lease import LeaseTimes, ProcessLease
 from cqs.engines.contract import Entry
 from cqs.engines.pipes import schema
-from cqs.engines.pipes.names import Location, pipe_name
+from cqs.engines.pipes.names import PipeLocation, pipe_name
 from cqs.engines.pipes.rows import PipeRows
 
 OPEN_MAX = 20_000
@@ -32,14 +32,14 @@ _TIMES = LeaseTimes(schema.PUSHER_LEASE_CERTAIN_MS, schema.PUSHER_LEASE_RENEW_MS
 
 
 class PushedMessage(NamedTuple):
-    location: Location
+    location: PipeLocation
     sequence: int
 
 
 class OpenPipe:
     """The pipe into which this process pushes now, or pushed until a moment ago."""
 
-    def __init__(self, queue_id: str, generation: int, start_ms: int, name: str, lease: Lease) -> None:
+    def __init__(self, queue_id: str, generation: int, start_ms: int, name: str, lease: ProcessLease) -> None:
         self.queue_id = queue_id
         self.generation = generation
         self.start_ms = start_ms
@@ -116,7 +116,7 @@ class Pusher:
         if before is not None and before.has_room(generation, pipe_size, sizes, now_ms):
             return before
         name = pipe_name(generation, now_ms, self._node, next(self._numbers))
-        opened = OpenPipe(queue_id, generation, now_ms, name, Lease(self._clock, _TIMES))
+        opened = OpenPipe(queue_id, generation, now_ms, name, ProcessLease(self._clock, _TIMES))
         self._open[queue_id] = opened
         if before is not None:
             self._supersede(before)
@@ -132,7 +132,7 @@ class Pusher:
         opened.bytes += sum(sizes)
         opened.pushed += n
         opened.pushes += 1
-        return [PushedMessage(Location(opened.name, first + i), sequence + i) for i in range(n)]
+        return [PushedMessage(PipeLocation(opened.name, first + i), sequence + i) for i in range(n)]
 
     def _end(self, opened: OpenPipe, failed: int) -> None:
         opened.pushed -= failed
@@ -155,11 +155,11 @@ class Pusher:
             await writing
         else:
             extending = self._extend(opened)
-            if opened.lease.certain:
+            if opened.lease.is_valid:
                 await writing
             else:
                 await asyncio.gather(asyncio.shield(extending), writing)
-        while not opened.ended and not opened.lease.certain:  # the write took long, or the process was stopped
+        while not opened.ended and not opened.lease.is_valid:  # the write took long, or the process was stopped
             await asyncio.shield(self._extend(opened))
         return not opened.ended
 

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable
 from cqs.engines.cassandra.garbage import Garbage, GarbageList
 from cqs.engines.cassandra.known_queues import MaintenanceTurns
 from cqs.engines.pipes import schema
-from cqs.engines.pipes.known_queues import KnownQueue, KnownQueues
-from cqs.engines.pipes.names import Location, start_of
+from cqs.engines.pipes.known_queues import KnownQueues, PipesKnownQueue
+from cqs.engines.pipes.names import PipeLocation, start_of
 from cqs.engines.pipes.rows import ListedPipe, PipeRows
 from cqs.engines.pipes.statistics import StatisticsKeeper
 
@@ -56,7 +56,7 @@ class Reaper:
         """Maintain some of the queues that this process uses. Returns how many messages and pipes were removed."""
         return await self._turns.step(lambda queue, left: self._reap_queue(queue, left, now_ms), budget)
 
-    async def _reap_queue(self, queue: KnownQueue, budget: int, now_ms: int) -> int:
+    async def _reap_queue(self, queue: PipesKnownQueue, budget: int, now_ms: int) -> int:
         pipes = await self._rows.all_pipes(queue.q.id, queue.generation)
         done = await self._expire(queue, pipes, budget, now_ms)
         over = set(self._over(queue.q.id))
@@ -71,7 +71,7 @@ class Reaper:
             await self._keeper.write_down(queue.q.id, queue.generation, len(pipes), now_ms)
         return done
 
-    async def _expire(self, queue: KnownQueue, pipes: Iterable[ListedPipe], budget: int, now_ms: int) -> int:
+    async def _expire(self, queue: PipesKnownQueue, pipes: Iterable[ListedPipe], budget: int, now_ms: int) -> int:
         """Remove expired messages, oldest pipes first."""
         q, oldest_ms, done = queue.q, now_ms - queue.q.retention_ms, 0
         if any(start_of(pipe.name) <= oldest_ms for pipe in pipes):
@@ -91,11 +91,11 @@ class Reaper:
             ]
             expired = sorted({*waiting, *pending})[: budget - done]
             if expired:
-                await self._rows.expire(q, [Location(pipe.name, place) for place in expired], now_ms)
+                await self._rows.expire(q, [PipeLocation(pipe.name, place) for place in expired], now_ms)
             done += len(expired)
         return done
 
-    async def _examine(self, queue: KnownQueue, pipe: ListedPipe, now_ms: int) -> int:
+    async def _examine(self, queue: PipesKnownQueue, pipe: ListedPipe, now_ms: int) -> int:
         """Move a pipe on: to PF when its pusher is gone, to E when nothing waits, away when no message is left."""
         key, state = (queue.q.id, pipe.name), pipe.state
         if state == schema.ACTIVE and not await self._finish(queue.q.id, pipe.name, now_ms):
@@ -106,7 +106,7 @@ class Reaper:
             await self._rows.cassandra.run(schema.MARK_EMPTY, *key)
             await self._rows.hint(*key, schema.EMPTY)
         pending = await self._rows.pending(*key)
-        settled = [Location(pipe.name, row[0]) for row in pending if row[1] in (None, schema.SETTLED)]
+        settled = [PipeLocation(pipe.name, row[0]) for row in pending if row[1] in (None, schema.SETTLED)]
         if settled:  # their deletes did not end
             await self._rows.delete(queue.q.id, settled)
         if len(settled) < len(pending):

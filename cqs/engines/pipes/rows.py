@@ -12,7 +12,7 @@ from cqs.engines.cassandra.expired import ExpiredList
 from cqs.engines.cassandra.retention import RetentionPeriods
 from cqs.engines.contract import QueueRef
 from cqs.engines.pipes import schema
-from cqs.engines.pipes.names import Location, generation_prefix
+from cqs.engines.pipes.names import PipeLocation, generation_prefix
 from cqs.engines.pipes.view import PendingRow, WaitingRow
 
 
@@ -33,7 +33,7 @@ class Descriptor(NamedTuple):
     fence: int | None
 
 
-class MessageRow(NamedTuple):
+class PipeMessageRow(NamedTuple):
     place: int
     id: str
     body: bytes
@@ -102,14 +102,14 @@ class PipeRows:
                 return rows
             low = page[-1][0] + 1
 
-    async def pending_of(self, queue_id: str, locations: Iterable[Location]) -> dict[Location, PendingRow]:
+    async def pending_of(self, queue_id: str, locations: Iterable[PipeLocation]) -> dict[PipeLocation, PendingRow]:
         """One read per pipe, in parallel. A message that was settled has none."""
         by_pipe = by_pipe_of(locations)
         pages = await self.cassandra.run_each(
             schema.READ_PENDING, [(queue_id, pipe, places) for pipe, places in by_pipe.items()]
         )
         return {
-            Location(pipe, row[0]): (row[0], row[1], row[2], row[3], row[4], row[5])
+            PipeLocation(pipe, row[0]): (row[0], row[1], row[2], row[3], row[4], row[5])
             for pipe, rows in zip(by_pipe, pages, strict=True)
             for row in rows
             if row[1] not in (None, schema.SETTLED)
@@ -119,16 +119,16 @@ class PipeRows:
         """When the messages of a pipe were born, by place, whether they wait, are pending or neither."""
         return dict(await self._all(schema.LIST_MESSAGES, queue_id, pipe, 0))
 
-    async def messages(self, queue_id: str, pipe: str, places: Sequence[int]) -> dict[int, MessageRow]:
+    async def messages(self, queue_id: str, pipe: str, places: Sequence[int]) -> dict[int, PipeMessageRow]:
         rows = await self.cassandra.run(schema.READ_MESSAGES, queue_id, pipe, places)
-        return {row[0]: MessageRow(*row) for row in rows if row[1] is not None}
+        return {row[0]: PipeMessageRow(*row) for row in rows if row[1] is not None}
 
     async def new_bodies(self, queue_id: str, pipe: str, places: Sequence[int]) -> dict[int, bytes]:
         """The bodies that replace those sent."""
         rows = await self.cassandra.run(schema.READ_NEW_BODIES, queue_id, pipe, places) if places else []
         return {place: body for place, body in rows if body is not None}
 
-    async def delete(self, queue_id: str, locations: Iterable[Location]) -> None:
+    async def delete(self, queue_id: str, locations: Iterable[PipeLocation]) -> None:
         """Remove messages for good, one write per pipe: it wins over every other write, whatever the clocks say."""
         ahead_us = self._delete_us()
         batches = [
@@ -140,17 +140,17 @@ class PipeRows:
     def _delete_us(self) -> int:
         return self._clock.wall_ms() * 1000 + schema.DELETE_AHEAD_US
 
-    async def expire(self, q: QueueRef, locations: Iterable[Location], now_ms: int) -> None:
+    async def expire(self, q: QueueRef, locations: Iterable[PipeLocation], now_ms: int) -> None:
         """Remove messages for their age; those of an audited queue are recorded before."""
         by_pipe = by_pipe_of(locations)
         if q.audit:
             for pipe, places in by_pipe.items():
                 rows = await self.messages(q.id, pipe, places)
                 await self.expired.record(q, [(row.id, row.tenant) for row in rows.values()], now_ms)
-        await self.delete(q.id, [Location(pipe, place) for pipe, places in by_pipe.items() for place in places])
+        await self.delete(q.id, [PipeLocation(pipe, place) for pipe, places in by_pipe.items() for place in places])
 
 
-def by_pipe_of(locations: Iterable[Location]) -> dict[str, list[int]]:
+def by_pipe_of(locations: Iterable[PipeLocation]) -> dict[str, list[int]]:
     by_pipe: dict[str, list[int]] = {}
     for pipe, place in locations:
         by_pipe.setdefault(pipe, []).append(place)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from cqs.engines.contract import Counts, PeekedMessage, PeekPage
 from cqs.engines.pipes import schema
-from cqs.engines.pipes.names import Location
+from cqs.engines.pipes.names import PipeLocation
 from cqs.engines.pipes.rows import ListedPipe, PipeRows, by_pipe_of
 
 PIPES_AT_ONCE = 16
@@ -17,7 +17,7 @@ class _Found(NamedTuple):
     """A message in the order of a peek."""
 
     due_ms: int
-    location: Location
+    location: PipeLocation
     born_at_ms: int
     deliveries: int
     first_at_ms: int
@@ -77,8 +77,8 @@ class PipeScan:
     async def peek(self, queue_id: str, generation: int, cursor: str, n: int) -> PeekPage:
         """Soonest due first."""
         due_text, pipe, place_text = cursor.split(":") if cursor else ("-1", "", "-1")
-        after = (int(due_text), Location(pipe, int(place_text)))
-        found: dict[Location, _Found] = {}
+        after = (int(due_text), PipeLocation(pipe, int(place_text)))
+        found: dict[PipeLocation, _Found] = {}
         async for page in self._rows.pipes(queue_id, generation):
             for at in range(0, len(page), PIPES_AT_ONCE):
                 for part in await asyncio.gather(
@@ -90,15 +90,15 @@ class PipeScan:
         last = chosen[-1] if len(chosen) == n else None
         return PeekPage(messages, f"{last.due_ms}:{last.location.pipe}:{last.location.place}" if last else "")
 
-    async def _find(self, queue_id: str, pipe: str) -> dict[Location, _Found]:
+    async def _find(self, queue_id: str, pipe: str) -> dict[PipeLocation, _Found]:
         """Pending rows are read last: a message that is popped meanwhile is in both reads, not in none."""
-        found: dict[Location, _Found] = {}
+        found: dict[PipeLocation, _Found] = {}
         for place, due_ms, born_at_ms, deliveries, first_at_ms in await self._rows.waiting(queue_id, pipe):
-            location = Location(pipe, place)
+            location = PipeLocation(pipe, place)
             if due_ms is not None:
                 found[location] = _Found(due_ms, location, born_at_ms, deliveries, first_at_ms)
         for place, lease, due_ms, born_at_ms, deliveries, first_at_ms in await self._rows.pending(queue_id, pipe):
-            location = Location(pipe, place)
+            location = PipeLocation(pipe, place)
             if lease not in (None, schema.SETTLED):
                 found[location] = _Found(due_ms, location, born_at_ms, deliveries, first_at_ms)
         return found
@@ -112,12 +112,12 @@ class PipeScan:
             ]
         )
         rows = {
-            Location(pipe, place): row
+            PipeLocation(pipe, place): row
             for pipe, (some, _) in zip(by_pipe, read, strict=True)
             for place, row in some.items()
         }
         bodies = {
-            Location(pipe, place): body
+            PipeLocation(pipe, place): body
             for pipe, (_, some) in zip(by_pipe, read, strict=True)
             for place, body in some.items()
         }

@@ -12,14 +12,14 @@ from cns_common.cassandra.session import Statement
 from cqs.engines.contract import Change, Outcome, QueueRef
 from cqs.engines.pipes import schema
 from cqs.engines.pipes.conditional_writes import ConditionalWrites
-from cqs.engines.pipes.names import Delivery, Location, generation_of, parse_handle
+from cqs.engines.pipes.names import PipeDelivery, PipeLocation, generation_of, parse_handle
 from cqs.engines.pipes.rows import PipeRows
 
 _Part = tuple[Statement, Sequence[object]]
 
 
 class SettleResult(NamedTuple):
-    location: Location | None
+    location: PipeLocation | None
     outcome: Outcome
 
 
@@ -27,7 +27,7 @@ class SettleResult(NamedTuple):
 class _Deletes:
     """The fenced deletes of one pipe that wait for the one under way."""
 
-    waiting: list[tuple[Delivery, asyncio.Future[Outcome]]] = field(default_factory=list)
+    waiting: list[tuple[PipeDelivery, asyncio.Future[Outcome]]] = field(default_factory=list)
     task: asyncio.Task[None] | None = None
 
 
@@ -35,7 +35,7 @@ class Settler:
     def __init__(self, rows: PipeRows, writes: ConditionalWrites) -> None:
         self._rows = rows
         self._writes = writes
-        self._busy: dict[tuple[str, Location], asyncio.Future[None]] = {}
+        self._busy: dict[tuple[str, PipeLocation], asyncio.Future[None]] = {}
         self._deletes: dict[tuple[str, str], _Deletes] = {}
 
     # -- deletes ------------------------------------------------------------------------------------------------------
@@ -48,7 +48,7 @@ class Settler:
         async with self._exclusively(q.id, {one.location for one in current}):
             rows = await self._rows.pending_of(q.id, {one.location for one in current})
             leases = {location: row[1] for location, row in rows.items()}
-            fenced: list[tuple[int, Delivery]] = []
+            fenced: list[tuple[int, PipeDelivery]] = []
             for index, one in enumerate(parsed):
                 if one is None:
                     outcomes[index] = Outcome.MALFORMED
@@ -71,7 +71,7 @@ class Settler:
         return [SettleResult(one.location if one else None, outcomes[index]) for index, one in enumerate(parsed)]
 
     @asynccontextmanager
-    async def _exclusively(self, queue_id: str, locations: Iterable[Location]) -> AsyncIterator[None]:
+    async def _exclusively(self, queue_id: str, locations: Iterable[PipeLocation]) -> AsyncIterator[None]:
         """Wait for other deletes of these messages in this process: only one of them is DONE."""
         keys = [(queue_id, location) for location in locations]
         while others := [self._busy[key] for key in keys if key in self._busy]:
@@ -85,7 +85,7 @@ class Settler:
                 del self._busy[key]
             over.set_result(None)
 
-    async def _end(self, queue_id: str, delivery: Delivery) -> Outcome:
+    async def _end(self, queue_id: str, delivery: PipeDelivery) -> Outcome:
         """End a message if this is still its newest delivery. Deletes of one pipe that come together share a write."""
         outcome: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
         key = (queue_id, delivery.location.pipe)
@@ -107,7 +107,7 @@ class Settler:
         del self._deletes[key]
 
     async def _end_some(
-        self, queue_id: str, pipe: str, some: Sequence[tuple[Delivery, asyncio.Future[Outcome]]]
+        self, queue_id: str, pipe: str, some: Sequence[tuple[PipeDelivery, asyncio.Future[Outcome]]]
     ) -> None:
         left = list(some)
         while left:
@@ -131,7 +131,7 @@ class Settler:
     async def change(self, q: QueueRef, generation: int, changes: Sequence[Change]) -> list[SettleResult]:
         """In the order given. Changes of one message are made in that order."""
         parsed = [parse_handle(change.handle) for change in changes]
-        by_location: dict[Location | None, list[int]] = {}
+        by_location: dict[PipeLocation | None, list[int]] = {}
         for index, one in enumerate(parsed):
             by_location.setdefault(one.location if one else None, []).append(index)
         outcomes: dict[int, Outcome] = {}
@@ -143,7 +143,7 @@ class Settler:
         await asyncio.gather(*[change_each(indexes) for indexes in by_location.values()])
         return [SettleResult(one.location if one else None, outcomes[index]) for index, one in enumerate(parsed)]
 
-    async def _change(self, q: QueueRef, generation: int, delivery: Delivery | None, change: Change) -> Outcome:
+    async def _change(self, q: QueueRef, generation: int, delivery: PipeDelivery | None, change: Change) -> Outcome:
         if delivery is None:
             return Outcome.MALFORMED
         location, lease = delivery

@@ -6,7 +6,7 @@ from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any
 
 from cns_common.errors import OutcomeUnknown
-from cns_common.rpc.rpc import Client
+from cns_common.rpc.rpc import RpcClient
 from cns_common.task_cancellation import ignore_outcome
 from cqs.engines.contract import (
     Capabilities,
@@ -31,7 +31,7 @@ from cqs.engines.waiters import FutureWaiter
 
 
 class RemoteEngine(Engine):
-    def __init__(self, client: Client, engine_name: str, capabilities: Capabilities) -> None:
+    def __init__(self, client: RpcClient, engine_name: str, capabilities: Capabilities) -> None:
         self._client = client
         self._prefix = prefix(engine_name)
         self.capabilities = capabilities
@@ -42,7 +42,7 @@ class RemoteEngine(Engine):
         client.on_connect.append(self._register_again)
 
     @classmethod
-    async def connect(cls, client: Client, engine_name: str) -> RemoteEngine:
+    async def connect(cls, client: RpcClient, engine_name: str) -> RemoteEngine:
         return cls(client, engine_name, await client.call(f"{prefix(engine_name)}capabilities"))
 
     async def send(self, q: QueueRef, entries: Sequence[Entry], now_ms: int) -> list[SentEntry | RejectedEntry]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from cns_common.clock import Clock
-from cns_common.rpc.rpc import Handler, Session
+from cns_common.rpc.rpc import Handler, RpcSession
 from cqs.engines.contract import Capabilities, Engine, QueueRef, ReceiveResult, Settlement, SettlementResult, Waiter
 from cqs.engines.long_poll import LocalLongPolls
 from cqs.engines.remote.client_leases import ClientLeases
@@ -16,7 +16,7 @@ def handlers(engine_name: str, engine: Engine, clock: Clock) -> dict[str, Handle
     """Answers of the store host to the calls in `methods`."""
     host = _EngineHost(engine_name, engine, clock)
 
-    async def capabilities(_: Session) -> Capabilities:
+    async def capabilities(_: RpcSession) -> Capabilities:
         return engine.capabilities
 
     calls: dict[str, Handler] = {
@@ -44,7 +44,7 @@ def handlers(engine_name: str, engine: Engine, clock: Clock) -> dict[str, Handle
     return {f"{prefix(engine_name)}{name}": handler for name, handler in calls.items()}
 
 
-def end_session(session: Session) -> None:
+def end_session(session: RpcSession) -> None:
     """For `Server.on_close`: pass on the wake-ups and release the leases of a client whose connection is lost."""
     for client in session.state.values():
         if isinstance(client, _ClientState):
@@ -57,12 +57,12 @@ _release_tasks: set[asyncio.Task[None]] = set()
 class _HostWaiter:
     """The host's half of a client's waiter: a task that pushes each wake-up."""
 
-    def __init__(self, session: Session, event: str, waiter: Waiter, number: int) -> None:
+    def __init__(self, session: RpcSession, event: str, waiter: Waiter, number: int) -> None:
         self._waiter = waiter
         self._pushed = 0
         self._task = asyncio.create_task(self._push(session, event, number))
 
-    async def _push(self, session: Session, event: str, number: int) -> None:
+    async def _push(self, session: RpcSession, event: str, number: int) -> None:
         while await self._waiter.wait():
             self._pushed += 1
             session.event(event, number)
@@ -106,28 +106,28 @@ class _EngineHost:
         self._engine = engine
         self._clock = clock
 
-    def _client(self, session: Session) -> _ClientState:
+    def _client(self, session: RpcSession) -> _ClientState:
         client: _ClientState | None = session.state.get(self._key)
         if client is None:
             client = session.state[self._key] = _ClientState(self._engine, self._clock)
         return client
 
-    async def add_waiter(self, session: Session, q: QueueRef, number: int) -> None:
+    async def add_waiter(self, session: RpcSession, q: QueueRef, number: int) -> None:
         waiter = self._engine.waiter(q)  # registered before the client's next receive
         self._client(session).waiters[number] = _HostWaiter(session, self._event, waiter, number)
 
-    async def pass_on(self, session: Session, number: int) -> None:
+    async def pass_on(self, session: RpcSession, number: int) -> None:
         waiter = self._client(session).waiters.get(number)
         if waiter is not None:
             waiter.pass_on()
 
-    async def remove_waiter(self, session: Session, number: int, used: int) -> None:
+    async def remove_waiter(self, session: RpcSession, number: int, used: int) -> None:
         waiter = self._client(session).waiters.pop(number, None)
         if waiter is not None:
             waiter.end(used)
 
     async def long_poll(
-        self, session: Session, number: int, q: QueueRef, want: int, lease_ms: int, wait_s: float
+        self, session: RpcSession, number: int, q: QueueRef, want: int, lease_ms: int, wait_s: float
     ) -> ReceiveResult:
         client = self._client(session)
         polls = client.long_polls.get(number)
@@ -137,11 +137,11 @@ class _EngineHost:
         await client.leases.record(q, received, lease_ms)
         return received
 
-    async def stop_long_polls(self, session: Session, number: int) -> None:
+    async def stop_long_polls(self, session: RpcSession, number: int) -> None:
         polls = self._client(session).long_polls.get(number)
         if polls is not None:
             polls.stop()
 
-    async def settle(self, session: Session, settlement: Settlement, now_ms: int) -> SettlementResult:
+    async def settle(self, session: RpcSession, settlement: Settlement, now_ms: int) -> SettlementResult:
         self._client(session).leases.forget_settled(settlement)
         return await self._engine.settle(settlement, now_ms)

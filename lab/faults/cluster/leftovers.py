@@ -14,7 +14,7 @@ from cns_common.cassandra.connection import CassandraAddress
 from cns_common.cassandra.session import Cassandra
 from cns_common.clock import Clock
 from cqs.engines.cassandra.clock_skew import ClockSkew
-from cqs.engines.cluster.fifo.commands import Command, Send
+from cqs.engines.cluster.fifo.commands import Command, FifoSend
 from cqs.engines.cluster.fifo.log import CommandLog
 from cqs.engines.cluster.fifo.log_time import LogTime
 from cqs.engines.cluster.fifo.snapshots import Snapshots
@@ -95,7 +95,7 @@ class Leftovers:
         """Record moves to a dead-letter queue: sends of messages that already have deliveries."""
         assert not by_us
         for command in commands:
-            if isinstance(command, Send):
+            if isinstance(command, FifoSend):
                 at_ns = self._ledger.wall_ns(command.now_ms)
                 for message in command.messages:
                     if message.deliveries:

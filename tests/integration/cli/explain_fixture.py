@@ -22,7 +22,7 @@ from cns.topics.topic import Topic
 from cns_backend.backend import Backend
 from cns_backend.explain import collect
 from cns_backend.explain.collect import Question, explain
-from cns_backend.explain.gaps import EventSource
+from cns_backend.explain.gaps import EventDirectories
 from cns_backend.explain.model import DeliveryHistory, Explanation
 from cns_backend.store_host import StoreHost
 from cns_common.configuration.settings import Settings
@@ -84,8 +84,8 @@ class ExplainFixture:
     async def explain(self, **question: object) -> Explanation:
         return await explain(self.backend, self.events(), Question(ID, **question))  # type: ignore[arg-type]
 
-    def events(self, *, written: bool = True, shared: bool = False) -> EventSource:
-        return EventSource((self.directory / "events",), written, shared, self.directory / "tables")
+    def events(self, *, written: bool = True, shared: bool = False) -> EventDirectories:
+        return EventDirectories((self.directory / "events",), written, shared, self.directory / "tables")
 
 
 @asynccontextmanager

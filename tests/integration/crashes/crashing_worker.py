@@ -21,7 +21,7 @@ import cns_workers.consumers.outcome_handler
 import cns_workers.fanout.producer
 import cns_workers.jobs.settlement
 from cns.delivery import jobs
-from cns.delivery.envelope import Confirmation
+from cns.delivery.envelope import ConfirmationNotice
 from cns.delivery.notification_references import NotificationReferences
 from cns.delivery.target import Target, TargetCache
 from cns.endpoints.outcome import Delivered, Outcome
@@ -91,7 +91,7 @@ class ScriptedEndpoints:
     def deliver(self, target: Target, notification: Notification) -> asyncio.Future[Outcome]:
         return self._answer(target.endpoint)
 
-    def confirm(self, target: Target, confirmation: Confirmation, base_url: str) -> asyncio.Future[Outcome]:
+    def confirm(self, target: Target, confirmation: ConfirmationNotice, base_url: str) -> asyncio.Future[Outcome]:
         return self._answer(target.endpoint)
 
     async def dead_letter(self, queue_arn: str, target: Target, notification: Notification) -> Outcome:

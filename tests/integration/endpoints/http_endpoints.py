@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from cns.delivery.envelope import MessageType, http_headers
 from cns.endpoints.address_guard import AddressGuard
-from cns.endpoints.http import HttpRequest, HttpSender
+from cns.endpoints.http import EndpointRequest, HttpSender
 from cns.endpoints.outcome import Outcome
 from cns_common.tls import client_context
 from lab.harness.waiting import PATIENCE_S
@@ -130,6 +130,6 @@ async def post(
     """Post to each URL in turn with one sender."""
     http_sender = sender(timeout_s, verify)
     try:
-        return [await http_sender.send(HttpRequest(url, HEADERS, body)) for url in urls]
+        return [await http_sender.send(EndpointRequest(url, HEADERS, body)) for url in urls]
     finally:
         await http_sender.close()

@@ -13,7 +13,7 @@ import pytest
 
 from cns.endpoints import connect, http_pool
 from cns.endpoints.address_guard import AddressGuard
-from cns.endpoints.http import HttpRequest, HttpSender
+from cns.endpoints.http import EndpointRequest, HttpSender
 from cns.endpoints.outcome import Cause, Delivered, Failed
 from cns_common.tls import client_context
 from lab.harness.waiting import PATIENCE_S
@@ -57,7 +57,7 @@ async def test_a_connection_with_extra_bytes_is_not_reused(
         await connection.request()
 
     async with serve_endpoint(answer_too_much, answer_with(OK)) as endpoint:
-        request = HttpRequest(f"{endpoint.url}/", HEADERS, BODY)
+        request = EndpointRequest(f"{endpoint.url}/", HEADERS, BODY)
         assert isinstance(await http_sender.send(request), Delivered)
         await answered.wait()
         await asyncio.sleep(0.05)
@@ -75,7 +75,7 @@ async def test_header_lines_may_end_with_a_bare_newline() -> None:
 @pytest.mark.parametrize("value", ["a\r\nX-Evil: b", "a\nb", "a\rb", "a\0b"])
 async def test_a_header_is_one_line(http_sender: HttpSender, value: str) -> None:
     async with serve_endpoint(answer_with(OK)) as endpoint:
-        outcome = await http_sender.send(HttpRequest(f"{endpoint.url}/", {"Content-Type": value}, BODY))
+        outcome = await http_sender.send(EndpointRequest(f"{endpoint.url}/", {"Content-Type": value}, BODY))
     assert isinstance(outcome, Failed)
     assert endpoint.requests == []
 
@@ -122,7 +122,7 @@ async def test_idle_connections_are_closed(http_sender: HttpSender, monkeypatch:
         closed.set()
 
     async with serve_endpoint(read_to_the_end) as endpoint:
-        await http_sender.send(HttpRequest(f"{endpoint.url}/", HEADERS, BODY))
+        await http_sender.send(EndpointRequest(f"{endpoint.url}/", HEADERS, BODY))
         async with asyncio.timeout(PATIENCE_S):
             await closed.wait()
 
@@ -132,7 +132,7 @@ async def test_idle_connections_are_limited(http_sender: HttpSender, monkeypatch
     monkeypatch.setattr(http_pool, "IDLE_CONNECTIONS_MAX", 1)
     async with serve_endpoint(answer_with(OK, OK)) as one, serve_endpoint(answer_with(OK, OK)) as other:
         for endpoint in (one, other, other, one):
-            await http_sender.send(HttpRequest(f"{endpoint.url}/", HEADERS, BODY))
+            await http_sender.send(EndpointRequest(f"{endpoint.url}/", HEADERS, BODY))
     assert (one.connections, other.connections) == (2, 1)
 
 
@@ -158,8 +158,8 @@ class FakeResolver:
         return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, port)) for address in answer]
 
 
-def request_by_name(url: str) -> HttpRequest:
-    return HttpRequest(url.replace("127.0.0.1", "a.test") + "/", HEADERS, BODY)
+def request_by_name(url: str) -> EndpointRequest:
+    return EndpointRequest(url.replace("127.0.0.1", "a.test") + "/", HEADERS, BODY)
 
 
 async def test_concurrent_sends_share_a_dns_lookup(http_sender: HttpSender, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ import gc
 
 import pytest
 
-from cns.endpoints.http import CHALLENGES_MAX, POSTED_AGAIN, HttpRequest, HttpSender
+from cns.endpoints.http import CHALLENGES_MAX, POSTED_AGAIN, EndpointRequest, HttpSender
 from cns.endpoints.http_connection import BODY_BYTES_MAX
 from cns.endpoints.outcome import Cause, Delivered, Failed
 from tests.integration.endpoints.http_endpoints import (
@@ -193,7 +193,7 @@ async def test_a_connection_closed_while_idle_is_not_used(http_sender: HttpSende
         closed.set()
 
     async with serve_endpoint(hang_up_after_answer, answer_with(OK)) as endpoint:
-        request = HttpRequest(f"{endpoint.url}/", HEADERS, BODY)
+        request = EndpointRequest(f"{endpoint.url}/", HEADERS, BODY)
         await http_sender.send(request)
         await closed.wait()
         assert isinstance(await http_sender.send(request), Delivered)
@@ -318,7 +318,7 @@ async def test_credentials_do_not_follow_a_redirect() -> None:
 
 async def test_failed_sends_leave_no_reference_cycles(http_sender: HttpSender, unused_tcp_port: int) -> None:
     """A garbage collection stops all sends of the process: with ninety objects per failure it took 0.1 s."""
-    refused = HttpRequest(f"http://127.0.0.1:{unused_tcp_port}/", HEADERS, BODY)
+    refused = EndpointRequest(f"http://127.0.0.1:{unused_tcp_port}/", HEADERS, BODY)
     await http_sender.send(refused)
     gc.collect()
     gc.disable()

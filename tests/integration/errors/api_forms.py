@@ -18,7 +18,7 @@ from cns_backend.backend import Backend
 from cns_backend.cluster import open_cluster_backend
 from cns_backend.store_host import StoreHost
 from cns_common.aws.http_request import HttpRequest
-from cns_common.aws.protocol.errors import Answer
+from cns_common.aws.protocol.errors import HttpAnswer
 from cns_common.aws.protocol.names import ServiceName
 from cns_common.cassandra.connection import CassandraAddress
 from cns_common.configuration.settings import Settings
@@ -68,7 +68,7 @@ def _request(service: ServiceName, protocol: str, action: str, members: Mapping[
     return HttpRequest("POST", "/", b"/", b"", [(b"host", HOST), *fields], "http", "127.0.0.1", lambda _: None, body)
 
 
-def _code(protocol: str, answer: Answer) -> str:
+def _code(protocol: str, answer: HttpAnswer) -> str:
     if answer.status == 200:
         return ""
     if protocol == "json":

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 import pytest
 import redis
 
-from cns_backend.stores.contract import Report
+from cns_backend.stores.contract import ProcessReport
 from cns_common.cassandra import session as session_module
 from cns_common.cassandra.connection import CassandraAddress
 from cns_common.cassandra.session import Cassandra, Statement
@@ -30,7 +30,7 @@ from lab.harness.waiting import PATIENCE_S
 from tests.integration.errors.api_calls import URL, prepared_calls
 from tests.integration.errors.api_forms import PROTOCOLS, FormOfApi, cluster_api
 
-WORKER = Report("worker-1", "worker", (), ())
+WORKER = ProcessReport("worker-1", "worker", (), ())
 PAGES = ("/ready", "/health", "/live", "/metrics")
 READ = Statement("SELECT record FROM queues WHERE account = 'a' AND region = 'r' AND name = 'n'")
 CONDITIONAL = Statement(

@@ -9,14 +9,14 @@ from msgspec.structs import replace
 
 from cns_backend.stores.cassandra.control import CassandraControl, check_master_key
 from cns_backend.stores.cassandra.leases import CassandraLeaseStore
-from cns_backend.stores.contract import REPORT_LIFE_S, Report
+from cns_backend.stores.contract import REPORT_LIFE_S, ProcessReport
 from cns_common.cassandra.session import Cassandra
 from cns_common.clock import Clock
 from cns_common.errors import StartError
 from cns_common.metrics.catalogue import QUARANTINE_JOBS
 from cns_common.sealing import Seal
 
-REPORT = Report("worker-1", "worker", ("consumer",), (QUARANTINE_JOBS.sample(2),))
+REPORT = ProcessReport("worker-1", "worker", ("consumer",), (QUARANTINE_JOBS.sample(2),))
 
 
 async def announce_to_nobody(_offset_ms: int) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from cns_common.errors import OutcomeUnknown, RequestError, StoreFull, StoreUnavailable
 from cns_common.rpc import frames, rpc
-from cns_common.rpc.rpc import Client, Method, Server, Session
+from cns_common.rpc.rpc import Method, RpcClient, RpcSession, Server
 
 METHODS = {
     "echo": Method(tuple[bytes], bytes),
@@ -38,7 +38,7 @@ class EchoHost:
         self.path = path
         self.hanging: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         self.hanging_calls = 0
-        self.closed_sessions: list[Session] = []
+        self.closed_sessions: list[RpcSession] = []
         self.server = self._server()
 
     def _server(self) -> Server:
@@ -61,23 +61,23 @@ class EchoHost:
         self.server = self._server()
         await self.server.start(self.path)
 
-    async def _echo(self, _: Session, payload: bytes) -> bytes:
+    async def _echo(self, _: RpcSession, payload: bytes) -> bytes:
         return payload
 
-    async def _raise(self, _: Session, kind: str) -> None:
+    async def _raise(self, _: RpcSession, kind: str) -> None:
         raise ERRORS[kind]
 
-    async def _hang(self, _: Session) -> int:
+    async def _hang(self, _: RpcSession) -> int:
         self.hanging_calls += 1
         return await asyncio.shield(self.hanging)
 
-    async def _mistyped(self, _: Session) -> Any:
+    async def _mistyped(self, _: RpcSession) -> Any:
         return "no number"
 
-    async def _broken(self, _: Session) -> int:
+    async def _broken(self, _: RpcSession) -> int:
         raise ZeroDivisionError
 
-    async def _push(self, session: Session, n: int) -> None:
+    async def _push(self, session: RpcSession, n: int) -> None:
         for i in range(n):
             session.event("pushed", i)
 
@@ -91,8 +91,8 @@ async def host(tmp_path: Path) -> AsyncIterator[EchoHost]:
 
 
 @pytest.fixture
-async def client(host: EchoHost) -> AsyncIterator[Client]:
-    client = Client(host.path, METHODS)
+async def client(host: EchoHost) -> AsyncIterator[RpcClient]:
+    client = RpcClient(host.path, METHODS)
     await client.start()
     yield client
     await client.close()
@@ -110,16 +110,16 @@ def logged_errors() -> list[str]:
 
 
 @pytest.mark.parametrize("size", [0, 1, 65_535, 65_536, 5_000_000])
-async def test_a_call_is_answered(client: Client, size: int) -> None:
+async def test_a_call_is_answered(client: RpcClient, size: int) -> None:
     assert await client.call("echo", b"x" * size) == b"x" * size
 
 
-async def test_calls_of_one_turn_share_a_frame(client: Client) -> None:
+async def test_calls_of_one_turn_share_a_frame(client: RpcClient) -> None:
     answers = await asyncio.gather(*[client.call("echo", b"%d" % i) for i in range(500)])
     assert answers == [b"%d" % i for i in range(500)]
 
 
-async def test_a_slow_call_does_not_delay_others(client: Client, host: EchoHost) -> None:
+async def test_a_slow_call_does_not_delay_others(client: RpcClient, host: EchoHost) -> None:
     slow = asyncio.create_task(client.call("hang"))
     assert await client.call("echo", b"x") == b"x"
     assert not slow.done()
@@ -128,14 +128,14 @@ async def test_a_slow_call_does_not_delay_others(client: Client, host: EchoHost)
 
 
 @pytest.mark.parametrize("kind", ERRORS)
-async def test_errors_keep_their_kind(client: Client, kind: str) -> None:
+async def test_errors_keep_their_kind(client: RpcClient, kind: str) -> None:
     with pytest.raises(type(ERRORS[kind])) as raised:
         await client.call("raise", kind)
     assert str(raised.value) == str(ERRORS[kind])
     assert type(raised.value) is type(ERRORS[kind])
 
 
-async def test_a_cancelled_call_does_not_affect_others(client: Client, host: EchoHost) -> None:
+async def test_a_cancelled_call_does_not_affect_others(client: RpcClient, host: EchoHost) -> None:
     cancelled = asyncio.create_task(client.call("hang"))
     await client.call("echo", b"")
     cancelled.cancel()
@@ -143,14 +143,14 @@ async def test_a_cancelled_call_does_not_affect_others(client: Client, host: Ech
     assert await client.call("echo", b"x") == b"x"
 
 
-async def test_events_come_in_order_and_before_the_next_answer(client: Client) -> None:
+async def test_events_come_in_order_and_before_the_next_answer(client: RpcClient) -> None:
     pushed: list[int] = []
     client.on_event("pushed", int, pushed.append)
     await client.call("push", 5)
     assert pushed == [0, 1, 2, 3, 4]
 
 
-async def test_events_without_a_handler_are_ignored(client: Client, logged_errors: list[str]) -> None:
+async def test_events_without_a_handler_are_ignored(client: RpcClient, logged_errors: list[str]) -> None:
     """A command, for example, uses one store while the host announces changes of others."""
     await client.call("push", 5)
     assert await client.call("echo", b"x") == b"x"
@@ -160,14 +160,14 @@ async def test_events_without_a_handler_are_ignored(client: Client, logged_error
 # -- frames ------------------------------------------------------------------------------------------------------------
 
 
-async def test_calls_are_split_into_several_frames(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_calls_are_split_into_several_frames(client: RpcClient, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(frames, "FRAME_BYTES_MAX", 10_000)
     answers = await asyncio.gather(*[client.call("echo", b"%d" % i * 500) for i in range(100)])
     assert answers == [b"%d" % i * 500 for i in range(100)]
 
 
 async def test_a_call_larger_than_a_frame_fails(
-    client: Client, monkeypatch: pytest.MonkeyPatch, logged_errors: list[str]
+    client: RpcClient, monkeypatch: pytest.MonkeyPatch, logged_errors: list[str]
 ) -> None:
     monkeypatch.setattr(frames, "FRAME_BYTES_MAX", 10_000)
     with pytest.raises(OutcomeUnknown):
@@ -186,7 +186,7 @@ async def test_a_call_larger_than_a_frame_fails(
     ],
 )
 async def test_an_invalid_frame_closes_the_connection(
-    host: EchoHost, client: Client, bytes_sent: bytes, logged_errors: list[str]
+    host: EchoHost, client: RpcClient, bytes_sent: bytes, logged_errors: list[str]
 ) -> None:
     reader, writer = await asyncio.open_unix_connection(str(host.path))
     writer.write(bytes_sent)
@@ -209,9 +209,9 @@ async def test_a_frame_in_pieces(host: EchoHost) -> None:
 
 @pytest.mark.parametrize("call", [("echo", "no bytes"), ("echo",), ("unheard", b"of"), ("broken",)])
 async def test_a_failure_at_the_host_fails_the_call(
-    host: EchoHost, client: Client, call: tuple[Any, ...], logged_errors: list[str]
+    host: EchoHost, client: RpcClient, call: tuple[Any, ...], logged_errors: list[str]
 ) -> None:
-    other = Client(host.path, {**METHODS, "unheard": Method(tuple[bytes], bytes)})
+    other = RpcClient(host.path, {**METHODS, "unheard": Method(tuple[bytes], bytes)})
     await other.start()
     with pytest.raises(OutcomeUnknown):
         await other.call(*call)
@@ -220,7 +220,7 @@ async def test_a_failure_at_the_host_fails_the_call(
     await other.close()
 
 
-async def test_an_answer_of_the_wrong_type_is_refused(client: Client, logged_errors: list[str]) -> None:
+async def test_an_answer_of_the_wrong_type_is_refused(client: RpcClient, logged_errors: list[str]) -> None:
     with pytest.raises(OutcomeUnknown):
         await client.call("mistyped")
     assert await client.call("echo", b"x") == b"x"
@@ -230,7 +230,7 @@ async def test_an_answer_of_the_wrong_type_is_refused(client: Client, logged_err
 # -- connections that end ---------------------------------------------------------------------------------------------
 
 
-async def test_running_calls_fail_when_the_host_closes(client: Client, host: EchoHost) -> None:
+async def test_running_calls_fail_when_the_host_closes(client: RpcClient, host: EchoHost) -> None:
     calls = [asyncio.create_task(client.call("hang")) for _ in range(5)]
     while host.hanging_calls < 5:
         await asyncio.sleep(0)
@@ -240,7 +240,7 @@ async def test_running_calls_fail_when_the_host_closes(client: Client, host: Ech
     assert not client.connected
 
 
-async def test_the_client_reconnects(client: Client, host: EchoHost) -> None:
+async def test_the_client_reconnects(client: RpcClient, host: EchoHost) -> None:
     connects: list[int] = []
     client.on_connect.append(lambda: connects.append(1))
     for n in range(1, 4):
@@ -251,7 +251,7 @@ async def test_the_client_reconnects(client: Client, host: EchoHost) -> None:
         assert len(connects) == n
 
 
-async def test_calls_wait_for_the_host(client: Client, host: EchoHost) -> None:
+async def test_calls_wait_for_the_host(client: RpcClient, host: EchoHost) -> None:
     await host.server.close()
     while client.connected:
         await asyncio.sleep(0)
@@ -264,13 +264,13 @@ async def test_calls_wait_for_the_host(client: Client, host: EchoHost) -> None:
 
 async def test_calls_wait_for_the_host_with_a_timeout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rpc, "CONNECT_TIMEOUT_S", 0.01)
-    client = Client(tmp_path / "nobody", METHODS)
+    client = RpcClient(tmp_path / "nobody", METHODS)
     with pytest.raises(StoreUnavailable):
         await client.start()
     await client.close()
 
 
-async def test_closing_the_client_ends_its_calls(client: Client, host: EchoHost) -> None:
+async def test_closing_the_client_ends_its_calls(client: RpcClient, host: EchoHost) -> None:
     call = asyncio.create_task(client.call("hang"))
     while not host.hanging_calls:
         await asyncio.sleep(0)
@@ -279,7 +279,7 @@ async def test_closing_the_client_ends_its_calls(client: Client, host: EchoHost)
         await call
 
 
-async def test_the_host_notices_a_closed_client(client: Client, host: EchoHost) -> None:
+async def test_the_host_notices_a_closed_client(client: RpcClient, host: EchoHost) -> None:
     await client.call("echo", b"x")
     await client.close()
     while not host.closed_sessions:
@@ -294,7 +294,7 @@ async def test_the_socket_of_a_dead_host_is_replaced(tmp_path: Path) -> None:
     await host.server.close()
     assert host.path.exists()
     await host.restart()
-    client = Client(host.path, METHODS)
+    client = RpcClient(host.path, METHODS)
     await client.start()
     assert await client.call("echo", b"x") == b"x"
     await client.close()

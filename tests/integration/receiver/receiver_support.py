@@ -12,7 +12,7 @@ import aiohttp
 from aiohttp import web
 
 from cns.delivery.envelope import MessageType, http_headers
-from cns_receiver.receiver import DEFAULTS, Options, Receiver
+from cns_receiver.receiver import DEFAULTS, Receiver, ReceiverOptions
 
 TOPIC = "arn:aws:sns:us-east-1:000000000000:orders"
 SUBSCRIPTION = f"{TOPIC}:11111111-2222-3333-4444-555555555555"
@@ -68,7 +68,7 @@ def headers_of(message_type: MessageType, message_id: str) -> dict[str, str]:
 
 
 @asynccontextmanager
-async def start_receiver(options: Options = DEFAULTS) -> AsyncIterator[Client]:
+async def start_receiver(options: ReceiverOptions = DEFAULTS) -> AsyncIterator[Client]:
     receiver = Receiver(options)
     url = await receiver.start("127.0.0.1", 0)
     async with aiohttp.ClientSession() as session:

@@ -8,7 +8,7 @@ import aiohttp
 import pytest
 
 from cns.delivery.envelope import MessageType
-from cns_receiver.receiver import Options
+from cns_receiver.receiver import ReceiverOptions
 from tests.integration.receiver.receiver_support import Client, headers_of, start_receiver
 
 
@@ -106,7 +106,7 @@ async def test_headers_and_bodies_of_answers(client: Client) -> None:
 
 async def test_chance_is_repeatable() -> None:
     async def run() -> list[int]:
-        async with start_receiver(Options(seed=7)) as client:
+        async with start_receiver(ReceiverOptions(seed=7)) as client:
             return [await client.notify("a?status=500&chance=0.5") for _ in range(20)]
 
     first = await run()
@@ -155,7 +155,7 @@ async def test_a_slow_answer_counts_when_it_is_given(client: Client) -> None:
 
 
 async def test_by_default_behaviours_do_not_apply_to_confirmations() -> None:
-    async with start_receiver(Options(confirm="never")) as client:
+    async with start_receiver(ReceiverOptions(confirm="never")) as client:
         assert await client.post_confirmation("a?status=500&times=1", "") == 200
         assert await client.notify("a?status=500&times=1") == 500
         shown = await client.show("a")

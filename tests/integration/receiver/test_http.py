@@ -14,7 +14,7 @@ import pytest
 from cns.delivery.signing import new_identity
 from cns_receiver import http_server as receiver_http
 from cns_receiver.http_server import Connections, answer
-from cns_receiver.receiver import Options
+from cns_receiver.receiver import ReceiverOptions
 from tests.integration.receiver.receiver_support import Client, send_bytes, start_receiver
 
 POST = b"POST /endpoint/a HTTP/1.1\r\nhost: x\r\n"
@@ -34,7 +34,7 @@ OK = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n"
     ],
 )
 async def test_requests_in_any_pieces(parts: list[bytes], received: int) -> None:
-    async with start_receiver(Options(verify="off")) as client:
+    async with start_receiver(ReceiverOptions(verify="off")) as client:
         answered = await send_bytes(client.port, *parts)
         shown = await client.show("a")
     assert answered.count(OK) == received == shown["received"]
@@ -85,7 +85,7 @@ async def test_invalid_and_too_large_requests_close_the_connection(
 
 
 async def test_trailers_are_dropped() -> None:
-    async with start_receiver(Options(verify="off")) as client:
+    async with start_receiver(ReceiverOptions(verify="off")) as client:
         await send_bytes(client.port, CHUNKED + b"1\r\nh\r\n0\r\nhost: y\r\nx: y\r\n\r\n" + LAST)
         (message,) = (await client.show("a"))["messages"]
     assert (message["headers"]["host"], "x" in message["headers"]) == ("x", False)
@@ -117,7 +117,7 @@ async def test_the_largest_message_passes(client: Client) -> None:
 
 
 async def test_large_bodies_do_not_count_as_heads() -> None:
-    async with start_receiver(Options(verify="off")) as client:
+    async with start_receiver(ReceiverOptions(verify="off")) as client:
         for _ in range(4):
             assert await client.notify("a", body=b"x" * 200_000) == 200
 
@@ -204,7 +204,7 @@ async def test_it_speaks_tls(tmp_path: Path) -> None:
     (tmp_path / "key.pem").write_bytes(identity.key_pem)
     trusting = ssl.create_default_context()
     trusting.check_hostname, trusting.verify_mode = False, ssl.CERT_NONE
-    options = Options(tls_cert=tmp_path / "cert.pem", tls_key=tmp_path / "key.pem")
+    options = ReceiverOptions(tls_cert=tmp_path / "cert.pem", tls_key=tmp_path / "key.pem")
     async with start_receiver(options) as client:
         assert client.url.startswith("https://")
         async with client.session.post(client.url + "/endpoint/a", ssl=trusting) as answer:

@@ -13,15 +13,15 @@ from cns_receiver import endpoint as receiver_endpoint
 from cns_receiver import endpoints as receiver_endpoints
 from cns_receiver.endpoint import Capacity
 from cns_receiver.endpoints import Endpoints
-from cns_receiver.http_server import TARGET_BYTES_MAX, Request
+from cns_receiver.http_server import TARGET_BYTES_MAX, IncomingRequest
 from cns_receiver.id_counts import IdCapacity, IdCounts
-from cns_receiver.journal import Entry, Journal, read_journal
-from cns_receiver.receiver import Options
+from cns_receiver.journal import Journal, JournalEntry, read_journal
+from cns_receiver.receiver import ReceiverOptions
 from tests.integration.receiver.receiver_support import SUBSCRIPTION, TOPIC, Client, start_receiver
 
 
 async def test_the_record_of_a_delivery() -> None:
-    async with start_receiver(Options(body_bytes=5, verify="off")) as client:
+    async with start_receiver(ReceiverOptions(body_bytes=5, verify="off")) as client:
         assert await client.notify("a?tag=x", "m-1", b"1234567890", traceparent="00-1") == 200
         shown = await client.show("a")
     (message,) = shown["messages"]
@@ -92,7 +92,7 @@ def test_ids_are_limited_and_others_counted() -> None:
 
 
 async def test_records_are_bounded_by_number_and_by_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with start_receiver(Options(keep=3, verify="off")) as client:
+    async with start_receiver(ReceiverOptions(keep=3, verify="off")) as client:
         for number in range(5):
             await client.notify("a", f"m-{number}")
         shown = await client.show("a", n=100)
@@ -120,7 +120,7 @@ def test_the_newest_records_of_all_endpoints_fit_into_their_memory() -> None:
     """An endpoint always keeps its newest record, whose headers, target and body are bounded."""
     headers = {b"h%d" % number: b"" for number in range(8_000)}
     endpoint = Endpoints(Capacity(records_max=1, body_bytes_kept=4_096)).get("a")
-    record = endpoint.record(1, Request(b"POST", b"/" * TARGET_BYTES_MAX, headers, bytes(10_000), True))
+    record = endpoint.record(1, IncomingRequest(b"POST", b"/" * TARGET_BYTES_MAX, headers, bytes(10_000), True))
     assert 0 < len(record.headers) < 200
     largest = receiver_endpoint._bytes_of(record)
     assert largest * receiver_endpoints.ENDPOINTS_MAX <= receiver_endpoint.RECORDS_BYTES_MAX
@@ -138,7 +138,7 @@ def test_deleted_endpoints_free_their_memory() -> None:
     endpoints, ids = Endpoints(capacity), capacity.ids.left
     for type_ in (b"Notification", b"SubscriptionConfirmation"):
         headers = {b"x-amz-sns-message-type": type_, b"x-amz-sns-message-id": b"m"}
-        endpoints.get("a").record(1, Request(b"POST", b"/endpoint/a", headers, b"body", True))
+        endpoints.get("a").record(1, IncomingRequest(b"POST", b"/endpoint/a", headers, b"body", True))
     assert (capacity.ids.left, capacity.used_bytes > 0) == (ids - 2, True)
     endpoints.forget(endpoints.get("a"))
     assert (capacity.ids.left, capacity.used_bytes, list(endpoints)) == (ids, 0, [])
@@ -164,7 +164,7 @@ async def test_an_endpoint_can_be_forgotten(client: Client) -> None:
 
 
 async def test_a_journal_outlives_the_receiver(tmp_path: Path) -> None:
-    options = Options(journal=tmp_path / "journal")
+    options = ReceiverOptions(journal=tmp_path / "journal")
     async with start_receiver(options) as client:
         await client.notify("gone")
         await client.delete("gone")
@@ -200,11 +200,11 @@ def test_a_partial_journal_line_is_removed(tmp_path: Path) -> None:
     assert journal.cleared(3, "a")
     journal.close()
     assert path.read_bytes() == b"1\ta\tm-1\ts\t200\n3\ta\t\t\tcleared\n"
-    assert list(read_journal(path)) == [Entry(1, "a", b"m-1", b"s", 200), Entry(3, "a", b"", b"", None)]
+    assert list(read_journal(path)) == [JournalEntry(1, "a", b"m-1", b"s", 200), JournalEntry(3, "a", b"", b"", None)]
 
 
 async def test_a_message_that_cannot_be_journalled_is_not_accepted() -> None:
-    async with start_receiver(Options(journal=Path("/dev/full"))) as client:
+    async with start_receiver(ReceiverOptions(journal=Path("/dev/full"))) as client:
         assert await client.notify("a") == 500
         assert (await client.show("a"))["accepted"] == 0
 

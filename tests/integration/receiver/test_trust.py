@@ -9,7 +9,7 @@ import pytest
 from aiohttp import web
 
 from cns.delivery.envelope import (
-    Confirmation,
+    ConfirmationNotice,
     MessageType,
     signed_confirmation,
     signed_envelope,
@@ -18,7 +18,7 @@ from cns.delivery.signing import Signer, new_identity
 from cns.notification import Notification
 from cns.stores.contract import SigningIdentity
 from cns_receiver.fetch import Fetcher, FetchRefused
-from cns_receiver.receiver import Options
+from cns_receiver.receiver import ReceiverOptions
 from tests.integration.receiver.receiver_support import (
     SUBSCRIPTION,
     TOPIC,
@@ -213,7 +213,7 @@ async def test_a_certificate_is_fetched_once(client: Client, service: SenderServ
 
 
 async def test_signatures_of_confirmations_are_checked(client: Client, service: SenderService, signer: Signer) -> None:
-    confirmation = Confirmation(
+    confirmation = ConfirmationNotice(
         type=MessageType.SUBSCRIPTION_CONFIRMATION,
         id="c-1",
         token="t",
@@ -233,7 +233,7 @@ async def test_signatures_of_confirmations_are_checked(client: Client, service: 
 
 @pytest.mark.parametrize("query", ["a?verify=off", "a"])
 async def test_verifying_can_be_left_out(service: SenderService, signer: Signer, query: str) -> None:
-    async with start_receiver(Options(verify="off" if query == "a" else "on")) as client:
+    async with start_receiver(ReceiverOptions(verify="off" if query == "a" else "on")) as client:
         await client.notify(query, "m-1", _signed(signer, service.url))
         shown = await client.show("a", unchecked=1)
     assert (shown["signature"]["unchecked"], service.requested_paths) == (1, [])

@@ -13,7 +13,7 @@ import pytest
 
 from cns_backend import schema
 from cns_common.cassandra.connection import CassandraAddress
-from cns_common.cassandra.schema import Table, keyspace_text, read_table
+from cns_common.cassandra.schema import CassandraTable, keyspace_text, read_table
 from cns_common.cassandra.session import Cassandra
 from lab.harness import servers
 from lab.harness.keyspace import emptied, keyspace
@@ -27,13 +27,13 @@ OPTIONS = {"default_time_to_live": "0", "gc_grace_seconds": "864000", "compactio
     [
         (
             "CREATE TABLE IF NOT EXISTS a(b text PRIMARY KEY, c counter)",
-            Table(name="a", columns={"b": "text partition key 0", "c": "counter regular"}, options=OPTIONS),
+            CassandraTable(name="a", columns={"b": "text partition key 0", "c": "counter regular"}, options=OPTIONS),
         ),
         (
             "CREATE TABLE IF NOT EXISTS a (b text, c map<text, int>, d int, e int, f blob, PRIMARY KEY ((b, d), e, f))"
             " WITH CLUSTERING ORDER BY (e DESC, f ASC) AND default_time_to_live = 5"
             " AND compaction = {'class': 'TimeWindowCompactionStrategy', 'compaction_window_size': 6}",
-            Table(
+            CassandraTable(
                 name="a",
                 columns={
                     "b": "text partition key 0",
@@ -47,7 +47,7 @@ OPTIONS = {"default_time_to_live": "0", "gc_grace_seconds": "864000", "compactio
         ),
     ],
 )
-def test_tables_of_a_schema_text(text: str, table: Table) -> None:
+def test_tables_of_a_schema_text(text: str, table: CassandraTable) -> None:
     assert read_table(text) == table
 
 

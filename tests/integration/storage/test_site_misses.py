@@ -12,14 +12,14 @@ import pytest
 from cassandra import ConsistencyLevel, DriverException, Unavailable, WriteTimeout, WriteType
 
 from cns_backend.sites import membership
-from cns_backend.sites.decision import Decision
+from cns_backend.sites.decision import SiteDecision
 from cns_backend.sites.membership import CERTAIN_MS, ENDING_MS, SiteMembership, open_membership
 from cns_backend.sites.store import GAP_MS
 from cns_common.cassandra import session
 from cns_common.cassandra.connection import STATEMENT_S, CassandraAddress, connect
 from cns_common.cassandra.lwt import resolve_lost_write
 from cns_common.cassandra.session import Cassandra, Consistency, Row, Statement
-from cns_common.cassandra.write_dates import WriteDates
+from cns_common.cassandra.write_timestamps import WriteDates
 from cns_common.errors import OutcomeUnknown, StartError, StoreUnavailable
 from cqs.engines.cassandra import schema as queues
 from tests.integration.storage.two_sites import TO_DC2, LinkedStore, Site
@@ -283,7 +283,7 @@ async def test_a_command_does_not_delay_a_change_of_sites(
         change = asyncio.create_task(site.operator.activate(TO_DC2))
         await command.ended.wait()
         assert (await change).active == "dc2"
-        assert not command.certain
+        assert not command.is_valid
         with pytest.raises(StoreUnavailable, match="dc1 is not the active one"):
             command.check()
         await command.look()
@@ -296,7 +296,7 @@ async def test_a_change_of_sites_waits_for_what_a_command_has_sent(site: Site) -
     command = SiteMembership(store, machine.clock(), "dc1", "dc2", writes_each=True, finishes=False)
     await command.look()
     command.check()
-    assert await site.store.decide(1, Decision("", 2))
+    assert await site.store.decide(1, SiteDecision("", 2))
     await command.renew()
     with pytest.raises(StoreUnavailable, match="dc1 is not the active one"):
         command.check()

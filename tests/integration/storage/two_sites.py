@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cns_backend.sites import schema
-from cns_backend.sites.decision import Decision, View
+from cns_backend.sites.decision import DecisionView, SiteDecision
 from cns_backend.sites.operator import SiteChange, SiteOperator
 from cns_backend.sites.store import SiteStore
 from cns_common.cassandra.session import Cassandra, Consistency, Statement
@@ -19,10 +19,10 @@ class LinkedStore(SiteStore):
     reachable = True
     away_at_change = False
 
-    async def view(self) -> View:
-        return View(await self.decision(), self.reachable)
+    async def view(self) -> DecisionView:
+        return DecisionView(await self.decision(), self.reachable)
 
-    async def decide(self, before: int, after: Decision) -> bool:
+    async def decide(self, before: int, after: SiteDecision) -> bool:
         if self.away_at_change and not after.active:
             await self.extend_gap("dc2", before, None)
         return await super().decide(before, after)
@@ -38,7 +38,7 @@ class Site:
         self._keyspace = keyspace
 
     async def begin(self) -> None:
-        await self.store.decide(0, Decision("dc1", 1, alone=True))
+        await self.store.decide(0, SiteDecision("dc1", 1, alone=True))
 
     async def active(self) -> str:
         return (await self.store.decision()).active

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from cns.delivery import jobs
-from cns.delivery.envelope import Confirmation
+from cns.delivery.envelope import ConfirmationNotice
 from cns.delivery.jobs import EndpointJob
 from cns.delivery.target import Target
 from cns.endpoints.outcome import Cause, Delivered, Failed, Outcome
@@ -77,7 +77,7 @@ class ScriptedEndpoints:
     def deliver(self, target: Target, notification: Notification) -> asyncio.Future[Outcome]:
         return self.begin(target.endpoint)
 
-    def confirm(self, target: Target, confirmation: Confirmation, base_url: str) -> asyncio.Future[Outcome]:
+    def confirm(self, target: Target, confirmation: ConfirmationNotice, base_url: str) -> asyncio.Future[Outcome]:
         return self.begin(target.endpoint)
 
     async def dead_letter(self, queue_arn: str, target: Target, notification: Notification) -> Outcome:

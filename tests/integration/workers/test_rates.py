@@ -9,7 +9,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 import pytest
 
-from cns_backend.stores.contract import RateStore, Report, ServiceState
+from cns_backend.stores.contract import ProcessReport, RateStore, ServiceState
 from cns_backend.stores.embedded.leases import EmbeddedLeaseStore
 from cns_backend.stores.embedded.rates import EmbeddedRateStore
 from cns_backend.stores.redis.rates import RedisRateStore
@@ -30,10 +30,10 @@ class Reports:
 
     async def state(self) -> ServiceState:
         reports = [
-            Report("worker-1", "worker", (), ()),
-            Report("worker-2", "worker", (), (), roles=(WorkerRole.CONSUMER,)),
-            Report("worker-3", "worker", (), (), roles=(WorkerRole.PRODUCER,)),
-            Report("api-1", "api", (), ()),
+            ProcessReport("worker-1", "worker", (), ()),
+            ProcessReport("worker-2", "worker", (), (), roles=(WorkerRole.CONSUMER,)),
+            ProcessReport("worker-3", "worker", (), (), roles=(WorkerRole.PRODUCER,)),
+            ProcessReport("api-1", "api", (), ()),
         ]
         return ServiceState("", tuple(reports), ())
 

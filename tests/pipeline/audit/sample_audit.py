@@ -5,18 +5,18 @@ from __future__ import annotations
 from cns_common.durations import DAY_MS, HOUR_MS
 from cns_pipeline.audit.document import (
     Audit,
+    AuditCounts,
     AuditFinding,
-    Counts,
     Gap,
     GroupAudit,
     LostMessage,
     Order,
     PairAudit,
-    QueueAudit,
+    QueueFindings,
 )
 from tests.pipeline.reports.sample_report import QUEUE, START_MS
 
-COUNTS = Counts(
+COUNTS = AuditCounts(
     sent=1_000,
     received=996,
     deleted=990,
@@ -51,7 +51,7 @@ SAMPLE_AUDIT = Audit(
     until_ms=START_MS + DAY_MS,
     last_event_ms=START_MS + DAY_MS - 1,
     at_rest=False,
-    queues=(QueueAudit(queue=QUEUE, fifo=False, counts=COUNTS, order=ORDER),),
+    queues=(QueueFindings(queue=QUEUE, fifo=False, counts=COUNTS, order=ORDER),),
     groups=(GroupAudit(queue=QUEUE, group="g", counts=COUNTS, order=ORDER),),
     groups_left_out=1,
     pairs=(PairAudit(queue=QUEUE, group="", sender="1f0c", receiver="2a3b", order=ORDER),),

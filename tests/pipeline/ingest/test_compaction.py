@@ -10,13 +10,13 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
 from cns_common.durations import DAY_MS
-from cns_pipeline.batches import Contents, Span, event_table
+from cns_pipeline.batches import BatchSpan, Contents, event_table
 from cns_pipeline.compaction import FAN_IN, PART_BYTES_MAX, all_merges, compact, compact_due, due_merges
 from cns_pipeline.ingest import ingest
 from cns_pipeline.paths import PipelinePaths
 from cns_pipeline.read import read_events
 from cns_pipeline.storage import Storage
-from cns_pipeline.tables.manifest import Batch, Manifest, Part
+from cns_pipeline.tables.manifest import Batch, Part, TableManifest
 from cns_pipeline.tables.table import GRACE_MS, TableWriter
 from tests.pipeline.ingest.segments import AT_MS, publish, write_segment
 
@@ -109,12 +109,12 @@ def part(name: str, generation: int = 0, size_bytes: int = 1) -> Part:
     return Part(name=name, files=1, size_bytes=size_bytes, generation=generation)
 
 
-def manifest(*parts: Part) -> Manifest[Contents]:
+def manifest(*parts: Part) -> TableManifest[Contents]:
     batches = [
-        Batch(name=str(number), parts=(one,), contents=Contents(spans=(Span("b", 1, 1),), files=()))
+        Batch(name=str(number), parts=(one,), contents=Contents(spans=(BatchSpan("b", 1, 1),), files=()))
         for number, one in enumerate(parts)
     ]
-    return Manifest(number=1, batches=tuple(batches))
+    return TableManifest(number=1, batches=tuple(batches))
 
 
 def test_what_is_due_to_be_merged() -> None:

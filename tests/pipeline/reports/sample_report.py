@@ -5,7 +5,6 @@ from __future__ import annotations
 from cns_common.durations import DAY_MS, HOUR_MS
 from cns_pipeline.period import Period
 from cns_pipeline.reports.document import (
-    Bucket,
     Coverage,
     DeadLetter,
     Drop,
@@ -20,6 +19,7 @@ from cns_pipeline.reports.document import (
     Row,
     Slow,
     Table,
+    TimeBucket,
     Usage,
 )
 
@@ -118,7 +118,7 @@ BEFORE = Figures(
 )
 
 
-def _bucket(hour: int) -> Bucket:
+def _bucket(hour: int) -> TimeBucket:
     """An hour of an outage from 14:00 to 16:00."""
     failed = 175 if hour in (14, 15) else 0
     figures = Figures(
@@ -140,7 +140,7 @@ def _bucket(hour: int) -> Bucket:
         max_ms=61_204 if failed else 2_411,
         replay_matched=0,
     )
-    return Bucket(start_ms=START_MS + hour * HOUR_MS, span_ms=HOUR_MS, figures=figures)
+    return TimeBucket(start_ms=START_MS + hour * HOUR_MS, span_ms=HOUR_MS, figures=figures)
 
 
 SAMPLE = Report(

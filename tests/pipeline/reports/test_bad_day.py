@@ -13,7 +13,7 @@ from cns_pipeline.ingest import ingest
 from cns_pipeline.paths import PipelinePaths
 from cns_pipeline.period import Period
 from cns_pipeline.reports.files import new_report
-from cns_pipeline.reports.present import Presentation, present
+from cns_pipeline.reports.render import Presentation, present
 from cns_pipeline.reports.report import make_report, read_for_report
 from cns_pipeline.storage import Storage
 from tests.pipeline.reports.bad_day import BAD_MS, PLANTED, REASON, write_bad_day, write_clean_day

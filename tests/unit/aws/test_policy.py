@@ -5,7 +5,15 @@ from __future__ import annotations
 import pytest
 
 from cns_common.aws.call import ANONYMOUS, Caller
-from cns_common.aws.policy.evaluation import Decision, Policy, Verdict, decide, read_policy, sns_refusal, sqs_refusal
+from cns_common.aws.policy.evaluation import (
+    Decision,
+    Policy,
+    PolicyVerdict,
+    decide,
+    read_policy,
+    sns_refusal,
+    sqs_refusal,
+)
 from tests.unit.aws.policies import (
     OTHER,
     OTHER_ROOT,
@@ -56,12 +64,12 @@ TOPIC_TO_QUEUE = {
 def test_a_topic_sends_to_a_queue_whose_policy_names_it(element: dict[str, Element]) -> None:
     asked = policy(element, version="2008-10-17")
     facts = {"aws:SourceArn": TOPIC, "aws:SourceAccount": OWNER}
-    assert decide(asked, OWNER, request(SNS, facts=facts)) is Verdict.ALLOWED
+    assert decide(asked, OWNER, request(SNS, facts=facts)) is PolicyVerdict.ALLOWED
     other_topic = facts | {"aws:SourceArn": f"arn:aws:sns:us-east-2:{OWNER}:Another"}
-    assert decide(asked, OWNER, request(SNS, facts=other_topic)) is Verdict.NOT_ALLOWED
-    assert decide(asked, OWNER, request(SNS)) is Verdict.NOT_ALLOWED
-    assert decide(asked, OWNER, request(SNS, "sqs:ReceiveMessage", facts=facts)) is Verdict.NOT_ALLOWED
-    assert decide(asked, OWNER, request(SNS, resource=f"{QUEUE}2", facts=facts)) is Verdict.NOT_ALLOWED
+    assert decide(asked, OWNER, request(SNS, facts=other_topic)) is PolicyVerdict.NOT_ALLOWED
+    assert decide(asked, OWNER, request(SNS)) is PolicyVerdict.NOT_ALLOWED
+    assert decide(asked, OWNER, request(SNS, "sqs:ReceiveMessage", facts=facts)) is PolicyVerdict.NOT_ALLOWED
+    assert decide(asked, OWNER, request(SNS, resource=f"{QUEUE}2", facts=facts)) is PolicyVerdict.NOT_ALLOWED
 
 
 def test_the_default_topic_policy_gives_direct_callers_nothing() -> None:
@@ -73,13 +81,15 @@ def test_the_default_topic_policy_gives_direct_callers_nothing() -> None:
     )
     default = read_policy(text)
     for caller, verdict in (
-        (ROOT, Verdict.ALLOWED),
-        (OTHER_ROOT, Verdict.NOT_ALLOWED),
-        (ANONYMOUS, Verdict.NOT_ALLOWED),
+        (ROOT, PolicyVerdict.ALLOWED),
+        (OTHER_ROOT, PolicyVerdict.NOT_ALLOWED),
+        (ANONYMOUS, PolicyVerdict.NOT_ALLOWED),
     ):
         assert decide(default, OWNER, request(caller, "sns:Publish", TOPIC)) is verdict
     s3 = Caller(account="", arn="", user_id="", service="s3.amazonaws.com")
-    assert decide(default, OWNER, request(s3, "sns:Publish", TOPIC, {"aws:SourceOwner": OWNER})) is Verdict.ALLOWED
+    assert (
+        decide(default, OWNER, request(s3, "sns:Publish", TOPIC, {"aws:SourceOwner": OWNER})) is PolicyVerdict.ALLOWED
+    )
     assert [each.sid for each in default.statements] == ["__default_statement_ID"]
     assert default.statements[0].actions[-1] == "SNS:Publish"
 
@@ -233,44 +243,48 @@ SILENT = policy(statement(Action="sqs:GetQueueUrl"))
 ALLOWING = policy(statement())
 SIGNED_ONLY = policy(statement(Principal={"AWS": [OWNER, OTHER]}))
 DENYING = policy(statement(), statement(Effect="Deny"))
-VERDICTS: list[tuple[Policy | None, dict[str, Verdict]]] = [
-    (None, {"owner": Verdict.ALLOWED}),
-    (SILENT, {"owner": Verdict.ALLOWED}),
-    (ALLOWING, dict.fromkeys(["owner", "other", "sns", "anonymous"], Verdict.ALLOWED)),
-    (SIGNED_ONLY, dict.fromkeys(["owner", "other"], Verdict.ALLOWED)),
-    (DENYING, dict.fromkeys(["owner", "other", "sns", "anonymous"], Verdict.DENIED)),
+VERDICTS: list[tuple[Policy | None, dict[str, PolicyVerdict]]] = [
+    (None, {"owner": PolicyVerdict.ALLOWED}),
+    (SILENT, {"owner": PolicyVerdict.ALLOWED}),
+    (ALLOWING, dict.fromkeys(["owner", "other", "sns", "anonymous"], PolicyVerdict.ALLOWED)),
+    (SIGNED_ONLY, dict.fromkeys(["owner", "other"], PolicyVerdict.ALLOWED)),
+    (DENYING, dict.fromkeys(["owner", "other", "sns", "anonymous"], PolicyVerdict.DENIED)),
 ]
 
 
 @pytest.mark.parametrize(("asked", "expected"), VERDICTS)
-def test_verdict(asked: Policy | None, expected: dict[str, Verdict]) -> None:
+def test_verdict(asked: Policy | None, expected: dict[str, PolicyVerdict]) -> None:
     callers = {"owner": ROOT, "other": OTHER_ROOT, "sns": SNS, "anonymous": ANONYMOUS}
     found = {name: decide(asked, OWNER, request(caller)) for name, caller in callers.items()}
-    assert found == dict.fromkeys(callers, Verdict.NOT_ALLOWED) | expected
+    assert found == dict.fromkeys(callers, PolicyVerdict.NOT_ALLOWED) | expected
 
 
 def test_a_service_that_calls_for_the_owner_is_not_the_owner() -> None:
     on_behalf = Caller(account=OWNER, arn="", user_id="", service="sns.amazonaws.com")
-    assert decide(None, OWNER, request(on_behalf)) is Verdict.NOT_ALLOWED
+    assert decide(None, OWNER, request(on_behalf)) is PolicyVerdict.NOT_ALLOWED
 
 
 def test_refusal_texts() -> None:
     who = f"User: arn:aws:iam::{OTHER}:root is not authorized to perform:"
     url = "http://localhost/123456789012/MyQueue"
-    assert sqs_refusal(Verdict.NOT_ALLOWED, request(), url) == (
+    assert sqs_refusal(PolicyVerdict.NOT_ALLOWED, request(), url) == (
         f"{who} sqs:sendmessage on resource: {QUEUE} because no resource-based policy allows the sqs:sendmessage action"
     )
-    assert sqs_refusal(Verdict.DENIED, request(), url) == (
+    assert sqs_refusal(PolicyVerdict.DENIED, request(), url) == (
         f"{who} sqs:sendmessage on resource: {QUEUE} with an explicit deny in a resource-based policy"
     )
     for caller in (ANONYMOUS, SNS):
-        assert sqs_refusal(Verdict.NOT_ALLOWED, request(caller), url) == f"Access to the resource {url} is denied."
+        assert (
+            sqs_refusal(PolicyVerdict.NOT_ALLOWED, request(caller), url) == f"Access to the resource {url} is denied."
+        )
     publish = request(action="sns:Publish", resource=TOPIC)
-    assert sns_refusal(Verdict.DENIED, publish) == (
+    assert sns_refusal(PolicyVerdict.DENIED, publish) == (
         f"{who} SNS:Publish on resource: {TOPIC} with an explicit deny in a resource-based policy"
     )
-    assert sns_refusal(Verdict.NOT_ALLOWED, publish) == (
+    assert sns_refusal(PolicyVerdict.NOT_ALLOWED, publish) == (
         f"{who} SNS:Publish on resource: {TOPIC} because no resource-based policy allows the SNS:Publish action"
     )
     anonymous = request(ANONYMOUS, "sns:Publish", TOPIC)
-    assert sns_refusal(Verdict.NOT_ALLOWED, anonymous).startswith("User: anonymous is not authorized to perform: SNS:")
+    assert sns_refusal(PolicyVerdict.NOT_ALLOWED, anonymous).startswith(
+        "User: anonymous is not authorized to perform: SNS:"
+    )

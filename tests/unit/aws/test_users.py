@@ -10,7 +10,7 @@ from cns_common.aws.auth.accounts import AccessKey, KeyRing
 from cns_common.aws.auth.authentication import Authenticator
 from cns_common.aws.call import Call, Caller, user_caller
 from cns_common.aws.http_request import HttpRequest
-from cns_common.aws.policy.evaluation import Verdict, decide
+from cns_common.aws.policy.evaluation import PolicyVerdict, decide
 from cns_common.aws.policy.request_context import call_facts
 from cns_common.aws.sts import get_caller_identity
 from cns_common.clock import Clock
@@ -30,7 +30,7 @@ def allowed(*statements: dict[str, Element]) -> set[str]:
     return {
         name
         for name, caller in CALLERS.items()
-        if decide(asked, OWNER, request(caller, facts=facts_of(caller))) is Verdict.ALLOWED
+        if decide(asked, OWNER, request(caller, facts=facts_of(caller))) is PolicyVerdict.ALLOWED
     }
 
 

@@ -12,7 +12,7 @@ from cns_cli.delivery.endpoints import endpoints
 from cns_common.durations import HOUR_MS
 from cns_common.endpoint_health import EndpointHealth, UnhealthyEndpoint, encode_endpoint_health
 from cns_common.errors import StartError
-from cns_pipeline.health.words import endpoint_lines, health_lines
+from cns_pipeline.health.labels import endpoint_lines, health_lines
 from tests.pipeline.health.sample_health import SAMPLE_HEALTH
 from tests.pipeline.reports.sample_report import START_MS
 

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from cns_cli.main import app
 from cns_common.data_directory import EXIT_DATA_UNUSABLE
-from cns_pipeline.arguments import Outcome, exit_code, make_arguments
+from cns_pipeline.arguments import JobResult, exit_code, make_arguments
 from cns_pipeline.location import located
 from cns_pipeline.storage import LocalFiles
 from tests.unit.common.test_segments import file_size_limit
@@ -37,9 +37,9 @@ def test_a_file_in_place_of_the_directory_is_one_line(tmp_path: Path, capsys: py
     file = tmp_path / "file"
     file.touch()
 
-    def work() -> Outcome:
+    def work() -> JobResult:
         make_arguments(tmp_path, tmp_path / "events", file).check_events()
-        return Outcome("not reached")
+        return JobResult("not reached")
 
     assert exit_code(work) == EXIT_DATA_UNUSABLE
     told = capsys.readouterr()
@@ -48,9 +48,9 @@ def test_a_file_in_place_of_the_directory_is_one_line(tmp_path: Path, capsys: py
 
 
 def test_a_disk_that_is_full_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    def work() -> Outcome:
+    def work() -> JobResult:
         LocalFiles().write(located(tmp_path / "report.json"), bytes(1000))
-        return Outcome("not reached")
+        return JobResult("not reached")
 
     with file_size_limit(100):
         assert exit_code(work) == EXIT_DATA_UNUSABLE

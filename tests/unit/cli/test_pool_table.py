@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cns_backend.stores.contract import Report
+from cns_backend.stores.contract import ProcessReport
 from cns_cli.delivery.pool_table import table
 from cns_common.metrics.catalogue import CLOCK_OFFSET_SECONDS, CLOCK_RECEIVES_REFUSED
 
@@ -23,7 +23,7 @@ from cns_common.metrics.catalogue import CLOCK_OFFSET_SECONDS, CLOCK_RECEIVES_RE
 )
 def test_a_worker_whose_clock_is_wrong(offset_s: float, refused: int, said: list[str]) -> None:
     samples = (CLOCK_OFFSET_SECONDS.sample(offset_s), CLOCK_RECEIVES_REFUSED.sample(refused))
-    lines = table([Report("m/worker-1", "worker", (), samples), Report("m/worker-2", "worker", (), ())])
+    lines = table([ProcessReport("m/worker-1", "worker", (), samples), ProcessReport("m/worker-2", "worker", (), ())])
     found = [line for line in lines if "delivers nothing" in line]
     assert len(found) == len(said)
     assert all(line.startswith(text) for line, text in zip(found, said, strict=True))

@@ -20,7 +20,7 @@ from cns_common.events.schema import (
     SegmentOpened,
     SegmentSealed,
 )
-from cns_common.events.search import EARLY_MS, Gap, search_back_to_publish, search_segments
+from cns_common.events.search import EARLY_MS, EventGap, search_back_to_publish, search_segments
 
 AT_MS = 1_763_700_000_000
 OURS, THEIRS = "0b6ad2b4-0000-4000-8000-000000000001", "0b6ad2b4-0000-4000-8000-000000000002"
@@ -145,8 +145,8 @@ def test_one_that_is_removed_between_being_found_and_being_read(
         assert search_segments([tmp_path], OURS).events == ()
 
 
-def gap(first: int, last: int | None, *, removed: bool = False) -> Gap:
-    return Gap(process="worker", boot="b", first_sequence=first, last_sequence=last, removed=removed)
+def gap(first: int, last: int | None, *, removed: bool = False) -> EventGap:
+    return EventGap(process="worker", boot="b", first_sequence=first, last_sequence=last, removed=removed)
 
 
 @pytest.mark.parametrize(
@@ -161,7 +161,7 @@ def gap(first: int, last: int | None, *, removed: bool = False) -> Gap:
     ],
 )
 def test_numbers_that_are_not_there(
-    tmp_path: Path, segments: list[tuple[int, int, dict[str, int]]], gaps: list[Gap]
+    tmp_path: Path, segments: list[tuple[int, int, dict[str, int]]], gaps: list[EventGap]
 ) -> None:
     for first, n, sealed in segments:
         write(tmp_path, "b", first, [event(THEIRS)] * n, **sealed)

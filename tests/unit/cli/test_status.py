@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from cns_cli.overview.status import Contents, Status, lines
+from cns_cli.overview.status import Status, StatusContents, lines
 
 
 def status(uncounted: int) -> Status:
-    contents = Contents(5, 12, uncounted, (), 1, 1, 0)
+    contents = StatusContents(5, 12, uncounted, (), 1, 1, 0)
     nothing = {"version": None, "health": None, "open_breakers": None, "quarantined": None, "disk": None}
     return Status(url="u", form="cluster", contents=contents, faults=(), **nothing)
 

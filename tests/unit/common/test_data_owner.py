@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from cns_cli.acts import recorded
-from cns_common.acts.search import ActFilter, newest_acts
+from cns_cli.activity import recorded
+from cns_common.activity.search import ActFilter, newest_acts
 from cns_common.data_directory import lock_directory
 from cns_common.data_owner import give_to_owner
 from cns_common.errors import StartError
@@ -64,7 +64,7 @@ def test_links_among_the_acts_change_no_other_file(data: Path, foreign: Path) ->
 def test_acts_are_not_written_through_a_link(
     data: Path, tmp_path: Path, where: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("cns_common.acts.log.WAIT_S_MAX", 0.05)
+    monkeypatch.setattr("cns_common.activity.log.WAIT_S_MAX", 0.05)
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir(mode=0o755)
     link = data / where

@@ -16,7 +16,7 @@ import pytest
 
 from cns.arns import check_subscription_arn
 from cns.endpoints.http import HttpSender
-from cns.endpoints.http_auth import Credentials, DigestInput, authorization, challenges
+from cns.endpoints.http_auth import DigestInput, EndpointCredentials, authorization, challenges
 from cns.endpoints.http_connection import HttpResponse
 from cns.endpoints.http_url import target_of
 from cns.subscriptions.confirmation_tokens import is_well_formed
@@ -108,7 +108,7 @@ def authenticator() -> Authenticator:
 
 
 def digest(data: bytes) -> object:
-    return authorization(challenges([data.decode("latin-1")]), Credentials("u", "p"), DigestInput("/", b""))
+    return authorization(challenges([data.decode("latin-1")]), EndpointCredentials("u", "p"), DigestInput("/", b""))
 
 
 def retry_after(data: bytes) -> object:

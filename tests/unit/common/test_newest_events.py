@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from cns_common.durations import HOUR_MS
-from cns_common.events import newest
-from cns_common.events.backwards import BLOCK_BYTES
+from cns_common.events import recent_events
 from cns_common.events.files import OPEN, SEALED, encoder, folder_at, origin_of, segment_name
-from cns_common.events.newest import ALL, FAILURES, DeliveryEvent, field, newest_events
+from cns_common.events.recent_events import ALL, FAILURES, DeliveryEvent, field, newest_events
+from cns_common.events.reverse_reader import BLOCK_BYTES
 from cns_common.events.schema import DeliveryAttempted, DeliveryDelivered
 
 START_MS = 1_700_000_000_000
@@ -59,7 +59,7 @@ def write(
     return path
 
 
-def times(found: newest.NewestEvents) -> list[int]:
+def times(found: recent_events.NewestEvents) -> list[int]:
     return [event.at_ms for event in found.events]
 
 

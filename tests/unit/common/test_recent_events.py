@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from cns_common.clock import Clock
-from cns_common.events import backwards
-from cns_common.events.newest import RECENT_BYTES_MAX, recent_events
+from cns_common.events import reverse_reader
+from cns_common.events.recent_events import RECENT_BYTES_MAX, recent_events
 from cns_common.events.schema import Event, PublishAccepted, QueueCounted
 from cns_common.events.segment import SegmentLimits
 from cns_common.events.writer import SegmentWriter
@@ -88,11 +88,11 @@ def test_a_torn_or_foreign_line_is_no_event(tmp_path: Path) -> None:
 
 def test_a_folder_that_is_removed_meanwhile_has_no_events(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(tmp_path, "api", accepted(1, topic=topic()))
-    listed = backwards._matching
+    listed = reverse_reader._matching
 
     def with_a_removed_one(directory: Path, name: re.Pattern[str]) -> list[Path]:
         found = listed(directory, name)
         return [*found, directory / "24"] if directory.parent == tmp_path else found
 
-    monkeypatch.setattr(backwards, "_matching", with_a_removed_one)
+    monkeypatch.setattr(reverse_reader, "_matching", with_a_removed_one)
     assert times(tmp_path) == [1]

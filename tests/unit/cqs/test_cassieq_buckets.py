@@ -9,7 +9,15 @@ from typing import Any
 import pytest
 from cassandra.metadata import Murmur3Token
 
-from cqs.engines.cassieq.bucket import NEVER_MS, Bucket, MessageRow, Repair, may_leave, repair_of, to_republish
+from cqs.engines.cassieq.bucket import (
+    NEVER_MS,
+    CassieqMessageRow,
+    MessageBucket,
+    Repair,
+    may_leave,
+    repair_of,
+    to_republish,
+)
 from cqs.engines.cassieq.ids import PopReceipt, bucket_of, parse_handle, sequence_of
 from cqs.engines.cassieq.schema import MOVED
 from cqs.engines.cassieq.settling import ReceiptState, outcome_of, receipt_state
@@ -20,7 +28,7 @@ SIZE = 3
 WAIT_MS = 30_000
 
 
-def row(monoton: int = 0, **fields: Any) -> MessageRow:
+def row(monoton: int = 0, **fields: Any) -> CassieqMessageRow:
     plain: dict[str, Any] = {
         "id": "one",
         "born_at_ms": NOW_MS,
@@ -34,7 +42,7 @@ def row(monoton: int = 0, **fields: Any) -> MessageRow:
         "lease": None,
         "moved_to": None,
     }
-    return MessageRow(monoton=monoton, **{**plain, **fields})
+    return CassieqMessageRow(monoton=monoton, **{**plain, **fields})
 
 
 FRESH = row(0)
@@ -65,8 +73,8 @@ def test_a_monoton_says_its_bucket(monoton: int, bucket: int) -> None:
         ((ACKED, FRESH), 9, False),
     ],
 )
-def test_when_the_reader_leaves_a_bucket(rows: tuple[MessageRow, ...], next_monoton: int, leaves: bool) -> None:
-    assert may_leave(Bucket(0, None, rows), SIZE, next_monoton, NOW_MS) is leaves
+def test_when_the_reader_leaves_a_bucket(rows: tuple[CassieqMessageRow, ...], next_monoton: int, leaves: bool) -> None:
+    assert may_leave(MessageBucket(0, None, rows), SIZE, next_monoton, NOW_MS) is leaves
 
 
 @pytest.mark.parametrize(
@@ -82,23 +90,25 @@ def test_when_the_reader_leaves_a_bucket(rows: tuple[MessageRow, ...], next_mono
         ((row(0, version=MOVED, moved_to=9, acked=True),), WAIT_MS, Repair.FINALIZE),
     ],
 )
-def test_what_repair_does(rows: tuple[MessageRow, ...], sealed_ago_ms: int, step: Repair) -> None:
-    assert repair_of(Bucket(0, NOW_MS - sealed_ago_ms, rows), WAIT_MS, NOW_MS) is step
+def test_what_repair_does(rows: tuple[CassieqMessageRow, ...], sealed_ago_ms: int, step: Repair) -> None:
+    assert repair_of(MessageBucket(0, NOW_MS - sealed_ago_ms, rows), WAIT_MS, NOW_MS) is step
 
 
 def test_a_seal_that_has_expired_is_old_enough() -> None:
-    assert repair_of(Bucket(0, None, (FRESH,)), WAIT_MS, NOW_MS) is Repair.REPUBLISH
+    assert repair_of(MessageBucket(0, None, (FRESH,)), WAIT_MS, NOW_MS) is Repair.REPUBLISH
 
 
 def test_what_is_republished() -> None:
     late, moving = row(1), row(2, version=MOVED, moved_to=7)
-    bucket = Bucket(0, 0, (late, moving, row(3, version=1), row(4, acked=True), row(5, visible_at_ms=NOW_MS + 1)))
+    bucket = MessageBucket(
+        0, 0, (late, moving, row(3, version=1), row(4, acked=True), row(5, visible_at_ms=NOW_MS + 1))
+    )
     assert to_republish(bucket, NOW_MS) == [late, moving]
 
 
 def test_when_a_bucket_is_due() -> None:
-    assert Bucket(0, 0, (ACKED, MOVING)).due_ms() == NEVER_MS
-    assert Bucket(0, 0, (ACKED, HELD, row(1, visible_at_ms=NOW_MS + 9))).due_ms() == NOW_MS + 1
+    assert MessageBucket(0, 0, (ACKED, MOVING)).due_ms() == NEVER_MS
+    assert MessageBucket(0, 0, (ACKED, HELD, row(1, visible_at_ms=NOW_MS + 9))).due_ms() == NOW_MS + 1
 
 
 @pytest.mark.parametrize(
@@ -114,7 +124,9 @@ def test_when_a_bucket_is_due() -> None:
         (0, "0a0b0c0d", FRESH, Outcome.STALE, ReceiptState.NEVER_ISSUED),
     ],
 )
-def test_pop_receipts(version: int, tag: str, found: MessageRow | None, outcome: Outcome, state: ReceiptState) -> None:
+def test_pop_receipts(
+    version: int, tag: str, found: CassieqMessageRow | None, outcome: Outcome, state: ReceiptState
+) -> None:
     receipt = PopReceipt(0, 0, version, tag)
     assert outcome_of(receipt, found) is outcome
     assert receipt_state(receipt, found, NOW_MS) is state

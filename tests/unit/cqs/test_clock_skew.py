@@ -69,7 +69,7 @@ async def test_a_clock_is_set_before_its_use(machine: MachineClocks, nodes: Node
     skew = ClockSkew(cast(Cassandra, nodes), clock)
     with structlog.testing.capture_logs() as logged:
         await skew.begin()
-    assert [(entry["event"], entry["seconds"]) for entry in logged] == [("clock.offset_noticed", by_ms / 1000)]
+    assert [(entry["event"], entry["seconds"]) for entry in logged] == [("clock.skew_detected", by_ms / 1000)]
     for _ in range(2):
         assert clock.now_ms() == clock.wall_ms() == clock.real_ms() - by_ms
         assert (skew.offset_ms, skew.ahead_ms, skew.machine_offset_ms) == (0, 0, by_ms)
@@ -78,7 +78,7 @@ async def test_a_clock_is_set_before_its_use(machine: MachineClocks, nodes: Node
     machine.step(-by_ms * MS)
     with structlog.testing.capture_logs() as logged:
         await skew.ensure()
-    assert [entry["event"] for entry in logged] == ["clock.offset_ended"]
+    assert [entry["event"] for entry in logged] == ["clock.skew_cleared"]
     assert clock.now_ms() == clock.real_ms()
     skew.refuse_if_wrong()
 

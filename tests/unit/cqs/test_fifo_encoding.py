@@ -21,13 +21,13 @@ NINE = 9
 def _state(messages: int) -> FifoState:
     state = FifoState()
     for at in range(0, messages, 100):
-        state.apply(c.Send(NOW_MS, 0, tuple(_message(number) for number in range(at, min(at + 100, messages)))))
+        state.apply(c.FifoSend(NOW_MS, 0, tuple(_message(number) for number in range(at, min(at + 100, messages)))))
     state.apply(c.Receive(NOW_MS, 10, NOW_MS + 30_000, 10**9, 0, "attempt"))
     return state
 
 
-def _message(number: int) -> c.NewMessage:
-    return c.NewMessage(f"{number}", f"at {number}", f"g{number % 7}", f"k{number}", NOW_MS, NOW_MS, 0, 0)
+def _message(number: int) -> c.NewFifoMessage:
+    return c.NewFifoMessage(f"{number}", f"at {number}", f"g{number % 7}", f"k{number}", NOW_MS, NOW_MS, 0, 0)
 
 
 @pytest.mark.parametrize("messages", [0, 1, encoding.PAGE_ITEMS, encoding.PAGE_ITEMS + 1, MESSAGES + 7])
@@ -93,7 +93,7 @@ def test_a_newer_version_is_not_read() -> None:
     newer[0] = encoding.FORMAT_VERSION + 1
     with pytest.raises(StoreUnavailable):
         FifoState.from_snapshot(msgspec.msgpack.encode(newer))
-    slot = msgspec.msgpack.decode(encoding.encode_slot("w", [c.Drop(NOW_MS)]))
+    slot = msgspec.msgpack.decode(encoding.encode_slot("w", [c.FifoDrop(NOW_MS)]))
     slot[0] = encoding.FORMAT_VERSION + 1
     with pytest.raises(StoreUnavailable):
         encoding.decode_slot(msgspec.msgpack.encode(slot))
@@ -101,5 +101,5 @@ def test_a_newer_version_is_not_read() -> None:
 
 def test_only_a_slot_with_a_new_command_has_the_new_version() -> None:
     """Older processes go on reading all others."""
-    assert msgspec.msgpack.decode(encoding.encode_slot("w", [c.Drop(NOW_MS)]))[0] == 1
+    assert msgspec.msgpack.decode(encoding.encode_slot("w", [c.FifoDrop(NOW_MS)]))[0] == 1
     assert msgspec.msgpack.decode(encoding.encode_slot("w", [c.PullBack(NOW_MS)]))[0] == 2

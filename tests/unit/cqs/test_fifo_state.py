@@ -23,7 +23,7 @@ def command(dice: Random, state: FifoState, number: int) -> c.Command:
     match dice.randrange(100):
         case n if n < 35:
             messages = [_message(dice, f"{number}-{index}", now_ms) for index in range(dice.choice((1, 1, 5)))]
-            return c.Send(now_ms, state.generation + (dice.random() < 0.01), tuple(messages))
+            return c.FifoSend(now_ms, state.generation + (dice.random() < 0.01), tuple(messages))
         case n if n < 70:
             attempt = dice.choice(("", "a", "b", "c"))
             hide_ms = dice.choice((0, 1_000, 20_000, 60_000))
@@ -32,7 +32,7 @@ def command(dice: Random, state: FifoState, number: int) -> c.Command:
             return c.Delete(now_ms, (key, (number, 1)))
         case n if n < 94:
             visible_at_ms = dice.choice((None, now_ms, now_ms + 30_000))
-            return c.Change(now_ms, key, visible_at_ms, dice.choice(("", f"body {number}")))
+            return c.FifoChange(now_ms, key, visible_at_ms, dice.choice(("", f"body {number}")))
         case n if n < 97:
             return c.Redelay(now_ms, dice.choice((0, 5_000, 60_000)))
         case 97 if dice.random() < 0.3:
@@ -43,10 +43,10 @@ def command(dice: Random, state: FifoState, number: int) -> c.Command:
             return c.Purge(now_ms, state.generation + 1) if dice.random() < 0.2 else c.Remove(now_ms, ())
 
 
-def _message(dice: Random, name: str, now_ms: int) -> c.NewMessage:
+def _message(dice: Random, name: str, now_ms: int) -> c.NewFifoMessage:
     dedup = dice.choice(("", name, f"k{dice.randrange(20)}"))
     delay_ms = dice.choice((0, 0, 2_000))
-    return c.NewMessage(name, f"at {name}", f"g{dice.randrange(7)}", dedup, now_ms, now_ms + delay_ms, 0, 0)
+    return c.NewFifoMessage(name, f"at {name}", f"g{dice.randrange(7)}", dedup, now_ms, now_ms + delay_ms, 0, 0)
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -105,31 +105,31 @@ def test_nothing_of_a_group_passes_what_is_hidden_of_it() -> None:
 def test_messages_that_are_gone_from_the_midst_of_a_group_change_nothing() -> None:
     """A message that always fails is ahead of a thousand deleted ones."""
     state = FifoState()
-    messages = tuple(c.NewMessage(f"{n}", f"{n}", "g", "", START_MS, START_MS, 0, 0) for n in range(200))
-    state.apply(c.Send(START_MS, 0, messages))
+    messages = tuple(c.NewFifoMessage(f"{n}", f"{n}", "g", "", START_MS, START_MS, 0, 0) for n in range(200))
+    state.apply(c.FifoSend(START_MS, 0, messages))
     for number in range(1, 15):
         now_ms = START_MS + number * 1_000
         taken = state.apply(c.Receive(now_ms, 10, now_ms + 30_000, 10**9, 0, ""))
         assert isinstance(taken, c.ReceiveAnswer)
         assert len(taken.messages) == 10
         state.apply(c.Delete(now_ms, tuple((one.seq, one.lease) for one in taken.messages[1:])))
-        state.apply(c.Change(now_ms, (1, taken.messages[0].lease), now_ms, ""))
+        state.apply(c.FifoChange(now_ms, (1, taken.messages[0].lease), now_ms, ""))
         state = FifoState.from_snapshot(state.snapshot()) if number % 3 == 0 else state
 
 
 def test_what_was_hidden_again_and_again_leaves_little_behind() -> None:
     state = FifoState()
-    state.apply(c.Send(START_MS, 0, (c.NewMessage("1", "1", "g", "", START_MS, START_MS, 0, 0),)))
+    state.apply(c.FifoSend(START_MS, 0, (c.NewFifoMessage("1", "1", "g", "", START_MS, START_MS, 0, 0),)))
     taken = state.apply(c.Receive(START_MS, 1, START_MS + 60_000, 10**9, 0, ""))
     assert isinstance(taken, c.ReceiveAnswer)
     for number in range(2_000):
-        state.apply(c.Change(START_MS, (1, taken.messages[0].lease), START_MS + 60_000 + number, ""))
+        state.apply(c.FifoChange(START_MS, (1, taken.messages[0].lease), START_MS + 60_000 + number, ""))
     assert len(state.order._heads) + len(state.order.hidden._heap) < 200
 
 
 def test_the_same_command_twice_is_no_duplicate_and_no_second_message() -> None:
     state = FifoState()
-    send = c.Send(START_MS, 0, (c.NewMessage("1", "place", "g", "key", START_MS, START_MS, 0, 0),))
+    send = c.FifoSend(START_MS, 0, (c.NewFifoMessage("1", "place", "g", "key", START_MS, START_MS, 0, 0),))
     assert state.apply(send) == state.apply(send)
     assert len(state.order.messages) == 1
 
@@ -137,7 +137,7 @@ def test_the_same_command_twice_is_no_duplicate_and_no_second_message() -> None:
 def test_a_repeated_attempt_was_received_when_it_was_at_first() -> None:
     """Also with a clock that is behind: receipt handles begin with that time, and must be the same."""
     state = FifoState()
-    state.apply(c.Send(START_MS, 0, (c.NewMessage("1", "1", "g", "", START_MS, START_MS, 0, 0),)))
+    state.apply(c.FifoSend(START_MS, 0, (c.NewFifoMessage("1", "1", "g", "", START_MS, START_MS, 0, 0),)))
     behind_ms = START_MS - 300
     first, again = [state.apply(c.Receive(behind_ms, 1, behind_ms + 60_000, 10**9, 0, "a")) for _ in range(2)]
     assert isinstance(first, c.ReceiveAnswer) and len(first.messages) == 1
@@ -146,7 +146,7 @@ def test_a_repeated_attempt_was_received_when_it_was_at_first() -> None:
 
 def test_a_purge_that_comes_late_leaves_what_was_sent_since() -> None:
     state = FifoState()
-    state.apply(c.Send(START_MS, 1, (c.NewMessage("1", "1", "g", "", START_MS, START_MS, 0, 0),)))
+    state.apply(c.FifoSend(START_MS, 1, (c.NewFifoMessage("1", "1", "g", "", START_MS, START_MS, 0, 0),)))
     state.apply(c.Purge(START_MS, 1))
     assert len(state.order.messages) == 1
 
@@ -157,7 +157,7 @@ AHEAD_MS = 120_000
 
 
 def _sent(state: FifoState, now_ms: int, name: str, *, delay_ms: int = 0) -> None:
-    state.apply(c.Send(now_ms, 0, (c.NewMessage(name, name, name, name, now_ms, now_ms + delay_ms, 0, 0),)))
+    state.apply(c.FifoSend(now_ms, 0, (c.NewFifoMessage(name, name, name, name, now_ms, now_ms + delay_ms, 0, 0),)))
 
 
 def _taken(state: FifoState, now_ms: int, hide_ms: int = 30_000) -> list[c.LeasedMessage]:

@@ -8,9 +8,16 @@ from typing import Any
 
 import pytest
 
-from cns.endpoints.http_auth import Challenge, Credentials, DigestInput, authorization, challenges, has_stale_nonce
+from cns.endpoints.http_auth import (
+    Challenge,
+    DigestInput,
+    EndpointCredentials,
+    authorization,
+    challenges,
+    has_stale_nonce,
+)
 
-MUFASA = Credentials("Mufasa", "Circle of Life")
+MUFASA = EndpointCredentials("Mufasa", "Circle of Life")
 SENT = DigestInput("/dir/index.html?a=b%20c", b"body")
 CNONCE = "f2/wE4q74E6zIJEtWaHKaf5wv/H5QzzpXusqGemxURZJ"
 NONCE = "7ypf/xlj9XXwfDPEoM4URrv/xwf94BcCAzFZH4GiTo0v"
@@ -48,7 +55,7 @@ def test_challenges_are_read(fields: list[str], read: list[Challenge]) -> None:
 def test_basic_credentials_are_utf_8() -> None:
     asked = challenges(['Basic realm="r"'])
     expected = "Basic " + b64encode("jürg:a:b".encode()).decode()
-    assert authorization(asked, Credentials("jürg", "a:b"), SENT) == expected
+    assert authorization(asked, EndpointCredentials("jürg", "a:b"), SENT) == expected
 
 
 def hexed(kind: Any, *parts: str) -> str:
@@ -112,7 +119,7 @@ def test_the_strongest_known_is_answered(fields: list[str], beginning: str | Non
 
 
 def test_quotes_cannot_break_out() -> None:
-    shown = authorization(challenges(['Digest realm="a\\"b", nonce="n"']), Credentials('u"\\', "p"), SENT)
+    shown = authorization(challenges(['Digest realm="a\\"b", nonce="n"']), EndpointCredentials('u"\\', "p"), SENT)
     assert shown is not None and r'username="u\"\\", realm="a\"b"' in shown
 
 

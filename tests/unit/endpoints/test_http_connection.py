@@ -19,7 +19,7 @@ from cns.endpoints.http_connection import (
     HttpResponse,
     InvalidResponse,
 )
-from cns.endpoints.http_url import Origin
+from cns.endpoints.http_url import HttpOrigin
 from cns.endpoints.outcome import RESPONSE_CHARS_MAX
 from tests.endpoint_bytes import Transport, kept_bytes
 
@@ -49,7 +49,7 @@ ENDLESS: dict[str, tuple[bytes, bytes, int]] = {
 
 
 def opened() -> tuple[HttpConnection, Transport]:
-    connection, transport = HttpConnection(Origin(False, "endpoint", 80)), Transport()
+    connection, transport = HttpConnection(HttpOrigin(False, "endpoint", 80)), Transport()
     connection.connection_made(transport)
     return connection, transport
 

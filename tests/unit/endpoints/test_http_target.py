@@ -4,29 +4,41 @@ from __future__ import annotations
 
 import pytest
 
-from cns.endpoints.http_auth import Credentials
-from cns.endpoints.http_url import HttpTarget, Origin, target_of
+from cns.endpoints.http_auth import EndpointCredentials
+from cns.endpoints.http_url import HttpOrigin, HttpTarget, target_of
 
 
 @pytest.mark.parametrize(
     ("url", "target"),
     [
-        ("http://a.test", HttpTarget(Origin(False, "a.test", 80), "a.test", "/", None)),
-        ("https://a.test", HttpTarget(Origin(True, "a.test", 443), "a.test", "/", None)),
-        ("HTTPS://A.Test/P?Q", HttpTarget(Origin(True, "a.test", 443), "a.test", "/P?Q", None)),
-        ("http://a.test:80/", HttpTarget(Origin(False, "a.test", 80), "a.test", "/", None)),
-        ("https://a.test:80/", HttpTarget(Origin(True, "a.test", 80), "a.test:80", "/", None)),
-        ("http://a.test:/x", HttpTarget(Origin(False, "a.test", 80), "a.test", "/x", None)),
-        ("http://a.test?q#f", HttpTarget(Origin(False, "a.test", 80), "a.test", "/?q", None)),
-        ("http://a.test/@b:c", HttpTarget(Origin(False, "a.test", 80), "a.test", "/@b:c", None)),
-        ("http://a.test/é", HttpTarget(Origin(False, "a.test", 80), "a.test", "/é", None)),
-        ("http://[::1]:8080/", HttpTarget(Origin(False, "::1", 8080), "[::1]:8080", "/", None)),
-        ("http://[2001:DB8::1]", HttpTarget(Origin(False, "2001:db8::1", 80), "[2001:db8::1]", "/", None)),
-        ("http://bücher.test/", HttpTarget(Origin(False, "xn--bcher-kva.test", 80), "xn--bcher-kva.test", "/", None)),
-        ("http://u:p@a.test/", HttpTarget(Origin(False, "a.test", 80), "a.test", "/", Credentials("u", "p"))),
-        ("http://u@x:p:w@a.test/", HttpTarget(Origin(False, "a.test", 80), "a.test", "/", Credentials("u@x", "p:w"))),
-        ("http://%41:%2F%40@a.test/", HttpTarget(Origin(False, "a.test", 80), "a.test", "/", Credentials("A", "/@"))),
-        ("http://@a.test/", HttpTarget(Origin(False, "a.test", 80), "a.test", "/", Credentials("", ""))),
+        ("http://a.test", HttpTarget(HttpOrigin(False, "a.test", 80), "a.test", "/", None)),
+        ("https://a.test", HttpTarget(HttpOrigin(True, "a.test", 443), "a.test", "/", None)),
+        ("HTTPS://A.Test/P?Q", HttpTarget(HttpOrigin(True, "a.test", 443), "a.test", "/P?Q", None)),
+        ("http://a.test:80/", HttpTarget(HttpOrigin(False, "a.test", 80), "a.test", "/", None)),
+        ("https://a.test:80/", HttpTarget(HttpOrigin(True, "a.test", 80), "a.test:80", "/", None)),
+        ("http://a.test:/x", HttpTarget(HttpOrigin(False, "a.test", 80), "a.test", "/x", None)),
+        ("http://a.test?q#f", HttpTarget(HttpOrigin(False, "a.test", 80), "a.test", "/?q", None)),
+        ("http://a.test/@b:c", HttpTarget(HttpOrigin(False, "a.test", 80), "a.test", "/@b:c", None)),
+        ("http://a.test/é", HttpTarget(HttpOrigin(False, "a.test", 80), "a.test", "/é", None)),
+        ("http://[::1]:8080/", HttpTarget(HttpOrigin(False, "::1", 8080), "[::1]:8080", "/", None)),
+        ("http://[2001:DB8::1]", HttpTarget(HttpOrigin(False, "2001:db8::1", 80), "[2001:db8::1]", "/", None)),
+        (
+            "http://bücher.test/",
+            HttpTarget(HttpOrigin(False, "xn--bcher-kva.test", 80), "xn--bcher-kva.test", "/", None),
+        ),
+        (
+            "http://u:p@a.test/",
+            HttpTarget(HttpOrigin(False, "a.test", 80), "a.test", "/", EndpointCredentials("u", "p")),
+        ),
+        (
+            "http://u@x:p:w@a.test/",
+            HttpTarget(HttpOrigin(False, "a.test", 80), "a.test", "/", EndpointCredentials("u@x", "p:w")),
+        ),
+        (
+            "http://%41:%2F%40@a.test/",
+            HttpTarget(HttpOrigin(False, "a.test", 80), "a.test", "/", EndpointCredentials("A", "/@")),
+        ),
+        ("http://@a.test/", HttpTarget(HttpOrigin(False, "a.test", 80), "a.test", "/", EndpointCredentials("", ""))),
     ],
 )
 def test_what_a_url_says(url: str, target: HttpTarget) -> None:

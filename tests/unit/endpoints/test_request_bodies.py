@@ -8,7 +8,7 @@ from functools import cache
 import pytest
 from msgspec.structs import replace
 
-from cns.delivery.envelope import Confirmation, MessageType, verify_body
+from cns.delivery.envelope import ConfirmationNotice, MessageType, verify_body
 from cns.delivery.gateway import Gateway
 from cns.delivery.outbox import item_id
 from cns.delivery.payloads import PayloadRenderer
@@ -274,7 +274,7 @@ def test_a_gateway_is_posted_the_item_and_can_tell_who_posts() -> None:
     assert verify(request.body, request.headers["x-cns-signature"], "2", signer().certificate_pem)
 
 
-def confirmation(kind: MessageType) -> Confirmation:
-    return Confirmation(
+def confirmation(kind: MessageType) -> ConfirmationNotice:
+    return ConfirmationNotice(
         type=kind, id="m", token="2336ab", topic_arn=TOPIC, subscription_arn=SUBSCRIPTION, timestamp_ms=5
     )

@@ -10,7 +10,7 @@ import pytest
 from fastapi import Request
 from msgspec.structs import replace
 
-from cns_common.events.newest import AccountEvent
+from cns_common.events.recent_events import AccountEvent
 from cns_common.events.schema import PublishAccepted
 from cns_server.pages.rendering import Templates
 from cns_server.pages.views import activity
@@ -50,7 +50,7 @@ def shown(template: str, **values: Any) -> str:
     ("since_ms", "period"), [(0, "From all events on this machine"), (5_000, "Since 1970-01-01 00:00:05 UTC")]
 )
 def test_tiles_name_their_period_and_show_long_times_in_minutes(since_ms: int, period: str) -> None:
-    figures = activity.Figures(1, 0, 1, 0, 358_733, 42)
+    figures = activity.ActivityFigures(1, 0, 1, 0, 358_733, 42)
     page = shown("deliveries.html", figures=figures, rows=[], by="topic", groups=("topic",), since_ms=since_ms)
     assert "358733" not in page and "5 min 58 s" in page and "42 ms" in page
     assert page.index(period) < page.index("Latency p50") < page.index("No attempt failed")

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from cns.delivery.target import target_of
 from cns.subscriptions.subscription import Subscription, SubscriptionState
-from cns_common.events.newest import DeliveryEvent
+from cns_common.events.recent_events import DeliveryEvent
 from cns_common.events.schema import (
     DeliveryAttempted,
     DeliveryDeadLettered,

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from cns_server.portal.letters import Envelope, letters_of
+from cns_server.portal.dead_letters import LetterEnvelope, letters_of
 from cqs.queues.model import Body, encode_body
 
 TOPIC = "arn:aws:sns:us-east-1:111111111111:t.fifo"
@@ -29,7 +29,7 @@ def letter(**more: object) -> bytes:
     return stored(json.dumps(members | more))
 
 
-def read(*bodies: bytes) -> list[Envelope]:
+def read(*bodies: bytes) -> list[LetterEnvelope]:
     return list(letters_of(bodies, SUBSCRIPTION, lambda _: None))
 
 

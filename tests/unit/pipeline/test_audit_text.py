@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from cns_pipeline.audit.document import Audit, Counts, Gap, LostMessage, Order, QueueAudit
+from cns_pipeline.audit.document import Audit, AuditCounts, Gap, LostMessage, Order, QueueFindings
 from cns_pipeline.audit.findings import findings
 from cns_pipeline.audit.text import format_audit
 from cns_pipeline.period import EVERYTHING
@@ -17,17 +17,17 @@ FIFO = "arn:aws:sqs:us-east-1:111111111111:bookings.fifo"
 AT_MS = 1_763_800_000_000
 
 
-def counts(**given: int) -> Counts:
-    names = [field.name for field in msgspec.structs.fields(Counts)]
+def counts(**given: int) -> AuditCounts:
+    names = [field.name for field in msgspec.structs.fields(AuditCounts)]
     sent = given.get("sent", 1_000)
     lost = given.get("missing", 0) + given.get("corrupt", 0)
     values: dict[str, Any] = dict.fromkeys(names, 0) | given | {"sent": sent, "lost": lost}
     values |= {"loss_rate": lost / sent, "loss_rate_max": (lost + given.get("unknown", 0)) / sent}
     values |= {"duplicate_rate": given.get("duplicates", 0) / sent, "send_per_s": 12.5, "receive_delete_per_s": None}
-    return Counts(**values)
+    return AuditCounts(**values)
 
 
-def audited(*queues: QueueAudit, lost: tuple[LostMessage, ...] = (), gaps: tuple[Gap, ...] = ()) -> Audit:
+def audited(*queues: QueueFindings, lost: tuple[LostMessage, ...] = (), gaps: tuple[Gap, ...] = ()) -> Audit:
     audit = Audit(
         made_at_ms=AT_MS,
         since_ms=EVERYTHING.since_ms,
@@ -49,8 +49,8 @@ def audited(*queues: QueueAudit, lost: tuple[LostMessage, ...] = (), gaps: tuple
     return msgspec.structs.replace(audit, findings=findings(audit))
 
 
-def queue(arn: str = STANDARD, order: Order | None = None, **given: int) -> QueueAudit:
-    return QueueAudit(queue=arn, fifo=arn == FIFO, counts=counts(**given), order=order or Order())
+def queue(arn: str = STANDARD, order: Order | None = None, **given: int) -> QueueFindings:
+    return QueueFindings(queue=arn, fifo=arn == FIFO, counts=counts(**given), order=order or Order())
 
 
 def said(audit: Audit) -> list[tuple[str, str]]:

@@ -8,12 +8,12 @@ import pytest
 
 from cns_common.durations import DAY_MS
 from cns_common.errors import StartError
-from cns_pipeline.batches import Contents, Span, check_version, event_directories, event_table, merged
+from cns_pipeline.batches import BatchSpan, Contents, check_version, event_directories, event_table, merged
 from cns_pipeline.location import Location, located
 from cns_pipeline.paths import PipelinePaths
 from cns_pipeline.retention import old_parts, remove_old_dates
 from cns_pipeline.storage import LocalFiles, Storage
-from cns_pipeline.tables.manifest import Manifest, Part, PlacedPart
+from cns_pipeline.tables.manifest import Part, PlacedPart, TableManifest
 from cns_pipeline.tables.table import GRACE_MS, MANIFESTS_KEPT, STRAY_MS, BatchTable, TableWriter
 from tests.unit.pipeline.stopping import Stopped, StoppingFiles
 
@@ -36,7 +36,7 @@ def writer_of(
 
 
 def contents(*boots: str) -> Contents:
-    return Contents(spans=tuple([Span(boot, 1, 9) for boot in boots]), files=())
+    return Contents(spans=tuple([BatchSpan(boot, 1, 9) for boot in boots]), files=())
 
 
 def write(writer: Writer, text: str, dates: tuple[str, ...] = DATES) -> Location:
@@ -241,10 +241,10 @@ def test_old_dates_leave_the_table_and_their_files_an_hour_later(paths: Pipeline
 
 
 def test_contents_of_a_merged_batch_have_all_that_was_merged() -> None:
-    one = Contents(spans=(Span("a", 1, 5), Span("b", 3, 4)), files=("f",))
-    two = Contents(spans=(Span("a", 9, 12),), files=("e", "f"))
+    one = Contents(spans=(BatchSpan("a", 1, 5), BatchSpan("b", 3, 4)), files=("f",))
+    two = Contents(spans=(BatchSpan("a", 9, 12),), files=("e", "f"))
     both = merged([one, two])
-    assert set(both.spans) == {Span("a", 1, 12), Span("b", 3, 4)}
+    assert set(both.spans) == {BatchSpan("a", 1, 12), BatchSpan("b", 3, 4)}
     assert both.files == ("e", "f")
     assert merged([]) == Contents(spans=(), files=())
 
@@ -252,15 +252,15 @@ def test_contents_of_a_merged_batch_have_all_that_was_merged() -> None:
 @pytest.mark.parametrize(
     ("other", "may_repeat"),
     [
-        (Contents(spans=(Span("a", 5, 9),), files=()), True),
-        (Contents(spans=(Span("a", 6, 9),), files=()), False),
-        (Contents(spans=(Span("b", 1, 5),), files=()), False),
+        (Contents(spans=(BatchSpan("a", 5, 9),), files=()), True),
+        (Contents(spans=(BatchSpan("a", 6, 9),), files=()), False),
+        (Contents(spans=(BatchSpan("b", 1, 5),), files=()), False),
         (Contents(spans=(), files=("f",)), True),
         (Contents(spans=(), files=("g",)), False),
     ],
 )
 def test_batches_that_may_have_the_same_events(other: Contents, may_repeat: bool) -> None:
-    one = Contents(spans=(Span("a", 1, 5),), files=("f",))
+    one = Contents(spans=(BatchSpan("a", 1, 5),), files=("f",))
     assert one.may_repeat(other) == other.may_repeat(one) == may_repeat
 
 
@@ -270,6 +270,6 @@ def test_a_table_may_have_contents_of_another_kind(tmp_path: Path) -> None:
     directory = writer.new_directory()
     LocalFiles().write(directory / "topic=t" / "part-0.parquet", b"x")
     writer.add(directory, [1, 2])
-    found: Manifest[list[int]] = table.read()
+    found: TableManifest[list[int]] = table.read()
     assert [batch.contents for batch in found.batches] == [[1, 2]]
     assert [placed.part for placed in found.parts()] == [Part(name="topic=t", files=1, size_bytes=1)]

@@ -18,7 +18,7 @@ from structlog.testing import capture_logs
 from cns_common.aws.cors import CorsPolicy
 from cns_server.admin_address import AdminAddress
 from cns_server.app import App, Pages
-from cns_server.health import Health
+from cns_server.health import ServiceHealth
 
 SENT = MutableMapping[str, Any]
 NO_SHAPE: Any = None
@@ -33,8 +33,8 @@ class NoCalls:
         return False
 
 
-async def _health() -> Health:
-    return Health("green", ready=True, reasons=(), processes=())
+async def _health() -> ServiceHealth:
+    return ServiceHealth("green", ready=True, reasons=(), processes=())
 
 
 async def _metrics() -> str:

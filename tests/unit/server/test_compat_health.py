@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from cns_server.health import Health
+from cns_server.health import ServiceHealth
 from cns_server.localstack.health import HealthBoard, read_action
 
-READY = Health("yellow", ready=True)
+READY = ServiceHealth("yellow", ready=True)
 RUNNING = {"sns": "running", "sqs": "running", "sts": "running"}
 
 
@@ -71,7 +71,7 @@ def test_what_is_put_is_bounded_as_a_whole() -> None:
 
 
 def test_what_is_not_ready_starts() -> None:
-    services = HealthBoard().to_page(Health("red", ready=False))["services"]
+    services = HealthBoard().to_page(ServiceHealth("red", ready=False))["services"]
     assert services == dict.fromkeys(RUNNING, "starting")
 
 

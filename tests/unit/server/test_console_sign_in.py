@@ -12,7 +12,7 @@ from cns_common.aws.auth.authentication import Authenticator
 from cns_common.aws.auth.owners import ConsoleLogin
 from cns_common.clock import Clock
 from cns_common.errors import StoreUnavailable
-from cns_server.rest import console_sign_in, password_turns
+from cns_server.rest import console_sign_in, password_hash_limiter
 from cns_server.rest.authentication import RestAuthenticator
 from cns_server.rest.console_sign_in import (
     BY_ACCOUNT,
@@ -21,7 +21,7 @@ from cns_server.rest.console_sign_in import (
     ConsoleSignIn,
     source_of,
 )
-from cns_server.rest.password_turns import HASHES_AT_ONCE, WAITING_MAX, PasswordTurns
+from cns_server.rest.password_hash_limiter import HASHES_AT_ONCE, WAITING_MAX, PasswordHashLimiter
 from cns_server.rest.problems import Problem
 
 ACCOUNT, OTHER = "111111111111", "222222222222"
@@ -68,7 +68,7 @@ class Rig:
         )
         rest = RestAuthenticator(authenticator, Clock(), region="us-east-1", operator_key=b"k")
         store: Any = self.accounts  # has the methods that the page uses
-        self.sign_ins = ConsoleSignIn(store, rest, PasswordTurns(), self.now)
+        self.sign_ins = ConsoleSignIn(store, rest, PasswordHashLimiter(), self.now)
         monkeypatch.setattr(console_sign_in, "verify_password", self.verify)
 
     def keys(self) -> list[AccessKey]:
@@ -161,7 +161,7 @@ async def test_an_attempt_that_was_not_judged_uses_nothing_up(rig: Rig, monkeypa
     here = "203.0.113.1"
     assert {await rig.attempt(ACCOUNT, address=here) for _ in range(2 * BY_ADDRESS.burst)} == {429}
     with monkeypatch.context() as full:
-        full.setattr(password_turns, "WAITING_MAX", 0)
+        full.setattr(password_hash_limiter, "WAITING_MAX", 0)
         assert {await rig.attempt(OTHER, address=here) for _ in range(2 * BY_ADDRESS.burst)} == {503}
     rig.accounts.fails = True
     with pytest.raises(StoreUnavailable):

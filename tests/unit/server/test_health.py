@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cns_backend.stores.contract import Report, ServiceState
+from cns_backend.stores.contract import ProcessReport, ServiceState
 from cns_common.metrics.catalogue import (
     CLOCK_OFFSET_SECONDS,
     CLOCK_RECEIVES_REFUSED,
@@ -18,15 +18,15 @@ from cns_common.metrics.catalogue import (
 )
 from cns_server.health import judge_health
 
-WORKER = Report("worker", "worker", (), ())
+WORKER = ProcessReport("worker", "worker", (), ())
 NO_ROLE = "no worker with the role {} reports"
 FANNED = "publishes are not fanned out"
 SENT = "nothing is delivered"
 KEPT = "nothing that expired is removed, no message is moved"
 
 
-def of(*roles: str) -> Report:
-    return Report(f"worker-{roles[0]}", "worker", (), (), roles=roles)
+def of(*roles: str) -> ProcessReport:
+    return ProcessReport(f"worker-{roles[0]}", "worker", (), (), roles=roles)
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_unread_events_near_their_removal(
     tmp_path: Path, share: float, left_s: float, reason: str, of_worker: bool
 ) -> None:
     samples = (EVENT_SEGMENTS_UNREAD_SHARE.sample(share), EVENT_SEGMENTS_UNREAD_LEFT_SECONDS.sample(left_s))
-    worker = Report("worker", "worker", (), samples if of_worker else ())
+    worker = ProcessReport("worker", "worker", (), samples if of_worker else ())
     health = judge_health(ServiceState("", (worker,), ()), tmp_path, () if of_worker else samples)
     assert (health.status, "; ".join(health.reasons)) == ("yellow" if reason else "green", reason)
 
@@ -141,14 +141,14 @@ def test_a_lost_redis(tmp_path: Path, reached: list[tuple[str, str, str]], reaso
     ],
 )
 def test_messages_that_any_worker_dropped(tmp_path: Path, dropped: tuple[int, int], reasons: tuple[str, ...]) -> None:
-    workers = [Report(f"worker-{n}", "worker", (), (DROPPED_RECENTLY.sample(n),)) for n in dropped]
+    workers = [ProcessReport(f"worker-{n}", "worker", (), (DROPPED_RECENTLY.sample(n),)) for n in dropped]
     health = judge_health(ServiceState("", tuple(workers), ()), tmp_path)
     assert (health.status, health.reasons) == ("yellow" if reasons else "green", reasons)
 
 
-def _on_a_wrong_clock(*roles: str) -> Report:
+def _on_a_wrong_clock(*roles: str) -> ProcessReport:
     samples = (CLOCK_OFFSET_SECONDS.sample(-7.25), CLOCK_RECEIVES_REFUSED.sample(1))
-    return Report("worker-wrong", "worker", (), samples, roles=roles)
+    return ProcessReport("worker-wrong", "worker", (), samples, roles=roles)
 
 
 @pytest.mark.parametrize(
@@ -161,7 +161,7 @@ def _on_a_wrong_clock(*roles: str) -> Report:
     ],
 )
 def test_a_worker_whose_clock_is_wrong(
-    tmp_path: Path, others: tuple[Report, ...], roles: tuple[str, ...], status: str, ready: bool
+    tmp_path: Path, others: tuple[ProcessReport, ...], roles: tuple[str, ...], status: str, ready: bool
 ) -> None:
     """Health is red once no other worker does its work."""
     health = judge_health(ServiceState("", (*others, _on_a_wrong_clock(*roles)), ()), tmp_path)

@@ -19,7 +19,7 @@ from uvicorn.server import ServerState
 
 from cns_common.aws.cors import CorsPolicy
 from cns_common.aws.http_request import HttpRequest
-from cns_common.aws.protocol.errors import Answer
+from cns_common.aws.protocol.errors import HttpAnswer
 from cns_server.http import bounded_protocol, protocol
 from cns_server.http.connection_table import SWEEP_S, ConnectionLimits, ConnectionTable
 from cns_server.http.protocol import ApiProtocol
@@ -142,14 +142,14 @@ class Front:
     def claims(self, path: str) -> bool:
         return True
 
-    async def answer(self, request: HttpRequest) -> Answer:
+    async def answer(self, request: HttpRequest) -> HttpAnswer:
         self.requests.append(request)
         if request.path.endswith("later"):
             self.later = asyncio.Future(loop=self._loop)  # type: ignore[arg-type]  # it has what a future needs
             await self.later
         if request.body is None:
-            return Answer(413, [], b"too large")
-        return Answer(200, [], b"x" * int(request.fields.get(b"size", b"2")))
+            return HttpAnswer(413, [], b"too large")
+        return HttpAnswer(200, [], b"x" * int(request.fields.get(b"size", b"2")))
 
 
 async def _no_page(scope: Any, receive: Any, send: Any) -> None:

@@ -10,10 +10,16 @@ import pytest
 
 from cns_common.clock import Clock
 from cns_common.errors import RequestError
-from cns_server.rest import password_turns
+from cns_server.rest import password_hash_limiter
 from cns_server.rest.accounts import AccountRoutes
 from cns_server.rest.models import AccountChange
-from cns_server.rest.password_turns import CHANGES, HASHES_AT_ONCE, WAITING_MAX, NewPasswords, PasswordTurns
+from cns_server.rest.password_hash_limiter import (
+    CHANGES,
+    HASHES_AT_ONCE,
+    WAITING_MAX,
+    NewPasswords,
+    PasswordHashLimiter,
+)
 from cns_server.rest.problems import Problem
 
 ACCOUNT, OTHER = "111111111111", "222222222222"
@@ -43,13 +49,13 @@ class Rig:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now_s = 50.0
         self.accounts = Accounts()
-        self.turns = PasswordTurns()
+        self.turns = PasswordHashLimiter()
         calls: Any = Calls()  # has the methods that the pages use
         accounts: Any = self.accounts
         removal: Any = None
         passwords = NewPasswords(self.turns, lambda: self.now_s)
         self.routes = AccountRoutes(calls, accounts, removal, passwords, Clock())
-        monkeypatch.setattr(password_turns, "hash_password", lambda password: f"hash of {password}")
+        monkeypatch.setattr(password_hash_limiter, "hash_password", lambda password: f"hash of {password}")
 
     async def change(self, account: str, password: str | None = GOOD, name: str | None = None) -> int:
         rest: Any = None

@@ -12,8 +12,8 @@ from cns_backend.sites.gaps import (
     TOKEN_MAX,
     TOKEN_MIN,
     WHOLE_REPAIR,
-    Gap,
-    Repair,
+    GapRepair,
+    SiteGap,
     TokenRange,
     covers_ring,
     is_whole_repair,
@@ -27,19 +27,19 @@ WHOLE = ((TOKEN_MIN, TOKEN_MIN),)
 
 
 def test_several_gaps() -> None:
-    gaps = [Gap(5_000, 6_000), Gap(1_000, 4_000)]
-    assert span_of(gaps) == Gap(1_000, 6_000)
+    gaps = [SiteGap(5_000, 6_000), SiteGap(1_000, 4_000)]
+    assert span_of(gaps) == SiteGap(1_000, 6_000)
 
 
 def test_a_repair_must_end_in_time_after_an_absence_that_hints_do_not_cover() -> None:
     half = HINTED_MS // 2
-    short = [Gap(1_000, 1_000 + half), Gap(10 * HINTED_MS, 10 * HINTED_MS + half)]
+    short = [SiteGap(1_000, 1_000 + half), SiteGap(10 * HINTED_MS, 10 * HINTED_MS + half)]
     assert repairable_until_ms(short) == math.inf
-    assert repairable_until_ms([*short, Gap(5_000, 5_001)]) == 1_000 + GRACE_MS
+    assert repairable_until_ms([*short, SiteGap(5_000, 5_001)]) == 1_000 + GRACE_MS
 
 
 def test_a_gap_is_told_in_utc() -> None:
-    assert str(Gap(1_790_000_000_000, 1_790_000_061_000)) == "from 2026-09-21 14:13:20 to 2026-09-21 14:14:21 UTC"
+    assert str(SiteGap(1_790_000_000_000, 1_790_000_061_000)) == "from 2026-09-21 14:13:20 to 2026-09-21 14:14:21 UTC"
 
 
 @pytest.mark.parametrize(
@@ -63,10 +63,10 @@ def test_ranges_that_cover_the_ring(ranges: tuple[TokenRange, ...], covers: bool
 
 
 def test_each_table_needs_the_whole_ring() -> None:
-    one_node = Repair(frozenset({"a", "b"}), ((10, -10),))
-    other_node = Repair(frozenset({"b", "c"}), ((-10, 10),))
+    one_node = GapRepair(frozenset({"a", "b"}), ((10, -10),))
+    other_node = GapRepair(frozenset({"b", "c"}), ((-10, 10),))
     assert unrepaired(["a", "b"], [one_node, other_node]) == ["a"]
-    assert unrepaired(["a", "b"], [Repair(frozenset({"a", "b"}), WHOLE)]) == []
+    assert unrepaired(["a", "b"], [GapRepair(frozenset({"a", "b"}), WHOLE)]) == []
     assert unrepaired(["a"], []) == ["a"]
 
 

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from cns.delivery.envelope import (
-    Confirmation,
+    ConfirmationNotice,
     MessageType,
     confirmation_fields,
     notification_fields,
@@ -126,8 +126,8 @@ UNSUBSCRIBE_BODY = """\
 }"""  # noqa: E501
 
 
-def confirmation(message_type: MessageType) -> Confirmation:
-    return Confirmation(
+def confirmation(message_type: MessageType) -> ConfirmationNotice:
+    return ConfirmationNotice(
         type=message_type,
         id="165545c9-2a5c-472c-8df2-7ff2be2b3b1b",
         token=TOKEN,

@@ -13,7 +13,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from cns.delivery.envelope import Confirmation, MessageType
+from cns.delivery.envelope import ConfirmationNotice, MessageType
 from cns.mail.message import LINE_CHARS_MAX, Mail, list_name, to_bytes
 from cns.mail.texts import confirmation_html, confirmation_page, notification_html, unsubscribe_page
 
@@ -168,7 +168,7 @@ def test_nothing_published_is_read_as_html() -> None:
     ],
 )
 def test_a_confirmation_has_a_button(kind: MessageType, button: str) -> None:
-    asked = Confirmation(type=kind, id="m", token="23", topic_arn=TOPIC, subscription_arn=ARN, timestamp_ms=5)
+    asked = ConfirmationNotice(type=kind, id="m", token="23", topic_arn=TOPIC, subscription_arn=ARN, timestamp_ms=5)
     link = confirmation_page("https://sns.example.com", TOPIC, "23", "o'brien&co@example.com")
     shown = confirmation_html(asked, link)
     assert f">{button}</a>" in shown

@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.asymmetric import padding, rsa
 from cryptography.x509.oid import NameOID
 
 from cns.delivery.envelope import (
-    Confirmation,
+    ConfirmationNotice,
     Envelope,
     MessageType,
     signed_confirmation,
@@ -88,7 +88,7 @@ def test_notifications_verify(signer: Signer, version: str, subject: str | None)
 @pytest.mark.parametrize("version", ["1", "2"])
 @pytest.mark.parametrize("message_type", [MessageType.SUBSCRIPTION_CONFIRMATION, MessageType.UNSUBSCRIBE_CONFIRMATION])
 def test_confirmations_verify_and_cover_their_token(signer: Signer, version: str, message_type: MessageType) -> None:
-    confirmation = Confirmation(
+    confirmation = ConfirmationNotice(
         type=message_type,
         id="i",
         token="2336412f37",

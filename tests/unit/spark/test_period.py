@@ -11,7 +11,7 @@ from cns_common.durations import DAY_MS
 from cns_common.errors import StartError
 from cns_pipeline.health.job import health_period
 from cns_pipeline.period import END_MS, EVERYTHING, WEEK_MS, Period, parse_period
-from cns_pipeline.reports.present import shown_period
+from cns_pipeline.reports.render import shown_period
 from tests.pipeline.reports.sample_report import SAMPLE
 
 MIDNIGHT_MS = 20_000 * DAY_MS  # 2024-10-04

@@ -11,7 +11,7 @@ from typing import cast
 import pytest
 
 from cns.endpoints.contract import Request
-from cns.endpoints.http import HttpRequest
+from cns.endpoints.http import EndpointRequest
 from cns.endpoints.outcome import Cause, Delivered, Failed, Outcome
 from cns_workers.delivery.pool import pool as pools
 from cns_workers.delivery.pool.pool import DeliveryPool
@@ -43,14 +43,14 @@ class PoolFixture:
         return self.pool
 
     def send(self, url: str, group: str = "a") -> asyncio.Future[Outcome]:
-        return self.pool.send(lambda: HttpRequest(url, {}, b""), group)
+        return self.pool.send(lambda: EndpointRequest(url, {}, b""), group)
 
     def block(self) -> asyncio.Future[Outcome]:
         """A send whose request blocks its thread until `answer`."""
 
         def prepare() -> Request:
             self.answer.wait(PATIENCE_S)
-            return HttpRequest("blocked", {}, b"")
+            return EndpointRequest("blocked", {}, b"")
 
         return self.pool.send(prepare, "a")
 
@@ -78,7 +78,7 @@ class _Sender:
         self._held: list[tuple[str, asyncio.Future[None]]] = []
 
     async def send(self, request: Request) -> Outcome:
-        assert isinstance(request, HttpRequest)
+        assert isinstance(request, EndpointRequest)
         url = request.url
         self._site.sent[url] += 1
         if self._hangs(url):
@@ -253,7 +253,7 @@ async def test_a_thread_that_prepares_for_long_is_not_taken_for_blocked(fixture:
 
     def prepare() -> Request:
         threading.Event().wait(0.005)
-        return HttpRequest("slow", {}, b"")
+        return EndpointRequest("slow", {}, b"")
 
     sends = [pool.send(prepare, "a") for _ in range(400)]
     assert set(await soon(sends)) == {OK}

@@ -9,7 +9,7 @@ from threading import Event
 import pytest
 
 from cns.endpoints.contract import Request
-from cns.endpoints.http import HttpRequest
+from cns.endpoints.http import EndpointRequest
 from cns.endpoints.outcome import Delivered, Outcome
 from cns_workers.delivery.pool.fair_queue import FairQueue, MakeRequest, PoolSend
 from cns_workers.delivery.pool.pool import POLL_INTERVAL_S, WAITING_MAX, DeliveryPool
@@ -27,7 +27,7 @@ class Sender:
         self._happened = happened
 
     async def send(self, request: Request) -> Outcome:
-        assert isinstance(request, HttpRequest)
+        assert isinstance(request, EndpointRequest)
         self._happened.append(request.url)
         await asyncio.sleep(0)
         self._happened.append(f"{request.url} answered")
@@ -49,14 +49,14 @@ async def pool(happened: list[str]) -> AsyncIterator[DeliveryPool]:
 
 
 def request(name: str) -> MakeRequest:
-    return lambda: HttpRequest(name, {}, b"")
+    return lambda: EndpointRequest(name, {}, b"")
 
 
 def taken(queue: FairQueue) -> str:
     names = []
     while (send := queue.take()) is not None:
         request = send.make_request()
-        assert isinstance(request, HttpRequest)
+        assert isinstance(request, EndpointRequest)
         names.append(request.url)
     return " ".join(names)
 
@@ -87,7 +87,7 @@ async def send_together(pool: DeliveryPool, groups: Sequence[str]) -> None:
 
     def wait() -> Request:
         go.wait(PATIENCE_S)
-        return HttpRequest("first", {}, b"")
+        return EndpointRequest("first", {}, b"")
 
     sends = [pool.send(wait, "a"), *[pool.send(request(group), group) for group in groups]]
     go.set()
@@ -111,7 +111,7 @@ async def test_no_more_jobs_are_taken_while_too_much_waits(pool: DeliveryPool) -
 
     def wait() -> Request:
         go.wait(PATIENCE_S)
-        return HttpRequest("first", {}, b"")
+        return EndpointRequest("first", {}, b"")
 
     assert await pool.room() == WAITING_MAX
     sends = [pool.send(wait, "a"), *[pool.send(request("a"), "a") for _ in range(WAITING_MAX + 1)]]

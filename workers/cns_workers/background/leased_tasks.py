@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import Callable, Collection, Sequence
 from typing import Generic, Protocol, TypeVar
 
-from cns_backend.stores.contract import Lease, LeaseStore
+from cns_backend.stores.contract import LeaseStore, TaskLease
 from cns_common.clock import Clock
 from cns_common.ids import hex_id
 from cns_common.task_cancellation import cancel_and_wait
@@ -32,7 +32,7 @@ Task = TypeVar("Task", bound=RecordedTask)
 class TaskRun:
     """The run of a task in this worker: whether it may continue, and how it waits."""
 
-    def __init__(self, lease: Lease, stopping: asyncio.Event) -> None:
+    def __init__(self, lease: TaskLease, stopping: asyncio.Event) -> None:
         self._lease = lease
         self._stopping = stopping
         self._renew_at_s = _now_s() + RENEW_INTERVAL_S
@@ -139,14 +139,14 @@ class LeasedTaskRunner(Generic[Task]):
 
     async def _start(self, task: Task) -> asyncio.Task[float] | None:
         """Run it unless another worker has its lease."""
-        lease = Lease(self._leases, self._kind.name, task.id, self._holder, LEASE_MS, self._clock)
+        lease = TaskLease(self._leases, self._kind.name, task.id, self._holder, LEASE_MS, self._clock)
         if task.id in self._running or not await lease.take() or task.id in self._running:
             return None  # the holder is this worker: it may have begun meanwhile
         run = self._running[task.id] = asyncio.create_task(self._run(task, lease), name=task.id)
         run.add_done_callback(self._ended)
         return run
 
-    async def _run(self, task: Task, lease: Lease) -> float:
+    async def _run(self, task: Task, lease: TaskLease) -> float:
         try:
             rest_s = await self._kind.run(task, TaskRun(lease, self._stopping))
             if rest_s > 0:

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Protocol
 
-from cns_backend.stores.contract import Lease, LeaseStore
+from cns_backend.stores.contract import LeaseStore, TaskLease
 from cns_common.clock import Clock
 from cns_common.ids import hex_id
 from cqs.engines.contract import Engine
@@ -46,7 +46,7 @@ class Maintenance:
 
     async def run(self) -> int | None:
         """Remove until little is left. Returns how many rows were looked at; None when another run has the lease."""
-        lease = Lease(self._leases, TASK, EVERYTHING, hex_id(), LEASE_MS, self._clock)
+        lease = TaskLease(self._leases, TASK, EVERYTHING, hex_id(), LEASE_MS, self._clock)
         rows = 0
         for number in range(STEPS_PER_RUN_MAX):
             if not await lease.take():

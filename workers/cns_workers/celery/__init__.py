@@ -33,14 +33,16 @@ TASKS_AT_ONCE = 16
 LOCAL_BROKER = "redis://127.0.0.1:6379/0"
 
 
-class Application(Celery):
+class CeleryApplication(Celery):
     """`host` is None except in a worker process."""
 
     host: WorkerHost | None = None
     pipeline = PipelineProcess()
 
 
-app = Application("cns_workers", include=[celery_control.__name__, celery_tasks.__name__, celery_pipeline.__name__])
+app = CeleryApplication(
+    "cns_workers", include=[celery_control.__name__, celery_tasks.__name__, celery_pipeline.__name__]
+)
 app.steps["worker"].add(HostStep)
 
 
@@ -61,7 +63,7 @@ app.user_options["worker"].add(
 
 
 @app.on_configure.connect
-def configure(sender: Application, **_: object) -> None:
+def configure(sender: CeleryApplication, **_: object) -> None:
     """Read the settings when Celery first needs one, and not at import."""
     try:
         sender.config_from_object(configuration(load_settings()))

@@ -51,7 +51,7 @@ class HiddenLanes:
                 del self._handles[key]
 
 
-class HeadDisplay:
+class HeadUnhider:
     """Makes hidden heads of one queue visible, many in one step: the end of one hanging send may make room for
     hundreds."""
 

@@ -14,7 +14,7 @@ from cns_common.metrics.catalogue import LANES_WAITING, PAUSED_HEADS
 from cns_common.metrics.model import Sample
 from cns_common.process.kill_points import LANE_DELIVERED, LANE_SETTLED
 from cns_workers.consumers.delivery_context import DeliveryContext
-from cns_workers.consumers.hidden_lanes import HeadDisplay, HiddenLanes
+from cns_workers.consumers.hidden_lanes import HeadUnhider, HiddenLanes
 from cns_workers.consumers.job_attempts import JobAttempts
 from cns_workers.consumers.lane_batch import HELD_RECHECK_S, LEASE_MS, QUEUE, LaneBatch, LaneBlock, now_s
 from cns_workers.consumers.outcome_handler import OutcomeHandler
@@ -49,7 +49,7 @@ class LaneConsumer:
         self._jobs_a_receive = JOBS_A_RECEIVE_MAX
         self._hidden = HiddenLanes()
         self._held = PausedHeads(QUEUE, context.port, context.targets)
-        self._display = HeadDisplay(QUEUE, context.port)
+        self._display = HeadUnhider(QUEUE, context.port)
         admission.on_room = self._show_lanes
 
     async def step(self) -> None:

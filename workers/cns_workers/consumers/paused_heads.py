@@ -16,7 +16,7 @@ import structlog
 from cns.delivery.target import TargetCache
 from cns.queue_port.contract import QueuePort
 from cns_common.errors import CnsError
-from cns_workers.consumers.hidden_lanes import HeadDisplay
+from cns_workers.consumers.hidden_lanes import HeadUnhider
 
 READ_AT_ONCE = 100
 """Subscriptions in one read of the store."""
@@ -98,7 +98,7 @@ class PausedHeads:
     def __init__(self, queue: str, port: QueuePort, targets: TargetCache) -> None:
         self._targets = targets
         self._hidden = HiddenHandles()
-        self._display = HeadDisplay(queue, port)
+        self._display = HeadUnhider(queue, port)
         self._looks: set[asyncio.Task[None]] = set()
         self._look_at_all: asyncio.Task[None] | None = None
         targets.changed.append(self._changed)

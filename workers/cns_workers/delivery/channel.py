@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from functools import partial
 from typing import Protocol
 
-from cns.delivery.envelope import Confirmation
+from cns.delivery.envelope import ConfirmationNotice
 from cns.delivery.target import Target
 from cns.endpoints.contract import Request
 from cns.endpoints.outcome import Outcome
@@ -27,7 +27,7 @@ class Channel(Protocol):
 
     def deliver(self, target: Target, notification: Notification) -> Attempt: ...
 
-    def confirm(self, target: Target, confirmation: Confirmation, base_url: str) -> Attempt: ...
+    def confirm(self, target: Target, confirmation: ConfirmationNotice, base_url: str) -> Attempt: ...
 
 
 class PoolChannel(ABC, Channel):
@@ -42,14 +42,14 @@ class PoolChannel(ABC, Channel):
     def deliver(self, target: Target, notification: Notification) -> Attempt:
         return self._pool.send(partial(self._request, target, notification), target.group)
 
-    def confirm(self, target: Target, confirmation: Confirmation, base_url: str) -> Attempt:
+    def confirm(self, target: Target, confirmation: ConfirmationNotice, base_url: str) -> Attempt:
         return self._pool.send(partial(self._confirmation, target, confirmation, base_url), target.group)
 
     @abstractmethod
     def _request(self, target: Target, notification: Notification) -> Request: ...
 
     @abstractmethod
-    def _confirmation(self, target: Target, confirmation: Confirmation, base_url: str) -> Request: ...
+    def _confirmation(self, target: Target, confirmation: ConfirmationNotice, base_url: str) -> Request: ...
 
 
 def now_s() -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
-from cns.delivery.envelope import Confirmation, MessageType
+from cns.delivery.envelope import ConfirmationNotice, MessageType
 from cns.delivery.gateway import Gateway
 from cns.delivery.jobs import ConfirmationJob
 from cns.delivery.payloads import PayloadRenderer
@@ -88,8 +88,8 @@ def build_channels(pool: DeliveryPool, context: ChannelContext) -> Channels:
     return Channels(pool, queues, by_protocol)
 
 
-def confirmation_of(job: ConfirmationJob, target: Target) -> Confirmation:
-    return Confirmation(
+def confirmation_of(job: ConfirmationJob, target: Target) -> ConfirmationNotice:
+    return ConfirmationNotice(
         type=MessageType(job.kind),
         id=job.message_id,
         token=job.token,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cns.delivery.envelope import Confirmation
+from cns.delivery.envelope import ConfirmationNotice
 from cns.delivery.outbox import OutboxItem
 from cns.delivery.payloads import PayloadRenderer
 from cns.delivery.target import Target
@@ -39,7 +39,7 @@ class EmailChannel(PoolChannel):
         )
         return self._smtp_request(item, html, link)
 
-    def _confirmation(self, target: Target, confirmation: Confirmation, base_url: str) -> Request:
+    def _confirmation(self, target: Target, confirmation: ConfirmationNotice, base_url: str) -> Request:
         link = mail.confirmation_page(base_url, confirmation.topic_arn, confirmation.token, target.endpoint)
         return self._smtp_request(
             self._payloads.confirmation(target, confirmation, base_url), mail.confirmation_html(confirmation, link), ""

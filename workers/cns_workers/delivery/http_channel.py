@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from cns.delivery.envelope import Confirmation, MessageType, http_headers, signed_confirmation
+from cns.delivery.envelope import ConfirmationNotice, MessageType, http_headers, signed_confirmation
 from cns.delivery.target import Target
 from cns.endpoints.contract import Request
-from cns.endpoints.http import HttpRequest
+from cns.endpoints.http import EndpointRequest
 from cns.notification import Notification
 from cns.protocols.contract import EndpointProtocol
 from cns_common.traces.context import TRACEPARENT
@@ -37,9 +37,9 @@ class HttpChannel(PoolChannel):
         if target.webhook_secret.number:
             secrets = self._envelopes.context.webhook_secrets
             headers |= secrets.headers(target.arn, target.webhook_secret, notification.id, body)
-        return HttpRequest(target.endpoint, headers, body)
+        return EndpointRequest(target.endpoint, headers, body)
 
-    def _confirmation(self, target: Target, confirmation: Confirmation, base_url: str) -> Request:
+    def _confirmation(self, target: Target, confirmation: ConfirmationNotice, base_url: str) -> Request:
         headers = http_headers(
             confirmation.type,
             confirmation.id,
@@ -48,7 +48,7 @@ class HttpChannel(PoolChannel):
             target.content_type,
         )
         body = signed_confirmation(confirmation, self._envelopes.context.signer, base_url)
-        return HttpRequest(target.endpoint, headers, body)
+        return EndpointRequest(target.endpoint, headers, body)
 
 
 class BodyChannel(PoolChannel):
@@ -65,6 +65,6 @@ class BodyChannel(PoolChannel):
     def _request(self, target: Target, notification: Notification) -> Request:
         return self._protocol.request(target.endpoint, self._envelopes.body(target, notification))
 
-    def _confirmation(self, target: Target, confirmation: Confirmation, base_url: str) -> Request:
+    def _confirmation(self, target: Target, confirmation: ConfirmationNotice, base_url: str) -> Request:
         body = signed_confirmation(confirmation, self._envelopes.context.signer, base_url)
         return self._protocol.request(target.endpoint, body)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from cns.delivery.envelope import Confirmation
+from cns.delivery.envelope import ConfirmationNotice
 from cns.delivery.gateway import Gateway
 from cns.delivery.outbox import OutboxItem
 from cns.delivery.payloads import PayloadRenderer
@@ -33,7 +33,7 @@ class OutboxChannel(Channel):
     def deliver(self, target: Target, notification: Notification) -> Attempt:
         return asyncio.ensure_future(self._store(lambda: self._payloads.notification(target, notification)))
 
-    def confirm(self, target: Target, confirmation: Confirmation, base_url: str) -> Attempt:
+    def confirm(self, target: Target, confirmation: ConfirmationNotice, base_url: str) -> Attempt:
         return asyncio.ensure_future(self._store(lambda: self._payloads.confirmation(target, confirmation, base_url)))
 
     async def _store(self, make: Callable[[], OutboxItem]) -> Outcome:
@@ -60,7 +60,7 @@ class GatewayChannel(PoolChannel):
     def _request(self, target: Target, notification: Notification) -> Request:
         return self._gateway.request(self._payloads.notification(target, notification))
 
-    def _confirmation(self, target: Target, confirmation: Confirmation, base_url: str) -> Request:
+    def _confirmation(self, target: Target, confirmation: ConfirmationNotice, base_url: str) -> Request:
         return self._gateway.request(self._payloads.confirmation(target, confirmation, base_url))
 
 
@@ -82,7 +82,7 @@ class RecipientCheckChannel(Channel):
             return self._channel.deliver(target, notification)
         return asyncio.ensure_future(self._deliver(target, notification))
 
-    def confirm(self, target: Target, confirmation: Confirmation, base_url: str) -> Attempt:
+    def confirm(self, target: Target, confirmation: ConfirmationNotice, base_url: str) -> Attempt:
         return self._channel.confirm(target, confirmation, base_url)
 
     async def _deliver(self, target: Target, notification: Notification) -> Outcome:

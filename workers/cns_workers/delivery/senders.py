@@ -7,7 +7,7 @@ from typing import Any
 
 from cns.endpoints.address_guard import AddressGuard
 from cns.endpoints.contract import Request, Sender, Senders
-from cns.endpoints.http import HttpRequest, HttpSender
+from cns.endpoints.http import EndpointRequest, HttpSender
 from cns.endpoints.smtp import SmtpRequest, SmtpSender
 from cns.endpoints.sqs import RemoteQueueRequest, RemoteQueueSender
 from cns.mail.message import domain_of
@@ -31,7 +31,7 @@ def sender_factory(settings: Settings, clock: Clock) -> Callable[[], Senders]:
     def make_senders() -> Senders:
         http = HttpSender(guard, timeout_s=timeout_s, wall_s=wall_s, verify=verify)
         senders: dict[type[Request], Sender[Any]] = {
-            HttpRequest: http,
+            EndpointRequest: http,
             RemoteQueueRequest: RemoteQueueSender(http, clock.real_ms),
         }
         for protocol in PROTOCOLS.values():

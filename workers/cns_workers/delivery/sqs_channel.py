@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Coroutine
 
-from cns.delivery.envelope import Confirmation
+from cns.delivery.envelope import ConfirmationNotice
 from cns.delivery.remote_queues import RemoteQueue, RemoteQueueResolver
 from cns.delivery.target import Target
 from cns.endpoints.outcome import Cause, Delivered, Failed, Outcome
@@ -20,8 +20,8 @@ from cns_common.text_size import utf8_bytes
 from cns_workers.delivery.channel import Attempt, Channel, now_s, since_ms
 from cns_workers.delivery.envelope_cache import EnvelopeCache
 from cns_workers.delivery.pool.pool import DeliveryPool
-from cns_workers.delivery.queue_routes import QueueRoutes, RouteSlot
-from cns_workers.delivery.sqs_message import confirmation_for, failure_of, message_for, objection_to
+from cns_workers.delivery.queue_routes import RemoteQueueRoutes, RouteSlot
+from cns_workers.delivery.sqs_message import confirmation_for, failure_of, message_for, size_error
 
 QUEUE_SENDS_MAX = 1_000
 """Sends to own queues in flight before no more jobs are received: the body of each is in memory, here and in the store
@@ -32,7 +32,7 @@ class SqsChannel(Channel):
     def __init__(
         self, port: QueuePort, pool: DeliveryPool, envelopes: EnvelopeCache, remote_queues: RemoteQueueResolver
     ) -> None:
-        self._routes = QueueRoutes(port)
+        self._routes = RemoteQueueRoutes(port)
         self._pool = pool
         self._envelopes = envelopes
         self._remote_queues = remote_queues
@@ -55,7 +55,7 @@ class SqsChannel(Channel):
             return self._start(self._send_own(target.endpoint, target, notification))
         return self._send_remote(remote, target, notification)
 
-    def confirm(self, target: Target, confirmation: Confirmation, base_url: str) -> Attempt:
+    def confirm(self, target: Target, confirmation: ConfirmationNotice, base_url: str) -> Attempt:
         remote = self._remote_queues.find(target.endpoint)
         if remote is None:
             return self._start(self._confirm_own(target.endpoint, confirmation, base_url))
@@ -84,7 +84,7 @@ class SqsChannel(Channel):
         self._has_room.set()
 
     async def _send_own(self, queue_arn: str, target: Target, notification: Notification) -> Outcome:
-        objection = objection_to(target, notification)
+        objection = size_error(target, notification)
         if objection is not None:
             return objection
         with self._routes.reserve(queue_arn, notification.topic_arn) as slot:
@@ -92,14 +92,14 @@ class SqsChannel(Channel):
                 await self._envelopes.sign_in_thread(target, notification)
             return await _send(slot, message_for(queue_arn, target, notification, self._envelopes))
 
-    async def _confirm_own(self, queue_arn: str, confirmation: Confirmation, base_url: str) -> Outcome:
+    async def _confirm_own(self, queue_arn: str, confirmation: ConfirmationNotice, base_url: str) -> Outcome:
         with self._routes.reserve(queue_arn, confirmation.topic_arn) as slot:
             return await _send(slot, confirmation_for(queue_arn, confirmation, self._envelopes, base_url))
 
     # -- remote queues ------------------------------------------------------------------------------------------------
 
     def _send_remote(self, queue: RemoteQueue, target: Target, notification: Notification) -> Attempt:
-        objection = objection_to(target, notification)
+        objection = size_error(target, notification)
         if objection is not None:
             attempt: Attempt = asyncio.get_running_loop().create_future()
             attempt.set_result(objection)

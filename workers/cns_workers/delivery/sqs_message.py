@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cns.delivery.envelope import Confirmation, signed_confirmation
+from cns.delivery.envelope import ConfirmationNotice, signed_confirmation
 from cns.delivery.target import Target
 from cns.endpoints.outcome import Cause, Failed
 from cns.limits import FIFO_SUFFIX
@@ -16,7 +16,7 @@ RAW_ATTRIBUTES_MAX = 10
 """SQS takes no more; a raw delivery with more fails as a client error."""
 
 
-def objection_to(target: Target, notification: Notification) -> Failed | None:
+def size_error(target: Target, notification: Notification) -> Failed | None:
     """The failure of a delivery that no queue would take."""
     count = len(notification.attributes)
     if not target.raw or target.protocol != "sqs" or count <= RAW_ATTRIBUTES_MAX:
@@ -41,7 +41,7 @@ def message_for(queue_arn: str, target: Target, notification: Notification, enve
 
 
 def confirmation_for(
-    queue_arn: str, confirmation: Confirmation, envelopes: EnvelopeCache, base_url: str
+    queue_arn: str, confirmation: ConfirmationNotice, envelopes: EnvelopeCache, base_url: str
 ) -> QueueMessage:
     body = signed_confirmation(confirmation, envelopes.context.signer, base_url).decode()
     if queue_arn.endswith(FIFO_SUFFIX):

@@ -9,7 +9,7 @@ import msgspec
 from cqs.engines.contract import Outcome, RejectedEntry, SentEntry
 
 
-class NewMessage(msgspec.Struct, frozen=True, array_like=True):
+class NewFifoMessage(msgspec.Struct, frozen=True, array_like=True):
     """An entry whose body is stored at `location`."""
 
     id: str
@@ -22,13 +22,13 @@ class NewMessage(msgspec.Struct, frozen=True, array_like=True):
     first_at_ms: int
 
 
-class Send(msgspec.Struct, frozen=True, array_like=True, tag="s"):
+class FifoSend(msgspec.Struct, frozen=True, array_like=True, tag="s"):
     """Messages to add. `generation` is that of the buckets with their bodies. If it is older than the queue's, the
     answer has the queue's."""
 
     now_ms: int
     generation: int
-    messages: tuple[NewMessage, ...]
+    messages: tuple[NewFifoMessage, ...]
 
 
 class Receive(msgspec.Struct, frozen=True, array_like=True, tag="r"):
@@ -45,7 +45,7 @@ class Delete(msgspec.Struct, frozen=True, array_like=True, tag="d"):
     keys: tuple[tuple[int, int], ...]  # (sequence, lease)
 
 
-class Change(msgspec.Struct, frozen=True, array_like=True, tag="c"):
+class FifoChange(msgspec.Struct, frozen=True, array_like=True, tag="c"):
     now_ms: int
     key: tuple[int, int]
     visible_at_ms: int | None
@@ -69,7 +69,7 @@ class Purge(msgspec.Struct, frozen=True, array_like=True, tag="p"):
     generation: int
 
 
-class Drop(msgspec.Struct, frozen=True, array_like=True, tag="x"):
+class FifoDrop(msgspec.Struct, frozen=True, array_like=True, tag="x"):
     now_ms: int
 
 
@@ -79,7 +79,7 @@ class PullBack(msgspec.Struct, frozen=True, array_like=True, tag="b"):
     now_ms: int
 
 
-Command: TypeAlias = Send | Receive | Delete | Change | Remove | Redelay | Purge | Drop | PullBack
+Command: TypeAlias = FifoSend | Receive | Delete | FifoChange | Remove | Redelay | Purge | FifoDrop | PullBack
 
 
 class SendAnswer(msgspec.Struct, frozen=True):

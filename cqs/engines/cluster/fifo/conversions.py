@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 
 from cqs.engines.cluster.cache_contract import EPOCH_DIGITS
-from cqs.engines.cluster.fifo.commands import LeasedMessage, NewMessage
+from cqs.engines.cluster.fifo.commands import LeasedMessage, NewFifoMessage
 from cqs.engines.cluster.fifo.log_time import LogTime
 from cqs.engines.cluster.fifo.order import QueuedMessage
 from cqs.engines.cluster.ids import BUCKET_LENGTH, DeliveryKey, MessageLocation, make_handle, parse_handle
@@ -16,8 +16,8 @@ _BUCKET = "0" * BUCKET_LENGTH
 """Receipt handles have the form of those of standard queues, with this bucket."""
 
 
-def new_message(entry: Entry, location: MessageLocation, time: LogTime) -> NewMessage:
-    return NewMessage(
+def new_message(entry: Entry, location: MessageLocation, time: LogTime) -> NewFifoMessage:
+    return NewFifoMessage(
         entry.id,
         location.member,
         entry.group,

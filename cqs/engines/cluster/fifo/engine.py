@@ -19,7 +19,7 @@ from cqs.engines.cluster.fifo.order import QueuedMessage
 from cqs.engines.cluster.fifo.snapshots import Snapshots
 from cqs.engines.cluster.fifo.state import FifoState
 from cqs.engines.cluster.ids import MessageLocation, parse_location
-from cqs.engines.cluster.known_queues import KnownQueues
+from cqs.engines.cluster.known_queues import ClusterKnownQueues
 from cqs.engines.cluster.rows import MessageRows
 from cqs.engines.contract import (
     Change,
@@ -57,7 +57,7 @@ class FifoQueues:
         self,
         cassandra: Cassandra,
         rows: MessageRows,
-        known_queues: KnownQueues,
+        known_queues: ClusterKnownQueues,
         clock: Clock,
         time: LogTime,
         hint: Callable[[str], None],
@@ -89,7 +89,7 @@ class FifoQueues:
                 [new_message(entry, location, self._time) for entry, location in zip(entries, locations, strict=True)]
             )
             accepted: c.SendAnswer = await self._log(q.id).append(
-                c.Send(self._time.to_log(now_ms), generation, messages)
+                c.FifoSend(self._time.to_log(now_ms), generation, messages)
             )
             if accepted.answers:
                 await self._remove(
@@ -176,7 +176,7 @@ class FifoQueues:
         location = "" if change.body is None else await self._store(q, key[0], change.body, now_ms)
         to_log = self._time.to_log
         visible_at_ms = None if change.visible_at_ms is None else to_log(change.visible_at_ms)
-        done: c.OutcomeAnswer = await self._log(q.id).append(c.Change(to_log(now_ms), key, visible_at_ms, location))
+        done: c.OutcomeAnswer = await self._log(q.id).append(c.FifoChange(to_log(now_ms), key, visible_at_ms, location))
         await self._remove(q.id, [parse_location(unused) for unused in done.locations])
         return done.outcomes[0]
 
@@ -326,7 +326,9 @@ class FifoQueues:
             self._hint(log.queue_id)
         if log.queue_id in self.waiters:
             self._wake(
-                log.state, log.queue_id, sum(len(one.messages) if isinstance(one, c.Send) else 1 for one in commands)
+                log.state,
+                log.queue_id,
+                sum(len(one.messages) if isinstance(one, c.FifoSend) else 1 for one in commands),
             )
 
     def _wake(self, state: FifoState, queue_id: str, n: int) -> None:

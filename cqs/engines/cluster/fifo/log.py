@@ -13,7 +13,7 @@ from cns_common.cassandra.session import Cassandra
 from cns_common.errors import CnsError, OutcomeUnknown, StoreUnavailable
 from cns_common.ids import hex_id
 from cqs.engines.cluster.fifo import schema
-from cqs.engines.cluster.fifo.commands import Answer, Command, Drop, PullBack
+from cqs.engines.cluster.fifo.commands import Answer, Command, FifoDrop, PullBack
 from cqs.engines.cluster.fifo.encoding import decode_slot, encode_slot, in_turns
 from cqs.engines.cluster.fifo.log_time import LogTime
 from cqs.engines.cluster.fifo.snapshots import Snapshots
@@ -101,7 +101,7 @@ class CommandLog:
 
     async def drop(self) -> None:
         """Append Drop unless another process has, and leave the rest to `Snapshots.clear`."""
-        await self.append(Drop(self.state.now_ms))
+        await self.append(FifoDrop(self.state.now_ms))
         if self._next_slot != schema.DROPPED_SLOT:
             await self._snapshots.drop(self.queue_id, self._next_slot)
 

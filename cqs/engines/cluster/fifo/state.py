@@ -76,13 +76,13 @@ class FifoState:
         self.now_ms = max(self.now_ms, command.now_ms)
         self.order.hidden.expire(self.now_ms)
         match command:
-            case c.Send():
+            case c.FifoSend():
                 return self._send(command)
             case c.Receive():
                 return self._receive(command)
             case c.Delete():
                 return self._delete(command)
-            case c.Change():
+            case c.FifoChange():
                 return self._change(command)
             case c.Remove():
                 self._remove(command)
@@ -90,7 +90,7 @@ class FifoState:
                 self._redelay(command.delay_ms)
             case c.Purge():
                 self._purge(command.generation)
-            case c.Drop():
+            case c.FifoDrop():
                 self._begin_generation(self.generation)
                 self.dropped = True
         return None
@@ -124,7 +124,7 @@ class FifoState:
 
     # -- sending ------------------------------------------------------------------------------------------------------
 
-    def _send(self, command: c.Send) -> c.SendAnswer:
+    def _send(self, command: c.FifoSend) -> c.SendAnswer:
         if self.dropped:
             return c.SendAnswer(self.generation, tuple([RejectedEntry() for _ in command.messages]))
         if command.generation < self.generation:
@@ -133,7 +133,7 @@ class FifoState:
             self._begin_generation(command.generation)
         return c.SendAnswer(self.generation, tuple([self._enqueue(message) for message in command.messages]))
 
-    def _enqueue(self, new: c.NewMessage) -> SentEntry:
+    def _enqueue(self, new: c.NewFifoMessage) -> SentEntry:
         original = self._dedup.find(new.dedup, self.now_ms) if new.dedup else None
         if original is not None:
             return SentEntry(original.id, original.seq, duplicate=original.location != new.location)
@@ -246,7 +246,7 @@ class FifoState:
                 self.order.remove(message)
         return c.OutcomeAnswer(tuple(outcomes), tuple(locations))
 
-    def _change(self, command: c.Change) -> c.OutcomeAnswer:
+    def _change(self, command: c.FifoChange) -> c.OutcomeAnswer:
         """The answer has the location of the body that is not needed: the old one, or the new one if the change was
         refused."""
         outcome, message = self._leased(*command.key)

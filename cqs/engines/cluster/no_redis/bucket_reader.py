@@ -64,7 +64,7 @@ class BucketReader:
 
     async def heartbeat(self) -> None:
         """Renew the heartbeat. If it was late, drop the claims of queues that other processes took over meanwhile."""
-        self._claims_in_doubt = self._claims_in_doubt or not self.claims.certain
+        self._claims_in_doubt = self._claims_in_doubt or not self.claims.is_valid
         await self.claims.heartbeat()
         if self._claims_in_doubt:
             for shard, visibility in list(self.visibilities.items()):
@@ -146,7 +146,7 @@ class BucketReader:
         if task is not None:
             await asyncio.wait({task})
 
-    def read_soon(self, shard: QueueShard) -> None:
+    def schedule_read(self, shard: QueueShard) -> None:
         """A message came into a bucket that this process has not claimed: try to claim it for local waiters."""
         visibility = self.visibilities.get(shard)
         if visibility is not None:

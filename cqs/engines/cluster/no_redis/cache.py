@@ -17,10 +17,10 @@ from cqs.engines.cluster.cache_contract import (
     Cache,
     CacheCounts,
     CachedMessage,
-    Lease,
     LeaseRequest,
     LeaseResult,
     MaybeOutcome,
+    MessageLease,
 )
 from cqs.engines.cluster.ids import DeliveryKey, MessageLocation, QueueShard, generation_of
 from cqs.engines.cluster.no_redis.bucket_reader import BucketReader, Notify
@@ -125,7 +125,7 @@ class FallbackCache(Cache):
             self._unreported_room -= len(items)
         self._fallback_counts.forget(shard, [item.location for item in items])
         if self.is_open and (visibility is None or self._reader.add_messages(shard, visibility, items) < len(items)):
-            self._reader.read_soon(shard)
+            self._reader.schedule_read(shard)
         generation = generation_of(items[0].location.bucket)
         return generation if visibility is None else max(generation, visibility.generation)
 
@@ -134,7 +134,7 @@ class FallbackCache(Cache):
         await self.add_missing(shard, items, now_ms)
 
     async def lease(self, shard: QueueShard, request: LeaseRequest) -> LeaseResult | None:
-        if not self.is_open or not self._reader.claims.certain:
+        if not self.is_open or not self._reader.claims.is_valid:
             return LeaseResult()
         visibility = self._visibility(shard)
         if visibility is None or not (
@@ -143,14 +143,14 @@ class FallbackCache(Cache):
         ):
             await self._reader.read_queue(shard, request.want)
             visibility = self._visibility(shard)
-        if visibility is None or not self.is_open or not self._reader.claims.certain:
+        if visibility is None or not self.is_open or not self._reader.claims.is_valid:
             return LeaseResult()
         if visibility.generation == DROPPED:
             return LeaseResult(dropped=True)
         visibility.used_ms = self._clock.monotonic_ms()
         return visibility.lease(request)
 
-    async def undo_lease(self, shard: QueueShard, leases: Sequence[Lease], now_ms: int) -> None:
+    async def undo_lease(self, shard: QueueShard, leases: Sequence[MessageLease], now_ms: int) -> None:
         visibility = self._visibility(shard)
         if visibility is not None:
             for lease in leases:

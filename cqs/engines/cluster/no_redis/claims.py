@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from cns_common.cassandra.session import Cassandra
 from cns_common.clock import Clock
 from cns_common.errors import CnsError
-from cqs.engines.cassandra.elapsed import Began, begin
+from cqs.engines.cassandra.stopwatch import Stopwatch, start_stopwatch
 from cqs.engines.cluster import schema
 from cqs.engines.cluster.ids import generation_prefix
 
@@ -26,12 +26,12 @@ class BucketClaims:
         self._cassandra = cassandra
         self._clock = clock
         self._node = node
-        self._shown: Began | None = None
+        self._shown: Stopwatch | None = None
         self._alive: set[str] = set()  # as last read; some may have died since
         self._looked_ms = -ALIVE_CACHE_MS
 
     async def heartbeat(self) -> None:
-        begun = begin(self._clock)
+        begun = start_stopwatch(self._clock)
         await self._cassandra.run(schema.HEARTBEAT, self._node, HEARTBEAT_TTL_S)
         self._shown = begun
 
@@ -41,7 +41,7 @@ class BucketClaims:
         await self._cassandra.run(schema.END_HEARTBEAT, self._node)
 
     @property
-    def certain(self) -> bool:
+    def is_valid(self) -> bool:
         """Whether this process's claims are certainly valid."""
         return self._shown is not None and self._shown.elapsed_ms(self._clock) < CERTAIN_MS
 

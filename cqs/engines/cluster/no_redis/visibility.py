@@ -9,10 +9,10 @@ from collections.abc import Sequence
 
 from cqs.engines.cluster.cache_contract import (
     CachedMessage,
-    Lease,
     LeaseRequest,
     LeaseResult,
     MaybeOutcome,
+    MessageLease,
     cache_epoch,
 )
 from cqs.engines.cluster.ids import DeliveryKey, MessageLocation
@@ -120,7 +120,7 @@ class LocalVisibility:
         soonest = self._soonest()
         return LeaseResult(leases, None if soonest is None else soonest[0])
 
-    def _give(self, location: MessageLocation, request: LeaseRequest) -> Lease:
+    def _give(self, location: MessageLocation, request: LeaseRequest) -> MessageLease:
         record = self._records[location]
         spent = 0 < request.max_receives <= record.deliveries
         record.lease = self._lease
@@ -129,7 +129,9 @@ class LocalVisibility:
             record.first_at_ms = record.first_at_ms or request.now_ms
         self._move(location, request.now_ms + SPENT_HIDE_MS if spent else request.visible_at_ms)
         self._in_flight[location] = record
-        return Lease(DeliveryKey(self.epoch, self._lease, location), record.deliveries, record.first_at_ms, spent)
+        return MessageLease(
+            DeliveryKey(self.epoch, self._lease, location), record.deliveries, record.first_at_ms, spent
+        )
 
     def judge(self, key: DeliveryKey) -> MaybeOutcome:
         if key.location.bucket not in self.buckets:
@@ -151,7 +153,7 @@ class LocalVisibility:
             record.deliveries -= 1
             self.set_visible_at(location, visible_at_ms)
 
-    def undo_lease(self, lease: Lease, now_ms: int) -> None:
+    def undo_lease(self, lease: MessageLease, now_ms: int) -> None:
         location = lease.key.location
         record = self._records.get(location)
         if record is not None and (self.epoch, record.lease) == lease.key[:2]:

@@ -18,9 +18,9 @@ from cns_common.metrics.catalogue import (
     RECONCILE_REPAIRS,
 )
 from cns_common.metrics.model import Sample
-from cqs.engines.cluster.known_queues import KnownQueues
-from cqs.engines.cluster.ownership.looks import QueueLooks
+from cqs.engines.cluster.known_queues import ClusterKnownQueues
 from cqs.engines.cluster.ownership.owned_queues import OwnedQueues
+from cqs.engines.cluster.ownership.owner_checks import OwnerChecks
 from cqs.engines.cluster.ownership.processes import LiveProcesses
 from cqs.engines.cluster.reconciler import Reconciler
 
@@ -36,9 +36,9 @@ class BackgroundWork:
         clock: Clock,
         processes: LiveProcesses,
         owned: OwnedQueues,
-        looks: QueueLooks,
+        looks: OwnerChecks,
         reconciler: Reconciler,
-        known_queues: KnownQueues,
+        known_queues: ClusterKnownQueues,
         announce_use: Callable[[int], None],
     ) -> None:
         self._cassandra = cassandra
@@ -78,7 +78,7 @@ class BackgroundWork:
 
     async def _refresh(self) -> None:
         used_slices, self._known_queues.used_slices = self._known_queues.used_slices, set()
-        self._owned.read_soon(used_slices)
+        self._owned.schedule_read(used_slices)
         for number in used_slices:
             self._announce_use(number)
         with background("uses"):

@@ -71,13 +71,13 @@ class OwnedQueues:
     def get(self, queue_id: str) -> OwnedQueue | None:
         return self._slices.get(slice_of(queue_id), {}).get(queue_id)
 
-    def look_soon(self, queue_id: str) -> None:
+    def schedule_check(self, queue_id: str) -> None:
         """Some buckets of the queue may be empty."""
         queue = self.get(queue_id)
         if queue is not None:
             queue.due_ms = AT_ONCE
 
-    def read_soon(self, numbers: Iterable[int]) -> None:
+    def schedule_read(self, numbers: Iterable[int]) -> None:
         """The slices have new uses."""
         for number in numbers:
             self._read_ms.pop(number, None)

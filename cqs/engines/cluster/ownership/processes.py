@@ -55,7 +55,7 @@ class LiveProcesses:
         """Processes that left nothing undone."""
 
     @property
-    def certain(self) -> bool:
+    def is_valid(self) -> bool:
         """Whether this process's row certainly exists, so that no other process takes it for dead."""
         return self._renewed_ms is not None and self._since_renewal_ms(self._renewed_ms) < CERTAIN_MS
 
@@ -65,7 +65,7 @@ class LiveProcesses:
 
     def owns(self, key: str) -> bool:
         """Whether this process is the owner, and certainly alive. For a moment two processes may say so."""
-        return self.certain and self.node in self.live and self.owner_of(key) == self.node
+        return self.is_valid and self.node in self.live and self.owner_of(key) == self.node
 
     async def step(self) -> None:
         """Renew the row and the name, and read the others', when that is due. Call it every second or two."""

@@ -14,16 +14,16 @@ from cqs.engines.cluster.cache_contract import (
     CacheCounts,
     CachedMessage,
     CacheUnavailable,
-    Lease,
     LeaseRequest,
     LeaseResult,
     MaybeOutcome,
+    MessageLease,
     cache_epoch,
 )
 from cqs.engines.cluster.ids import DeliveryKey, MessageLocation, QueueShard, parse_location
 from cqs.engines.cluster.redis import script_calls as calls
 from cqs.engines.cluster.redis import scripts as lua
-from cqs.engines.cluster.redis.notifications import Notifications
+from cqs.engines.cluster.redis.notifications import RedisNotifications
 from cqs.engines.cluster.unacked import UnackedDeliveries
 from cqs.engines.contract import IN_FLIGHT_MAX, SPENT_HIDE_MS, Outcome
 
@@ -90,7 +90,7 @@ class RedisCache(Cache):
         self.duplicates = 0
         """Deliveries whose visibility was lost and whose messages were delivered again before they were settled."""
         self._pipe = RedisPipe(url, TIMEOUT_S)
-        self.notifications = Notifications(url, self._pipe, prefix, TIMEOUT_S)
+        self.notifications = RedisNotifications(url, self._pipe, prefix, TIMEOUT_S)
 
     async def close(self) -> None:
         await self.notifications.close()
@@ -206,7 +206,7 @@ class RedisCache(Cache):
             return LeaseResult((), due_ms, why_none == 1, bool(filling), why_none == 2)
         number, *fields = rest
         leases = tuple(
-            Lease(
+            MessageLease(
                 DeliveryKey(epoch.decode(), number, parse_location(member.decode())),
                 deliveries,
                 int(first_at),
@@ -219,7 +219,7 @@ class RedisCache(Cache):
                 self._unacked.add(shard, CachedMessage(location, request.visible_at_ms, taken, first_at_ms))
         return LeaseResult(leases, due_ms, filling=bool(filling))
 
-    async def undo_lease(self, shard: QueueShard, leases: Sequence[Lease], now_ms: int) -> None:
+    async def undo_lease(self, shard: QueueShard, leases: Sequence[MessageLease], now_ms: int) -> None:
         if leases:
             epoch, number, _ = leases[0].key
             members = [word for lease in leases for word in (lease.key.location.member, int(lease.spent))]

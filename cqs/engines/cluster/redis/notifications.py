@@ -18,7 +18,7 @@ from cqs.engines.cluster.cache_contract import CacheUnavailable
 from cqs.engines.cluster.ids import queue_of
 
 
-class Notifications:
+class RedisNotifications:
     """One server's notifications. Hints go through the cache's `pipe`; the subscription has a connection of its own."""
 
     def __init__(self, url: str, pipe: RedisPipe, prefix: str, timeout_s: float) -> None:

@@ -17,9 +17,9 @@ from cns_common.clock import Clock
 from cns_common.errors import CnsError
 from cns_common.task_cancellation import cancel_and_wait
 from cqs.engines.cluster.cache_contract import CacheUnavailable
+from cqs.engines.cluster.cache_epoch import CacheEpoch, TrustState
 from cqs.engines.cluster.cache_failover import CacheFailover
 from cqs.engines.cluster.cache_switch import SAVE_MS_MAX, SWITCH_INTERVAL_S, WATCH_INTERVAL_S
-from cqs.engines.cluster.cache_trust import CacheTrust, TrustState
 from cqs.engines.cluster.ids import QueueShard, queue_of
 from cqs.engines.cluster.redis.cache import RedisCache
 from cqs.engines.cluster.rows import MessageRows
@@ -35,7 +35,7 @@ log = structlog.get_logger(__name__)
 class LayoutSwitch:
     def __init__(
         self,
-        trust: CacheTrust,
+        trust: CacheEpoch,
         router: CacheRouter,
         own_servers: tuple[ServerAddress, ...],
         follow_servers: Callable[[Layout], Awaitable[None]],
@@ -151,7 +151,7 @@ class LayoutSwitch:
     async def _enter(self, state: TrustState) -> None:
         """Stop leasing messages of the shards that move."""
         layout = Layout.read(state.epoch, state.server)
-        in_time = self._trust.certain
+        in_time = self._trust.is_valid
         await self._follow_servers(layout)
         until_ms = self._clock.monotonic_ms() + SAVE_MS_MAX
         self._router.begin(layout)
@@ -172,6 +172,6 @@ class LayoutSwitch:
             for shard in failover.held():
                 if self._router.at(shard) is not failover:
                     if not in_time:
-                        failover.doubt_hidden(shard)
+                        failover.schedule_reconcile(shard)
                     saved = await failover.leave(shard) and saved
         return saved

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from cns_common.cassandra.session import Cassandra
 from cns_common.clock import Clock
 from cns_common.ids import hex_id
-from cqs.engines.cluster.cache_trust import CacheTrust
+from cqs.engines.cluster.cache_epoch import CacheEpoch
 from cqs.engines.cluster.ids import NODE_DIGITS
 from cqs.engines.cluster.servers.layout import Layout, ServerAddress
 from cqs.engines.cluster.servers.layout_switch import LAYOUT
@@ -36,8 +36,8 @@ class RedisServers:
         self._clock = clock
         self._trust = self._trust_in(LAYOUT)
 
-    def _trust_in(self, name: str) -> CacheTrust:
-        return CacheTrust(self._cassandra, self._clock, hex_id()[:NODE_DIGITS], name)
+    def _trust_in(self, name: str) -> CacheEpoch:
+        return CacheEpoch(self._cassandra, self._clock, hex_id()[:NODE_DIGITS], name)
 
     async def states(self) -> list[ServerState]:
         """The servers of the processes that run now or ran last."""

@@ -21,8 +21,8 @@ from cns_common.metrics.catalogue import (
 from cns_common.metrics.model import Sample
 from cns_common.redis.urls import FIRST_SERVER, address_of, url_at
 from cns_common.task_cancellation import cancel_and_wait
+from cqs.engines.cluster.cache_epoch import CacheEpoch
 from cqs.engines.cluster.cache_failover import CacheFailover
-from cqs.engines.cluster.cache_trust import CacheTrust
 from cqs.engines.cluster.ids import QueueShard
 from cqs.engines.cluster.servers.layout import Layout, ServerAddress
 from cqs.engines.cluster.servers.layout_switch import LAYOUT, LayoutSwitch
@@ -41,7 +41,7 @@ class CacheServers:
         self._parts = parts
         self._urls = urls or {FIRST_SERVER: ""}
         named = tuple([ServerAddress(name, address_of(url)) for name, url in self._urls.items()])
-        self._trust = CacheTrust(parts.cassandra, parts.clock, parts.node, LAYOUT) if urls else None
+        self._trust = CacheEpoch(parts.cassandra, parts.clock, parts.node, LAYOUT) if urls else None
         self.router = CacheRouter(*closed_cache(parts), self._trust)
         self._servers: dict[str, CacheServer] = {}
         self._tasks: list[asyncio.Task[None]] = []

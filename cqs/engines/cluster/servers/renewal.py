@@ -10,7 +10,7 @@ from cns_common.clock import Clock
 from cqs.engines.cassandra.generations import DROPPED
 from cqs.engines.cluster.cache_contract import CacheUnavailable
 from cqs.engines.cluster.ids import QueueShard
-from cqs.engines.cluster.known_queues import KNOWN_MAX, KnownQueues
+from cqs.engines.cluster.known_queues import KNOWN_MAX, ClusterKnownQueues
 from cqs.engines.cluster.servers.router import CacheRouter
 
 CONTENT_INTERVAL_S = 60.0
@@ -19,7 +19,7 @@ FINISH_S_MAX = 5.0
 
 
 class ContentRenewal:
-    def __init__(self, caches: CacheRouter, known_queues: KnownQueues, clock: Clock) -> None:
+    def __init__(self, caches: CacheRouter, known_queues: ClusterKnownQueues, clock: Clock) -> None:
         self._caches = caches
         self._known_queues = known_queues
         self._clock = clock

@@ -8,9 +8,9 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import TypeVar
 
-from cqs.engines.cluster.cache_contract import Cache, CachedMessage, Lease, LeaseRequest, LeaseResult
+from cqs.engines.cluster.cache_contract import Cache, CachedMessage, LeaseRequest, LeaseResult, MessageLease
+from cqs.engines.cluster.cache_epoch import CacheEpoch
 from cqs.engines.cluster.cache_failover import SWITCH_WAIT_S, CacheFailover
-from cqs.engines.cluster.cache_trust import CacheTrust
 from cqs.engines.cluster.ids import MessageLocation, QueueShard, number_of
 from cqs.engines.cluster.no_redis.cache import FallbackCache
 from cqs.engines.cluster.servers.layout import Layout, LayoutText
@@ -20,14 +20,14 @@ T = TypeVar("T")
 
 
 class CacheRouter:
-    """While a layout begins, shards that move are at no server: their cache is `nowhere`, which knows nothing and
+    """While a layout begins, shards that move are at no server: their cache is `detached`, which knows nothing and
     leases nothing."""
 
-    def __init__(self, nowhere: CacheFailover, unreported: FallbackCache, trust: CacheTrust | None) -> None:
-        """`unreported` collects the changes of shards that are at no server. `trust` is that in the layout; None if no
+    def __init__(self, detached: CacheFailover, buffered: FallbackCache, trust: CacheEpoch | None) -> None:
+        """`buffered` collects the changes of shards that are at no server. `trust` is that in the layout; None if no
         process uses Redis."""
-        self._nowhere = nowhere
-        self._unreported = unreported
+        self._detached = detached
+        self._buffered = buffered
         self._trust = trust
         self._failovers: dict[str, CacheFailover] = {}
         self._layout = Layout(0, LayoutText())
@@ -57,7 +57,7 @@ class CacheRouter:
 
     async def replay_changes(self, now_ms: int) -> None:
         """Report what was sent and deleted while shards were at no server, as far as their Redis is in use now."""
-        sent, deleted = self._unreported.take_unreported()
+        sent, deleted = self._buffered.take_unreported()
         for moved, items in sent.items():
             for shard, locations in self.by_shard(moved.queue_id, [item.location for item in items]):
                 redis, some = self.at(shard).redis, set(locations)
@@ -99,8 +99,8 @@ class CacheRouter:
     def at(self, shard: QueueShard) -> CacheFailover:
         placement = self._layout.place(shard)
         if placement is None or (self._next is not None and self._next.place(shard) != placement):
-            return self._nowhere
-        return self._failovers.get(placement.server, self._nowhere)
+            return self._detached
+        return self._failovers.get(placement.server, self._detached)
 
     def placed_since(self, shard: QueueShard) -> int:
         placement = self._layout.place(shard)
@@ -123,20 +123,20 @@ class CacheRouter:
         """As `CacheFailover.lease`. Raises StoreUnavailable if Cassandra does not confirm the layout."""
         if self._trust is None:
             return await self.at(shard).lease(shard, request)
-        if self.at(shard) is self._nowhere:
+        if self.at(shard) is self._detached:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._settled.wait(), SWITCH_WAIT_S)
-        if not self._trust.certain:
+        if not self._trust.is_valid:
             await self._trust.ensure_certain()
         failover = self.at(shard)
         taken = await failover.lease(shard, request)
-        if self._trust.certain and self.at(shard) is failover:
+        if self._trust.is_valid and self.at(shard) is failover:
             return taken
         if taken is not None and taken.leases:  # others may lease the messages meanwhile, elsewhere
             await failover.undo_lease(shard, taken.leases, request.now_ms)
         return LeaseResult()
 
-    async def undo_lease(self, queue_id: str, leases: Sequence[Lease], now_ms: int) -> None:
+    async def undo_lease(self, queue_id: str, leases: Sequence[MessageLease], now_ms: int) -> None:
         """Take back leases whose messages no receiver was given."""
         for shard, locations in self.by_shard(queue_id, [lease.key.location for lease in leases]):
             of_shard = [lease for lease in leases if lease.key.location in locations]
@@ -166,18 +166,18 @@ class CacheRouter:
             await self.at(shard).reset(shard, generation)
             return
         while True:
-            if self.at(shard) is self._nowhere:
+            if self.at(shard) is self._detached:
                 await self._settled.wait()
-            if not self._trust.certain:
+            if not self._trust.is_valid:
                 await self._trust.ensure_certain()
             failover = self.at(shard)
             await failover.reset(shard, generation)
-            if self._trust.certain and self.at(shard) is failover:
+            if self._trust.is_valid and self.at(shard) is failover:
                 return
 
     def know_generations(self, shard: QueueShard) -> bool:
         """Whether the generation that the shard's cache knows holds for all processes."""
-        return self._trust is not None and self._trust.certain and self.at(shard).knows_generations
+        return self._trust is not None and self._trust.is_valid and self.at(shard).knows_generations
 
     def hint(self, queue_id: str) -> None:
         """Tell other processes that a FIFO queue, which no cache knows, has changed. They listen to every server."""

@@ -15,9 +15,9 @@ from cns_common.clock import Clock
 from cns_common.errors import EXIT_SETTINGS_WRONG, CnsError, StartError
 from cns_common.task_cancellation import cancel_and_wait
 from cqs.engines.cluster.cache_contract import CacheUnavailable
+from cqs.engines.cluster.cache_epoch import CacheEpoch
 from cqs.engines.cluster.cache_failover import CacheFailover
 from cqs.engines.cluster.cache_switch import FALLBACK_INTERVAL_S, CacheSwitch
-from cqs.engines.cluster.cache_trust import CacheTrust
 from cqs.engines.cluster.ids import QueueShard
 from cqs.engines.cluster.no_redis.bucket_reader import BucketReader, Notify
 from cqs.engines.cluster.no_redis.cache import FallbackCache
@@ -62,7 +62,7 @@ class CacheServer:
         unacked = UnackedDeliveries()
         self.redis = RedisCache(url, clock, unacked, parts.prefix, placed_since) if url else None
         self._fallback = _fallback(parts, name, lambda: waiting(self.failover), permanent=self.redis is None)
-        self._trust = CacheTrust(parts.cassandra, clock, parts.node, name)
+        self._trust = CacheEpoch(parts.cassandra, clock, parts.node, name)
         self.failover = CacheFailover(self.redis, self._fallback, unacked, rows, clock, self._trust)
         self._subscribed = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
@@ -136,7 +136,7 @@ class CacheServer:
 def closed_cache(parts: CacheParts) -> tuple[CacheFailover, FallbackCache]:
     """A cache that is never open: it knows nothing, so that the rows are asked."""
     fallback = _fallback(parts, "", list, permanent=False)
-    trust = CacheTrust(parts.cassandra, parts.clock, parts.node)
+    trust = CacheEpoch(parts.cassandra, parts.clock, parts.node)
     return CacheFailover(None, fallback, UnackedDeliveries(), parts.rows, parts.clock, trust), fallback
 
 

@@ -13,7 +13,7 @@ from cqs.engines import cluster
 from cqs.engines.cluster import known_queues
 from cqs.engines.cluster.cache_failover import CacheFailover
 from cqs.engines.cluster.fifo.engine import FifoQueues
-from cqs.engines.cluster.known_queues import KnownQueues
+from cqs.engines.cluster.known_queues import ClusterKnownQueues
 from cqs.engines.cluster.ownership.background import BackgroundWork
 from cqs.engines.cluster.servers.pool import CacheServers
 from tests.conformance.support import POLL_S, QueueFixture
@@ -30,7 +30,7 @@ async def _hang(*_: object) -> None:
     ("part", "name"),
     [
         (FifoQueues, "close"),
-        (KnownQueues, "_fill"),
+        (ClusterKnownQueues, "_fill"),
         (BackgroundWork, "leave"),
         (CacheServers, "close"),
     ],

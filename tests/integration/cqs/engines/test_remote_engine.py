@@ -12,7 +12,7 @@ import pytest
 
 from cns_common.clock import Clock
 from cns_common.errors import OutcomeUnknown
-from cns_common.rpc.rpc import Client, Server
+from cns_common.rpc.rpc import RpcClient, Server
 from cns_common.sqlite.database import Database
 from cqs.engines.contract import Change, ReceiveResult, Settlement
 from cqs.engines.embedded.engine import EmbeddedEngine
@@ -49,9 +49,9 @@ class Host:
     def polls_waiting(self) -> float:
         return sum(sample.value for sample in self.engine.samples())  # calls of clients and of workers
 
-    async def join(self) -> tuple[Client, RemoteEngine]:
+    async def join(self) -> tuple[RpcClient, RemoteEngine]:
         """Another client process."""
-        client = Client(self.directory / "socket", methods(ENGINE))
+        client = RpcClient(self.directory / "socket", methods(ENGINE))
         await client.start()
         self._stack.push_async_callback(client.close)
         return client, await RemoteEngine.connect(client, ENGINE)

@@ -17,7 +17,7 @@ from cns_common.events.audit_events import (
     QueueAudited,
 )
 from cqs.messages.expired import ExpiredMessages
-from cqs.redrive.tasks import MoveTasks
+from cqs.redrive.tasks import MoveTaskList
 from tests.integration.cqs.sqs import ACCOUNT, Sqs, refused
 from tests.integration.cqs.sqs_wire import Wire
 
@@ -203,7 +203,7 @@ async def test_a_dead_letter_and_its_return(sqs: Sqs, suffix: str) -> None:
     assert (arrived.queue, arrived.message_id, arrived.checksum) == (dead_arn, message_id, CRC)
 
     await sqs("StartMessageMoveTask", SourceArn=dead_arn)
-    tasks: MoveTasks = sqs.service.move_tasks
+    tasks: MoveTaskList = sqs.service.move_tasks
     (task,) = await tasks.store.active()
     assert (await sqs.service.mover.step(task, 10)).taken == 1
     moved, back = taken(sqs)

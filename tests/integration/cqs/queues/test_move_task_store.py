@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from cns_common.clock import Clock
 from cns_common.rpc.protocol_proxy import handlers_of, methods_of, remote
-from cns_common.rpc.rpc import Client, Server
+from cns_common.rpc.rpc import RpcClient, Server
 from cns_common.sqlite.database import Database
 from cqs.redrive.task import MoveTask
 from cqs.stores.cassandra.move_tasks import CassandraMoveTaskStore
@@ -45,7 +45,7 @@ async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
         server = Server(methods)
         server.answer(handlers_of(MoveTaskStore, "moves", kept))
         await server.start(tmp_path / "socket")
-        client = Client(tmp_path / "socket", methods)
+        client = RpcClient(tmp_path / "socket", methods)
         await client.start()
         yield remote(MoveTaskStore, "moves", client)
         await client.close()

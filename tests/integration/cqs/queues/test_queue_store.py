@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from cns_common.clock import Clock
 from cns_common.rpc.protocol_proxy import announce, handlers_of, methods_of, remote
-from cns_common.rpc.rpc import Client, Server
+from cns_common.rpc.rpc import RpcClient, Server
 from cns_common.sqlite.database import Database
 from cqs.queues.model import Queue
 from cqs.queues.names import QueueKey
@@ -58,7 +58,7 @@ async def open_store(kind: str, directory: Path) -> AsyncIterator[QueueStore]:
         server.answer(handlers_of(QueueStore, "queues", store))
         announce("queues", store, server)
         await server.start(directory / "socket")
-        client = Client(directory / "socket", methods)
+        client = RpcClient(directory / "socket", methods)
         await client.start()
         yield remote(QueueStore, "queues", client)
         await client.close()

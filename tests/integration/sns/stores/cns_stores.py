@@ -25,7 +25,7 @@ from cns_common.cassandra.session import Cassandra
 from cns_common.clock import Clock
 from cns_common.ids import hex_id, uuid_text
 from cns_common.rpc.protocol_proxy import announce, handlers_of, methods_of, remote
-from cns_common.rpc.rpc import Client, Server
+from cns_common.rpc.rpc import RpcClient, Server
 from cns_common.sealing import MASTER_KEY_BYTES, Seal
 from cns_common.sqlite.database import Database
 from lab.harness.keyspace import emptied
@@ -180,7 +180,7 @@ async def from_afar(
     for prefix in announced:
         announce(prefix, stores[prefix], server)
     await server.start(socket)
-    client = Client(socket, methods)
+    client = RpcClient(socket, methods)
     await client.start()
     try:
         yield {prefix: remote(contract, prefix, client) for prefix, contract in contracts.items()}

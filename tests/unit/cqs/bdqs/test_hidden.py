@@ -6,11 +6,11 @@ import pytest
 
 from cqs.engines.bdqs import hidden
 from cqs.engines.bdqs.hidden import NOTES_TO_PRUNE, HiddenPositions
-from cqs.engines.bdqs.ids import Entry, Position, slot_name
+from cqs.engines.bdqs.ids import IndexRow, Position, slot_name
 
 
-def entry(number: int, due_ms: int) -> Entry:
-    return Entry(slot_name(0, 0, 0), Position(due_ms, number, "", ""), True, 0)
+def entry(number: int, due_ms: int) -> IndexRow:
+    return IndexRow(slot_name(0, 0, 0), Position(due_ms, number, "", ""), True, 0)
 
 
 def test_past_due_ones_go(monkeypatch: pytest.MonkeyPatch) -> None:

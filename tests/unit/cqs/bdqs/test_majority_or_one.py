@@ -10,8 +10,8 @@ import pytest
 from cns_common.cassandra.session import Consistency
 from cns_common.clock import Clock
 from cns_common.errors import OutcomeUnknown, RequestError, StoreUnavailable
-from cqs.engines.bdqs import majority_or_one
-from cqs.engines.bdqs.majority_or_one import ALONE_MS, LATELY_MS, MajorityOrOne
+from cqs.engines.bdqs import quorum_fallback
+from cqs.engines.bdqs.quorum_fallback import ALONE_MS, LATELY_MS, QuorumFallback
 from tests.machine_clocks import MachineClocks
 
 QUORUM, ONE, ALL = Consistency.QUORUM, Consistency.ONE, Consistency.ALL
@@ -37,13 +37,13 @@ class Replicas:
 
 
 async def test_a_majority_is_asked_while_there_is_one() -> None:
-    shared, replicas = MajorityOrOne(Clock()), Replicas()
+    shared, replicas = QuorumFallback(Clock()), Replicas()
     assert [await shared.run("q", level, replicas) for level in (ONE, QUORUM, ALL)] == [QUORUM] * 3
 
 
 async def test_without_one_a_single_replica_is_asked_for_a_while() -> None:
     machine, replicas = MachineClocks(), Replicas()
-    shared = MajorityOrOne(machine.clock())
+    shared = QuorumFallback(machine.clock())
     replicas.quorum = False
     assert await shared.run("q", ONE, replicas) is ONE
     assert await shared.run("q", ONE, replicas) is ONE
@@ -54,7 +54,7 @@ async def test_without_one_a_single_replica_is_asked_for_a_while() -> None:
 
 
 async def test_queues_of_several_replicas_fail_without_a_majority() -> None:
-    shared, replicas = MajorityOrOne(Clock()), Replicas()
+    shared, replicas = QuorumFallback(Clock()), Replicas()
     replicas.quorum = False
     with pytest.raises(OutcomeUnknown):
         await shared.run("q", QUORUM, replicas)
@@ -66,11 +66,11 @@ async def test_the_error_of_the_last_replica_is_the_callers() -> None:
         raise StoreUnavailable(level.name)
 
     with pytest.raises(StoreUnavailable, match="ONE"):
-        await MajorityOrOne(Clock()).run("q", ONE, fail)
+        await QuorumFallback(Clock()).run("q", ONE, fail)
 
 
 async def test_a_queue_without_a_majority_leaves_the_others_theirs() -> None:
-    shared, lacking, whole = MajorityOrOne(Clock()), Replicas(), Replicas()
+    shared, lacking, whole = QuorumFallback(Clock()), Replicas(), Replicas()
     lacking.quorum = False
     assert await shared.run("a", ONE, lacking) is ONE
     assert await shared.run("b", ONE, whole) is QUORUM
@@ -81,15 +81,15 @@ async def test_an_error_of_another_kind_says_nothing_of_replicas() -> None:
     async def refuse(level: Consistency) -> Consistency:
         raise RequestError("Refused", level.name)
 
-    shared, replicas = MajorityOrOne(Clock()), Replicas()
+    shared, replicas = QuorumFallback(Clock()), Replicas()
     with pytest.raises(RequestError, match="QUORUM"):
         await shared.run("q", ONE, refuse)
     assert await shared.run("q", ONE, replicas) is QUORUM
 
 
-async def _alone_a_while_ago() -> tuple[MajorityOrOne, Replicas, MachineClocks]:
+async def _alone_a_while_ago() -> tuple[QuorumFallback, Replicas, MachineClocks]:
     machine, replicas = MachineClocks(), Replicas()
-    shared = MajorityOrOne(machine.clock())
+    shared = QuorumFallback(machine.clock())
     replicas.quorum = False
     await shared.run("q", ONE, replicas)
     machine.run(ALONE_MS * 1_000_000)
@@ -111,7 +111,7 @@ async def test_one_caller_asks_a_majority_again_and_the_others_do_not_wait() -> 
 
 
 async def test_it_waits_for_a_short_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(majority_or_one, "PROBE_S", 0.001)
+    monkeypatch.setattr(quorum_fallback, "PROBE_S", 0.001)
     shared, replicas, machine = await _alone_a_while_ago()
     replicas.hangs = True
     for _ in range(2):

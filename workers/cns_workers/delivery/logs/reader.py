@@ -14,7 +14,7 @@ import msgspec
 from cns_workers.delivery.logs.writer import SUFFIX, folder_of
 
 
-class Entry(NamedTuple):
+class LogEntry(NamedTuple):
     """`at_ms` is when the message was handed to the endpoint."""
 
     at_ms: int
@@ -44,7 +44,7 @@ class LogReader:
         self._folders = [folder_of(directory, group) for group in groups]
         self._read_bytes: dict[Path, int] = {}
 
-    def read(self, since_ms: int = 0) -> list[Entry]:
+    def read(self, since_ms: int = 0) -> list[LogEntry]:
         """The records since the last call, by time."""
         return sorted(
             entry
@@ -66,9 +66,9 @@ class LogReader:
         return []
 
 
-def _entries(lines: Sequence[bytes]) -> Iterator[Entry]:
+def _entries(lines: Sequence[bytes]) -> Iterator[LogEntry]:
     for line in lines:
         with contextlib.suppress(msgspec.DecodeError, ValueError):  # skip lines that are no records
             record = _decoder.decode(line)
             published = datetime.fromisoformat(record.notification.timestamp).replace(tzinfo=UTC)
-            yield Entry(int(published.timestamp() * 1000) + record.delivery.dwell_time_ms, line.decode())
+            yield LogEntry(int(published.timestamp() * 1000) + record.delivery.dwell_time_ms, line.decode())

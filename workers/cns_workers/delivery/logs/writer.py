@@ -19,7 +19,15 @@ from urllib.parse import quote
 from cns_common.bounded_cache import BoundedCache
 from cns_common.clock import Clock
 from cns_common.durations import DAY_MS
-from cns_common.file_writer import Batch, FileWriter, RemovedFiles, WriterMetrics, append_all, remove_old, stored_file
+from cns_common.file_writer import (
+    FileWriter,
+    LineBatch,
+    RemovedFiles,
+    WriterMetrics,
+    append_all,
+    remove_old,
+    stored_file,
+)
 from cns_common.ids import hex_id
 from cns_common.metrics.catalogue import (
     DELIVERY_LOG_FILES_REMOVED,
@@ -75,7 +83,7 @@ class DeliveryLogWriter(FileWriter):
 
     # -- in the thread ------------------------------------------------------------------------------------------------
 
-    def _write(self, group: str, batch: Batch) -> None:
+    def _write(self, group: str, batch: LineBatch) -> None:
         fd = self._open(group)
         try:
             append_all(fd, batch.lines)

@@ -92,7 +92,7 @@ class AdmissionController:
             return self._start(send, now_s)
         if endpoint.breaker.is_open:
             return self.defer(Deferral.OPEN)
-        if endpoint.overdue or endpoint.has_hung or self._stopped:
+        if endpoint.overdue or endpoint.timed_out or self._stopped:
             return self.defer(Deferral.BUSY)
         send.wait = wait = asyncio.get_running_loop().create_future()
         self._waiting_count += 1
@@ -136,7 +136,7 @@ class AdmissionController:
     def pause_s(self, key: str) -> float:
         """Seconds after which a send that was deferred may be asked for again: soon, if the endpoint is only busy."""
         endpoint = self._endpoint(key, self._now_s())
-        if endpoint.breaker.is_open or endpoint.overdue or endpoint.has_hung:
+        if endpoint.breaker.is_open or endpoint.overdue or endpoint.timed_out:
             return max(self.wait_s(key), WAIT_MAX_S)
         return WAIT_MAX_S
 
@@ -146,7 +146,7 @@ class AdmissionController:
 
     def await_room(self, key: str) -> float:
         """Have `on_room` called when the endpoint has room, or its next try is known. Returns `wait_s`."""
-        self._endpoint(key, self._now_s()).is_awaited = True
+        self._endpoint(key, self._now_s()).lane_waits = True
         return self.wait_s(key)
 
     def open_breakers(self) -> list[OpenBreaker]:
@@ -175,8 +175,8 @@ class AdmissionController:
     def _may_start(self, endpoint: EndpointState, now_s: float) -> bool:
         if endpoint.room(now_s, scarce=self._room_is_scarce) <= 0:
             return False
-        if endpoint.has_hung:  # the pauses of an open breaker limit its tries, too
-            return self._on_probation < HUNG_SENDS_MAX and (endpoint.may_be_tried or endpoint.breaker.is_open)
+        if endpoint.timed_out:  # the pauses of an open breaker limit its tries, too
+            return self._on_probation < HUNG_SENDS_MAX and (endpoint.probe_allowed or endpoint.breaker.is_open)
         return endpoint.is_trusted or self._on_probation < PROBATION_SENDS_MAX
 
     def _start(self, send: Send, now_s: float) -> asyncio.Future[Outcome]:
@@ -209,7 +209,7 @@ class AdmissionController:
         elif self._may_start(send.endpoint, now_s):
             self._leave_wait()
             self._start(send, now_s).add_done_callback(partial(copy_result, wait=send.wait))
-        elif send.endpoint.has_hung:
+        elif send.endpoint.timed_out:
             self._defer(send.wait, Deferral.BUSY)
         else:
             self._enqueue(send, now_s)
@@ -260,19 +260,19 @@ class AdmissionController:
             if not endpoint.in_flight:  # the time of its next probe is known
                 self._report_room(key, endpoint)
         elif endpoint.is_trusted:
-            if endpoint.is_awaited and endpoint.room(now_s, scarce=self._room_is_scarce) > 0:
+            if endpoint.lane_waits and endpoint.room(now_s, scarce=self._room_is_scarce) > 0:
                 self._report_room(key, endpoint)
         elif endpoint.room(now_s, scarce=self._room_is_scarce) > 0:
             self._try_later(key, endpoint)
 
     def _try_later(self, key: str, endpoint: EndpointState) -> None:
         """Note an endpoint on probation that has room."""
-        (self._hung_to_try if endpoint.has_hung else self._unknown_to_try)[key] = None
+        (self._hung_to_try if endpoint.timed_out else self._unknown_to_try)[key] = None
         self._poll_later()
 
     def _report_room(self, key: str, endpoint: EndpointState) -> None:
-        if endpoint.is_awaited:
-            endpoint.is_awaited = False
+        if endpoint.lane_waits:
+            endpoint.lane_waits = False
             self.on_room(key)
 
     # -- polling ------------------------------------------------------------------------------------------------------
@@ -334,7 +334,7 @@ class AdmissionController:
                 for key in list(islice(keys, max(min(sends_max - self._on_probation, paced), 0))):
                     del keys[key]
                     endpoint = self._endpoint(key, now_s)
-                    endpoint.may_be_tried = True
+                    endpoint.probe_allowed = True
                     self._report_room(key, endpoint)
 
     def _now_s(self) -> float:

@@ -52,13 +52,13 @@ class EndpointState:
         "breaker",
         "failing_topics",
         "failure",
-        "has_hung",
         "in_flight",
-        "is_awaited",
         "is_trusted",
-        "may_be_tried",
+        "lane_waits",
         "overdue",
+        "probe_allowed",
         "probe_asked_ms",
+        "timed_out",
     )
 
     def __init__(self, limits: EndpointLimits, hint: Hint | None = None) -> None:
@@ -78,11 +78,11 @@ class EndpointState:
         self.overdue = 0
         self.is_trusted = False
         """Whether it took the last message, or refused it in time: it did not hang."""
-        self.has_hung = False
+        self.timed_out = False
         """Whether it left the last message without an answer in time."""
-        self.may_be_tried = False
+        self.probe_allowed = False
         """Whether it has hung, and one send may try it again."""
-        self.is_awaited = False
+        self.lane_waits = False
         """Whether a lane waits for its room."""
 
     def room(self, now_s: float, *, scarce: bool) -> int:
@@ -103,7 +103,7 @@ class EndpointState:
 
     def start(self) -> None:
         self.in_flight += 1
-        self.may_be_tried = False
+        self.probe_allowed = False
 
     def end(
         self,
@@ -123,8 +123,8 @@ class EndpointState:
         if isinstance(outcome, Delivered) or outcome.permanent or outcome.cause not in FAILING:
             self._answer(outcome.dwell_ms)
         else:
-            self.has_hung = outcome.dwell_ms >= OVERDUE_S * 1000
-            self.is_trusted = not self.has_hung
+            self.timed_out = outcome.dwell_ms >= OVERDUE_S * 1000
+            self.is_trusted = not self.timed_out
             self._sends_max = max(self._sends_max // 2, 1)
             self.failure = outcome.text or outcome.cause.value
             if topic not in self.failing_topics:
@@ -136,7 +136,7 @@ class EndpointState:
         return not self.in_flight and (not self.breaker.is_open or now_s > self.breaker.probe_at_s + PROBE_PAUSE_MAX_S)
 
     def _answer(self, dwell_ms: int) -> None:
-        self.is_trusted, self.has_hung, self.failing_topics = True, False, ()
+        self.is_trusted, self.timed_out, self.failing_topics = True, False, ()
         self._history = (self._history << 1 | (dwell_ms >= FAST_MS)) & _REMEMBERED
         self._answers = min(self._answers + 1, ANSWERS_REMEMBERED)
         if self.breaker.is_open:

@@ -11,7 +11,7 @@ import pytest
 from cns_common.cassandra.connection import CassandraAddress
 from cns_common.cassandra.session import Consistency, Statement
 from cqs.engines.bdqs import schema
-from cqs.engines.bdqs.ids import Entry, Position
+from cqs.engines.bdqs.ids import IndexRow, Position
 from cqs.engines.bdqs.index import QueueIndex
 from tests.conformance.support import HIDE_MS, bodies, numbered
 from tests.integration.cqs.engines.bdqs.bdqs_processes import Process, advance, bdqs_processes
@@ -72,7 +72,7 @@ async def test_tombstones_do_not_slow_receives(
 
     async def recorded(
         index: QueueIndex, queue_id: str, slot: str, start: Position | None, now_ms: int, limit: int, level: Consistency
-    ) -> list[Entry]:
+    ) -> list[IndexRow]:
         reads.append((slot, start))
         return await read(index, queue_id, slot, start, now_ms, limit, level)
 

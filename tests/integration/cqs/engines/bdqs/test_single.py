@@ -16,7 +16,7 @@ from cns_common.cassandra.session import Row
 from cns_common.errors import StoreUnavailable
 from cqs.engines.bdqs import schema
 from cqs.engines.bdqs.known_queues import AGE_MS_MAX
-from cqs.engines.bdqs.majority_or_one import ALONE_MS
+from cqs.engines.bdqs.quorum_fallback import ALONE_MS
 from cqs.engines.cassandra.clock_skew import ClockSkew
 from cqs.engines.cassandra.schema import FIND_QUEUE
 from tests.conformance.support import GONE, HIDE_MS, bodies, numbered

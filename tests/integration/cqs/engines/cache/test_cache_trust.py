@@ -22,7 +22,7 @@ from cns_common.errors import StartError, StoreUnavailable
 from cns_common.metrics.catalogue import REDIS_REACHED_BY, REDIS_UP
 from cns_common.redis.urls import FIRST_SERVER
 from cqs.engines import cluster
-from cqs.engines.cluster import ClusterEngine, cache_trust, open_engine, schema
+from cqs.engines.cluster import ClusterEngine, cache_epoch, open_engine, schema
 from cqs.engines.cluster.cache_contract import CachedMessage, CacheUnavailable, LeaseRequest
 from cqs.engines.cluster.ids import MessageLocation, QueueShard, bucket_name
 from cqs.engines.cluster.redis.cache import RedisCache
@@ -229,8 +229,8 @@ async def test_a_process_that_cannot_renew_its_belief_leases_nothing(
     async with processes(cassandra_address, own_redis.url) as ((one, cassandra),):
         await one.send(*numbered(3))
         assert await receive_soon(one, 1)
-        monkeypatch.setattr(cache_trust, "CERTAIN_MS", 0)
-        monkeypatch.setattr(cache_trust, "RENEW_TIMEOUT_S", 0.05)
+        monkeypatch.setattr(cache_epoch, "CERTAIN_MS", 0)
+        monkeypatch.setattr(cache_epoch, "RENEW_TIMEOUT_S", 0.05)
         cassandra.stop()
         with pytest.raises(StoreUnavailable):
             await one.take(1)
@@ -250,14 +250,14 @@ async def test_a_lease_that_comes_back_too_late_is_undone(
 
         async def late(cache: RedisCache, shard: QueueShard, request: LeaseRequest) -> object:
             taken = await lease(cache, shard, request)
-            monkeypatch.setattr(cache_trust, "CERTAIN_MS", 0)
+            monkeypatch.setattr(cache_epoch, "CERTAIN_MS", 0)
             return taken
 
         async def refuse(*_: object) -> None:
             raise StoreUnavailable("Cassandra is away")
 
         monkeypatch.setattr(RedisCache, "lease", late)
-        monkeypatch.setattr(cache_trust.CacheTrust, "ensure_certain", refuse)
+        monkeypatch.setattr(cache_epoch.CacheEpoch, "ensure_certain", refuse)
         with pytest.raises(StoreUnavailable):
             await one.take(1)
         monkeypatch.undo()

@@ -347,7 +347,7 @@ async def test_an_unfinished_delete_of_a_dead_process(
             while await rows_left():
                 for process in (one, two):  # one of the two is the queue's owner
                     work = process.engine.work  # type: ignore[attr-defined]  # of a ClusterEngine
-                    work._owned.read_soon([slice_of(two.q.id)])
+                    work._owned.schedule_read([slice_of(two.q.id)])
                     await work.round()
         await cassandra.close()
 

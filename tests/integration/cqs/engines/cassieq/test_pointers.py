@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from cqs.engines.cassieq.invisibility import STAY_MS
-from cqs.engines.cassieq.rows import NewMessage
+from cqs.engines.cassieq.rows import NewRow
 from cqs.engines.cassieq.sending import new_message
 from cqs.engines.cassieq.settling import ReceiptState
 from cqs.engines.contract import Change
@@ -143,7 +143,7 @@ async def test_a_sender_behind_a_seal_sends_again(queue: QueueFixture, monkeypat
     engine = engine_of(queue)
     insert, stopped, go_on = engine._sender._rows.insert, asyncio.Event(), asyncio.Event()
 
-    async def slow_insert(key: str, bucket: int, messages: Sequence[NewMessage]) -> None:
+    async def slow_insert(key: str, bucket: int, messages: Sequence[NewRow]) -> None:
         monkeypatch.undo()
         stopped.set()
         await go_on.wait()

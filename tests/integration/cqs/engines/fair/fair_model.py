@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from math import exp
 
-from cqs.engines.cluster.cache_contract import Lease
+from cqs.engines.cluster.cache_contract import MessageLease
 from cqs.engines.contract import NOISY_BUSY_MS_MIN, NOISY_IN_FLIGHT_MIN, NOISY_RECENT_MS, NOISY_SHARE
 
 ALL = ""
@@ -134,7 +134,7 @@ class FairModel:
     def _dues(self, members: Iterable[str]) -> list[int]:
         return [self.messages[one].due_ms for one in members]
 
-    def lease(self, leases: Iterable[Lease], due_ms: int, spent_due_ms: int, now_ms: int) -> None:
+    def lease(self, leases: Iterable[MessageLease], due_ms: int, spent_due_ms: int, now_ms: int) -> None:
         for lease in leases:
             self.put(lease.key.location.member, spent_due_ms if lease.spent else due_ms, True, now_ms)
         self.end_call()

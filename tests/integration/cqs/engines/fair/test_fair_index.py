@@ -14,7 +14,7 @@ import pytest
 import redis
 
 from cns_common.clock import Clock
-from cqs.engines.cluster.cache_contract import CachedMessage, Lease, LeaseRequest
+from cqs.engines.cluster.cache_contract import CachedMessage, LeaseRequest, MessageLease
 from cqs.engines.cluster.ids import MessageLocation, QueueShard, bucket_name, parse_location
 from cqs.engines.cluster.redis import cache as redis_cache
 from cqs.engines.cluster.redis import script_calls
@@ -76,7 +76,7 @@ class Machine:
         self._now_ms = 1_000_000 + Clock().now_ms()
         self._made = 0
         self._generation = 0
-        self._leases: list[tuple[Lease, ...]] = []
+        self._leases: list[tuple[MessageLease, ...]] = []
         self._tenants = [""]
         self.model = FairModel()
         self.noisy_leases = 0

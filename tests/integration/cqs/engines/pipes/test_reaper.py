@@ -13,7 +13,7 @@ from cns_common.cassandra.session import Cassandra, Statement
 from cns_common.clock import Clock
 from cqs.engines.contract import Outcome
 from cqs.engines.pipes import popper, schema
-from cqs.engines.pipes.names import Delivery, parse_handle
+from cqs.engines.pipes.names import PipeDelivery, parse_handle
 from tests.conformance.support import DONE, GONE, HIDE_MS, bodies, numbered
 from tests.integration.cqs.engines.pipes.support import PipesProcess, open_processes
 from tests.machine_clocks import MachineClocks
@@ -138,7 +138,7 @@ async def test_a_delete_that_died_half_way_is_done(cassandra_address: CassandraA
         await pusher.send(b"one")
         message = await pusher.take_one()
         delivery = parse_handle(message.handle)
-        assert isinstance(delivery, Delivery)
+        assert isinstance(delivery, PipeDelivery)
         await pusher.cassandra.run(schema.SETTLE, pusher.q.id, *delivery.location, delivery.lease)
         await pusher.pipes.close()
         other.advance(HIDE_MS)

@@ -27,7 +27,7 @@ LOOKS_DIVISOR = 150
 log = structlog.get_logger(__name__)
 
 
-class QueueLooks:
+class OwnerChecks:
     def __init__(
         self,
         rows: MessageRows,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from fastapi import FastAPI, Request, Response
 
-from cns_common.acts.search import ActFilter
+from cns_common.activity.search import ActFilter
 from cns_server.pages.context import PageContext
-from cns_server.rest.acts import ActRoutes
+from cns_server.rest.activity import ActRoutes
 
 SHOWN = 200
 FILTER_CHARS_MAX = 500

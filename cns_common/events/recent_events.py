@@ -16,7 +16,7 @@ import msgspec
 
 from cns_common.arn import parse_arn
 from cns_common.errors import UNREADABLE
-from cns_common.events.backwards import Reach, folders_backwards, lines_backwards
+from cns_common.events.reverse_reader import Reach, folders_backwards, lines_backwards
 from cns_common.events.schema import (
     SCHEMA_VERSION,
     DeliveryAttempted,

@@ -10,13 +10,13 @@ import msgspec
 import pytest
 from structlog.testing import capture_logs
 
-from cns_common.acts import failure_limit
-from cns_common.acts.failure_limit import ACCOUNT as ACCOUNT_BUDGET
-from cns_common.acts.failure_limit import ADDRESS, FACE
-from cns_common.acts.log import ActWriter
-from cns_common.acts.record import OK, TEXT_BYTES_MAX, UNKNOWN, Actor, AdministrativeAct, short
-from cns_common.acts.recorder import LEAVE_OUT, THROTTLED, ActRecorder
-from cns_common.acts.search import ActFilter, newest_acts
+from cns_common.activity import failure_limit
+from cns_common.activity.failure_limit import ACCOUNT as ACCOUNT_BUDGET
+from cns_common.activity.failure_limit import ADDRESS, FACE
+from cns_common.activity.log import ActivityWriter
+from cns_common.activity.record import OK, TEXT_BYTES_MAX, UNKNOWN, Actor, AdministrativeAct, short
+from cns_common.activity.recorder import LEAVE_OUT, THROTTLED, ActRecorder
+from cns_common.activity.search import ActFilter, newest_acts
 from cns_common.aws.call import ANONYMOUS, INTERNAL_ACCOUNT, Call, root_caller
 from cns_common.clock import Clock
 from cns_common.errors import RequestError
@@ -26,8 +26,8 @@ DAY_S = 86_400
 SOMEBODY = Actor(via="rest", account=ACCOUNT, principal=f"arn:aws:iam::{ACCOUNT}:root", address="192.0.2.1")
 
 
-def writer(directory: Path, clock: Clock, bytes_max: int = 10_000_000) -> ActWriter:
-    return ActWriter(directory, "api", clock, retention_s=30 * DAY_S, bytes_max=bytes_max)
+def writer(directory: Path, clock: Clock, bytes_max: int = 10_000_000) -> ActivityWriter:
+    return ActivityWriter(directory, "api", clock, retention_s=30 * DAY_S, bytes_max=bytes_max)
 
 
 def call(account: str = ACCOUNT) -> Call:
@@ -135,7 +135,7 @@ async def test_the_oldest_go_first_by_size_and_by_age(tmp_path: Path) -> None:
 async def test_an_act_that_the_disk_refuses_goes_on_and_is_in_the_process_log(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("cns_common.acts.log.WAIT_S_MAX", 0.05)
+    monkeypatch.setattr("cns_common.activity.log.WAIT_S_MAX", 0.05)
     tmp_path.joinpath("acts").write_text("a file is where the directory should be")
     log = writer(tmp_path / "acts", Clock())
     with capture_logs() as lines:

@@ -21,7 +21,7 @@ ACCOUNTS_MAX = 10_000
 """Accounts whose changes are remembered while their budgets are not full."""
 
 
-class PasswordTurns:
+class PasswordHashLimiter:
     """Turns to hash a password. For one event loop."""
 
     def __init__(self) -> None:
@@ -44,7 +44,7 @@ class PasswordTurns:
 class NewPasswords:
     """Hashes new passwords of accounts. `now_s` is a monotonic clock, in seconds."""
 
-    def __init__(self, turns: PasswordTurns, now_s: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, turns: PasswordHashLimiter, now_s: Callable[[], float] = time.monotonic) -> None:
         self._turns = turns
         self._changes = AttemptLimit(CHANGES, ACCOUNTS_MAX, now_s, "Too many new passwords.")
 

@@ -48,7 +48,7 @@ class TrustState(NamedTuple):
     """The number of other living processes."""
 
 
-class CacheTrust:
+class CacheEpoch:
     def __init__(self, cassandra: Cassandra, clock: Clock, node: str, cache: str = FIRST_SERVER) -> None:
         """`cache` is the name of the server, which is the key of its row. Each activation of a site has rows of its
         own, so that no state of the site before is taken over."""
@@ -68,7 +68,7 @@ class CacheTrust:
         """Set when the row is seen to be of another epoch than this process acts by."""
 
     @property
-    def certain(self) -> bool:
+    def is_valid(self) -> bool:
         """Whether no other process acts by a later epoch."""
         if self._certain_from is None:
             return False
@@ -109,7 +109,7 @@ class CacheTrust:
 
     async def _renew(self) -> None:
         begun, epoch = self._times(), self.epoch
-        certain = self.certain
+        certain = self.is_valid
         await self._cassandra.run(schema.RENEW_TRUST, self.name, self.node, epoch, self.reached, TTL_S)
         self.state = await self._read()
         if self.state.epoch != epoch:
@@ -157,7 +157,7 @@ class CacheTrust:
             try:
                 await self.renew()
             except CnsError as error:
-                log.warning("cache_trust.renewal_failed", error=str(error))
+                log.warning("cache_epoch.renewal_failed", error=str(error))
 
     async def leave(self) -> None:
         """Tell the other processes that this one leases no more messages."""

@@ -9,9 +9,9 @@ from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
-from cns_common.acts.failure_limit import FailureLimit, LeftOut
-from cns_common.acts.log import ActLog
-from cns_common.acts.record import OK, UNKNOWN, Actor, AdministrativeAct, code_of, short
+from cns_common.activity.failure_limit import FailureLimit, LeftOut
+from cns_common.activity.log import ActLog
+from cns_common.activity.record import OK, UNKNOWN, Actor, AdministrativeAct, code_of, short
 from cns_common.aws.call import INTERNAL_ACCOUNT, Call, Operation, Params
 from cns_common.aws.call import Result as Members
 from cns_common.clock import Clock

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from cns_common.acts.record import Actor
+from cns_common.activity.record import Actor
 from cns_common.bounded_cache import BoundedCache
 from cns_common.token_bucket import Budget, TokenBucket
 

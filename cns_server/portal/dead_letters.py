@@ -23,7 +23,7 @@ _BEGIN = re.compile(r'\s{0,8}\{\s{0,8}"Type"\s{0,8}:\s{0,8}"Notification"')
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
 
 
-class Envelope(msgspec.Struct, frozen=True, rename="pascal"):
+class LetterEnvelope(msgspec.Struct, frozen=True, rename="pascal"):
     """A notification's body, as `cns.delivery.envelope` renders it."""
 
     type: Literal["Notification"]
@@ -69,7 +69,7 @@ class Envelope(msgspec.Struct, frozen=True, rename="pascal"):
         )
 
 
-def letters_of(bodies: Sequence[bytes], subscription: str, certificate: FindCertificate) -> list[Envelope]:
+def letters_of(bodies: Sequence[bytes], subscription: str, certificate: FindCertificate) -> list[LetterEnvelope]:
     """The genuine letters of a subscription among the bodies of messages, as the engines keep them.
 
     It decodes and verifies each: run it in a thread.
@@ -81,7 +81,7 @@ def letters_of(bodies: Sequence[bytes], subscription: str, certificate: FindCert
             if not _BEGIN.match(text):
                 continue
             body = _decode(text.encode())
-            envelope = msgspec.convert(body, Envelope)
+            envelope = msgspec.convert(body, LetterEnvelope)
             if envelope.is_of(subscription) and _is_genuine(body, envelope, certificate):
                 found.append(envelope)
         except (msgspec.MsgspecError, UnicodeEncodeError, RecursionError):  # another text
@@ -89,7 +89,7 @@ def letters_of(bodies: Sequence[bytes], subscription: str, certificate: FindCert
     return found
 
 
-def _is_genuine(body: dict[str, Any], envelope: Envelope, certificate: FindCertificate) -> bool:
+def _is_genuine(body: dict[str, Any], envelope: LetterEnvelope, certificate: FindCertificate) -> bool:
     """Whether this service signed the body. Notifications of FIFO topics have no signature.
 
     Others may send to the dead-letter queue, and what is delivered again is signed again: so a text that was never

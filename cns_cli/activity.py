@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from cns_common.acts.log import act_log
-from cns_common.acts.record import OK, UNKNOWN, Actor, code_of
-from cns_common.acts.recorder import ActRecorder
+from cns_common.activity.log import act_log
+from cns_common.activity.record import OK, UNKNOWN, Actor, code_of
+from cns_common.activity.recorder import ActRecorder
 from cns_common.clock import Clock
 from cns_common.configuration.settings import Settings, load_settings
 from cns_common.data_owner import is_another_users, working_as_owner

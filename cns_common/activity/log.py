@@ -13,7 +13,7 @@ from typing import Protocol
 import msgspec
 import structlog
 
-from cns_common.acts.record import AdministrativeAct
+from cns_common.activity.record import AdministrativeAct
 from cns_common.clock import Clock
 from cns_common.configuration.settings import Settings
 from cns_common.errors import CnsError
@@ -46,7 +46,7 @@ class ActLog(Protocol):
     def close(self) -> None: ...
 
 
-class ActWriter(ActLog):
+class ActivityWriter(ActLog):
     """May be used from any event loop."""
 
     def __init__(self, directory: Path, process: str, clock: Clock, *, retention_s: int, bytes_max: int) -> None:
@@ -88,7 +88,7 @@ def act_log(settings: Settings, process: str, clock: Clock, directory: Path | No
     """The log of a process of this name, in the data directory unless another is given."""
     retention_s, bytes_max = settings.acts_retention_s, settings.acts_bytes_max
     where = directory or settings.acts_path
-    return ActWriter(where, process, clock, retention_s=retention_s, bytes_max=bytes_max)
+    return ActivityWriter(where, process, clock, retention_s=retention_s, bytes_max=bytes_max)
 
 
 def _log_unrecorded(act: AdministrativeAct, error: CnsError) -> None:

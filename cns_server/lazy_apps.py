@@ -14,12 +14,12 @@ from cns.portal.owner_acts import OwnerActs
 from cns.portal.retry_sender import RetrySender
 from cns_backend.backend import Backend
 from cns_backend.urls import base_url
-from cns_common.acts.recorder import ActRecorder
+from cns_common.activity.recorder import ActRecorder
 from cns_common.aws.auth.authentication import Authenticator
 from cns_common.aws.front_door import FrontDoor
 from cns_common.configuration.settings import Settings
 from cns_server.admin_address import AdminAddress
-from cns_server.health import Health
+from cns_server.health import ServiceHealth
 from cqs.service import QueueService
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def pages_app(
     backend: Backend,
     queues: QueueService,
     access: Access,
-    health: Callable[[], Awaitable[Health]],
+    health: Callable[[], Awaitable[ServiceHealth]],
     rest: RestApp,
 ) -> PagesApp:
     from cns_server.pages.app import PagesApp

@@ -10,9 +10,9 @@ from fastapi import APIRouter, Query
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
-from cns_common.acts.record import AdministrativeAct
-from cns_common.acts.search import ActFilter, newest_acts
-from cns_common.events.newest import Newest
+from cns_common.activity.record import AdministrativeAct
+from cns_common.activity.search import ActFilter, newest_acts
+from cns_common.events.recent_events import Newest
 from cns_server.rest.calls import RestCall, RestCalls
 from cns_server.rest.dependencies import Begun
 from cns_server.rest.models import Wire

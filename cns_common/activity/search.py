@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 import msgspec
 
-from cns_common.acts.log import FAILED
-from cns_common.acts.record import OK, AdministrativeAct
+from cns_common.activity.log import FAILED
+from cns_common.activity.record import OK, AdministrativeAct
 from cns_common.errors import UNREADABLE
-from cns_common.events.newest import Newest, newest_of
+from cns_common.events.recent_events import Newest, newest_of
 
 READ_BYTES_MAX = 512 * 1024 * 1024
 """More than is kept by default: a filter that rarely matches reads it all."""

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from cns_common.clock import Clock
 
 
-class Began(NamedTuple):
+class Stopwatch(NamedTuple):
     """A moment on both clocks: the monotonic one stands still while a machine is suspended, and the wall clock may be
     set."""
 
@@ -18,5 +18,5 @@ class Began(NamedTuple):
         return max(clock.monotonic_ms() - self.monotonic_ms, abs(clock.real_ms() - self.real_ms))
 
 
-def begin(clock: Clock) -> Began:
-    return Began(clock.monotonic_ms(), clock.real_ms())
+def start_stopwatch(clock: Clock) -> Stopwatch:
+    return Stopwatch(clock.monotonic_ms(), clock.real_ms())

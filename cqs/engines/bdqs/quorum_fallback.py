@@ -30,17 +30,17 @@ Run = Callable[[Consistency], Awaitable[T]]
 
 
 @dataclass(slots=True)
-class _Alone:
+class _DegradedQueue:
     """A queue whose majority did not answer."""
 
     until_ms: int
     probed: bool = False
 
 
-class MajorityOrOne:
+class QuorumFallback:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._alone: BoundedCache[str, _Alone] = BoundedCache(QUEUES_MAX)
+        self._alone: BoundedCache[str, _DegradedQueue] = BoundedCache(QUEUES_MAX)
 
     async def run(self, queue_id: str, level: Consistency, statement: Run[T]) -> T:
         """Run a statement that may be repeated, for a queue whose messages are read and written at `level`. It gets the
@@ -68,4 +68,4 @@ class MajorityOrOne:
         return await statement(Consistency.ONE)
 
     def _note_alone(self, queue_id: str) -> None:
-        self._alone.put(queue_id, _Alone(self._clock.monotonic_ms() + ALONE_MS))
+        self._alone.put(queue_id, _DegradedQueue(self._clock.monotonic_ms() + ALONE_MS))
