@@ -10,7 +10,7 @@ from typing import cast
 import pytest
 
 from cns_common.cassandra import session
-from cns_common.cassandra.connection import CassandraAddress
+from cns_common.cassandra.connection import CassandraAddress, CassandraConnection
 from cns_common.cassandra.session import Cassandra
 from cns_common.cassandra.site_guard import OneSite
 from cns_common.cassandra.write_timestamps import WriteDates
