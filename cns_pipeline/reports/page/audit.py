@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from xml.etree.ElementTree import Element
 
+from cns_common.charts.markup import tag
 from cns_pipeline.audit.document import Audit, GroupAudit, Order, PairAudit, QueueAudit
 from cns_pipeline.period import Period
-from cns_pipeline.reports.page.markup import foreign, tag
 from cns_pipeline.reports.page.tables import (
     Cell,
     arn,
     at,
     details,
+    foreign,
     number,
     number_columns,
     part,

@@ -5,10 +5,10 @@ from __future__ import annotations
 from xml.etree.ElementTree import Element
 
 from cns.delivery.failure_causes import failure_text
+from cns_common.charts.markup import tag
+from cns_common.charts.shapes import sparkline
 from cns_pipeline.health.document import Health, Incident
 from cns_pipeline.reports.document import Recovery, Report, Row
-from cns_pipeline.reports.page.axes import Span
-from cns_pipeline.reports.page.markup import tag
 from cns_pipeline.reports.page.tables import (
     Cell,
     arn,
@@ -22,7 +22,7 @@ from cns_pipeline.reports.page.tables import (
     text_columns,
     words,
 )
-from cns_pipeline.reports.page.time_charts import sparkline
+from cns_pipeline.reports.page.time_charts import Span
 from cns_pipeline.reports.text import count, plain, share
 
 SPANS_MAX = 10

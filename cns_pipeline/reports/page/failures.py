@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from xml.etree.ElementTree import Element
 
 from cns.delivery.failure_causes import failure_text, why_failed
+from cns_common.charts.markup import tag
 from cns_pipeline.reports.document import DeadLetter, Drop, Report, RetryBin
 from cns_pipeline.reports.page.bar_charts import Bin, cell_bar, histogram
-from cns_pipeline.reports.page.markup import tag
 from cns_pipeline.reports.page.tables import Cell, arn, at, number, number_columns, table, text_columns, words
 from cns_pipeline.reports.text import counted
 

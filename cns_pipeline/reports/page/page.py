@@ -8,6 +8,7 @@ from hashlib import sha256
 from importlib.resources import files
 from xml.etree.ElementTree import Element
 
+from cns_common.charts.markup import tag, write_html
 from cns_pipeline.audit.document import Audit
 from cns_pipeline.health.document import Health
 from cns_pipeline.reports.document import Coverage, Report
@@ -15,7 +16,6 @@ from cns_pipeline.reports.findings.finding import ReportIssue
 from cns_pipeline.reports.page.audit import audit_section
 from cns_pipeline.reports.page.endpoints import endpoints_section, incident_spans
 from cns_pipeline.reports.page.failures import drops_section, failures_section
-from cns_pipeline.reports.page.markup import tag, write_html
 from cns_pipeline.reports.page.rankings import rankings_section, usage_section
 from cns_pipeline.reports.page.summary import figures_section, findings_section, header
 from cns_pipeline.reports.page.tables import number, number_columns, table

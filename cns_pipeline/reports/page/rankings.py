@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from xml.etree.ElementTree import Element
 
+from cns_common.charts.markup import tag
 from cns_pipeline.reports.document import Figures, Report, Row, Table, Usage
-from cns_pipeline.reports.page.markup import tag
 from cns_pipeline.reports.page.tables import (
     Cell,
     Column,

@@ -6,9 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from xml.etree.ElementTree import Element
 
+from cns_common.charts.markup import tag
 from cns_pipeline.reports.document import Figures, Report
 from cns_pipeline.reports.findings.finding import ReportIssue, Severity
-from cns_pipeline.reports.page.markup import foreign, tag
+from cns_pipeline.reports.page.tables import foreign
 from cns_pipeline.reports.text import count, milliseconds, moment, share, size, times
 
 _LABELS = {

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from xml.etree.ElementTree import Element
 
-from cns_pipeline.reports.page.markup import Child, add, foreign, tag
+from cns_common.charts.markup import Child, add, tag
 from cns_pipeline.reports.text import count, counted, milliseconds, moment, plain, share, short_arn, size
 
 ROWS_MAX = 25
@@ -73,6 +73,11 @@ def bytes_(value: int | None) -> Cell:
 
 def at(value_ms: int | None) -> Cell:
     return Cell("–" if value_ms is None else tag("span", moment(value_ms), class_="time"), value_ms or 0)
+
+
+def foreign(text: str) -> Element:
+    """Text of a user or an endpoint: isolated, so that its direction does not turn round what follows."""
+    return tag("bdi", plain(text))
 
 
 def words(text: str | None) -> Cell:

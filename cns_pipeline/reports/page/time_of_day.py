@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from xml.etree.ElementTree import Element
 
+from cns_common.charts.markup import tag
 from cns_common.durations import HOUR_S
 from cns_pipeline.health.document import Health, HourOfDay
 from cns_pipeline.reports.page.bar_charts import Bin, histogram
-from cns_pipeline.reports.page.markup import tag
 from cns_pipeline.reports.page.tables import Cell, details, number, number_columns, table, text_columns, words
 from cns_pipeline.reports.text import counted
 

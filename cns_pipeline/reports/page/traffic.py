@@ -6,11 +6,10 @@ from collections.abc import Callable, Sequence
 from math import log2
 from xml.etree.ElementTree import Element
 
+from cns_common.charts.markup import tag
 from cns_common.durations import HOUR_MS
 from cns_pipeline.reports.document import Figures, LatencyBin, Report
-from cns_pipeline.reports.page.axes import Span
 from cns_pipeline.reports.page.bar_charts import Bin, Mark, histogram
-from cns_pipeline.reports.page.markup import tag
 from cns_pipeline.reports.page.tables import (
     arn,
     at,
@@ -22,7 +21,7 @@ from cns_pipeline.reports.page.tables import (
     text_columns,
     words,
 )
-from cns_pipeline.reports.page.time_charts import Buckets, Series, bar_panels, time_lines
+from cns_pipeline.reports.page.time_charts import Buckets, Series, Span, bar_panels, time_lines
 from cns_pipeline.reports.text import count, milliseconds
 
 
