@@ -14,7 +14,6 @@ RIGHT = 12.0
 BAR_GAP = 1.0
 _TEXT_DOWN = 4.5
 _LABEL_GAP = 6.0
-_SPARK_WIDTH, _SPARK_HEIGHT = 120.0, 22.0
 
 Scale = Callable[[float], float]
 
@@ -35,7 +34,7 @@ def line(svg: Element, style: str, start: tuple[float, float], end: tuple[float,
     add(svg, tag("line", class_=style, x1=start[0], x2=end[0], y1=start[1], y2=end[1]))
 
 
-def curve(svg: Element, style: str, points: Sequence[tuple[float, float]], **attributes: str) -> None:
+def curve(svg: Element, style: str | None, points: Sequence[tuple[float, float]], **attributes: str) -> None:
     path = " ".join([f"{x:.1f},{y:.1f}" for x, y in points])
     add(svg, tag("polyline", class_=style, points=path, **attributes))
 
@@ -61,16 +60,3 @@ def value_axis(svg: Element, y: Scale, ticks: Sequence[float], name: Callable[[f
     for tick in ticks:
         line(svg, "grid", (LEFT, y(tick)), (WIDTH - RIGHT, y(tick)))
         text(svg, "label", (LEFT - _LABEL_GAP, y(tick) + _TEXT_DOWN), name(tick), "end")
-
-
-def sparkline(words: str, shares: Sequence[float | None]) -> Element:
-    """Shares from 0 to 1 as bars from the bottom, without axes; a part without a value stays empty."""
-    svg = image(words, "spark", _SPARK_WIDTH, _SPARK_HEIGHT)
-    add(svg, tag("title", words))
-    line(svg, "grid", (0, _SPARK_HEIGHT - 0.5), (_SPARK_WIDTH, _SPARK_HEIGHT - 0.5))
-    width = _SPARK_WIDTH / max(len(shares), 1)
-    for at, share in enumerate(shares):
-        if share:
-            high = max(share * (_SPARK_HEIGHT - 1), 1.0)
-            box(svg, "fill failed", (at * width, _SPARK_HEIGHT - high), (max(width, 0.8), high))
-    return svg

@@ -1,4 +1,4 @@
-"""Histograms, and the bars in cells of tables."""
+"""Histograms, and the bars and sparklines in cells of tables."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from xml.etree.ElementTree import Element
 
-from cns_common.charts.markup import tag
+from cns_common.charts.markup import add, tag
 from cns_common.charts.scales import LinearScale, whole_ticks
-from cns_common.charts.shapes import LEFT, RIGHT, WIDTH, bar, box, chart, line, text, value_axis
+from cns_common.charts.shapes import LEFT, RIGHT, WIDTH, bar, box, chart, image, line, text, value_axis
 from cns_pipeline.reports.text import count, rounded
 
 _HEIGHT = 220.0
@@ -16,6 +16,7 @@ _TOP = 36.0
 _AXIS = 24.0
 _LABEL_WIDTH = 46.0
 _CELL_SIZE = 100.0, 12.0
+_SPARK_WIDTH, _SPARK_HEIGHT = 120.0, 22.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,4 +66,17 @@ def cell_bar(part: float, style: str) -> Element:
     svg = tag("svg", class_="cell-bar", aria_hidden="true", viewBox=view, preserveAspectRatio="none")
     box(svg, "track", (0, 0), _CELL_SIZE)
     box(svg, f"fill {style}", (0, 0), (min(part, 1.0) * width, height))
+    return svg
+
+
+def sparkline(words: str, shares: Sequence[float | None]) -> Element:
+    """Shares from 0 to 1 as bars from the bottom, without axes; a part without a value stays empty."""
+    svg = image(words, "spark", _SPARK_WIDTH, _SPARK_HEIGHT)
+    add(svg, tag("title", words))
+    line(svg, "grid", (0, _SPARK_HEIGHT - 0.5), (_SPARK_WIDTH, _SPARK_HEIGHT - 0.5))
+    width = _SPARK_WIDTH / max(len(shares), 1)
+    for at, share in enumerate(shares):
+        if share:
+            high = max(share * (_SPARK_HEIGHT - 1), 1.0)
+            box(svg, "fill failed", (at * width, _SPARK_HEIGHT - high), (max(width, 0.8), high))
     return svg

@@ -6,9 +6,9 @@ from xml.etree.ElementTree import Element
 
 from cns.delivery.failure_causes import failure_text
 from cns_common.charts.markup import tag
-from cns_common.charts.shapes import sparkline
 from cns_pipeline.health.document import Health, Incident
 from cns_pipeline.reports.document import Recovery, Report, Row
+from cns_pipeline.reports.page.bar_charts import sparkline
 from cns_pipeline.reports.page.tables import (
     Cell,
     arn,
