@@ -13,8 +13,8 @@ from cns_pipeline.reports.page.tables import (
     at,
     details,
     foreign,
-    number,
     number_columns,
+    numbers,
     part,
     table,
     text_columns,
@@ -85,13 +85,9 @@ def _lost(audit: Audit) -> Element:
 def _counts(one: QueueAudit | GroupAudit) -> tuple[Cell, ...]:
     counts = one.counts
     return (
-        number(counts.sent),
-        number(counts.received),
-        number(counts.deleted),
-        number(counts.lost),
+        *numbers(counts.sent, counts.received, counts.deleted, counts.lost),
         part(counts.loss_rate),
-        number(counts.unknown),
-        number(counts.duplicates),
+        *numbers(counts.unknown, counts.duplicates),
         part(counts.duplicate_rate),
     )
 
@@ -99,8 +95,7 @@ def _counts(one: QueueAudit | GroupAudit) -> tuple[Cell, ...]:
 def _order(order: Order) -> tuple[Cell, ...]:
     average = order.average_displacement
     return (
-        number(order.compared),
-        number(order.out_of_order),
+        *numbers(order.compared, order.out_of_order),
         part(order.out_of_order_rate),
         Cell("–" if average is None else f"{average:.3g}", -1 if average is None else average),
     )

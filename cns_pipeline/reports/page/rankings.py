@@ -14,6 +14,7 @@ from cns_pipeline.reports.page.tables import (
     details,
     number,
     number_columns,
+    numbers,
     part,
     span_ms,
     table,
@@ -60,8 +61,8 @@ def _topics(caption: str, name: str, ranked: Table, file: str) -> Element:
     rows = []
     for row in ranked.rows:
         one = row.figures
-        published = (one.accepted, one.matched, one.filtered, one.pending)
-        rows.append((arn(row.name), *[number(value) for value in published], *_figures(row)))
+        published = numbers(one.accepted, one.matched, one.filtered, one.pending)
+        rows.append((arn(row.name), *published, *_figures(row)))
     return table(caption, columns, rows, ranked.left_out, file)
 
 
@@ -80,12 +81,9 @@ def _subscriptions(report: Report) -> Element:
 def _figures(row: Row) -> tuple[Cell, ...]:
     one: Figures = row.figures
     return (
-        number(one.attempts),
-        number(one.attempts_failed),
-        number(one.delivered),
+        *numbers(one.attempts, one.attempts_failed, one.delivered),
         part(one.success_share),
-        number(one.dead_lettered),
-        number(one.dropped),
+        *numbers(one.dead_lettered, one.dropped),
         span_ms(one.p50_ms),
         span_ms(one.p99_ms),
         span_ms(None if row.before is None else row.before.p99_ms),
@@ -101,7 +99,7 @@ def _queues(report: Report) -> Element:
     rows = [
         (
             arn(one.queue),
-            *[number(value) for value in (one.sent, one.received, one.deleted, one.moved_in, one.moved_out)],
+            *numbers(one.sent, one.received, one.deleted, one.moved_in, one.moved_out),
             *[number(None if value < 0 else value) for value in (one.visible, one.in_flight, one.delayed)],
             span_ms(None if one.oldest_age_s < 0 else one.oldest_age_s * 1000),
         )

@@ -59,6 +59,10 @@ def number(value: int | None) -> Cell:
     return Cell("–" if value is None else count(value), -1 if value is None else value)
 
 
+def numbers(*values: int | None) -> tuple[Cell, ...]:
+    return tuple([number(value) for value in values])
+
+
 def span_ms(value: float | None) -> Cell:
     return Cell(milliseconds(value), -1 if value is None else value)
 

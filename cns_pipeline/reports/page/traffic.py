@@ -16,6 +16,7 @@ from cns_pipeline.reports.page.tables import (
     details,
     number,
     number_columns,
+    numbers,
     span_ms,
     table,
     text_columns,
@@ -118,26 +119,13 @@ def _traffic_table(report: Report) -> Element:
         *number_columns("accepted", "matched", "filtered", "attempts", "failed", "delivered", "dead-lettered"),
         *number_columns("dropped", "duplicates"),
     )
-    rows = [
-        (
-            at(bucket.start_ms),
-            *[
-                number(value)
-                for value in (
-                    bucket.figures.accepted,
-                    bucket.figures.matched,
-                    bucket.figures.filtered,
-                    bucket.figures.attempts,
-                    bucket.figures.attempts_failed,
-                    bucket.figures.delivered,
-                    bucket.figures.dead_lettered,
-                    bucket.figures.dropped,
-                    bucket.figures.duplicates,
-                )
-            ],
-        )
-        for bucket in report.buckets
-    ]
+    rows = []
+    for bucket in report.buckets:
+        one = bucket.figures
+        published = numbers(one.accepted, one.matched, one.filtered)
+        attempted = numbers(one.attempts, one.attempts_failed, one.delivered)
+        others = numbers(one.dead_lettered, one.dropped, one.duplicates)
+        rows.append((at(bucket.start_ms), *published, *attempted, *others))
     return table("Traffic", columns, rows)
 
 
