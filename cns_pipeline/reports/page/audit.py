@@ -16,6 +16,7 @@ from cns_pipeline.reports.page.tables import (
     number_columns,
     numbers,
     part,
+    section,
     table,
     text_columns,
     words,
@@ -31,16 +32,15 @@ def audit_section(audit: Audit) -> Element:
         tag("li", tag("span", one.severity, class_=_LABELS[one.severity]), " ", foreign(one.text))
         for one in audit.findings
     ]
-    return tag(
-        "section",
-        tag("h2", "Audit of queues"),
+    return section(
+        "audit",
+        "Audit of queues",
         tag("p", f"Audited: {Period(audit.since_ms, audit.until_ms)}, by the time of the send.", class_="muted"),
         tag("ul", *said, class_="findings") if said else tag("p", "Nothing lost, repeated or out of order."),
         _queues(audit),
         details("Groups", _groups(audit)) if audit.groups else None,
         details("Senders and receivers", _pairs(audit)) if audit.pairs else None,
         details("Lost messages", _lost(audit)) if audit.lost else None,
-        id="audit",
     )
 
 

@@ -17,6 +17,7 @@ from cns_pipeline.reports.page.tables import (
     number,
     number_columns,
     part,
+    section,
     span_ms,
     table,
     text_columns,
@@ -35,13 +36,12 @@ def incident_spans(health: Health | None) -> list[Span]:
 
 
 def endpoints_section(report: Report, health: Health | None) -> Element:
-    return tag(
-        "section",
-        tag("h2", "Endpoints"),
+    return section(
+        "endpoints",
+        "Endpoints",
         _incidents(health) if health else None,
         _endpoints(report, health),
         details("Time to recovery", _recoveries(report.recoveries)) if report.recoveries else None,
-        id="endpoints",
     )
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from xml.etree.ElementTree import Element
 
-from cns_common.charts.markup import tag
 from cns_pipeline.reports.document import Figures, Report, Row, Table, Usage
 from cns_pipeline.reports.page.tables import (
     Cell,
@@ -16,6 +15,7 @@ from cns_pipeline.reports.page.tables import (
     number_columns,
     numbers,
     part,
+    section,
     span_ms,
     table,
     text_columns,
@@ -28,16 +28,15 @@ _FIGURES: tuple[Column, ...] = number_columns(
 
 
 def rankings_section(report: Report) -> Element:
-    return tag(
-        "section",
-        tag("h2", "Topics, subscriptions, queues"),
+    return section(
+        "rankings",
+        "Topics, subscriptions, queues",
         _topics("Topics with the most attempts", "topic", report.topics, "topics.csv"),
         details("Subscriptions", _subscriptions(report)),
         details("Protocols", _ranking("Protocols", "protocol", report.protocols, "protocols.csv")),
         details("Accounts", _topics("Accounts", "account", report.accounts, "accounts.csv")),
         details("Days", _topics("Days", "day", report.days, "days.csv")),
         details("Queues", _queues(report)),
-        id="rankings",
     )
 
 
@@ -48,12 +47,7 @@ def usage_section(report: Report) -> Element:
         *number_columns("published", "published bytes", "deliveries", "delivered bytes"),
     )
     rows = [_usage(one) for one in report.usage]
-    return tag(
-        "section",
-        tag("h2", "Usage"),
-        table("By account and day, for billing", columns, rows, file="usage.csv"),
-        id="usage",
-    )
+    return section("usage", "Usage", table("By account and day, for billing", columns, rows, file="usage.csv"))
 
 
 def _topics(caption: str, name: str, ranked: Table, file: str) -> Element:

@@ -51,6 +51,11 @@ def table(
     return tag("div", frame, _more(left_out, file))
 
 
+def section(name: str, title: str, *children: Child) -> Element:
+    """A part of the page; `name` is its anchor, `title` its heading and its entry of the menu."""
+    return tag("section", tag("h2", title), *children, id=name)
+
+
 def details(summary: str, *children: Child) -> Element:
     return tag("details", tag("summary", summary), *children)
 

@@ -17,6 +17,7 @@ from cns_pipeline.reports.page.tables import (
     number,
     number_columns,
     numbers,
+    section,
     span_ms,
     table,
     text_columns,
@@ -35,7 +36,7 @@ def buckets_of(report: Report) -> Buckets | None:
 def traffic_section(report: Report, spans: Sequence[Span]) -> Element:
     buckets = buckets_of(report)
     if buckets is None:
-        return tag("section", tag("h2", "Traffic"), tag("p", "no events"), id="traffic")
+        return section("traffic", "Traffic", tag("p", "no events"))
     good = (
         _series(report, "messages accepted", "accepted", lambda one: one.accepted),
         _series(report, "notifications delivered", "delivered", lambda one: one.delivered),
@@ -45,9 +46,9 @@ def traffic_section(report: Report, spans: Sequence[Span]) -> Element:
         _series(report, "given up (dead-lettered or dropped)", "dropped", lambda one: one.dead_lettered + one.dropped),
     )
     each = "hour" if buckets.length_ms == HOUR_MS else "day"
-    return tag(
-        "section",
-        tag("h2", "Traffic"),
+    return section(
+        "traffic",
+        "Traffic",
         tag("p", "Shaded: an endpoint was failing or slow.", class_="muted") if spans else None,
         tag(
             "div",
@@ -56,7 +57,6 @@ def traffic_section(report: Report, spans: Sequence[Span]) -> Element:
             class_="charts",
         ),
         details("Traffic as a table", _traffic_table(report)),
-        id="traffic",
     )
 
 
@@ -75,14 +75,13 @@ def latency_section(report: Report, spans: Sequence[Span]) -> Element:
     if report.latency:
         title = "Deliveries by their time from publish"
         figures.append(tag("figure", _latency_histogram(title, report), tag("figcaption", title)))
-    return tag(
-        "section",
-        tag("h2", "Latency"),
+    return section(
+        "latency",
+        "Latency",
         tag("p", "From publish to the first delivery; replays are left out.", class_="muted"),
         tag("div", *figures, class_="charts"),
         details("Latency as a table", _latency_table(report)) if buckets else None,
         _slowest(report),
-        id="latency",
     )
 
 
