@@ -5,10 +5,10 @@ from __future__ import annotations
 from xml.etree.ElementTree import Element
 
 from cns.delivery.failure_causes import failure_text
+from cns_common.charts.markup import tag
 from cns_pipeline.health.document import Health, Incident
 from cns_pipeline.reports.document import Recovery, Report, Row
-from cns_pipeline.reports.page.axes import Span
-from cns_pipeline.reports.page.markup import tag
+from cns_pipeline.reports.page.bar_charts import sparkline
 from cns_pipeline.reports.page.tables import (
     Cell,
     arn,
@@ -17,12 +17,13 @@ from cns_pipeline.reports.page.tables import (
     number,
     number_columns,
     part,
+    section,
     span_ms,
     table,
     text_columns,
     words,
 )
-from cns_pipeline.reports.page.time_charts import sparkline
+from cns_pipeline.reports.page.time_charts import Span
 from cns_pipeline.reports.text import count, plain, share
 
 SPANS_MAX = 10
@@ -35,13 +36,12 @@ def incident_spans(health: Health | None) -> list[Span]:
 
 
 def endpoints_section(report: Report, health: Health | None) -> Element:
-    return tag(
-        "section",
-        tag("h2", "Endpoints"),
+    return section(
+        "endpoints",
+        "Endpoints",
         _incidents(health) if health else None,
         _endpoints(report, health),
         details("Time to recovery", _recoveries(report.recoveries)) if report.recoveries else None,
-        id="endpoints",
     )
 
 
