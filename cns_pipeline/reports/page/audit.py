@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from xml.etree.ElementTree import Element
 
+from cns_common.charts.markup import tag
 from cns_pipeline.audit.document import Audit, GroupAudit, Order, PairAudit, QueueFindings
 from cns_pipeline.period import Period
-from cns_pipeline.reports.page.markup import foreign, tag
 from cns_pipeline.reports.page.tables import (
     Cell,
     arn,
     at,
     details,
-    number,
+    foreign,
     number_columns,
+    numbers,
     part,
+    section,
     table,
     text_columns,
     words,
@@ -30,16 +32,15 @@ def audit_section(audit: Audit) -> Element:
         tag("li", tag("span", one.severity, class_=_LABELS[one.severity]), " ", foreign(one.text))
         for one in audit.findings
     ]
-    return tag(
-        "section",
-        tag("h2", "Audit of queues"),
+    return section(
+        "audit",
+        "Audit of queues",
         tag("p", f"Audited: {Period(audit.since_ms, audit.until_ms)}, by the time of the send.", class_="muted"),
         tag("ul", *said, class_="findings") if said else tag("p", "Nothing lost, repeated or out of order."),
         _queues(audit),
         details("Groups", _groups(audit)) if audit.groups else None,
         details("Senders and receivers", _pairs(audit)) if audit.pairs else None,
         details("Lost messages", _lost(audit)) if audit.lost else None,
-        id="audit",
     )
 
 
@@ -84,13 +85,9 @@ def _lost(audit: Audit) -> Element:
 def _counts(one: QueueFindings | GroupAudit) -> tuple[Cell, ...]:
     counts = one.counts
     return (
-        number(counts.sent),
-        number(counts.received),
-        number(counts.deleted),
-        number(counts.lost),
+        *numbers(counts.sent, counts.received, counts.deleted, counts.lost),
         part(counts.loss_rate),
-        number(counts.unknown),
-        number(counts.duplicates),
+        *numbers(counts.unknown, counts.duplicates),
         part(counts.duplicate_rate),
     )
 
@@ -98,8 +95,7 @@ def _counts(one: QueueFindings | GroupAudit) -> tuple[Cell, ...]:
 def _order(order: Order) -> tuple[Cell, ...]:
     average = order.average_displacement
     return (
-        number(order.compared),
-        number(order.out_of_order),
+        *numbers(order.compared, order.out_of_order),
         part(order.out_of_order_rate),
         Cell("–" if average is None else f"{average:.3g}", -1 if average is None else average),
     )

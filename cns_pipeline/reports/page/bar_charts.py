@@ -1,4 +1,4 @@
-"""Histograms, and the bars in cells of tables."""
+"""Histograms, and the bars and sparklines in cells of tables."""
 
 from __future__ import annotations
 
@@ -6,16 +6,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from xml.etree.ElementTree import Element
 
-from cns_pipeline.reports.page.axes import LEFT, RIGHT, WIDTH, chart, draw_value_axis
-from cns_pipeline.reports.page.markup import add, tag
-from cns_pipeline.reports.page.scales import LinearScale, whole_ticks
+from cns_common.charts.markup import add, tag
+from cns_common.charts.scales import LinearScale, whole_ticks
+from cns_common.charts.shapes import LEFT, RIGHT, WIDTH, bar, box, chart, image, line, text, value_axis
 from cns_pipeline.reports.text import count, rounded
 
 _HEIGHT = 220.0
 _TOP = 36.0
 _AXIS = 24.0
 _LABEL_WIDTH = 46.0
-_CELL_WIDTH, _CELL_HEIGHT = 100.0, 12.0
+_CELL_SIZE = 100.0, 12.0
+_SPARK_WIDTH, _SPARK_HEIGHT = 120.0, 22.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,42 +44,39 @@ def histogram(title: str, bins: Sequence[Bin], marks: Sequence[Mark] = (), style
     bottom = _HEIGHT - _AXIS
     y = LinearScale(0, ticks[-1], bottom, _TOP)
     x = LinearScale(0, len(bins), LEFT, WIDTH - RIGHT)
-    draw_value_axis(svg, y, ticks, rounded)
+    value_axis(svg, y, ticks, rounded)
     label_each = max(round(_LABEL_WIDTH * len(bins) / (WIDTH - LEFT - RIGHT) + 0.5), 1)
     for at, one in enumerate(bins):
         if one.count:
-            top = min(y(one.count), bottom - 1)
-            words = tag("title", f"{one.words}: {count(one.count)}")
-            width = x(at + 1) - x(at) - 1
-            add(svg, tag("rect", words, class_=f"fill {style}", x=x(at), y=top, width=width, height=bottom - top))
+            bar(svg, style, x(at), x(at + 1) - x(at), y, one.count, f"{one.words}: {count(one.count)}")
         if at % label_each == 0:
-            add(svg, tag("text", one.edge, class_="label", x=x(at), y=bottom + 16, text_anchor="start"))
+            text(svg, "label", (x(at), bottom + 16), one.edge, "start")
     for row, mark in enumerate(marks):
         at_x = x(min(max(mark.place, 0), len(bins)))
-        anchor = "end" if at_x > WIDTH / 2 else "start"
-        add(
-            svg,
-            tag("line", class_="mark", x1=at_x, x2=at_x, y1=_TOP, y2=bottom),
-            tag(
-                "text",
-                mark.text,
-                class_="heading",
-                x=at_x + (-4 if anchor == "end" else 4),
-                y=14 + row * 15,
-                text_anchor=anchor,
-            ),
-        )
+        anchor, aside = ("end", -4) if at_x > WIDTH / 2 else ("start", 4)
+        line(svg, "mark", (at_x, _TOP), (at_x, bottom))
+        text(svg, "heading", (at_x + aside, 14 + row * 15), mark.text, anchor)
     return svg
 
 
 def cell_bar(part: float, style: str) -> Element:
     """A bar that fills the part of a cell; the cell's number says the same in words."""
-    return tag(
-        "svg",
-        tag("rect", class_="track", x=0, y=0, width=_CELL_WIDTH, height=_CELL_HEIGHT),
-        tag("rect", class_=f"fill {style}", x=0, y=0, width=min(part, 1.0) * _CELL_WIDTH, height=_CELL_HEIGHT),
-        class_="cell-bar",
-        aria_hidden="true",
-        viewBox=f"0 0 {_CELL_WIDTH:g} {_CELL_HEIGHT:g}",
-        preserveAspectRatio="none",
-    )
+    width, height = _CELL_SIZE
+    view = f"0 0 {width:g} {height:g}"
+    svg = tag("svg", class_="cell-bar", aria_hidden="true", viewBox=view, preserveAspectRatio="none")
+    box(svg, "track", (0, 0), _CELL_SIZE)
+    box(svg, f"fill {style}", (0, 0), (min(part, 1.0) * width, height))
+    return svg
+
+
+def sparkline(words: str, shares: Sequence[float | None]) -> Element:
+    """Shares from 0 to 1 as bars from the bottom, without axes; a part without a value stays empty."""
+    svg = image(words, "spark", _SPARK_WIDTH, _SPARK_HEIGHT)
+    add(svg, tag("title", words))
+    line(svg, "grid", (0, _SPARK_HEIGHT - 0.5), (_SPARK_WIDTH, _SPARK_HEIGHT - 0.5))
+    width = _SPARK_WIDTH / max(len(shares), 1)
+    for at, share in enumerate(shares):
+        if share:
+            high = max(share * (_SPARK_HEIGHT - 1), 1.0)
+            box(svg, "fill failed", (at * width, _SPARK_HEIGHT - high), (max(width, 0.8), high))
+    return svg

@@ -5,10 +5,10 @@ from __future__ import annotations
 from xml.etree.ElementTree import Element
 
 from cns.delivery.failure_causes import failure_text
+from cns_common.charts.markup import tag
 from cns_pipeline.health.document import Health, Incident
 from cns_pipeline.reports.document import Recovery, Report, Row
-from cns_pipeline.reports.page.axes import AxisSpan
-from cns_pipeline.reports.page.markup import tag
+from cns_pipeline.reports.page.bar_charts import sparkline
 from cns_pipeline.reports.page.tables import (
     Cell,
     arn,
@@ -17,31 +17,31 @@ from cns_pipeline.reports.page.tables import (
     number,
     number_columns,
     part,
+    section,
     span_ms,
     table,
     text_columns,
     words,
 )
-from cns_pipeline.reports.page.time_charts import sparkline
+from cns_pipeline.reports.page.time_charts import Span
 from cns_pipeline.reports.text import count, plain, share
 
 SPANS_MAX = 10
 """Incidents that charts over time mark: the worst ones."""
 
 
-def incident_spans(health: Health | None) -> list[AxisSpan]:
+def incident_spans(health: Health | None) -> list[Span]:
     found = health.incidents[:SPANS_MAX] if health else ()
-    return [AxisSpan(one.from_ms, one.until_ms, f"{plain(one.endpoint)} was {one.state}") for one in found]
+    return [Span(one.from_ms, one.until_ms, f"{plain(one.endpoint)} was {one.state}") for one in found]
 
 
 def endpoints_section(report: Report, health: Health | None) -> Element:
-    return tag(
-        "section",
-        tag("h2", "Endpoints"),
+    return section(
+        "endpoints",
+        "Endpoints",
         _incidents(health) if health else None,
         _endpoints(report, health),
         details("Time to recovery", _recoveries(report.recoveries)) if report.recoveries else None,
-        id="endpoints",
     )
 
 

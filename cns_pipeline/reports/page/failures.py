@@ -6,22 +6,18 @@ from collections.abc import Sequence
 from xml.etree.ElementTree import Element
 
 from cns.delivery.failure_causes import failure_text, why_failed
+from cns_common.charts.markup import tag
 from cns_pipeline.reports.document import DeadLetter, Drop, Report, RetryBin
 from cns_pipeline.reports.page.bar_charts import Bin, cell_bar, histogram
-from cns_pipeline.reports.page.markup import tag
-from cns_pipeline.reports.page.tables import Cell, arn, at, number, number_columns, table, text_columns, words
+from cns_pipeline.reports.page.tables import Cell, arn, at, number, number_columns, section, table, text_columns, words
 from cns_pipeline.reports.text import counted
 
 _MOST = (*text_columns("topic with most", "endpoint"), *number_columns("of these"))
 
 
 def failures_section(report: Report) -> Element:
-    return tag(
-        "section",
-        tag("h2", "Failures"),
-        _failures_table(report),
-        _retries(report.retries) if report.retries else None,
-        id="failures",
+    return section(
+        "failures", "Failures", _failures_table(report), _retries(report.retries) if report.retries else None
     )
 
 
@@ -47,7 +43,7 @@ def drops_section(report: Report) -> Element:
         [(words(one.cause), arn(one.queue), number(one.messages), *_most(one)) for one in report.dead_letters],
         file="dead_letters.csv",
     )
-    return tag("section", tag("h2", "Given up"), drops, dead_letters, id="drops")
+    return section("drops", "Given up", drops, dead_letters)
 
 
 def _failures_table(report: Report) -> Element:

@@ -8,6 +8,7 @@ from hashlib import sha256
 from importlib.resources import files
 from xml.etree.ElementTree import Element
 
+from cns_common.charts.markup import tag, write_html
 from cns_pipeline.audit.document import Audit
 from cns_pipeline.health.document import Health
 from cns_pipeline.reports.document import Coverage, Report
@@ -15,28 +16,12 @@ from cns_pipeline.reports.findings.finding import ReportIssue
 from cns_pipeline.reports.page.audit import audit_section
 from cns_pipeline.reports.page.endpoints import endpoints_section, incident_spans
 from cns_pipeline.reports.page.failures import drops_section, failures_section
-from cns_pipeline.reports.page.markup import tag, write_html
 from cns_pipeline.reports.page.rankings import rankings_section, usage_section
 from cns_pipeline.reports.page.summary import figures_section, findings_section, header
-from cns_pipeline.reports.page.tables import number, number_columns, table
+from cns_pipeline.reports.page.tables import number, number_columns, section, table
 from cns_pipeline.reports.page.time_of_day import time_of_day_section
 from cns_pipeline.reports.page.traffic import latency_section, traffic_section
 from cns_pipeline.reports.text import plain
-
-_MENU = {
-    "findings": "What went wrong",
-    "figures": "Figures",
-    "traffic": "Traffic",
-    "latency": "Latency",
-    "failures": "Failures",
-    "endpoints": "Endpoints",
-    "drops": "Given up",
-    "rankings": "Topics, subscriptions, queues",
-    "usage": "Usage",
-    "audit": "Audit",
-    "time-of-day": "Time of day",
-    "coverage": "Coverage",
-}
 
 
 def draw_page(
@@ -58,7 +43,7 @@ def draw_page(
         time_of_day_section(health) if health else None,
         _coverage_section(report.coverage),
     ]
-    there = [section for section in sections if section is not None]
+    there = [one for one in sections if one is not None]
     body = tag("body", header(report), _menu(there), tag("main", *there), tag("script", _asset("sort.js")))
     return write_html(tag("html", _head(report), body, lang="en"))
 
@@ -81,8 +66,8 @@ def _head(report: Report) -> Element:
 
 
 def _menu(sections: Sequence[Element]) -> Element:
-    names = [section.get("id", "") for section in sections]
-    entries = [tag("li", tag("a", _MENU[name], href=f"#{name}")) for name in names]
+    names = {one.get("id", ""): one.findtext("h2") for one in sections}
+    entries = [tag("li", tag("a", title, href=f"#{name}")) for name, title in names.items()]
     return tag("nav", tag("ul", *entries), aria_label="Sections")
 
 
@@ -90,13 +75,12 @@ def _coverage_section(known: Coverage) -> Element:
     columns = number_columns("events", "missing", "malformed lines", "lines of a newer version")
     row = (number(known.events), number(known.unknown), number(known.malformed), number(known.newer))
     named = ", ".join([plain(name) for name in known.malformed_files])
-    return tag(
-        "section",
-        tag("h2", "Coverage"),
+    return section(
+        "coverage",
+        "Coverage",
         tag("p", "Missing events were never written, or removed before they were ingested.", class_="muted"),
         table("How much of what happened this report knows", columns, [row]),
         tag("p", f"Malformed lines are in {named}.") if named else None,
-        id="coverage",
     )
 
 

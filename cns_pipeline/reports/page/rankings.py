@@ -5,7 +5,6 @@ from __future__ import annotations
 from xml.etree.ElementTree import Element
 
 from cns_pipeline.reports.document import Figures, Report, Row, Table, Usage
-from cns_pipeline.reports.page.markup import tag
 from cns_pipeline.reports.page.tables import (
     Cell,
     Column,
@@ -14,7 +13,9 @@ from cns_pipeline.reports.page.tables import (
     details,
     number,
     number_columns,
+    numbers,
     part,
+    section,
     span_ms,
     table,
     text_columns,
@@ -27,16 +28,15 @@ _FIGURES: tuple[Column, ...] = number_columns(
 
 
 def rankings_section(report: Report) -> Element:
-    return tag(
-        "section",
-        tag("h2", "Topics, subscriptions, queues"),
+    return section(
+        "rankings",
+        "Topics, subscriptions, queues",
         _topics("Topics with the most attempts", "topic", report.topics, "topics.csv"),
         details("Subscriptions", _subscriptions(report)),
         details("Protocols", _ranking("Protocols", "protocol", report.protocols, "protocols.csv")),
         details("Accounts", _topics("Accounts", "account", report.accounts, "accounts.csv")),
         details("Days", _topics("Days", "day", report.days, "days.csv")),
         details("Queues", _queues(report)),
-        id="rankings",
     )
 
 
@@ -47,12 +47,7 @@ def usage_section(report: Report) -> Element:
         *number_columns("published", "published bytes", "deliveries", "delivered bytes"),
     )
     rows = [_usage(one) for one in report.usage]
-    return tag(
-        "section",
-        tag("h2", "Usage"),
-        table("By account and day, for billing", columns, rows, file="usage.csv"),
-        id="usage",
-    )
+    return section("usage", "Usage", table("By account and day, for billing", columns, rows, file="usage.csv"))
 
 
 def _topics(caption: str, name: str, ranked: Table, file: str) -> Element:
@@ -60,8 +55,8 @@ def _topics(caption: str, name: str, ranked: Table, file: str) -> Element:
     rows = []
     for row in ranked.rows:
         one = row.figures
-        published = (one.accepted, one.matched, one.filtered, one.pending)
-        rows.append((arn(row.name), *[number(value) for value in published], *_figures(row)))
+        published = numbers(one.accepted, one.matched, one.filtered, one.pending)
+        rows.append((arn(row.name), *published, *_figures(row)))
     return table(caption, columns, rows, ranked.left_out, file)
 
 
@@ -80,12 +75,9 @@ def _subscriptions(report: Report) -> Element:
 def _figures(row: Row) -> tuple[Cell, ...]:
     one: Figures = row.figures
     return (
-        number(one.attempts),
-        number(one.attempts_failed),
-        number(one.delivered),
+        *numbers(one.attempts, one.attempts_failed, one.delivered),
         part(one.success_share),
-        number(one.dead_lettered),
-        number(one.dropped),
+        *numbers(one.dead_lettered, one.dropped),
         span_ms(one.p50_ms),
         span_ms(one.p99_ms),
         span_ms(None if row.before is None else row.before.p99_ms),
@@ -101,7 +93,7 @@ def _queues(report: Report) -> Element:
     rows = [
         (
             arn(one.queue),
-            *[number(value) for value in (one.sent, one.received, one.deleted, one.moved_in, one.moved_out)],
+            *numbers(one.sent, one.received, one.deleted, one.moved_in, one.moved_out),
             *[number(None if value < 0 else value) for value in (one.visible, one.in_flight, one.delayed)],
             span_ms(None if one.oldest_age_s < 0 else one.oldest_age_s * 1000),
         )

@@ -6,9 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from xml.etree.ElementTree import Element
 
+from cns_common.charts.markup import tag
 from cns_pipeline.reports.document import Figures, Report
 from cns_pipeline.reports.findings.finding import ReportIssue, Severity
-from cns_pipeline.reports.page.markup import foreign, tag
+from cns_pipeline.reports.page.tables import foreign, section
 from cns_pipeline.reports.text import count, milliseconds, moment, share, size, times
 
 _LABELS = {
@@ -39,18 +40,17 @@ def findings_section(report: Report, findings: Sequence[ReportIssue]) -> Element
         content = tag("p", "Nothing that this report looks for.", class_="fine")
     else:
         content = tag("ol", *[_finding(one) for one in findings], class_="findings")
-    return tag("section", tag("h2", "What went wrong"), content, id="findings")
+    return section("findings", "What went wrong", content)
 
 
 def figures_section(report: Report) -> Element:
     now, before = report.totals, report.before
     compared = "compared with the same span a week before" if before else "nothing is known of the week before"
-    return tag(
-        "section",
-        tag("h2", "Figures"),
+    return section(
+        "figures",
+        "Figures",
         tag("p", compared, class_="muted"),
         tag("dl", *[_tile(one, now, before) for one in _TILES], class_="tiles"),
-        id="figures",
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from xml.etree.ElementTree import Element
 
-from cns_pipeline.reports.page.markup import Child, add, foreign, tag
+from cns_common.charts.markup import Child, add, tag
 from cns_pipeline.reports.text import count, counted, milliseconds, moment, plain, share, short_arn, size
 
 ROWS_MAX = 25
@@ -51,12 +51,21 @@ def table(
     return tag("div", frame, _more(left_out, file))
 
 
+def section(name: str, title: str, *children: Child) -> Element:
+    """A part of the page; `name` is its anchor, `title` its heading and its entry of the menu."""
+    return tag("section", tag("h2", title), *children, id=name)
+
+
 def details(summary: str, *children: Child) -> Element:
     return tag("details", tag("summary", summary), *children)
 
 
 def number(value: int | None) -> Cell:
     return Cell("–" if value is None else count(value), -1 if value is None else value)
+
+
+def numbers(*values: int | None) -> tuple[Cell, ...]:
+    return tuple([number(value) for value in values])
 
 
 def span_ms(value: float | None) -> Cell:
@@ -73,6 +82,11 @@ def bytes_(value: int | None) -> Cell:
 
 def at(value_ms: int | None) -> Cell:
     return Cell("–" if value_ms is None else tag("span", moment(value_ms), class_="time"), value_ms or 0)
+
+
+def foreign(text: str) -> Element:
+    """Text of a user or an endpoint: isolated, so that its direction does not turn round what follows."""
+    return tag("bdi", plain(text))
 
 
 def words(text: str | None) -> Cell:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from xml.etree.ElementTree import Element
 
+from cns_common.charts.markup import tag
 from cns_common.durations import HOUR_S
 from cns_pipeline.health.document import Health, HourOfDay
 from cns_pipeline.reports.page.bar_charts import Bin, histogram
-from cns_pipeline.reports.page.markup import tag
-from cns_pipeline.reports.page.tables import Cell, details, number, number_columns, table, text_columns, words
+from cns_pipeline.reports.page.tables import Cell, details, number, number_columns, section, table, text_columns, words
 from cns_pipeline.reports.text import counted
 
 _HOURS = 24
@@ -30,13 +30,12 @@ def time_of_day_section(health: Health) -> Element | None:
         if hours:
             bins = [_bin(hour, hours.get(hour)) for hour in range(_HOURS)]
             figures.append(tag("figure", histogram(title, bins, style=style), tag("figcaption", title)))
-    return tag(
-        "section",
-        tag("h2", "Time of day"),
+    return section(
+        "time-of-day",
+        "Time of day",
         tag("p", f"The mean of {counted(health.by_hour_days, 'day')}, by hour of the day (UTC).", class_="muted"),
         tag("div", *figures, class_="charts"),
         details("Time of day as a table", _table(health)),
-        id="time-of-day",
     )
 
 

@@ -6,23 +6,24 @@ from collections.abc import Callable, Sequence
 from math import log2
 from xml.etree.ElementTree import Element
 
+from cns_common.charts.markup import tag
 from cns_common.durations import HOUR_MS
 from cns_pipeline.reports.document import Figures, LatencyBin, Report
-from cns_pipeline.reports.page.axes import AxisSpan
 from cns_pipeline.reports.page.bar_charts import Bin, Mark, histogram
-from cns_pipeline.reports.page.markup import tag
 from cns_pipeline.reports.page.tables import (
     arn,
     at,
     details,
     number,
     number_columns,
+    numbers,
+    section,
     span_ms,
     table,
     text_columns,
     words,
 )
-from cns_pipeline.reports.page.time_charts import ChartBuckets, Series, bar_panels, time_lines
+from cns_pipeline.reports.page.time_charts import ChartBuckets, Series, Span, bar_panels, time_lines
 from cns_pipeline.reports.text import count, milliseconds
 
 
@@ -32,10 +33,10 @@ def buckets_of(report: Report) -> ChartBuckets | None:
     return ChartBuckets(tuple([one.start_ms for one in report.buckets]), report.buckets[0].span_ms)
 
 
-def traffic_section(report: Report, spans: Sequence[AxisSpan]) -> Element:
+def traffic_section(report: Report, spans: Sequence[Span]) -> Element:
     buckets = buckets_of(report)
     if buckets is None:
-        return tag("section", tag("h2", "Traffic"), tag("p", "no events"), id="traffic")
+        return section("traffic", "Traffic", tag("p", "no events"))
     good = (
         _series(report, "messages accepted", "accepted", lambda one: one.accepted),
         _series(report, "notifications delivered", "delivered", lambda one: one.delivered),
@@ -45,9 +46,9 @@ def traffic_section(report: Report, spans: Sequence[AxisSpan]) -> Element:
         _series(report, "given up (dead-lettered or dropped)", "dropped", lambda one: one.dead_lettered + one.dropped),
     )
     each = "hour" if buckets.length_ms == HOUR_MS else "day"
-    return tag(
-        "section",
-        tag("h2", "Traffic"),
+    return section(
+        "traffic",
+        "Traffic",
         tag("p", "Shaded: an endpoint was failing or slow.", class_="muted") if spans else None,
         tag(
             "div",
@@ -56,11 +57,10 @@ def traffic_section(report: Report, spans: Sequence[AxisSpan]) -> Element:
             class_="charts",
         ),
         details("Traffic as a table", _traffic_table(report)),
-        id="traffic",
     )
 
 
-def latency_section(report: Report, spans: Sequence[AxisSpan]) -> Element:
+def latency_section(report: Report, spans: Sequence[Span]) -> Element:
     buckets = buckets_of(report)
     figures = []
     if buckets is not None:
@@ -75,14 +75,13 @@ def latency_section(report: Report, spans: Sequence[AxisSpan]) -> Element:
     if report.latency:
         title = "Deliveries by their time from publish"
         figures.append(tag("figure", _latency_histogram(title, report), tag("figcaption", title)))
-    return tag(
-        "section",
-        tag("h2", "Latency"),
+    return section(
+        "latency",
+        "Latency",
         tag("p", "From publish to the first delivery; replays are left out.", class_="muted"),
         tag("div", *figures, class_="charts"),
         details("Latency as a table", _latency_table(report)) if buckets else None,
         _slowest(report),
-        id="latency",
     )
 
 
@@ -119,26 +118,13 @@ def _traffic_table(report: Report) -> Element:
         *number_columns("accepted", "matched", "filtered", "attempts", "failed", "delivered", "dead-lettered"),
         *number_columns("dropped", "duplicates"),
     )
-    rows = [
-        (
-            at(bucket.start_ms),
-            *[
-                number(value)
-                for value in (
-                    bucket.figures.accepted,
-                    bucket.figures.matched,
-                    bucket.figures.filtered,
-                    bucket.figures.attempts,
-                    bucket.figures.attempts_failed,
-                    bucket.figures.delivered,
-                    bucket.figures.dead_lettered,
-                    bucket.figures.dropped,
-                    bucket.figures.duplicates,
-                )
-            ],
-        )
-        for bucket in report.buckets
-    ]
+    rows = []
+    for bucket in report.buckets:
+        one = bucket.figures
+        published = numbers(one.accepted, one.matched, one.filtered)
+        attempted = numbers(one.attempts, one.attempts_failed, one.delivered)
+        others = numbers(one.dead_lettered, one.dropped, one.duplicates)
+        rows.append((at(bucket.start_ms), *published, *attempted, *others))
     return table("Traffic", columns, rows)
 
 

@@ -87,16 +87,6 @@ def test_a_name_with_the_addresses_of_all_processes(
 # -- long polls -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slice
-def test_a_poll_at_one_is_woken_by_a_send_at_the_other(service: Clustered, queue: str) -> None:
-    for n in range(4):
-        there, here = n % 2, 1 - n % 2
-        poll = Poll(service.at(there), at(service, there, queue))
-        poll.start()
-        service.at(here).client("sqs").send_message(QueueUrl=at(service, here, queue), MessageBody=str(n))
-        assert poll.bodies() == [str(n)]
-
-
 def test_a_poll_at_one_is_woken_when_a_message_of_the_other_is_due(service: Clustered, queue: str) -> None:
     poll = Poll(service.at(0), at(service, 0, queue))
     poll.start()

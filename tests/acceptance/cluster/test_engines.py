@@ -181,6 +181,7 @@ def test_a_queue_of_the_same_name_is_a_new_one(
     assert [one["Body"] for one in receive(sqs, queue, 1)] == ["after"]
 
 
+@pytest.mark.slice
 @every_engine
 def test_a_poll_at_one_process_is_woken_by_a_send_at_the_other(service: Clustered, create: Create, engine: str) -> None:
     queue = create(engine)
@@ -207,20 +208,6 @@ def test_messages_of_both_processes_are_received_once_at_both(service: Clustered
 
 
 # -- what a queue may be ----------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("engine", WITH_FIFO)
-def test_order_and_deduplication(sqs: Any, create: Create, engine: str) -> None:
-    queue = create(engine, FifoQueue="true")
-    for n in range(6):
-        for _ in range(2):
-            sqs.send_message(
-                QueueUrl=queue, MessageBody=str(n), MessageGroupId=str(n % 2), MessageDeduplicationId=str(n)
-            )
-    found = receive(sqs, queue, 6, AttributeNames=["MessageGroupId"])
-    for group in ("0", "1"):
-        bodies = [one["Body"] for one in found if one["Attributes"]["MessageGroupId"] == group]
-        assert bodies == sorted(bodies)
 
 
 @pytest.mark.parametrize("engine", WITHOUT_FIFO)

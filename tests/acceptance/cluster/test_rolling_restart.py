@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lab.harness.clustered import Clustered, serving
+from lab.harness.clustered import serving
 from lab.harness.endpoints import Endpoint
 from tests.acceptance.rolling import Load
 from tests.acceptance.topics import Topic
@@ -28,7 +28,8 @@ def test_no_call_fails_and_nothing_is_lost(tmp_path: Path, endpoint: Endpoint, m
             load.goes_on()
             for index in (0, 1):
                 published += [topic.publish(f"{index}-{n}") for n in range(PUBLISHED)]
-                _restart_api(service, index)
+                assert service.cluster.apis[index].stop() == 0
+                service.cluster.start_again(service.cluster.apis[index])
                 load.goes_on()
                 published += [topic.publish(f"{index}+{n}") for n in range(PUBLISHED)]
                 assert service.cluster.workers[index].stop() == 0
@@ -36,8 +37,3 @@ def test_no_call_fails_and_nothing_is_lost(tmp_path: Path, endpoint: Endpoint, m
                 load.goes_on()
         summary = endpoint.wait(distinct_messages=len(published))
         assert summary["duplicates"] == 0
-
-
-def _restart_api(service: Clustered, index: int) -> None:
-    assert service.cluster.apis[index].stop() == 0
-    service.cluster.start_again(service.cluster.apis[index])

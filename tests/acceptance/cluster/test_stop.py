@@ -103,10 +103,6 @@ class _Callers:
                 call()
 
 
-def _exit_code(process: Process) -> int:
-    return process.wait()
-
-
 @pytest.mark.extended
 @pytest.mark.parametrize(("noticed", "redis_hangs"), [(True, False), (False, False), (False, True)])
 def test_processes_end_while_cassandra_hangs(tmp_path: Path, *, noticed: bool, redis_hangs: bool) -> None:
@@ -119,6 +115,6 @@ def test_processes_end_while_cassandra_hangs(tmp_path: Path, *, noticed: bool, r
         for process in (api, worker):
             process.send_signal(signal.SIGTERM)
         for process in (api, worker):
-            assert _exit_code(process) == 0, process.output()
+            assert process.wait() == 0, process.output()
             assert "process.stop_timed_out" not in process.output()
             assert "Traceback" not in process.output()

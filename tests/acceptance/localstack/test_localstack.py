@@ -15,21 +15,10 @@ from cns_pytest.http import fetch
 from lab.harness.running import Up, cns, running
 from lab.harness.service import Service, error_of
 from lab.harness.waiting import PATIENCE_S, wait_until
+from tests.acceptance.localstack.conftest import ACCOUNT, KEYS
 from tests.acceptance.topics import Topic, arn_of, receive_one
 
 LOCAL = "localhost.localstack.cloud"
-ACCOUNT = "000000000000"
-KEYS = {"key": "test", "secret": "test", "region_name": "us-east-1"}
-
-
-@pytest.fixture
-def sqs(stack: Up) -> Any:
-    return stack.client("sqs", **KEYS)
-
-
-@pytest.fixture
-def queue(sqs: Any, new_name: Any) -> str:
-    return str(sqs.create_queue(QueueName=new_name())["QueueUrl"])
 
 
 def at(stack: Service, url: str, body: bytes | None = None, **headers: str) -> tuple[int, bytes]:

@@ -12,20 +12,8 @@ import pytest
 from cns_pytest.http import fetch
 from lab.harness.running import Up
 from lab.harness.service import error_of
+from tests.acceptance.localstack.conftest import ACCOUNT, KEYS
 from tests.acceptance.topics import receive_one
-
-ACCOUNT = "000000000000"
-KEYS = {"key": "test", "secret": "test", "region_name": "us-east-1"}
-
-
-@pytest.fixture
-def sqs(stack: Up) -> Any:
-    return stack.client("sqs", **KEYS)
-
-
-@pytest.fixture
-def queue(sqs: Any, new_name: Any) -> str:
-    return str(sqs.create_queue(QueueName=new_name())["QueueUrl"])
 
 
 def in_all_states(sqs: Any, url: str) -> None:

@@ -102,24 +102,6 @@ def test_purge_and_statistics(rest: Client, queue_name: str) -> None:
     assert (counted.visible, counted.in_flight, counted.delayed) == (0, 0, 0)
 
 
-def test_redrive(service: Service, rest: Client, http: httpx.Client, account: str, queue_name: str) -> None:
-    dead = rest.create_queue(f"{queue_name}-dead")
-    policy = f'{{"deadLetterTargetArn":"{dead.arn}","maxReceiveCount":"1"}}'
-    rest.change_queue(queue_name, {"RedrivePolicy": policy})
-    rest.put_message(queue_name, "spent")
-    assert rest.next_message(queue_name, lease_seconds=0) is not None
-    assert rest.next_message(queue_name) is None
-    path = f"/accounts/{account}/queues/{dead.name}"
-    assert http.get(f"{path}/deadLetterSources").json()["queues"] == [queue_name]
-    started = http.post(f"{path}/redrives", json={})
-    assert started.status_code == 202
-    message = rest.next_message(queue_name, wait_seconds=20)
-    assert message is not None
-    assert message.body == "spent"
-    (done,) = http.get(f"{path}/redrives").json()["redrives"]
-    assert done["sourceArn"] == dead.arn
-
-
 @pytest.mark.parametrize(
     ("body", "text"),
     [

@@ -11,15 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from cns_common.durations import HOUR_MS
-from cns_pipeline.audit.document import Audit
-from cns_pipeline.health.document import Health
-from cns_pipeline.period import END_MS
-from cns_pipeline.reports.buckets import NOTHING
-from cns_pipeline.reports.document import Report, Row, Table
-from cns_pipeline.reports.findings.find import find
-from cns_pipeline.reports.page.page import draw_page
-from cns_pipeline.reports.page.scales import (
+from cns_common.charts.scales import (
     SPAN_TICKS,
     LinearScale,
     LogScale,
@@ -28,6 +20,14 @@ from cns_pipeline.reports.page.scales import (
     time_ticks,
     whole_ticks,
 )
+from cns_common.durations import HOUR_MS
+from cns_pipeline.audit.document import Audit
+from cns_pipeline.health.document import Health
+from cns_pipeline.period import END_MS
+from cns_pipeline.reports.buckets import NOTHING
+from cns_pipeline.reports.document import Report, Row, Table
+from cns_pipeline.reports.findings.find import find
+from cns_pipeline.reports.page.page import draw_page
 from tests.pipeline.audit.sample_audit import SAMPLE_AUDIT
 from tests.pipeline.health.sample_health import SAMPLE_HEALTH
 from tests.pipeline.reports.sample_report import SAMPLE, START_MS, TOTALS

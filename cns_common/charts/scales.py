@@ -70,14 +70,14 @@ class LogScale:
         return self.start + part * (self.end - self.start)
 
 
-def round_ticks(high: float, number: int) -> list[float]:
-    """About `number` round steps from 0 to at least `high`."""
-    if high <= 0:
-        return [0.0, 1.0]
-    rough = high / number
+def round_ticks(high: float, number: int, low: float = 0.0) -> list[float]:
+    """About `number` round steps from at most `low` to at least `high`."""
+    if high <= low:
+        return [low, low + 1.0]
+    rough = (high - low) / number
     power = 10.0 ** floor(log10(rough))
     step = next(power * factor for factor in (1, 2, 5, 10) if power * factor >= rough)
-    return [step * at for at in range(ceil(high / step) + 1)]
+    return [step * at for at in range(floor(low / step), ceil(high / step) + 1)]
 
 
 def whole_ticks(high: int, number: int) -> list[float]:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from xml.etree.ElementTree import Element, tostring
-
-from cns_pipeline.reports.text import plain
 
 Child = Element | str | None
 Attribute = str | float | None
@@ -27,15 +24,6 @@ def add(element: Element, *children: Child) -> None:
             _append_text(element, child)
         elif child is not None:
             element.append(child)
-
-
-def group(name: str, children: Iterable[Child], /, **attributes: Attribute) -> Element:
-    return tag(name, *children, **attributes)
-
-
-def foreign(text: str) -> Element:
-    """Text of a user or an endpoint: isolated, so that its direction does not turn round what follows."""
-    return tag("bdi", plain(text))
 
 
 def write_html(root: Element) -> str:

@@ -1,0 +1,1 @@
+"""Static charts as SVG: of the report, the pages and the lab."""
