@@ -10,7 +10,7 @@ import threading
 READ_BYTES = 65_536
 
 
-def stop_at_end_of_input() -> None:
+def stop_with_parent() -> None:
     """Send SIGTERM to this process when standard input ends. What is read before is dropped."""
     threading.Thread(target=_read_to_the_end, args=(sys.stdin.fileno(),), name="end-of-input", daemon=True).start()
 

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import typer
 
 from cns_cli.options import UntilInputEnds
-from cns_cli.service.parent_watch import stop_at_end_of_input
+from cns_cli.service.parent_watch import stop_with_parent
 
 
 def receiver(
@@ -57,5 +57,5 @@ def receiver(
         tls_key=tls_key,
     )
     if until_input_ends:
-        stop_at_end_of_input()
+        stop_with_parent()
     run_receiver(host, port, options)

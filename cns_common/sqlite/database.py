@@ -26,7 +26,7 @@ from cns_common.sqlite.checkpoints import Checkpointer
 from cns_common.sqlite.disk_space import DiskSpace, is_full
 from cns_common.sqlite.format import BeforeMigration, mark_format, refuse_migration
 from cns_common.sqlite.opening import PAGE_BYTES, Guard, create_tables, open_store
-from cns_common.sqlite.stages import Item, Stage, Work
+from cns_common.sqlite.waiting_work import Item, Stage, Work
 
 HIGH_WATER_MS = 1_000
 """The highest time seen is stored this often, so that a restarted clock is never behind it by more."""

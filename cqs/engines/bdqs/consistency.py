@@ -2,7 +2,7 @@
 
 `single`: one replica, as in the paper. What it acknowledged is lost if that replica's disk is lost before others
 have it, a receive may miss messages that another replica has, and stale handles may pass. A queue's generation and list
-of slots are those of a majority while one answers (`majority_or_one`): a purge must not be missed.
+of slots are those of a majority while one answers (`quorum_fallback`): a purge must not be missed.
 `quorum`: acknowledged writes survive the loss of a minority of replicas, and reads see them. Two receivers at one
 moment may both take a message; one that learns of the other in time does not deliver it.
 `serial`: as `quorum`, and each change of a message is conditional on the state that it was decided by: no message is

@@ -157,7 +157,7 @@ class CacheEpoch:
             try:
                 await self.renew()
             except CnsError as error:
-                log.warning("cache_trust.renewal_failed", error=str(error))
+                log.warning("cache_epoch.renewal_failed", error=str(error))
 
     async def leave(self) -> None:
         """Tell the other processes that this one leases no more messages."""

@@ -173,7 +173,7 @@ class CacheSwitch:
         before = self._trust.state.epoch
         epoch = await self._trust.propose(server, self._redis.newest_epoch)
         if epoch:
-            log.info("cache_trust.epoch_started", name=self._trust.name, epoch=epoch, server=server)
+            log.info("cache_epoch.started", name=self._trust.name, epoch=epoch, server=server)
         if epoch and not server:
             self._return_pause.note_loss(self._clock.monotonic_ms())
         elif epoch:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import chain, islice
 
-from cns_common.sqlite.stages import Work
+from cns_common.sqlite.waiting_work import Work
 from cqs.engines.contract import (
     ATTEMPT_WINDOW_MS,
     IN_FLIGHT_MAX,

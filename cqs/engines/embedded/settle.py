@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from cns_common.sqlite.stages import Work
+from cns_common.sqlite.waiting_work import Work
 from cqs.engines.contract import (
     DEDUP_WINDOW_MS,
     Change,

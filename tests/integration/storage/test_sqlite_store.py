@@ -16,7 +16,7 @@ from cns_common.errors import OutcomeUnknown, RequestError, StartError, StoreFul
 from cns_common.sqlite.checkpoints import CHECKPOINT_PAGES
 from cns_common.sqlite.database import Database
 from cns_common.sqlite.opening import PAGE_BYTES
-from cns_common.sqlite.stages import Work
+from cns_common.sqlite.waiting_work import Work
 from tests.integration.storage.faulty_disk import FaultyDisk
 
 LOG_STARTS = 3

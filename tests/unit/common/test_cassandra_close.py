@@ -10,7 +10,7 @@ from typing import cast
 import pytest
 
 from cns_common.cassandra import session
-from cns_common.cassandra.connection import CassandraAddress
+from cns_common.cassandra.connection import CassandraAddress, CassandraConnection
 from cns_common.cassandra.session import Cassandra
 from cns_common.cassandra.site_guard import OneSite
 from cns_common.cassandra.write_timestamps import WriteDates
@@ -25,7 +25,7 @@ async def test_a_driver_that_hangs_does_not_keep_the_process(monkeypatch: pytest
         threads.append(threading.current_thread())
         end.wait()
 
-    connection = cast("Connection", SimpleNamespace(cluster=SimpleNamespace(shutdown=hang)))
+    connection = cast("CassandraConnection", SimpleNamespace(cluster=SimpleNamespace(shutdown=hang)))
     loop = asyncio.get_running_loop()
     cassandra = Cassandra(CassandraAddress(hosts=("none",)), connection, loop, WriteDates(), OneSite())
     cassandra._reconnecting = loop.create_task(asyncio.Event().wait())  # type: ignore[arg-type]  # it hangs, too
