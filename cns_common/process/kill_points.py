@@ -102,4 +102,5 @@ def _killer(order: str) -> Callable[[str], None]:
 
 
 _order = os.environ.get(VARIABLE)  # noqa: TID251  # a test's order, not a setting
+IS_ARMED = _order is not None
 kill_point: Callable[[str], None] = _nothing if _order is None else _killer(_order)

@@ -32,6 +32,8 @@ from cns_workers.fanout.fifo_producer import FifoProducer
 from cns_workers.fanout.producer import Producer
 from cns_workers.jobs.quarantine import Quarantine
 from cns_workers.jobs.receiver import ReceivedJob
+from cns_workers.observers.contract import Observers
+from cns_workers.observers.events import AttemptEvents
 from cns_workers.stats import Stats
 from tests.integration.workers.embedded_context import channels_to, no_queue
 from tests.recorded_events import RecordedEvents
@@ -64,7 +66,7 @@ class DropFixture:
             quarantine=quarantine,
             rates=backend.rates,
             stats=self.stats,
-            events=self.events,
+            observers=Observers(self.stats, AttemptEvents(self.events)),
             client_errors_succeed=False,
         )
         self.fanout = FanoutContext(
@@ -122,8 +124,8 @@ class DropFixture:
     async def ends(self, target: Target, outcome: Failed, letter: Outcome | None = None) -> NextAttempt | None:
         """Handle the outcome of the last attempt. `letter` is the answer of the dead-letter queue."""
         attempts = self.attempts(EndpointJob("m", TOPIC.arn, (target.arn,), message(TOPIC)))
-        attempts.notification = message(TOPIC)
-        attempts.events.report_attempt(target, outcome)
+        attempts.observed.notification = message(TOPIC)
+        attempts.report_attempt(target, outcome)
         return await OutcomeHandler(self.context, channels_to(Letters(letter))).handle(attempts, target, outcome)
 
     def attempts(self, job: jobs.TargetJob) -> JobAttempts:

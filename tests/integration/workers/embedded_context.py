@@ -23,6 +23,8 @@ from cns_common.sqlite.database import Database
 from cns_workers.consumers.delivery_context import DeliveryContext
 from cns_workers.delivery.channels import Channels
 from cns_workers.jobs.quarantine import Quarantine
+from cns_workers.observers.contract import Observers
+from cns_workers.observers.events import AttemptEvents
 from cns_workers.stats import Stats
 from cqs.engines.embedded.engine import EmbeddedEngine
 from tests.recorded_events import RecordedEvents
@@ -34,6 +36,7 @@ class EmbeddedContext:
     port: InlineQueuePort
     subscriptions: EmbeddedSubscriptionStore
     stats: Stats
+    events: RecordedEvents
     context: DeliveryContext
 
 
@@ -46,7 +49,7 @@ async def no_queue(queue_arn: str, messages: Sequence[QueueMessage], topic_arn: 
 async def embedded_context(
     directory: Path, topics: Sequence[Topic], deliver: DeliverToQueue = no_queue
 ) -> AsyncIterator[EmbeddedContext]:
-    clock, stats = Clock(), Stats()
+    clock, stats, events = Clock(), Stats(), RecordedEvents()
     database = Database(directory, clock)
     port = InlineQueuePort(EmbeddedEngine(database, clock), clock, deliver)
     notifications = EmbeddedNotificationStore(database)
@@ -60,12 +63,12 @@ async def embedded_context(
         quarantine=Quarantine(port, EmbeddedLeaseStore(), clock, stats),
         rates=EmbeddedRateStore(clock),
         stats=stats,
-        events=RecordedEvents(),
+        observers=Observers(stats, AttemptEvents(events)),
         client_errors_succeed=False,
     )
     database.start(asyncio.get_running_loop())
     await asyncio.gather(*[kept.create(topic) for topic in topics])
-    yield EmbeddedContext(clock, port, subscriptions, stats, context)
+    yield EmbeddedContext(clock, port, subscriptions, stats, events, context)
     await database.close()
 
 

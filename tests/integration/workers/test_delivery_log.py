@@ -9,12 +9,14 @@ from typing import cast
 
 import pytest
 
+from cns.delivery.jobs import EndpointJob
 from cns.delivery.target import TargetCache
 from cns.endpoints.outcome import Cause, Failed, Outcome
 from cns_backend.backend import Backend
 from cns_common.configuration.settings import Settings
 from cns_common.errors import StoreUnavailable
 from cns_workers.delivery.logs.logger import OWNER_LIFE_MS, WAITING_MAX, delivery_log
+from cns_workers.observers.contract import ObservedJob
 from tests.integration.sns.cns_support import Rig
 from tests.integration.sns.mobile.sns_mobile import APPLICATION, endpoint, open_mobile
 from tests.integration.workers.delivery_log_fixture import (
@@ -26,7 +28,6 @@ from tests.integration.workers.delivery_log_fixture import (
     ROLE,
     DeliveryLogFixture,
     group_of,
-    logged_attempt,
     set_application,
 )
 
@@ -176,7 +177,8 @@ async def test_a_service_that_keeps_no_logs(rig: Rig, tmp_path: Path) -> None:
     settings = Settings(data=tmp_path / "data", delivery_log_days=0)
     log = delivery_log(settings, cast(Backend, rig))  # the stores are not used
     fixture = DeliveryLogFixture(rig, tmp_path)
-    log.log_attempt(logged_attempt(await fixture.phone()))
+    job = ObservedJob(EndpointJob("m", "", ()), 0, is_new=True)
+    log.answered(job, await fixture.phone(), OK, 5)
     assert log.samples() == []
     await log.close()
     await fixture.log.close()

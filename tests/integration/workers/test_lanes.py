@@ -9,7 +9,6 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import cast
 
 import pytest
 
@@ -107,6 +106,7 @@ class Host:
     clock: Clock
     port: InlineQueuePort
     endpoints: ScriptedEndpoints
+    events: RecordedEvents
     context: DeliveryContext
     admission: AdmissionController
     lanes: LaneConsumer
@@ -188,7 +188,9 @@ async def lane_host(directory: Path) -> AsyncIterator[Host]:
         endpoints, admission = ScriptedEndpoints(), AdmissionController(EndpointLimits(), kept.clock)
         lanes, loops = LaneConsumer(kept.context, channels_to(endpoints), admission), Loops()
         loops.start("lanes", lanes.step)
-        found = Host(kept.clock, kept.port, endpoints, kept.context, admission, lanes, kept.subscriptions, loops)
+        found = Host(
+            kept.clock, kept.port, endpoints, kept.events, kept.context, admission, lanes, kept.subscriptions, loops
+        )
         yield found
         kept.port.stop_waiting()
         await loops.stop(cancel=(), grace_s=ENOUGH_S)
@@ -335,9 +337,7 @@ async def test_while_the_dead_letter_queue_is_away_there_is_no_further_attempt(h
     await _until(lambda: host.endpoints.buried)
     await _until_left(host, jobs.REDELIVERY, 0)
     assert host.endpoints.names() == ["e"]
-    (end,) = [
-        event for event in cast(RecordedEvents, host.context.events).events if isinstance(event, DeliveryDeadLettered)
-    ]
+    (end,) = [event for event in host.events.events if isinstance(event, DeliveryDeadLettered)]
     assert (end.attempt, end.cause) == (1, "permanent:status")
 
 
@@ -360,9 +360,7 @@ async def test_a_late_message_says_what_it_waited_for(host: Host, is_down: bool,
     host.clock.advance(HOUR_MS + LATE_MS)
     await _until(lambda: host.endpoints.buried)
     await _until_left(host, jobs.LANES, 0)
-    (end,) = [
-        event for event in cast(RecordedEvents, host.context.events).events if isinstance(event, DeliveryDeadLettered)
-    ]
+    (end,) = [event for event in host.events.events if isinstance(event, DeliveryDeadLettered)]
     assert end.cause == f"deadline_while_{cause}"
 
 

@@ -16,7 +16,6 @@ from cns.queue_port.contract import NewJob
 from cns_common.events.schema import DeliveryAttempted, DeliveryDeadLettered, Event
 from cns_workers.consumers.job_attempts import HELD_MS_MAX
 from tests.integration.workers.test_lanes import ENOUGH_S, REFUSED, TOOK, TOPIC, TOPICS, Host, lane_host
-from tests.recorded_events import RecordedEvents
 
 POLL_S = 0.02
 TURN_S = 0.3  # longer than a settlement takes
@@ -37,9 +36,7 @@ async def resume(host: Host, arn: str) -> None:
 
 
 def recorded(host: Host) -> list[Event]:
-    events = host.context.events
-    assert isinstance(events, RecordedEvents)
-    return events.events
+    return host.events.events
 
 
 async def until_depth(host: Host, queue: str, n: int) -> None:

@@ -17,7 +17,6 @@ from cns.delivery.jobs import TARGETS_MAX, group_of
 from cns.delivery.target import Target
 from cns.endpoints.outcome import Failed, Outcome
 from cns.queue_port.contract import NewJob
-from cns_common.process.kill_points import JOB_CONTINUED, JOB_DELIVERED, JOB_REFERENCES_ADDED, JOB_SETTLED
 from cns_workers.consumers.delivery_context import DeliveryContext
 from cns_workers.consumers.job_attempts import JobAttempts
 from cns_workers.consumers.job_order import JobOrder, JobTurn
@@ -28,7 +27,7 @@ from cns_workers.delivery.channels import Channels
 from cns_workers.delivery.traffic.admission import AdmissionController
 from cns_workers.delivery.traffic.sends import AdmittedAttempt, Deferral
 from cns_workers.jobs.receiver import JobReceiver, ReceivedJob
-from cns_workers.jobs.settlement import JobOutcome, JobSettlement, SettlementKillPoints
+from cns_workers.jobs.settlement import JobOutcome, JobSettlement
 
 LEASE_MS = 30_000
 RENEW_S = 10.0
@@ -44,7 +43,6 @@ whatever its size."""
 JOBS_A_RECEIVE = 10
 JOBS_AT_ONCE_MAX = 200
 WAIT_S = 20.0
-KILL_POINTS = SettlementKillPoints(JOB_DELIVERED, JOB_REFERENCES_ADDED, JOB_SETTLED, JOB_CONTINUED)
 
 
 class Consumer:
@@ -59,7 +57,7 @@ class Consumer:
         self._admission = admission
         self._receiver = JobReceiver(context.port, context.quarantine, context.clock)
         self._outcomes = OutcomeHandler(context, channels)
-        self._settlement = JobSettlement(queue, context.port, context.references, context.stats, KILL_POINTS)
+        self._settlement = JobSettlement(queue, context.port, context.references, context.stats, context.observers)
         self._running = RunningJobs(queue, context.stats, JOBS_AT_ONCE_MAX)
         self._order = JobOrder()
 

@@ -21,7 +21,6 @@ from cns.endpoints.outcome import Failed, Outcome
 from cns.queue_port.contract import Renewal
 from cns_common.errors import CnsError
 from cns_common.metrics.model import Sample
-from cns_common.process.kill_points import FIFO_DELIVERED, FIFO_SETTLED
 from cns_workers.consumers.consumer import SETTLE_AFTER_S
 from cns_workers.consumers.delivery_context import DeliveryContext
 from cns_workers.consumers.job_attempts import JobAttempts, NextAttempt
@@ -33,14 +32,13 @@ from cns_workers.delivery.channels import Channels
 from cns_workers.delivery.traffic.admission import AdmissionController
 from cns_workers.delivery.traffic.sends import Deferral
 from cns_workers.jobs.receiver import JobReceiver, ReceivedJob
-from cns_workers.jobs.settlement import JobOutcome, JobSettlement, SettlementKillPoints
+from cns_workers.jobs.settlement import JobOutcome, JobSettlement
 
 LEASE_MS = 30_000
 JOBS_A_RECEIVE = 10
 BATCHES_AT_ONCE_MAX = 200
 WAIT_S = 20.0
 QUEUE = jobs.FIFO_ENDPOINT_JOBS
-KILL_POINTS = SettlementKillPoints(begun=FIFO_DELIVERED, settled=FIFO_SETTLED)
 
 Result = TypeVar("Result")
 
@@ -52,7 +50,7 @@ class FifoConsumer:
         self._admission = admission
         self._receiver = JobReceiver(context.port, context.quarantine, context.clock, in_order=True)
         self._outcomes = OutcomeHandler(context, channels)
-        self._settlement = JobSettlement(QUEUE, context.port, context.references, context.stats, KILL_POINTS)
+        self._settlement = JobSettlement(QUEUE, context.port, context.references, context.stats, context.observers)
         self._running = RunningJobs(QUEUE, context.stats, BATCHES_AT_ONCE_MAX)
         self._paused = PausedGroups(QUEUE, context)
 
@@ -97,7 +95,7 @@ class FifoConsumer:
         if target is not None and self._paused.is_held(received, target):
             return False
         expected = received.failures + received.returns
-        return await self._context.quarantine.intercept(QUEUE, received.leased, job.events.topic, expected=expected)
+        return await self._context.quarantine.intercept(QUEUE, received.leased, job.observed.topic, expected=expected)
 
 
 class FifoBatch:

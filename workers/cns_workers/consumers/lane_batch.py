@@ -209,7 +209,7 @@ class LaneBatch:
 
     def _redeliver_crashed(self, job: JobAttempts, error: BaseException) -> None:
         """A job that crashes would hold up its lane. As a redelivery it is quarantined if it keeps crashing."""
-        log.error("lane.crashed", lane=job.received.leased.group, message_id=job.events.message_id, exc_info=error)
+        log.error("lane.crashed", lane=job.received.leased.group, message_id=job.observed.message_id, exc_info=error)
         self._context.stats.count_job_failure(QUEUE)
         self._done.append(JobOutcome(job.received.leased.handle, job.stored_id, (job.after_crash(),)))
 

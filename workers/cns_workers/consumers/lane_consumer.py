@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from cns.queue_port.contract import LeasedJob
 from cns_common.metrics.catalogue import LANES_WAITING, PAUSED_HEADS
 from cns_common.metrics.model import Sample
-from cns_common.process.kill_points import LANE_DELIVERED, LANE_SETTLED
 from cns_workers.consumers.delivery_context import DeliveryContext
 from cns_workers.consumers.hidden_lanes import HeadDisplay, HiddenLanes
 from cns_workers.consumers.job_attempts import JobAttempts
@@ -23,7 +22,7 @@ from cns_workers.consumers.running_jobs import RunningJobs
 from cns_workers.delivery.channels import Channels
 from cns_workers.delivery.traffic.admission import AdmissionController
 from cns_workers.jobs.receiver import JobReceiver, ReceivedJob
-from cns_workers.jobs.settlement import JobSettlement, SettlementKillPoints
+from cns_workers.jobs.settlement import JobSettlement
 
 SHOW_EARLY_S = 0.5
 """A hidden head is shown early only if that gains more than this."""
@@ -34,7 +33,6 @@ BATCHES_AT_ONCE_MAX = 16
 """Batches that run at once, without those that only wait for answers. Deferred deliveries come back in waves, and must
 not delay those that are due now."""
 WAIT_S = 20.0
-KILL_POINTS = SettlementKillPoints(begun=LANE_DELIVERED, settled=LANE_SETTLED, continued=LANE_SETTLED)
 
 
 class LaneConsumer:
@@ -44,7 +42,7 @@ class LaneConsumer:
         self._admission = admission
         self._receiver = JobReceiver(context.port, context.quarantine, context.clock)
         self._outcomes = OutcomeHandler(context, channels)
-        self._settlement = JobSettlement(QUEUE, context.port, context.references, context.stats, KILL_POINTS)
+        self._settlement = JobSettlement(QUEUE, context.port, context.references, context.stats, context.observers)
         self._running = RunningJobs(QUEUE, context.stats, BATCHES_AT_ONCE_MAX)
         self._jobs_a_receive = JOBS_A_RECEIVE_MAX
         self._hidden = HiddenLanes()

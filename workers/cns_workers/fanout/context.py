@@ -19,6 +19,7 @@ from cns_common.events.schema import EventSink, NotificationDropped
 from cns_common.traces.context import is_sampled
 from cns_common.traces.contract import Spans
 from cns_workers.jobs.quarantine import Quarantine
+from cns_workers.observers.contract import NO_OBSERVERS, Observers
 from cns_workers.stats import Stats
 
 
@@ -33,6 +34,8 @@ class FanoutContext:
     stats: Stats
     events: EventSink
     clock: Clock
+    observers: Observers = NO_OBSERVERS
+    """Of settlements."""
     spans: Spans | None = None
 
     @contextmanager
