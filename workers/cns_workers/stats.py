@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 
 from cns.delivery.failure_causes import DEADLINES, End, FinalCause, is_of_concern
-from cns.delivery.jobs import ENDPOINT_JOBS, INTERNAL_QUEUES
+from cns.delivery.jobs import INTERNAL_QUEUES
 from cns.delivery.retry_policy import Phase
 from cns.delivery.target import Target
 from cns.endpoints.outcome import Cause, Failed, Outcome
@@ -58,10 +58,6 @@ class Stats(Counters, AttemptObserver):
         )
         for metric in (JOBS_FAILED, JOB_LEASES_LOST, JOBS_QUARANTINED):
             self.start(metric, queue=INTERNAL_QUEUES)
-
-    def before_job(self, job: ObservedJob, targets: int, now_ms: int) -> None:
-        if job.is_new and job.topic and job.notification is not None:
-            self.job_waits.observe((now_ms - job.published_ms) / 1000, ENDPOINT_JOBS)
 
     def answered(self, job: ObservedJob, target: Target, outcome: Outcome, at_ms: int) -> None:
         cause = outcome.cause.value if isinstance(outcome, Failed) else ""

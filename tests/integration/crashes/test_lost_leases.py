@@ -38,7 +38,6 @@ from cns_workers.delivery.traffic.endpoint_state import EndpointLimits
 from cns_workers.fanout.context import FanoutContext
 from cns_workers.fanout.producer import Producer
 from cns_workers.jobs.quarantine import Quarantine
-from cns_workers.observers.contract import NO_OBSERVERS
 from cns_workers.stats import Stats
 from cqs.engines.embedded.engine import EmbeddedEngine
 from tests.recorded_events import RecordedEvents
@@ -140,7 +139,6 @@ async def _consume(host: Host, port: InlineQueuePort) -> None:
         quarantine=_quarantine(host, port),
         rates=EmbeddedRateStore(host.clock),
         stats=Stats(),
-        observers=NO_OBSERVERS,
         client_errors_succeed=False,
     )
     pool = DeliveryPool("none", 0, lambda: Senders({}))

@@ -177,7 +177,7 @@ async def test_a_service_that_keeps_no_logs(rig: Rig, tmp_path: Path) -> None:
     settings = Settings(data=tmp_path / "data", delivery_log_days=0)
     log = delivery_log(settings, cast(Backend, rig))  # the stores are not used
     fixture = DeliveryLogFixture(rig, tmp_path)
-    job = ObservedJob(EndpointJob("m", "", ()), 0, is_new=True)
+    job = ObservedJob(EndpointJob("m", "", ()), 0)
     log.answered(job, await fixture.phone(), OK, 5)
     assert log.samples() == []
     await log.close()

@@ -98,7 +98,7 @@ def test_the_phase_of_an_attempt(failures: int, phase: str) -> None:
 def test_a_drop_without_an_attempt(job: EndpointJob | ConfirmationJob, message_id: str, message_type: str) -> None:
     sink, stats = RecordedEvents(), Stats()
     for observer in (stats, AttemptEvents(sink)):
-        observer.dropped(ObservedJob(job, 2, is_new=False), "s", None, "subscription_gone", "", 1)
+        observer.dropped(ObservedJob(job, 2), "s", None, "subscription_gone", "", 1)
     (dropped,) = sink.events
     assert isinstance(dropped, NotificationDropped)
     assert (dropped.message_id, dropped.message_type, dropped.attempt) == (message_id, message_type, 2)

@@ -46,11 +46,10 @@ class NextAttempt:
 class JobAttempts:
     def __init__(self, received: ReceivedJob, context: DeliveryContext, channels: Channels) -> None:
         self.received = received
-        self.observed = ObservedJob(received.job, received.failures, is_new=received.is_new)
+        self.observed = ObservedJob(received.job, received.failures)
         self._received_ms = context.clock.now_ms()
         self._context = context
         self._channels = channels
-        self._observers = context.observers
 
     @property
     def stored_id(self) -> str:
@@ -65,9 +64,8 @@ class JobAttempts:
     async def load(self) -> list[Target]:
         """Read the notification and the targets. Targets that are gone are counted as drops."""
         targets = await self._load()
-        now_ms = self._context.clock.now_ms()
-        for before_job in self._observers.before_job:
-            before_job(self.observed, len(targets), now_ms)
+        for before_job in self._context.observers.before_job:
+            before_job(self.observed, len(targets), self._context.clock.now_ms())
         return targets
 
     async def _load(self) -> list[Target]:
@@ -96,6 +94,9 @@ class JobAttempts:
             return
         if isinstance(job, EndpointJob) and job.sequence_number:
             notification = replace(notification, sequence_number=job.sequence_number)
+        if self.received.is_new and isinstance(job, EndpointJob):
+            waited_ms = self._context.clock.now_ms() - notification.timestamp_ms
+            self._context.stats.job_waits.observe(waited_ms / 1000, jobs.ENDPOINT_JOBS)
         self.observed.notification = notification
         self.observed.published_ms = notification.timestamp_ms
 
@@ -135,7 +136,7 @@ class JobAttempts:
 
     def start(self, target: Target, admission: AdmissionController) -> AdmittedAttempt:
         """Start an attempt once the endpoint has room for it, or defer it."""
-        for before_attempt in self._observers.before_attempt:
+        for before_attempt in self._context.observers.before_attempt:
             before_attempt(self.observed, target)
         key = self._channels.by_protocol[target.protocol].traffic_key(target)
         if not key:
@@ -149,14 +150,12 @@ class JobAttempts:
             return channel.confirm(target, confirmation_of(job, target), job.base_url)
         notification = self.observed.notification
         assert notification is not None
-        for before_send in self._observers.before_send:
+        for before_send in self._context.observers.before_send:
             before_send(self.observed, target)
         context = self.observed.trace_contexts.get(target.arn)
         if context is not None:
             notification = replace(notification, trace_context=context)
         return channel.deliver(target, notification)
-
-    # -- reports ------------------------------------------------------------------------------------------------------
 
     def report(self, target: Target, attempt: AdmittedAttempt) -> None:
         """Report an attempt that has ended, was deferred, was cancelled or crashed."""
@@ -165,7 +164,7 @@ class JobAttempts:
             outcome = attempt.result()
             if not isinstance(outcome, Deferral):
                 self.report_attempt(target, outcome)
-        for after_attempt in self._observers.after_attempt:
+        for after_attempt in self._context.observers.after_attempt:
             after_attempt(self.observed, target, outcome)
 
     def report_attempt(self, target: Target, outcome: Outcome) -> None:
@@ -174,24 +173,22 @@ class JobAttempts:
             self.report_attempt(target, outcome.repeats)
         now_ms = self._context.clock.now_ms()
         self.observed.answers[target.arn] = Answer(now_ms, outcome.size_bytes)
-        for answered in self._observers.answered:
+        for answered in self._context.observers.answered:
             answered(self.observed, target, outcome, now_ms)
 
     def report_delivery(self, target: Target) -> None:
         answer = self.observed.answers[target.arn]
-        for delivered in self._observers.delivered:
+        for delivered in self._context.observers.delivered:
             delivered(self.observed, target, answer)
 
     def report_dead_letter(self, target: Target, cause: str) -> None:
         now_ms = self._context.clock.now_ms()
-        for dead_lettered in self._observers.dead_lettered:
+        for dead_lettered in self._context.observers.dead_lettered:
             dead_lettered(self.observed, target, cause, now_ms)
 
     def report_drop(self, subscription: str, cause: str, reason: str = "", target: Target | None = None) -> None:
-        """Report that there is no further attempt, or none at all: the subscription or the notification is gone.
-        `target` is None where the subscription is."""
         now_ms = self._context.clock.now_ms()
-        for dropped in self._observers.dropped:
+        for dropped in self._context.observers.dropped:
             dropped(self.observed, subscription, target, cause, reason, now_ms)
 
     # -- jobs that follow ---------------------------------------------------------------------------------------------

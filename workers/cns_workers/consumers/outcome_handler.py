@@ -65,9 +65,8 @@ class OutcomeHandler:
 
     async def _dead_letter(self, job: JobAttempts, target: Target, cause: str, attempts: int) -> NextAttempt | None:
         reason = ""
-        notification = job.observed.notification
-        if target.dead_letter_arn and notification is not None:
-            answer = await self._channels.queues.dead_letter(target.dead_letter_arn, target, notification)
+        if target.dead_letter_arn and job.observed.notification is not None:
+            answer = await self._channels.queues.dead_letter(target.dead_letter_arn, target, job.observed.notification)
             if not isinstance(answer, Failed):
                 job.report_dead_letter(target, cause)
                 return None

@@ -39,7 +39,7 @@ class FifoProducer:
         self._context = context
         self._archiver = archiver
         self._receiver = JobReceiver(context.port, context.quarantine, context.clock, in_order=True)
-        self._settlement = JobSettlement(QUEUE, context.port, context.references, context.stats, context.observers)
+        self._settlement = JobSettlement(QUEUE, context)
 
     async def step(self) -> None:
         """Handle up to ten publish jobs, those of a group in their order. A group that fails comes back when its leases

@@ -33,7 +33,7 @@ class Producer:
     def __init__(self, context: FanoutContext) -> None:
         self._context = context
         self._receiver = JobReceiver(context.port, context.quarantine, context.clock)
-        self._settlement = JobSettlement(QUEUE, context.port, context.references, context.stats, context.observers)
+        self._settlement = JobSettlement(QUEUE, context)
 
     async def step(self) -> None:
         """Handle one page of each of up to ten publish jobs.

@@ -26,10 +26,9 @@ class ObservedJob:
     """What observers see of a job. `failures` counts earlier failures of its targets. A confirmation was published at
     its own timestamp."""
 
-    def __init__(self, job: TargetJob, failures: int, *, is_new: bool) -> None:
+    def __init__(self, job: TargetJob, failures: int) -> None:
         self.topic, self.account = ("", job.account) if isinstance(job, DirectJob) else (job.topic, "")
         self.failures = failures
-        self.is_new = is_new
         self.notification: Notification | None = None
         self.answers: dict[str, Answer] = {}  # by subscription ARN
         self.trace_contexts: dict[str, str] = {}  # by subscription ARN: what a traced send carries
@@ -70,7 +69,8 @@ class AttemptObserver:
     def dropped(
         self, job: ObservedJob, subscription: str, target: Target | None, cause: str, reason: str, at_ms: int
     ) -> None:
-        """There is no further attempt, or none at all. `target` is None where the subscription is gone."""
+        """There is no further attempt, or none at all: the subscription, for which `target` is None, or the
+        notification is gone."""
 
     def before_settle(self, queue: str) -> None:
         """Jobs of the queue are about to be settled."""

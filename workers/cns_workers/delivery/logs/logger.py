@@ -30,8 +30,6 @@ OWNER_LIFE_MS = 5_000
 """The time for which the attributes of an application or an account are cached."""
 WAITING_MAX = 1_000
 """Attempts that wait for the attributes of one owner."""
-
-
 TEXTS_REMEMBERED = 16
 """Most protocols and targets get the same text."""
 
