@@ -22,6 +22,11 @@ Step = Callable[[], Awaitable[None]]
 """Waits for work, does some of it, and returns."""
 
 
+def now_s() -> float:
+    """The event loop's clock."""
+    return asyncio.get_running_loop().time()
+
+
 class Loops:
     """`failing` names the loops whose last steps failed. Health is red while there are any."""
 

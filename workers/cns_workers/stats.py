@@ -7,7 +7,8 @@ from collections import deque
 from cns.delivery.failure_causes import DEADLINES, End, FinalCause, is_of_concern
 from cns.delivery.jobs import INTERNAL_QUEUES
 from cns.delivery.retry_policy import Phase
-from cns.endpoints.outcome import Cause
+from cns.delivery.target import Target
+from cns.endpoints.outcome import Cause, Failed, Outcome
 from cns.protocols.table import PROTOCOLS
 from cns_common.metrics.catalogue import (
     ATTEMPTS_FAILED,
@@ -26,6 +27,7 @@ from cns_common.metrics.catalogue import (
 )
 from cns_common.metrics.histogram import Histogram
 from cns_common.metrics.model import Counters, Sample
+from cns_workers.observers.contract import Answer, AttemptObserver, ObservedJob
 
 WAIT_BOUNDS_S = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3_600)
 DELIVERY_BOUNDS_S = (0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3_600)
@@ -35,7 +37,7 @@ RECENT_MS = 600_000
 _ENDED = tuple(f"{end}:{cause}" for end in (End.SPENT, End.PERMANENT) for cause in Cause)
 
 
-class Stats(Counters):
+class Stats(Counters, AttemptObserver):
     """Counters since the worker started."""
 
     def __init__(self) -> None:
@@ -57,17 +59,28 @@ class Stats(Counters):
         for metric in (JOBS_FAILED, JOB_LEASES_LOST, JOBS_QUARANTINED):
             self.start(metric, queue=INTERNAL_QUEUES)
 
-    def count_delivery(self, protocol: str) -> None:
-        self.add(DELIVERIES, protocol=protocol)
+    def answered(self, job: ObservedJob, target: Target, outcome: Outcome, at_ms: int) -> None:
+        cause = outcome.cause.value if isinstance(outcome, Failed) else ""
+        if cause:
+            self.add(ATTEMPTS_FAILED, protocol=target.protocol, cause=cause)
+        self.attempts.observe(outcome.dwell_ms / 1000, target.protocol, "failed" if cause else "accepted")
 
-    def count_failure(self, protocol: str, cause: str) -> None:
-        self.add(ATTEMPTS_FAILED, protocol=protocol, cause=cause)
+    def delivered(self, job: ObservedJob, target: Target, answer: Answer) -> None:
+        self.add(DELIVERIES, protocol=target.protocol)
+        if job.notification is not None and not job.replayed:
+            attempt = "later" if job.failures else "first"
+            self.delivery_times.observe((answer.at_ms - job.published_ms) / 1000, target.protocol, attempt)
+
+    def dead_lettered(self, job: ObservedJob, target: Target, cause: str, at_ms: int) -> None:
+        self.add(DEAD_LETTERED, cause=cause)
+
+    def dropped(
+        self, job: ObservedJob, subscription: str, target: Target | None, cause: str, reason: str, at_ms: int
+    ) -> None:
+        self.count_drop(cause)
 
     def count_retry(self, phase: str) -> None:
         self.add(RETRIES_SCHEDULED, phase=phase)
-
-    def count_dead_letter(self, cause: str) -> None:
-        self.add(DEAD_LETTERED, cause=cause)
 
     def count_drop(self, cause: str, n: int = 1) -> None:
         """Count notifications that a subscription neither gets nor finds in a dead-letter queue."""

@@ -17,9 +17,8 @@ import pytest
 
 import cns_workers.consumers.consumer
 import cns_workers.consumers.lane_consumer
-import cns_workers.consumers.outcome_handler
 import cns_workers.fanout.producer
-import cns_workers.jobs.settlement
+import cns_workers.observers.kill_points
 from cns.delivery import jobs
 from cns.delivery.envelope import ConfirmationNotice
 from cns.delivery.notification_references import NotificationReferences
@@ -47,6 +46,9 @@ from cns_workers.delivery.traffic.endpoint_state import EndpointLimits
 from cns_workers.fanout.context import FanoutContext
 from cns_workers.fanout.producer import Producer
 from cns_workers.jobs.quarantine import Quarantine
+from cns_workers.observers.contract import Observers
+from cns_workers.observers.events import AttemptEvents
+from cns_workers.observers.kill_points import KillPoints
 from cns_workers.stats import Stats
 from cqs.engines.contract import Engine
 from cqs.engines.embedded.engine import EmbeddedEngine
@@ -144,13 +146,14 @@ class CrashingWorker:
             FanoutContext(
                 port=self.port,
                 topics=cast(TopicCache, None),  # the jobs name no topic id
-                matcher=SubscriptionMatcher(self.subscriptions, self.clock, context.events),
+                matcher=SubscriptionMatcher(self.subscriptions, self.clock, self.events),
                 notifications=self.notifications,
                 references=context.references,
                 quarantine=context.quarantine,
                 stats=context.stats,
-                events=context.events,
+                events=self.events,
                 clock=self.clock,
+                observers=context.observers,
             )
         )
         for _ in range(PAGES):
@@ -185,7 +188,7 @@ class CrashingWorker:
             quarantine=Quarantine(self.port, self.leases, self.clock, stats),
             rates=self.rates,
             stats=stats,
-            events=self.events,
+            observers=Observers(KillPoints(), stats, AttemptEvents(self.events)),
             client_errors_succeed=False,
         )
 
@@ -259,11 +262,7 @@ async def crashing_worker_in(
 
 def kill_at(monkeypatch: pytest.MonkeyPatch, point: str, count: int) -> KillAtPoint:
     kill = KillAtPoint(point, count)
-    for module in (
-        cns_workers.consumers.outcome_handler,
-        cns_workers.jobs.settlement,
-        cns_workers.fanout.producer,
-    ):
+    for module in (cns_workers.observers.kill_points, cns_workers.fanout.producer):
         monkeypatch.setattr(module, "kill_point", kill.passed)
     return kill
 

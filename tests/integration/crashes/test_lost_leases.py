@@ -139,7 +139,6 @@ async def _consume(host: Host, port: InlineQueuePort) -> None:
         quarantine=_quarantine(host, port),
         rates=EmbeddedRateStore(host.clock),
         stats=Stats(),
-        events=RecordedEvents(),
         client_errors_succeed=False,
     )
     pool = DeliveryPool("none", 0, lambda: Senders({}))

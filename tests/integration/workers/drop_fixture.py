@@ -31,6 +31,8 @@ from cns_workers.fanout.fifo_producer import FifoProducer
 from cns_workers.fanout.producer import Producer
 from cns_workers.jobs.quarantine import Quarantine
 from cns_workers.jobs.receiver import ReceivedJob
+from cns_workers.observers.contract import Observers
+from cns_workers.observers.events import AttemptEvents
 from cns_workers.stats import Stats
 from tests.integration.sns.stores.cns_stores import subscription
 from tests.integration.workers.embedded_context import channels_to, message, no_queue
@@ -65,7 +67,7 @@ class DropFixture:
             quarantine=quarantine,
             rates=backend.rates,
             stats=self.stats,
-            events=self.events,
+            observers=Observers(self.stats, AttemptEvents(self.events)),
             client_errors_succeed=False,
         )
         self.fanout = FanoutContext(
@@ -112,8 +114,8 @@ class DropFixture:
     async def ends(self, target: Target, outcome: Failed, letter: Outcome | None = None) -> NextAttempt | None:
         """Handle the outcome of the last attempt. `letter` is the answer of the dead-letter queue."""
         attempts = self.attempts(EndpointJob("m", TOPIC.arn, (target.arn,), message(TOPIC)))
-        attempts.notification = message(TOPIC)
-        attempts.events.report_attempt(target, outcome)
+        attempts.observed.notification = message(TOPIC)
+        attempts.report_attempt(target, outcome)
         return await OutcomeHandler(self.context, channels_to(Letters(letter))).handle(attempts, target, outcome)
 
     def attempts(self, job: jobs.TargetJob) -> JobAttempts:

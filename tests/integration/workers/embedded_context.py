@@ -27,6 +27,8 @@ from cns_common.sqlite.database import Database
 from cns_workers.consumers.delivery_context import DeliveryContext
 from cns_workers.delivery.channels import Channels
 from cns_workers.jobs.quarantine import Quarantine
+from cns_workers.observers.contract import Observers
+from cns_workers.observers.events import AttemptEvents
 from cns_workers.stats import Stats
 from cqs.engines.embedded.engine import EmbeddedEngine
 from lab.harness.waiting import PATIENCE_S
@@ -86,7 +88,7 @@ async def embedded_context(
         quarantine=Quarantine(port, EmbeddedLeaseStore(), clock, stats),
         rates=EmbeddedRateStore(clock),
         stats=stats,
-        events=events,
+        observers=Observers(stats, AttemptEvents(events)),
         client_errors_succeed=False,
     )
     database.start(asyncio.get_running_loop())

@@ -8,12 +8,14 @@ from typing import cast
 
 import pytest
 
+from cns.delivery.jobs import EndpointJob
 from cns.delivery.target import TargetCache
 from cns.endpoints.outcome import Cause, Failed, Outcome
 from cns_backend.backend import Backend
 from cns_common.configuration.settings import Settings
 from cns_common.errors import StoreUnavailable
 from cns_workers.delivery.logs.logger import OWNER_LIFE_MS, WAITING_MAX, delivery_log
+from cns_workers.observers.contract import ObservedJob
 from tests.integration.sns.cns_support import Rig
 from tests.integration.sns.mobile.sns_mobile import APPLICATION, endpoint
 from tests.integration.workers.delivery_log_fixture import (
@@ -25,7 +27,6 @@ from tests.integration.workers.delivery_log_fixture import (
     ROLE,
     DeliveryLogFixture,
     group_of,
-    logged_attempt,
     set_application,
 )
 
@@ -156,7 +157,8 @@ async def test_while_the_store_is_away_records_are_counted_as_lost(
 async def test_a_service_that_keeps_no_logs(rig: Rig, logs: DeliveryLogFixture, tmp_path: Path) -> None:
     settings = Settings(data=tmp_path / "data", delivery_log_days=0)
     log = delivery_log(settings, cast(Backend, rig))  # the stores are not used
-    log.log_attempt(logged_attempt(await logs.phone()))
+    job = ObservedJob(EndpointJob("m", "", ()), 0)
+    log.answered(job, await logs.phone(), OK, 5)
     assert log.samples() == []
     await log.close()
     assert not settings.delivery_logs_path.exists()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import cast
 
 import msgspec
 import pytest
@@ -10,17 +12,23 @@ import pytest
 from cns.delivery.jobs import ConfirmationJob, EndpointJob, TargetJob
 from cns.endpoints.outcome import Cause, Delivered, Failed
 from cns.notification import Notification
+from cns.queue_port.contract import LeasedJob
 from cns_common.clock import Clock
-from cns_workers.consumers.job_events import JobEvents
-from cns_workers.delivery.logs.logger import AttemptLog
+from cns_workers.consumers.delivery_context import DeliveryContext
+from cns_workers.consumers.job_attempts import JobAttempts
+from cns_workers.delivery.channels import Channels
+from cns_workers.delivery.logs.logger import FeedbackLog
 from cns_workers.delivery.logs.record import LoggedAttempt
+from cns_workers.jobs.receiver import ReceivedJob
+from cns_workers.observers.contract import Observers
+from cns_workers.observers.events import AttemptEvents
 from cns_workers.stats import Stats
 from tests.integration.workers.delivery_log_fixture import OK, ROLE, DeliveryLogFixture
 from tests.recorded_events import RecordedEvents
 
 
-class RecordedAttempts:
-    """See `AttemptLog`."""
+class RecordedAttempts(FeedbackLog):
+    """Records what the log would write."""
 
     def __init__(self) -> None:
         self.told: list[LoggedAttempt] = []
@@ -31,12 +39,20 @@ class RecordedAttempts:
 
 def facts_of(
     job: TargetJob,
-    log: AttemptLog,
+    log: FeedbackLog,
     failures: int = 0,
     stats: Stats | None = None,
     events: RecordedEvents | None = None,
-) -> JobEvents:
-    return JobEvents(stats or Stats(), events or RecordedEvents(), Clock(), job, failures, log)
+) -> JobAttempts:
+    observers = Observers(stats or Stats(), AttemptEvents(events or RecordedEvents()), log)
+    context = cast(DeliveryContext, SimpleNamespace(clock=Clock(), observers=observers))
+    return JobAttempts(ReceivedJob(LeasedJob("j", "", b"", 1), job, failures, 0), context, cast(Channels, None))
+
+
+def read(facts: JobAttempts, notification: Notification) -> None:
+    """As the job does when it is loaded."""
+    facts.observed.notification = notification
+    facts.observed.published_ms = notification.timestamp_ms
 
 
 async def test_what_a_job_says_of_an_attempt(logs: DeliveryLogFixture) -> None:
@@ -45,7 +61,7 @@ async def test_what_a_job_says_of_an_attempt(logs: DeliveryLogFixture) -> None:
     texts = {"default": "hello", "sqs": "other"}
     notification = Notification(id="m", topic_arn=topic, timestamp_ms=7, texts=texts)
     facts = facts_of(EndpointJob("m", topic, (target.arn,), notification), log, failures=2)
-    facts.set_notification(notification)
+    read(facts, notification)
     facts.report_attempt(target, OK)
     facts.report_attempt(replace(target, protocol="sqs"), OK)
     facts.report_attempt(replace(target, feedback=None), OK)
@@ -91,7 +107,7 @@ async def test_a_delivery_is_measured_unless_it_is_a_replay(
     notification = Notification(id="m", topic_arn=topic, timestamp_ms=7, texts={"default": "m"}, replayed=replayed)
     facts = facts_of(EndpointJob("m", topic, (target.arn,), notification), logs.log, stats=stats, events=recorded)
     facts.report_drop(target.arn, "subscription_gone")  # dropped before its notification was read
-    facts.set_notification(notification)
+    read(facts, notification)
     facts.report_attempt(target, OK)
     facts.report_delivery(target)
     counts = [sample.value for sample in stats.delivery_times.samples() if sample.name == "cns_delivery_seconds_count"]

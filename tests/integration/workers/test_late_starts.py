@@ -79,7 +79,7 @@ async def test_a_producer_whose_store_is_slow_begins_nothing_that_another_may_ha
                 references=kept.context.references,
                 quarantine=kept.context.quarantine,
                 stats=kept.stats,
-                events=kept.context.events,
+                events=kept.events,
                 clock=kept.clock,
             )
         )

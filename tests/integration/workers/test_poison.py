@@ -47,7 +47,7 @@ async def test_a_job_that_cannot_be_loaded_does_not_hold_up_its_lane(
     load = JobAttempts.load
 
     async def crashing(self: JobAttempts) -> list[Target]:
-        if self.events.message_id == "bad" and not self.received.is_new:
+        if self.observed.message_id == "bad" and not self.received.is_new:
             raise BUG
         return await load(self)
 

@@ -9,10 +9,10 @@ import pytest
 
 from cns.delivery.jobs import ConfirmationJob, EndpointJob
 from cns.delivery.retry_policy import RetryPolicy
-from cns_common.clock import Clock
 from cns_common.events.schema import EVENTS, FIRST, SCHEMA_VERSION, UNPLANNED, NotificationDropped
 from cns_common.metrics.catalogue import DROPPED
-from cns_workers.consumers.job_events import JobEvents, phase_of
+from cns_workers.observers.contract import ObservedJob
+from cns_workers.observers.events import AttemptEvents, phase_of
 from cns_workers.stats import Stats
 from tests.recorded_events import RecordedEvents
 
@@ -96,8 +96,9 @@ def test_the_phase_of_an_attempt(failures: int, phase: str) -> None:
     ],
 )
 def test_a_drop_without_an_attempt(job: EndpointJob | ConfirmationJob, message_id: str, message_type: str) -> None:
-    sink, stats, clock = RecordedEvents(), Stats(), Clock()
-    JobEvents(stats, sink, clock, job, 2).report_drop("s", "subscription_gone")
+    sink, stats = RecordedEvents(), Stats()
+    for observer in (stats, AttemptEvents(sink)):
+        observer.dropped(ObservedJob(job, 2), "s", None, "subscription_gone", "", 1)
     (dropped,) = sink.events
     assert isinstance(dropped, NotificationDropped)
     assert (dropped.message_id, dropped.message_type, dropped.attempt) == (message_id, message_type, 2)

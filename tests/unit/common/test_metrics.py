@@ -13,7 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 import cns
 from cns_common.metrics import catalogue
-from cns_common.metrics.catalogue import API_CALLS, DELIVERY_SECONDS, METRICS, QUARANTINE_JOBS
+from cns_common.metrics.catalogue import API_CALLS, DELIVERIES, DELIVERY_SECONDS, METRICS, QUARANTINE_JOBS
 from cns_common.metrics.model import Counters, Metric, Sample
 from cns_common.metrics.page import FOREIGN_HELP, page, process_samples
 from cns_workers.stats import Stats
@@ -67,7 +67,7 @@ def test_a_metric_keeps_the_conventions(metric: Metric) -> None:
 def test_two_processes_on_a_page_that_prometheus_reads() -> None:
     stats = Stats()
     stats.delivery_times.observe(0.007, "http", "first")
-    stats.count_delivery("http")
+    stats.add(DELIVERIES, protocol="http")
     own = [*stats.samples(), *stats.delivery_times.samples(), *process_samples("1.2.3"), QUARANTINE_JOBS.sample(2)]
     text = page([sample.labelled("process", name) for name in ("worker-1", "worker-2") for sample in own])
     families = {family.name: family for family in text_string_to_metric_families(text)}

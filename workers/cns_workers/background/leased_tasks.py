@@ -11,6 +11,7 @@ from cns_backend.stores.contract import LeaseStore, TaskLease
 from cns_common.clock import Clock
 from cns_common.ids import hex_id
 from cns_common.task_cancellation import cancel_and_wait
+from cns_workers.loops import now_s
 
 LEASE_MS = 15_000
 """The life of a lease: after it another worker takes over the tasks of a dead one."""
@@ -35,15 +36,15 @@ class TaskRun:
     def __init__(self, lease: TaskLease, stopping: asyncio.Event) -> None:
         self._lease = lease
         self._stopping = stopping
-        self._renew_at_s = _now_s() + RENEW_INTERVAL_S
+        self._renew_at_s = now_s() + RENEW_INTERVAL_S
 
     async def may_continue(self) -> bool:
         """Renew the lease when that is due. False when it is lost, or when the worker stops."""
         if self._stopping.is_set():
             return False
-        if _now_s() < self._renew_at_s:
+        if now_s() < self._renew_at_s:
             return True
-        self._renew_at_s = _now_s() + RENEW_INTERVAL_S
+        self._renew_at_s = now_s() + RENEW_INTERVAL_S
         return await self._lease.take()
 
     async def pause(self, seconds: float) -> None:
@@ -92,12 +93,12 @@ class LeasedTaskRunner(Generic[Task]):
         """Start the tasks without a worker, and wait for the poll interval. Raises what failed a task since."""
         if self._failures:
             raise self._failures.pop()
-        now_s = _now_s()
-        self._resting_until_s = {one: until_s for one, until_s in self._resting_until_s.items() if until_s > now_s}
+        at_s = now_s()
+        self._resting_until_s = {one: until_s for one, until_s in self._resting_until_s.items() if until_s > at_s}
         tasks = await self._kind.active()
         self._forget_ended({task.id for task in tasks})
         for task in tasks:
-            if not (self._is_ours(task) or task.id in self._resting_until_s or self._asked_for(task, now_s)):
+            if not (self._is_ours(task) or task.id in self._resting_until_s or self._asked_for(task, at_s)):
                 await self._start(task)
         await asyncio.sleep(self._kind.poll_interval_s)
 
@@ -150,7 +151,7 @@ class LeasedTaskRunner(Generic[Task]):
         try:
             rest_s = await self._kind.run(task, TaskRun(lease, self._stopping))
             if rest_s > 0:
-                self._resting_until_s[task.id] = _now_s() + rest_s
+                self._resting_until_s[task.id] = now_s() + rest_s
             return rest_s
         finally:
             await lease.give_back()
@@ -158,14 +159,14 @@ class LeasedTaskRunner(Generic[Task]):
     def _is_ours(self, task: Task) -> bool:
         return task.id in self._running or task.id in self._kept
 
-    def _asked_for(self, task: Task, now_s: float) -> bool:
+    def _asked_for(self, task: Task, at_s: float) -> bool:
         """Whether a run from outside was asked for and may still begin."""
         if self.trigger is None:
             return False
         until_s = self._triggered_until_s.get(task.id)
         if until_s is None and self.trigger(self._kind.name, task.id):
-            until_s = self._triggered_until_s[task.id] = now_s + TRIGGER_GRACE_S
-        return until_s is not None and now_s < until_s
+            until_s = self._triggered_until_s[task.id] = at_s + TRIGGER_GRACE_S
+        return until_s is not None and at_s < until_s
 
     def _forget_ended(self, active: Collection[str]) -> None:
         for task_id in [task_id for task_id in self._triggered_until_s if task_id not in active]:
@@ -183,7 +184,3 @@ async def _wait(stopping: asyncio.Event, seconds: float) -> None:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await stopping.wait()
-
-
-def _now_s() -> float:
-    return asyncio.get_running_loop().time()

@@ -17,18 +17,16 @@ from cns.delivery.jobs import TARGETS_MAX, group_of
 from cns.delivery.target import Target
 from cns.endpoints.outcome import Failed, Outcome
 from cns.queue_port.contract import NewJob
-from cns_common.process.kill_points import JOB_CONTINUED, JOB_DELIVERED, JOB_REFERENCES_ADDED, JOB_SETTLED
 from cns_workers.consumers.delivery_context import DeliveryContext
 from cns_workers.consumers.job_attempts import JobAttempts
 from cns_workers.consumers.job_order import JobOrder, JobTurn
 from cns_workers.consumers.lease_renewal import with_renewals
-from cns_workers.consumers.outcome_handler import OutcomeHandler
-from cns_workers.consumers.running_jobs import RunningJobs
+from cns_workers.consumers.queue_consumer import QueueConsumer
 from cns_workers.delivery.channels import Channels
 from cns_workers.delivery.traffic.admission import AdmissionController
 from cns_workers.delivery.traffic.sends import AdmittedAttempt, Deferral
-from cns_workers.jobs.receiver import JobReceiver, ReceivedJob
-from cns_workers.jobs.settlement import JobOutcome, JobSettlement, SettlementKillPoints
+from cns_workers.jobs.receiver import ReceivedJob
+from cns_workers.jobs.settlement import JobOutcome
 
 LEASE_MS = 30_000
 RENEW_S = 10.0
@@ -44,43 +42,30 @@ whatever its size."""
 JOBS_A_RECEIVE = 10
 JOBS_AT_ONCE_MAX = 200
 WAIT_S = 20.0
-KILL_POINTS = SettlementKillPoints(JOB_DELIVERED, JOB_REFERENCES_ADDED, JOB_SETTLED, JOB_CONTINUED)
 
 
-class Consumer:
+class Consumer(QueueConsumer):
     """Receives jobs from one queue while it has room. First attempts and redeliveries have a consumer each."""
 
     def __init__(
         self, queue: str, context: DeliveryContext, channels: Channels, admission: AdmissionController
     ) -> None:
-        self._queue = queue
-        self._context = context
-        self._channels = channels
-        self._admission = admission
-        self._receiver = JobReceiver(context.port, context.quarantine, context.clock)
-        self._outcomes = OutcomeHandler(context, channels)
-        self._settlement = JobSettlement(queue, context.port, context.references, context.stats, KILL_POINTS)
-        self._running = RunningJobs(queue, context.stats, JOBS_AT_ONCE_MAX)
+        super().__init__(queue, context, channels, admission, JOBS_AT_ONCE_MAX)
         self._order = JobOrder()
 
     async def step(self) -> None:
-        sends = min(await self._channels.room(), await self._admission.room())
-        n = min(JOBS_A_RECEIVE, await self._running.room(), -(-sends // TARGETS_MAX))
-        for received in await self._receiver.target_jobs(self._queue, n, LEASE_MS, WAIT_S):
-            self._running.start(self._run(received))
-
-    async def drain(self, grace_s: float) -> int:
-        """Wait for running jobs to end. Give the rest back, and return how many those were."""
-        return await self._running.drain(grace_s)
+        sends = min(await self.channels.room(), await self.admission.room())
+        n = min(JOBS_A_RECEIVE, await self.running.room(), -(-sends // TARGETS_MAX))
+        for received in await self.receiver.target_jobs(self.queue, n, LEASE_MS, WAIT_S):
+            self.running.start(self._run(received))
 
     async def _run(self, received: ReceivedJob) -> None:
         topic = group_of(received.job)
         turn = self._order.turn(topic)  # before the first await: tasks begin in the order of their jobs
         try:
-            attempts = JobAttempts(received, self._context, self._channels)
-            if not await self._context.quarantine.intercept(self._queue, received.leased, topic):
-                running = self._running
-                await JobDelivery(attempts, self._admission, self._outcomes, self._settlement, turn, running).run()
+            attempts = JobAttempts(received, self.context, self.channels)
+            if not await self.context.quarantine.intercept(self.queue, received.leased, topic):
+                await JobDelivery(attempts, self, turn).run()
         finally:
             turn.end()
 
@@ -91,21 +76,13 @@ class JobDelivery:
     Its sends begin when its `turn` has come. It is parked when it only waits for slow answers.
     """
 
-    def __init__(
-        self,
-        attempts: JobAttempts,
-        admission: AdmissionController,
-        outcomes: OutcomeHandler,
-        settlement: JobSettlement,
-        turn: JobTurn,
-        running: RunningJobs,
-    ) -> None:
+    def __init__(self, attempts: JobAttempts, consumer: QueueConsumer, turn: JobTurn) -> None:
         self._attempts = attempts
-        self._admission = admission
-        self._outcomes = outcomes
-        self._settlement = settlement
+        self._admission = consumer.admission
+        self._outcomes = consumer.outcomes
+        self._settlement = consumer.settlement
+        self._running = consumer.running
         self._turn = turn
-        self._running = running
         self._parked = False
         self._remaining: dict[str, None] = {}  # targets that are not settled, by ARN
         self._unanswered = 0

@@ -29,11 +29,11 @@ class Consumers:
         hints: EndpointHints,
     ) -> None:
         """First attempts go through the `delivery` pool, all others through `redelivery`."""
-        self._admission = AdmissionController(limits, context.clock, hints)
-        self._first = Consumer(jobs.ENDPOINT_JOBS, context, build_channels(delivery, channels), self._admission)
-        self._again = Consumer(jobs.REDELIVERY, context, build_channels(redelivery, channels), self._admission)
-        self._lanes = LaneConsumer(context, build_channels(redelivery, channels), self._admission)
-        self._fifo = FifoConsumer(context, build_channels(delivery, channels), self._admission)
+        self.admission = AdmissionController(limits, context.clock, hints)
+        self._first = Consumer(jobs.ENDPOINT_JOBS, context, build_channels(delivery, channels), self.admission)
+        self._again = Consumer(jobs.REDELIVERY, context, build_channels(redelivery, channels), self.admission)
+        self._lanes = LaneConsumer(context, build_channels(redelivery, channels), self.admission)
+        self._fifo = FifoConsumer(context, build_channels(delivery, channels), self.admission)
 
     def steps(self) -> dict[str, Step]:
         """The step of each loop, by its name."""
@@ -46,16 +46,12 @@ class Consumers:
 
     def stop_waiting(self) -> None:
         """Defer the sends that wait for room, now and from now on."""
-        self._admission.stop()
+        self.admission.stop()
 
     async def drain(self, grace_s: float) -> int:
         """Wait for running jobs to end. Give the rest back, and return how many those were."""
         consumers = (self._first, self._again, self._lanes, self._fifo)
         return sum(await asyncio.gather(*[consumer.drain(grace_s) for consumer in consumers]))
 
-    @property
-    def admission(self) -> AdmissionController:
-        return self._admission
-
     def samples(self) -> list[Sample]:
-        return [*self._admission.samples(), *self._lanes.samples(), *self._fifo.samples()]
+        return [*self.admission.samples(), *self._lanes.samples(), *self._fifo.samples()]

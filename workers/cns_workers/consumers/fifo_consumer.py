@@ -9,8 +9,7 @@ Queues of other services have the limits of all endpoints.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
-from functools import partial
+from collections.abc import Awaitable, Sequence
 from typing import TypeVar
 
 from cns.delivery import jobs
@@ -21,119 +20,91 @@ from cns.endpoints.outcome import Failed, Outcome
 from cns.queue_port.contract import Renewal
 from cns_common.errors import CnsError
 from cns_common.metrics.model import Sample
-from cns_common.process.kill_points import FIFO_DELIVERED, FIFO_SETTLED
 from cns_workers.consumers.consumer import SETTLE_AFTER_S
 from cns_workers.consumers.delivery_context import DeliveryContext
 from cns_workers.consumers.job_attempts import JobAttempts, NextAttempt
 from cns_workers.consumers.lease_renewal import with_renewals
-from cns_workers.consumers.outcome_handler import OutcomeHandler
 from cns_workers.consumers.paused_groups import PausedGroups
-from cns_workers.consumers.running_jobs import RunningJobs
+from cns_workers.consumers.queue_consumer import QueueConsumer
 from cns_workers.delivery.channels import Channels
 from cns_workers.delivery.traffic.admission import AdmissionController
 from cns_workers.delivery.traffic.sends import Deferral
-from cns_workers.jobs.receiver import JobReceiver, ReceivedJob
-from cns_workers.jobs.settlement import JobOutcome, JobSettlement, SettlementKillPoints
+from cns_workers.jobs.receiver import ReceivedJob
+from cns_workers.jobs.settlement import JobOutcome
+from cns_workers.loops import now_s
 
 LEASE_MS = 30_000
 JOBS_A_RECEIVE = 10
 BATCHES_AT_ONCE_MAX = 200
 WAIT_S = 20.0
 QUEUE = jobs.FIFO_ENDPOINT_JOBS
-KILL_POINTS = SettlementKillPoints(begun=FIFO_DELIVERED, settled=FIFO_SETTLED)
 
 Result = TypeVar("Result")
 
 
-class FifoConsumer:
+class FifoConsumer(QueueConsumer):
     def __init__(self, context: DeliveryContext, channels: Channels, admission: AdmissionController) -> None:
-        self._context = context
-        self._channels = channels
-        self._admission = admission
-        self._receiver = JobReceiver(context.port, context.quarantine, context.clock, in_order=True)
-        self._outcomes = OutcomeHandler(context, channels)
-        self._settlement = JobSettlement(QUEUE, context.port, context.references, context.stats, KILL_POINTS)
-        self._running = RunningJobs(QUEUE, context.stats, BATCHES_AT_ONCE_MAX)
-        self._paused = PausedGroups(QUEUE, context)
+        super().__init__(QUEUE, context, channels, admission, BATCHES_AT_ONCE_MAX, in_order=True)
+        self.paused = PausedGroups(QUEUE, context)
 
     async def step(self) -> None:
-        n = min(JOBS_A_RECEIVE, await self._running.room())
+        n = min(JOBS_A_RECEIVE, await self.running.room())
         groups: dict[str, list[ReceivedJob]] = {}
-        for received in await self._receiver.target_jobs(QUEUE, n, LEASE_MS, WAIT_S):
+        for received in await self.receiver.target_jobs(QUEUE, n, LEASE_MS, WAIT_S):
             groups.setdefault(received.leased.group, []).append(received)
         for batch in groups.values():
-            self._running.start(self._run(batch))
+            self.running.start(self._run(batch))
 
     def samples(self) -> list[Sample]:
-        return self._paused.samples()
-
-    async def drain(self, grace_s: float) -> int:
-        """Wait for running batches to end. Give the rest back, and return how many those were."""
-        return await self._running.drain(grace_s)
+        return self.paused.samples()
 
     async def _run(self, batch: Sequence[ReceivedJob]) -> None:
-        target = await self._paused.target(batch[0])
+        target = await self.paused.target(batch[0])
         if target is not None:
-            if self._paused.is_held(batch[0], target):
-                renewals = self._paused.renewals(batch)
-                await self._settlement.settle([], renewals)
-                await self._paused.note(target.arn, batch[0].leased, renewals[0].visible_in_ms)
+            if self.paused.is_held(batch[0], target):
+                renewals = self.paused.renewals(batch)
+                await self.settlement.settle([], renewals)
+                await self.paused.note(target.arn, batch[0].leased, renewals[0].visible_in_ms)
                 return
-            batch = await self._paused.write_off_leases(batch, target, LEASE_MS)
-        attempts = [JobAttempts(received, self._context, self._channels) for received in batch]
-        await FifoBatch(
-            attempts,
-            self._context,
-            self._admission,
-            self._outcomes,
-            self._settlement,
-            self._paused,
-            partial(self._intercept, target),
-        ).run()
+            batch = await self.paused.write_off_leases(batch, target, LEASE_MS)
+        attempts = [JobAttempts(received, self.context, self.channels) for received in batch]
+        await FifoBatch(attempts, self, target).run()
 
-    async def _intercept(self, target: Target | None, job: JobAttempts) -> bool:
+    async def intercept(self, target: Target | None, job: JobAttempts) -> bool:
         """Quarantine the job if it was leased too often, which it may be while it is held."""
         received = job.received
-        if target is not None and self._paused.is_held(received, target):
+        if target is not None and self.paused.is_held(received, target):
             return False
         expected = received.failures + received.returns
-        return await self._context.quarantine.intercept(QUEUE, received.leased, job.events.topic, expected=expected)
+        return await self.context.quarantine.intercept(QUEUE, received.leased, job.observed.topic, expected=expected)
 
 
 class FifoBatch:
     """The jobs received of one message group, each of one target, from their leases to their settlement."""
 
-    def __init__(
-        self,
-        batch: Sequence[JobAttempts],
-        context: DeliveryContext,
-        admission: AdmissionController,
-        outcomes: OutcomeHandler,
-        settlement: JobSettlement,
-        paused: PausedGroups,
-        intercept: Callable[[JobAttempts], Awaitable[bool]],
-    ) -> None:
-        """`intercept` is asked just before a job begins: a job that ends the process takes no other into quarantine."""
+    def __init__(self, batch: Sequence[JobAttempts], consumer: FifoConsumer, first: Target | None) -> None:
+        """`first` is the target that may be held, of the first job."""
         self._left = list(batch)
-        self._intercept = intercept
-        self._clock = context.clock
-        self._admission = admission
-        self._outcomes = outcomes
-        self._settlement = settlement
-        self._paused = paused
+        self._consumer = consumer
+        self._first = first
+        self._clock = consumer.context.clock
+        self._admission = consumer.admission
+        self._outcomes = consumer.outcomes
+        self._settlement = consumer.settlement
         self._done: list[JobOutcome] = []
-        self._settled_s = _now_s()
+        self._settled_s = now_s()
         self._leased_until_ms = self._clock.now_ms() + LEASE_MS
 
     async def run(self) -> None:
         try:
             while self._left and self._clock.now_ms() < self._leased_until_ms:  # later another worker may have the rest
                 job = self._left[0]
-                if await self._intercept(job):
+                # just before the job begins: one that ends the process takes no other into quarantine
+                if await self._consumer.intercept(self._first, job):
                     del self._left[0]
                     continue
                 target = next(iter(await job.load()), None)
-                if target is not None and self._paused.is_held(job.received, target) and job.is_held(target):
+                if target is not None and self._consumer.paused.is_held(job.received, target) and job.is_held(target):
                     await self._hold(target)
                     return
                 following = None if target is None else await self._attempt(job, target)
@@ -142,7 +113,7 @@ class FifoBatch:
                     return
                 self._done.append(JobOutcome(job.received.leased.handle, job.stored_id))
                 del self._left[0]
-                if _now_s() - self._settled_s >= SETTLE_AFTER_S:
+                if now_s() - self._settled_s >= SETTLE_AFTER_S:
                     await self._settle()
             await self._settle_done()
         except asyncio.CancelledError:
@@ -189,9 +160,9 @@ class FifoBatch:
             self._leased_until_ms = now_ms + LEASE_MS
 
     async def _hold(self, target: Target) -> None:
-        renewals = self._paused.renewals([job.received for job in self._left])
+        renewals = self._consumer.paused.renewals([job.received for job in self._left])
         await self._settle(renewals)
-        await self._paused.note(target.arn, self._left[0].received.leased, renewals[0].visible_in_ms)
+        await self._consumer.paused.note(target.arn, self._left[0].received.leased, renewals[0].visible_in_ms)
 
     async def _give_back_until(self, following: NextAttempt) -> None:
         """Hide the first job until its next attempt, and give back the others."""
@@ -213,14 +184,10 @@ class FifoBatch:
     async def _settle(self, renewals: Sequence[Renewal] = ()) -> None:
         done, self._done = self._done, []
         await self._settlement.settle(done, renewals)
-        self._settled_s = _now_s()
+        self._settled_s = now_s()
 
 
 def _returned_body(received: ReceivedJob) -> bytes:
     return jobs.encode(
         Redelivery(received.job, received.failures, received.first_attempt_ms, received.returns + 1, received.ended)
     )
-
-
-def _now_s() -> float:
-    return asyncio.get_running_loop().time()

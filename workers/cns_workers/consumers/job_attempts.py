@@ -15,16 +15,14 @@ from cns.delivery.jobs import ConfirmationJob, DirectJob, EndpointJob, Redeliver
 from cns.delivery.retry_policy import lifetime_s
 from cns.delivery.target import Target, direct_target
 from cns.endpoints.outcome import Outcome
-from cns.notification import Notification
 from cns.queue_port.contract import NewJob
 from cns_workers.consumers.delivery_context import DeliveryContext
-from cns_workers.consumers.job_events import JobEvents
-from cns_workers.consumers.job_trace import JobTrace, trace_job
 from cns_workers.delivery.channel import Attempt
 from cns_workers.delivery.channels import Channels, confirmation_of
 from cns_workers.delivery.traffic.admission import AdmissionController
 from cns_workers.delivery.traffic.sends import AdmittedAttempt, Deferral
 from cns_workers.jobs.receiver import ReceivedJob
+from cns_workers.observers.contract import Answer, ObservedJob
 
 _LANE_BYTES = 16
 HELD_MS_MAX = 14 * 86_400_000
@@ -48,14 +46,10 @@ class NextAttempt:
 class JobAttempts:
     def __init__(self, received: ReceivedJob, context: DeliveryContext, channels: Channels) -> None:
         self.received = received
-        self.events = JobEvents(
-            context.stats, context.events, context.clock, received.job, received.failures, context.delivery_log
-        )
-        self.notification: Notification | None = None
+        self.observed = ObservedJob(received.job, received.failures)
         self._received_ms = context.clock.now_ms()
         self._context = context
         self._channels = channels
-        self._trace: JobTrace | None = None
 
     @property
     def stored_id(self) -> str:
@@ -70,10 +64,8 @@ class JobAttempts:
     async def load(self) -> list[Target]:
         """Read the notification and the targets. Targets that are gone are counted as drops."""
         targets = await self._load()
-        if self._context.spans is not None:
-            now_ms = self._context.clock.now_ms()
-            failures = self.received.failures
-            self._trace = trace_job(self._context.spans, self.notification, len(targets), failures, now_ms)
+        for before_job in self._context.observers.before_job:
+            before_job(self.observed, len(targets), self._context.clock.now_ms())
         return targets
 
     async def _load(self) -> list[Target]:
@@ -81,7 +73,7 @@ class JobAttempts:
         if isinstance(job, ConfirmationJob):
             found = await self._context.targets.find([job.subscription])
             if not found:
-                self.events.report_drop(job.subscription, FinalCause.SUBSCRIPTION_GONE)
+                self.report_drop(job.subscription, FinalCause.SUBSCRIPTION_GONE)
             return found
         await self._load_notification(job)
         if isinstance(job, DirectJob):
@@ -89,11 +81,11 @@ class JobAttempts:
         targets = [target for target in await self._context.targets.find(job.subscriptions) if target.confirmed]
         if len(targets) < len(job.subscriptions):
             for gone in set(job.subscriptions).difference([target.arn for target in targets]):
-                self.events.report_drop(gone, FinalCause.SUBSCRIPTION_GONE)
-        if self.notification is not None:
+                self.report_drop(gone, FinalCause.SUBSCRIPTION_GONE)
+        if self.observed.notification is not None:
             return targets
         for target in targets:
-            self.events.report_drop(target.arn, FinalCause.NOTIFICATION_LOST, target=target)
+            self.report_drop(target.arn, FinalCause.NOTIFICATION_LOST, target=target)
         return []
 
     async def _load_notification(self, job: EndpointJob | DirectJob) -> None:
@@ -105,8 +97,8 @@ class JobAttempts:
         if self.received.is_new and isinstance(job, EndpointJob):
             waited_ms = self._context.clock.now_ms() - notification.timestamp_ms
             self._context.stats.job_waits.observe(waited_ms / 1000, jobs.ENDPOINT_JOBS)
-        self.notification = notification
-        self.events.set_notification(notification)
+        self.observed.notification = notification
+        self.observed.published_ms = notification.timestamp_ms
 
     # -- pauses -------------------------------------------------------------------------------------------------------
 
@@ -144,37 +136,65 @@ class JobAttempts:
 
     def start(self, target: Target, admission: AdmissionController) -> AdmittedAttempt:
         """Start an attempt once the endpoint has room for it, or defer it."""
-        if self._trace is not None:
-            self._trace.start_attempt(target)
+        for before_attempt in self._context.observers.before_attempt:
+            before_attempt(self.observed, target)
         key = self._channels.by_protocol[target.protocol].traffic_key(target)
         if not key:
             return self.start_now(target)
-        return admission.start(key, self.events.message_id, partial(self.start_now, target), target.group)
+        return admission.start(key, self.observed.message_id, partial(self.start_now, target), target.group)
 
     def start_now(self, target: Target) -> Attempt:
         """Start an attempt, whatever the state of its endpoint."""
         channel, job = self._channels.by_protocol[target.protocol], self.received.job
         if isinstance(job, ConfirmationJob):
             return channel.confirm(target, confirmation_of(job, target), job.base_url)
-        assert self.notification is not None
-        if self._trace is None:
-            return channel.deliver(target, self.notification)
-        return channel.deliver(target, replace(self.notification, trace_context=self._trace.start_send(target)))
+        notification = self.observed.notification
+        assert notification is not None
+        for before_send in self._context.observers.before_send:
+            before_send(self.observed, target)
+        context = self.observed.trace_contexts.get(target.arn)
+        if context is not None:
+            notification = replace(notification, trace_context=context)
+        return channel.deliver(target, notification)
 
     def report(self, target: Target, attempt: AdmittedAttempt) -> None:
-        """Report an attempt that has ended, unless it was deferred, was cancelled or crashed."""
+        """Report an attempt that has ended, was deferred, was cancelled or crashed."""
         outcome: Outcome | Deferral | None = None
         if not attempt.cancelled() and attempt.exception() is None:
             outcome = attempt.result()
             if not isinstance(outcome, Deferral):
-                self.events.report_attempt(target, outcome)
-        if self._trace is not None:
-            self._trace.end_attempt(target, outcome)
+                self.report_attempt(target, outcome)
+        for after_attempt in self._context.observers.after_attempt:
+            after_attempt(self.observed, target, outcome)
+
+    def report_attempt(self, target: Target, outcome: Outcome) -> None:
+        """Report an attempt that was answered or failed, after the one that it repeats."""
+        if outcome.repeats is not None:
+            self.report_attempt(target, outcome.repeats)
+        now_ms = self._context.clock.now_ms()
+        self.observed.answers[target.arn] = Answer(now_ms, outcome.size_bytes)
+        for answered in self._context.observers.answered:
+            answered(self.observed, target, outcome, now_ms)
+
+    def report_delivery(self, target: Target) -> None:
+        answer = self.observed.answers[target.arn]
+        for delivered in self._context.observers.delivered:
+            delivered(self.observed, target, answer)
+
+    def report_dead_letter(self, target: Target, cause: str) -> None:
+        now_ms = self._context.clock.now_ms()
+        for dead_lettered in self._context.observers.dead_lettered:
+            dead_lettered(self.observed, target, cause, now_ms)
+
+    def report_drop(self, subscription: str, cause: str, reason: str = "", target: Target | None = None) -> None:
+        now_ms = self._context.clock.now_ms()
+        for dropped in self._context.observers.dropped:
+            dropped(self.observed, subscription, target, cause, reason, now_ms)
 
     # -- jobs that follow ---------------------------------------------------------------------------------------------
 
     def redelivery(self, target: Target, following: NextAttempt) -> NewJob:
-        job_id = f"{self.events.message_id}/{target.arn}/{following.failures}" + ("/ended" if following.ended else "")
+        job_id = f"{self.observed.message_id}/{target.arn}/{following.failures}" + ("/ended" if following.ended else "")
         body = self._single_target(target, following.failures, following.first_ms, following.ended)
         return NewJob(jobs.REDELIVERY, job_id, body, group_of(self.received.job), following.delay_ms)
 
@@ -194,7 +214,7 @@ class JobAttempts:
         endpoint's. A job may go from the endpoint's lane into a paused subscription's: its id is another one."""
         failures = self.received.failures
         held = self.is_held(target)
-        job_id = f"{self.events.message_id}/{target.arn}/{failures}/{'held' if held else 'aside'}"
+        job_id = f"{self.observed.message_id}/{target.arn}/{failures}/{'held' if held else 'aside'}"
         lane_of = target.arn if held or target.receives_per_second is not None else self.traffic_key(target)
         return NewJob(
             jobs.LANES,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Sequence
 from functools import partial
 from math import ceil
 from typing import NamedTuple
@@ -17,13 +17,12 @@ from cns.endpoints.outcome import Failed, Outcome
 from cns.queue_port.contract import LeasedJob, Renewal
 from cns_common.errors import CnsError
 from cns_workers.consumers.consumer import SETTLE_AFTER_S
-from cns_workers.consumers.delivery_context import DeliveryContext
 from cns_workers.consumers.job_attempts import JobAttempts, NextAttempt, lane_name
 from cns_workers.consumers.lease_renewal import with_renewals
-from cns_workers.consumers.outcome_handler import OutcomeHandler
-from cns_workers.delivery.traffic.admission import AdmissionController
+from cns_workers.consumers.queue_consumer import QueueConsumer
 from cns_workers.delivery.traffic.sends import AdmittedAttempt, Deferral
-from cns_workers.jobs.settlement import JobOutcome, JobSettlement
+from cns_workers.jobs.settlement import JobOutcome
+from cns_workers.loops import now_s
 
 LEASE_MS = 60_000
 RENEW_S = 20.0
@@ -52,24 +51,16 @@ NOT_BLOCKED = LaneBlock(0.0)
 class LaneBatch:
     """The jobs received of one lane, each of one target, from their leases to their settlement.
 
-    It calls `park` when it only waits for slow answers.
+    It is parked when it only waits for slow answers.
     """
 
-    def __init__(
-        self,
-        batch: Sequence[JobAttempts],
-        context: DeliveryContext,
-        admission: AdmissionController,
-        outcomes: OutcomeHandler,
-        settlement: JobSettlement,
-        park: Callable[[], None],
-    ) -> None:
+    def __init__(self, batch: Sequence[JobAttempts], consumer: QueueConsumer) -> None:
         self._left = list(batch)
-        self._context = context
-        self._admission = admission
-        self._outcomes = outcomes
-        self._settlement = settlement
-        self._park = park
+        self._context = consumer.context
+        self._admission = consumer.admission
+        self._outcomes = consumer.outcomes
+        self._settlement = consumer.settlement
+        self._running = consumer.running
         self._open: dict[AdmittedAttempt, tuple[JobAttempts, Target]] = {}
         self._answered: list[AdmittedAttempt] = []
         self._done: list[JobOutcome] = []
@@ -103,7 +94,7 @@ class LaneBatch:
         """Wait until all attempts ended, or it is time to settle those that did."""
         _, pending = await asyncio.wait(self._open, timeout=PARK_AFTER_S)
         if pending:
-            self._park()
+            self._running.park()
             await asyncio.wait(pending, timeout=SETTLE_AFTER_S - PARK_AFTER_S)
 
     # -- starting -----------------------------------------------------------------------------------------------------
@@ -209,7 +200,7 @@ class LaneBatch:
 
     def _redeliver_crashed(self, job: JobAttempts, error: BaseException) -> None:
         """A job that crashes would hold up its lane. As a redelivery it is quarantined if it keeps crashing."""
-        log.error("lane.crashed", lane=job.received.leased.group, message_id=job.events.message_id, exc_info=error)
+        log.error("lane.crashed", lane=job.received.leased.group, message_id=job.observed.message_id, exc_info=error)
         self._context.stats.count_job_failure(QUEUE)
         self._done.append(JobOutcome(job.received.leased.handle, job.stored_id, (job.after_crash(),)))
 
@@ -258,8 +249,3 @@ class LaneBatch:
         done, self._done = self._done, []
         if done or renewals:
             await self._settlement.settle(done, renewals)
-
-
-def now_s() -> float:
-    """The loop's clock."""
-    return asyncio.get_running_loop().time()

@@ -12,18 +12,16 @@ from collections.abc import Sequence
 from cns.queue_port.contract import LeasedJob
 from cns_common.metrics.catalogue import LANES_WAITING, PAUSED_HEADS
 from cns_common.metrics.model import Sample
-from cns_common.process.kill_points import LANE_DELIVERED, LANE_SETTLED
 from cns_workers.consumers.delivery_context import DeliveryContext
 from cns_workers.consumers.hidden_lanes import HeadUnhider, HiddenLanes
 from cns_workers.consumers.job_attempts import JobAttempts
-from cns_workers.consumers.lane_batch import HELD_RECHECK_S, LEASE_MS, QUEUE, LaneBatch, LaneBlock, now_s
-from cns_workers.consumers.outcome_handler import OutcomeHandler
+from cns_workers.consumers.lane_batch import HELD_RECHECK_S, LEASE_MS, QUEUE, LaneBatch, LaneBlock
 from cns_workers.consumers.paused_heads import PausedHeads
-from cns_workers.consumers.running_jobs import RunningJobs
+from cns_workers.consumers.queue_consumer import QueueConsumer
 from cns_workers.delivery.channels import Channels
 from cns_workers.delivery.traffic.admission import AdmissionController
-from cns_workers.jobs.receiver import JobReceiver, ReceivedJob
-from cns_workers.jobs.settlement import JobSettlement, SettlementKillPoints
+from cns_workers.jobs.receiver import ReceivedJob
+from cns_workers.loops import now_s
 
 SHOW_EARLY_S = 0.5
 """A hidden head is shown early only if that gains more than this."""
@@ -34,18 +32,11 @@ BATCHES_AT_ONCE_MAX = 16
 """Batches that run at once, without those that only wait for answers. Deferred deliveries come back in waves, and must
 not delay those that are due now."""
 WAIT_S = 20.0
-KILL_POINTS = SettlementKillPoints(begun=LANE_DELIVERED, settled=LANE_SETTLED, continued=LANE_SETTLED)
 
 
-class LaneConsumer:
+class LaneConsumer(QueueConsumer):
     def __init__(self, context: DeliveryContext, channels: Channels, admission: AdmissionController) -> None:
-        self._context = context
-        self._channels = channels
-        self._admission = admission
-        self._receiver = JobReceiver(context.port, context.quarantine, context.clock)
-        self._outcomes = OutcomeHandler(context, channels)
-        self._settlement = JobSettlement(QUEUE, context.port, context.references, context.stats, KILL_POINTS)
-        self._running = RunningJobs(QUEUE, context.stats, BATCHES_AT_ONCE_MAX)
+        super().__init__(QUEUE, context, channels, admission, BATCHES_AT_ONCE_MAX)
         self._jobs_a_receive = JOBS_A_RECEIVE_MAX
         self._hidden = HiddenLanes()
         self._held = PausedHeads(QUEUE, context.port, context.targets)
@@ -53,29 +44,18 @@ class LaneConsumer:
         admission.on_room = self._show_lanes
 
     async def step(self) -> None:
-        n = min(self._jobs_a_receive, await self._running.room())
+        n = min(self._jobs_a_receive, await self.running.room())
         lanes: dict[str, list[ReceivedJob]] = {}
-        for received in await self._receiver.target_jobs(QUEUE, n, LEASE_MS, WAIT_S):
+        for received in await self.receiver.target_jobs(QUEUE, n, LEASE_MS, WAIT_S):
             lanes.setdefault(received.leased.group, []).append(received)
         for batch in lanes.values():
-            self._running.start(self._run(batch))
+            self.running.start(self._run(batch))
 
     def samples(self) -> list[Sample]:
         return [LANES_WAITING.sample(len(self._hidden)), PAUSED_HEADS.sample(self._held.count(), kind="lane")]
 
-    async def drain(self, grace_s: float) -> int:
-        """Wait for running batches to end. Give the rest back, and return how many those were."""
-        return await self._running.drain(grace_s)
-
     async def _run(self, received: Sequence[ReceivedJob]) -> None:
-        batch = LaneBatch(
-            [JobAttempts(each, self._context, self._channels) for each in received],
-            self._context,
-            self._admission,
-            self._outcomes,
-            self._settlement,
-            self._running.park,
-        )
+        batch = LaneBatch([JobAttempts(each, self.context, self.channels) for each in received], self)
         block = await batch.run()
         if block.paused:
             await self._held.note(block.paused, batch.head.handle, HELD_RECHECK_S)
@@ -89,7 +69,7 @@ class LaneConsumer:
         """Note a head that was hidden until its endpoint has room."""
         shown_s = now_s()
         self._hidden.add(block.key, head.group, head.handle, shown_s)
-        if shown_s + self._admission.await_room(block.key) < block.until_s - SHOW_EARLY_S:
+        if shown_s + self.admission.await_room(block.key) < block.until_s - SHOW_EARLY_S:
             self._show_lanes(block.key)
 
     def _show_lanes(self, key: str) -> None:

@@ -9,7 +9,6 @@ import structlog
 from cns.delivery.failure_causes import End
 from cns.delivery.target import Target
 from cns.endpoints.outcome import Delivered, Failed, Outcome
-from cns_common.process.kill_points import JOB_DEAD_LETTERED, kill_point
 from cns_workers.consumers.delivery_context import DeliveryContext
 from cns_workers.consumers.job_attempts import JobAttempts, NextAttempt
 from cns_workers.consumers.retry_decision import judge
@@ -31,7 +30,7 @@ class OutcomeHandler:
 
     async def handle(self, job: JobAttempts, target: Target, outcome: Outcome) -> NextAttempt | None:
         if isinstance(outcome, Delivered):
-            job.events.report_delivery(target)
+            job.report_delivery(target)
             return None
         received = job.received
         failures = received.failures + 1
@@ -46,14 +45,14 @@ class OutcomeHandler:
         log.info(
             "delivery_attempt.failed",
             subscription=target.arn,
-            message_id=job.events.message_id,
+            message_id=job.observed.message_id,
             attempt=failures,
             cause=str(outcome.cause),
             text=outcome.text,
             retry_in_s=verdict.retry.delay_s if verdict.retry else None,
         )
         if verdict.delivered:
-            job.events.report_delivery(target)
+            job.report_delivery(target)
             return None
         if verdict.retry is not None:
             self._context.stats.count_retry(verdict.retry.phase)
@@ -66,23 +65,22 @@ class OutcomeHandler:
 
     async def _dead_letter(self, job: JobAttempts, target: Target, cause: str, attempts: int) -> NextAttempt | None:
         reason = ""
-        if target.dead_letter_arn and job.notification is not None:
-            answer = await self._channels.queues.dead_letter(target.dead_letter_arn, target, job.notification)
+        if target.dead_letter_arn and job.observed.notification is not None:
+            answer = await self._channels.queues.dead_letter(target.dead_letter_arn, target, job.observed.notification)
             if not isinstance(answer, Failed):
-                kill_point(JOB_DEAD_LETTERED)
-                job.events.report_dead_letter(target, cause)
+                job.report_dead_letter(target, cause)
                 return None
             if not answer.permanent:
                 return NextAttempt(attempts, DEAD_LETTER_RETRY_MS, job.first_attempt_ms(target), cause)
             cause = f"{End.REFUSED}:{cause.rpartition(':')[2]}"
             reason = answer.text
-        job.events.report_drop(target.arn, cause, reason, target)
+        job.report_drop(target.arn, cause, reason, target)
         detail = {"text": reason} if reason else {}
         log.warning(
             "notification.dropped",
             subscription=target.arn,
-            topic=job.events.topic,
-            message_id=job.events.message_id,
+            topic=job.observed.topic,
+            message_id=job.observed.message_id,
             cause=cause,
             **detail,
         )

@@ -17,6 +17,7 @@ from cns.delivery.target import TargetCache
 from cns.queue_port.contract import QueuePort
 from cns_common.errors import CnsError
 from cns_workers.consumers.hidden_lanes import HeadUnhider
+from cns_workers.loops import now_s
 
 READ_AT_ONCE = 100
 """Subscriptions in one read of the store."""
@@ -106,12 +107,12 @@ class PausedHeads:
 
     def count(self) -> int:
         """The number of hidden heads."""
-        self._hidden.forget_visible(_now_s())
+        self._hidden.forget_visible(now_s())
         return len(self._hidden)
 
     async def note(self, subscription: str, handle: str, hidden_s: float) -> None:
         """Note a head that was hidden for this time, or until its subscription is resumed, if it was not meanwhile."""
-        self._hidden.add(subscription, handle, _now_s(), hidden_s)
+        self._hidden.add(subscription, handle, now_s(), hidden_s)
         await self._look(subscription)
 
     def _changed(self, subscription: str) -> None:
@@ -158,7 +159,3 @@ def _handles(buffers: Sequence[bytearray]) -> Iterator[str]:
         while (end := buffer.find(b"\n", start)) >= 0:
             yield buffer[start:end].decode()
             start = end + 1
-
-
-def _now_s() -> float:
-    return asyncio.get_running_loop().time()

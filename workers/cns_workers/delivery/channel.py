@@ -13,6 +13,7 @@ from cns.endpoints.contract import Request
 from cns.endpoints.outcome import Outcome
 from cns.notification import Notification
 from cns_workers.delivery.pool.pool import DeliveryPool
+from cns_workers.loops import now_s
 
 Attempt = asyncio.Future[Outcome]
 
@@ -50,10 +51,6 @@ class PoolChannel(ABC, Channel):
 
     @abstractmethod
     def _confirmation(self, target: Target, confirmation: ConfirmationNotice, base_url: str) -> Request: ...
-
-
-def now_s() -> float:
-    return asyncio.get_running_loop().time()
 
 
 def since_ms(started_s: float) -> int:

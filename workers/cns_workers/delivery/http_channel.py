@@ -51,16 +51,12 @@ class HttpChannel(PoolChannel):
         return EndpointRequest(target.endpoint, headers, body)
 
 
-class BodyChannel(PoolChannel):
+class BodyChannel(HttpChannel):
     """Sends the body that an HTTP endpoint would get, without its headers."""
 
     def __init__(self, pool: DeliveryPool, envelopes: EnvelopeCache, protocol: EndpointProtocol) -> None:
-        super().__init__(pool)
-        self._envelopes = envelopes
+        super().__init__(pool, envelopes)
         self._protocol = protocol
-
-    def traffic_key(self, target: Target) -> str:
-        return target.endpoint_key
 
     def _request(self, target: Target, notification: Notification) -> Request:
         return self._protocol.request(target.endpoint, self._envelopes.body(target, notification))

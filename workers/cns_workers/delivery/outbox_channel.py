@@ -16,8 +16,9 @@ from cns.notification import Notification
 from cns.stores.contract import OutboxStore
 from cns_common.errors import OutcomeUnknown, StoreUnavailable
 from cns_common.text_size import utf8_bytes
-from cns_workers.delivery.channel import Attempt, Channel, PoolChannel, now_s, since_ms
+from cns_workers.delivery.channel import Attempt, Channel, PoolChannel, since_ms
 from cns_workers.delivery.pool.pool import DeliveryPool
+from cns_workers.loops import now_s
 
 
 class OutboxChannel(Channel):

@@ -17,11 +17,12 @@ from cns.notification import Notification
 from cns.queue_port.contract import QueueMessage, QueuePort, Refusal
 from cns_common.errors import OutcomeUnknown, StoreUnavailable
 from cns_common.text_size import utf8_bytes
-from cns_workers.delivery.channel import Attempt, Channel, now_s, since_ms
+from cns_workers.delivery.channel import Attempt, Channel, since_ms
 from cns_workers.delivery.envelope_cache import EnvelopeCache
 from cns_workers.delivery.pool.pool import DeliveryPool
 from cns_workers.delivery.queue_routes import RemoteQueueRoutes, RouteSlot
 from cns_workers.delivery.sqs_message import confirmation_for, failure_of, message_for, size_error
+from cns_workers.loops import now_s
 
 QUEUE_SENDS_MAX = 1_000
 """Sends to own queues in flight before no more jobs are received: the body of each is in memory, here and in the store

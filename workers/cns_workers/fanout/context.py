@@ -8,31 +8,22 @@ from dataclasses import dataclass
 
 from cns.delivery.envelope import MessageType
 from cns.delivery.jobs import PublishJob
-from cns.delivery.notification_references import NotificationReferences
 from cns.notification import Notification
 from cns.publishing.matching import SubscriptionMatcher
-from cns.queue_port.contract import QueuePort
 from cns.stores.contract import NotificationStore
 from cns.topics.cache import TopicCache
-from cns_common.clock import Clock
 from cns_common.events.schema import EventSink, NotificationDropped
 from cns_common.traces.context import is_sampled
 from cns_common.traces.contract import Spans
-from cns_workers.jobs.quarantine import Quarantine
-from cns_workers.stats import Stats
+from cns_workers.jobs.context import JobContext
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FanoutContext:
-    port: QueuePort
+class FanoutContext(JobContext):
     topics: TopicCache
     matcher: SubscriptionMatcher
     notifications: NotificationStore
-    references: NotificationReferences
-    quarantine: Quarantine
-    stats: Stats
     events: EventSink
-    clock: Clock
     spans: Spans | None = None
 
     @contextmanager

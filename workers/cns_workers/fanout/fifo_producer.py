@@ -20,10 +20,9 @@ from cns.delivery.jobs import INLINE_BYTES_MAX, EndpointJob, PublishJob
 from cns.notification import Notification
 from cns.publishing.matching import MatchPage
 from cns.queue_port.contract import LeasedJob, NewJob, Renewal
-from cns_common.process.kill_points import FIFO_FANNED_OUT, FIFO_PUBLISHED
 from cns_workers.fanout.context import FanoutContext
 from cns_workers.jobs.receiver import JobReceiver, ReceivedPublishJob
-from cns_workers.jobs.settlement import JobOutcome, JobSettlement, SettlementKillPoints
+from cns_workers.jobs.settlement import JobOutcome, JobSettlement
 
 QUEUE = jobs.FIFO_PUBLISH_JOBS
 LEASE_MS = 30_000
@@ -33,7 +32,6 @@ PAGE_SUBSCRIPTIONS = 100
 JOBS_A_SETTLEMENT = 400
 REPLAY_WAIT_MS = 200
 """A group waits this long for a replay to send the page that it reads."""
-KILL_POINTS = SettlementKillPoints(referred=FIFO_FANNED_OUT, settled=FIFO_PUBLISHED)
 
 
 class FifoProducer:
@@ -41,7 +39,7 @@ class FifoProducer:
         self._context = context
         self._archiver = archiver
         self._receiver = JobReceiver(context.port, context.quarantine, context.clock, in_order=True)
-        self._settlement = JobSettlement(QUEUE, context.port, context.references, context.stats, KILL_POINTS)
+        self._settlement = JobSettlement(QUEUE, context)
 
     async def step(self) -> None:
         """Handle up to ten publish jobs, those of a group in their order. A group that fails comes back when its leases

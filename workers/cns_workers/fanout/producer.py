@@ -17,24 +17,23 @@ from cns.delivery.jobs import EndpointJob, PublishJob
 from cns.notification import Notification
 from cns.publishing.matching import MatchPage
 from cns.queue_port.contract import LeasedJob, NewJob
-from cns_common.process.kill_points import PUBLISH_FANNED_OUT, PUBLISH_RECEIVED, PUBLISH_SETTLED, kill_point
+from cns_common.process.kill_points import PUBLISH_RECEIVED, kill_point
 from cns_workers.fanout.context import FanoutContext
 from cns_workers.jobs.receiver import JobReceiver
-from cns_workers.jobs.settlement import JobOutcome, JobSettlement, SettlementKillPoints
+from cns_workers.jobs.settlement import JobOutcome, JobSettlement
 
 QUEUE = jobs.PUBLISH_JOBS
 LEASE_MS = 30_000
 JOBS_A_STEP = 10
 WAIT_S = 20.0
 EMPTY_PAGE = MatchPage((), "")
-KILL_POINTS = SettlementKillPoints(referred=PUBLISH_FANNED_OUT, settled=PUBLISH_SETTLED, continued=PUBLISH_SETTLED)
 
 
 class Producer:
     def __init__(self, context: FanoutContext) -> None:
         self._context = context
         self._receiver = JobReceiver(context.port, context.quarantine, context.clock)
-        self._settlement = JobSettlement(QUEUE, context.port, context.references, context.stats, KILL_POINTS)
+        self._settlement = JobSettlement(QUEUE, context)
 
     async def step(self) -> None:
         """Handle one page of each of up to ten publish jobs.

@@ -11,14 +11,11 @@ Three steps, in an order that a crash between them turns into a reference too ma
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import msgspec
 
-from cns.delivery.notification_references import NotificationReferences
-from cns.queue_port.contract import NewJob, QueuePort, Renewal
-from cns_common.process.kill_points import kill_point
-from cns_workers.stats import Stats
+from cns.queue_port.contract import NewJob, Renewal
+from cns_workers.jobs.context import JobContext
 
 
 class JobOutcome(msgspec.Struct, frozen=True):
@@ -30,29 +27,10 @@ class JobOutcome(msgspec.Struct, frozen=True):
     renewal: Renewal | None = None
 
 
-class SettlementKillPoints(NamedTuple):
-    """See `cns_common.process.kill_points`: before step 1, after it, after step 2 with and without a done job."""
-
-    begun: str = ""
-    referred: str = ""
-    settled: str = ""
-    continued: str = ""
-
-
 class JobSettlement:
-    def __init__(
-        self,
-        queue: str,
-        port: QueuePort,
-        references: NotificationReferences,
-        stats: Stats,
-        kill_points: SettlementKillPoints,
-    ) -> None:
+    def __init__(self, queue: str, context: JobContext) -> None:
         self._queue = queue
-        self._port = port
-        self._references = references
-        self._stats = stats
-        self._kill_points = kill_points
+        self._context = context
 
     def renewal(self, handle: str, visible_in_ms: int, body: bytes | None = None) -> Renewal:
         """Keep a job of this queue leased, or give it back with `visible_in_ms` 0; a `body` replaces its own."""
@@ -60,27 +38,31 @@ class JobSettlement:
 
     async def settle(self, outcomes: Sequence[JobOutcome], renewals: Sequence[Renewal] = ()) -> None:
         """Settle jobs together. `renewals` are for further jobs of the queue."""
-        kill_point(self._kill_points.begun)
+        for before_settle in self._context.observers.before_settle:
+            before_settle(self._queue)
+        handles: list[str] = []
         done: list[JobOutcome] = []
         new_jobs: list[NewJob] = []
         all_renewals = [*renewals]
         for outcome in outcomes:
             if outcome.notification_id and outcome.new_jobs:
-                await self._references.add(outcome.notification_id, len(outcome.new_jobs))
+                await self._context.references.add(outcome.notification_id, len(outcome.new_jobs))
             new_jobs += outcome.new_jobs
             if outcome.renewal is None:
                 done.append(outcome)
+                handles.append(outcome.handle)
             else:
                 all_renewals.append(outcome.renewal)
-        kill_point(self._kill_points.referred)
-        handles = [outcome.handle for outcome in done]
-        still_leased = await self._port.settle(self._queue, handles, new_jobs, all_renewals)
-        kill_point(self._kill_points.settled if done else self._kill_points.continued)
+        for after_references in self._context.observers.after_references:
+            after_references(self._queue)
+        still_leased = await self._context.port.settle(self._queue, handles, new_jobs, all_renewals)
+        for after_settle in self._context.observers.after_settle:
+            after_settle(self._queue, bool(done))
         for outcome, is_leased in zip(done, still_leased, strict=True):
             if not is_leased:  # the lease had run out, so the job's work may be done twice
                 self.count_lost_lease()
             elif outcome.notification_id:
-                await self._references.release(outcome.notification_id)
+                await self._context.references.release(outcome.notification_id)
 
     def count_lost_lease(self) -> None:
-        self._stats.count_lost_lease(self._queue)
+        self._context.stats.count_lost_lease(self._queue)

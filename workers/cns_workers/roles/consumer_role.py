@@ -20,6 +20,10 @@ from cns_workers.delivery.service_channels import channel_context, envelope_cont
 from cns_workers.delivery.traffic.endpoint_hints import EndpointHints
 from cns_workers.delivery.traffic.endpoint_state import EndpointLimits
 from cns_workers.loops import Step
+from cns_workers.observers.contract import Observers
+from cns_workers.observers.events import AttemptEvents
+from cns_workers.observers.kill_points import ARMED
+from cns_workers.observers.spans import AttemptSpans
 from cns_workers.roles.contract import DrainResult, Role, WorkerContext
 
 POOL_CLOSE_S = 1.0
@@ -60,6 +64,7 @@ class ConsumerRole(Role):
         backend = context.backend
         targets = TargetCache(backend.topics, backend.subscriptions)
         backend.reconnected.append(targets.forget_all)
+        spans = () if context.spans is None else (AttemptSpans(context.spans),)
         return DeliveryContext(
             port=context.port,
             notifications=NotificationCache(backend.notifications),
@@ -69,10 +74,8 @@ class ConsumerRole(Role):
             quarantine=context.quarantine,
             rates=backend.rates,
             stats=context.stats,
-            events=context.events,
             client_errors_succeed=context.settings.permanent_4xx == "aws",
-            delivery_log=self._delivery_log,
-            spans=context.spans,
+            observers=Observers(*ARMED, context.stats, AttemptEvents(context.events), self._delivery_log, *spans),
         )
 
     async def report_breakers(self) -> tuple[OpenBreaker, ...]:

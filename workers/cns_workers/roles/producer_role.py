@@ -10,6 +10,8 @@ from cns_workers.fanout.context import FanoutContext
 from cns_workers.fanout.fifo_producer import FifoProducer
 from cns_workers.fanout.producer import Producer
 from cns_workers.loops import Step
+from cns_workers.observers.contract import Observers
+from cns_workers.observers.kill_points import ARMED
 from cns_workers.roles.contract import DrainResult, Role, WorkerContext
 
 
@@ -31,6 +33,7 @@ class ProducerRole(Role):
             stats=context.stats,
             events=context.events,
             clock=backend.clock,
+            observers=Observers(*ARMED),
             spans=context.spans,
         )
         self._producer = Producer(fanout)

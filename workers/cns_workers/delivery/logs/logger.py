@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from functools import lru_cache
+from hashlib import md5
+from typing import NamedTuple
 
 from cns.delivery.status_logging import Feedback, application_feedback, sms_feedback
-from cns.endpoints.outcome import Delivered
+from cns.delivery.target import Target
+from cns.endpoints.outcome import Delivered, Outcome
 from cns.stores.mobile_contract import PlatformStore, SmsStore
 from cns_backend.backend import Backend
 from cns_common.arn import parse_arn
@@ -20,32 +23,19 @@ from cns_common.metrics.model import Sample
 from cns_common.task_cancellation import in_daemon
 from cns_workers.delivery.logs.record import FAILURE_GROUP, LoggedAttempt, group_of_arn, group_of_phones, record_line
 from cns_workers.delivery.logs.writer import DeliveryLogWriter, LogLimits
+from cns_workers.observers.contract import AttemptObserver, ObservedJob
 
 OWNERS_REMEMBERED = 10_000
 OWNER_LIFE_MS = 5_000
 """The time for which the attributes of an application or an account are cached."""
 WAITING_MAX = 1_000
 """Attempts that wait for the attributes of one owner."""
+TEXTS_REMEMBERED = 16
+"""Most protocols and targets get the same text."""
 
 
-class AttemptLog(Protocol):
-    def log_attempt(self, attempt: LoggedAttempt) -> None:
-        """Never waits and never fails. The target has `feedback`."""
-        ...
-
-
-class DeliveryLog(AttemptLog, Protocol):
-    """A log that its process opens and closes."""
-
-    def samples(self) -> list[Sample]: ...
-
-    async def close(self) -> None: ...
-
-
-class NoDeliveryLog(DeliveryLog):
-    """For `CNS_DELIVERY_LOG_DAYS=0`."""
-
-    def log_attempt(self, attempt: LoggedAttempt) -> None: ...
+class DeliveryLog(AttemptObserver):
+    """A log that its process opens and closes. This one logs nothing: for `CNS_DELIVERY_LOG_DAYS=0`."""
 
     def samples(self) -> list[Sample]:
         return []
@@ -84,6 +74,23 @@ class FeedbackLog(DeliveryLog):
         self._owners: BoundedCache[Owner, tuple[int, Feedback]] = BoundedCache(OWNERS_REMEMBERED)
         self._waiting: dict[Owner, list[LoggedAttempt]] = {}
         self._asking: set[asyncio.Task[None]] = set()
+
+    def answered(self, job: ObservedJob, target: Target, outcome: Outcome, at_ms: int) -> None:
+        if target.feedback is None:
+            return
+        text = job.notification.text_for(target.protocol) if job.notification is not None and job.topic else None
+        self.log_attempt(
+            LoggedAttempt(
+                target=target,
+                outcome=outcome,
+                message_id=job.message_id,
+                topic=job.topic,
+                published_ms=job.published_ms,
+                at_ms=at_ms,
+                number=job.failures + 1,
+                message_md5="" if text is None else _md5(text),
+            )
+        )
 
     def log_attempt(self, attempt: LoggedAttempt) -> None:
         target = attempt.target
@@ -146,6 +153,11 @@ class FeedbackLog(DeliveryLog):
         return self._client_errors_succeed and outcome.is_client_error
 
 
+@lru_cache(TEXTS_REMEMBERED)
+def _md5(text: str) -> str:
+    return md5(text.encode(), usedforsecurity=False).hexdigest()
+
+
 def _owner(attempt: LoggedAttempt) -> Owner | None:
     target = attempt.target
     if target.protocol == "sms":
@@ -166,7 +178,7 @@ def _group(owner: Owner, attempt: LoggedAttempt) -> str:
 def delivery_log(settings: Settings, backend: Backend) -> DeliveryLog:
     """Build the delivery log of a worker: a log without files where the settings keep no days."""
     if not settings.delivery_log_days:
-        return NoDeliveryLog()
+        return DeliveryLog()
     limits = LogLimits(days=settings.delivery_log_days, bytes_max=settings.delivery_log_bytes_max)
     writer = DeliveryLogWriter(settings.delivery_logs_path, backend.clock, limits)
     client_errors_succeed = settings.permanent_4xx == "aws"
