@@ -24,7 +24,6 @@ KINDS = {name: kind() for name, kind in CLUSTER_ENGINES.items()}
 DEFAULT = next(iter(CLUSTER_ENGINES))
 """The engine of a queue that names none."""
 WITH_FIFO = [name for name, kind in KINDS.items() if kind.capabilities.fifo]
-WITHOUT_FIFO = [name for name in KINDS if name not in WITH_FIFO]
 DEAD_LETTERS = 7
 COUNT = "ApproximateNumberOfMessages"
 WAIT_S = 5
@@ -221,24 +220,6 @@ def test_order_and_deduplication(sqs: Any, create: Create, engine: str) -> None:
     for group in ("0", "1"):
         bodies = [one["Body"] for one in found if one["Attributes"]["MessageGroupId"] == group]
         assert bodies == sorted(bodies)
-
-
-@pytest.mark.parametrize("engine", WITHOUT_FIFO)
-def test_no_fifo_queue(create: Create, engine: str) -> None:
-    with pytest.raises(ClientError, match=f"The engine {engine} has no FIFO queues") as caught:
-        create(engine, FifoQueue="true")
-    assert caught.value.response["Error"]["Code"] == "InvalidAttributeValue"
-
-
-@every_engine
-def test_required_capabilities(create: Create, engine: str) -> None:
-    can = KINDS[engine].capabilities
-    for required, has in {"exact-counts": can.exact_counts, "fair": can.fair}.items():
-        if has:
-            create(engine, Requires=required)
-        else:
-            with pytest.raises(ClientError, match="The queue's engine has no"):
-                create(engine, Requires=required)
 
 
 @every_engine
