@@ -260,12 +260,6 @@ def test_options(sqs: Any, create: Create, engine: str) -> None:
             sqs.set_queue_attributes(QueueUrl=plain, Attributes=options)
 
 
-def test_an_engine_that_there_is_not(create: Create) -> None:
-    with pytest.raises(ClientError, match="This service runs the engine") as caught:
-        create("embedded")
-    assert caught.value.response["Error"]["Code"] == "InvalidAttributeValue"
-
-
 # -- from a queue of one engine to a queue of another -----------------------------------------------------------------
 
 
