@@ -9,9 +9,10 @@ import pytest
 from cns_common.errors import RequestError
 
 
-def complaint_of(call: Callable[..., object], *arguments: object) -> str:
+def complaint_of(call: Callable[..., object], *arguments: object, **members: object) -> str:
     """The text of the InvalidParameter that the call raises, without the words that all of them begin with."""
     with pytest.raises(RequestError) as refused:
-        call(*arguments)
-    assert refused.value.code == "InvalidParameter"
-    return refused.value.message.removeprefix("Invalid parameter: ")
+        call(*arguments, **members)
+    words, _, complaint = refused.value.message.partition(": ")
+    assert (refused.value.code, words) == ("InvalidParameter", "Invalid parameter")
+    return complaint
