@@ -1,4 +1,4 @@
-"""The first five minutes with the AWS CLI, word for word as a newcomer types them; and the rest of SNS from a shell."""
+"""SNS by the AWS CLI: filters, FIFO topics, batches, platform applications."""
 
 from __future__ import annotations
 
@@ -13,35 +13,6 @@ from lab.harness.service import Service
 from tests.acceptance.topics import arn_of, queue_for
 
 pytestmark = pytest.mark.extended
-
-
-def test_the_first_five_minutes(service: Service, new_name: Callable[[], str]) -> None:
-    aws, name = service.aws, new_name()
-    account = aws("sts", "get-caller-identity")["Account"]
-
-    queue = aws("sqs", "create-queue", "--queue-name", name)["QueueUrl"]
-    assert queue == f"{service.url}/{account}/{name}"
-    sent = aws("sqs", "send-message", "--queue-url", queue, "--message-body", "hello")
-    (message,) = _receive(service, queue)
-    assert (message["Body"], message["MessageId"]) == ("hello", sent["MessageId"])
-    aws("sqs", "delete-message", "--queue-url", queue, "--receipt-handle", message["ReceiptHandle"])
-
-    topic = aws("sns", "create-topic", "--name", name)["TopicArn"]
-    arn = aws("sqs", "get-queue-attributes", "--queue-url", queue, "--attribute-names", "All")["Attributes"]["QueueArn"]
-    allow = {
-        "Effect": "Allow",
-        "Principal": {"Service": "sns.amazonaws.com"},
-        "Action": "sqs:SendMessage",
-        "Resource": arn,
-        "Condition": {"ArnEquals": {"aws:SourceArn": topic}},
-    }
-    attributes = {"Policy": json.dumps({"Version": "2012-10-17", "Statement": [allow]})}
-    aws("sqs", "set-queue-attributes", "--queue-url", queue, "--attributes", json.dumps(attributes))
-    aws("sns", "subscribe", "--topic-arn", topic, "--protocol", "sqs", "--notification-endpoint", arn)
-    published = aws("sns", "publish", "--topic-arn", topic, "--subject", "greeting", "--message", "hello, all")
-    (message,) = _receive(service, queue)
-    envelope = json.loads(message["Body"])
-    assert (envelope["MessageId"], envelope["Message"]) == (published["MessageId"], "hello, all")
 
 
 def test_filters(service: Service, sqs: Any, new_name: Callable[[], str]) -> None:

@@ -24,7 +24,6 @@ KINDS = {name: kind() for name, kind in CLUSTER_ENGINES.items()}
 DEFAULT = next(iter(CLUSTER_ENGINES))
 """The engine of a queue that names none."""
 WITH_FIFO = [name for name, kind in KINDS.items() if kind.capabilities.fifo]
-WITHOUT_FIFO = [name for name in KINDS if name not in WITH_FIFO]
 DEAD_LETTERS = 7
 COUNT = "ApproximateNumberOfMessages"
 WAIT_S = 5
@@ -210,24 +209,6 @@ def test_messages_of_both_processes_are_received_once_at_both(service: Clustered
 # -- what a queue may be ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("engine", WITHOUT_FIFO)
-def test_no_fifo_queue(create: Create, engine: str) -> None:
-    with pytest.raises(ClientError, match=f"The engine {engine} has no FIFO queues") as caught:
-        create(engine, FifoQueue="true")
-    assert caught.value.response["Error"]["Code"] == "InvalidAttributeValue"
-
-
-@every_engine
-def test_required_capabilities(create: Create, engine: str) -> None:
-    can = KINDS[engine].capabilities
-    for required, has in {"exact-counts": can.exact_counts, "fair": can.fair}.items():
-        if has:
-            create(engine, Requires=required)
-        else:
-            with pytest.raises(ClientError, match="The queue's engine has no"):
-                create(engine, Requires=required)
-
-
 @every_engine
 def test_counts_at_rest(sqs: Any, create: Create, engine: str) -> None:
     """Exact where the engine says so; of the others only that an empty queue is seen to be empty in the end."""
@@ -264,12 +245,6 @@ def test_options(sqs: Any, create: Create, engine: str) -> None:
     if options and engine != DEFAULT:
         with pytest.raises(ClientError, match="Unknown Attribute"):
             sqs.set_queue_attributes(QueueUrl=plain, Attributes=options)
-
-
-def test_an_engine_that_there_is_not(create: Create) -> None:
-    with pytest.raises(ClientError, match="This service runs the engine") as caught:
-        create("embedded")
-    assert caught.value.response["Error"]["Code"] == "InvalidAttributeValue"
 
 
 # -- from a queue of one engine to a queue of another -----------------------------------------------------------------

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
-
-from cns.client import ApiError, Client
+from cns.client import Client
+from tests.acceptance.rest.refusals import refusal_of
 
 
 def test_the_records_of_queues(rest: Client, queue_name: str) -> None:
@@ -18,10 +17,6 @@ def test_the_records_of_queues(rest: Client, queue_name: str) -> None:
 
 def test_an_engine_without_buckets(rest: Client, queue_name: str) -> None:
     for view in (rest.pointers, rest.monoton, rest.bucket):
-        with pytest.raises(ApiError) as refusal:
-            view(queue_name)
-        assert (refusal.value.status, refusal.value.code) == (422, "EngineHasNoSuchView")
+        assert refusal_of(view, queue_name) == (422, "EngineHasNoSuchView")
     assert rest.queue_statistics(queue_name).totals is None
-    with pytest.raises(ApiError) as refusal:
-        rest.pointers(f"no-{queue_name}")
-    assert (refusal.value.status, refusal.value.code) == (404, "QueueDoesNotExist")
+    assert refusal_of(rest.pointers, f"no-{queue_name}") == (404, "QueueDoesNotExist")

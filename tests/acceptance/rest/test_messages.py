@@ -8,9 +8,10 @@ from typing import Any
 import httpx
 import pytest
 
-from cns.client import ApiError, AsyncClient, Client, Credentials
+from cns.client import AsyncClient, Client, Credentials
 from cns.client.values import ReceivedMessage
 from lab.harness.service import REGION, Service
+from tests.acceptance.rest.refusals import refusal_of
 
 LARGE = "ü" * 500_000
 
@@ -28,9 +29,7 @@ def test_a_message_from_put_to_acknowledge(rest: Client, queue_name: str) -> Non
     assert (message.message_id, message.body, message.delivery_count) == (sent.message_id, "hello", 1)
     assert rest.next_message(queue_name) is None
     rest.acknowledge_message(queue_name, message.pop_receipt)
-    with pytest.raises(ApiError) as refusal:
-        rest.acknowledge_message(queue_name, message.pop_receipt)
-    assert (refusal.value.status, refusal.value.code) == (404, "MessageDoesNotExist")
+    assert refusal_of(rest.acknowledge_message, queue_name, message.pop_receipt) == (404, "MessageDoesNotExist")
 
 
 def test_a_large_message_arrives_whole(rest: Client, sqs: Any, queue: str) -> None:
@@ -56,15 +55,12 @@ def test_an_ended_lease_is_told_from_a_receipt_that_was_never_issued(rest: Clien
     rest.put_message(queue_name, "m")
     first = leased(rest, queue_name, lease_seconds=0)
     second = leased(rest, queue_name)
-    with pytest.raises(ApiError) as refusal:
-        rest.acknowledge_message(queue_name, first.pop_receipt)
-    assert (refusal.value.status, refusal.value.code) == (409, "LeaseExpired")
-    with pytest.raises(ApiError) as refusal:
-        rest.update_message(queue_name, first.pop_receipt, text="x")
-    assert (refusal.value.status, refusal.value.code) == (409, "LeaseExpired")
-    with pytest.raises(ApiError) as refusal:
-        rest.acknowledge_message(queue_name, "AAAA" + second.pop_receipt[4:])
-    assert (refusal.value.status, refusal.value.code) == (400, "ReceiptHandleIsInvalid")
+    assert refusal_of(rest.acknowledge_message, queue_name, first.pop_receipt) == (409, "LeaseExpired")
+    assert refusal_of(rest.update_message, queue_name, first.pop_receipt, text="x") == (409, "LeaseExpired")
+    assert refusal_of(rest.acknowledge_message, queue_name, "AAAA" + second.pop_receipt[4:]) == (
+        400,
+        "ReceiptHandleIsInvalid",
+    )
     rest.acknowledge_message(queue_name, second.pop_receipt)
 
 
@@ -108,9 +104,7 @@ def test_a_waiting_call_ends_with_its_client(service: Service, http: httpx.Clien
 
 def test_a_fifo_queue(rest: Client, new_name: Any) -> None:
     name = rest.create_queue(f"{new_name()}.fifo", {"FifoQueue": "true"}).name
-    with pytest.raises(ApiError) as refusal:
-        rest.put_message(name, "m")
-    assert (refusal.value.status, refusal.value.code) == (400, "MissingParameter")
+    assert refusal_of(rest.put_message, name, "m") == (400, "MissingParameter")
     sent = [rest.put_message(name, f"m{n}", group_id="g", deduplication_id=str(n)) for n in range(2)]
     assert sent[0].sequence_number is not None
     first = leased(rest, name)

@@ -10,6 +10,7 @@ import pytest
 
 from cns.client import ApiError, Client
 from lab.harness.service import Service
+from tests.acceptance.rest.refusals import refusal_of
 
 
 def test_a_queue_from_its_creation_to_its_end(rest: Client, sqs: Any, new_name: Callable[[], str]) -> None:
@@ -21,9 +22,7 @@ def test_a_queue_from_its_creation_to_its_end(rest: Client, sqs: Any, new_name: 
     assert rest.change_queue(name, {"VisibilityTimeout": "8"}).attributes["VisibilityTimeout"] == "8"
     assert rest.list_queues(prefix=name).queues == [name]
     rest.delete_queue(name)
-    with pytest.raises(ApiError) as refusal:
-        rest.show_queue(name)
-    assert (refusal.value.status, refusal.value.code) == (404, "QueueDoesNotExist")
+    assert refusal_of(rest.show_queue, name) == (404, "QueueDoesNotExist")
 
 
 def test_response_times_are_counted_by_operation(rest: Client, service: Service, new_name: Callable[[], str]) -> None:
@@ -39,9 +38,7 @@ def test_response_times_are_counted_by_operation(rest: Client, service: Service,
 
 
 def test_an_unknown_queue_cannot_be_deleted(rest: Client, new_name: Callable[[], str]) -> None:
-    with pytest.raises(ApiError) as refusal:
-        rest.delete_queue(new_name())
-    assert (refusal.value.status, refusal.value.code) == (404, "QueueDoesNotExist")
+    assert refusal_of(rest.delete_queue, new_name()) == (404, "QueueDoesNotExist")
 
 
 def test_creation_says_whether_the_queue_is_new(http: httpx.Client, account: str, new_name: Callable[[], str]) -> None:

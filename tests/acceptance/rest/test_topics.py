@@ -6,9 +6,9 @@ import json
 from collections.abc import Callable
 
 import httpx
-import pytest
 
-from cns.client import ApiError, Client
+from cns.client import Client
+from tests.acceptance.rest.refusals import refusal_of
 
 
 def test_a_topic_delivers_to_a_queue(
@@ -31,9 +31,7 @@ def test_a_topic_delivers_to_a_queue(
     assert http.delete(path).status_code == 204
     assert http.get(path).status_code == 404
     rest.delete_topic(topic.name)
-    with pytest.raises(ApiError) as refusal:
-        rest.publish_message(topic.name, "lost")
-    assert (refusal.value.status, refusal.value.code) == (404, "NotFound")
+    assert refusal_of(rest.publish_message, topic.name, "lost") == (404, "NotFound")
 
 
 def test_numbers_and_booleans_stand_for_their_text(

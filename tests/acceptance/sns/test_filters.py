@@ -1,4 +1,4 @@
-"""Filter policies through boto3: by attributes, and changes of a policy."""
+"""Changes of a filter policy through boto3."""
 
 from __future__ import annotations
 
@@ -25,42 +25,6 @@ def set_policy(topic: Topic, subscription: str, text: str) -> None:
     topic.sns.set_subscription_attributes(
         SubscriptionArn=subscription, AttributeName="FilterPolicy", AttributeValue=text
     )
-
-
-def bodies(sqs: Any, queue: str, n: int) -> list[str]:
-    return sorted(message["Body"] for message in receive_all(sqs, queue, n))
-
-
-@pytest.mark.spec("filter.keys-and", "filter.values-or", "filter-op.range", "filter-attribute.array", "filter.none")
-def test_by_attributes(sqs: Any, topic: Topic) -> None:
-    everything, shop = queue_for(sqs, topic.arn), queue_for(sqs, topic.arn)
-    topic.subscribe("sqs", arn_of(sqs, everything), **RAW)
-    wanted = policy(
-        store=["example_corp", {"prefix": "sub-"}],
-        event=[{"anything-but": "order_cancelled"}],
-        customer_interests=["rugby", "football"],
-        price_usd=[{"numeric": [">=", 100, "<", 500]}],
-    )
-    topic.subscribe("sqs", arn_of(sqs, shop), **RAW, **wanted)
-    order = {
-        "store": string("example_corp"),
-        "event": string("order_placed"),
-        "customer_interests": {"DataType": "String.Array", "StringValue": '["soccer","rugby"]'},
-        "price_usd": {"DataType": "Number", "StringValue": "210.75"},
-    }
-    changes: dict[str, dict[str, dict[str, str]]] = {
-        "order": {},
-        "subsidiary": {"store": string("sub-1")},
-        "cancelled": {"event": string("order_cancelled")},
-        "dear": {"price_usd": {"DataType": "Number", "StringValue": "500"}},
-        "spelled": {"price_usd": string("210.75")},
-        "other interests": {"customer_interests": {"DataType": "String.Array", "StringValue": '["soccer"]'}},
-    }
-    for text, change in changes.items():
-        topic.publish(text, MessageAttributes=order | change)
-    topic.publish("without")
-    assert bodies(sqs, everything, 7) == sorted([*changes, "without"])
-    assert bodies(sqs, shop, 2) == ["order", "subsidiary"]
 
 
 @pytest.mark.spec("filter.changed", "filter.removed", "filter.compact", "filter.scope-change", "filter.scope-shown")

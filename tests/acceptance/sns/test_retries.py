@@ -7,7 +7,6 @@ import math
 from typing import Any
 
 import pytest
-from botocore.exceptions import ClientError
 
 from lab.harness.endpoints import Endpoint
 from lab.harness.service import Service
@@ -159,26 +158,6 @@ def test_without_a_dead_letter_queue_drops_are_counted_by_cause(
     topic.publish("lost")
     wait_until(lambda: dropped() > before)
     assert service.events("notification.dropped", subscription=subscription, cause=cause)
-
-
-@pytest.mark.spec("sns-dead-letter.per-subscription")
-@pytest.mark.parametrize(
-    "part, other, complaint",
-    [
-        (3, "us-west-2", "must be in the same region as the subscription"),
-        (4, "999999999999", "is an invalid arn"),
-    ],
-)
-def test_dead_letters_stay_in_their_region_and_account(
-    sqs: Any, topic: Topic, endpoint: Endpoint, part: int, other: str, complaint: str
-) -> None:
-    parts = arn_of(sqs, queue_for(sqs, topic.arn)).split(":")
-    parts[part] = other
-    with pytest.raises(ClientError) as refused:
-        topic.request_subscription("http", endpoint.url, **topic.dead_letters_to(":".join(parts)))
-    said = f"Invalid parameter: Attributes Reason: RedrivePolicy: deadLetterTargetArn {complaint}"
-    assert refused.value.response["Error"]["Code"] == "InvalidParameter"
-    assert refused.value.response["Error"]["Message"] == said
 
 
 @pytest.mark.spec("sns-dead-letter.policy")

@@ -1,4 +1,4 @@
-"""SNS through boto3: batches published, topics shared, and errors as SDK users see them."""
+"""SNS through boto3: batches published, and errors as SDK users see them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from lab.harness.service import Service
 from tests.acceptance.topics import Topic, arn_of, queue_for, receive_all
 
 
@@ -23,19 +22,6 @@ def test_publish_batch(sqs: Any, sns: Any, topic: Topic) -> None:
         ("bad", "InvalidParameter", True)
     ]
     assert sorted(message["Body"] for message in receive_all(sqs, queue, 9)) == [f"m{n}" for n in range(9)]
-
-
-@pytest.mark.spec("sns-permission.grants", "sns-permission.remove", "sns.arn-other-account")
-def test_another_account_needs_the_topics_policy(service: Service, sns: Any, topic: Topic, stranger: Any) -> None:
-    other = service.client("sns", **stranger)
-    account = service.client("sts", **stranger).get_caller_identity()["Account"]
-    with pytest.raises(other.exceptions.AuthorizationErrorException):
-        other.publish(TopicArn=topic.arn, Message="x")
-    sns.add_permission(TopicArn=topic.arn, Label="guest", AWSAccountId=[account], ActionName=["Publish"])
-    assert other.publish(TopicArn=topic.arn, Message="x")["MessageId"]
-    sns.remove_permission(TopicArn=topic.arn, Label="guest")
-    with pytest.raises(other.exceptions.AuthorizationErrorException):
-        other.publish(TopicArn=topic.arn, Message="x")
 
 
 def test_errors_have_the_sdk_classes(sns: Any, topic: Topic) -> None:

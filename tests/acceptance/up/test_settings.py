@@ -44,13 +44,6 @@ def test_up_ends_with_one_line(
     ends_saying(start(tmp_path / "data"), EXIT_SETTINGS_WRONG, f"{name}=", "must be")
 
 
-@pytest.mark.extended
-def test_an_engine_that_the_form_does_not_have(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CNS_DEFAULT_ENGINE", "cqs")
-    said = ("CNS_DEFAULT_ENGINE=cqs: must be an engine that runs here: embedded",)
-    ends_saying(start(tmp_path / "data"), EXIT_SETTINGS_WRONG, *said)
-
-
 @pytest.mark.parametrize("role", ["api", *extended("worker")])
 def test_a_process_of_its_own_says_so_itself(tmp_path: Path, role: str) -> None:
     environment = {**os.environ, "CNS_STORE": "cassandra", "CNS_CASSANDRA": "foo:bar", "CNS_DATA": str(tmp_path)}

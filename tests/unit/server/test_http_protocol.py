@@ -271,12 +271,6 @@ def test_trailers_are_no_headers(fixture: ConnectionFixture) -> None:
     assert dict(second.headers) == {b"host": b"x"}
 
 
-def test_an_endless_chunk_extension_is_refused(fixture: ConnectionFixture) -> None:
-    client = fixture.connect()
-    fixture.send(client, CHUNKED + b"2;", *[b"x" * PIECE] * 5)
-    assert (client.closed, status(client)) == (True, 400)
-
-
 def test_an_endless_body_is_refused(fixture: ConnectionFixture) -> None:
     client = fixture.connect()
     pieces = (2 * BODY_BYTES_MAX + protocol.FRAMING_BYTES_MAX) // PIECE

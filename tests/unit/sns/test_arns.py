@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cns.arns import check_subscription_arn, check_topic_arn, parse_queue_arn
-from cns_common.errors import RequestError
+from tests.unit.sns.refusals import complaint_of
 
 TOPIC = "arn:aws:sns:eu-west-1:111111111111:t"
 UUID = "6ab180b4-f6c7-4ab5-8747-757d1d466e12"
@@ -31,9 +31,7 @@ UUID = "6ab180b4-f6c7-4ab5-8747-757d1d466e12"
     ],
 )
 def test_topic_arns_refused(arn: str, complaint: str) -> None:
-    with pytest.raises(RequestError) as refused:
-        check_topic_arn(arn, "TopicArn", "eu-west-1")
-    assert (refused.value.code, refused.value.message) == ("InvalidParameter", f"Invalid parameter: {complaint}")
+    assert complaint_of(check_topic_arn, arn, "TopicArn", "eu-west-1") == complaint
 
 
 def test_topic_arns_taken() -> None:
@@ -56,9 +54,7 @@ def test_topic_arns_taken() -> None:
     ],
 )
 def test_subscription_arns_refused(arn: str, complaint: str) -> None:
-    with pytest.raises(RequestError) as refused:
-        check_subscription_arn(arn, "eu-west-1")
-    assert (refused.value.code, refused.value.message) == ("InvalidParameter", f"Invalid parameter: {complaint}")
+    assert complaint_of(check_subscription_arn, arn, "eu-west-1") == complaint
 
 
 def test_subscription_arns_taken() -> None:

@@ -9,7 +9,7 @@ import pytest
 from cns.archives.model import Archive
 from cns.archives.replay_policy import ReplayWindow, check_window, parse_replay_policy
 from cns.topics.topic import Topic
-from cns_common.errors import RequestError
+from tests.unit.sns.refusals import complaint_of
 
 START = "2026-01-01T00:00:00.000Z"
 START_MS = 1_767_225_600_000
@@ -82,10 +82,10 @@ _MISSING = "JSON is missing required fields"
     ],
 )
 def test_policies_refused(text: str, complaint: str) -> None:
-    with pytest.raises(RequestError) as refused:
-        parse_replay_policy(text, "Attributes Reason: ")
-    assert refused.value.code == "InvalidParameter"
-    assert refused.value.message == f"Invalid parameter: Attributes Reason: ReplayPolicy: {complaint}"
+    assert (
+        complaint_of(parse_replay_policy, text, "Attributes Reason: ")
+        == f"Attributes Reason: ReplayPolicy: {complaint}"
+    )
 
 
 @pytest.mark.parametrize(
@@ -103,6 +103,4 @@ def test_what_the_archive_can_have(start_ms: int, now_ms: int, *, allowed: bool)
     if allowed:
         assert check_window(window, TOPIC, now_ms, "") == TOPIC.archive
         return
-    with pytest.raises(RequestError) as refused:
-        check_window(window, TOPIC, now_ms, "")
-    assert refused.value.message == "Invalid parameter: ReplayPolicy: Invalid StartingPoint value"
+    assert complaint_of(check_window, window, TOPIC, now_ms, "") == "ReplayPolicy: Invalid StartingPoint value"
