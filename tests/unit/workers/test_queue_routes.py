@@ -10,7 +10,7 @@ import pytest
 
 from cns.queue_port.contract import DELIVER_ENTRIES_MAX, MessageAttributes, QueueMessage, QueuePort, Refusal
 from cns_common.errors import OutcomeUnknown, StoreUnavailable
-from cns_workers.delivery.queue_routes import DELIVER_BYTES_MAX, RemoteQueueRoutes
+from cns_workers.delivery.queue_routes import DELIVER_BYTES_MAX, SendRoutes
 
 TOPIC = "arn:aws:sns:us-east-1:111111111111:t"
 QUEUE = "arn:aws:sqs:us-east-1:111111111111:q"
@@ -42,7 +42,7 @@ class Port:
 class RouteFixture:
     def __init__(self) -> None:
         self.port = Port()
-        self.routes = RemoteQueueRoutes(cast(QueuePort, self.port))
+        self.routes = SendRoutes(cast(QueuePort, self.port))
 
     def begin(self, body: str, made: asyncio.Event | None = None, queue: str = QUEUE) -> asyncio.Task[str | Refusal]:
         return asyncio.create_task(self.send(QueueMessage(body), made, queue))

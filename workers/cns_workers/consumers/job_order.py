@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 
-TURN_WAIT_MAX_S = 1.0
+TURN_WAIT_MAX_S = 5.0
+"""As long as a call waits for a store that restarts: on a machine that stalls for a second the order holds."""
 
 
 class JobOrder:

@@ -22,7 +22,7 @@ Answer = str | Refusal
 """The message's id in the queue, or why the queue refused it."""
 
 
-class RemoteQueueRoutes:
+class SendRoutes:
     def __init__(self, port: QueuePort) -> None:
         self._port = port
         self._routes: dict[tuple[str, str], _Route] = {}

@@ -20,7 +20,7 @@ from cns_common.text_size import utf8_bytes
 from cns_workers.delivery.channel import Attempt, Channel, since_ms
 from cns_workers.delivery.envelope_cache import EnvelopeCache
 from cns_workers.delivery.pool.pool import DeliveryPool
-from cns_workers.delivery.queue_routes import RemoteQueueRoutes, RouteSlot
+from cns_workers.delivery.queue_routes import RouteSlot, SendRoutes
 from cns_workers.delivery.sqs_message import confirmation_for, failure_of, message_for, size_error
 from cns_workers.loops import now_s
 
@@ -33,7 +33,7 @@ class SqsChannel(Channel):
     def __init__(
         self, port: QueuePort, pool: DeliveryPool, envelopes: EnvelopeCache, remote_queues: RemoteQueueResolver
     ) -> None:
-        self._routes = RemoteQueueRoutes(port)
+        self._routes = SendRoutes(port)
         self._pool = pool
         self._envelopes = envelopes
         self._remote_queues = remote_queues
