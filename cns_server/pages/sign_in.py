@@ -20,8 +20,8 @@ from cns_server.pages.rendering import Templates
 from cns_server.pages.sessions import FORM_FIELD, Sessions, SignInRequired, check_form, check_region
 from cns_server.rest.authentication import Principal
 from cns_server.rest.calls import RestCalls
-from cns_server.rest.console_sign_in import ConsoleSignIn
 from cns_server.rest.problems import Problem, status_and_text
+from cns_server.rest.sign_in.console_sign_in import ConsoleSignIn
 
 ACTION = "cns:SignIn"
 _LOCAL = re.compile(r"/ui/(?!sign-)[!-\[\]-~]{1,2000}")

@@ -27,9 +27,9 @@ from cns_server.rest.models import (
     UserKey,
     UserList,
 )
-from cns_server.rest.password_hash_limiter import NewPasswords
 from cns_server.rest.problems import Problem
 from cns_server.rest.queues import AccountId
+from cns_server.rest.sign_in.password_hash_limiter import NewPasswords
 
 UserName = Annotated[str, Path(pattern=r"^[\w+=,.@-]{1,64}$")]
 KeyId = Annotated[str, Path(pattern="^[A-Z0-9]{16,128}$")]

@@ -18,7 +18,6 @@ from cns_server.paths import REST_PREFIX
 from cns_server.rest.accounts import AccountRoutes
 from cns_server.rest.activity import ActRoutes
 from cns_server.rest.calls import RestCalls
-from cns_server.rest.console_sign_in import ConsoleSignIn
 from cns_server.rest.cursors import Cursors
 from cns_server.rest.debug.routes import DebugRoutes
 from cns_server.rest.deliveries.dead_letters import DeadLetterRoutes
@@ -28,12 +27,13 @@ from cns_server.rest.deliveries.routes import DeliveryRoutes, EventSource, Recen
 from cns_server.rest.explorer import add_explorer
 from cns_server.rest.messages import MessageRoutes
 from cns_server.rest.models import ProblemDetails
-from cns_server.rest.password_hash_limiter import NewPasswords, PasswordHashLimiter
 from cns_server.rest.permissions import PermissionRoutes
 from cns_server.rest.portal_links import PortalLinkRoutes
 from cns_server.rest.problem_handlers import add_problem_handlers
 from cns_server.rest.problems import MEDIA_TYPE
 from cns_server.rest.queues import QueueRoutes
+from cns_server.rest.sign_in.console_sign_in import ConsoleSignIn
+from cns_server.rest.sign_in.password_hash_limiter import NewPasswords, PasswordHashLimiter
 from cns_server.rest.timed_route import TimedRoute, operation_id
 from cns_server.rest.topics import TopicRoutes
 from cqs.service import QueueService

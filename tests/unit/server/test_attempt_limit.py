@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from cns_common.token_bucket import Budget
-from cns_server.rest.attempt_limit import SWEEP_S, AttemptLimit
 from cns_server.rest.problems import Problem
+from cns_server.rest.sign_in.attempt_limit import SWEEP_S, AttemptLimit
 
 BUDGET = Budget(burst=2, interval_s=10)
 

@@ -12,17 +12,17 @@ from cns_common.aws.auth.authentication import Authenticator
 from cns_common.aws.auth.owners import ConsoleLogin
 from cns_common.clock import Clock
 from cns_common.errors import StoreUnavailable
-from cns_server.rest import console_sign_in, password_hash_limiter
 from cns_server.rest.authentication import RestAuthenticator
-from cns_server.rest.console_sign_in import (
+from cns_server.rest.problems import Problem
+from cns_server.rest.sign_in import console_sign_in, password_hash_limiter
+from cns_server.rest.sign_in.console_sign_in import (
     BY_ACCOUNT,
     BY_ADDRESS,
     BY_ADDRESS_ON_ACCOUNT,
     ConsoleSignIn,
     source_of,
 )
-from cns_server.rest.password_hash_limiter import HASHES_AT_ONCE, WAITING_MAX, PasswordHashLimiter
-from cns_server.rest.problems import Problem
+from cns_server.rest.sign_in.password_hash_limiter import HASHES_AT_ONCE, WAITING_MAX, PasswordHashLimiter
 
 ACCOUNT, OTHER = "111111111111", "222222222222"
 SECRET = "s" * 64

@@ -10,17 +10,17 @@ import pytest
 
 from cns_common.clock import Clock
 from cns_common.errors import RequestError
-from cns_server.rest import password_hash_limiter
 from cns_server.rest.accounts import AccountRoutes
 from cns_server.rest.models import AccountChange
-from cns_server.rest.password_hash_limiter import (
+from cns_server.rest.problems import Problem
+from cns_server.rest.sign_in import password_hash_limiter
+from cns_server.rest.sign_in.password_hash_limiter import (
     CHANGES,
     HASHES_AT_ONCE,
     WAITING_MAX,
     NewPasswords,
     PasswordHashLimiter,
 )
-from cns_server.rest.problems import Problem
 
 ACCOUNT, OTHER = "111111111111", "222222222222"
 GOOD = "a good password"

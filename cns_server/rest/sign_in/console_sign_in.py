@@ -12,10 +12,10 @@ from cns_common.aws.auth.accounts import AccountStore
 from cns_common.aws.auth.passwords import verify_password
 from cns_common.errors import CnsError
 from cns_common.token_bucket import Budget, TokenBucket
-from cns_server.rest.attempt_limit import AttemptLimit
 from cns_server.rest.authentication import ConsoleCaller, RestAuthenticator
-from cns_server.rest.password_hash_limiter import PasswordHashLimiter
 from cns_server.rest.problems import Problem
+from cns_server.rest.sign_in.attempt_limit import AttemptLimit
+from cns_server.rest.sign_in.password_hash_limiter import PasswordHashLimiter
 
 BY_ADDRESS = Budget(burst=20, interval_s=6)
 """Failed attempts from one address."""

@@ -9,8 +9,8 @@ from contextlib import asynccontextmanager
 
 from cns_common.aws.auth.passwords import check_password, hash_password
 from cns_common.token_bucket import Budget
-from cns_server.rest.attempt_limit import AttemptLimit
 from cns_server.rest.problems import Problem
+from cns_server.rest.sign_in.attempt_limit import AttemptLimit
 
 HASHES_AT_ONCE = 2
 """Each takes a processor and 16 MB for some 0.2 s."""

@@ -1,0 +1,1 @@
+"""Sign-ins with a password: who may, how often, and how many hashes at a time."""
