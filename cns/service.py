@@ -9,7 +9,7 @@ from cns.archives.replay_api import SubscriptionReplays
 from cns.authorization import Access
 from cns.limits import Quotas
 from cns.mail.links import MailLinks
-from cns.publishing.accept import PublishAcceptor
+from cns.publishing.accept import STORES_TOO, CommitScope, PublishAcceptor
 from cns.publishing.matching import SubscriptionMatcher
 from cns.publishing.publish import Publisher
 from cns.publishing.publish_direct import DirectJobs, DirectPublisher
@@ -57,7 +57,7 @@ class NotificationStores(Protocol):
 
 
 class NotificationService:
-    """The parts that operations call. `one_commit`: notification and job may share a commit of the store."""
+    """The parts that operations call."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class NotificationService:
         clock: Clock,
         events: EventSink,
         url_checks: UrlChecks,
-        one_commit: bool = True,
+        commit: CommitScope = STORES_TOO,
         sms_sandbox: bool = False,
         quotas: Quotas = DEFAULT_QUOTAS,
     ) -> None:
@@ -83,9 +83,7 @@ class NotificationService:
         self.mail_links = MailLinks(self.consent, subscriptions)
         archiver = Archiver(cache, stores.archives, stores.replays)
         self.matcher = SubscriptionMatcher(subscriptions, clock, events)
-        self.dispatcher = PublishAcceptor(
-            self.matcher, stores.notifications, archiver, queue, clock, events, one_commit=one_commit
-        )
+        self.dispatcher = PublishAcceptor(self.matcher, stores.notifications, archiver, queue, clock, events, commit)
         self.publisher = Publisher(cache, access, self.dispatcher, clock)
         direct_jobs = DirectJobs(queue)
         self.platforms = PlatformApplications(stores.platforms, clock)

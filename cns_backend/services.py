@@ -12,6 +12,8 @@ import cns
 from cns.endpoints.address_guard import AddressGuard
 from cns.endpoints.reachability import is_unreachable
 from cns.limits import Quotas
+from cns.publishing.accept import CommitScope
+from cns.publishing.local_queues import LocalQueues
 from cns.queue_port.contract import QueuePort
 from cns.service import NotificationService
 from cns.subscriptions.subscribe import UrlChecks
@@ -106,7 +108,11 @@ def quotas(settings: Settings) -> Quotas:
 
 
 def notification_service(
-    settings: Settings, backend: Backend, port: QueuePort, events: EventSink
+    settings: Settings,
+    backend: Backend,
+    port: QueuePort,
+    events: EventSink,
+    local_queues: LocalQueues | None = None,
 ) -> NotificationService:
     guard = AddressGuard(settings.networks())
     reach = partial(is_unreachable, guard)
@@ -115,7 +121,7 @@ def notification_service(
         queue=port,
         clock=backend.clock,
         events=events,
-        one_commit=backend.one_commit and settings.queue_port == "inline",
+        commit=CommitScope(backend.one_commit and settings.queue_port == "inline", local_queues),
         sms_sandbox=settings.sms_sandbox == "on",
         url_checks=UrlChecks(guard.refusal, reach if settings.unreachable_endpoints == "refuse" else None),
         quotas=quotas(settings),

@@ -26,6 +26,7 @@ from cns.portal.retry_sender import RetrySender
 from cns.queue_port.contract import QueuePort
 from cns.service import NotificationService
 from cns_backend.backend import Backend
+from cns_backend.local_queues import LocalDelivery
 from cns_backend.queue_port import access_keys, queue_port
 from cns_backend.services import (
     audit_log,
@@ -120,6 +121,7 @@ class Api:
         self._request_counts = RequestReporter(front.requests, events, backend.clock)
         self._queue_counts = QueueCountReporter(queues.counters, queues.cache, events, backend.clock)
         self.spans: Spans | None = None
+        self.local: LocalDelivery | None = None
         pages = Pages(
             live=lambda: not front.stopping,
             leaving=lambda: front.leaving,
@@ -141,8 +143,9 @@ class Api:
         await queues.start()
         events = event_log(settings, "api", backend.clock)
         port = await queue_port(settings, backend, queues)
-        notifications = notification_service(settings, backend, port, events)
         spans = span_recorder(settings, "api")
+        local = LocalDelivery(settings, backend, queues, events, spans)
+        notifications = notification_service(settings, backend, port, events, local.queues)
         front = FrontDoor(
             _traced(settings, spans, _services(settings, queues, notifications, recorder)),
             authenticator,
@@ -153,7 +156,7 @@ class Api:
             held=HeldCalls(backend.absence, limit_s=_held_s(settings), bytes_max=settings.buffered_bytes_max),
         )
         api = cls(settings, backend, front, events, audit, port, notifications.matcher.counts, queues)
-        api.spans = spans
+        api.spans, api.local = spans, local
         api.on_end += [keys.close, recorder.close]
         api.app.add_routes(mail_pages(notifications.mail_links, settings.public_url))
         receipt_key = await backend.receipt_keys.receipt_key()
@@ -234,6 +237,8 @@ class Api:
         table.stop()
         await self.report_counts()
         await wait_at_most(CLOSE_S_MAX, "queue_port.close", self._port.close())
+        if self.local is not None:
+            await self.local.close()
         self._events.close()
         self._audit.close()
         if self.spans is not None:
@@ -290,6 +295,7 @@ class Api:
             *self._events.samples(),
             *self._audit.samples(),
             *self._filtering.samples(),
+            *(() if self.local is None else self.local.samples()),
             *self._queue_counts.samples(),
             *self._backend.samples(),
         )

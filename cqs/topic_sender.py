@@ -11,6 +11,7 @@ from cns_common.aws.policy.evaluation import PolicyVerdict
 from cns_common.bounded_cache import BoundedCache
 from cns_common.errors import RequestError
 from cqs.authorization import QueueAccess
+from cqs.engines.contract import Entry, RejectedEntry, SentEntry
 from cqs.messages.validation import ValidatedMessage, invalid, validate_message
 from cqs.queues.names import QueueKey
 from cqs.queues.policies import unknown_actions
@@ -31,6 +32,13 @@ class TopicMessage(NamedTuple):
     trace_header: str
 
 
+class PreparedMessage(NamedTuple):
+    """A message that its queue takes, for a settlement of the queue's engine."""
+
+    view: QueueView
+    entry: Entry
+
+
 class TopicSender:
     def __init__(self, service: QueueService) -> None:
         self._access = QueueAccess(service.cache, service.clock)
@@ -48,6 +56,24 @@ class TopicSender:
         valid = [one for one in checked if isinstance(one, ValidatedMessage)]
         sent = iter(await self._sender.send(view, valid, SENDER_ID) if valid else ())
         return [next(sent).id if isinstance(one, ValidatedMessage) else one for one in checked]
+
+    async def prepare(
+        self, queue_arn: str, message: TopicMessage, now_ms: int, *, topic_arn: str, enforced: bool
+    ) -> PreparedMessage:
+        """Check what `send` checks and send nothing. Raises RequestError and StoreUnavailable."""
+        view = await self._queue(queue_arn, topic_arn, enforced=enforced)
+        checked = _validate(view, message)
+        if isinstance(checked, RequestError):
+            raise checked
+        (entry,) = self._sender.entries(view, [checked], SENDER_ID, now_ms)
+        return PreparedMessage(view, entry)
+
+    async def record(
+        self, prepared: Sequence[PreparedMessage], answers: Sequence[SentEntry | RejectedEntry], now_ms: int
+    ) -> None:
+        """Count prepared messages that were settled, and write the events of audited queues."""
+        for (view, entry), answer in zip(prepared, answers, strict=True):
+            await self._sender.record(view, [entry], [answer], now_ms)
 
     async def refusal(self, queue_arn: str, *, topic_arn: str, enforced: bool) -> RequestError | None:
         """Why the queue accepts no message of the topic; None if it does."""

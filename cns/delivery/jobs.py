@@ -6,6 +6,7 @@ names subscriptions, never endpoints: the endpoint is read at delivery.
 
 from __future__ import annotations
 
+from hashlib import blake2b
 from typing import Literal
 
 import msgspec
@@ -102,6 +103,16 @@ Job = PublishJob | EndpointJob | ConfirmationJob | DirectJob | Redelivery
 def group_of(job: TargetJob) -> str:
     """The fairness group: the topic, or the account that published to an endpoint itself."""
     return job.account if isinstance(job, DirectJob) else job.topic
+
+
+def lane_name(of: str) -> str:
+    """The lane of an endpoint (its traffic key) or of a subscription (its ARN)."""
+    return blake2b(of.encode(), digest_size=16).hexdigest()
+
+
+def groups_of_queue_jobs(subscription: str) -> tuple[tuple[str, str], ...]:
+    """Queues and groups in which jobs wait for a subscribed queue of this service alone."""
+    return ((ENDPOINT_JOBS, subscription), (REDELIVERY, subscription), (LANES, lane_name(subscription)))
 
 
 _encoder = msgspec.msgpack.Encoder()

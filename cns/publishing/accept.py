@@ -1,10 +1,11 @@
 """Accepts notifications: stores them and enqueues the jobs that deliver them.
 
-A topic with at most a hundred subscriptions gets its endpoint job at once, a larger one a publish job that a producer
-fans out. The subscriptions read decide which: a counter could be wrong and lose messages. Notifications of FIFO topics
-go through one FIFO queue, which recognises duplicates, numbers the others, and is fanned out in order. A message is
-accepted when its job is durable. A notification that is too large for its job is stored before the job, or in the same
-commit.
+Subscribed queues of this store get a message in the commit of its publish, where the engine can (`local_queues`). For
+the others a topic with at most a hundred subscriptions gets its endpoint job at once, a larger one a publish job that a
+producer fans out. The subscriptions read decide which: a counter could be wrong and lose messages. Notifications of
+FIFO topics go through one FIFO queue, which recognises duplicates, numbers the others, and is fanned out in order. A
+message is accepted when its jobs, and its copies in queues, are durable. A notification that is too large for its jobs
+is stored before them, or in the same commit.
 """
 
 from __future__ import annotations
@@ -12,13 +13,15 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from typing import TypeVar
+from functools import partial
+from typing import NamedTuple, TypeVar
 
 from cns.archives.archiver import Archiver
 from cns.delivery import jobs
 from cns.delivery.jobs import INLINE_BYTES_MAX, TARGETS_MAX, EndpointJob, PublishJob
 from cns.delivery.notification_references import NotificationReferences
 from cns.notification import Notification
+from cns.publishing.local_queues import LocalQueues, QueuePlan
 from cns.publishing.matching import MatchPage, SubscriptionMatcher
 from cns.publishing.requests import PublishResult, SizedNotification
 from cns.queue_port.contract import NewJob, QueuePort
@@ -30,9 +33,61 @@ from cns_common.events.schema import EventSink, PublishAccepted
 Result = TypeVar("Result")
 
 
+class _Publish:
+    """One notification of a standard topic on its way: whom it goes to, and the jobs for those that its commit does not
+    deliver to."""
+
+    __slots__ = ("accepted", "jobs", "page", "queues", "references")
+
+    def __init__(self, accepted: SizedNotification, page: MatchPage, queues: QueuePlan) -> None:
+        self.accepted = accepted
+        self.page = page
+        self.queues = queues
+        self.jobs: list[NewJob] = []
+        self.references = 0
+
+    def plan_jobs(self, view: TopicView) -> int:
+        """Make the jobs, and return how many more than before refer to the stored notification: jobs carry it where
+        that is small.
+
+        The fairness group of a publish job is the account, of an endpoint job the topic, of an own queue's job its
+        subscription.
+        """
+        notification, arns = self.accepted.notification, self.page.arns
+        own_queues = self.queues.arns()
+        others = tuple([arn for arn in arns if arn not in own_queues]) if own_queues else arns
+        n_jobs = bool(others or self.page.cursor) + len(self.queues.later)
+        inline = notification if n_jobs * self.accepted.size_bytes <= INLINE_BYTES_MAX else None
+        self.jobs = []
+        if self.page.cursor:
+            publish_job = PublishJob(notification.id, view.arn, inline, topic_id=view.topic.id)
+            self.jobs.append(NewJob(jobs.PUBLISH_JOBS, notification.id, jobs.encode(publish_job), view.account))
+        elif others:
+            job = EndpointJob(notification.id, view.arn, others, inline)
+            self.jobs.append(NewJob(jobs.ENDPOINT_JOBS, notification.id, jobs.encode(job), view.arn))
+        for arn in self.queues.later:
+            job = EndpointJob(notification.id, view.arn, (arn,), inline)
+            self.jobs.append(NewJob(jobs.ENDPOINT_JOBS, f"{notification.id}/{arn}", jobs.encode(job), arn))
+        references = n_jobs if inline is None else 0
+        more, self.references = references - self.references, references
+        return more
+
+
+class CommitScope(NamedTuple):
+    """What the commit that enqueues a publish's jobs can write besides."""
+
+    stores: bool = True
+    """The notification and the archive."""
+    local_queues: LocalQueues | None = None
+    """Subscribed queues of this store."""
+
+
+STORES_TOO = CommitScope()
+
+
 class PublishAcceptor:
-    """`outcomes` counts accepted messages: unmatched (no subscription matches), small (an endpoint job), large (a
-    publish job), in order (FIFO), duplicate (FIFO)."""
+    """`outcomes` counts accepted messages: unmatched (no subscription matches), delivered (by the commit, to all),
+    small (endpoint jobs), large (a publish job), in order (FIFO), duplicate (FIFO)."""
 
     def __init__(
         self,
@@ -42,8 +97,7 @@ class PublishAcceptor:
         queue: QueuePort,
         clock: Clock,
         events: EventSink,
-        *,
-        one_commit: bool,
+        scope: CommitScope,
     ) -> None:
         self._matcher = matcher
         self._references = NotificationReferences(notifications, clock)
@@ -51,7 +105,8 @@ class PublishAcceptor:
         self._queue = queue
         self._clock = clock
         self._events = events
-        self._one_commit = one_commit
+        self._scope = scope
+        self._local_queues = scope.local_queues
         self.outcomes: Counter[str] = Counter()
 
     async def accept(self, view: TopicView, notifications: Sequence[SizedNotification]) -> list[PublishResult]:
@@ -66,38 +121,54 @@ class PublishAcceptor:
     async def _accept_unordered(
         self, view: TopicView, notifications: Sequence[SizedNotification]
     ) -> list[PublishResult]:
-        pages = await self._matcher.pages(view.arn, [each.notification for each in notifications], "", TARGETS_MAX)
-        new_jobs: list[NewJob] = []
-        large: list[Notification] = []
-        for each, page in zip(notifications, pages, strict=True):
-            if not page.arns and not page.cursor:
-                self.outcomes["unmatched"] += 1
-                continue
-            inline = _inline(each)
-            if inline is None:
-                large.append(each.notification)
-            new_jobs.append(self._new_job(view, each.notification, page, inline))
-        writes = [self._references.store(notification) for notification in large]
-        if view.topic.archive is not None:
-            writes.append(self._archiver.append(view, [each.notification for each in notifications]))
-        await self._commit(writes, lambda: self._enqueue(new_jobs))
-        for each, page in zip(notifications, pages, strict=True):
-            matched = 0 if page.cursor else len(page.arns)  # a fan-out finds all of a large topic's
-            self._emit_accepted(view, each, jobs=int(bool(page.arns or page.cursor)), matched=matched)
-            self._matcher.report_filtered(each.notification, page)
-        return [PublishResult(each.notification.id) for each in notifications]
+        bare = [each.notification for each in notifications]
+        pages = await self._matcher.pages(view.arn, bare, "", TARGETS_MAX)
+        if self._local_queues is None:
+            plans = [QueuePlan(one) for one in bare]
+        else:
+            plans = await self._local_queues.plan(bare, [() if page.cursor else page.arns for page in pages])
+        publishes = list(map(_Publish, notifications, pages, plans))
+        await self._write(view, publishes)
+        for publish in publishes:
+            self._count(publish)
+            matched = 0 if publish.page.cursor else len(publish.page.arns)  # a fan-out finds all of a large topic's
+            self._emit_accepted(view, publish.accepted, jobs=len(publish.jobs), matched=matched)
+            if self._local_queues is not None:
+                self._local_queues.report(publish.queues)
+            self._matcher.report_filtered(publish.accepted.notification, publish.page)
+        return [PublishResult(one.id) for one in bare]
 
-    def _new_job(
-        self, view: TopicView, notification: Notification, page: MatchPage, inline: Notification | None
-    ) -> NewJob:
-        """The fairness group of a publish job is the account, of an endpoint job the topic."""
-        if page.cursor:
+    async def _write(self, view: TopicView, publishes: Sequence[_Publish]) -> None:
+        """Write jobs, archive and what own queues get. A queue that refuses its message is given a job: then all is
+        written anew."""
+        writes: list[Coroutine[None, None, None]] = []
+        if view.topic.archive is not None:
+            writes.append(self._archiver.append(view, [each.accepted.notification for each in publishes]))
+        while True:
+            for publish in publishes:
+                references = publish.plan_jobs(view)
+                if references:
+                    writes.append(self._references.store(publish.accepted.notification, references))
+            if await self._commit(writes, partial(self._enqueue_and_deliver, view.arn, publishes)):
+                return
+            writes = []
+
+    async def _enqueue_and_deliver(self, topic_arn: str, publishes: Sequence[_Publish]) -> bool:
+        new_jobs = [job for publish in publishes for job in publish.jobs]
+        plans = [publish.queues for publish in publishes if publish.queues.now]
+        if self._local_queues is not None and plans:
+            return await self._local_queues.write(new_jobs, plans, topic_arn)
+        if new_jobs:
+            await self._queue.enqueue(new_jobs)
+        return True
+
+    def _count(self, publish: _Publish) -> None:
+        if publish.page.cursor:
             self.outcomes["large"] += 1
-            publish_job = PublishJob(notification.id, view.arn, inline, topic_id=view.topic.id)
-            return NewJob(jobs.PUBLISH_JOBS, notification.id, jobs.encode(publish_job), view.account)
-        self.outcomes["small"] += 1
-        endpoint_job = EndpointJob(notification.id, view.arn, page.arns, inline)
-        return NewJob(jobs.ENDPOINT_JOBS, notification.id, jobs.encode(endpoint_job), view.arn)
+        elif not publish.page.arns:
+            self.outcomes["unmatched"] += 1
+        else:
+            self.outcomes["small" if publish.jobs else "delivered"] += 1
 
     # -- FIFO topics --------------------------------------------------------------------------------------------------
 
@@ -124,16 +195,12 @@ class PublishAcceptor:
         """Run the writes that the jobs depend on, then `enqueue`."""
         if not writes:
             return await enqueue()
-        if self._one_commit:
+        if self._scope.stores:
             # started in this order in one turn of the loop: one commit takes both, or the jobs are in the later one
             _, result = await asyncio.gather(asyncio.gather(*writes), enqueue())
             return result
         await asyncio.gather(*writes)
         return await enqueue()
-
-    async def _enqueue(self, new_jobs: Sequence[NewJob]) -> None:
-        if new_jobs:
-            await self._queue.enqueue(new_jobs)
 
     def _emit_accepted(self, view: TopicView, accepted: SizedNotification, *, jobs: int, matched: int = 0) -> None:
         self._events.emit(

@@ -89,6 +89,29 @@ class Refusal(msgspec.Struct, frozen=True):
     permanent: bool
 
 
+class QueueDelivery(msgspec.Struct, frozen=True):
+    """A notification for a subscribed queue, in the commit of its publish."""
+
+    subscription: str  # ARN
+    queue_arn: str
+    message: QueueMessage
+
+
+class CommitDelivery(Protocol):
+    """Delivers to customers' queues in the commit that enqueues jobs. There is none where an engine cannot do both in
+    one transaction. `write` raises as methods of `QueuePort` do."""
+
+    async def write(
+        self, new_jobs: Sequence[NewJob], deliveries: Sequence[QueueDelivery], topic_arn: str
+    ) -> list[str | None]:
+        """Enqueue the jobs and send to the queues. Returns the message ids in the queues.
+
+        If there is a None among them, nothing was done. None: the queue does not take the message, or a job of the
+        subscription waits, which the message would overtake.
+        """
+        ...
+
+
 class QueuePort(Protocol):
     """Methods raise StoreUnavailable or OutcomeUnknown; other results are values."""
 

@@ -8,17 +8,30 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 
-from cns.delivery.jobs import INTERNAL_QUEUES
-from cns.queue_port.contract import EnqueuedJob, LeasedJob, NewJob, QueueMessage, QueuePort, Refusal, Renewal
+from cns.delivery.jobs import INTERNAL_QUEUES, groups_of_queue_jobs
+from cns.queue_port.contract import (
+    CommitDelivery,
+    EnqueuedJob,
+    LeasedJob,
+    NewJob,
+    QueueDelivery,
+    QueueMessage,
+    QueuePort,
+    Refusal,
+    Renewal,
+)
+from cns.queue_port.sqs_delivery import QueueDeliverer
 from cns_common.clock import Clock
 from cns_common.errors import StoreUnavailable
 from cqs.engines.contract import Change, Engine, Entry, Message, Outcome, QueueRef, RejectedEntry, SentEntry, Settlement
 from cqs.internal_queues import internal_ref
 from cqs.messages.sequence_number import sequence_text
+from cqs.topic_sender import PreparedMessage
 
 DeliverToQueue = Callable[[str, Sequence[QueueMessage], str], Awaitable[list[str | Refusal]]]
 """Sends messages for a topic to a customer's queue: queue ARN, messages, topic ARN."""
 
+QUEUE_GONE = RejectedEntry("no_such_queue")
 REFS = {name: internal_ref(name) for name in INTERNAL_QUEUES}
 
 
@@ -82,6 +95,42 @@ class InlineQueuePort(QueuePort):
     async def depth(self, queue: str) -> int:
         counts = await self._engine.counts(REFS[queue], self._clock.now_ms())
         return counts.visible + counts.in_flight + counts.delayed
+
+
+class InlineCommitDelivery(CommitDelivery):
+    """For an engine with `atomic_settle`, which has all queues."""
+
+    def __init__(self, engine: Engine, clock: Clock, queues: QueueDeliverer) -> None:
+        self._engine = engine
+        self._clock = clock
+        self._queues = queues
+
+    async def write(
+        self, new_jobs: Sequence[NewJob], deliveries: Sequence[QueueDelivery], topic_arn: str
+    ) -> list[str | None]:
+        now_ms = self._clock.now_ms()
+        found = [await self._prepare(delivery, topic_arn, now_ms) for delivery in deliveries]
+        prepared = [one for one in found if one is not None]
+        if len(prepared) < len(found):
+            return [None if one is None else one.entry.id for one in found]
+        waiting = [
+            (number, (REFS[queue], group))
+            for number, delivery in enumerate(deliveries)
+            for queue, group in groups_of_queue_jobs(delivery.subscription)
+        ]
+        sends = (*[(view.ref, entry) for view, entry in prepared], *_sends(new_jobs, now_ms))
+        settlement = Settlement(sends=sends, idle=tuple([group for _, group in waiting]))
+        settled = await self._engine.settle(settlement, now_ms)
+        refused = {waiting[position][0] for position in settled.busy}
+        refused |= {number for number, sent in enumerate(settled.sends) if sent == QUEUE_GONE}
+        if refused:
+            return [None if number in refused else one.entry.id for number, one in enumerate(prepared)]
+        await self._queues.record(prepared, settled.sends[: len(prepared)], now_ms)
+        return [one.entry.id for one in prepared]
+
+    async def _prepare(self, delivery: QueueDelivery, topic_arn: str, now_ms: int) -> PreparedMessage | None:
+        prepared = await self._queues.prepare(delivery, topic_arn, now_ms)
+        return prepared if prepared is not None and prepared.view.engine is self._engine else None
 
 
 def _leased_job(q: QueueRef, message: Message) -> LeasedJob:

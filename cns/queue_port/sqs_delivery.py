@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from cns.queue_port.contract import QueueMessage, Refusal
-from cns_common.errors import RequestError
+from cns.queue_port.contract import QueueDelivery, QueueMessage, Refusal
+from cns_common.errors import RequestError, StoreUnavailable
+from cqs.engines.contract import RejectedEntry, SentEntry
 from cqs.service import QueueService
-from cqs.topic_sender import TopicMessage, TopicSender
+from cqs.topic_sender import PreparedMessage, TopicMessage, TopicSender
 
 
 class QueueDeliverer:
@@ -26,6 +27,22 @@ class QueueDeliverer:
         except RequestError as error:
             return [_refusal(error) for _ in messages]
         return [_refusal(each) if isinstance(each, RequestError) else each for each in sent]
+
+    async def prepare(self, delivery: QueueDelivery, topic_arn: str, now_ms: int) -> PreparedMessage | None:
+        """Check a message and its queue. Returns None if it cannot be sent now."""
+        message = TopicMessage(send_message_members(delivery.message), delivery.message.trace_header)
+        try:
+            return await self._sender.prepare(
+                delivery.queue_arn, message, now_ms, topic_arn=topic_arn, enforced=self._enforced
+            )
+        except (RequestError, StoreUnavailable):
+            return None
+
+    async def record(
+        self, prepared: Sequence[PreparedMessage], answers: Sequence[SentEntry | RejectedEntry], now_ms: int
+    ) -> None:
+        """Count sent messages, and write the events of audited queues."""
+        await self._sender.record(prepared, answers, now_ms)
 
 
 def _refusal(error: RequestError) -> Refusal:

@@ -93,7 +93,7 @@ def _is_settled(explanation: Explanation, in_queues: QueueSearch, question: Ques
         return False
     if question.quick and explanation.asked_ms - explanation.began_ms >= QUIET_MS:
         return not any(job.location.under_way for job in in_queues.found)
-    is_complete = bool(explanation.totals) or not explanation.accepted.jobs
+    is_complete = bool(explanation.totals) or not explanation.accepted.has_recipients
     return is_complete and not in_queues.found and SETTLED.issuperset(explanation.totals)
 
 

@@ -237,7 +237,7 @@ def _status_by_fan_out(subscription: Subscription, trace: MessageTrace, snapshot
     if subscription.arn in snapshot.replays:
         replay = snapshot.replays[subscription.arn]
         return DeliveryStatus.UNKNOWN, f"it has a replay ({replay}), which sends messages of the archive"
-    if trace.accepted is not None and not trace.accepted.jobs:
+    if trace.accepted is not None and not trace.accepted.has_recipients:
         text = "when the message was accepted no subscription was to get it: this one has changed since"
         return DeliveryStatus.UNKNOWN, text
     return DeliveryStatus.UNKNOWN, "no event is about it, and no queue has a job for it"

@@ -18,7 +18,7 @@ TEXT_IN = {
 
 
 def acceptance_text(accepted: PublishAccepted) -> str:
-    if accepted.jobs:
+    if accepted.has_recipients:
         return "for delivery"
     if not accepted.topic:
         return "for no delivery"

@@ -28,7 +28,7 @@ _BY_STATUS = {
 
 def why_nobody(accepted: PublishAccepted | None, histories: Sequence[DeliveryHistory]) -> Why | None:
     """Why the message has no job at all, where no history says it."""
-    if accepted is None or accepted.jobs:
+    if accepted is None or accepted.has_recipients:
         return None
     if accepted.topic:
         return causes.NOBODY

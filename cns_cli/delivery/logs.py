@@ -11,14 +11,14 @@ from typing import Annotated
 
 import typer
 
+from cns_backend.delivery_logs.reader import LogReader
+from cns_backend.delivery_logs.record import FAILURE_GROUP, group_of_arn
 from cns_cli.durations import time_ms
 from cns_cli.options import Data
 from cns_common.clock import Clock
 from cns_common.configuration.settings import load_settings
 from cns_common.data_directory import EXIT_DATA_UNUSABLE
 from cns_common.errors import EXIT_USAGE, StartError
-from cns_workers.delivery.logs.reader import LogReader
-from cns_workers.delivery.logs.record import FAILURE_GROUP, group_of_arn
 
 POLL_INTERVAL_S = 0.5
 

@@ -47,9 +47,14 @@ class PublishAccepted(msgspec.Struct, frozen=True, kw_only=True, tag_field="even
     account: str  # the topic's owner
     size_bytes: int  # the message with its attributes, as the limit counts it
     has_subject: bool
-    jobs: int  # 0: no subscription matched
+    jobs: int  # 0: no subscription matched, or its commit delivered to all that did
     replayed: bool = False  # published again by `cns replay`
     matched: int = 0  # subscriptions that get it; 0 also where a fan-out finds them later
+
+    @property
+    def has_recipients(self) -> bool:
+        """Whether anyone is to get it. An SMS that is dropped matches its number."""
+        return bool(self.jobs or (self.topic and self.matched))
 
 
 class NotificationMatched(

@@ -160,17 +160,25 @@ class ExpiredMessage(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Settlement(msgspec.Struct, frozen=True, array_like=True):
-    """Deletes, sends and changes across queues, in one step. Sends are applied first."""
+    """Deletes, sends and changes across queues, in one step. Sends are applied first.
+
+    `idle`: nothing is done unless each of these groups of messages is empty. Only for engines with `atomic_settle`.
+    """
 
     deletes: tuple[tuple[QueueRef, bytes], ...] = ()
     sends: tuple[tuple[QueueRef, Entry], ...] = ()
     changes: tuple[tuple[QueueRef, Change], ...] = ()
+    idle: tuple[tuple[QueueRef, str], ...] = ()
 
 
 class SettlementResult(msgspec.Struct, frozen=True, array_like=True):
+    """`busy`: the positions in `Settlement.idle` of the groups that have messages. Then nothing was done, and there are
+    no other results."""
+
     deletes: tuple[Outcome, ...] = ()
     sends: tuple[SentEntry | RejectedEntry, ...] = ()
     changes: tuple[Outcome, ...] = ()
+    busy: tuple[int, ...] = ()
 
 
 class Capabilities(msgspec.Struct, frozen=True, array_like=True):

@@ -8,7 +8,7 @@ import msgspec
 
 from cns_common.clock import Clock
 from cns_common.ids import uuid_text
-from cqs.engines.contract import Entry, RejectedEntry
+from cqs.engines.contract import Entry, RejectedEntry, SentEntry
 from cqs.messages.counters import QueueCounters
 from cqs.messages.queue_audit import QueueAudit
 from cqs.messages.sequence_number import sequence_text
@@ -37,14 +37,10 @@ class MessageSender:
         self._audit = audit
 
     async def send(self, view: QueueView, messages: Sequence[ValidatedMessage], sender: str) -> list[SentMessage]:
-        if view.audit:
-            self._audit.check()
         now_ms = self._clock.now_ms()
-        entries = [_entry(view, message, sender, now_ms) for message in messages]
+        entries = self.entries(view, messages, sender, now_ms)
         answers = await view.engine.send(view.ref, entries, now_ms)
-        self._counters.add_sent(view, answers)
-        if view.audit:
-            await self._audit.sent(view, entries, answers, now_ms)
+        await self.record(view, entries, answers, now_ms)
         accepted = []
         for sent in answers:
             if isinstance(sent, RejectedEntry):
@@ -52,6 +48,21 @@ class MessageSender:
             sequence = sequence_text(sent.sequence) if view.fifo else ""
             accepted.append(SentMessage(sent.id, sequence))
         return accepted
+
+    def entries(self, view: QueueView, messages: Sequence[ValidatedMessage], sender: str, now_ms: int) -> list[Entry]:
+        """The messages as the engine takes them. Raises StoreUnavailable while an audited queue's events cannot be
+        written."""
+        if view.audit:
+            self._audit.check()
+        return [_entry(view, message, sender, now_ms) for message in messages]
+
+    async def record(
+        self, view: QueueView, entries: Sequence[Entry], answers: Sequence[SentEntry | RejectedEntry], now_ms: int
+    ) -> None:
+        """Count what the engine answered, and write the events of an audited queue, before the sender is answered."""
+        self._counters.add_sent(view, answers)
+        if view.audit:
+            await self._audit.sent(view, entries, answers, now_ms)
 
 
 def _entry(view: QueueView, message: ValidatedMessage, sender: str, now_ms: int) -> Entry:

@@ -114,6 +114,24 @@ async def test_a_rejected_send_stops_a_settlement(
     assert await queue.delete(message) == [DONE]
 
 
+@pytest.mark.needs(atomic_settle=True)
+async def test_a_settlement_waits_for_idle_groups(queue: QueueFixture, other: QueueFixture) -> None:
+    """A group is busy while a message of it is visible, in flight or delayed; other groups do not count."""
+    await queue.send(b"one", group="g")
+    idle = ((queue.q, "h"), (queue.q, "g"), (other.q, "g"))
+    settlement = Settlement(sends=((other.q, other.entry(b"next")),), idle=idle)
+    refused = SettlementResult(busy=(1,))
+    assert await _settle(queue, settlement) == refused
+    message = await queue.take_one()
+    assert await _settle(queue, settlement) == refused
+    await queue.hide(message, 60_000)
+    assert await _settle(queue, settlement) == refused
+    assert not await other.peek_all()
+    assert await queue.delete(message) == [DONE]
+    settled = await _settle(queue, settlement)
+    assert (settled.busy, bodies(await other.take())) == ((), [b"next"])
+
+
 async def test_a_rejected_send_deletes_nothing(queue: QueueFixture, other: QueueFixture) -> None:
     """On all engines, atomic or not: if a send is rejected, nothing is deleted."""
     await queue.send(b"one", group="g")

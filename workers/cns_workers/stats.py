@@ -6,16 +6,14 @@ from collections import deque
 
 from cns.delivery.failure_causes import DEADLINES, End, FinalCause, is_of_concern
 from cns.delivery.jobs import INTERNAL_QUEUES
+from cns.delivery.observers.contract import ObservedJob
+from cns.delivery.observers.metrics import DeliveryMetrics
 from cns.delivery.retry_policy import Phase
 from cns.delivery.target import Target
-from cns.endpoints.outcome import Cause, Failed, Outcome
+from cns.endpoints.outcome import Cause
 from cns.protocols.table import PROTOCOLS
 from cns_common.metrics.catalogue import (
-    ATTEMPTS_FAILED,
     DEAD_LETTERED,
-    DELIVERIES,
-    DELIVERY_ATTEMPT_SECONDS,
-    DELIVERY_SECONDS,
     DROPPED,
     DROPPED_RECENTLY,
     FANOUT_SECONDS,
@@ -26,30 +24,22 @@ from cns_common.metrics.catalogue import (
     RETRIES_SCHEDULED,
 )
 from cns_common.metrics.histogram import Histogram
-from cns_common.metrics.model import Counters, Sample
-from cns_workers.observers.contract import Answer, AttemptObserver, ObservedJob
+from cns_common.metrics.model import Sample
 
 WAIT_BOUNDS_S = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3_600)
-DELIVERY_BOUNDS_S = (0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3_600)
-ATTEMPT_BOUNDS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 15, 30)
-"""An attempt over HTTP ends after 15 s."""
 RECENT_MS = 600_000
 _ENDED = tuple(f"{end}:{cause}" for end in (End.SPENT, End.PERMANENT) for cause in Cause)
 
 
-class Stats(Counters, AttemptObserver):
+class Stats(DeliveryMetrics):
     """Counters since the worker started."""
 
     def __init__(self) -> None:
-        super().__init__()
-        self.delivery_times = Histogram(DELIVERY_SECONDS, DELIVERY_BOUNDS_S)
-        """From publish to accepted delivery."""
-        self.attempts = Histogram(DELIVERY_ATTEMPT_SECONDS, ATTEMPT_BOUNDS_S)
+        super().__init__(PROTOCOLS)
         self.job_waits = Histogram(JOB_WAIT_SECONDS, WAIT_BOUNDS_S)
         self.fanouts = Histogram(FANOUT_SECONDS, WAIT_BOUNDS_S)
         self._lost = 0  # since the last look
         self._losses: deque[tuple[int, int]] = deque()  # when, how many
-        self.start(DELIVERIES, protocol=PROTOCOLS)
         self.start(RETRIES_SCHEDULED, phase=Phase)
         self.start(DEAD_LETTERED, cause=(*_ENDED, *DEADLINES))
         refused = (f"{End.REFUSED}:{cause}" for cause in (*Cause, *DEADLINES))
@@ -58,18 +48,6 @@ class Stats(Counters, AttemptObserver):
         )
         for metric in (JOBS_FAILED, JOB_LEASES_LOST, JOBS_QUARANTINED):
             self.start(metric, queue=INTERNAL_QUEUES)
-
-    def answered(self, job: ObservedJob, target: Target, outcome: Outcome, at_ms: int) -> None:
-        cause = outcome.cause.value if isinstance(outcome, Failed) else ""
-        if cause:
-            self.add(ATTEMPTS_FAILED, protocol=target.protocol, cause=cause)
-        self.attempts.observe(outcome.dwell_ms / 1000, target.protocol, "failed" if cause else "accepted")
-
-    def delivered(self, job: ObservedJob, target: Target, answer: Answer) -> None:
-        self.add(DELIVERIES, protocol=target.protocol)
-        if job.notification is not None and not job.replayed:
-            attempt = "later" if job.failures else "first"
-            self.delivery_times.observe((answer.at_ms - job.published_ms) / 1000, target.protocol, attempt)
 
     def dead_lettered(self, job: ObservedJob, target: Target, cause: str, at_ms: int) -> None:
         self.add(DEAD_LETTERED, cause=cause)

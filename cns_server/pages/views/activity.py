@@ -43,7 +43,7 @@ class RecentMessage:
     published_ms: int = 0  # 0 if the latest events do not tell
     topic: str = ""  # name
     accepted: bool = False
-    jobs: int = 0
+    has_recipients: bool = False
     matched: int = 0
     delivered: set[str] = field(default_factory=set)
     failing: dict[str, str] = field(default_factory=dict)  # subscription → cause of its last attempt
@@ -67,7 +67,7 @@ class RecentMessage:
         words += [f"{self.filtered} filtered"] if self.filtered else []
         if words:
             return ", ".join(words)
-        if self.accepted and not self.jobs:
+        if self.accepted and not self.has_recipients:
             return "for no subscription" if self.topic else "muted"
         return "under way"
 
@@ -101,7 +101,7 @@ def messages(events: Iterable[AccountEvent], topic: str = "", subscription: str 
 def _add(row: RecentMessage, event: AccountEvent) -> None:
     match event:
         case PublishAccepted():
-            row.accepted, row.jobs, row.matched = True, event.jobs, event.matched
+            row.accepted, row.has_recipients, row.matched = True, event.has_recipients, event.matched
         case NotificationMatched():
             row.matched += event.matched
         case DeliveryFiltered():

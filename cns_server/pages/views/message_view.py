@@ -90,7 +90,7 @@ def _topic_steps(explanation: Explanation) -> Iterator[Step]:
     accepted = explanation.accepted
     if accepted is not None:
         text = f"accepted, {accepted.size_bytes} bytes, {acceptance_text(accepted)}"
-        yield _step(accepted.at_ms, text, "good" if accepted.jobs else "none", explanation)
+        yield _step(accepted.at_ms, text, "good" if accepted.has_recipients else "none", explanation)
     if explanation.filtered:
         kept_from = count_text(explanation.filtered, "subscription")
         yield Step("in all", 0, f"filter policies kept it from {kept_from}", "none")

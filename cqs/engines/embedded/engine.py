@@ -101,7 +101,9 @@ class EmbeddedEngine(LocalEngine):
         return list(settled.changes)
 
     async def settle(self, settlement: Settlement, now_ms: int) -> SettlementResult:
-        request = EmbeddedSettle(now_ms, settlement.sends, settlement.deletes, settlement.changes, atomic=True)
+        request = EmbeddedSettle(
+            now_ms, settlement.sends, settlement.deletes, settlement.changes, settlement.idle, atomic=True
+        )
         settled: SettlementResult = await self._settle_stage.submit(request)
         return settled
 

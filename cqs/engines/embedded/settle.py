@@ -25,7 +25,7 @@ from cqs.engines.embedded.transaction import TransactionState
 class EmbeddedSettle:
     """The sends, deletes and changes of one caller. `atomic`: if a send is rejected, the rest is not done."""
 
-    __slots__ = ("atomic", "changes", "deletes", "now_ms", "sends")
+    __slots__ = ("atomic", "changes", "deletes", "idle", "now_ms", "sends")
 
     def __init__(
         self,
@@ -33,6 +33,7 @@ class EmbeddedSettle:
         sends: Sequence[tuple[QueueRef, Entry]] = (),
         deletes: Sequence[tuple[QueueRef, bytes]] = (),
         changes: Sequence[tuple[QueueRef, Change]] = (),
+        idle: Sequence[tuple[QueueRef, str]] = (),
         *,
         atomic: bool = False,
     ) -> None:
@@ -40,6 +41,7 @@ class EmbeddedSettle:
         self.sends = sends
         self.deletes = deletes
         self.changes = changes
+        self.idle = idle
         self.atomic = atomic
 
     @property
@@ -79,23 +81,37 @@ class SettleStage:
         self._slots = []
         self._bodies = []
         self._deletes = {}
-        sent = [self._send_all(work.item) if work.item.sends else () for work in batch]
+        busy = [self._busy(work.item) if work.item.idle else () for work in batch]
+        sent = [
+            self._send_all(work.item) if work.item.sends and not groups else ()
+            for work, groups in zip(batch, busy, strict=True)
+        ]
         self._insert()
         refused = [
-            work.item.atomic and any(isinstance(one, RejectedEntry) for one in sends)
-            for work, sends in zip(batch, sent, strict=True)
+            bool(groups) or (work.item.atomic and any(isinstance(one, RejectedEntry) for one in sends))
+            for work, sends, groups in zip(batch, sent, busy, strict=True)
         ]
         deleted = [[] if no else self._prepare_deletes(work.item) for work, no in zip(batch, refused, strict=True)]
         self._run_standard_deletes()
         changed = [() if no else self._change_all(work.item) for work, no in zip(batch, refused, strict=True)]
         answers: list[tuple[Work[EmbeddedSettle], object]] = []
-        for work, sends, deletes, changes in zip(batch, sent, deleted, changed, strict=True):
-            settled = SettlementResult(tuple(deletes), sends, changes)
+        for work, sends, deletes, changes, groups in zip(batch, sent, deleted, changed, busy, strict=True):
+            settled = SettlementResult(tuple(deletes), sends, changes, groups)
             if work.item.loss_tolerable:
                 work.answer(settled)
             else:
                 answers.append((work, settled))
         return answers
+
+    def _busy(self, request: EmbeddedSettle) -> tuple[int, ...]:
+        """The positions of the groups in `idle` that have messages, as of the transactions before this one."""
+        return tuple([n for n, (q, group) in enumerate(request.idle) if self._has_messages(q, group, request.now_ms)])
+
+    def _has_messages(self, q: QueueRef, group: str, now_ms: int) -> bool:
+        queue = self._state.queue_state(q, now_ms)
+        if queue is None or not queue.total:
+            return False
+        return self._state.row(schema.GROUP_HAS_MESSAGES, (queue.generation, group)) is not None
 
     # -- sends --------------------------------------------------------------------------------------------------------
 

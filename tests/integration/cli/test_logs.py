@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from cns_backend.delivery_logs.record import log_time_text
+from cns_backend.delivery_logs.writer import DeliveryLogWriter, LogLimits
 from cns_common.clock import Clock
-from cns_workers.delivery.logs.record import log_time_text
-from cns_workers.delivery.logs.writer import DeliveryLogWriter, LogLimits
 from lab.harness.running import cns
 from lab.harness.waiting import PATIENCE_S
 

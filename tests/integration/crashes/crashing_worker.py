@@ -18,10 +18,12 @@ import pytest
 import cns_workers.consumers.consumer
 import cns_workers.consumers.lane_consumer
 import cns_workers.fanout.producer
-import cns_workers.observers.kill_points
+import cns_workers.jobs.kill_points
 from cns.delivery import jobs
 from cns.delivery.envelope import ConfirmationNotice
 from cns.delivery.notification_references import NotificationReferences
+from cns.delivery.observers.contract import Observers
+from cns.delivery.observers.events import AttemptEvents
 from cns.delivery.target import Target, TargetCache
 from cns.endpoints.outcome import Delivered, Outcome
 from cns.notification import Notification
@@ -45,10 +47,8 @@ from cns_workers.delivery.traffic.admission import AdmissionController
 from cns_workers.delivery.traffic.endpoint_state import EndpointLimits
 from cns_workers.fanout.context import FanoutContext
 from cns_workers.fanout.producer import Producer
+from cns_workers.jobs.kill_points import KillPoints
 from cns_workers.jobs.quarantine import Quarantine
-from cns_workers.observers.contract import Observers
-from cns_workers.observers.events import AttemptEvents
-from cns_workers.observers.kill_points import KillPoints
 from cns_workers.stats import Stats
 from cqs.engines.contract import Engine
 from cqs.engines.embedded.engine import EmbeddedEngine
@@ -262,7 +262,7 @@ async def crashing_worker_in(
 
 def kill_at(monkeypatch: pytest.MonkeyPatch, point: str, count: int) -> KillAtPoint:
     kill = KillAtPoint(point, count)
-    for module in (cns_workers.observers.kill_points, cns_workers.fanout.producer):
+    for module in (cns_workers.jobs.kill_points, cns_workers.fanout.producer):
         monkeypatch.setattr(module, "kill_point", kill.passed)
     return kill
 

@@ -11,6 +11,7 @@ from typing import Any, cast
 import pytest
 
 from cns.delivery import jobs
+from cns.delivery.envelope_cache import EnvelopeCache
 from cns.delivery.jobs import EndpointJob, PublishJob
 from cns.delivery.notification_references import NotificationReferences
 from cns.delivery.remote_queues import RemoteQueueResolver
@@ -30,7 +31,6 @@ from cns_common.sqlite.database import Database
 from cns_workers.consumers.consumer import LEASE_MS, Consumer
 from cns_workers.consumers.delivery_context import DeliveryContext
 from cns_workers.delivery.channels import Channels
-from cns_workers.delivery.envelope_cache import EnvelopeCache
 from cns_workers.delivery.pool.pool import DeliveryPool
 from cns_workers.delivery.sqs_channel import SqsChannel
 from cns_workers.delivery.traffic.admission import AdmissionController

@@ -8,10 +8,10 @@ from typing import Any
 
 from cns.delivery.target import Target, TargetCache, direct_target
 from cns.endpoints.outcome import Cause, Delivered, Failed, Outcome
-from cns_workers.delivery.logs.logger import FeedbackLog
-from cns_workers.delivery.logs.reader import LogReader
-from cns_workers.delivery.logs.record import LoggedAttempt
-from cns_workers.delivery.logs.writer import DeliveryLogWriter, LogLimits
+from cns_backend.delivery_logs.logger import FeedbackLog
+from cns_backend.delivery_logs.reader import LogReader
+from cns_backend.delivery_logs.record import LoggedAttempt
+from cns_backend.delivery_logs.writer import DeliveryLogWriter, LogLimits
 from tests.integration.sns.cns_support import ACCOUNT, REGION, Rig
 from tests.integration.sns.mobile.sns_mobile import APPLICATION, direct_job, endpoint
 

@@ -11,6 +11,8 @@ from cns.archives.replay import Replay
 from cns.delivery import jobs
 from cns.delivery.jobs import EndpointJob
 from cns.delivery.notification_references import NotificationReferences
+from cns.delivery.observers.contract import Observers
+from cns.delivery.observers.events import AttemptEvents
 from cns.delivery.target import Target, TargetCache
 from cns.endpoints.outcome import Failed, Outcome
 from cns.notification import Notification
@@ -31,8 +33,6 @@ from cns_workers.fanout.fifo_producer import FifoProducer
 from cns_workers.fanout.producer import Producer
 from cns_workers.jobs.quarantine import Quarantine
 from cns_workers.jobs.receiver import ReceivedJob
-from cns_workers.observers.contract import Observers
-from cns_workers.observers.events import AttemptEvents
 from cns_workers.stats import Stats
 from tests.integration.sns.stores.cns_stores import subscription
 from tests.integration.workers.embedded_context import channels_to, message, no_queue

@@ -12,6 +12,8 @@ from typing import Any
 from msgspec.structs import replace
 
 from cns.delivery.notification_references import NotificationReferences
+from cns.delivery.observers.contract import Observers
+from cns.delivery.observers.events import AttemptEvents
 from cns.delivery.target import TargetCache
 from cns.notification import Notification
 from cns.portal.owner_acts import OwnerActs
@@ -27,8 +29,6 @@ from cns_common.sqlite.database import Database
 from cns_workers.consumers.delivery_context import DeliveryContext
 from cns_workers.delivery.channels import Channels
 from cns_workers.jobs.quarantine import Quarantine
-from cns_workers.observers.contract import Observers
-from cns_workers.observers.events import AttemptEvents
 from cns_workers.stats import Stats
 from cqs.engines.embedded.engine import EmbeddedEngine
 from lab.harness.waiting import PATIENCE_S

@@ -9,6 +9,7 @@ from typing import Any, cast
 import pytest
 from msgspec.structs import replace
 
+from cns.delivery.envelope_cache import EnvelopeContext
 from cns.delivery.jobs import ConfirmationJob, DirectJob
 from cns.delivery.outbox import OutboxItem
 from cns.delivery.remote_queues import RemoteQueueResolver
@@ -30,7 +31,6 @@ from cns_common.configuration.value_types import RemoteQueues
 from cns_common.errors import StoreUnavailable
 from cns_workers.delivery.channel import Attempt
 from cns_workers.delivery.channels import ChannelContext, build_channels, confirmation_of
-from cns_workers.delivery.envelope_cache import EnvelopeContext
 from cns_workers.delivery.pool.pool import DeliveryPool
 from tests.integration.sns.cns_support import RecordingQueue
 

@@ -9,13 +9,13 @@ from typing import cast
 import pytest
 
 from cns.delivery.jobs import EndpointJob
+from cns.delivery.observers.contract import ObservedJob
 from cns.delivery.target import TargetCache
 from cns.endpoints.outcome import Cause, Failed, Outcome
 from cns_backend.backend import Backend
+from cns_backend.delivery_logs.logger import OWNER_LIFE_MS, WAITING_MAX, delivery_log
 from cns_common.configuration.settings import Settings
 from cns_common.errors import StoreUnavailable
-from cns_workers.delivery.logs.logger import OWNER_LIFE_MS, WAITING_MAX, delivery_log
-from cns_workers.observers.contract import ObservedJob
 from tests.integration.sns.cns_support import Rig
 from tests.integration.sns.mobile.sns_mobile import APPLICATION, endpoint
 from tests.integration.workers.delivery_log_fixture import (

@@ -10,18 +10,18 @@ import msgspec
 import pytest
 
 from cns.delivery.jobs import ConfirmationJob, EndpointJob, TargetJob
+from cns.delivery.observers.contract import Observers
+from cns.delivery.observers.events import AttemptEvents
 from cns.endpoints.outcome import Cause, Delivered, Failed
 from cns.notification import Notification
 from cns.queue_port.contract import LeasedJob
+from cns_backend.delivery_logs.logger import FeedbackLog
+from cns_backend.delivery_logs.record import LoggedAttempt
 from cns_common.clock import Clock
 from cns_workers.consumers.delivery_context import DeliveryContext
 from cns_workers.consumers.job_attempts import JobAttempts
 from cns_workers.delivery.channels import Channels
-from cns_workers.delivery.logs.logger import FeedbackLog
-from cns_workers.delivery.logs.record import LoggedAttempt
 from cns_workers.jobs.receiver import ReceivedJob
-from cns_workers.observers.contract import Observers
-from cns_workers.observers.events import AttemptEvents
 from cns_workers.stats import Stats
 from tests.integration.workers.delivery_log_fixture import OK, ROLE, DeliveryLogFixture
 from tests.recorded_events import RecordedEvents

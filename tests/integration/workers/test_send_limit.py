@@ -13,6 +13,7 @@ from typing import Any, cast
 import pytest
 
 from cns.delivery import jobs
+from cns.delivery.envelope_cache import EnvelopeCache
 from cns.delivery.jobs import TARGETS_MAX, EndpointJob
 from cns.delivery.remote_queues import RemoteQueueResolver
 from cns.delivery.target import Target
@@ -25,7 +26,6 @@ from cns.topics.topic import Topic
 from cns_workers.consumers.consumer import SETTLE_TOGETHER_S, Consumer
 from cns_workers.delivery.channel import Attempt
 from cns_workers.delivery.channels import Channels
-from cns_workers.delivery.envelope_cache import EnvelopeCache
 from cns_workers.delivery.pool.pool import DeliveryPool
 from cns_workers.delivery.sqs_channel import QUEUE_SENDS_MAX, SqsChannel
 from cns_workers.delivery.traffic.admission import AdmissionController

@@ -8,11 +8,11 @@ import msgspec
 import pytest
 
 from cns.delivery.jobs import ConfirmationJob, EndpointJob
+from cns.delivery.observers.contract import ObservedJob
+from cns.delivery.observers.events import AttemptEvents, phase_of
 from cns.delivery.retry_policy import RetryPolicy
 from cns_common.events.schema import EVENTS, FIRST, SCHEMA_VERSION, UNPLANNED, NotificationDropped
 from cns_common.metrics.catalogue import DROPPED
-from cns_workers.observers.contract import ObservedJob
-from cns_workers.observers.events import AttemptEvents, phase_of
 from cns_workers.stats import Stats
 from tests.recorded_events import RecordedEvents
 

@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
+from cns_backend.delivery_logs.reader import LogReader
+from cns_backend.delivery_logs.writer import DeliveryLogWriter, LogLimits, folder_of, remove_old_logs
 from cns_common.clock import Clock
 from cns_common.durations import DAY_MS
-from cns_workers.delivery.logs.reader import LogReader
-from cns_workers.delivery.logs.writer import DeliveryLogWriter, LogLimits, folder_of, remove_old_logs
 from lab.harness.running import own_disk
 from lab.harness.waiting import PATIENCE_S, wait_until
 from tests.unit.common.test_segments import file_size_limit
@@ -145,7 +145,7 @@ import sys
 from pathlib import Path
 from cns_common.clock import Clock
 from tests.unit.sns.test_delivery_log_files import GROUP, LIMITS, counts, line, numbers, wait_until
-from cns_workers.delivery.logs.writer import DeliveryLogWriter
+from cns_backend.delivery_logs.writer import DeliveryLogWriter
 directory = Path(sys.argv[1])
 files = DeliveryLogWriter(directory, Clock(), LIMITS)
 files.append(GROUP, line(1))

@@ -12,7 +12,7 @@ from cns.delivery.retry_policy import QUEUE_POLICY
 from cns.delivery.status_logging import NO_FEEDBACK
 from cns.delivery.target import Target
 from cns.endpoints.outcome import Cause, Delivered, Failed, Outcome
-from cns_workers.delivery.logs.record import LoggedAttempt, group_of_arn, group_of_phones, record_line
+from cns_backend.delivery_logs.record import LoggedAttempt, group_of_arn, group_of_phones, record_line
 
 spec = pytest.mark.spec
 TOPIC = "arn:aws:sns:us-east-1:123456789012:orders"

@@ -9,6 +9,7 @@ from threading import Barrier
 import pytest
 
 from cns.delivery.delivery_policy import DEFAULT_CONTENT_TYPE
+from cns.delivery.envelope_cache import EnvelopeCache, EnvelopeContext
 from cns.delivery.retry_policy import QUEUE_POLICY
 from cns.delivery.signing import MessageSignature, Signer, new_identity
 from cns.delivery.target import Target
@@ -17,7 +18,6 @@ from cns.mail.texts import MailBranding
 from cns.notification import Notification
 from cns.stores.contract import SigningIdentity
 from cns_common.clock import Clock
-from cns_workers.delivery.envelope_cache import EnvelopeCache, EnvelopeContext
 
 NOW_MS = 1_767_323_045_000
 TOPIC = "arn:aws:sns:us-east-1:000000000000:t"

@@ -10,6 +10,7 @@ from math import ceil
 
 import pytest
 
+from cns.delivery.observers.contract import Deferral
 from cns.endpoints.outcome import Cause, Delivered, Failed, Outcome
 from cns_backend.stores.contract import ProbeRequest
 from cns_common.clock import Clock
@@ -26,7 +27,7 @@ from cns_workers.delivery.traffic.admission import (
 )
 from cns_workers.delivery.traffic.circuit_breaker import PROBE_PAUSE_MAX_S
 from cns_workers.delivery.traffic.endpoint_state import SLOW_SENDS_MAX, EndpointLimits, EndpointState
-from cns_workers.delivery.traffic.sends import AdmittedAttempt, Deferral
+from cns_workers.delivery.traffic.sends import AdmittedAttempt
 from lab.harness.waiting import PATIENCE_S
 
 LIMITS = EndpointLimits(sends=10, sends_fast=100, failures=5)

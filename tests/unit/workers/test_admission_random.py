@@ -12,12 +12,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cns.delivery.observers.contract import Deferral
 from cns.endpoints.outcome import Cause, Delivered, Failed, Outcome
 from cns_common.clock import Clock
 from cns_workers.delivery.traffic import admission as module
 from cns_workers.delivery.traffic.admission import POLL_INTERVAL_S, WAIT_MAX_S, AdmissionController
 from cns_workers.delivery.traffic.endpoint_state import BLOCKED_S, EndpointLimits
-from cns_workers.delivery.traffic.sends import AdmittedAttempt, Deferral
+from cns_workers.delivery.traffic.sends import AdmittedAttempt
 from tests.marks import examples
 
 SENDS_MAX, SENDS_FAST_MAX, FAILURES, PROBATION, HUNG = 2, 4, 2, 3, 2

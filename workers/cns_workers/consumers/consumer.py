@@ -14,6 +14,7 @@ from functools import partial
 from math import floor
 
 from cns.delivery.jobs import TARGETS_MAX, group_of
+from cns.delivery.observers.contract import Deferral
 from cns.delivery.target import Target
 from cns.endpoints.outcome import Failed, Outcome
 from cns.queue_port.contract import NewJob
@@ -24,7 +25,7 @@ from cns_workers.consumers.lease_renewal import with_renewals
 from cns_workers.consumers.queue_consumer import QueueConsumer
 from cns_workers.delivery.channels import Channels
 from cns_workers.delivery.traffic.admission import AdmissionController
-from cns_workers.delivery.traffic.sends import AdmittedAttempt, Deferral
+from cns_workers.delivery.traffic.sends import AdmittedAttempt
 from cns_workers.jobs.receiver import ReceivedJob
 from cns_workers.jobs.settlement import JobOutcome
 

@@ -15,6 +15,7 @@ from typing import TypeVar
 from cns.delivery import jobs
 from cns.delivery.failure_causes import FinalCause
 from cns.delivery.jobs import Redelivery
+from cns.delivery.observers.contract import Deferral
 from cns.delivery.target import Target
 from cns.endpoints.outcome import Failed, Outcome
 from cns.queue_port.contract import Renewal
@@ -28,7 +29,6 @@ from cns_workers.consumers.paused_groups import PausedGroups
 from cns_workers.consumers.queue_consumer import QueueConsumer
 from cns_workers.delivery.channels import Channels
 from cns_workers.delivery.traffic.admission import AdmissionController
-from cns_workers.delivery.traffic.sends import Deferral
 from cns_workers.jobs.receiver import ReceivedJob
 from cns_workers.jobs.settlement import JobOutcome
 from cns_workers.loops import now_s

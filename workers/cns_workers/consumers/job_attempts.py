@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
-from hashlib import blake2b
 
 from msgspec.structs import replace
 
 from cns.delivery import jobs
 from cns.delivery.failure_causes import FinalCause
-from cns.delivery.jobs import ConfirmationJob, DirectJob, EndpointJob, Redelivery, group_of
+from cns.delivery.jobs import ConfirmationJob, DirectJob, EndpointJob, Redelivery, group_of, lane_name
+from cns.delivery.observers.contract import Answer, Deferral, ObservedJob
 from cns.delivery.retry_policy import lifetime_s
 from cns.delivery.target import Target, direct_target
 from cns.endpoints.outcome import Outcome
@@ -20,11 +20,9 @@ from cns_workers.consumers.delivery_context import DeliveryContext
 from cns_workers.delivery.channel import Attempt
 from cns_workers.delivery.channels import Channels, confirmation_of
 from cns_workers.delivery.traffic.admission import AdmissionController
-from cns_workers.delivery.traffic.sends import AdmittedAttempt, Deferral
+from cns_workers.delivery.traffic.sends import AdmittedAttempt
 from cns_workers.jobs.receiver import ReceivedJob
-from cns_workers.observers.contract import Answer, ObservedJob
 
-_LANE_BYTES = 16
 HELD_MS_MAX = 14 * 86_400_000
 """How long a message is held for a paused subscription, from when its first attempt was due. Then it goes to the
 dead-letter queue. Stored notifications and jobs are kept longer."""
@@ -196,7 +194,7 @@ class JobAttempts:
     def redelivery(self, target: Target, following: NextAttempt) -> NewJob:
         job_id = f"{self.observed.message_id}/{target.arn}/{following.failures}" + ("/ended" if following.ended else "")
         body = self._single_target(target, following.failures, following.first_ms, following.ended)
-        return NewJob(jobs.REDELIVERY, job_id, body, group_of(self.received.job), following.delay_ms)
+        return NewJob(jobs.REDELIVERY, job_id, body, self._group(target), following.delay_ms)
 
     def after_crash(self, target: Target | None = None) -> NewJob:
         """The job that tries a target by itself after a crash, whatever the state of its endpoint: if it crashes again,
@@ -207,7 +205,8 @@ class JobAttempts:
             job_id = f"{job_id}/{target.arn}"
             job = EndpointJob(job.notification_id, job.topic, (target.arn,), job.inline)
         body = jobs.encode(Redelivery(job, received.failures, received.first_attempt_ms, crashed=True))
-        return NewJob(jobs.REDELIVERY, f"{job_id}/crashed", body, group_of(job))
+        group = group_of(job) if target is None else self._group(target)
+        return NewJob(jobs.REDELIVERY, f"{job_id}/crashed", body, group)
 
     def deferral(self, target: Target) -> NewJob:
         """The job for the target's lane. A throttled or paused subscription has its own lane, others share their
@@ -222,6 +221,12 @@ class JobAttempts:
             self._single_target(target, failures, self.received.first_attempt_ms),
             lane_name(lane_of),
         )
+
+    def _group(self, target: Target) -> str:
+        """The group of a job that is the target's alone: its own if it is a queue of this service, so that a publish
+        sees whether it would overtake the job."""
+        is_own_queue = isinstance(self.received.job, EndpointJob) and not self.traffic_key(target)
+        return target.arn if is_own_queue else group_of(self.received.job)
 
     def remaining_body(self, arns: Iterable[str]) -> bytes | None:
         """The job's body when only these targets remain; None when it stays as it is."""
@@ -242,8 +247,3 @@ class JobAttempts:
 
 def is_held_too_long(received: ReceivedJob, now_ms: int) -> bool:
     return now_ms > min(received.since_ms, received.leased.sent_ms) + HELD_MS_MAX
-
-
-def lane_name(of: str) -> str:
-    """The lane of an endpoint (its traffic key) or of a subscription (its ARN)."""
-    return blake2b(of.encode(), digest_size=_LANE_BYTES).hexdigest()

@@ -12,15 +12,16 @@ import structlog
 
 from cns.delivery import jobs
 from cns.delivery.failure_causes import FinalCause
+from cns.delivery.observers.contract import Deferral
 from cns.delivery.target import Target
 from cns.endpoints.outcome import Failed, Outcome
 from cns.queue_port.contract import LeasedJob, Renewal
 from cns_common.errors import CnsError
 from cns_workers.consumers.consumer import SETTLE_AFTER_S
-from cns_workers.consumers.job_attempts import JobAttempts, NextAttempt, lane_name
+from cns_workers.consumers.job_attempts import JobAttempts, NextAttempt
 from cns_workers.consumers.lease_renewal import with_renewals
 from cns_workers.consumers.queue_consumer import QueueConsumer
-from cns_workers.delivery.traffic.sends import AdmittedAttempt, Deferral
+from cns_workers.delivery.traffic.sends import AdmittedAttempt
 from cns_workers.jobs.settlement import JobOutcome
 from cns_workers.loops import now_s
 
@@ -142,7 +143,7 @@ class LaneBatch:
             self._end(job, target, following)
             del self._left[0]
             await self._renew_if_due()
-        elif job.received.leased.group == lane_name(target.arn):
+        elif job.received.leased.group == jobs.lane_name(target.arn):
             return LaneBlock(now_s() + HELD_RECHECK_S, paused=target.arn)
         else:
             self._done.append(JobOutcome(job.received.leased.handle, job.stored_id, (job.deferral(target),)))

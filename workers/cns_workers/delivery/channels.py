@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
 from cns.delivery.envelope import ConfirmationNotice, MessageType
+from cns.delivery.envelope_cache import EnvelopeCache, EnvelopeContext
 from cns.delivery.gateway import Gateway
 from cns.delivery.jobs import ConfirmationJob
 from cns.delivery.payloads import PayloadRenderer
@@ -21,7 +22,6 @@ from cns.queue_port.contract import QueuePort
 from cns.stores.contract import OutboxStore
 from cns_workers.delivery.channel import Channel
 from cns_workers.delivery.email_channel import EmailChannel
-from cns_workers.delivery.envelope_cache import EnvelopeCache, EnvelopeContext
 from cns_workers.delivery.http_channel import BodyChannel, HttpChannel
 from cns_workers.delivery.outbox_channel import GatewayChannel, OutboxChannel, RecipientCheckChannel
 from cns_workers.delivery.pool.pool import DeliveryPool

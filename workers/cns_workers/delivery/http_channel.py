@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from cns.delivery.envelope import ConfirmationNotice, MessageType, http_headers, signed_confirmation
+from cns.delivery.envelope_cache import EnvelopeCache
 from cns.delivery.target import Target
 from cns.endpoints.contract import Request
 from cns.endpoints.http import EndpointRequest
@@ -10,7 +11,6 @@ from cns.notification import Notification
 from cns.protocols.contract import EndpointProtocol
 from cns_common.traces.context import TRACEPARENT
 from cns_workers.delivery.channel import PoolChannel
-from cns_workers.delivery.envelope_cache import EnvelopeCache
 from cns_workers.delivery.pool.pool import DeliveryPool
 
 

@@ -9,6 +9,8 @@ import asyncio
 from collections.abc import Coroutine
 
 from cns.delivery.envelope import ConfirmationNotice
+from cns.delivery.envelope_cache import EnvelopeCache
+from cns.delivery.queue_message import confirmation_for, failure_of, message_for, size_error
 from cns.delivery.remote_queues import RemoteQueue, RemoteQueueResolver
 from cns.delivery.target import Target
 from cns.endpoints.outcome import Cause, Delivered, Failed, Outcome
@@ -18,10 +20,8 @@ from cns.queue_port.contract import QueueMessage, QueuePort, Refusal
 from cns_common.errors import OutcomeUnknown, StoreUnavailable
 from cns_common.text_size import utf8_bytes
 from cns_workers.delivery.channel import Attempt, Channel, since_ms
-from cns_workers.delivery.envelope_cache import EnvelopeCache
 from cns_workers.delivery.pool.pool import DeliveryPool
 from cns_workers.delivery.queue_routes import RouteSlot, SendRoutes
-from cns_workers.delivery.sqs_message import confirmation_for, failure_of, message_for, size_error
 from cns_workers.loops import now_s
 
 QUEUE_SENDS_MAX = 1_000

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from cns.delivery.envelope_cache import EnvelopeContext
+from cns.delivery.observers.contract import Observers
+from cns.delivery.observers.events import AttemptEvents
+from cns.delivery.observers.spans import AttemptSpans
 from cns.delivery.target import TargetCache
+from cns_backend.delivery_logs.logger import delivery_log
+from cns_backend.local_queues import envelope_context
 from cns_backend.stores.contract import DELIVERY, REDELIVERY, OpenBreaker
 from cns_backend.urls import base_url
 from cns_common.configuration.settings import Settings
@@ -11,19 +17,14 @@ from cns_common.task_cancellation import wait_at_most
 from cns_workers.consumers.consumers import Consumers
 from cns_workers.consumers.delivery_context import DeliveryContext
 from cns_workers.consumers.notification_cache import NotificationCache
-from cns_workers.delivery.envelope_cache import EnvelopeContext
-from cns_workers.delivery.logs.logger import delivery_log
 from cns_workers.delivery.pool.pool import DeliveryPool
 from cns_workers.delivery.pool.resize import PoolResizer
 from cns_workers.delivery.senders import sender_factory
-from cns_workers.delivery.service_channels import channel_context, envelope_context
+from cns_workers.delivery.service_channels import channel_context
 from cns_workers.delivery.traffic.endpoint_hints import EndpointHints
 from cns_workers.delivery.traffic.endpoint_state import EndpointLimits
+from cns_workers.jobs.kill_points import ARMED
 from cns_workers.loops import Step
-from cns_workers.observers.contract import Observers
-from cns_workers.observers.events import AttemptEvents
-from cns_workers.observers.kill_points import ARMED
-from cns_workers.observers.spans import AttemptSpans
 from cns_workers.roles.contract import DrainResult, Role, WorkerContext
 
 POOL_CLOSE_S = 1.0
@@ -36,7 +37,6 @@ class ConsumerRole(Role):
 
     def __init__(self, context: WorkerContext, envelopes: EnvelopeContext) -> None:
         settings, backend = context.settings, context.backend
-        self._stats = context.stats
         self._control = backend.control
         self._delivery_log = delivery_log(settings, backend)
         make_senders = sender_factory(settings, backend.clock)
@@ -91,8 +91,6 @@ class ConsumerRole(Role):
 
     def samples(self) -> list[Sample]:
         return [
-            *self._stats.delivery_times.samples(),
-            *self._stats.attempts.samples(),
             *self._delivery_log.samples(),
             *self._consumers.samples(),
             *self._delivery.samples(),

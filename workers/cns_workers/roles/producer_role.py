@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from cns.archives.archiver import Archiver
+from cns.delivery.observers.contract import Observers
 from cns.publishing.matching import SubscriptionMatcher
 from cns.topics.cache import TopicCache
 from cns_common.metrics.model import Sample
 from cns_workers.fanout.context import FanoutContext
 from cns_workers.fanout.fifo_producer import FifoProducer
 from cns_workers.fanout.producer import Producer
+from cns_workers.jobs.kill_points import ARMED
 from cns_workers.loops import Step
-from cns_workers.observers.contract import Observers
-from cns_workers.observers.kill_points import ARMED
 from cns_workers.roles.contract import DrainResult, Role, WorkerContext
 
 

@@ -23,6 +23,7 @@ from math import ceil
 import structlog
 
 from cns.delivery.endpoint_names import shown_endpoint, without_credentials
+from cns.delivery.observers.contract import Deferral
 from cns.endpoints.outcome import Outcome
 from cns_backend.stores.contract import OpenBreaker, ProbeRequest
 from cns_common.clock import Clock
@@ -31,7 +32,7 @@ from cns_common.metrics.catalogue import CIRCUIT_BREAKERS_OPEN, SENDS_DEFERRED, 
 from cns_common.metrics.model import Sample
 from cns_workers.delivery.traffic.endpoint_hints import EndpointHints
 from cns_workers.delivery.traffic.endpoint_state import BLOCKED_S, OVERDUE_S, EndpointLimits, EndpointState
-from cns_workers.delivery.traffic.sends import AdmittedAttempt, Deferral, Send, StartSend, copy_result
+from cns_workers.delivery.traffic.sends import AdmittedAttempt, Send, StartSend, copy_result
 
 WAIT_MAX_S = 1.0
 PROBATION_SENDS_MAX = 900

@@ -4,20 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from enum import StrEnum
 
+from cns.delivery.observers.contract import Deferral
 from cns.endpoints.outcome import Outcome
 from cns_workers.delivery.traffic.endpoint_state import EndpointState
-
-
-class Deferral(StrEnum):
-    """Why a send was not started. It is neither a failure nor an attempt: the target goes into its lane."""
-
-    OPEN = "breaker_open"
-    BUSY = "endpoint_busy"
-    THROTTLED = "throttled"
-    PAUSED = "paused"
-
 
 AdmittedAttempt = asyncio.Future[Outcome] | asyncio.Future[Outcome | Deferral]
 StartSend = Callable[[], asyncio.Future[Outcome]]

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from cns_workers.delivery.logs.writer import SUFFIX, folder_of
+from cns_backend.delivery_logs.writer import SUFFIX, folder_of
 
 
 class LogEntry(NamedTuple):

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from cns.delivery.envelope import ConfirmationNotice, signed_confirmation
+from cns.delivery.envelope_cache import EnvelopeCache
 from cns.delivery.target import Target
 from cns.endpoints.outcome import Cause, Failed
 from cns.limits import FIFO_SUFFIX
 from cns.notification import Notification
 from cns.queue_port.contract import QueueMessage, Refusal
-from cns_workers.delivery.envelope_cache import EnvelopeCache
 
 CONFIRMATION_GROUP = "Subscription"
 """The message group of confirmations in FIFO queues."""
@@ -32,12 +32,15 @@ def failure_of(refusal: Refusal, dwell_ms: int) -> Failed:
 
 def message_for(queue_arn: str, target: Target, notification: Notification, envelopes: EnvelopeCache) -> QueueMessage:
     """Callable from any thread. The dead-letter queue gets the same message as the endpoint's queue."""
-    ids = _ids(queue_arn, notification)
-    trace = notification.trace_header
     if target.raw:
-        text = notification.text_for(target.protocol)
-        return QueueMessage(text, target.queue_attributes(notification), *ids, trace_header=trace)
-    return QueueMessage(envelopes.body(target, notification).decode(), {}, *ids, trace_header=trace)
+        return raw_message(queue_arn, target, notification)
+    body = envelopes.body(target, notification).decode()
+    return QueueMessage(body, {}, *_ids(queue_arn, notification), trace_header=notification.trace_header)
+
+
+def raw_message(queue_arn: str, target: Target, notification: Notification) -> QueueMessage:
+    text, attributes = notification.text_for(target.protocol), target.queue_attributes(notification)
+    return QueueMessage(text, attributes, *_ids(queue_arn, notification), trace_header=notification.trace_header)
 
 
 def confirmation_for(

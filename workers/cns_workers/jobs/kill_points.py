@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from cns.delivery import jobs
+from cns.delivery.observers.contract import AttemptObserver, ObservedJob
 from cns.delivery.target import Target
 from cns_common.process import kill_points as points
 from cns_common.process.kill_points import kill_point
-from cns_workers.observers.contract import AttemptObserver, ObservedJob
 
 _OF_JOBS = (points.JOB_DELIVERED, points.JOB_REFERENCES_ADDED, points.JOB_SETTLED, points.JOB_CONTINUED)
 _BY_QUEUE = {

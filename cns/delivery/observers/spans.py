@@ -6,13 +6,12 @@ from weakref import WeakKeyDictionary
 
 import msgspec
 
+from cns.delivery.observers.contract import AttemptObserver, Deferral, ObservedJob
 from cns.delivery.target import Target
 from cns.endpoints.outcome import Failed, Outcome
 from cns.protocols.table import find_protocol
 from cns_common.traces.context import is_sampled
 from cns_common.traces.contract import Span, Spans, Value
-from cns_workers.delivery.traffic.sends import Deferral
-from cns_workers.observers.contract import AttemptObserver, ObservedJob
 
 
 class _JobTrace(msgspec.Struct):

@@ -9,11 +9,14 @@ from functools import lru_cache
 from hashlib import md5
 from typing import NamedTuple
 
+from cns.delivery.observers.contract import AttemptObserver, ObservedJob
 from cns.delivery.status_logging import Feedback, application_feedback, sms_feedback
 from cns.delivery.target import Target
 from cns.endpoints.outcome import Delivered, Outcome
 from cns.stores.mobile_contract import PlatformStore, SmsStore
 from cns_backend.backend import Backend
+from cns_backend.delivery_logs.record import FAILURE_GROUP, LoggedAttempt, group_of_arn, group_of_phones, record_line
+from cns_backend.delivery_logs.writer import DeliveryLogWriter, LogLimits
 from cns_common.arn import parse_arn
 from cns_common.bounded_cache import BoundedCache
 from cns_common.clock import Clock
@@ -21,9 +24,6 @@ from cns_common.configuration.settings import Settings
 from cns_common.errors import OutcomeUnknown, StoreUnavailable
 from cns_common.metrics.model import Sample
 from cns_common.task_cancellation import in_daemon
-from cns_workers.delivery.logs.record import FAILURE_GROUP, LoggedAttempt, group_of_arn, group_of_phones, record_line
-from cns_workers.delivery.logs.writer import DeliveryLogWriter, LogLimits
-from cns_workers.observers.contract import AttemptObserver, ObservedJob
 
 OWNERS_REMEMBERED = 10_000
 OWNER_LIFE_MS = 5_000
@@ -41,6 +41,26 @@ class DeliveryLog(AttemptObserver):
         return []
 
     async def close(self) -> None: ...
+
+
+class LazyDeliveryLog(DeliveryLog):
+    """Opens the log for the first attempt that is to be logged."""
+
+    def __init__(self, open_log: Callable[[], DeliveryLog]) -> None:
+        self._open = open_log
+        self._log: DeliveryLog | None = None
+
+    def answered(self, job: ObservedJob, target: Target, outcome: Outcome, at_ms: int) -> None:
+        if target.feedback is not None:
+            self._log = self._log or self._open()
+            self._log.answered(job, target, outcome, at_ms)
+
+    def samples(self) -> list[Sample]:
+        return [] if self._log is None else self._log.samples()
+
+    async def close(self) -> None:
+        if self._log is not None:
+            await self._log.close()
 
 
 class Owner(NamedTuple):
@@ -176,7 +196,7 @@ def _group(owner: Owner, attempt: LoggedAttempt) -> str:
 
 
 def delivery_log(settings: Settings, backend: Backend) -> DeliveryLog:
-    """Build the delivery log of a worker: a log without files where the settings keep no days."""
+    """Build the delivery log of a process: a log without files where the settings keep no days."""
     if not settings.delivery_log_days:
         return DeliveryLog()
     limits = LogLimits(days=settings.delivery_log_days, bytes_max=settings.delivery_log_bytes_max)

@@ -5,14 +5,17 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 from threading import Lock
+from typing import TYPE_CHECKING
 
 from cns.delivery.envelope import Envelope, signed_envelope, unsubscribe_url
-from cns.delivery.signing import Signer
 from cns.delivery.target import Target
 from cns.delivery.webhook_secrets import WebhookSecrets
 from cns.mail.texts import MailBranding
 from cns.notification import Notification
 from cns_common.bounded_cache import BoundedCache
+
+if TYPE_CHECKING:  # cryptography.x509 takes long to import
+    from cns.delivery.signing import Signer
 
 ENVELOPES_CACHED = 256
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from cns.delivery.observers.contract import Answer, AttemptObserver, ObservedJob
 from cns.delivery.retry_policy import RetryPolicy, next_retry
 from cns.delivery.target import Target
 from cns.endpoints.outcome import Failed, Outcome
@@ -15,7 +16,6 @@ from cns_common.events.schema import (
     EventSink,
     NotificationDropped,
 )
-from cns_workers.observers.contract import Answer, AttemptObserver, ObservedJob
 
 
 class AttemptEvents(AttemptObserver):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from enum import StrEnum
 from typing import Concatenate, NamedTuple, ParamSpec
 
 from cns.delivery.envelope import MessageType
@@ -10,9 +11,17 @@ from cns.delivery.jobs import ConfirmationJob, DirectJob, TargetJob
 from cns.delivery.target import Target
 from cns.endpoints.outcome import Outcome
 from cns.notification import Notification
-from cns_workers.delivery.traffic.sends import Deferral
 
 Arguments = ParamSpec("Arguments")
+
+
+class Deferral(StrEnum):
+    """Why a send was not started. It is neither a failure nor an attempt: the target goes into its lane."""
+
+    OPEN = "breaker_open"
+    BUSY = "endpoint_busy"
+    THROTTLED = "throttled"
+    PAUSED = "paused"
 
 
 class Answer(NamedTuple):

@@ -1,0 +1,168 @@
+"""Delivers a publish to subscribed queues of this store in the commit of the publish (ADR 0036).
+
+No worker takes part. A queue that the commit does not deliver to gets a job of its own, which later publishes do not
+overtake.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+
+import msgspec
+
+from cns.delivery.envelope_cache import EnvelopeCache
+from cns.delivery.jobs import EndpointJob
+from cns.delivery.observers.contract import Answer, Deferral, ObservedJob, Observers
+from cns.delivery.queue_message import message_for, raw_message, size_error
+from cns.delivery.remote_queues import RemoteQueueResolver
+from cns.delivery.target import Target, TargetCache
+from cns.endpoints.outcome import Delivered
+from cns.limits import FIFO_SUFFIX
+from cns.notification import Notification
+from cns.protocols.contract import Transport
+from cns.protocols.table import find_protocol
+from cns.queue_port.contract import CommitDelivery, NewJob, QueueDelivery, size_of
+from cns_common.clock import Clock
+from cns_common.text_size import utf8_bytes
+
+MESSAGES_MAX = 100
+BYTES_MAX = 1024 * 1024
+"""The messages that one call's commit delivers, and their size: other callers wait for that commit."""
+
+
+class PlannedDelivery(msgspec.Struct, frozen=True):
+    target: Target
+    delivery: QueueDelivery
+
+
+class QueuePlan:
+    """The own queues among a notification's targets: `now` has those of the commit, `later` the ARNs of those that get
+    jobs."""
+
+    __slots__ = ("dwell_ms", "later", "now", "observed")
+
+    def __init__(self, notification: Notification) -> None:
+        self.observed = ObservedJob(EndpointJob(notification.id, notification.topic_arn, (), notification), 0)
+        self.observed.notification = notification
+        self.observed.published_ms = notification.timestamp_ms
+        self.now: list[PlannedDelivery] = []
+        self.later: list[str] = []
+        self.dwell_ms = 0
+
+    def arns(self) -> set[str]:
+        return {planned.target.arn for planned in self.now}.union(self.later)
+
+
+class LocalQueues:
+    """`envelopes` makes the cache of envelopes at its first use: the signing key takes long to load."""
+
+    def __init__(
+        self,
+        commit: CommitDelivery,
+        targets: TargetCache,
+        remote_queues: RemoteQueueResolver,
+        envelopes: Callable[[], Awaitable[EnvelopeCache]],
+        observers: Observers,
+        clock: Clock,
+    ) -> None:
+        self._commit = commit
+        self._targets = targets
+        self._remote_queues = remote_queues
+        self._envelopes = envelopes
+        self._observers = observers
+        self._clock = clock
+
+    async def plan(self, notifications: Sequence[Notification], matched: Sequence[Sequence[str]]) -> list[QueuePlan]:
+        """For each notification, given the ARNs of its matching subscriptions: what the commit can deliver."""
+        queues = [
+            [target for target in await self._targets.find(arns) if self._is_own_queue(target)] for arns in matched
+        ]
+        pairs = list(zip(notifications, queues, strict=True))
+        enveloped = [(one, target) for one, targets in pairs if (target := _first_enveloped(targets)) is not None]
+        envelopes = await self._envelopes() if enveloped else None
+        if envelopes is not None:
+            await asyncio.gather(*[envelopes.sign_in_thread(target, one) for one, target in enveloped])
+        left, left_bytes = MESSAGES_MAX, BYTES_MAX
+        plans: list[QueuePlan] = []
+        for notification, targets in pairs:
+            plan = QueuePlan(notification)
+            plans.append(plan)
+            for target in targets:
+                delivery = _delivery(target, notification, envelopes) if left else None
+                size_bytes = size_of(delivery.message.body, delivery.message.attributes) if delivery is not None else 0
+                if delivery is None or size_bytes > left_bytes:
+                    plan.later.append(target.arn)
+                    continue
+                left, left_bytes = left - 1, left_bytes - size_bytes
+                plan.now.append(PlannedDelivery(target, delivery))
+        return plans
+
+    async def write(self, new_jobs: Sequence[NewJob], plans: Sequence[QueuePlan], topic_arn: str) -> bool:
+        """Enqueue the jobs and deliver what is planned for now, in one commit. False: nothing was done, and some of it
+        is planned for later instead."""
+        now_ms, began_ms = self._clock.now_ms(), self._clock.monotonic_ms()
+        planned = [(plan, one) for plan in plans for one in plan.now]
+        self._report_begin(plans, now_ms)
+        try:
+            answers = await self._commit.write(new_jobs, [one.delivery for _, one in planned], topic_arn)
+        except BaseException:
+            self._report_end(planned, None)
+            raise
+        dwell_ms = self._clock.monotonic_ms() - began_ms
+        for plan in plans:
+            plan.dwell_ms = dwell_ms
+        if None not in answers:
+            return True
+        self._report_end(planned, Deferral.BUSY)
+        for (plan, one), answer in zip(planned, answers, strict=True):
+            if answer is None:
+                plan.now.remove(one)
+                plan.later.append(one.target.arn)
+        return False
+
+    def report(self, plan: QueuePlan) -> None:
+        """Report what a commit delivered."""
+        now_ms, job, observers = self._clock.now_ms(), plan.observed, self._observers
+        for target, delivery in map(msgspec.structs.astuple, plan.now):
+            outcome = Delivered(200, plan.dwell_ms, size_bytes=utf8_bytes(delivery.message.body))
+            for answered in observers.answered:
+                answered(job, target, outcome, now_ms)
+            for after_attempt in observers.after_attempt:
+                after_attempt(job, target, outcome)
+            for delivered in observers.delivered:
+                delivered(job, target, Answer(now_ms, outcome.size_bytes))
+
+    def _report_begin(self, plans: Sequence[QueuePlan], now_ms: int) -> None:
+        for plan in plans:
+            for before_job in self._observers.before_job:
+                before_job(plan.observed, len(plan.now), now_ms)
+            for hook in (*self._observers.before_attempt, *self._observers.before_send):
+                for planned in plan.now:
+                    hook(plan.observed, planned.target)
+
+    def _report_end(self, planned: Sequence[tuple[QueuePlan, PlannedDelivery]], outcome: Deferral | None) -> None:
+        for after_attempt in self._observers.after_attempt:
+            for plan, one in planned:
+                after_attempt(plan.observed, one.target, outcome)
+
+    def _is_own_queue(self, target: Target) -> bool:
+        return (
+            find_protocol(target.protocol).transport is Transport.QUEUE
+            and not target.endpoint.endswith(FIFO_SUFFIX)
+            and self._remote_queues.find(target.endpoint) is None
+        )
+
+
+def _first_enveloped(targets: Sequence[Target]) -> Target | None:
+    return next((target for target in targets if not (target.raw or target.paused)), None)
+
+
+def _delivery(target: Target, notification: Notification, envelopes: EnvelopeCache | None) -> QueueDelivery | None:
+    """None: it waits until the subscription is resumed, or fails, which a worker handles."""
+    if target.paused or size_error(target, notification) is not None:
+        return None
+    if target.raw:
+        return QueueDelivery(target.arn, target.endpoint, raw_message(target.endpoint, target, notification))
+    assert envelopes is not None
+    return QueueDelivery(target.arn, target.endpoint, message_for(target.endpoint, target, notification, envelopes))
