@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 from threading import Lock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from cns.delivery.envelope import Envelope, signed_envelope, unsubscribe_url
 from cns.delivery.target import Target
@@ -19,8 +19,13 @@ if TYPE_CHECKING:  # cryptography.x509 takes long to import
 
 ENVELOPES_CACHED = 256
 
-Key = tuple[str, str, bool]
-"""Notification id, the protocol whose text it has ('default': the text for all others), whether it is a replay."""
+
+class Key(NamedTuple):
+    notification_id: str
+    text_of: str
+    """The protocol whose text it has; 'default': the text for all others."""
+    replayed: bool
+    signed: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +56,7 @@ class EnvelopeCache:
     async def sign_in_thread(self, target: Target, notification: Notification) -> None:
         """Cache the envelope, made in a thread: a signature takes longer than everything else, and releases the GIL."""
         key = _key(target, notification)
-        if self._envelopes.get(key) is not None:
+        if not key.signed or self._envelopes.get(key) is not None:
             return
         signing = self._signing.get(key)
         if signing is None:
@@ -66,7 +71,8 @@ class EnvelopeCache:
         with self._locks.setdefault(key, Lock()):
             envelope = self._envelopes.get(key)
             if envelope is None:
-                envelope = signed_envelope(notification, protocol, self.context.signer, self.context.base_url)
+                signer = self.context.signer if key.signed else None
+                envelope = signed_envelope(notification, protocol, signer, self.context.base_url)
                 self._envelopes.put(key, envelope)
         self._locks.pop(key, None)
         return envelope
@@ -74,4 +80,4 @@ class EnvelopeCache:
 
 def _key(target: Target, notification: Notification) -> Key:
     text_of = target.protocol if target.protocol in notification.texts else "default"
-    return (notification.id, text_of, notification.replayed)
+    return Key(notification.id, text_of, notification.replayed, target.signed)
