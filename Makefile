@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 UV := $(BIN)/uv
 DATA ?= data
 
-.PHONY: help install install-cluster install-pipeline install-dev install-test install-clients install-programs up test test-all test-ring test-clients test-containers release-check check fast format lock site wheel deb sbom seeds bench faults servers-up servers-down clean
+.PHONY: help install install-cluster install-pipeline install-dev install-test install-clients install-programs up test test-all test-ring test-clients test-containers release-check check fast format lock site wheel deb sbom seeds bench compare faults servers-up servers-down clean
 
 help:
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -82,6 +82,9 @@ seeds: install-dev ## what the seeds state, shown by its commands: make seeds SE
 
 bench: install-dev ## measure against the bare floor; writes docs/performance.md
 	$(BIN)/python -m lab.bench.run $(ARGS)
+
+compare: install-dev ## measure ours beside other programs, of which PEERS= chooses; writes docs/performance.md
+	$(BIN)/python -m lab.bench.run --only compare --runs 3 $(ARGS)
 
 faults: install-dev ## kill -9 and power loss, all rounds; writes docs/reliability.md
 	$(BIN)/python -m lab.faults.run $(ARGS)

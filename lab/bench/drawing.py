@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
+from operator import attrgetter
 from typing import NamedTuple
 from xml.etree.ElementTree import Element, indent, tostring
 
@@ -17,6 +19,7 @@ LABEL_GAP = 15
 TICKS = 5
 NAMES_WIDTH, FIGURES_WIDTH, ROW_HEIGHT = 266, 204, 26
 """A plot of ratios: widths of the columns left and right of the bars, and the height of a row."""
+RATE_HEIGHT, GROUP_GAP = 18, 10
 COLOURS = ("#4c78a8", "#e45756", "#54a24b", "#f58518", "#b279a2", "#3fa7a0", "#9d755d", "#8a8f98")
 DASHES = ("", "7 3", "2 3")
 """When the colours run out, lines repeat them with another dash."""
@@ -30,6 +33,10 @@ text { font: 12px system-ui, sans-serif; fill: #57606a }
 .curve { fill: none; stroke-width: 2 }
 .met { fill: #4c78a8 }
 .missed { fill: #e45756 }
+.ours { fill: #54a24b }
+.disk { fill: #4c78a8 }
+.memory { fill: #8a8f98 }
+.group { font-weight: 600 }
 .least { stroke: #f2a900; stroke-width: 2 }
 @media (prefers-color-scheme: dark) { text { fill: #c9d1d9 } .rule { stroke: #3d444d } .bar { stroke: #ff7b72 } }"""
 
@@ -90,6 +97,32 @@ def draw_ratios(title: str, bars: Sequence[RatioBar]) -> str:
         if bar.least is not None:
             line(svg, "least", (across(bar.least), top - 2), (across(bar.least), top + ROW_HEIGHT - 6))
     text(svg, None, (8, height - 6), "1× is the bare program. Yellow line: the bar. Red: the bar is missed.")
+    return _written(svg)
+
+
+class RateBar(NamedTuple):
+    """A bar of `draw_rates`; `kind` is its class: ours, disk or memory."""
+
+    group: str
+    name: str
+    per_s: float
+    kind: str
+
+
+def draw_rates(title: str, bars: Iterable[RateBar]) -> str:
+    """Groups of horizontal bars; the longest bar of each group has the same length."""
+    groups = [(name, list(group)) for name, group in groupby(bars, attrgetter("group"))]
+    height = TOP + sum((len(group) + 1) * RATE_HEIGHT + GROUP_GAP for _, group in groups)
+    svg, top = _image(title, height), TOP
+    for name, group in groups:
+        text(svg, "group", (8, top + 13), name)
+        across = LinearScale(0.0, max(bar.per_s for bar in group), 0.0, WIDTH - NAMES_WIDTH - FIGURES_WIDTH)
+        for bar in group:
+            top += RATE_HEIGHT
+            text(svg, None, (NAMES_WIDTH - 8, top + 13), bar.name, "end")
+            box(svg, bar.kind, (NAMES_WIDTH, top + 3), (across(bar.per_s), RATE_HEIGHT - 5))
+            text(svg, None, (NAMES_WIDTH + across(bar.per_s) + 8, top + 13), f"{bar.per_s:,.0f}/s")
+        top += RATE_HEIGHT + GROUP_GAP
     return _written(svg)
 
 

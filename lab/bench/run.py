@@ -38,12 +38,13 @@ SECTIONS: Mapping[str, str] = {
     "receivers": "sections.long_run:receivers_section",
     "long": "sections.long_run:section",
     "engines": "engines.section:section",
+    "compare": "compare.section:section",
 }
 """The function that makes a section's lines from a directory, a number of runs and a seed."""
-ON_REQUEST = ("ring", "depths", "hops", "scaling", "background", "seed000-ring", "ring-work", "long")
+ON_REQUEST = ("ring", "depths", "hops", "scaling", "background", "seed000-ring", "ring-work", "long", "compare")
 """These sections run only when they are asked for: several Cassandra nodes need much memory, two million messages half
 an hour."""
-QUICK_SECTIONS = {"engines": "engines.section:quick"}
+QUICK_SECTIONS = {"engines": "engines.section:quick", "compare": "compare.section:quick"}
 """Sections with a small form of their own: `--only engines --quick` prints it."""
 QUICK_PARTS = [f"sections.{name}:quick" for name in ("queues", "publish", "isolation", "fanout", "cluster")]
 """Small runs that print their tables. They return what they checked, with what is absurdly slow or wrong, or ''."""

@@ -27,6 +27,8 @@ class Server:
     pid: int
     credentials: Credentials
     data: Path
+    query: bool = False
+    """Whether it knows queues by the Query protocol only."""
 
     async def samples(self) -> Samples:
         """The current metrics."""

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import hmac
+import json
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from hashlib import sha256
+from typing import Any
+from urllib.parse import urlencode
 
 JSON_TYPE = "application/x-amz-json-1.0"
 FORM_TYPE = "application/x-www-form-urlencoded; charset=utf-8"
@@ -66,3 +70,26 @@ class Signer:
         for part in (day, self._credentials.region, self._service, "aws4_request"):
             key = hmac.digest(key, part.encode(), "sha256")
         self._key = key
+
+
+class QuerySigner(Signer):
+    """Signs the calls of queues as the Query protocol has them."""
+
+    def call(self, operation: str, body: bytes, at_s: int | None = None) -> bytes:
+        members = dict(_flat(operation, json.loads(body)))
+        return self.form(urlencode({"Action": operation, "Version": "2012-11-05", **members}).encode(), at_s)
+
+
+def _flat(operation: str, members: dict[str, Any]) -> Iterator[tuple[str, object]]:
+    """The members with the names that the Query protocol gives to the parts of maps and lists."""
+    for name, value in members.items():
+        if isinstance(value, dict):
+            for number, pair in enumerate(value.items(), 1):
+                yield from zip((f"Attribute.{number}.Name", f"Attribute.{number}.Value"), pair, strict=True)
+        elif name == "Entries":
+            for number, entry in enumerate(value, 1):
+                yield from ((f"{operation}RequestEntry.{number}.{part}", text) for part, text in entry.items())
+        elif isinstance(value, list):
+            yield from ((f"{name.removesuffix('s')}.{number}", text) for number, text in enumerate(value, 1))
+        else:
+            yield name, value

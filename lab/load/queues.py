@@ -11,7 +11,7 @@ from itertools import cycle, islice
 import msgspec
 
 from lab.harness.server import Server
-from lab.harness.signing import Signer
+from lab.harness.signing import QuerySigner, Signer
 from lab.load.wire import Lane, LoadError, Script, connect, run
 
 BODY_BYTES = 1024
@@ -24,7 +24,12 @@ RECEIVE_VARIANTS = 240
 """Receives have no body that differs, so each is signed for another second."""
 ALPHABET = b"abcdefghijklmnopqrstuvwxyz0123456789-_"
 
-_HANDLE = re.compile(rb'"ReceiptHandle": *"([^"]+)"')
+_HANDLE = re.compile(rb'ReceiptHandle(?:": *"|>)([^"<\s]+)')
+"""In JSON, and in the Query protocol's XML."""
+_REFUSED = re.compile(rb'"Failed": *\[ *[^] ]|<BatchResultErrorEntry>')
+"""Other programs than ours name an empty list as well."""
+_URL = re.compile("<QueueUrl>([^<]+)<")
+_ATTRIBUTE = re.compile(r"<Name>(\w+)</Name>\s*<Value>([^<]*)<")
 
 
 class Client:
@@ -111,9 +116,23 @@ class Client:
             lane.close()
 
 
+class QueryClient(Client):
+    """A client of a server that knows queues by the older Query protocol only."""
+
+    def __init__(self, server: Server, lanes: list[Lane], seed: int) -> None:
+        super().__init__(server, lanes, seed)
+        self.signer = QuerySigner(server.credentials, "sqs", f"127.0.0.1:{server.port}")
+
+    async def ask(self, operation: str, **members: object) -> dict[str, object]:
+        """Reads what the lab asks for: a queue's URL and attributes."""
+        answer = (await self.lanes[0].ask(self.signer.call(operation, msgspec.json.encode(members)))).decode()
+        url = _URL.search(answer)
+        return {"QueueUrl": url[1] if url else "", "Attributes": dict(_ATTRIBUTE.findall(answer))}
+
+
 async def open_client(server: Server, connections: int, seed: int, queue: str = "", **attributes: str) -> Client:
     """With a queue, if it is named."""
-    client = Client(server, await connect(server.port, connections), seed)
+    client = (QueryClient if server.query else Client)(server, await connect(server.port, connections), seed)
     if queue:
         await client.use_queue(queue, **attributes)
     return client
@@ -139,6 +158,6 @@ def handles_of(answer: bytes, n: int) -> list[bytes]:
 
 def accepted(answer: bytes) -> bytes:
     """The answer. Raises LoadError if an entry of a batch is refused."""
-    if b'"Failed"' in answer:
+    if _REFUSED.search(answer):
         raise LoadError("an entry of a batch was refused")
     return answer

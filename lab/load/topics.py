@@ -32,8 +32,9 @@ class Topic:
         self._signer = Signer(client.server.credentials, "sns", f"127.0.0.1:{client.server.port}")
         self._padding = client.body()[: BODY_BYTES - 30]
 
-    async def open(self, name: str) -> None:
-        self.arn = first(_TOPIC, await self.client.lanes[0].ask(self.call("CreateTopic", Name=name)))
+    async def open(self, name: str, attributes: Mapping[str, str] | None = None) -> None:
+        request = self.call("CreateTopic", Name=name, **_entries(attributes or {}))
+        self.arn = first(_TOPIC, await self.client.lanes[0].ask(request))
 
     def call(self, action: str, **members: str) -> bytes:
         return self._signer.form(urlencode({"Action": action, "Version": "2010-03-31", **members}).encode())
@@ -51,11 +52,7 @@ class Topic:
 
     def subscribe(self, protocol: str, endpoint: str, attributes: Mapping[str, str], topic: str = "") -> bytes:
         """By default to this topic."""
-        given = {
-            f"Attributes.entry.{number}.{part}": text
-            for number, entry in enumerate(attributes.items(), 1)
-            for part, text in zip(("key", "value"), entry, strict=True)
-        }
+        given = _entries(attributes)
         return self.call("Subscribe", TopicArn=topic or self.arn, Protocol=protocol, Endpoint=endpoint, **given)
 
     def confirm(self, token: str, topic: str = "") -> bytes:
@@ -77,10 +74,11 @@ class Topic:
 
         await self.client.run(map(request, names))
 
-    async def subscribe_queues(self, names: list[str]) -> None:
-        """Make queues and subscribe them, raw."""
+    async def subscribe_queues(self, names: list[str], *, raw: bool = True) -> None:
+        """Make queues and subscribe them."""
         await self.make_queues(names)
-        await self.client.run(self.subscribe("sqs", self.queue_arn(name), RAW) for name in names)
+        attributes = RAW if raw else {}
+        await self.client.run(self.subscribe("sqs", self.queue_arn(name), attributes) for name in names)
 
     async def subscribe_sink(self, sink: Sink, *, raw: bool, times: int = 1) -> None:
         """Subscribe the sink as `times` endpoints, each of which gets every notification."""
@@ -99,6 +97,14 @@ async def open_topic(server: Server, connections: int, seed: int, name: str) -> 
     return topic
 
 
+def _entries(attributes: Mapping[str, str]) -> dict[str, str]:
+    return {
+        f"Attributes.entry.{number}.{part}": text
+        for number, entry in enumerate(attributes.items(), 1)
+        for part, text in zip(("key", "value"), entry, strict=True)
+    }
+
+
 def first(pattern: re.Pattern[bytes], answer: bytes) -> str:
     found = pattern.search(answer)
     if found is None:
@@ -109,12 +115,12 @@ def first(pattern: re.Pattern[bytes], answer: bytes) -> str:
 # -- workloads --------------------------------------------------------------------------------------------------------
 
 
-async def saturate_queues(topic: Topic, publishes: int, names: list[str]) -> Figures:
+async def saturate_queues(topic: Topic, publishes: int, names: list[str], seconds_max: float = SECONDS_MAX) -> Figures:
     """Publish at full load until the last message is in its queue."""
-    wanted = publishes * len(names)
     times: list[int] = []
     meter = Meter(topic.client.server)
-    await _publish_all(topic, publishes, times)
+    await _publish_all(topic, publishes, times, seconds_max)
+    wanted = len(times) * len(names)
     async with asyncio.timeout(ARRIVAL_TIMEOUT_S):
         while await _count(topic.client, names) < wanted:
             await asyncio.sleep(COUNT_PAUSE_S)
@@ -139,8 +145,8 @@ async def pace_sink(topic: Topic, rate: float, seconds: float, sink: Sink) -> Fi
     return meter.read(f"publish → HTTP at {rate:.0f}/s", len(topic.client.lanes), len(schedule), sink.times_ns)
 
 
-async def _publish_all(topic: Topic, publishes: int, times: list[int]) -> None:
-    budget = Budget(publishes, SECONDS_MAX)
+async def _publish_all(topic: Topic, publishes: int, times: list[int], seconds_max: float = SECONDS_MAX) -> None:
+    budget = Budget(publishes, seconds_max)
 
     def script() -> Script:
         while budget.take():

@@ -1,6 +1,7 @@
 """Keep-alive HTTP/1.1 connections, each driven by a script: a generator that yields requests and gets answers.
 
-There is no HTTP library: answers are split at the blank line and Content-Length, which suffices for the bench.
+There is no HTTP library: answers are split at the blank line and by Content-Length or chunks, which suffices for the
+bench. A connection that the server ends after an answer, and says so, is made anew for the next request.
 """
 
 from __future__ import annotations
@@ -9,12 +10,14 @@ import asyncio
 import re
 from collections.abc import Generator, Sequence
 from time import perf_counter_ns
-from typing import cast
+from typing import Any, cast
 
 Script = Generator[tuple[list[int], bytes], bytes, None]
 """Yields (list that gets the request's time in ns, request), and is sent the answer's body."""
 
 _LENGTH = re.compile(rb"content-length: *(\d+)", re.IGNORECASE)
+_CHUNKED = re.compile(rb"transfer-encoding: *chunked", re.IGNORECASE)
+_CLOSED = re.compile(rb"\r\nconnection: *close", re.IGNORECASE)
 CONNECT_TIMEOUT_S = 10.0
 
 
@@ -54,6 +57,9 @@ class Lane(asyncio.Protocol):
         self._times: list[int] = []
         self._began_ns = 0
         self._buffer = b""
+        self._request = b""
+        """What waits for a new connection."""
+        self._renewal: asyncio.Future[Any] | None = None
 
     @property
     def closed(self) -> bool:
@@ -83,21 +89,28 @@ class Lane(asyncio.Protocol):
     def close(self) -> None:
         self._script = None
         self._transport.abort()
+        if self._renewal is not None:
+            self._renewal.cancel()
 
     # -- protocol -----------------------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.WriteTransport, transport)  # uvloop's is none by inheritance
+        if self._renewal is not None:
+            self._renewal = None
+            self._transport.write(self._request)
 
     def data_received(self, data: bytes) -> None:
         if self._buffer:
             data = self._buffer + data
         head = data.find(b"\r\n\r\n")
         length = _LENGTH.search(data, 0, head) if head > 0 else None
-        if head > 0 and length is None:
+        if head > 0 and length is None and not _CHUNKED.search(data, 0, head):
             self._fail(f"no Content-Length in {data[:head]!r}")
             return
-        if length is None or len(data) < head + 4 + int(length[1]):
+        if length is None and head > 0 and data.endswith(b"\r\n0\r\n\r\n"):
+            data = data[: head + 4] + _joined(data[head + 4 :])
+        elif length is None or len(data) < head + 4 + int(length[1]):
             self._buffer = data
             return
         now_ns = perf_counter_ns()
@@ -106,10 +119,12 @@ class Lane(asyncio.Protocol):
             self._fail(data[:2000].decode("latin-1"), int(data[9:12]))
             return
         self._times.append(now_ns - self._began_ns)
+        if _CLOSED.search(data, 0, head):
+            self._renew()
         self._advance(data[head + 4 :], now_ns)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        if self._script is not None:
+        if self._script is not None and self._renewal is None:
             self._fail(f"the server hung up: {exc}")
 
     def _advance(self, answer: bytes | None, now_ns: int) -> None:
@@ -124,13 +139,37 @@ class Lane(asyncio.Protocol):
             self._fail(str(error))
         else:
             self._began_ns = now_ns
-            self._transport.write(request)
+            self._request = request
+            if self._renewal is None:
+                self._transport.write(request)
+
+    def _renew(self) -> None:
+        """Connect anew; the next request waits for it."""
+        host, port = self._transport.get_extra_info("peername")
+        self._transport.abort()
+        self._request = b""
+        connecting = asyncio.get_running_loop().create_connection(lambda: self, host, port)
+        self._renewal = asyncio.ensure_future(connecting)
+        self._renewal.add_done_callback(self._renewed)
+
+    def _renewed(self, connecting: asyncio.Future[Any]) -> None:
+        if not connecting.cancelled() and (error := connecting.exception()) is not None:
+            self._fail(f"no new connection: {error}")
 
     def _fail(self, reason: str, status: int = 0) -> None:
         self._script = None
         self._transport.abort()
         if self._done is not None and not self._done.done():
             self._done.set_exception(LoadError(reason, status))
+
+
+def _joined(chunks: bytes) -> bytes:
+    """The body of an answer that came whole in chunks."""
+    parts, at = [], 0
+    while size := int(chunks[at : (start := chunks.index(b"\r\n", at) + 2)].partition(b";")[0], 16):
+        parts.append(chunks[start : start + size])
+        at = start + size + 2
+    return b"".join(parts)
 
 
 async def connect(port: int, n: int) -> list[Lane]:

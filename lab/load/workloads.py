@@ -21,9 +21,9 @@ EMPTY_MAX = 100
 Receiving = Generator[tuple[list[int], bytes], bytes, bytes]
 
 
-async def send(client: Client, messages: int) -> Figures:
+async def send(client: Client, messages: int, seconds_max: float = SECONDS_MAX) -> Figures:
     """Single sends of 1 KiB."""
-    sends, budget, times = client.sends(), Budget(messages, SECONDS_MAX), list[int]()
+    sends, budget, times = client.sends(), Budget(messages, seconds_max), list[int]()
 
     def script(lane: int) -> Script:
         requests = turns(sends, lane)
@@ -57,9 +57,9 @@ async def delete(client: Client, handles: Sequence[bytes]) -> Figures:
     return await _measure("delete", client, budget, times, script)
 
 
-async def receive_delete(client: Client, messages: int) -> Figures:
+async def receive_delete(client: Client, messages: int, seconds_max: float = SECONDS_MAX) -> Figures:
     """Receive one message and delete it; the unit is the pair, and its time that of both requests."""
-    receives, budget, pairs = client.receives(1), Budget(messages, SECONDS_MAX), list[int]()
+    receives, budget, pairs = client.receives(1), Budget(messages, seconds_max), list[int]()
 
     def script(lane: int) -> Script:
         requests, two = turns(receives, lane), list[int]()
@@ -74,10 +74,10 @@ async def receive_delete(client: Client, messages: int) -> Figures:
     return await _measure("receive + delete", client, budget, pairs, script)
 
 
-async def cycles(client: Client, n: int) -> Figures:
+async def cycles(client: Client, n: int, seconds_max: float = SECONDS_MAX) -> Figures:
     """Send, receive and delete in a cycle; the unit is a call."""
     sends, receives = client.sends(), client.receives(1)
-    budget, times = Budget(n * len(OPERATIONS), SECONDS_MAX), list[int]()
+    budget, times = Budget(n * len(OPERATIONS), seconds_max), list[int]()
 
     def script(lane: int) -> Script:
         bodies, requests = turns(sends, lane), turns(receives, lane)
@@ -87,6 +87,45 @@ async def cycles(client: Client, n: int) -> Figures:
             yield times, client.delete(handle)
 
     return await _measure("send, receive, delete", client, budget, times, script)
+
+
+async def retried_cycles(client: Client, n: int, seconds_max: float = SECONDS_MAX) -> Figures:
+    """Cycles in which every second message is given back once; the unit is a call."""
+    sends, receives = client.sends(), client.receives(1)
+    calls = 2 * len(OPERATIONS) + 2  # of two messages
+    budget, times = Budget(n // 2 * calls, seconds_max), list[int]()
+
+    def script(lane: int) -> Script:
+        bodies, requests = turns(sends, lane), turns(receives, lane)
+        while budget.take(calls):
+            for is_given_back in (False, True):
+                yield times, next(bodies)
+                handle = yield from _receive_one(times, requests)
+                if is_given_back:
+                    yield (
+                        times,
+                        client.call("ChangeMessageVisibility", ReceiptHandle=handle.decode(), VisibilityTimeout=0),
+                    )
+                    handle = yield from _receive_one(times, requests)
+                yield times, client.delete(handle)
+
+    return await _measure("send, receive, give back, delete", client, budget, times, script)
+
+
+async def hold(client: Client, messages: int, seconds_max: float = SECONDS_MAX) -> int:
+    """Receive so many messages and keep them in flight. Returns their number."""
+    receives, budget = client.receives(BATCH), Budget(messages, seconds_max)
+
+    def script(lane: int) -> Script:
+        requests = turns(receives, lane)
+        while budget.left > 0 and budget.take(0):
+            handles = handles_in((yield [], next(requests)))
+            budget.left -= len(handles)
+            if not handles:
+                return
+
+    await run(client.lanes, [script(lane) for lane in range(len(client.lanes))])
+    return messages - budget.left
 
 
 async def send_batches(client: Client, messages: int, seconds_max: float = SECONDS_MAX) -> Figures:

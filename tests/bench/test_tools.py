@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import random
 import socket
 import statistics
 import time
+from contextlib import nullcontext
 from itertools import pairwise
 from pathlib import Path
+from urllib.parse import parse_qsl
 
 import pytest
 from botocore.auth import SigV4Auth
@@ -18,12 +21,12 @@ from botocore.credentials import Credentials as BotocoreCredentials
 
 from lab.bench.servers import FLOOR
 from lab.harness.server import Server, running
-from lab.harness.signing import Credentials, Signer
+from lab.harness.signing import Credentials, QuerySigner, Signer
 from lab.harness.usage import listeners, sockets
 from lab.load import workloads
 from lab.load.endpoints import Sink
-from lab.load.queues import Client, handles_in, open_client
-from lab.load.wire import Budget, Lane, LoadError, connect
+from lab.load.queues import Client, accepted, handles_in, open_client
+from lab.load.wire import Budget, Lane, LoadError, Script, connect
 from lab.measure.backends import CounterSnapshot, costs_between
 from lab.measure.figures import Figures, percentile
 from lab.measure.statement_count import Statements
@@ -59,6 +62,61 @@ def test_signs_as_botocore_does(operation: str, body: bytes) -> None:
     signature = auth.signature(auth.string_to_sign(theirs, auth.canonical_request(theirs)), theirs)
     assert headers["Authorization"].endswith(f"Signature={signature}")
     assert headers["Content-Length"] == str(len(body))
+
+
+def test_calls_of_queues_in_the_query_protocol() -> None:
+    members = {
+        "QueueUrl": "http://h/q",
+        "Attributes": {"DelaySeconds": "1", "Policy": "{}"},
+        "Entries": [{"Id": "0", "MessageBody": "a b"}, {"Id": "1", "MessageBody": "c"}],
+        "AttributeNames": ["All"],
+        "MaxNumberOfMessages": 2,
+    }
+    request = QuerySigner(CREDENTIALS, "sqs", "127.0.0.1:6059").call("SendMessageBatch", json.dumps(members).encode())
+    head, _, body = request.decode().partition("\r\n\r\n")
+    assert "X-Amz-Target" not in head
+    assert dict(parse_qsl(body)) == {
+        "Action": "SendMessageBatch",
+        "Version": "2012-11-05",
+        "QueueUrl": "http://h/q",
+        "Attribute.1.Name": "DelaySeconds",
+        "Attribute.1.Value": "1",
+        "Attribute.2.Name": "Policy",
+        "Attribute.2.Value": "{}",
+        "SendMessageBatchRequestEntry.1.Id": "0",
+        "SendMessageBatchRequestEntry.1.MessageBody": "a b",
+        "SendMessageBatchRequestEntry.2.Id": "1",
+        "SendMessageBatchRequestEntry.2.MessageBody": "c",
+        "AttributeName.1": "All",
+        "MaxNumberOfMessages": "2",
+    }
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b'{"Messages": [{"ReceiptHandle": "a+1/="}, {"ReceiptHandle":"b"}]}',
+        b"<ReceiptHandle>a+1/=</ReceiptHandle>\n <X/><ReceiptHandle>b</ReceiptHandle>",
+    ],
+    ids=["json", "query"],
+)
+def test_reads_the_handles_of_an_answer(answer: bytes) -> None:
+    assert handles_in(answer) == [b"a+1/=", b"b"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "is_accepted"),
+    [
+        (b'{"Successful": [{"Id": "0"}]}', True),
+        (b'{"Successful": [{"Id": "0"}], "Failed": []}', True),
+        (b'{"Successful": [], "Failed": [{"Id": "0"}]}', False),
+        (b'{"Successful":[],"Failed":[{"Id":"0"}]}', False),
+        (b"<BatchResultErrorEntry><Id>0</Id></BatchResultErrorEntry>", False),
+    ],
+)
+def test_a_refused_entry_of_a_batch_is_an_error(answer: bytes, is_accepted: bool) -> None:
+    with nullcontext() if is_accepted else pytest.raises(LoadError, match="refused"):
+        assert accepted(answer) == answer
 
 
 @pytest.mark.parametrize(
@@ -145,8 +203,9 @@ def test_a_budget_ends_by_units_and_by_time() -> None:
     [
         [b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nbody"],
         [b"HTTP/1.1 200 OK\r\ncontent-le", b"ngth: 4\r\n\r", b"\nbo", b"dy"],
+        [b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3;x=1\r\n", b"bod\r\n1\r\n", b"y\r\n0\r\n\r\n"],
     ],
-    ids=["whole", "in pieces"],
+    ids=["whole", "in pieces", "in chunks"],
 )
 async def test_an_answer_arrives_whole(pieces: list[bytes]) -> None:
     lane = Lane()
@@ -163,7 +222,7 @@ async def test_an_answer_arrives_whole(pieces: list[bytes]) -> None:
     ("answer", "reason"),
     [
         (b"HTTP/1.1 403 Forbidden\r\ncontent-length: 0\r\n\r\n", "403"),
-        (b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n", "no Content-Length"),
+        (b"HTTP/1.1 200 OK\r\n\r\n", "no Content-Length"),
         (None, "hung up"),
     ],
 )
@@ -175,6 +234,34 @@ async def test_an_invalid_answer_fails_the_run(answer: bytes | None, reason: str
     lane.data_received(answer) if answer else lane.connection_lost(None)
     with pytest.raises(LoadError, match=reason):
         await asked
+
+
+@pytest.mark.parametrize("says_so", [True, False])
+async def test_a_connection_that_the_server_ends_is_made_anew_if_it_says_so(says_so: bool) -> None:
+    asked: list[bytes] = []
+
+    async def answer_once(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        asked.append(await reader.readline())
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n" + b"Connection: close\r\n" * says_so + b"\r\n!")
+        writer.close()
+
+    server = await asyncio.start_server(answer_once, "127.0.0.1", 0)
+    (lane,) = await connect(server.sockets[0].getsockname()[1], 1)
+    numbers = iter(range(3))
+
+    def script() -> Script:
+        for number in numbers:
+            assert (yield [], b"%d\n" % number) == b"!"
+
+    if says_so:
+        await lane.start(script())
+        assert await lane.ask(b"last\n") == b"!"
+        assert asked == [b"0\n", b"1\n", b"2\n", b"last\n"]
+    else:
+        with pytest.raises(LoadError, match="hung up"):
+            await lane.start(script())
+    lane.close()
+    server.close()
 
 
 async def test_the_sink_counts_notifications_and_keeps_the_confirmation_token() -> None:

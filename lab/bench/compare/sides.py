@@ -1,0 +1,205 @@
+"""What is compared: the service in two forms, and other programs with these APIs as their registries have them."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+from deploy.servers.failure import Failure
+from deploy.servers.software import find_java
+from lab.bench.servers import FLOOR, SERVICE, service
+from lab.harness.installing import Program, build_go, build_java, build_javascript, build_python, installed
+from lab.harness.processes import BIN
+from lab.harness.server import Server, running
+
+SOURCES = Path(__file__).parent / "peers"
+CHOICE = "PEERS"
+"""A variable: the names of the peers, separated by spaces or commas; by default all of `PEERS` but the floor."""
+REASON_CHARS = 160
+
+Command = Callable[[list[str]], list[str]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Side:
+    """One program in one form. `command` may contain {port} and {data}, as in `lab.harness.server.running`."""
+
+    name: str
+    version: str = ""
+    keeps: str = "memory"
+    is_ours: bool = False
+    checks_signatures: bool = False
+    has_topics: bool = True
+    query: bool = False
+    command: list[str] = field(default_factory=list)
+    topic_attributes: Mapping[str, str] = field(default_factory=dict)
+    long_read: list[str] = field(default_factory=list)
+    """The command of its backup, with {data} and {out}; without one the queue's attributes are read in a loop."""
+
+    @contextmanager
+    def running(self, data: Path) -> Iterator[Server]:
+        """Run it in the block, on what an earlier run left in the directory."""
+        if self.is_ours:
+            with service(data, command=self.command, name=self.name) as server:
+                yield server
+        else:
+            with running(self.name, self.command, data) as server:
+                yield dataclasses.replace(server, query=self.query)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Peer:
+    """A program to install from a directory of `SOURCES`, and its form here. `start` extends the program's command."""
+
+    source: str
+    program: Program | None
+    start: Command
+    form: Side
+
+    def side(self) -> Side:
+        """The peer, installed. Raises AssertionError, Failure or TimeoutExpired if it cannot be had."""
+        words = installed(self.program, SOURCES / self.source, "peers") if self.program else []
+        return dataclasses.replace(self.form, command=self.start(words))
+
+
+BACKUP = [str(BIN / "cns"), "backup", "{out}", "--data", "{data}"]
+OURS = (
+    Side(
+        name="CNS and CQS",
+        keeps="disk",
+        is_ours=True,
+        checks_signatures=True,
+        command=SERVICE,
+        long_read=BACKUP,
+    ),
+    Side(
+        name="… `auth=off`, envelopes unsigned",
+        keeps="disk",
+        is_ours=True,
+        command=[*SERVICE, "--auth", "off"],
+        topic_attributes={"SignQueueEnvelopes": "false"},
+        long_read=BACKUP,
+    ),
+)
+
+
+def _node(built: Path) -> list[str]:
+    """The Node that came with it, since Debian's is older than its stores need."""
+    node = next(built.glob("node_modules/node-linux-*/bin/node"))
+    return [str(node), str(built / "start.mjs")]
+
+
+def _goaws(words: list[str]) -> list[str]:
+    """It reads its port from a file."""
+    facts = "Local: {{Host: 127.0.0.1, Port: {port}, Region: us-east-1, AccountId: '000000000000'}}"
+    return ["sh", "-c", f'echo "{facts}" > "$0.yaml" && exec "$@" -config "$0.yaml"', "{data}", *words]
+
+
+def _elasticmq(words: list[str], *settings: str) -> list[str]:
+    own = ("rest-sqs.bind-hostname=127.0.0.1", "rest-sqs.bind-port={port}", "node-address.port={port}")
+    properties = [f"-D{one}" for one in (*own, "rest-stats.enabled=false", *settings)]
+    return [words[0], *properties, *words[1:]]
+
+
+def _ministack(words: list[str]) -> list[str]:
+    """The address of Docker keeps it from the containers of this machine."""
+    return ["env", "BIND_HOST=127.0.0.1", "GATEWAY_PORT={port}", "DOCKER_HOST=unix:///nowhere", *words]
+
+
+def _java(built: Path) -> list[str]:
+    java = find_java()
+    assert java is not None, "no Java"
+    return [java.binary, "-cp", f"{built}/jars/*", "org.elasticmq.server.Main"]
+
+
+FAUXQS = Program(part="node", build=build_javascript, command=_node)
+GOAWS = Program(
+    part="go",
+    build=partial(build_go, package="github.com/Admiral-Piett/goaws/app/cmd"),
+    command=lambda built: [str(built / "client")],
+)
+ELASTICMQ = Program(part="jdk", build=build_java, command=_java)
+MOTO = Program(build=build_python, command=lambda built: [str(built / "bin/moto_server")])
+MINISTACK = Program(build=build_python, command=lambda built: [str(built / "bin/ministack")])
+COPY_SQLITE = "import sqlite3, sys; sqlite3.connect(sys.argv[1]).backup(sqlite3.connect(sys.argv[2]))"
+
+PEERS: Mapping[str, Peer] = {
+    "fauxqs": Peer(
+        source="fauxqs",
+        program=FAUXQS,
+        start=lambda words: [*words, "{port}"],
+        form=Side(name="fauxqs, memory", version="2.4.1"),
+    ),
+    "fauxqs-sqlite": Peer(
+        source="fauxqs",
+        program=FAUXQS,
+        start=lambda words: [*words, "{port}", "{data}"],
+        form=Side(
+            name="fauxqs, SQLite",
+            version="2.4.1",
+            keeps="disk",
+            long_read=[sys.executable, "-c", COPY_SQLITE, "{data}/fauxqs.db", "{out}"],
+        ),
+    ),
+    "elasticmq": Peer(
+        source="elasticmq",
+        program=ELASTICMQ,
+        start=_elasticmq,
+        form=Side(name="ElasticMQ, memory", version="1.6.16", has_topics=False),
+    ),
+    "elasticmq-h2": Peer(
+        source="elasticmq",
+        program=ELASTICMQ,
+        start=lambda words: _elasticmq(
+            words, "messages-storage.enabled=true", "messages-storage.uri=jdbc:h2:{data}-messages"
+        ),
+        form=Side(name="ElasticMQ, H2", version="1.6.16", keeps="disk", has_topics=False),
+    ),
+    "goaws": Peer(
+        source="goaws",
+        program=GOAWS,
+        start=_goaws,
+        form=Side(name="GoAws", version="0.4.5", query=True),
+    ),
+    "moto": Peer(
+        source="moto",
+        program=MOTO,
+        start=lambda words: [*words, "-H", "127.0.0.1", "-p", "{port}"],
+        form=Side(name="moto server", version="5.2.5"),
+    ),
+    "ministack": Peer(
+        source="ministack",
+        program=MINISTACK,
+        start=_ministack,
+        form=Side(name="MiniStack", version="1.5.33"),
+    ),
+    "floor": Peer(
+        source="",
+        program=None,
+        start=lambda _: FLOOR,
+        form=Side(name="the floor", keeps="disk", has_topics=False),
+    ),
+}
+
+
+def chosen() -> tuple[list[Side], dict[str, str]]:
+    """Ours and the chosen peers, installed; and why each of the others cannot be had."""
+    names = re.split(r"[\s,]+", os.environ.get(CHOICE, "").strip())
+    names = [name for name in names if name] or [name for name, peer in PEERS.items() if peer.program]
+    if unknown := set(names) - PEERS.keys():
+        raise SystemExit(f"{CHOICE}: no peer {', '.join(sorted(unknown))}; there are {', '.join(PEERS)}")
+    sides, absent = list(OURS), dict[str, str]()
+    for name in names:
+        try:
+            sides.append(PEERS[name].side())
+        except (AssertionError, Failure, subprocess.TimeoutExpired) as error:
+            absent[PEERS[name].form.name] = str(error).strip().splitlines()[-1][:REASON_CHARS]
+    return sides, absent
