@@ -8,13 +8,14 @@ from xml.etree import ElementTree
 
 import pytest
 
-from lab.bench.compare import kept, section, sides
+from lab.bench.compare import kept, sides, tables
 from lab.bench.compare.kept import Kept
 from lab.bench.compare.pressure import CELLS, Cell
 from lab.bench.compare.pressure import Size as PressureSize
 from lab.bench.compare.rates import DRAIN, FAN, LONE, NO_TOPICS, PAIR, SEND, TOPIC, WAKE, WORKLOADS, Load
-from lab.bench.compare.section import Measured, Size, interleaved, lines
+from lab.bench.compare.section import Size, interleaved
 from lab.bench.compare.sides import OURS, PEERS, SOURCES, Peer, Side, chosen
+from lab.bench.compare.tables import Measured, lines
 from lab.bench.drawing import RateBar, draw_rates
 from lab.harness.installing import Program
 from lab.measure.figures import Figures
@@ -37,7 +38,7 @@ def units(measured: Measured, load: Load) -> dict[str, object]:
 
 def test_every_part_measures_ours_and_a_stub_of_a_peer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(sides.CHOICE, "floor")
-    found, absent = chosen()
+    found, absent = chosen(tmp_path)
     assert (len(found), absent) == (len(OURS) + 1, {})
     ours, floor = interleaved([OURS[0], found[-1]], tmp_path, 1, 1, SIZE)
     for load in LOADS:
@@ -55,7 +56,7 @@ def test_every_part_measures_ours_and_a_stub_of_a_peer(tmp_path: Path, monkeypat
     for one in (ours, floor):
         assert isinstance(one.kept, Kept)
         assert one.is_durable and one.kept.acknowledged >= SIZE.kept
-    text = "\n".join(lines([ours, floor], absent, SIZE))
+    text = "\n".join(lines([ours, floor], absent, LOADS, SIZE.pressure))
     assert f"the floor (half retried, a long read beside): `{FAILED}`" in text
 
 
@@ -74,16 +75,17 @@ def fail(_source: Path, _built: Path) -> None:
 def test_a_peer_that_cannot_be_had_is_named_with_the_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "gone").mkdir()
     gone = Peer(source="gone", program=Program(build=fail, command=lambda _: []), start=list, form=Side(name="Gone"))
+    ends = Peer(source="", program=None, start=lambda _: ["sh", "-c", "echo no such flag"], form=Side(name="Ends"))
     monkeypatch.setattr(sides, "SOURCES", tmp_path)
-    monkeypatch.setattr(sides, "PEERS", {**PEERS, "gone": gone})
-    monkeypatch.setenv(sides.CHOICE, "floor, gone")
-    found, absent = chosen()
+    monkeypatch.setattr(sides, "PEERS", {**PEERS, "gone": gone, "ends": ends})
+    monkeypatch.setenv(sides.CHOICE, "floor, gone ends")
+    found, absent = chosen(tmp_path)
     assert [side.name for side in found] == [*(side.name for side in OURS), "the floor"]
-    assert absent == {"Gone": "no such package"}
-    assert "| Gone | absent | no such package |" in "\n".join(section._sides([], absent))
+    assert absent == {"Gone": "no such package", "Ends": "no such flag"}
+    assert "| Gone | absent | no such package |" in "\n".join(tables._sides([], absent))
     monkeypatch.setenv(sides.CHOICE, "nobody")
     with pytest.raises(SystemExit, match="no peer nobody; there are fauxqs, "):
-        chosen()
+        chosen(tmp_path)
 
 
 @pytest.mark.parametrize("name", [name for name, peer in PEERS.items() if peer.program])
@@ -120,11 +122,10 @@ def measured(
 
 
 def test_the_page_marks_the_first_that_keeps_all_and_says_where_ours_is_behind() -> None:
-    size = Size(LOADS[1], LOADS[1:], SIZE.pressure, 0, 0)
     ours = measured("ours", 100, is_ours=True, p50_ms=2.0)
     ours.runs[1, DRAIN] = measured("ours", 300).runs[1, DRAIN]
     sides_of = [ours, measured("forgetful", 900, keeps_all=False, p50_ms=0.1), measured("other", 200)]
-    text = "\n".join(lines(sides_of, {}, size))
+    text = "\n".join(lines(sides_of, {}, LOADS[1:], SIZE.pressure))
     assert "| ours | 100 | 100 | **300** | 100 | 100 | 2.0, 2.0 | 100; 10 µs |" in text
     assert "| forgetful | 900 | 900 | 900 | 900 | 900 | 0.1, 0.1 | 900; 10 µs |" in text
     assert "| other | **200** | **200** | 200 | **200** | **200** | **1.0, 1.0** | **200; 10 µs** |" in text

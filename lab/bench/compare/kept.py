@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import os
 import re
@@ -12,6 +13,7 @@ from typing import NamedTuple
 
 import uvloop
 
+from lab.bench.compare.rates import HANG_S
 from lab.bench.compare.sides import Side
 from lab.harness.server import Server
 from lab.load.queues import BATCH, Client, accepted, handles_in, open_client
@@ -34,9 +36,10 @@ class Kept(NamedTuple):
 def measure(side: Side, data: Path, messages: int, seed: int) -> Kept:
     """Kill all processes when so many sends were answered, while others are under way."""
     with side.running(data) as server:
-        answered = uvloop.run(_send_until_killed(server, messages, seed))
+        answered = uvloop.run(asyncio.wait_for(_send_until_killed(server, messages, seed), HANG_S))
     with side.running(data) as again:
-        found = uvloop.run(_receive_all(dataclasses.replace(again, credentials=server.credentials), seed))
+        again = dataclasses.replace(again, credentials=server.credentials)
+        found = uvloop.run(asyncio.wait_for(_receive_all(again, seed), HANG_S))
     return Kept(len(answered), len(answered & found))
 
 

@@ -93,8 +93,9 @@ OURS = (
 
 def _node(built: Path) -> list[str]:
     """The Node that came with it, since Debian's is older than its stores need."""
-    node = next(built.glob("node_modules/node-linux-*/bin/node"))
-    return [str(node), str(built / "start.mjs")]
+    nodes = list(built.glob("node_modules/node-linux-*/bin/node"))
+    assert nodes, "there is no Node for this kind of machine in its lock"
+    return [str(nodes[0]), str(built / "start.mjs")]
 
 
 def _goaws(words: list[str]) -> list[str]:
@@ -190,8 +191,8 @@ PEERS: Mapping[str, Peer] = {
 }
 
 
-def chosen() -> tuple[list[Side], dict[str, str]]:
-    """Ours and the chosen peers, installed; and why each of the others cannot be had."""
+def chosen(scratch: Path) -> tuple[list[Side], dict[str, str]]:
+    """Ours and the chosen peers, installed and started once; and why each of the others cannot be had."""
     names = re.split(r"[\s,]+", os.environ.get(CHOICE, "").strip())
     names = [name for name in names if name] or [name for name, peer in PEERS.items() if peer.program]
     if unknown := set(names) - PEERS.keys():
@@ -199,7 +200,9 @@ def chosen() -> tuple[list[Side], dict[str, str]]:
     sides, absent = list(OURS), dict[str, str]()
     for name in names:
         try:
-            sides.append(PEERS[name].side())
+            side = PEERS[name].side()
+            with side.running(scratch / f"start-{name}"):
+                sides.append(side)
         except (AssertionError, Failure, subprocess.TimeoutExpired) as error:
-            absent[PEERS[name].form.name] = str(error).strip().splitlines()[-1][:REASON_CHARS]
+            absent[PEERS[name].form.name] = str(error).rstrip().rpartition("\n")[2][:REASON_CHARS]
     return sides, absent
