@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -14,18 +13,21 @@ from lab.bench.compare.pressure import CELLS, Cell
 from lab.bench.compare.pressure import Size as PressureSize
 from lab.bench.compare.rates import DRAIN, FAN, LONE, NO_TOPICS, PAIR, SEND, TOPIC, WAKE, WORKLOADS, Load
 from lab.bench.compare.section import Size, interleaved
-from lab.bench.compare.sides import OURS, PEERS, SOURCES, Peer, Side, chosen
+from lab.bench.compare.sides import OURS, PEERS, SOURCES, Side, chosen
 from lab.bench.compare.tables import Measured, lines
 from lab.bench.drawing import RateBar, draw_rates
+from lab.bench.servers import FLOOR
 from lab.harness.installing import Program
 from lab.measure.figures import Figures
 
 SVG = "{http://www.w3.org/2000/svg}"
+GUARD_S = 240.0
 LOADS = (
-    Load(connections=4, sends=40, pairs=20, drained=40, publishes=12, fanned=3, wakes=3),
-    Load(connections=1, sends=10, pairs=5, drained=20, publishes=4, fanned=1, wakes=3, lone_cycles=4),
+    Load(4, sends=40, pairs=20, drained=40, publishes=12, fanned=3, wakes=3, seconds_max=GUARD_S),
+    Load(1, sends=10, pairs=5, drained=20, publishes=4, fanned=1, wakes=3, lone_cycles=4, seconds_max=GUARD_S),
 )
-SIZE = Size(LOADS[1], LOADS, PressureSize(cycles=20, backlog=100, in_flight=50, deleted=1_100), kept=40, quiet_s=0)
+PRESSURE = PressureSize(20, 100, 50, 1_100, seconds_max=GUARD_S, fill_s_max=GUARD_S, delete_s_max=GUARD_S)
+SIZE = Size(LOADS[1], LOADS, PRESSURE, kept=40, quiet_s=0)
 FAILED = "HTTP/1.1 500 Internal Server Error: Internal Server Error"
 
 
@@ -56,13 +58,13 @@ def test_every_part_measures_ours_and_a_stub_of_a_peer(tmp_path: Path, monkeypat
     for one in (ours, floor):
         assert isinstance(one.kept, Kept)
         assert one.is_durable and one.kept.acknowledged >= SIZE.kept
-    text = "\n".join(lines([ours, floor], absent, LOADS, SIZE.pressure))
+    text = "\n".join(lines([ours, floor], absent, LOADS, PRESSURE))
     assert f"the floor (half retried, a long read beside): `{FAILED}`" in text
 
 
 def test_what_a_side_forgets_is_counted(tmp_path: Path) -> None:
-    floor = PEERS["floor"].side()
-    forgets = dataclasses.replace(floor, command=["sh", "-c", 'rm -rf "$0"; exec "$@"', "{data}", *floor.command])
+    words = ["sh", "-c", 'rm -rf "$0"; exec "$@"', "{data}", *FLOOR]
+    forgets = Side(name="forgets", start=lambda _: words)
     forgotten = kept.measure(forgets, tmp_path, SIZE.kept, 1)
     assert forgotten.there == 0 and forgotten.acknowledged >= SIZE.kept
     assert not forgotten.all
@@ -74,8 +76,8 @@ def fail(_source: Path, _built: Path) -> None:
 
 def test_a_peer_that_cannot_be_had_is_named_with_the_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "gone").mkdir()
-    gone = Peer(source="gone", program=Program(build=fail, command=lambda _: []), start=list, form=Side(name="Gone"))
-    ends = Peer(source="", program=None, start=lambda _: ["sh", "-c", "echo no such flag"], form=Side(name="Ends"))
+    gone = Side(name="Gone", source="gone", program=Program(build=fail, command=lambda _: []), start=list)
+    ends = Side(name="Ends", start=lambda _: ["sh", "-c", "echo no such flag"])
     monkeypatch.setattr(sides, "SOURCES", tmp_path)
     monkeypatch.setattr(sides, "PEERS", {**PEERS, "gone": gone, "ends": ends})
     monkeypatch.setenv(sides.CHOICE, "floor, gone ends")
@@ -90,7 +92,7 @@ def test_a_peer_that_cannot_be_had_is_named_with_the_reason(tmp_path: Path, monk
 
 @pytest.mark.parametrize("name", [name for name, peer in PEERS.items() if peer.program])
 def test_the_version_shown_is_the_locked_one(name: str) -> None:
-    source, version = SOURCES / PEERS[name].source, PEERS[name].form.version
+    source, version = SOURCES / PEERS[name].source, PEERS[name].version
     locks = [path.read_text() for path in source.iterdir()]
     assert any(version in text for text in locks)
     assert not any('"resolved"' in text or "index-url" in text for text in locks)
@@ -114,7 +116,7 @@ def measured(
         generator_us=1.0,
         others_share=0.0,
     )
-    one = Measured(Side(name=name, is_ours=is_ours), cells={cell: Cell(figures, 9) for cell in CELLS})
+    one = Measured(Side(name=name, start=list, is_ours=is_ours), cells={cell: Cell(figures, 9) for cell in CELLS})
     one.kept = Kept(10, 10 if keeps_all else 0)
     for workload in WORKLOADS:
         one.runs[1, workload] = [figures]
@@ -125,7 +127,7 @@ def test_the_page_marks_the_first_that_keeps_all_and_says_where_ours_is_behind()
     ours = measured("ours", 100, is_ours=True, p50_ms=2.0)
     ours.runs[1, DRAIN] = measured("ours", 300).runs[1, DRAIN]
     sides_of = [ours, measured("forgetful", 900, keeps_all=False, p50_ms=0.1), measured("other", 200)]
-    text = "\n".join(lines(sides_of, {}, LOADS[1:], SIZE.pressure))
+    text = "\n".join(lines(sides_of, {}, LOADS[1:], PRESSURE))
     assert "| ours | 100 | 100 | **300** | 100 | 100 | 2.0, 2.0 | 100; 10 µs |" in text
     assert "| forgetful | 900 | 900 | 900 | 900 | 900 | 0.1, 0.1 | 900; 10 µs |" in text
     assert "| other | **200** | **200** | 200 | **200** | **200** | **1.0, 1.0** | **200; 10 µs** |" in text

@@ -25,66 +25,57 @@ CHOICE = "PEERS"
 """A variable: the names of the peers, separated by spaces or commas; by default all of `PEERS` but the floor."""
 REASON_CHARS = 160
 
-Command = Callable[[list[str]], list[str]]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Side:
-    """One program in one form. `command` may contain {port} and {data}, as in `lab.harness.server.running`."""
+    """One program in one form. Its command may contain {port} and {data}, as in `lab.harness.server.running`."""
 
     name: str
     version: str = ""
+    program: Program | None = None
+    source: str = ""
+    """The directory of `SOURCES` that the program is installed from."""
+    start: Callable[[list[str]], list[str]]
+    """The command from the installed program's."""
     keeps: str = "memory"
     is_ours: bool = False
     checks_signatures: bool = False
     has_topics: bool = True
     query: bool = False
-    command: list[str] = field(default_factory=list)
     topic_attributes: Mapping[str, str] = field(default_factory=dict)
     long_read: list[str] = field(default_factory=list)
     """The command of its backup, with {data} and {out}; without one the queue's attributes are read in a loop."""
+
+    def command(self) -> list[str]:
+        """Installs the program if need be. Raises AssertionError, Failure or TimeoutExpired if it cannot be had."""
+        return self.start(installed(self.program, SOURCES / self.source, "peers") if self.program else [])
 
     @contextmanager
     def running(self, data: Path) -> Iterator[Server]:
         """Run it in the block, on what an earlier run left in the directory."""
         if self.is_ours:
-            with service(data, command=self.command, name=self.name) as server:
+            with service(data, command=self.command(), name=self.name) as server:
                 yield server
         else:
-            with running(self.name, self.command, data) as server:
+            with running(self.name, self.command(), data) as server:
                 yield dataclasses.replace(server, query=self.query)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Peer:
-    """A program to install from a directory of `SOURCES`, and its form here. `start` extends the program's command."""
-
-    source: str
-    program: Program | None
-    start: Command
-    form: Side
-
-    def side(self) -> Side:
-        """The peer, installed. Raises AssertionError, Failure or TimeoutExpired if it cannot be had."""
-        words = installed(self.program, SOURCES / self.source, "peers") if self.program else []
-        return dataclasses.replace(self.form, command=self.start(words))
 
 
 BACKUP = [str(BIN / "cns"), "backup", "{out}", "--data", "{data}"]
 OURS = (
     Side(
         name="CNS and CQS",
+        start=lambda _: SERVICE,
         keeps="disk",
         is_ours=True,
         checks_signatures=True,
-        command=SERVICE,
         long_read=BACKUP,
     ),
     Side(
         name="… `auth=off`, envelopes unsigned",
+        start=lambda _: [*SERVICE, "--auth", "off"],
         keeps="disk",
         is_ours=True,
-        command=[*SERVICE, "--auth", "off"],
         topic_attributes={"SignQueueEnvelopes": "false"},
         long_read=BACKUP,
     ),
@@ -130,64 +121,66 @@ GOAWS = Program(
 ELASTICMQ = Program(part="jdk", build=build_java, command=_java)
 MOTO = Program(build=build_python, command=lambda built: [str(built / "bin/moto_server")])
 MINISTACK = Program(build=build_python, command=lambda built: [str(built / "bin/ministack")])
+H2 = ("messages-storage.enabled=true", "messages-storage.uri=jdbc:h2:{data}-messages")
 COPY_SQLITE = "import sqlite3, sys; sqlite3.connect(sys.argv[1]).backup(sqlite3.connect(sys.argv[2]))"
 
-PEERS: Mapping[str, Peer] = {
-    "fauxqs": Peer(
-        source="fauxqs",
+PEERS: Mapping[str, Side] = {
+    "fauxqs": Side(
+        name="fauxqs, memory",
+        version="2.4.1",
         program=FAUXQS,
+        source="fauxqs",
         start=lambda words: [*words, "{port}"],
-        form=Side(name="fauxqs, memory", version="2.4.1"),
     ),
-    "fauxqs-sqlite": Peer(
-        source="fauxqs",
+    "fauxqs-sqlite": Side(
+        name="fauxqs, SQLite",
+        version="2.4.1",
         program=FAUXQS,
+        source="fauxqs",
         start=lambda words: [*words, "{port}", "{data}"],
-        form=Side(
-            name="fauxqs, SQLite",
-            version="2.4.1",
-            keeps="disk",
-            long_read=[sys.executable, "-c", COPY_SQLITE, "{data}/fauxqs.db", "{out}"],
-        ),
+        keeps="disk",
+        long_read=[sys.executable, "-c", COPY_SQLITE, "{data}/fauxqs.db", "{out}"],
     ),
-    "elasticmq": Peer(
-        source="elasticmq",
+    "elasticmq": Side(
+        name="ElasticMQ, memory",
+        version="1.6.16",
         program=ELASTICMQ,
+        source="elasticmq",
         start=_elasticmq,
-        form=Side(name="ElasticMQ, memory", version="1.6.16", has_topics=False),
+        has_topics=False,
     ),
-    "elasticmq-h2": Peer(
-        source="elasticmq",
+    "elasticmq-h2": Side(
+        name="ElasticMQ, H2",
+        version="1.6.16",
         program=ELASTICMQ,
-        start=lambda words: _elasticmq(
-            words, "messages-storage.enabled=true", "messages-storage.uri=jdbc:h2:{data}-messages"
-        ),
-        form=Side(name="ElasticMQ, H2", version="1.6.16", keeps="disk", has_topics=False),
+        source="elasticmq",
+        start=lambda words: _elasticmq(words, *H2),
+        keeps="disk",
+        has_topics=False,
     ),
-    "goaws": Peer(
-        source="goaws",
+    "goaws": Side(
+        name="GoAws",
+        version="0.4.5",
         program=GOAWS,
+        source="goaws",
         start=_goaws,
-        form=Side(name="GoAws", version="0.4.5", query=True),
+        query=True,
     ),
-    "moto": Peer(
-        source="moto",
+    "moto": Side(
+        name="moto server",
+        version="5.2.5",
         program=MOTO,
+        source="moto",
         start=lambda words: [*words, "-H", "127.0.0.1", "-p", "{port}"],
-        form=Side(name="moto server", version="5.2.5"),
     ),
-    "ministack": Peer(
-        source="ministack",
+    "ministack": Side(
+        name="MiniStack",
+        version="1.5.33",
         program=MINISTACK,
+        source="ministack",
         start=_ministack,
-        form=Side(name="MiniStack", version="1.5.33"),
     ),
-    "floor": Peer(
-        source="",
-        program=None,
-        start=lambda _: FLOOR,
-        form=Side(name="the floor", keeps="disk", has_topics=False),
-    ),
+    "floor": Side(name="the floor", start=lambda _: FLOOR, keeps="disk", has_topics=False),
 }
 
 
@@ -200,9 +193,8 @@ def chosen(scratch: Path) -> tuple[list[Side], dict[str, str]]:
     sides, absent = list(OURS), dict[str, str]()
     for name in names:
         try:
-            side = PEERS[name].side()
-            with side.running(scratch / f"start-{name}"):
-                sides.append(side)
+            with PEERS[name].running(scratch / f"start-{name}"):
+                sides.append(PEERS[name])
         except (AssertionError, Failure, subprocess.TimeoutExpired) as error:
-            absent[PEERS[name].form.name] = str(error).rstrip().rpartition("\n")[2][:REASON_CHARS]
+            absent[PEERS[name].name] = str(error).rstrip().rpartition("\n")[2][:REASON_CHARS]
     return sides, absent
