@@ -33,12 +33,14 @@ text { font: 12px system-ui, sans-serif; fill: #57606a }
 .curve { fill: none; stroke-width: 2 }
 .met { fill: #4c78a8 }
 .missed { fill: #e45756 }
+.least { stroke: #f2a900; stroke-width: 2 }
+@media (prefers-color-scheme: dark) { text { fill: #c9d1d9 } .rule { stroke: #3d444d } .bar { stroke: #ff7b72 } }"""
+
+RATE_STYLE = """
 .ours { fill: #54a24b }
 .disk { fill: #4c78a8 }
 .memory { fill: #8a8f98 }
-.group { font-weight: 600 }
-.least { stroke: #f2a900; stroke-width: 2 }
-@media (prefers-color-scheme: dark) { text { fill: #c9d1d9 } .rule { stroke: #3d444d } .bar { stroke: #ff7b72 } }"""
+.group { font-weight: 600 }"""
 
 
 def draw(title: str, depths: Sequence[int], times: Mapping[str, Sequence[float]], bar: float) -> str:
@@ -113,7 +115,7 @@ def draw_rates(title: str, bars: Iterable[RateBar]) -> str:
     """Groups of horizontal bars; the longest bar of each group has the same length."""
     groups = [(name, list(group)) for name, group in groupby(bars, attrgetter("group"))]
     height = TOP + sum((len(group) + 1) * RATE_HEIGHT + GROUP_GAP for _, group in groups)
-    svg, top = _image(title, height), TOP
+    svg, top = _image(title, height, STYLE + RATE_STYLE), TOP
     for name, group in groups:
         text(svg, "group", (8, top + 13), name)
         across = LinearScale(0.0, max(bar.per_s for bar in group), 0.0, WIDTH - NAMES_WIDTH - FIGURES_WIDTH)
@@ -126,10 +128,10 @@ def draw_rates(title: str, bars: Iterable[RateBar]) -> str:
     return _written(svg)
 
 
-def _image(title: str, height: int) -> Element:
+def _image(title: str, height: int, style: str = STYLE) -> Element:
     svg = image(title, None, WIDTH, height)
     svg.set("xmlns", "http://www.w3.org/2000/svg")
-    add(svg, tag("title", title), tag("style", STYLE))
+    add(svg, tag("title", title), tag("style", style))
     text(svg, "title", (8, TOP - 18), title)
     return svg
 

@@ -31,7 +31,7 @@ class Size(NamedTuple):
     deleted: int
     seconds_max: float = 10.0
     fill_s_max: float = 15.0
-    delete_s_max: float = 90.0
+    delete_s_max: float = 150.0
 
 
 class Cell(NamedTuple):

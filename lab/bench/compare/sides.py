@@ -72,7 +72,7 @@ OURS = (
         long_read=BACKUP,
     ),
     Side(
-        name="… `auth=off`, envelopes unsigned",
+        name="… auth=off, envelopes unsigned",
         start=lambda _: [*SERVICE, "--auth", "off"],
         keeps="disk",
         is_ours=True,
