@@ -31,11 +31,11 @@ OWNER_LIFE_MS = 5_000
 WAITING_MAX = 1_000
 """Attempts that wait for the attributes of one owner."""
 TEXTS_REMEMBERED = 16
-"""Most protocols and targets get the same text."""
+"""Most protocols and subscriptions get the same text."""
 
 
 class DeliveryLog(AttemptObserver):
-    """A log that its process opens and closes. This one logs nothing: for `CNS_DELIVERY_LOG_DAYS=0`."""
+    """A delivery log. This class logs nothing: it serves `CNS_DELIVERY_LOG_DAYS=0`."""
 
     def samples(self) -> list[Sample]:
         return []
@@ -44,7 +44,7 @@ class DeliveryLog(AttemptObserver):
 
 
 class LazyDeliveryLog(DeliveryLog):
-    """Opens the log for the first attempt that is to be logged."""
+    """Opens the log at the first attempt that its topic, application or account wants logged."""
 
     def __init__(self, open_log: Callable[[], DeliveryLog]) -> None:
         self._open = open_log
@@ -129,7 +129,7 @@ class FeedbackLog(DeliveryLog):
         return self._writer.samples()
 
     async def close(self) -> None:
-        """Write all that was logged."""
+        """Write all buffered records."""
         await asyncio.gather(*self._asking)
         await in_daemon(self._writer.close)
 
@@ -196,7 +196,7 @@ def _group(owner: Owner, attempt: LoggedAttempt) -> str:
 
 
 def delivery_log(settings: Settings, backend: Backend) -> DeliveryLog:
-    """Build the delivery log of a process: a log without files where the settings keep no days."""
+    """Build the delivery log of a process."""
     if not settings.delivery_log_days:
         return DeliveryLog()
     limits = LogLimits(days=settings.delivery_log_days, bytes_max=settings.delivery_log_bytes_max)

@@ -64,11 +64,11 @@ def site_activate(
     name: Annotated[str, typer.Argument(metavar="NAME", help="A data centre of CNS_CASSANDRA_SITES.")],
     other_site_lost: Annotated[
         bool,
-        typer.Option("--other-site-lost", help="Your word that the other site, which does not answer, serves nobody."),
+        typer.Option("--other-site-lost", help="Confirm that the site that does not answer serves no clients."),
     ] = False,
     repaired: Annotated[
         bool,
-        typer.Option("--repaired", help="Your word that it has what was accepted while it was away."),
+        typer.Option("--repaired", help="Confirm that it has the writes accepted while it was unreachable."),
     ] = False,
     json: Json = False,
 ) -> None:

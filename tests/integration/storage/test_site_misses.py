@@ -173,7 +173,7 @@ async def test_what_cannot_be_recorded_at_the_end_asks_for_a_repair(site: Site, 
     await process.own.stand_by()
     assert await site.store.gaps("dc2", everywhere=False) == []
     await site.store.leave(process.own._process)  # as if its row had expired
-    with pytest.raises(ValueError, match="site dc2 may lack what was accepted"):
+    with pytest.raises(ValueError, match="site dc2 may lack writes that were accepted"):
         await site.operator.activate(TO_DC2)
     process.store.stopped = False
     await process.own.look()  # dc1 is active again

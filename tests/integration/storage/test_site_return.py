@@ -20,7 +20,7 @@ def gaps_end_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def _refusal(site: Site, change: SiteChange = TO_DC2) -> str:
-    with pytest.raises(ValueError, match="site dc2 may lack what was accepted from") as refused:
+    with pytest.raises(ValueError, match="site dc2 may lack writes that were accepted from") as refused:
         await site.operator.activate(change)
     assert await site.active() == "dc1"
     return str(refused.value)
