@@ -26,7 +26,8 @@ import typer
 
 from cns.client import ApiError, Client, Credentials
 from cns.client.connection import find_caller
-from cns_common.errors import EXIT_USAGE, UNREADABLE
+from cns_cli.output import refuse
+from cns_common.errors import UNREADABLE
 
 EXIT_REFUSED = 1
 EXIT_UNREACHABLE = 69
@@ -136,20 +137,15 @@ class Service:
             with client:
                 return work(client)
         except UsageError as error:
-            print(f"cns: {error}", file=sys.stderr)
-            sys.exit(EXIT_USAGE)
+            refuse(error)
         except ApiError as error:
-            print(f"cns: {error.code}: {error.detail}", file=sys.stderr)
-            sys.exit(EXIT_REFUSED)
+            refuse(f"{error.code}: {error.detail}", EXIT_REFUSED)
         except (UnicodeDecodeError, UnicodeEncodeError):  # arguments are text: see `main`
-            print("cns: standard input is not text in UTF-8", file=sys.stderr)
-            sys.exit(EXIT_USAGE)
+            refuse("standard input is not text in UTF-8")
         except httpx.InvalidURL as error:
-            print(f"cns: {found.url!r} is not a URL: {error}", file=sys.stderr)
-            sys.exit(EXIT_USAGE)
+            refuse(f"{found.url!r} is not a URL: {error}")
         except httpx.HTTPError as error:
-            print(f"cns: {found.url} does not answer: {error}", file=sys.stderr)
-            sys.exit(EXIT_UNREACHABLE)
+            refuse(f"{found.url} does not answer: {error}", EXIT_UNREACHABLE)
         except KeyboardInterrupt:
             sys.exit(0)
 

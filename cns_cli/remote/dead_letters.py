@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from typing import Annotated
 
@@ -12,7 +11,7 @@ import typer
 from cns.client import Client
 from cns.client.dead_letters import DeadLetter, DeadLetterQueue, Redrive
 from cns_cli.options import Json
-from cns_cli.output import print_json, print_table, print_value
+from cns_cli.output import print_items, print_value, refuse
 from cns_cli.remote.connection import EXIT_REFUSED, Service, with_service
 from cns_cli.remote.paging import first_messages, pages
 from cns_cli.remote.redrive import redrive
@@ -34,11 +33,9 @@ def list_queues(service: Service, json: Json = False) -> None:
 
     Example: cns dead-letters list
     """
-    found = service.run(_all_queues)
-    if json:
-        print_json(found)
-    else:
-        print_table(("queue", "visible", "in flight", "oldest s", "from"), [_row(one) for one in found])
+    print_items(
+        service.run(_all_queues), ("queue", "visible", "in flight", "oldest s", "from"), _queue_cells, json=json
+    )
 
 
 @app.command("show")
@@ -54,11 +51,7 @@ def show(
     Example: cns dead-letters show dead
     """
     found = service.run(lambda client: list(_letters(client, name, n)))
-    if json:
-        print_json(found)
-    else:
-        rows = [(one.message_id, one.cause or "-", one.source_arn or "-", one.body) for one in found]
-        print_table(("message", "cause", "from", "body"), [[" ".join(cell.split()) for cell in row] for row in rows])
+    print_items(found, ("message", "cause", "from", "body"), _letter_cells, json=json)
 
 
 @app.command("redrives")
@@ -66,11 +59,12 @@ def show(
 def redrives(service: Service, name: Name, json: Json = False) -> None:
     """List the last redrives from a dead-letter queue, the newest first. Example: cns dead-letters redrives dead"""
     found = service.run(lambda client: client.redrives(name).redrives)
-    if json:
-        print_json(found)
-    else:
-        rows = [(one.status.lower(), one.moved, one.to_move or "-", one.destination_arn or "-") for one in found]
-        print_table(("state", "moved", "to move", "to"), rows)
+    print_items(
+        found,
+        ("state", "moved", "to move", "to"),
+        lambda one: (one.status.lower(), one.moved, one.to_move or "-", one.destination_arn or "-"),
+        json=json,
+    )
 
 
 @app.command("cancel")
@@ -87,8 +81,7 @@ def cancel(service: Service, name: Name, json: Json = False) -> None:
 
     cancelled = service.run(work)
     if cancelled is None:
-        print(f"cns: no redrive from {name} is running", file=sys.stderr)
-        sys.exit(EXIT_REFUSED)
+        refuse(f"no redrive from {name} is running", EXIT_REFUSED)
     print_value(cancelled, f"cancelling: {cancelled.moved} moved", json=json)
 
 
@@ -108,7 +101,7 @@ def _joined(known: DeadLetterQueue, later: DeadLetterQueue) -> DeadLetterQueue:
     )
 
 
-def _row(one: DeadLetterQueue) -> tuple[object, ...]:
+def _queue_cells(one: DeadLetterQueue) -> tuple[object, ...]:
     sources = one.queues + [":".join(arn.split(":")[-2:]) for arn in one.subscriptions]
     shown = ", ".join(sources[:ARNS_SHOWN_MAX])
     more = len(sources) - ARNS_SHOWN_MAX
@@ -117,6 +110,10 @@ def _row(one: DeadLetterQueue) -> tuple[object, ...]:
         return one.name, "-", "-", "-", shown
     oldest = one.depth.oldest_age_seconds
     return one.name, one.depth.visible, one.depth.in_flight, "-" if oldest is None else oldest, shown
+
+
+def _letter_cells(one: DeadLetter) -> list[str]:
+    return [" ".join(cell.split()) for cell in (one.message_id, one.cause or "-", one.source_arn or "-", one.body)]
 
 
 def _letters(client: Client, name: str, n: int) -> Iterator[DeadLetter]:

@@ -14,12 +14,11 @@ import typer
 from cns.client import Client
 from cns.client.values import BrowsedMessage, ReceivedMessage, Statistics
 from cns_cli.options import Json, Yes, confirm
-from cns_cli.output import print_json, print_table, print_value
-from cns_cli.remote.attributes import MessageAttributes, wire_attributes
+from cns_cli.output import print_json, print_table, print_value, refuse
+from cns_cli.remote.attributes import Attributes, MessageAttributes, read_attributes, wire_attributes
 from cns_cli.remote.connection import EXIT_REFUSED, Service, with_service
 from cns_cli.remote.paging import first_messages, pages
 from cns_cli.remote.redrive import redrive
-from cns_common.errors import EXIT_USAGE
 
 app = typer.Typer(help="Queues and their messages, over the REST API.", no_args_is_help=True, add_completion=False)
 
@@ -29,7 +28,6 @@ app.command("redrive")(redrive)
 _COUNTED = ("queue", "visible", "in flight", "delayed")
 
 Name = Annotated[str, typer.Argument(metavar="QUEUE")]
-Attributes = Annotated[list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="An attribute; repeatable.")]
 
 
 @app.command("list")
@@ -102,8 +100,7 @@ def statistics(
     elif not by_hour:
         print_table(("measure", "value"), _measures(found))
     elif found.hours is None:
-        print(f"cns: the engine of {name} keeps no statistics by hour", file=sys.stderr)
-        sys.exit(EXIT_REFUSED)
+        refuse(f"the engine of {name} keeps no statistics by hour", EXIT_REFUSED)
     else:
         rows = [(_hour_text(one.hour), one.pushed, one.popped, one.depth) for one in found.hours]
         print_table(("hour (UTC)", "pushed", "popped", "depth"), rows)
@@ -227,19 +224,6 @@ def tail(service: Service, name: Name, json: Json = False) -> None:
             pause.wait(TAIL_INTERVAL_S)
 
     service.run(work)
-
-
-def read_attributes(words: list[str] | None, default_true: str = "") -> dict[str, str]:
-    """NAME=VALUE words as a dict; the attribute `default_true`, if one is named, is true unless it is given. Ends the
-    command for a word without `=`."""
-    given = {default_true: "true"} if default_true else {}
-    for word in words or ():
-        name, separator, value = word.partition("=")
-        if not separator:
-            print(f"cns: {word!r} is not NAME=VALUE", file=sys.stderr)
-            sys.exit(EXIT_USAGE)
-        given[name] = value
-    return given
 
 
 def _measures(found: Statistics) -> list[tuple[str, object]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 from typing import Annotated
 
@@ -11,7 +10,7 @@ import typer
 from cns.client import Client
 from cns.client.dead_letters import Redrive
 from cns_cli.options import Json
-from cns_cli.output import print_value
+from cns_cli.output import print_value, refuse
 from cns_cli.progress import open_steps
 from cns_cli.remote.connection import EXIT_REFUSED, Service, with_service
 
@@ -37,8 +36,7 @@ def redrive(
     done = service.run(work)
     print_value(done, f"{done.status.lower()}: {done.moved} moved", json=json)
     if done.status == "FAILED":
-        print(f"cns: {done.failure or 'the redrive failed'}", file=sys.stderr)
-        sys.exit(EXIT_REFUSED)
+        refuse(done.failure or "the redrive failed", EXIT_REFUSED)
 
 
 def _ended(client: Client, name: str, started: Redrive) -> Redrive:

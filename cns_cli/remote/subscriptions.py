@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from typing import Annotated, NamedTuple, NoReturn
+from typing import Annotated, NamedTuple
 
 import typer
 
@@ -19,11 +19,11 @@ from cns.filters.reasons import reason
 from cns.subscriptions.subscription import PAUSED
 from cns_cli.durations import duration_ms
 from cns_cli.options import Json
-from cns_cli.output import print_json, print_table, print_value
+from cns_cli.output import print_items, print_value, refuse
 from cns_cli.remote.attributes import MessageAttributes, read_message_attributes
 from cns_cli.remote.connection import Service, with_service
 from cns_cli.remote.paging import pages
-from cns_common.errors import EXIT_USAGE, RequestError
+from cns_common.errors import RequestError
 
 EXIT_NO_MATCH = 1
 UNCONFIRMED = "PendingConfirmation"
@@ -44,11 +44,12 @@ def list_subscriptions(
 
     found = service.run(lambda client: list(_subscriptions(client)))
     found = [one for one in found if topic in ("", one.topic_arn, one.topic_arn.rpartition(":")[2])]
-    if json:
-        print_json(found)
-    else:
-        rows = [(one.topic_arn.rpartition(":")[2], one.protocol, one.endpoint, one.arn) for one in found]
-        print_table(("topic", "protocol", "endpoint", "subscription"), rows)
+    print_items(
+        found,
+        ("topic", "protocol", "endpoint", "subscription"),
+        lambda one: (one.topic_arn.rpartition(":")[2], one.protocol, one.endpoint, one.arn),
+        json=json,
+    )
 
 
 @app.command("confirm")
@@ -125,15 +126,12 @@ def portal_link(
         print_value({"revoked": revoke}, "", json=json)
     elif links:
         found = service.run(lambda client: client.portal_links(arn))
-        if json:
-            print_json(found)
-        else:
-            rows = [(one.id, timestamp_text(one.expires_at), one.made_by) for one in found]
-            print_table(("id", "ends", "made by"), rows)
+        titles = ("id", "ends", "made by")
+        print_items(found, titles, lambda one: (one.id, timestamp_text(one.expires_at), one.made_by), json=json)
     else:
         life_ms = duration_ms(life)
         if life_ms is None:
-            _refuse(f"{life!r} is not a duration such as 12h or 7d")
+            refuse(f"{life!r} is not a duration such as 12h or 7d")
         made = service.run(lambda client: client.create_portal_link(arn, life_ms // 1000))
         print_value(made, made.url, json=json)
 
@@ -160,7 +158,7 @@ def test_filter(
     Example: cns subscriptions test-filter --policy '{"kind": ["order"]}' --attribute kind=order
     """
     if bool(policy) == bool(subscription):
-        _refuse("give either --policy or --subscription")
+        refuse("give either --policy or --subscription")
     if subscription:
         policy, scope = service.run(lambda client: _stored(client, subscription))
     verdict = (
@@ -176,7 +174,7 @@ def _judge(text: str, scope: Scope, message: str, attributes: dict[str, tuple[st
     try:
         _, policy = read_filter(text, scope)
     except RequestError as error:
-        _refuse(" ".join(error.message.split()))
+        refuse(" ".join(error.message.split()))
     values = attribute_values(attributes) if scope is Scope.ATTRIBUTES else body_values(message)
     if values is None:
         why = "an attribute is malformed" if scope is Scope.ATTRIBUTES else "the message is not a JSON object"
@@ -199,9 +197,4 @@ def _subscriptions(client: Client) -> Iterator[Subscription]:
 def _check(arn: str) -> None:
     """End the command for a text that is no subscription's ARN."""
     if len(arn.split(":")) != 7:
-        _refuse(f"{arn!r} is no ARN of a subscription" + (": it is not confirmed" if arn == UNCONFIRMED else ""))
-
-
-def _refuse(why: str) -> NoReturn:
-    print(f"cns: {why}", file=sys.stderr)
-    sys.exit(EXIT_USAGE)
+        refuse(f"{arn!r} is no ARN of a subscription" + (": it is not confirmed" if arn == UNCONFIRMED else ""))

@@ -12,13 +12,11 @@ from msgspec.structs import replace
 from cns.client import Client
 from cns.client.values import Subscription, SubscriptionArn
 from cns_cli.options import Json, Yes, confirm
-from cns_cli.output import print_json, print_table, print_value
+from cns_cli.output import print_items, print_json, print_value, refuse
 from cns_cli.queue_policy import statement_for, with_statement
-from cns_cli.remote.attributes import MessageAttributes, wire_attributes
+from cns_cli.remote.attributes import Attributes, MessageAttributes, read_attributes, wire_attributes
 from cns_cli.remote.connection import Service, UsageError, with_service
 from cns_cli.remote.paging import pages
-from cns_cli.remote.queue import Attributes, read_attributes
-from cns_common.errors import EXIT_USAGE
 
 app = typer.Typer(help="Topics and subscriptions, over the REST API.", no_args_is_help=True, add_completion=False)
 
@@ -79,8 +77,7 @@ def subscribe(
     """
     given = read_attributes(attributes)
     if allow and protocol != "sqs":
-        print("cns: --allow is for the policy of a queue: protocol sqs", file=sys.stderr)
-        sys.exit(EXIT_USAGE)
+        refuse("--allow is for the policy of a queue: protocol sqs")
 
     def work(client: Client) -> SubscriptionArn:
         if not allow:
@@ -107,11 +104,8 @@ def subscriptions(service: Service, name: Name, json: Json = False) -> None:
     def work(client: Client) -> list[Subscription]:
         return [one for page in pages(partial(client.list_topic_subscriptions, name)) for one in page.subscriptions]
 
-    found = service.run(work)
-    if json:
-        print_json(found)
-    else:
-        print_table(("protocol", "endpoint", "subscription"), [(one.protocol, one.endpoint, one.arn) for one in found])
+    titles = ("protocol", "endpoint", "subscription")
+    print_items(service.run(work), titles, lambda one: (one.protocol, one.endpoint, one.arn), json=json)
 
 
 @with_service
