@@ -101,7 +101,7 @@ class SiteMembership(SiteGuard):
 
     def check(self) -> None:
         if self.leaving and not self._finishes:
-            raise StoreUnavailable(f"site {self.site} is not active any more")
+            raise StoreUnavailable(f"site {self.site} is no longer active")
         if not self.is_valid:
             raise StoreUnavailable(f"this process cannot confirm that its site {self.site} is active")
         if self._is_unrecorded:
