@@ -41,9 +41,12 @@ class PreparedMessage(NamedTuple):
 
 class TopicSender:
     def __init__(self, service: QueueService) -> None:
+        self._cache = service.cache
+        self._clock = service.clock
         self._access = QueueAccess(service.cache, service.clock)
         self._sender = service.sender
         self._calls: BoundedCache[tuple[str, bool], Call] = BoundedCache(TOPICS_REMEMBERED)
+        self._allowed: BoundedCache[tuple[str, str, bool], tuple[int, QueueView]] = BoundedCache(TOPICS_REMEMBERED)
 
     async def send(
         self, queue_arn: str, messages: Sequence[TopicMessage], *, topic_arn: str, enforced: bool
@@ -84,7 +87,20 @@ class TopicSender:
         return None
 
     async def _queue(self, queue_arn: str, topic_arn: str, *, enforced: bool) -> QueueView:
-        """The queue, if it accepts messages of the topic. Raises RequestError."""
+        """The queue, if it accepts messages of the topic. Raises RequestError.
+
+        A policy's answer is kept for the second in which it was given: nothing else in a topic's call changes.
+        """
+        now_s = self._clock.now_ms() // 1000
+        asked = (queue_arn, topic_arn, enforced)
+        allowed = self._allowed.get(asked)
+        if allowed is not None and allowed[0] == now_s and self._cache.cached(allowed[1].queue.key) is allowed[1]:
+            return allowed[1]
+        view = await self._allowed_queue(queue_arn, topic_arn, enforced=enforced)
+        self._allowed.put(asked, (now_s, view))
+        return view
+
+    async def _allowed_queue(self, queue_arn: str, topic_arn: str, *, enforced: bool) -> QueueView:
         key = key_of_arn(queue_arn)
         if key is None:
             raise no_such_queue()
