@@ -76,6 +76,10 @@ def signed_envelope(notification: Notification, protocol: str, signer: Signer | 
     return render_notification(fields, notification.attributes, signature, replayed=notification.replayed)
 
 
+def signed_text(notification: Notification, protocol: str) -> bytes:
+    return text_to_sign(notification_fields(notification, notification.text_for(protocol)))
+
+
 def signed_confirmation(confirmation: ConfirmationNotice, signer: Signer, base_url: str) -> bytes:
     fields = confirmation_fields(confirmation, base_url)
     signature = signer.sign_message(text_to_sign(fields), confirmation.signature_version, base_url)
