@@ -88,14 +88,10 @@ class TopicSender:
     def known_queue(self, queue_arn: str, topic_arn: str, now_ms: int, *, enforced: bool) -> QueueView | None:
         """The queue that `queue` returned within this second of message time, unless it has changed. Nothing else in a
         topic's call changes with which a policy's answer could."""
-        allowed = self._allowed.get((queue_arn, topic_arn, enforced))
-        if (
-            allowed is not None
-            and allowed[0] == now_ms // 1000
-            and self._cache.cached(allowed[1].queue.key) is allowed[1]
-        ):
-            return allowed[1]
-        return None
+        allowed_s, view = self._allowed.get((queue_arn, topic_arn, enforced)) or (0, None)
+        if view is None or allowed_s != now_ms // 1000 or self._cache.cached(view.queue.key) is not view:
+            return None
+        return view
 
     async def queue(self, queue_arn: str, topic_arn: str, *, enforced: bool) -> QueueView:
         """The queue, if it accepts messages of the topic. Raises RequestError."""
