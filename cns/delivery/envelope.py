@@ -67,13 +67,17 @@ class Envelope(NamedTuple):
         return b"".join((self.head, _ENCODE(unsubscribe_url), self.tail))
 
 
-def signed_envelope(notification: Notification, protocol: str, signer: Signer, base_url: str) -> Envelope:
-    """The envelope of a notification for one protocol; notifications of FIFO topics are not signed."""
+def signed_envelope(notification: Notification, protocol: str, signer: Signer | None, base_url: str) -> Envelope:
+    """The envelope of a notification for one protocol; without a signer, and of a FIFO topic, it is not signed."""
     fields = notification_fields(notification, notification.text_for(protocol))
-    if notification.fifo:
+    if notification.fifo or signer is None:
         return render_notification(fields, notification.attributes, None, replayed=notification.replayed)
     signature = signer.sign_message(text_to_sign(fields), notification.signature_version, base_url)
     return render_notification(fields, notification.attributes, signature, replayed=notification.replayed)
+
+
+def signed_text(notification: Notification, protocol: str) -> bytes:
+    return text_to_sign(notification_fields(notification, notification.text_for(protocol)))
 
 
 def signed_confirmation(confirmation: ConfirmationNotice, signer: Signer, base_url: str) -> bytes:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
+from functools import partial
 from threading import Lock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from cns.delivery.envelope import Envelope, signed_envelope, unsubscribe_url
+from cns.delivery.envelope import Envelope, signed_envelope, signed_text, unsubscribe_url
+from cns.delivery.signing_thread import SigningThread
 from cns.delivery.target import Target
 from cns.delivery.webhook_secrets import WebhookSecrets
 from cns.mail.texts import MailBranding
@@ -19,8 +21,13 @@ if TYPE_CHECKING:  # cryptography.x509 takes long to import
 
 ENVELOPES_CACHED = 256
 
-Key = tuple[str, str, bool]
-"""Notification id, the protocol whose text it has ('default': the text for all others), whether it is a replay."""
+
+class Key(NamedTuple):
+    notification_id: str
+    text_of: str
+    """The protocol whose text it has; 'default': the text for all others."""
+    replayed: bool
+    signed: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,8 +44,9 @@ class EnvelopeCache:
     def __init__(self, context: EnvelopeContext) -> None:
         self.context = context
         self._envelopes: BoundedCache[Key, Envelope] = BoundedCache(ENVELOPES_CACHED)
-        self._signing: dict[Key, asyncio.Future[Envelope]] = {}
+        self._signing: dict[Key, asyncio.Future[str]] = {}
         self._locks: dict[Key, Lock] = {}
+        self._thread = SigningThread()
 
     def body(self, target: Target, notification: Notification) -> bytes:
         """Callable from any thread."""
@@ -49,15 +57,15 @@ class EnvelopeCache:
         return envelope.body(unsubscribe_url(self.context.base_url, target.arn))
 
     async def sign_in_thread(self, target: Target, notification: Notification) -> None:
-        """Cache the envelope, made in a thread: a signature takes longer than everything else, and releases the GIL."""
+        """Make the signature in a thread, where the signer keeps it: it takes longer than all else, and releases the
+        interpreter."""
         key = _key(target, notification)
-        if self._envelopes.get(key) is not None:
+        if not key.signed or notification.fifo or self._envelopes.get(key) is not None:
             return
         signing = self._signing.get(key)
         if signing is None:
-            signing = self._signing[key] = asyncio.ensure_future(
-                asyncio.to_thread(self._make, key, target.protocol, notification)
-            )
+            text, version = signed_text(notification, target.protocol), notification.signature_version
+            signing = self._signing[key] = self._thread.run(partial(self.context.signer.sign, text, version))
             signing.add_done_callback(lambda _: self._signing.pop(key))
         await asyncio.shield(signing)
 
@@ -66,7 +74,8 @@ class EnvelopeCache:
         with self._locks.setdefault(key, Lock()):
             envelope = self._envelopes.get(key)
             if envelope is None:
-                envelope = signed_envelope(notification, protocol, self.context.signer, self.context.base_url)
+                signer = self.context.signer if key.signed else None
+                envelope = signed_envelope(notification, protocol, signer, self.context.base_url)
                 self._envelopes.put(key, envelope)
         self._locks.pop(key, None)
         return envelope
@@ -74,4 +83,4 @@ class EnvelopeCache:
 
 def _key(target: Target, notification: Notification) -> Key:
     text_of = target.protocol if target.protocol in notification.texts else "default"
-    return (notification.id, text_of, notification.replayed)
+    return Key(notification.id, text_of, notification.replayed, target.signed)

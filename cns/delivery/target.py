@@ -12,9 +12,11 @@ from cns.delivery.retry_policy import RetryPolicy
 from cns.delivery.status_logging import NO_FEEDBACK, Feedback, topic_feedback
 from cns.delivery.webhook_secrets import NO_SECRET, SecretState, secret_state
 from cns.notification import Notification
+from cns.protocols.contract import Transport
 from cns.protocols.table import find_protocol
 from cns.stores.contract import SubscriptionStore, TopicStore
 from cns.subscriptions.subscription import Subscription, SubscriptionState
+from cns.topics.attributes import SIGN_QUEUE_ENVELOPES
 from cns.topics.topic import Topic
 from cns_common.bounded_cache import BoundedCache
 
@@ -47,6 +49,7 @@ class Target:
     paused: bool = False
     resumed_ms: int = 0  # when the last pause ended
     webhook_secret: SecretState = NO_SECRET
+    signed: bool = True  # whether its envelopes are
     feedback: Feedback | None = None  # the topic's status logging; None when nothing can ask for any
     group: str = field(init=False)
     """The fairness group: the topic, or the account that published to an endpoint itself."""
@@ -69,7 +72,8 @@ def target_of(subscription: Subscription, topic: Topic | None) -> Target:
     attributes = subscription.attributes
     topic_attributes = topic.attributes if topic else {}
     terms = delivery_terms(topic_attributes.get("DeliveryPolicy"), attributes.get("DeliveryPolicy"), subscription.raw)
-    fixed_retry = find_protocol(subscription.protocol).retry
+    protocol = find_protocol(subscription.protocol)
+    fixed_retry = protocol.retry
     region, account = subscription.topic_arn.split(":", 5)[3:5]
     return Target(
         arn=subscription.arn,
@@ -89,6 +93,7 @@ def target_of(subscription: Subscription, topic: Topic | None) -> Target:
         paused=subscription.paused,
         resumed_ms=subscription.resumed_ms,
         webhook_secret=secret_state(subscription),
+        signed=protocol.transport is not Transport.QUEUE or topic_attributes.get(SIGN_QUEUE_ENVELOPES) != "false",
         feedback=_feedback(topic_attributes, subscription.protocol),
     )
 

@@ -31,9 +31,11 @@ BYTES_MAX = 1024 * 1024
 """The messages that one call's commit delivers, and their size: other callers wait for that commit."""
 
 
-class PlannedDelivery(msgspec.Struct, frozen=True):
+class PlannedDelivery(msgspec.Struct, eq=False):
     target: Target
     delivery: QueueDelivery
+    message_id: str = ""
+    """In the queue, once it is delivered."""
 
 
 class QueuePlan:
@@ -112,11 +114,13 @@ class LocalQueues:
         dwell_ms = self._clock.monotonic_ms() - began_ms
         for plan in plans:
             plan.dwell_ms = dwell_ms
+        for (_, one), answer in zip(planned, answers, strict=True):
+            one.message_id = answer or ""
         if None not in answers:
             return True
         self._report_end(planned, Deferral.BUSY)
-        for (plan, one), answer in zip(planned, answers, strict=True):
-            if answer is None:
+        for plan, one in planned:
+            if not one.message_id:
                 plan.now.remove(one)
                 plan.later.append(one.target.arn)
         return False
@@ -124,14 +128,15 @@ class LocalQueues:
     def report(self, plan: QueuePlan) -> None:
         """Report what a commit delivered."""
         now_ms, job, observers = self._clock.now_ms(), plan.observed, self._observers
-        for target, delivery in map(msgspec.structs.astuple, plan.now):
-            outcome = Delivered(200, plan.dwell_ms, size_bytes=utf8_bytes(delivery.message.body))
+        for one in plan.now:
+            target, size_bytes = one.target, utf8_bytes(one.delivery.message.body)
+            outcome = Delivered(200, plan.dwell_ms, one.message_id, size_bytes=size_bytes)
             for answered in observers.answered:
                 answered(job, target, outcome, now_ms)
             for after_attempt in observers.after_attempt:
                 after_attempt(job, target, outcome)
             for delivered in observers.delivered:
-                delivered(job, target, Answer(now_ms, outcome.size_bytes))
+                delivered(job, target, Answer(now_ms, size_bytes))
 
     def _report_begin(self, plans: Sequence[QueuePlan], now_ms: int) -> None:
         for plan in plans:

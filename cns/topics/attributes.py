@@ -33,6 +33,8 @@ _FEEDBACK_ROLES = frozenset(
     f"{prefix}{outcome}FeedbackRoleArn" for prefix in _FEEDBACK_PREFIXES for outcome in ("Success", "Failure")
 )
 _FEEDBACK_RATES = frozenset(f"{prefix}SuccessFeedbackSampleRate" for prefix in _FEEDBACK_PREFIXES)
+SIGN_QUEUE_ENVELOPES = "SignQueueEnvelopes"
+"""Beyond SNS's: "false" leaves out the signature of what queues get. HTTP endpoints always get one."""
 _BOOLEANS = ("true", "false")
 _SCOPES = ("Topic", "MessageGroup")
 _CHOICES: Mapping[str, tuple[tuple[str, ...], str]] = {
@@ -239,6 +241,7 @@ _CHECKS: Mapping[str, _Check] = {
     "KmsMasterKeyId": _key,
     "MaximumMessageSize": _message_bytes,
     "ArchivePolicy": _archive,
+    SIGN_QUEUE_ENVELOPES: _boolean,
     **dict.fromkeys(_FEEDBACK_ROLES, _role),
     **dict.fromkeys(_FEEDBACK_RATES, _rate),
 }

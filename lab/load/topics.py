@@ -77,10 +77,11 @@ class Topic:
 
         await self.client.run(map(request, names))
 
-    async def subscribe_queues(self, names: list[str]) -> None:
-        """Make queues and subscribe them, raw."""
+    async def subscribe_queues(self, names: list[str], *, raw: bool = True) -> None:
+        """Make queues and subscribe them."""
         await self.make_queues(names)
-        await self.client.run(self.subscribe("sqs", self.queue_arn(name), RAW) for name in names)
+        attributes = RAW if raw else {}
+        await self.client.run(self.subscribe("sqs", self.queue_arn(name), attributes) for name in names)
 
     async def subscribe_sink(self, sink: Sink, *, raw: bool, times: int = 1) -> None:
         """Subscribe the sink as `times` endpoints, each of which gets every notification."""
