@@ -49,7 +49,8 @@ def test_a_model_writes_the_wire_names() -> None:
 
 
 def subclasses(base: type) -> Iterator[type]:
-    for one in base.__subclasses__():
+    direct: list[type] = base.__subclasses__()
+    for one in direct:
         yield one
         yield from subclasses(one)
 
