@@ -251,7 +251,7 @@ class SiteMembership(SiteGuard):
             await self._record_gap(view, self.activation)
         self._view = view
         if before is not _UNSEEN and before.reachable != self._view.reachable:
-            log.warning("site.other_changed", other=self.other, reachable=self._view.reachable)
+            log.warning("site.other_reachability_changed", other=self.other, reachable=self._view.reachable)
         decision = self._view.decision
         if self._view.reachable and decision.alone and decision.active == self.site:
             await self._store.end_alone(decision.epoch)

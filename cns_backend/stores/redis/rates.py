@@ -116,11 +116,11 @@ class RedisRateStore(RateStore):
         except (PipeError, ReplyError, OSError) as error:
             self._away_until_s = loop.time() + RETRY_S
             if not self._is_away:
-                log.warning("rates.divided", error=str(error))
+                log.warning("rates.redis_lost", error=str(error))
             self._is_away = True
             return None
         if self._is_away:
-            log.info("rates.shared")
+            log.info("rates.redis_recovered")
         self._is_away = False
         return answer
 
