@@ -68,7 +68,6 @@ def parse_period(since: str, until: str, day: str, now_ms: int) -> Period:
 
 
 def _day_ms(text: str, now_ms: int) -> int:
-    """The start of a day in ms since the epoch."""
     days_ago = _DAYS_AGO.get(text)
     if days_ago is not None:
         return now_ms - now_ms % DAY_MS - days_ago * DAY_MS

@@ -97,7 +97,6 @@ def delete(
 
 
 async def _delete(settings: Settings, account: str) -> dict[str, int]:
-    """Return how many items of each kind were deleted."""
     from cns_backend.account_removal import AccountRemoval  # slow to import
     from cns_backend.services import audit_log, queue_service
 

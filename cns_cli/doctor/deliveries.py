@@ -35,7 +35,7 @@ async def _breakers(backend: Backend) -> list[CheckResult]:
 
 
 def _drops(settings: Settings, since_ms: int) -> list[CheckResult]:
-    """From the events of this machine."""
+    """Drops in the events of this machine."""
     if settings.events == "off":
         return [ok("drops", "events are off (CNS_EVENTS=off): what was dropped is not recorded")]
 

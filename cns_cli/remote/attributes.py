@@ -16,8 +16,8 @@ MessageAttributes = Annotated[
 
 
 def read_attributes(words: list[str] | None, default_true: str = "") -> dict[str, str]:
-    """NAME=VALUE words as a dict; the attribute `default_true`, if one is named, is true unless it is given. Ends the
-    command for a word without `=`."""
+    """Parse NAME=VALUE words. The attribute `default_true`, if named, is true unless it is given. Ends the command for
+    a word without `=`."""
     given = {default_true: "true"} if default_true else {}
     for word in words or ():
         name, separator, value = word.partition("=")
@@ -28,7 +28,7 @@ def read_attributes(words: list[str] | None, default_true: str = "") -> dict[str
 
 
 def read_message_attributes(words: list[str] | None) -> dict[str, tuple[str, str]]:
-    """Type and value by name. A word that is none ends the command."""
+    """Parse words into type and value by name. Ends the command for another word."""
     found = {}
     for word in words or ():
         name, separator, value = word.partition("=")
@@ -40,7 +40,7 @@ def read_message_attributes(words: list[str] | None) -> dict[str, tuple[str, str
 
 
 def wire_attributes(words: list[str] | None) -> dict[str, dict[str, str]]:
-    """As the REST API takes them; the value of a Binary one is base64."""
+    """The attributes in the form of the REST API. The value of a Binary one is base64."""
     return {
         name: {"dataType": kind, "binaryValue" if kind.partition(".")[0] == "Binary" else "stringValue": value}
         for name, (kind, value) in read_message_attributes(words).items()

@@ -1,4 +1,4 @@
-"""`cns dead-letters …`: which queues have dead letters, why, and back with them."""
+"""`cns dead-letters …`: dead-letter queues, the causes of their messages, and redrives."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Name = Annotated[str, typer.Argument(metavar="QUEUE", help="The dead-letter queu
 @app.command("list")
 @with_service
 def list_queues(service: Service, json: Json = False) -> None:
-    """List dead-letter queues: messages, age in seconds of the oldest, and what sends there.
+    """List dead-letter queues: messages, age of the oldest in seconds, and the queues and subscriptions that use them.
 
     Example: cns dead-letters list
     """
@@ -43,10 +43,10 @@ def list_queues(service: Service, json: Json = False) -> None:
 def show(
     service: Service,
     name: Name,
-    n: Annotated[int, typer.Option("-n", min=1, help="Messages at most.")] = 10,
+    n: Annotated[int, typer.Option("-n", min=1, help="The maximum of messages.")] = 10,
     json: Json = False,
 ) -> None:
-    """Look at the messages of a dead-letter queue: where each came from, and why.
+    """Show the messages of a dead-letter queue: origin and cause of each, without leasing them.
 
     Example: cns dead-letters show dead
     """
@@ -70,7 +70,7 @@ def redrives(service: Service, name: Name, json: Json = False) -> None:
 @app.command("cancel")
 @with_service
 def cancel(service: Service, name: Name, json: Json = False) -> None:
-    """Cancel the running redrive from a dead-letter queue. Exit code 1 if none runs. What was moved stays moved.
+    """Cancel the running redrive from a dead-letter queue. Exit code 1 if none runs. Moved messages stay moved.
 
     Example: cns dead-letters cancel dead
     """
@@ -86,7 +86,7 @@ def cancel(service: Service, name: Name, json: Json = False) -> None:
 
 
 def _all_queues(client: Client) -> list[DeadLetterQueue]:
-    """Return the dead-letter queues of all pages, each once, with everything that sends to it."""
+    """Return the dead-letter queues of all pages without duplicates, with all their sources."""
     found: dict[str, DeadLetterQueue] = {}
     for page in pages(client.dead_letter_queues):
         for one in page.dead_letter_queues:

@@ -34,8 +34,8 @@ Name = Annotated[str, typer.Argument(metavar="QUEUE")]
 @with_service
 def list_queues(
     service: Service,
-    prefix: Annotated[str, typer.Argument(help="The beginning of the names.")] = "",
-    counts: Annotated[bool, typer.Option("--counts", help="With numbers of messages.")] = False,
+    prefix: Annotated[str, typer.Argument(help="Only names that begin with this.")] = "",
+    counts: Annotated[bool, typer.Option("--counts", help="Add the numbers of messages.")] = False,
     json: Json = False,
 ) -> None:
     """List queues. Example: cns queue list orders- --counts"""
@@ -87,10 +87,10 @@ def show(service: Service, name: Name, json: Json = False) -> None:
 def statistics(
     service: Service,
     name: Name,
-    by_hour: Annotated[bool, typer.Option("--by-hour", help="By hour of 14 days (engine pipes).")] = False,
+    by_hour: Annotated[bool, typer.Option("--by-hour", help="By hour, over 14 days (engine pipes).")] = False,
     json: Json = False,
 ) -> None:
-    """Count a queue's messages; on the engine pipes also what was pushed and popped, and how many a second.
+    """Count a queue's messages; on the engine pipes also pushed and popped messages, in total and per second.
 
     Example: cns queue statistics orders --by-hour
     """
@@ -143,7 +143,7 @@ def purge(service: Service, name: Name, yes: Yes = False, json: Json = False) ->
 def send(
     service: Service,
     name: Name,
-    text: Annotated[str, typer.Argument(help="The message; - for standard input, a message per line.")],
+    text: Annotated[str, typer.Argument(help="The message; - reads one message per line from standard input.")],
     delay: Annotated[int | None, typer.Option(help="Seconds until it is visible.")] = None,
     group: Annotated[str | None, typer.Option(help="Message group (FIFO and fair queues).")] = None,
     deduplication: Annotated[str | None, typer.Option(help="Deduplication id (FIFO queues).")] = None,
@@ -176,8 +176,8 @@ def send(
 def receive(
     service: Service,
     name: Name,
-    n: Annotated[int, typer.Option("-n", min=1, help="Messages at most.")] = 1,
-    wait: Annotated[int, typer.Option(min=0, max=20, help="Seconds to wait for the first one.")] = 0,
+    n: Annotated[int, typer.Option("-n", min=1, help="The maximum of messages.")] = 1,
+    wait: Annotated[int, typer.Option(min=0, max=20, help="Seconds to wait for a message.")] = 0,
     lease: Annotated[int | None, typer.Option(help="Seconds for which a message is hidden.")] = None,
     acknowledge: Annotated[bool, typer.Option("--ack", help="Delete each message after it is printed.")] = False,
     json: Json = False,
@@ -201,7 +201,7 @@ def receive(
 def peek(
     service: Service,
     name: Name,
-    n: Annotated[int, typer.Option("-n", min=1, help="Messages at most.")] = 10,
+    n: Annotated[int, typer.Option("-n", min=1, help="The maximum of messages.")] = 10,
     json: Json = False,
 ) -> None:
     """Look at messages without leasing them. Example: cns queue peek orders -n 100"""
@@ -211,8 +211,8 @@ def peek(
 @app.command("tail")
 @with_service
 def tail(service: Service, name: Name, json: Json = False) -> None:
-    """Print messages as they come, without leasing them; Ctrl-C ends it. A message that is deleted between two looks (a
-    second apart) is not seen. Example: cns queue tail orders"""
+    """Print messages as they arrive, without leasing them, until Ctrl-C. The queue is read once a second: a message
+    that is deleted in between is missed. Example: cns queue tail orders"""
 
     def work(client: Client) -> None:
         seen: set[str] = set()

@@ -22,8 +22,8 @@ _ENDED = ("COMPLETED", "CANCELLED", "FAILED")
 def redrive(
     service: Service,
     name: Annotated[str, typer.Argument(metavar="QUEUE", help="The dead-letter queue.")],
-    to: Annotated[str, typer.Option(help="ARN of another queue. Default: where the messages came from.")] = "",
-    rate: Annotated[int | None, typer.Option(min=1, max=500, help="Messages per second at most.")] = None,
+    to: Annotated[str, typer.Option(help="ARN of another queue. Default: the queue each message came from.")] = "",
+    rate: Annotated[int | None, typer.Option(min=1, max=500, help="The maximum of messages per second.")] = None,
     wait: Annotated[bool, typer.Option(help="Wait for the end, with a progress bar.")] = True,
     json: Json = False,
 ) -> None:
@@ -40,7 +40,7 @@ def redrive(
 
 
 def _ended(client: Client, name: str, started: Redrive) -> Redrive:
-    """The redrive at its end. One that has ended has no handle: it is the newest."""
+    """Wait for the end of a redrive. An ended redrive has no handle: it is the newest."""
     pause = threading.Event()
     with open_steps(f"redriving {name}") as steps:
         while True:

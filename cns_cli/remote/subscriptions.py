@@ -30,14 +30,14 @@ UNCONFIRMED = "PendingConfirmation"
 
 app = typer.Typer(help="Subscriptions of all topics, over the REST API.", no_args_is_help=True, add_completion=False)
 
-Arn = Annotated[str, typer.Argument(metavar="ARN", help="Of the subscription, as `list` prints it.")]
+Arn = Annotated[str, typer.Argument(metavar="ARN", help="The subscription, as `list` prints it.")]
 
 
 @app.command("list")
 @with_service
 def list_subscriptions(
     service: Service,
-    topic: Annotated[str, typer.Argument(help="Of this topic only.")] = "",
+    topic: Annotated[str, typer.Argument(help="Only subscriptions of this topic.")] = "",
     json: Json = False,
 ) -> None:
     """List subscriptions. Example: cns subscriptions list news --json"""
@@ -57,7 +57,7 @@ def list_subscriptions(
 def confirm(
     service: Service,
     topic: Annotated[str, typer.Argument(metavar="TOPIC")],
-    token: Annotated[str, typer.Argument(metavar="TOKEN", help="As the endpoint got it.")],
+    token: Annotated[str, typer.Argument(metavar="TOKEN", help="The token that the endpoint received.")],
     json: Json = False,
 ) -> None:
     """Confirm a subscription and print its ARN. Example: cns subscriptions confirm news 2336412f37fb687f5d51e6e2"""
@@ -90,7 +90,7 @@ def pause(service: Service, arn: Arn, json: Json = False) -> None:
 @app.command("resume")
 @with_service
 def resume(service: Service, arn: Arn, json: Json = False) -> None:
-    """Send what was held of a paused subscription, and what comes from now on.
+    """Send the held messages of a paused subscription, and new ones.
 
     Example: cns subscriptions resume arn:aws:sns:us-east-1:123456789012:news:2bcfbf39-05c3-41de-beaa-fcfcc21c8f55
     """
@@ -109,14 +109,12 @@ def _set_paused(service: Service, arn: str, paused: bool, json: bool) -> None:
 def portal_link(
     service: Service,
     arn: Arn,
-    life: Annotated[str, typer.Option(help="When it ends: 12h, 7d; 366d at most.")] = "7d",
-    links: Annotated[bool, typer.Option("--list", help="List the links that have not ended, without their URLs.")] = (
-        False
-    ),
+    life: Annotated[str, typer.Option(help="Its validity: 12h, 7d; at most 366d.")] = "7d",
+    links: Annotated[bool, typer.Option("--list", help="List the valid links, without their URLs.")] = (False),
     revoke: Annotated[str, typer.Option(metavar="ID", help="End the link with this id.")] = "",
     json: Json = False,
 ) -> None:
-    """Print a link with which the owner of the endpoint sees its deliveries, retries, pauses and resumes them.
+    """Print a link that lets the owner of the endpoint see, retry, pause and resume its deliveries.
 
     Example: cns subscriptions portal-link arn:aws:sns:us-east-1:123456789012:news:2bcfbf39-05c3-41de-beaa-fcfcc21c8f55
     """
@@ -148,12 +146,12 @@ def test_filter(
     message: Annotated[str, typer.Option(help="The message.")] = "",
     attribute: MessageAttributes = None,
     policy: Annotated[str, typer.Option(help="A filter policy.")] = "",
-    scope: Annotated[Scope, typer.Option(help="What the policy looks at.")] = Scope.ATTRIBUTES,
+    scope: Annotated[Scope, typer.Option(help="What the policy applies to.")] = Scope.ATTRIBUTES,
     subscription: Annotated[str, typer.Option(metavar="ARN", help="Take its policy and scope.")] = "",
     json: Json = False,
 ) -> None:
-    """Say whether a filter policy accepts a message, and why not. Exit code 1 if it does not. A policy that is given
-    needs no service.
+    """Say whether a filter policy accepts a message, and if not, why. Exit code 1 if it does not. With --policy, no
+    service is needed.
 
     Example: cns subscriptions test-filter --policy '{"kind": ["order"]}' --attribute kind=order
     """
@@ -189,12 +187,11 @@ def _stored(client: Client, arn: str) -> tuple[str, Scope]:
 
 
 def _subscriptions(client: Client) -> Iterator[Subscription]:
-    """Yield the subscriptions of all topics of the account, page by page."""
     for page in pages(client.list_subscriptions):
         yield from page.subscriptions
 
 
 def _check(arn: str) -> None:
-    """End the command for a text that is no subscription's ARN."""
+    """End the command if the text is not the ARN of a subscription."""
     if len(arn.split(":")) != 7:
-        refuse(f"{arn!r} is no ARN of a subscription" + (": it is not confirmed" if arn == UNCONFIRMED else ""))
+        refuse(f"{arn!r} is not the ARN of a subscription" + (": it is not confirmed" if arn == UNCONFIRMED else ""))

@@ -66,25 +66,23 @@ def subscribe(
     protocol: Annotated[str, typer.Argument(help="sqs, http, https, email, …")],
     endpoint: Annotated[str, typer.Argument(help="A queue's ARN, a URL, an address.")],
     attributes: Attributes = None,
-    allow: Annotated[bool, typer.Option("--allow", help="Let the topic send to the queue, by the queue's policy.")] = (
-        False
-    ),
+    allow: Annotated[bool, typer.Option("--allow", help="Allow the topic in the queue's policy.")] = (False),
     json: Json = False,
 ) -> None:
-    """Subscribe an endpoint, and warn if messages will not arrive, or may be lost.
+    """Subscribe an endpoint, and warn if messages would not arrive or may be lost.
 
     Example: cns topic subscribe news sqs arn:aws:sqs:us-east-1:123456789012:orders --allow
     """
     given = read_attributes(attributes)
     if allow and protocol != "sqs":
-        refuse("--allow is for the policy of a queue: protocol sqs")
+        refuse("--allow changes the policy of a queue: it needs the protocol sqs")
 
     def work(client: Client) -> SubscriptionArn:
         if not allow:
             return client.subscribe(name, protocol, endpoint, given)
         queue = client.show_queue(endpoint.rpartition(":")[2])
         if queue.arn != endpoint:
-            raise UsageError(f"--allow is for queues of your own: {endpoint} is another's")
+            raise UsageError(f"--allow works for your own queues: {endpoint} belongs to another account")
         made = client.subscribe(name, protocol, endpoint, given)
         statement = statement_for(endpoint, made.arn.rpartition(":")[0])
         client.change_queue(queue.name, {"Policy": with_statement(queue.attributes.get("Policy", ""), statement)})
@@ -112,7 +110,7 @@ def subscriptions(service: Service, name: Name, json: Json = False) -> None:
 def publish(
     service: Service,
     name: Name,
-    message: Annotated[str, typer.Argument(help="The message; - for standard input, all of it.")],
+    message: Annotated[str, typer.Argument(help="The message; - reads it from standard input.")],
     subject: Annotated[str | None, typer.Option(help="The subject of mails.")] = None,
     group: Annotated[str | None, typer.Option(help="Message group (FIFO topics).")] = None,
     deduplication: Annotated[str | None, typer.Option(help="Deduplication id (FIFO topics).")] = None,

@@ -51,7 +51,7 @@ def replay(
     policy: Annotated[
         str, typer.Option("--filter", metavar="JSON", help="A filter policy, as of a subscription.")
     ] = "",
-    scope: Annotated[Scope, typer.Option("--filter-scope", help="What the policy looks at.")] = Scope.ATTRIBUTES,
+    scope: Annotated[Scope, typer.Option("--filter-scope", help="What the policy applies to.")] = Scope.ATTRIBUTES,
     from_table: Annotated[
         Path | None,
         typer.Option(metavar="DIR", help="Read the table of `cns pipeline archive` in this output directory."),

@@ -70,7 +70,7 @@ def supervisor_of(directory: Path) -> int:
 
 
 def _parent(pid: int) -> int:
-    """0 if there is no such process."""
+    """Returns 0 if there is no such process."""
     try:
         return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
     except OSError:

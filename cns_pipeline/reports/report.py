@@ -101,7 +101,6 @@ def _document(
 
 
 def _coverage(frames: ReportFrames) -> tuple[Coverage, int | None, int | None]:
-    """Return the coverage, and the times of the first and last event."""
     known = frames.coverage.agg(
         F.coalesce(F.sum("events"), F.lit(0)).alias("events"),
         F.coalesce(F.sum("unknown"), F.lit(0)).alias("unknown"),
