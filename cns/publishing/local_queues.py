@@ -84,7 +84,8 @@ class LocalQueues:
         enveloped = [(one, target) for one, targets in pairs if (target := _first_enveloped(targets)) is not None]
         envelopes = await self._envelopes() if enveloped else None
         if envelopes is not None:
-            await asyncio.gather(*[envelopes.sign_in_thread(target, one) for one, target in enveloped])
+            signing = [envelopes.sign_in_thread(target, one) for one, target in enveloped]
+            await (signing[0] if len(signing) == 1 else asyncio.gather(*signing))
         left, left_bytes = MESSAGES_MAX, BYTES_MAX
         plans: list[QueuePlan] = []
         for notification, targets in pairs:
