@@ -157,7 +157,7 @@ class Reader:
             try:
                 page = await self._hidden.page(known.key, BEGIN)
             except StoreUnavailable as error:  # too many were removed lately: earlier entries wait for a later look
-                log.warning("queue.hidden_entries_refused", queue=known.q.id, error=str(error))
+                log.warning("queue.hidden_messages_read_failed", queue=known.q.id, error=str(error))
                 after = max(after, recent)
             else:
                 await self._hidden.forget_removed(
