@@ -1,8 +1,8 @@
 """What a process knows of the slots of a queue's index, so that its reads pass few removed positions.
 
 A read begins at the *floor* of a slot: no position before it is known. This process knows all that it writes. Others
-write positions that are due now, or a little earlier: so a read begins at least `LAG_MS` before the last one did, and
-each slot is read from its start from time to time."""
+write positions that are due now, or a little earlier: so a read begins at least `LAG_MS` before the time of the last
+one, and each slot is read from its start from time to time."""
 
 from __future__ import annotations
 
@@ -59,8 +59,8 @@ class SlotView:
         return self.empty and is_known and not self.wants_deep(now_ms, monotonic_ms)
 
     def begin_read(self, now_ms: int, monotonic_ms: int, *, deep: bool = True) -> Position | None:
-        """The key from which to read; None: the start, always for the first read, later if `deep`. Call `end_read` with
-        what the read found."""
+        """The key from which to read; None: the start, for the first read, and if `deep` from time to time. Call
+        `end_read` with what the read found."""
         self._noted = None
         known = lowest_position(self._known_ms)
         self._reads_to_ms = max(now_ms - LAG_MS, self._known_ms)

@@ -1,8 +1,8 @@
 """The queues that a process uses, and the generation of each as it knows it.
 
 A receive may use a generation that was read some time ago: the messages of an older one were purged, and SQS may return
-those for a minute. A send may not, and no call may take it for proof that the message of a newer handle is gone: `send`
-and `get_for` read the generation themselves.
+those for a minute. A send may not, nor may a call for a newer handle, whose message would seem to be gone: `send` and
+`get_for` read the generation themselves.
 """
 
 from __future__ import annotations

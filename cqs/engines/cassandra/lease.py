@@ -1,4 +1,4 @@
-"""A lease of a row in Cassandra, as its holder knows it: it is used for a part of its time to live only."""
+"""A lease that expires in Cassandra, as its holder knows it: the holder uses it for a part of its time to live only."""
 
 from __future__ import annotations
 

@@ -109,7 +109,7 @@ class Reader:
     async def _leave(self, known: CassieqKnownQueue, sealed: MessageBucket) -> None:
         """Go on after a sealed bucket was read: any send that the read missed finds the seal and writes again."""
         known.leave(sealed.number, sealed.due_ms())
-        with suppress(CnsError):  # the next process that meets the seal moves the pointer
+        with suppress(CnsError):  # the next process that finds the seal moves the pointer
             await self._pointers.advance(known.key, Pointer.READER, sealed.number, sealed.number + 1)
 
     # -- behind the reader --------------------------------------------------------------------------------------------

@@ -53,7 +53,7 @@ class CacheFailover:
         clock: Clock,
         trust: CacheEpoch,
     ) -> None:
-        """`trust` is for processes with a Redis."""
+        """`trust` is used only with a Redis."""
         self._redis = redis
         self._fallback = fallback
         self._unacked = unacked
@@ -269,7 +269,7 @@ class CacheFailover:
         return self._repeated + self._fallback.duplicates + (self._redis.duplicates if self._redis else 0)
 
     async def close(self) -> None:
-        """Save what this process hides, so that it stays hidden."""
+        """Save the visibility of what this process hides."""
         self._open.clear()
         if self.on_fallback:
             await self._fallback.close()

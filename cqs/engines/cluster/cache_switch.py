@@ -166,7 +166,7 @@ class CacheSwitch:
             return None
         if reached == state.server:
             return reached if self._redis.lost_epoch == state.epoch else None
-        # Another server has taken over, unless this process never reached the one that the others trust.
+        # Another server has taken over, unless this process never reached the one that the others use.
         return reached if self._redis.epoch == state.epoch else ""
 
     async def _propose(self, server: str) -> None:
