@@ -214,7 +214,6 @@ class CassieqReceiver:
     async def _expire(
         self, known: CassieqKnownQueue, view: VisibleMessages, rows: Sequence[CassieqMessageRow], now_ms: int
     ) -> None:
-        """Remove messages that are too old."""
         unrecorded = known.to_record(rows)
         await self._expired.record(known.q, [(row.id, row.tenant) for row in unrecorded], now_ms)
         await self._write(known, [acknowledge(row.monoton, row.version, row.tag) for row in rows])

@@ -356,7 +356,6 @@ class FifoQueues:
         return log
 
     def _evict_logs(self) -> None:
-        """Evict the least recently used logs."""
         for queue_id in list(self._logs)[: len(self._logs) - LOGS_MAX]:
             if self._logs[queue_id].idle:
                 del self._logs[queue_id]

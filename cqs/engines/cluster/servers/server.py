@@ -69,7 +69,7 @@ class CacheServer:
 
     @property
     def reached(self) -> Mapping[str, str]:
-        """See `TrustState`."""
+        """See `TrustState.reached`."""
         return self._trust.state.reached
 
     async def refuse_eviction(self) -> None:
