@@ -1,7 +1,7 @@
 """Chooses the locations of sent messages: one open bucket per queue, written by this process only, limited in size.
 
-The writer holds a lease on its bucket: a column that expires by Cassandra's clock. Others seal the bucket only after it
-expired. A send is acknowledged only while the lease is valid, so no acknowledged message is written after the seal.
+The writer holds a lease on its bucket: a column that expires by Cassandra's clock. Others seal the bucket only without
+a lease. A send is acknowledged only while the lease is valid, so no acknowledged message is written after the seal.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """Decides which Redis server all processes use: by one conditional row in Cassandra, which they all read.
 
 The row has the number of an *epoch* and the run id of the server that is *trusted*, i.e. used by all, in it; '' if none
-is: then processes hide messages by claims on buckets. Each change of the server begins an epoch. Each process also has
-a row of its own, which expires: the epoch by which it acts, and the server that it reaches. Messages are leased in an
-epoch once all living processes act by it. Until then each process saves what it hides into the messages' rows.
+is: then processes hide messages by claims on buckets. A change of the server, or a loss of its content, begins an
+epoch. Each process also has a row of its own, which expires: the epoch by which it acts, and the server that it
+reaches. Messages are leased in an epoch once all living processes act by it. Until then each process saves what it hid
+under the previous epoch into the messages' rows.
 
 A process is *certain* of its epoch for `CERTAIN_MS` after it began to renew its row. Others wait for it until the row
 expires, which is later, so no two processes lease by different epochs.

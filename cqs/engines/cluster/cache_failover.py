@@ -41,7 +41,7 @@ class CacheFailover:
     """A circuit breaker: after a failure only `CacheSwitch` calls Redis, until it opens a cache again.
 
     Messages are leased only while a cache is open and this process is certain of its epoch, before and after the lease.
-    Other calls do not depend on the epoch: what they find in the cache is checked against the rows.
+    Other calls do not depend on the epoch: the rows in Cassandra decide about them.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class CacheFailover:
         """Set when Redis failed."""
         self.losses = 0
         self.lookups: Counter[str] = Counter(hit=0, filling=0, miss=0)
-        """Leases, by whether Redis knew the queue."""
+        """Leases, by how much of the queue Redis knew."""
         self.on_fallback = True
 
     async def ask(self, question: Callable[[Cache], Awaitable[T]]) -> T:

@@ -1,7 +1,7 @@
 """The pusher: one open pipe per queue, written by this process only. A push reads nothing and locks nothing.
 
-The pusher holds a lease on its pipe: a column that expires by Cassandra's clock. Others finish the pipe only after it
-expired. A push is acknowledged only while the lease is valid, so no acknowledged message is added to a finished pipe.
+The pusher holds a lease on its pipe: a column that expires by Cassandra's clock. Others finish the pipe only without a
+lease. A push is acknowledged only while the lease is valid, so no acknowledged message is added to a finished pipe.
 """
 
 from __future__ import annotations
