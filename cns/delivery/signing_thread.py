@@ -9,6 +9,9 @@ from contextlib import suppress
 from queue import SimpleQueue
 from typing import Any, NamedTuple, TypeVar
 
+RESULTS_A_WAKE = 8
+"""While more work waits, this many results wake the loop together: then their publishes share a commit."""
+
 T = TypeVar("T")
 
 
@@ -24,8 +27,8 @@ class _Result(NamedTuple):
 
 
 class SigningThread:
-    """Runs functions one after another. It wakes the loop once for all that ended meanwhile: `asyncio.to_thread` wakes
-    it for each, from threads that compete for the interpreter."""
+    """Runs functions one after another, and wakes the loop for several results at a time: `asyncio.to_thread` wakes it
+    for each, from threads that compete for the interpreter."""
 
     def __init__(self) -> None:
         self._waiting: SimpleQueue[_Work] = SimpleQueue()
@@ -51,7 +54,7 @@ class SigningThread:
             except Exception as error:  # noqa: BLE001  # the caller raises it
                 result = _Result(answer, None, error)
             self._ended.append(result)
-            if not self._is_waking:
+            if not self._is_waking and (self._waiting.empty() or len(self._ended) >= RESULTS_A_WAKE):
                 self._is_waking = True
                 with suppress(RuntimeError):  # the loop may be closed by now
                     loop.call_soon_threadsafe(self._answer)

@@ -13,6 +13,7 @@ from cns.delivery.observers.contract import AttemptObserver, ObservedJob
 from cns.delivery.status_logging import Feedback, application_feedback, sms_feedback
 from cns.delivery.target import Target
 from cns.endpoints.outcome import Delivered, Outcome
+from cns.protocols.table import find_protocol
 from cns.stores.mobile_contract import PlatformStore, SmsStore
 from cns_backend.backend import Backend
 from cns_backend.delivery_logs.record import FAILURE_GROUP, LoggedAttempt, group_of_arn, group_of_phones, record_line
@@ -180,12 +181,12 @@ def _md5(text: str) -> str:
 
 def _owner(attempt: LoggedAttempt) -> Owner | None:
     target = attempt.target
-    if target.protocol == "sms":
-        return Owner("", target.account, target.region)
-    if target.protocol != "application":
+    if not find_protocol(target.protocol).own_feedback:
         return None
-    arn = parse_arn(target.endpoint.rpartition("/")[0].replace(":endpoint/", ":app/", 1))
-    return Owner(str(arn), arn.account, arn.region) if arn else None
+    application = parse_arn(target.endpoint.rpartition("/")[0].replace(":endpoint/", ":app/", 1))
+    if application is None:  # the endpoint is no ARN, so it belongs to no application
+        return Owner("", target.account, target.region)
+    return Owner(str(application), application.account, application.region)
 
 
 def _group(owner: Owner, attempt: LoggedAttempt) -> str:
