@@ -1,5 +1,5 @@
-"""The membership of a process in its site: it reads again and again whether the site is active, and a fence keeps it
-from the store while it is not certain of that.
+"""The membership of a process in its site: it polls whether the site is active, and a fence keeps it from the store
+while it is not certain of that.
 
 A process writes a row that shows that it acts, then reads the decision. It is *certain* until `CERTAIN_MS` after it
 began that write. The row lives longer, so a change of sites, which waits until no row is left, waits for all certain

@@ -1,6 +1,6 @@
 """Counts the present and missing events of each process, and the lines that are not events.
 
-A missing event says that its content is unknown, not that a message was lost.
+A missing event leaves facts unknown; it does not mean that a message was lost.
 """
 
 from __future__ import annotations
