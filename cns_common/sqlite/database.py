@@ -199,6 +199,12 @@ class Database:
         result: T = await (self._growing if grows else self._shrinking).submit(change)
         return result
 
+    async def flush(self) -> None:
+        """Wait until what was answered before is committed, so that `reader` sees it: some answers come before their
+        commit."""
+        if self._flush_requested or self._unanswered is not None:
+            await self.write(lambda _: None, grows=False)
+
     @property
     def writes(self) -> int:
         """The number of commits that contained a `write`; -1 while one is under way. Rows that change only by `write`
